@@ -1,0 +1,62 @@
+# No activated environment is needed: every target uses .venv/bin directly.
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+TORCH  ?= 2.13.0
+TRITON ?= 3.7.1# the version that this torch asks for in its CUDA builds
+
+BIN   := .venv/bin
+STAMP := .venv/.installed
+PIP_INSTALL := -m pip install -qq --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-slow lint format bench lock clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+setup: $(STAMP) ## create .venv with the locked dependencies and this package
+
+$(STAMP): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed: make setup PYTHON=/path/to/python" >&2; exit 1; }
+	@echo "Installing into .venv (a few minutes the first time)"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python $(PIP_INSTALL) -r requirements.lock
+	@$(BIN)/python $(PIP_INSTALL) --no-build-isolation --no-deps -e .
+	@touch $@
+
+demo: setup ## run the demo
+	@$(BIN)/python examples/demo.py
+
+test: setup ## run the tests and docstring examples, without the slow ones
+	@$(BIN)/python -m pytest -m "not slow"
+
+test-slow: setup ## run every test, the slow ones too
+	@$(BIN)/python -m pytest --timeout=3600
+
+lint: setup ## check style, formatting and types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: setup ## fix style and formatting
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: setup ## run the benchmarks
+	@$(BIN)/python -m benchmarks
+
+lock: ## write requirements.lock anew from a fresh environment
+	@set -e; tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; \
+	$(PYTHON) -m venv "$$tmp/venv"; py="$$tmp/venv/bin/python"; \
+	"$$py" $(PIP_INSTALL) torch==$(TORCH) 'triton==$(TRITON); sys_platform == "linux"' hatchling editables; \
+	"$$py" $(PIP_INSTALL) torch==$(TORCH) 'triton==$(TRITON); sys_platform == "linux"' '.[dev]'; \
+	"$$py" -m pip list --format=freeze --disable-pip-version-check > "$$tmp/all"; \
+	{ echo '# Exact versions of all that running, testing and building needs. Written by `make lock`, which'; \
+	  echo '# installs the project with its dev extra into a fresh environment and lists what came.'; \
+	  grep -viE '^(pip|tangentbundle|(nvidia|cuda)[a-z0-9_.-]*)==' "$$tmp/all" \
+	  | sed -E 's/\+[^ ]*$$//; s/^(triton==.*)/\1 ; sys_platform == "linux"/'; } > "$$tmp/lock"; \
+	cp "$$tmp/lock" requirements.lock; echo "Wrote requirements.lock"
+
+clean: ## remove .venv, caches and build outputs (results in out/ and runs/ stay)
+	@rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,102 @@
+"""One door for arrays: NumPy or torch comes in, the same kind goes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from .errors import DTypeError, InvalidInputError, NonFiniteError, ShapeError
+
+Array = Any
+"""A NumPy array or a torch tensor."""
+
+FLOATS = (torch.float32, torch.float64)
+
+
+@dataclass(frozen=True)
+class ArrayKind:
+    """What an array was, so that an answer can be given in the same kind."""
+
+    is_torch: bool
+    dtype: torch.dtype
+    device: torch.device
+
+    def wrap(self, value: torch.Tensor | np.ndarray) -> Array:
+        """Return ``value`` as a tensor or NumPy array of this kind's dtype and device."""
+        tensor = torch.as_tensor(value)
+        if not self.is_torch:
+            return tensor.detach().to("cpu", self.dtype).numpy()
+        return tensor.to(self.device, self.dtype)
+
+
+def float_tensor(value: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
+    """Return ``value`` as a float32 or float64 tensor with a note of what it was.
+
+    Integers and booleans become float64; other dtypes, ragged lists and text are refused.
+    """
+    is_torch = isinstance(value, torch.Tensor)
+    if is_torch:
+        tensor = value
+    else:
+        try:
+            array = np.asarray(value)
+        except (ValueError, TypeError) as error:
+            raise InvalidInputError(
+                f"{name} must be an array of numbers, but cannot be read as one ({error})."
+            ) from error
+        if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
+            raise DTypeError(
+                f"{name} must hold real numbers in float32 or float64, got dtype {array.dtype}. "
+                "Convert it first, for example with np.asarray(a, dtype=np.float64)."
+            )
+        if array.dtype.kind != "f":
+            array = array.astype(np.float64)
+        if array.dtype == np.float16:
+            raise DTypeError(f"{name} has dtype float16; convert it to float32 or float64.")
+        if not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
+        if any(stride < 0 for stride in array.strides) or not array.flags.writeable:
+            array = array.copy()
+        tensor = torch.from_numpy(array)
+    if not tensor.is_floating_point() and not tensor.is_complex():
+        tensor = tensor.to(torch.float64)
+    if tensor.dtype not in FLOATS:
+        raise DTypeError(f"{name} must be float32 or float64, got {tensor.dtype}; convert it first.")
+    return tensor, ArrayKind(is_torch, tensor.dtype, tensor.device)
+
+
+def finite(tensor: torch.Tensor, name: str) -> torch.Tensor:
+    """Refuse NaN and infinity, saying where the first one is."""
+    if tensor.numel() and not bool(torch.isfinite(tensor.sum())):  # one pass; slow path only if bad
+        bad = ~torch.isfinite(tensor)
+        if bool(bad.any()):
+            where = tuple(int(i) for i in torch.nonzero(bad)[0])
+            raise NonFiniteError(
+                f"{name} must be finite, but {int(bad.sum())} of {tensor.numel()} values are NaN "
+                f"or infinite (first at index {where}). Drop or fill those rows first."
+            )
+    return tensor
+
+
+def points_array(points: Array, name: str = "points") -> tuple[np.ndarray, ArrayKind]:
+    """Validate a cloud of points and return it as a contiguous ``(n, D)`` float64 array."""
+    tensor, kind = float_tensor(points, name)
+    if tensor.ndim != 2 or tensor.shape[1] < 1:
+        raise ShapeError(
+            f"{name} must have shape (n, D), one point a row, got {tuple(tensor.shape)}."
+        )
+    finite(tensor, name)
+    array = tensor.detach().cpu().double().contiguous().numpy()
+    if array.size and np.abs(array).max() > 1e150:
+        raise InvalidInputError(
+            f"{name} holds values above 1e150, whose squared distances overflow. Rescale the cloud."
+        )
+    return array, kind
+
+
+def generator(seed: int | np.random.Generator | None) -> np.random.Generator:
+    """Return a NumPy generator: the one given, or a new one from the seed."""
+    return np.random.default_rng(seed)

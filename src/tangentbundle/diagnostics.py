@@ -1,0 +1,161 @@
+"""A look over a bundle: is the scale local, the graph connected, the space orientable?"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from .arrays import Array, float_tensor
+from .errors import NotTangentWarning
+from .graph import NeighborGraph
+from .operators.assembly import assemble
+from .transport import Connection
+
+if TYPE_CHECKING:
+    from .bundle import TangentBundle
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What ``TangentBundle.diagnose`` found; ``print`` it for the report.
+
+    Attributes: ``neighbors`` (least, median, most), ``components``, ``neighborhood_share`` of the cloud in a median
+    ball, ``dimension_histogram`` {dimension: points looked at}, ``frame_residual`` (median, worst) share of
+    a neighbourhood's variance off the tangent space, ``orientable``, ``consistent`` (frames can be
+    flipped so that every transport is a rotation), ``frustration`` (share of edges that no flipping
+    mends), ``normal_share`` of a field's energy that is not tangent.
+    """
+
+    num_points: int
+    dim: int
+    eps: float
+    neighbors: tuple[int, float, int]
+    components: int
+    neighborhood_share: float
+    dimension_histogram: dict[int, int] | None
+    frame_residual: tuple[float, float] | None
+    orientable: bool
+    consistent: bool
+    frustration: float
+    normal_share: float | None
+
+    def __str__(self) -> str:
+        low, middle, high = self.neighbors
+        rows = [
+            ("points, dimension", f"{self.num_points}, {self.dim}"),
+            ("scale eps", f"{self.eps:.4g} (radius {self.eps**0.5:.4g})"),
+            ("neighbours a point", f"{low} to {high}, median {middle:.0f}"),
+            ("share of cloud in a ball", f"{self.neighborhood_share:.1%}"),
+            ("components", f"{self.components}"),
+        ]
+        if self.dimension_histogram is not None:
+            counts = ", ".join(f"{d}: {c}" for d, c in self.dimension_histogram.items())
+            rows.append(("local dimensions", counts))
+        if self.frame_residual is not None:
+            rows.append(
+                ("off the frames", "median {:.2%}, worst {:.2%}".format(*self.frame_residual))
+            )
+        word = "yes" if self.orientable else "no"
+        detail = (
+            "all frames can agree"
+            if self.consistent
+            else f"{self.frustration:.2%} of edges stay reflections"
+        )
+        rows.append(("orientable", f"{word} ({detail})"))
+        if self.normal_share is not None:
+            rows.append(("field not tangent", f"{self.normal_share:.1%} of its energy"))
+        return "\n".join(f"{name:<26}{value}" for name, value in rows)
+
+
+def synchronise_signs(graph: NeighborGraph, det: np.ndarray) -> bool:
+    """Whether signs s_i exist with ``s_i det_ij s_j = 1`` on all edges.
+
+    Exact, by the double cover: two copies of every point, linked straight where det = 1 and crosswise where
+    det = -1. Signs exist if and only if no point is linked to its own copy.
+    """
+    n = graph.num_points
+    rows, cols = graph.rows.astype(np.int64), graph.indices.astype(np.int64)
+    crossed = np.where(det < 0, n, 0)
+    links = sparse.coo_array(
+        (np.ones(2 * len(rows), np.int8), (np.r_[rows, rows + n], np.r_[cols + crossed, cols + n - crossed])),
+        shape=(2 * n, 2 * n),
+    )
+    labels = csgraph.connected_components(links, directed=False)[1]
+    return bool((labels[:n] != labels[n:]).all())
+
+
+def orientability(bundle: TangentBundle, components: int) -> tuple[bool, bool, float]:
+    r"""Whether the space is orientable, whether all frames can be made to agree, share of bad edges.
+
+    If no exact signs exist, the orientation line bundle decides: its Laplacian has transports
+    :math:`\det O_{ij}`, and a kernel exactly if the space is orientable. A few wrong edges lift the kernel only a
+    little; the space counts as orientable if the lowest eigenvalue stays below a tenth of the first non-zero
+    eigenvalue of the scalar Laplacian.
+    """
+    graph, det = bundle.sorted_graph, bundle.connection.det
+    if synchronise_signs(graph, det):
+        return True, True, 0.0
+    weights = bundle.kernel(graph.distances / np.sqrt(bundle.eps))
+
+    def line(signs: np.ndarray):
+        connection = Connection(np.empty((len(signs), 0)), signs, 1)
+        kind = bundle.kind.__class__(False, torch.float64, torch.device("cpu"))
+        return assemble(graph, connection, weights, bundle.eps, bundle.order, kind)
+
+    twisted, field = line(det).spectrum(components, tol=1e-6)
+    plain, _ = line(np.ones_like(det)).spectrum(min(components + 1, bundle.num_points), tol=1e-6)
+    signs = np.sign(field[bundle.order, 0, 0])
+    bad = signs[graph.rows] * det * signs[graph.indices] < 0
+    return bool(twisted[-1] < 0.1 * plain[-1]), False, float(bad.mean())
+
+
+def normal_share(bundle: TangentBundle, field: Array) -> float:
+    """Share of a field's energy that is normal to the tangent spaces; warns above a tenth."""
+    vectors = float_tensor(field, "field")[0]
+    tangent = float_tensor(bundle.to_ambient(bundle.to_coordinates(vectors)), "field")[0]
+    total = float(vectors.square().sum())
+    share = 1.0 - float(tangent.square().sum()) / total if total > 0 else 0.0
+    share = min(max(share, 0.0), 1.0)
+    if share > 0.1:
+        warnings.warn(
+            f"{share:.0%} of the field's energy is normal to the estimated tangent spaces and is lost in "
+            "coordinates. Are the vectors ambient (not components of another frame), and in the order of the points?",
+            NotTangentWarning,
+            stacklevel=4,
+        )
+    return share
+
+
+def diagnose(bundle: TangentBundle, field: Array | None = None) -> Diagnosis:
+    """Gather a ``Diagnosis``; see ``TangentBundle.diagnose``."""
+    degrees = bundle.sorted_graph.degrees
+    components = int(bundle.sorted_graph.components().max()) + 1
+    orientable, consistent, frustration = orientability(bundle, components)
+    local, pca = bundle.local_dimensions, bundle.pca
+    histogram = None
+    if local is not None:
+        histogram = {int(d): int(c) for d, c in zip(*np.unique(local, return_counts=True), strict=True)}
+    residual = None
+    if pca is not None:
+        off = pca.residual(bundle.dim)
+        residual = (float(np.median(off)), float(off.max()))
+    return Diagnosis(
+        num_points=bundle.num_points,
+        dim=bundle.dim,
+        eps=bundle.eps,
+        neighbors=(int(degrees.min()), float(np.median(degrees)), int(degrees.max())),
+        components=components,
+        neighborhood_share=float(np.median(degrees)) / (bundle.num_points - 1),
+        dimension_histogram=histogram,
+        frame_residual=residual,
+        orientable=orientable,
+        consistent=consistent,
+        frustration=frustration,
+        normal_share=None if field is None else normal_share(bundle, field),
+    )

@@ -1,0 +1,69 @@
+"""Named errors and warnings: each message says what was expected, what came and what to do."""
+
+
+class TangentBundleError(Exception):
+    """Base of every error raised on purpose by this library."""
+
+
+class InvalidInputError(TangentBundleError, ValueError):
+    """An argument has the wrong kind, shape or range."""
+
+
+class NonFiniteError(InvalidInputError):
+    """NaN or infinity where finite numbers are needed."""
+
+
+class ShapeError(InvalidInputError):
+    """An array has the wrong shape."""
+
+
+class DTypeError(InvalidInputError, TypeError):
+    """An array has the wrong dtype, or float32 meets float64."""
+
+
+class DeviceError(InvalidInputError):
+    """Two tensors that must share a device do not."""
+
+
+class TooFewPointsError(InvalidInputError):
+    """Fewer points than the estimate needs."""
+
+
+class IsolatedPointsError(TangentBundleError, ValueError):
+    """Some points have no neighbour at the given scale."""
+
+
+class RankDeficientError(TangentBundleError, ValueError):
+    """A neighbourhood does not span a tangent space of the wanted dimension."""
+
+
+class MemoryLimitError(TangentBundleError, MemoryError):
+    """The request would need more memory than allowed; nothing was allocated."""
+
+
+class ConvergenceError(TangentBundleError, RuntimeError):
+    """An iterative solver stopped before reaching its tolerance."""
+
+
+class TangentBundleWarning(UserWarning):
+    """Base of every warning given on purpose by this library."""
+
+
+class DuplicatePointsWarning(TangentBundleWarning):
+    """Some points coincide."""
+
+
+class DisconnectedWarning(TangentBundleWarning):
+    """The neighbour graph has several components: nothing flows between them."""
+
+
+class GlobalNeighborhoodWarning(TangentBundleWarning):
+    """Neighbourhoods cover so much of the cloud that nothing is local any more."""
+
+
+class DimensionWarning(TangentBundleWarning):
+    """Local estimates of the dimension disagree."""
+
+
+class NotTangentWarning(TangentBundleWarning):
+    """A large share of a field is normal to the manifold and is lost by projection."""

@@ -1,0 +1,237 @@
+r"""A basis of each tangent space, by local principal component analysis.
+
+For each point the displacements to its neighbours, weighted by :math:`K(|x_j - x_i|/r_i)` and
+centred at their weighted mean (the paper allows either centre; this one is steadier under noise),
+form :math:`B_i \in \mathbb{R}^{D \times k}`. The frame is its first d *left* singular vectors, the
+eigenvectors of :math:`B_i B_i^T`. (The paper prints :math:`B_i^T B_i`, whose eigenvectors live in
+the space of neighbours.) Whichever of the two Gram matrices is smaller is decomposed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+
+from .errors import InvalidInputError, RankDeficientError
+from .graph import NeighborGraph
+from .kernels import Biweight, Kernel
+from .parallel import run_ranges
+
+TINY = 1e-300
+GRAM_SIZE = 12
+"""Ambient dimensions above this use the neighbours' Gram matrix where it is smaller."""
+
+
+class DimensionRule(ABC):
+    """How the variances of a neighbourhood tell its dimension."""
+
+    @abstractmethod
+    def local(self, variances: np.ndarray) -> np.ndarray:
+        """Dimension at each point, ``(n,)``, from variances ``(n, q)`` in descending order."""
+
+
+@dataclass(frozen=True)
+class VarianceShare(DimensionRule):
+    r"""The paper's rule: the fewest singular values :math:`\beta_j` whose sum is the share gamma.
+
+    >>> VarianceShare(0.8).local(np.array([[1.0, 1.0, 0.01]])).tolist()
+    [2]
+    """
+
+    gamma: float = 0.8
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.gamma <= 1.0:
+            raise InvalidInputError(f"gamma must lie in (0, 1], got {self.gamma}.")
+
+    def local(self, variances: np.ndarray) -> np.ndarray:
+        singular = np.sqrt(np.maximum(variances, 0.0))
+        share = np.cumsum(singular, axis=1) / np.maximum(singular.sum(axis=1, keepdims=True), TINY)
+        return 1 + (share < self.gamma - 1e-12).sum(axis=1)
+
+
+@dataclass(frozen=True)
+class WidestGap(DimensionRule):
+    """The default: the widest ratio between consecutive variances.
+
+    It needs no share that depends on scale, curvature and noise. Variances are floored at ``floor`` times
+    the largest; a point whose widest ratio is below ``least`` is taken as full-dimensional.
+
+    >>> WidestGap().local(np.array([[1.0, 0.8, 0.02], [1.0, 0.9, 0.7]])).tolist()
+    [2, 3]
+    """
+
+    floor: float = 1e-3
+    least: float = 4.0
+
+    def local(self, variances: np.ndarray) -> np.ndarray:
+        if variances.shape[1] == 1:
+            return np.ones(len(variances), dtype=np.int64)
+        raised = variances + self.floor * variances[:, :1] + TINY
+        ratios = raised[:, :-1] / raised[:, 1:]
+        return np.where(
+            ratios.max(axis=1) < self.least, variances.shape[1], 1 + np.argmax(ratios, axis=1)
+        )
+
+
+@dataclass(frozen=True)
+class LocalPCA:
+    """Principal axes of every neighbourhood.
+
+    Attributes: ``axes`` (n, D, q) with orthonormal columns, ``variances`` (n, q) descending,
+    ``total`` (n,) the full variance, ``counts`` (n,) neighbours with positive weight.
+    """
+
+    axes: np.ndarray
+    variances: np.ndarray
+    total: np.ndarray
+    counts: np.ndarray
+
+    def frames(self, d: int) -> np.ndarray:
+        """The first ``d`` axes of each neighbourhood, ``(n, D, d)``.
+
+        Raises ``RankDeficientError`` where a neighbourhood does not span d directions.
+        """
+        if d > self.axes.shape[2]:
+            raise RankDeficientError(
+                f"dimension {d} was asked for, but the points span at most {self.axes.shape[2]} "
+                "directions. Give a smaller dimension."
+            )
+        weak = self.variances[:, d - 1] <= 1e-12 * np.maximum(self.variances[:, 0], TINY)
+        if weak.any():
+            first = np.flatnonzero(weak)
+            raise RankDeficientError(
+                f"{len(first)} neighbourhoods (first: point {first[0]}, with "
+                f"{self.counts[first[0]]} neighbours) span fewer than {d} directions. Use a larger "
+                "eps_pca, a smaller dimension, or remove duplicate points."
+            )
+        return np.ascontiguousarray(self.axes[:, :, :d])
+
+    def residual(self, d: int) -> np.ndarray:
+        """Share of each neighbourhood's variance outside its first ``d`` axes, ``(n,)``."""
+        kept = self.variances[:, :d].sum(axis=1)
+        return np.clip(1.0 - kept / np.maximum(self.total, TINY), 0.0, 1.0)
+
+
+@numba.njit(cache=True, nogil=True)
+def _covariances(start, stop, centers, points, indptr, indices, weights, out):  # pragma: no cover
+    """Weighted covariance of each neighbourhood about its weighted mean."""
+    dims = points.shape[1]
+    mean = np.empty(dims)
+    step = np.empty(dims)
+    for i in range(start, stop):
+        mean[:] = 0.0
+        total = 0.0
+        for e in range(indptr[i], indptr[i + 1]):
+            w, j = weights[e], indices[e]
+            total += w
+            for a in range(dims):
+                mean[a] += w * (points[j, a] - centers[i, a])
+        if total > 0.0:
+            for a in range(dims):
+                mean[a] /= total
+        for e in range(indptr[i], indptr[i + 1]):
+            w, j = weights[e], indices[e]
+            if w > 0.0:
+                w /= total
+                for a in range(dims):
+                    step[a] = points[j, a] - centers[i, a] - mean[a]
+                for a in range(dims):
+                    for b in range(a + 1):
+                        out[i, a, b] += w * step[a] * step[b]
+
+
+def _pca_from_covariances(centers, points, graph, weights, keep):
+    """Small ambient dimension: one D x D eigenproblem a point."""
+    n, dims = centers.shape
+    covariances = np.zeros((n, dims, dims))
+    run_ranges(_covariances, n, centers, points, graph.indptr, graph.indices, weights, covariances)
+    values, axes = np.empty((n, dims)), np.empty((n, dims, dims))
+
+    def decompose(start, stop):
+        values[start:stop], axes[start:stop] = np.linalg.eigh(covariances[start:stop], UPLO="L")
+
+    run_ranges(decompose, n)
+    total = values.sum(axis=1)
+    return axes[:, :, ::-1][:, :, :keep], values[:, ::-1][:, :keep], total
+
+
+def _pca_from_grams(centers, points, graph, weights, keep):
+    """Large ambient dimension: a batch of k x k eigenproblems, k the neighbours in use."""
+    n, dims = centers.shape
+    axes, values = np.zeros((n, dims, keep)), np.zeros((n, keep))
+    total = np.zeros(n)
+    widest = int(graph.degrees.max())
+    slots = np.arange(widest)
+
+    def decompose(start, stop):
+        degrees = graph.degrees[start:stop]
+        used = slots[None, :] < degrees[:, None]
+        edges = np.minimum(graph.indptr[start:stop, None] + slots, graph.num_edges - 1)
+        w = np.where(used, weights[edges], 0.0)
+        w /= np.maximum(w.sum(axis=1, keepdims=True), TINY)
+        best = np.argsort(-w, axis=1, kind="stable")[:, : max(1, int((w > 0).sum(axis=1).max()))]
+        w = np.take_along_axis(w, best, axis=1)
+        steps = points[graph.indices[np.take_along_axis(edges, best, axis=1)]]
+        steps = steps - centers[start:stop, None, :]
+        steps = (steps - np.einsum("nk,nkd->nd", w, steps)[:, None, :]) * np.sqrt(w)[:, :, None]
+        total[start:stop] = np.einsum("nkd,nkd->n", steps, steps)
+        gram = steps @ steps.transpose(0, 2, 1)
+        lam, vectors = np.linalg.eigh(gram)
+        count = min(keep, lam.shape[1])
+        lam, vectors = lam[:, ::-1][:, :count], vectors[:, :, ::-1][:, :, :count]
+        left = steps.transpose(0, 2, 1) @ vectors
+        axes[start:stop, :, :count] = np.linalg.qr(left)[0]
+        values[start:stop, :count] = np.maximum(lam, 0.0)
+
+    block = max(1, int(2**25 // (widest * dims)))
+
+    def in_blocks(start, stop):
+        for first in range(start, stop, block):
+            decompose(first, min(first + block, stop))
+
+    run_ranges(in_blocks, n, grain=block)
+    return axes, values, total
+
+
+def local_pca(
+    points: np.ndarray,
+    graph: NeighborGraph,
+    radius: float | np.ndarray,
+    *,
+    centers: np.ndarray | None = None,
+    kernel: Kernel | None = None,
+    max_axes: int = 16,
+) -> LocalPCA:
+    """Principal axes of the neighbours of each point within ``radius`` (a number, or one a point).
+
+    ``points`` (n, D) float64; row i of the graph holds the neighbours of ``centers[i]`` (default:
+    the points themselves) and must reach at least as far as the radius.
+
+    >>> line = np.linspace(0, 1, 20)[:, None] * np.array([[3.0, 4.0]])
+    >>> from tangentbundle.graph import radius_graph
+    >>> pca = local_pca(line, radius_graph(line, 1.0), 1.0)
+    >>> np.abs(pca.frames(1)[0, :, 0]).round(6).tolist()
+    [0.6, 0.8]
+    """
+    kernel = Biweight() if kernel is None else kernel
+    centers = points if centers is None else centers
+    weights = np.empty(graph.num_edges)
+    radii = np.broadcast_to(np.asarray(radius, dtype=float), (graph.num_points,))
+
+    def weigh(start, stop):
+        a, b = graph.indptr[start], graph.indptr[stop]
+        reach = np.repeat(radii[start:stop], graph.degrees[start:stop])
+        weights[a:b] = kernel(graph.distances[a:b] / reach)
+
+    run_ranges(weigh, graph.num_points)
+    counts = np.add.reduceat(np.append(weights > 0, False), graph.indptr[:-1], dtype=np.int64)
+    counts[graph.degrees == 0] = 0
+    keep = min(points.shape[1], max_axes)
+    small = points.shape[1] <= max(GRAM_SIZE, counts.max(initial=0))
+    method = _pca_from_covariances if small else _pca_from_grams
+    axes, variances, total = method(centers, points, graph, weights, keep)
+    return LocalPCA(axes, np.maximum(variances, 0.0), total, counts)

@@ -1,0 +1,188 @@
+"""Who is near whom: symmetric neighbour graphs in CSR form, from a k-d tree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+import psutil
+from scipy import sparse
+from scipy.sparse import csgraph
+from scipy.spatial import cKDTree
+
+from .errors import InvalidInputError, MemoryLimitError, TooFewPointsError
+from .parallel import run_ranges
+
+BYTES_PER_EDGE = 80
+"""Peak memory of building a d = 2 bundle, per directed edge (measured)."""
+
+
+@dataclass(frozen=True)
+class NeighborGraph:
+    """A symmetric graph without self-loops: row ``i`` holds the sorted neighbours of point ``i``.
+
+    Attributes: ``indptr`` (n + 1) int64, ``indices`` (e) int32, ``distances`` (e) float64.
+    """
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    distances: np.ndarray
+
+    @property
+    def num_points(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def num_edges(self) -> int:
+        """Directed edges: each pair of neighbours counts twice."""
+        return len(self.indices)
+
+    @property
+    def degrees(self) -> np.ndarray:
+        """Number of neighbours of each point, ``(n,)``."""
+        return np.diff(self.indptr)
+
+    @property
+    def rows(self) -> np.ndarray:
+        """The point each directed edge starts from, ``(e,)``."""
+        return np.repeat(np.arange(self.num_points, dtype=np.int32), self.degrees)
+
+    def to_scipy(self) -> sparse.csr_array:
+        """The distances as a scipy CSR array.
+
+        >>> radius_graph(np.array([[0.0], [1.0], [3.0]]), 1.5).to_scipy().toarray()
+        array([[0., 1., 0.], [1., 0., 0.], [0., 0., 0.]])
+        """
+        n = self.num_points
+        return sparse.csr_array((self.distances, self.indices, self.indptr), shape=(n, n))
+
+    def components(self) -> np.ndarray:
+        """Label of the connected component of each point, ``(n,)``."""
+        links = sparse.csr_array(
+            (np.ones(self.num_edges, dtype=np.int8), self.indices, self.indptr),
+            shape=(self.num_points, self.num_points),
+        )
+        return csgraph.connected_components(links, directed=False)[1]
+
+    def relabel(self, order: np.ndarray) -> NeighborGraph:
+        """The same graph with point ``k`` renamed to ``order[k]``."""
+        coo = self.to_scipy().tocoo()
+        coo.data = coo.data + 1.0  # explicit zeros (duplicate points) must survive the conversion
+        renamed = sparse.csr_array((coo.data, (order[coo.row], order[coo.col])), shape=coo.shape)
+        renamed.sort_indices()
+        return NeighborGraph(
+            renamed.indptr.astype(np.int64), renamed.indices.astype(np.int32), renamed.data - 1.0
+        )
+
+
+@numba.njit(cache=True, nogil=True)
+def _symmetric_csr(pairs, n):  # pragma: no cover - compiled
+    """Pairs (i, j) to a symmetric CSR with sorted rows, by counting and one transposition."""
+    counts = np.zeros(n + 1, np.int64)
+    for p in range(pairs.shape[0]):
+        counts[pairs[p, 0] + 1] += 1
+        counts[pairs[p, 1] + 1] += 1
+    indptr = np.cumsum(counts)
+    fill = indptr[:-1].copy()
+    loose = np.empty(indptr[n], np.int32)
+    for p in range(pairs.shape[0]):
+        i, j = pairs[p, 0], pairs[p, 1]
+        loose[fill[i]] = j
+        fill[i] += 1
+        loose[fill[j]] = i
+        fill[j] += 1
+    fill = indptr[:-1].copy()
+    indices = np.empty_like(loose)
+    for i in range(n):  # the pattern is symmetric, so its transpose is itself, with sorted rows
+        for e in range(indptr[i], indptr[i + 1]):
+            j = loose[e]
+            indices[fill[j]] = i
+            fill[j] += 1
+    return indptr, indices
+
+
+@numba.njit(cache=True, nogil=True)
+def _edge_distances(start, stop, points, indptr, indices, out):  # pragma: no cover - compiled
+    dims = points.shape[1]
+    for i in range(start, stop):
+        for e in range(indptr[i], indptr[i + 1]):
+            j = indices[e]
+            total = 0.0
+            for a in range(dims):
+                step = points[i, a] - points[j, a]
+                total += step * step
+            out[e] = np.sqrt(total)
+
+
+def graph_from_pairs(points: np.ndarray, pairs: np.ndarray) -> NeighborGraph:
+    """Build the graph whose edges are the given unordered pairs, each listed once."""
+    indptr, indices = _symmetric_csr(pairs, len(points))
+    distances = np.empty(len(indices))
+    run_ranges(_edge_distances, len(points), points, indptr, indices, distances)
+    return NeighborGraph(indptr, indices, distances)
+
+
+def _check_memory(edges: float, max_memory: float | None, remedy: str) -> None:
+    """Refuse a graph that would not fit, before anything is allocated."""
+    limit = 0.8 * psutil.virtual_memory().available if max_memory is None else max_memory
+    need = edges * BYTES_PER_EDGE
+    if need > limit:
+        raise MemoryLimitError(
+            f"this graph would have {edges:.3g} directed edges and need about {need / 1e9:.3g} GB; "
+            f"the limit is {limit / 1e9:.3g} GB. {remedy}"
+        )
+
+
+def radius_graph(
+    points: np.ndarray, radius: float, *, max_memory: float | None = None
+) -> NeighborGraph:
+    """Connect every two points at distance at most ``radius``.
+
+    The pairs come from a dual-tree search; the number of pairs is counted first, so that a radius
+    that needs more than ``max_memory`` bytes (default: 80 % of what is free) is refused unallocated.
+
+    >>> radius_graph(np.array([[0.0], [1.0], [3.0]]), 1.5).degrees.tolist()
+    [1, 1, 0]
+    """
+    if not (np.isfinite(radius) and radius > 0):
+        raise InvalidInputError(f"radius must be positive and finite, got {radius}.")
+    tree = cKDTree(points)
+    edges = float(tree.count_neighbors(tree, radius)) - len(points)
+    _check_memory(edges, max_memory, "Use a smaller eps, or fewer neighbors.")
+    return graph_from_pairs(points, tree.query_pairs(radius, output_type="ndarray"))
+
+
+def nearest_distances(
+    points: np.ndarray, k: int, queries: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Distances and indices ``(q, k)`` of the k nearest *other* points of each query point.
+
+    ``queries`` are rows of ``points`` (default: all of them).
+    """
+    if k >= len(points):
+        raise TooFewPointsError(
+            f"{k} neighbours of each point were asked for, but there are only {len(points)} points. "
+            "Give more points or ask for fewer neighbours."
+        )
+    rows = np.arange(len(points)) if queries is None else queries
+    distances, indices = cKDTree(points).query(points[rows], k=k + 1, workers=-1)
+    found_self = indices == rows[:, None]
+    found_self[~found_self.any(axis=1), -1] = True  # among exact duplicates the point may be absent
+    keep = ~found_self
+    return distances[keep].reshape(-1, k), indices[keep].reshape(-1, k)
+
+
+def knn_graph(points: np.ndarray, k: int, *, max_memory: float | None = None) -> NeighborGraph:
+    """Connect each point to its ``k`` nearest; symmetric: an edge exists if either end wants it.
+
+    >>> knn_graph(np.array([[0.0], [1.0], [3.0]]), 1).degrees.tolist()
+    [1, 2, 1]
+    """
+    if k < 1:
+        raise InvalidInputError(f"k must be at least 1, got {k}.")
+    _check_memory(2.0 * k * len(points), max_memory, "Ask for fewer neighbors.")
+    _, indices = nearest_distances(points, k)
+    first, second = np.repeat(np.arange(len(points)), k), indices.ravel()
+    keys = np.unique(np.minimum(first, second) * len(points) + np.maximum(first, second))
+    return graph_from_pairs(points, np.stack(np.divmod(keys, len(points)), axis=1))

@@ -1,0 +1,119 @@
+"""The contract of every operator on bundle signals."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import torch
+from scipy.sparse.linalg import LinearOperator as ScipyLinearOperator
+
+from ..arrays import Array, ArrayKind, float_tensor
+from ..errors import DeviceError, DTypeError, MemoryLimitError, ShapeError
+
+
+class LinearOperator(ABC):
+    """A linear map on signals ``(..., n, d, c)`` that acts on each channel alike.
+
+    A new operator supplies ``num_points``, ``dim``, ``mass``, ``apply`` and ``adjoint``; products with
+    arrays, dense and scipy forms and checks come from here. ``mass`` (n,) weighs the inner product
+    ``<f, g> = sum_i mass_i f_i . g_i`` in which adjoints are taken.
+    """
+
+    num_points: int
+    dim: int
+    dtype: torch.dtype
+    device: torch.device
+
+    @property
+    @abstractmethod
+    def mass(self) -> torch.Tensor:
+        """Weight of each point in the inner product, ``(n,)``, summing to one."""
+
+    @abstractmethod
+    def apply(self, x: torch.Tensor) -> torch.Tensor:
+        """The product with a validated tensor ``(..., n, d, c)``."""
+
+    @property
+    @abstractmethod
+    def adjoint(self) -> LinearOperator:
+        """The adjoint in the mass inner product."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the dense form, ``(n d, n d)``."""
+        return (self.num_points * self.dim,) * 2
+
+    def check(self, signal: Array, name: str = "signal") -> tuple[torch.Tensor, ArrayKind]:
+        """Validate a signal against this operator; returns a tensor and the kind it came in."""
+        tensor, kind = float_tensor(signal, name)
+        n, d = self.num_points, self.dim
+        if tensor.ndim < 3 or tensor.shape[-3:-1] != (n, d):
+            hint = ""
+            if tensor.shape[-2:] == (n, d):
+                hint = " Add the channel axis: signal[..., None]."
+            raise ShapeError(
+                f"{name} must have shape (..., n, d, channels) = (..., {n}, {d}, c), got "
+                f"{tuple(tensor.shape)}.{hint}"
+            )
+        if tensor.dtype != self.dtype:
+            raise DTypeError(
+                f"{name} is {tensor.dtype} but the operator is {self.dtype}; they are never mixed "
+                f"silently. Convert one: operator.to(dtype=...), or the {name} itself."
+            )
+        if tensor.device != self.device:
+            raise DeviceError(
+                f"{name} is on {tensor.device} but the operator is on {self.device}. Move one: "
+                f"operator.to({str(tensor.device)!r}), or {name}.to({str(self.device)!r})."
+            )
+        return tensor, kind
+
+    def __matmul__(self, signal: Array) -> Array:
+        """Apply the operator to a NumPy array or tensor ``(..., n, d, c)``; the same kind comes back."""
+        tensor, kind = self.check(signal)
+        return kind.wrap(self.apply(tensor))
+
+    def inner(self, f: Array, g: Array) -> torch.Tensor:
+        """The mass inner product of two signals, one number for each leading index and channel."""
+        f, g = self.check(f)[0], self.check(g)[0]
+        return torch.einsum("n,...ndc,...ndc->...c", self.mass, f, g)
+
+    def norm(self, f: Array) -> torch.Tensor:
+        """The mass norm of a signal, one number for each leading index and channel."""
+        return self.inner(f, f).sqrt()
+
+    def to_dense(self) -> torch.Tensor:
+        """The matrix ``(n d, n d)``; refused above 20 000 rows."""
+        size = self.shape[0]
+        if size > 20_000:
+            raise MemoryLimitError(
+                f"a dense form would be {size} x {size} ({size**2 * 8 / 1e9:.0f} GB); only small "
+                "operators have one. Use to_scipy() or the operator itself."
+            )
+        eye = torch.eye(size, dtype=self.dtype, device=self.device)
+        return self.apply(eye.reshape(self.num_points, self.dim, size)).reshape(size, size)
+
+    def as_linear_operator(self) -> ScipyLinearOperator:
+        """A scipy ``LinearOperator`` on flat vectors, for scipy's solvers (CPU)."""
+        real = np.float32 if self.dtype == torch.float32 else np.float64
+
+        def product(operator, vectors):
+            signal = torch.from_numpy(np.ascontiguousarray(vectors, dtype=real))
+            signal = signal.reshape(self.num_points, self.dim, -1)
+            return operator.apply(signal).reshape(vectors.shape).numpy()
+
+        weights = self.mass.repeat_interleave(self.dim).numpy().astype(real)
+
+        def transposed(vectors):
+            # plain transpose from the mass adjoint: A^T = M A* M^-1
+            w = weights.reshape(-1, *([1] * (np.ndim(vectors) - 1)))
+            return w * product(self.adjoint, vectors / w)
+
+        return ScipyLinearOperator(
+            self.shape,
+            matvec=lambda v: product(self, v.reshape(-1)),
+            matmat=lambda v: product(self, v),
+            rmatvec=lambda v: transposed(v.reshape(-1)),
+            rmatmat=transposed,
+            dtype=real,
+        )

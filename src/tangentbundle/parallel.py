@@ -1,0 +1,54 @@
+"""Run compiled kernels over ranges of rows on a few threads.
+
+The kernels are plain ``numba.njit(nogil=True)`` functions ``kernel(start, stop, *arrays)`` that
+write disjoint rows. Threads come from an ordinary pool, not from numba's parallel runtime: it
+compiles several times faster, is safe when many user threads call at once, and survives ``fork``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import torch
+
+_pool: ThreadPoolExecutor | None = None
+_pool_size = 0
+
+
+def _executor(workers: int) -> ThreadPoolExecutor:
+    global _pool, _pool_size
+    if _pool is None or _pool_size != workers:
+        _pool, _pool_size = ThreadPoolExecutor(workers, thread_name_prefix="tangentbundle"), workers
+    return _pool
+
+
+def _forget_pool() -> None:
+    global _pool
+    _pool = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pool)
+
+
+def run_ranges(kernel: Callable[..., Any], n: int, *args: Any, grain: int = 2048) -> None:
+    """Call ``kernel(start, stop, *args)`` for consecutive ranges that cover ``range(n)``.
+
+    ``grain`` is the least number of rows worth a thread. The number of threads is
+    ``torch.get_num_threads()``, so that ``torch.set_num_threads`` governs all of the library.
+    """
+    workers = torch.get_num_threads()
+    if workers == 1 or n <= grain:
+        kernel(0, n, *args)
+        return
+    pieces = min(4 * workers, -(-n // grain))
+    bounds = [n * k // pieces for k in range(pieces + 1)]
+    futures = [
+        _executor(workers).submit(kernel, start, stop, *args)
+        for start, stop in zip(bounds, bounds[1:], strict=False)
+    ]
+    for future in futures:
+        future.result()
