@@ -6,7 +6,7 @@ The order of the modules is the flow of data: points, ``graph``, ``frames``, ``t
 
 from . import errors, kernels, manifolds
 from .bundle import TangentBundle
-from .frames import VarianceShare, WidestGap
+from .dimension import VarianceShare, WidestGap
 from .operators import ConnectionLaplacian, LinearOperator
 
 __version__ = "0.1.0"

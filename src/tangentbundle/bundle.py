@@ -11,8 +11,9 @@ import torch
 from .arrays import Array, ArrayKind, finite, float_tensor, points_array
 from .diagnostics import Diagnosis, diagnose
 from .errors import InvalidInputError, ShapeError
-from .frames import DimensionRule, LocalPCA
-from .geometry import build_graph, check_cloud, estimate_frames, resolve_dimension
+from .dimension import DimensionRule, resolve_dimension
+from .frames import LocalPCA
+from .geometry import Scale, build_graph, check_cloud, graph_and_frames, warn_of_scale
 from .graph import NeighborGraph
 from .kernels import Gaussian, Kernel
 from .known_frames import check_frames, latlon_frames, mesh_frames
@@ -81,21 +82,21 @@ class TangentBundle:
             kernel: radial weight, default ``Gaussian()``.
             max_memory: bytes the graph may need; default 80 % of what is free.
         """
+        scale = Scale(eps, neighbors, eps_pca, max_memory)
         cloud, kind = points_array(points)
         check_cloud(cloud)
         order = curve_order(cloud)
         cloud = np.ascontiguousarray(cloud[order] - cloud.mean(axis=0))
         dim, local = resolve_dimension(cloud, dim)
-        scaled = build_graph(cloud, dim, eps, neighbors, max_memory)
-        pca, eps_pca = estimate_frames(cloud, scaled, dim, eps_pca, max_memory)
+        graph, eps, pca, eps_pca = graph_and_frames(cloud, dim, scale)
         frames = pca.frames(dim)
         return cls(
             sorted_points=cloud,
-            sorted_graph=scaled.graph,
-            connection=connect(frames, scaled.graph, _real(kind)),
+            sorted_graph=graph,
+            connection=connect(frames, graph, _real(kind)),
             order=order,
             kernel=kernel or Gaussian(),
-            eps=scaled.eps,
+            eps=eps,
             dim=dim,
             kind=kind,
             sorted_frames=frames,
@@ -121,24 +122,26 @@ class TangentBundle:
         ``transport`` gives exact parallel transport, for example ``Sphere(2).transport``; without it the
         closest orthogonal maps are used.
         """
+        scale = Scale(eps, neighbors, None, max_memory)
         cloud, kind = points_array(points)
         check_cloud(cloud)
         bases = check_frames(frames, cloud)
         order = curve_order(cloud)
         cloud, bases = np.ascontiguousarray(cloud[order]), np.ascontiguousarray(bases[order])
-        scaled = build_graph(cloud, bases.shape[2], eps, neighbors, max_memory)
+        graph, eps = build_graph(cloud, bases.shape[2], scale)
+        warn_of_scale(graph)
         real = _real(kind)
         if transport is None:
-            connection = connect(bases, scaled.graph, real)
+            connection = connect(bases, graph, real)
         else:
-            connection = connect_exactly(cloud, bases, scaled.graph, transport, real)
+            connection = connect_exactly(cloud, bases, graph, transport, real)
         return cls(
             sorted_points=cloud,
-            sorted_graph=scaled.graph,
+            sorted_graph=graph,
             connection=connection,
             order=order,
             kernel=kernel or Gaussian(),
-            eps=scaled.eps,
+            eps=eps,
             dim=bases.shape[2],
             kind=kind,
             sorted_frames=bases,

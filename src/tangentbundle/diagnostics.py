@@ -11,11 +11,11 @@ import torch
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from .arrays import Array, float_tensor
+from .arrays import Array, ArrayKind, float_tensor
 from .errors import NotTangentWarning
 from .graph import NeighborGraph
 from .operators.assembly import assemble
-from .transport import Connection
+from .transport import CHUNK, Connection
 
 if TYPE_CHECKING:
     from .bundle import TangentBundle
@@ -90,7 +90,24 @@ def synchronise_signs(graph: NeighborGraph, det: np.ndarray) -> bool:
     return bool((labels[:n] != labels[n:]).all())
 
 
-def orientability(bundle: TangentBundle, components: int) -> tuple[bool, bool, float]:
+def confident_edges(bundle: TangentBundle) -> NeighborGraph:
+    r"""The edges whose tangent spaces face each other, |det O_i^T O_j| > 1/2, det as length.
+
+    Across steep edges the sign of the determinant says nothing about orientation.
+    """
+    graph, frames = bundle.sorted_graph, bundle.sorted_frames
+    det = bundle.connection.det.astype(float)
+    if frames is not None:
+        rows, cols = graph.rows, graph.indices
+        for a in range(0, graph.num_edges, CHUNK):
+            part = slice(a, a + CHUNK)
+            det[part] = np.linalg.det(frames[rows[part]].transpose(0, 2, 1) @ frames[cols[part]])
+    keep = np.abs(det) > 0.5
+    indptr = np.concatenate([[0], np.cumsum(keep)])[graph.indptr]
+    return NeighborGraph(indptr, graph.indices[keep], det[keep])
+
+
+def orientability(bundle: TangentBundle) -> tuple[bool, bool, float]:
     r"""Whether the space is orientable, whether all frames can be made to agree, share of bad edges.
 
     If no exact signs exist, the orientation line bundle decides: its Laplacian has transports
@@ -98,21 +115,32 @@ def orientability(bundle: TangentBundle, components: int) -> tuple[bool, bool, f
     little; the space counts as orientable if the lowest eigenvalue stays below a tenth of the first non-zero
     eigenvalue of the scalar Laplacian.
     """
-    graph, det = bundle.sorted_graph, bundle.connection.det
-    if synchronise_signs(graph, det):
+    edges = confident_edges(bundle)
+    det = np.where(edges.distances > 0, 1, -1).astype(np.int8)
+    if synchronise_signs(edges, det):
         return True, True, 0.0
-    weights = bundle.kernel(graph.distances / np.sqrt(bundle.eps))
+    _, component = np.unique(edges.components(), return_inverse=True)
+    largest = component == np.bincount(component).argmax()
+    kept = largest[edges.rows]
+    new = np.cumsum(largest) - 1
+    graph = NeighborGraph(
+        np.concatenate([[0], np.cumsum(edges.degrees[largest])]),
+        new[edges.indices[kept]].astype(np.int32),
+        np.abs(edges.distances[kept]),
+    )
+    det = det[kept]
+    kind = ArrayKind(False, torch.float64, torch.device("cpu"))
+    order = np.arange(graph.num_points)
 
-    def line(signs: np.ndarray):
-        connection = Connection(np.empty((len(signs), 0)), signs, 1)
-        kind = bundle.kind.__class__(False, torch.float64, torch.device("cpu"))
-        return assemble(graph, connection, weights, bundle.eps, bundle.order, kind)
+    def lowest(signs: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        line = Connection(np.empty((len(signs), 0)), signs, 1)
+        return assemble(graph, line, graph.distances, 1.0, order, kind).spectrum(k, tol=1e-6)
 
-    twisted, field = line(det).spectrum(components, tol=1e-6)
-    plain, _ = line(np.ones_like(det)).spectrum(min(components + 1, bundle.num_points), tol=1e-6)
-    signs = np.sign(field[bundle.order, 0, 0])
+    twisted, field = lowest(det, 1)
+    plain, _ = lowest(np.ones_like(det), 2)
+    signs = np.sign(field[:, 0, 0])
     bad = signs[graph.rows] * det * signs[graph.indices] < 0
-    return bool(twisted[-1] < 0.1 * plain[-1]), False, float(bad.mean())
+    return bool(twisted[0] < 0.1 * plain[1]), False, float(bad.mean())
 
 
 def normal_share(bundle: TangentBundle, field: Array) -> float:
@@ -136,7 +164,7 @@ def diagnose(bundle: TangentBundle, field: Array | None = None) -> Diagnosis:
     """Gather a ``Diagnosis``; see ``TangentBundle.diagnose``."""
     degrees = bundle.sorted_graph.degrees
     components = int(bundle.sorted_graph.components().max()) + 1
-    orientable, consistent, frustration = orientability(bundle, components)
+    orientable, consistent, frustration = orientability(bundle)
     local, pca = bundle.local_dimensions, bundle.pca
     histogram = None
     if local is not None:

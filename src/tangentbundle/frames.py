@@ -9,13 +9,12 @@ the space of neighbours.) Whichever of the two Gram matrices is smaller is decom
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numba
 import numpy as np
 
-from .errors import InvalidInputError, RankDeficientError
+from .errors import RankDeficientError
 from .graph import NeighborGraph
 from .kernels import Biweight, Kernel
 from .parallel import run_ranges
@@ -23,58 +22,6 @@ from .parallel import run_ranges
 TINY = 1e-300
 GRAM_SIZE = 12
 """Ambient dimensions above this use the neighbours' Gram matrix where it is smaller."""
-
-
-class DimensionRule(ABC):
-    """How the variances of a neighbourhood tell its dimension."""
-
-    @abstractmethod
-    def local(self, variances: np.ndarray) -> np.ndarray:
-        """Dimension at each point, ``(n,)``, from variances ``(n, q)`` in descending order."""
-
-
-@dataclass(frozen=True)
-class VarianceShare(DimensionRule):
-    r"""The paper's rule: the fewest singular values :math:`\beta_j` whose sum is the share gamma.
-
-    >>> VarianceShare(0.8).local(np.array([[1.0, 1.0, 0.01]])).tolist()
-    [2]
-    """
-
-    gamma: float = 0.8
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.gamma <= 1.0:
-            raise InvalidInputError(f"gamma must lie in (0, 1], got {self.gamma}.")
-
-    def local(self, variances: np.ndarray) -> np.ndarray:
-        singular = np.sqrt(np.maximum(variances, 0.0))
-        share = np.cumsum(singular, axis=1) / np.maximum(singular.sum(axis=1, keepdims=True), TINY)
-        return 1 + (share < self.gamma - 1e-12).sum(axis=1)
-
-
-@dataclass(frozen=True)
-class WidestGap(DimensionRule):
-    """The default: the widest ratio between consecutive variances.
-
-    It needs no share that depends on scale, curvature and noise. Variances are floored at ``floor`` times
-    the largest; a point whose widest ratio is below ``least`` is taken as full-dimensional.
-
-    >>> WidestGap().local(np.array([[1.0, 0.8, 0.02], [1.0, 0.9, 0.7]])).tolist()
-    [2, 3]
-    """
-
-    floor: float = 1e-3
-    least: float = 4.0
-
-    def local(self, variances: np.ndarray) -> np.ndarray:
-        if variances.shape[1] == 1:
-            return np.ones(len(variances), dtype=np.int64)
-        raised = variances + self.floor * variances[:, :1] + TINY
-        ratios = raised[:, :-1] / raised[:, 1:]
-        return np.where(
-            ratios.max(axis=1) < self.least, variances.shape[1], 1 + np.argmax(ratios, axis=1)
-        )
 
 
 @dataclass(frozen=True)

@@ -186,3 +186,10 @@ def knn_graph(points: np.ndarray, k: int, *, max_memory: float | None = None) ->
     first, second = np.repeat(np.arange(len(points)), k), indices.ravel()
     keys = np.unique(np.minimum(first, second) * len(points) + np.maximum(first, second))
     return graph_from_pairs(points, np.stack(np.divmod(keys, len(points)), axis=1))
+
+
+def nearest_graph(points: np.ndarray, rows: np.ndarray, k: int) -> NeighborGraph:
+    """The directed graph from some rows to their ``k`` nearest points, nearest first."""
+    distances, indices = nearest_distances(points, k, rows)
+    indptr = np.arange(len(rows) + 1, dtype=np.int64) * k
+    return NeighborGraph(indptr, indices.ravel().astype(np.int32), distances.ravel())

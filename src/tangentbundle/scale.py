@@ -29,7 +29,12 @@ def target_neighbors(n: int, d: int) -> int:
     [12, 82, 160]
     """
     wish = round(0.29 * 2**d * n ** (2 / (d + 2)))
-    return int(np.clip(wish, min(4 * (d + 1), n - 1), min(MAX_NEIGHBORS, n - 1)))
+    return min(max(wish, least_neighbors(n, d)), MAX_NEIGHBORS, n - 1)
+
+
+def least_neighbors(n: int, d: int) -> int:
+    """Fewest neighbours an automatic scale goes down to."""
+    return min(4 * (d + 1), n - 1)
 
 
 def sample_rows(n: int, seed: int = 0) -> np.ndarray:

@@ -1,0 +1,144 @@
+"""The dimension of the manifold, from the variances of neighbourhoods of several sizes."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from .errors import DimensionWarning, InvalidInputError
+from .frames import local_pca
+from .graph import nearest_graph
+from .scale import sample_rows
+
+SIZES = (6, 8, 12, 16, 24, 32, 48)
+"""Neighbourhood sizes looked at, smallest first."""
+
+Spectra = dict[int, np.ndarray]
+"""Neighbourhood size k -> variances ``(m, q)`` of m neighbourhoods, descending."""
+
+
+class DimensionRule(ABC):
+    """How the variances of neighbourhoods tell the dimension."""
+
+    @abstractmethod
+    def local(self, spectra: Spectra) -> np.ndarray:
+        """An estimate at each point looked at, ``(m,)``; the dimension is their median."""
+
+
+@dataclass(frozen=True)
+class VarianceShare(DimensionRule):
+    r"""The paper's rule: the fewest singular values :math:`\beta_j` whose sum is the share gamma of all.
+
+    >>> VarianceShare(0.8).local({24: np.array([[1.0, 1.0, 0.01]])}).tolist()
+    [2]
+    """
+
+    gamma: float = 0.8
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.gamma <= 1.0:
+            raise InvalidInputError(f"gamma must lie in (0, 1], got {self.gamma}.")
+
+    def local(self, spectra: Spectra) -> np.ndarray:
+        size = max(k for k in spectra if k <= 24)
+        singular = np.sqrt(np.maximum(spectra[size], 0.0))
+        share = np.cumsum(singular, axis=1) / np.maximum(singular.sum(axis=1, keepdims=True), 1e-300)
+        return 1 + (share < self.gamma - 1e-12).sum(axis=1)
+
+
+@dataclass(frozen=True)
+class WidestGap(DimensionRule):
+    """The default: the widest ratio of consecutive mean variances, at the smallest size that shows one.
+
+    Curvature fills small gaps at large sizes, noise at small ones; so sizes are tried from the smallest up, and the
+    first with a ratio above ``clear`` decides. Without any, the widest ratio among sizes of at least 12 does if it is
+    above ``faint``, and otherwise the cloud is taken as full-dimensional. A neighbourhood of k points is trusted for
+    dimensions up to k / 2.
+
+    >>> WidestGap().local({24: np.array([[1.0, 0.8, 0.02]] * 4)}).tolist()
+    [2, 2, 2, 2]
+    >>> WidestGap().local({24: np.array([[1.0, 0.9, 0.7]] * 2)}).tolist()
+    [3, 3]
+    """
+
+    clear: float = 4.0
+    faint: float = 2.7
+    floor: float = 1e-3
+
+    def _ratios(self, variances: np.ndarray, size: int) -> np.ndarray:
+        raised = variances + self.floor * variances[:, :1] + 1e-300
+        trusted = max(1, min(size // 2, variances.shape[1] - 1))
+        return raised[:, :trusted] / raised[:, 1 : trusted + 1]
+
+    def local(self, spectra: Spectra) -> np.ndarray:
+        count, axes = next(iter(spectra.values())).shape
+        if axes == 1:
+            return np.ones(count, dtype=np.int64)
+        gaps = {}
+        for size, variances in spectra.items():
+            total = np.maximum(variances.sum(axis=1, keepdims=True), 1e-300)
+            gaps[size] = self._ratios((variances / total).mean(axis=0, keepdims=True), size).max()
+        best = next((size for size, gap in gaps.items() if gap >= self.clear), None)
+        if best is None:
+            large = [size for size in gaps if size >= 12] or list(gaps)
+            best = max(large, key=lambda size: gaps[size])
+            if gaps[best] < self.faint and axes <= 8:
+                return np.full(count, axes, dtype=np.int64)
+        return 1 + self._ratios(spectra[best], best).argmax(axis=1)
+
+
+def estimate_dimension(points: np.ndarray, rule: DimensionRule) -> tuple[int, np.ndarray]:
+    """Median of the local dimensions at a sample of points, and those local estimates.
+
+    >>> circle = np.exp(2j * np.pi * np.arange(60) / 60)
+    >>> estimate_dimension(np.stack([circle.real, circle.imag], axis=1), WidestGap())[0]
+    1
+    """
+    n = len(points)
+    rows = sample_rows(n)
+    sizes = [k for k in SIZES if k <= n // 4] or [n - 1]
+    widest = nearest_graph(points, rows, sizes[-1])
+    by_point = widest.distances.reshape(len(rows), -1)
+    reaches = np.maximum(1.2 * by_point[:, np.array(sizes) - 1], np.finfo(float).tiny)
+    spectra = {}
+    for size, reach in zip(sizes, reaches.T, strict=True):
+        near = nearest_of(widest, size)
+        spectra[size] = local_pca(points, near, reach, centers=points[rows]).variances
+    local = rule.local(spectra)
+    dim = int(np.median(local))
+    agree = float((local == dim).mean())
+    if agree < 0.6:
+        counts = {int(d): int(c) for d, c in zip(*np.unique(local, return_counts=True), strict=True)}
+        warnings.warn(
+            f"only {agree:.0%} of the points have local dimension {dim} (points by dimension: {counts}). "
+            "The cloud may be noisy, undersampled or a union of pieces; give dim=... if you know it.",
+            DimensionWarning,
+            stacklevel=4,
+        )
+    return dim, local
+
+
+def nearest_of(graph, size):
+    """The first ``size`` neighbours of each row of a nearest-neighbour graph."""
+    rows = graph.num_points
+    return type(graph)(
+        np.arange(rows + 1, dtype=np.int64) * size,
+        graph.indices.reshape(rows, -1)[:, :size].ravel(),
+        graph.distances.reshape(rows, -1)[:, :size].ravel(),
+    )
+
+
+def resolve_dimension(
+    points: np.ndarray, dim: int | DimensionRule | None
+) -> tuple[int, np.ndarray | None]:
+    """A given dimension, checked, or an estimated one with its local estimates."""
+    if dim is None or isinstance(dim, DimensionRule):
+        return estimate_dimension(points, WidestGap() if dim is None else dim)
+    if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)) or not 1 <= dim <= points.shape[1]:
+        raise InvalidInputError(
+            f"dim must be a whole number from 1 to the ambient dimension {points.shape[1]}, got {dim!r}."
+        )
+    return int(dim), None
