@@ -23,17 +23,16 @@ def _row_sums(start, stop, indptr, indices, weights, factor, out):  # pragma: no
 
 
 def normalise(graph: NeighborGraph, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    r"""Factors g with :math:`A_{ij} = g_i w_{ij} g_j`, and the mass.
+    r"""Degrees :math:`\deg_i = \sum_j w_{ij}` and mass :math:`m_i = \sum_j w_{ij}/(\deg_i \deg_j)`.
 
-    The degrees :math:`\deg_i = \sum_j w_{ij}` remove the sampling density,
-    :math:`m_i = \sum_j w_{ij}/(\deg_i \deg_j)` makes rows average; :math:`g_i = 1/(\deg_i \sqrt{m_i})`.
-    The mass is m, scaled to sum to one (only its ratios enter the operator).
+    Dividing by the degrees removes the sampling density; dividing rows by the mass makes them averages. The mass goes
+    as one over the density, so that sums weighted by it are integrals over the manifold.
     """
     n = graph.num_points
-    degree, raw_mass = np.empty(n), np.empty(n)
+    degree, mass = np.empty(n), np.empty(n)
     run_ranges(_row_sums, n, graph.indptr, graph.indices, weights, np.ones(n), degree)
-    run_ranges(_row_sums, n, graph.indptr, graph.indices, weights, 1.0 / degree, raw_mass)
-    return 1.0 / (degree * np.sqrt(raw_mass)), raw_mass / raw_mass.sum()
+    run_ranges(_row_sums, n, graph.indptr, graph.indices, weights, 1.0 / degree, mass)
+    return degree, mass
 
 
 def assemble(
@@ -44,12 +43,13 @@ def assemble(
     order: np.ndarray,
     kind: ArrayKind,
 ) -> ConnectionLaplacian:
-    """Store ``A_ij = g_i w_ij g_j O_ij`` compactly in the wanted precision.
+    r"""Store :math:`P_{ij} = w_{ij} O_{ij} / (m_i \deg_i \deg_j)` compactly in the wanted precision.
 
     ``graph``, ``connection`` and ``weights`` are in curve order; ``order[k]`` is the user's index of
     the k-th point on the curve.
     """
-    factor, mass = normalise(graph, weights)
+    degree, mass = normalise(graph, weights)
+    left, right = 1.0 / (degree * mass), 1.0 / degree
     real = np.float32 if kind.dtype == torch.float32 else np.float64
     rank = connection.dim
     cols = np.where(connection.det < 0, ~graph.indices, graph.indices) if rank == 2 else graph.indices
@@ -58,22 +58,21 @@ def assemble(
 
     def weigh(start, stop):
         a, b = graph.indptr[start], graph.indptr[stop]
-        g = np.repeat(factor[start:stop], graph.degrees[start:stop])
-        w = weights[a:b] * g * factor[graph.indices[a:b]]
+        w = np.repeat(left[start:stop], graph.degrees[start:stop])
+        w *= weights[a:b] * right[graph.indices[a:b]]
         values[a:b] = maps[a:b] * w.reshape(-1, *([1] * (maps.ndim - 1)))
 
     run_ranges(weigh, graph.num_points)
-    inverse = np.empty_like(order)
-    inverse[order] = np.arange(len(order))
+    in_user_order = np.empty(len(order), real)
+    in_user_order[order] = mass / mass.sum()
     laplacian = ConnectionLaplacian(
         indptr=torch.from_numpy(graph.indptr),
         cols=torch.from_numpy(np.ascontiguousarray(cols, dtype=np.int32)),
         values=torch.from_numpy(values),
-        root_mass=torch.from_numpy(np.sqrt(mass).astype(real)),
-        order=torch.from_numpy(order),
-        inverse_order=torch.from_numpy(inverse),
+        order=torch.from_numpy(order.astype(np.int32)),
+        mass=torch.from_numpy(in_user_order),
         scale=scale,
-        rank=rank,
+        dim=rank,
         kind=kind,
     )
     return laplacian.to(kind.device)

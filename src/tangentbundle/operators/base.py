@@ -15,20 +15,25 @@ from ..errors import DeviceError, DTypeError, MemoryLimitError, ShapeError
 class LinearOperator(ABC):
     """A linear map on signals ``(..., n, d, c)`` that acts on each channel alike.
 
-    A new operator supplies ``num_points``, ``dim``, ``mass``, ``apply`` and ``adjoint``; products with
-    arrays, dense and scipy forms and checks come from here. ``mass`` (n,) weighs the inner product
-    ``<f, g> = sum_i mass_i f_i . g_i`` in which adjoints are taken.
+    A new operator supplies ``dim``, ``mass``, ``apply`` and ``adjoint``; products with arrays, dense and scipy forms
+    and checks come from here. ``mass`` (n,) weighs the inner product ``<f, g> = sum_i mass_i f_i . g_i`` in which
+    adjoints are taken.
     """
 
-    num_points: int
     dim: int
-    dtype: torch.dtype
-    device: torch.device
+    mass: torch.Tensor
 
     @property
-    @abstractmethod
-    def mass(self) -> torch.Tensor:
-        """Weight of each point in the inner product, ``(n,)``, summing to one."""
+    def num_points(self) -> int:
+        return len(self.mass)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.mass.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.mass.device
 
     @abstractmethod
     def apply(self, x: torch.Tensor) -> torch.Tensor:

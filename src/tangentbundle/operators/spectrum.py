@@ -17,27 +17,33 @@ DENSE_SIZE = 600
 """Below this many rows a dense eigensolver is faster and certain."""
 
 
+def symmetric_product(laplacian: ConnectionLaplacian) -> tuple[LinearOperator, np.ndarray]:
+    r"""The symmetric matrix :math:`A = M^{1/2} P M^{-1/2}` for scipy's solvers, and :math:`\sqrt{m}` (n d,)."""
+    n, d = laplacian.num_points, laplacian.dim
+    root = laplacian.mass.sqrt().repeat_interleave(d).cpu().numpy()
+
+    def product(block: np.ndarray) -> np.ndarray:
+        weight = root.reshape(-1, *([1] * (block.ndim - 1)))
+        x = torch.from_numpy(np.ascontiguousarray(block / weight)).reshape(n, d, -1)
+        return weight * laplacian.average(x.to(laplacian.device)).cpu().numpy().reshape(block.shape)
+
+    return LinearOperator((n * d,) * 2, matvec=product, matmat=product, dtype=root.dtype), root
+
+
 def lowest_eigenpairs(
     laplacian: ConnectionLaplacian, k: int, *, tol: float, seed: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    r"""Eigenvalues of :math:`-\Delta` ascending, and orthonormal vectors ``(n, d, k)`` of A (curve order)."""
-    n, d = laplacian.num_points, laplacian.rank
-    size, device = n * d, laplacian.device
-
-    def product(block: np.ndarray) -> np.ndarray:
-        x = torch.from_numpy(np.ascontiguousarray(block)).reshape(n, d, -1).to(device)
-        return laplacian.symmetric_product(x).cpu().numpy().reshape(block.shape)
-
+    r"""Eigenvalues of :math:`-\Delta` ascending, and mass-orthonormal fields ``(n, d, k)``."""
+    operator, root = symmetric_product(laplacian)
+    size = operator.shape[0]
     if size <= max(DENSE_SIZE, 3 * k):
-        values, vectors = np.linalg.eigh(product(np.eye(size)))
+        values, vectors = np.linalg.eigh(operator.matmat(np.eye(size)))
         values, vectors = values[::-1][:k], vectors[:, ::-1][:, :k]
     else:
         start = np.random.default_rng(seed).standard_normal(size)
-        operator = LinearOperator((size, size), matvec=product, matmat=product, dtype=np.float64)
+        space = min(size, max(2 * k + 20, 40))
         try:
-            values, vectors = eigsh(
-                operator, k, which="LA", v0=start, tol=tol, ncv=min(size, max(2 * k + 20, 40))
-            )
+            values, vectors = eigsh(operator, k, which="LA", v0=start, tol=tol, ncv=space)
         except ArpackNoConvergence as error:
             raise ConvergenceError(
                 f"the eigensolver found {len(error.eigenvalues)} of {k} eigenpairs. Ask for fewer, or "
@@ -45,7 +51,5 @@ def lowest_eigenpairs(
             ) from error
         values, vectors = values[::-1], vectors[:, ::-1]
     eigenvalues = np.maximum((1.0 - values) / laplacian.scale, 0.0)
-    return (
-        torch.from_numpy(eigenvalues.copy()),
-        torch.from_numpy(vectors.copy()).reshape(n, d, k).to(device),
-    )
+    fields = (vectors / root[:, None]).reshape(laplacian.num_points, laplacian.dim, k)
+    return torch.from_numpy(eigenvalues), torch.from_numpy(fields)
