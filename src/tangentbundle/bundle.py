@@ -86,7 +86,7 @@ class TangentBundle:
         cloud, kind = points_array(points)
         check_cloud(cloud)
         order = curve_order(cloud)
-        cloud = np.ascontiguousarray(cloud[order] - cloud.mean(axis=0))
+        cloud = np.ascontiguousarray(cloud[order])
         dim, local = resolve_dimension(cloud, dim)
         graph, eps, pca, eps_pca = graph_and_frames(cloud, dim, scale)
         frames = pca.frames(dim)
@@ -237,6 +237,11 @@ class TangentBundle:
     def rank(self) -> int:
         """Dimension of the fibres: d for the tangent bundle, 1 for the scalar bundle."""
         return self.connection.dim
+
+    @property
+    def points(self) -> Array:
+        """The points ``(n, D)`` in the kind they came in."""
+        return self.kind.wrap(self._unsorted(self.sorted_points))
 
     @property
     def frames(self) -> Array:

@@ -1,22 +1,50 @@
-"""Sort points along a space-filling (Morton) curve, so that neighbours are near in memory."""
+"""Sort points along a space-filling (Hilbert) curve, so that neighbours are near in memory."""
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 
-_BITS = 20
+from .parallel import run_ranges
+
+BITS = 16
+"""Cells along each axis, as a power of two; three axes fit in one 64-bit code."""
 
 
-def _spread(value: np.ndarray, dims: int) -> np.ndarray:
-    """Insert ``dims - 1`` zero bits between the bits of each integer."""
-    out = np.zeros_like(value)
-    for bit in range(_BITS):
-        out |= ((value >> np.uint64(bit)) & np.uint64(1)) << np.uint64(bit * dims)
-    return out
+@numba.njit(cache=True, nogil=True)
+def _hilbert_codes(start, stop, cells, out):  # pragma: no cover - compiled
+    """Position on the curve of each cell (J. Skilling, Programming the Hilbert curve, 2004)."""
+    dims = cells.shape[1]
+    for r in range(start, stop):
+        cell = cells[r]
+        bit = np.int64(1) << (BITS - 1)
+        while bit > 1:  # undo the rotations and reflections of each level
+            below = bit - 1
+            for a in range(dims):
+                if cell[a] & bit:
+                    cell[0] ^= below
+                else:
+                    swap = (cell[0] ^ cell[a]) & below
+                    cell[0] ^= swap
+                    cell[a] ^= swap
+            bit >>= 1
+        for a in range(1, dims):  # Gray code
+            cell[a] ^= cell[a - 1]
+        flip = np.int64(0)
+        bit = np.int64(1) << (BITS - 1)
+        while bit > 1:
+            if cell[dims - 1] & bit:
+                flip ^= bit - 1
+            bit >>= 1
+        code = np.int64(0)
+        for level in range(BITS - 1, -1, -1):
+            for a in range(dims):
+                code = (code << 1) | (((cell[a] ^ flip) >> level) & 1)
+        out[r] = code
 
 
 def curve_order(points: np.ndarray) -> np.ndarray:
-    """Return the permutation that sorts ``(n, D)`` points along a Morton curve.
+    """Return the permutation that sorts ``(n, D)`` points along a Hilbert curve.
 
     For D > 3 the curve runs through the three principal axes of the cloud.
 
@@ -29,9 +57,8 @@ def curve_order(points: np.ndarray) -> np.ndarray:
         points = centred @ axes[:, -3:]
     low, high = points.min(axis=0), points.max(axis=0)
     extent = max(float((high - low).max()), np.finfo(float).tiny)
-    cells = np.minimum((points - low) / extent * 2.0**_BITS, 2.0**_BITS - 1).astype(np.uint64)
-    dims = cells.shape[1]
-    code = np.zeros(len(cells), dtype=np.uint64)
-    for axis in range(dims):
-        code |= _spread(cells[:, axis], dims) << np.uint64(axis)
-    return np.argsort(code, kind="stable")
+    top = 2**BITS - 1
+    cells = np.clip((points - low) * (top / extent), 0, top).astype(np.int64)
+    codes = np.empty(len(cells), np.int64)
+    run_ranges(_hilbert_codes, len(cells), cells, codes)
+    return np.argsort(codes, kind="stable")

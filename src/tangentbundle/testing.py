@@ -1,0 +1,145 @@
+"""Checks for operators and maps on bundle signals, shipped for users' own classes.
+
+``OperatorContract`` is a pytest class: subclass it, supply ``make_operator``, and every promise of
+``LinearOperator`` is tested. The ``assert_*`` functions take any callable.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from .bundle import TangentBundle
+from .operators import ConnectionLaplacian, LinearOperator
+
+TOLERANCE = {torch.float32: 2e-4, torch.float64: 1e-9}
+"""Relative error allowed, by precision."""
+
+FieldMap = Callable[[ConnectionLaplacian, torch.Tensor], torch.Tensor]
+"""A map on signals ``(n, d, c)`` that uses an operator, for example a filter or a network."""
+
+
+def relative_error(got: torch.Tensor, expected: torch.Tensor) -> float:
+    """``|got - expected| / |expected|`` in the Euclidean norm (absolute where expected is zero)."""
+    size = float(torch.linalg.vector_norm(expected.double()))
+    return float(torch.linalg.vector_norm((got - expected).double())) / (size or 1.0)
+
+
+def random_signal(operator: LinearOperator, channels: int = 2, seed: int = 0) -> torch.Tensor:
+    """A standard normal signal ``(n, d, channels)`` for an operator."""
+    noise = torch.Generator().manual_seed(seed)
+    shape = (operator.num_points, operator.dim, channels)
+    return torch.randn(shape, generator=noise, dtype=operator.dtype).to(operator.device)
+
+
+def assert_self_adjoint(operator: LinearOperator, *, tol: float | None = None) -> None:
+    """``<f, A g> = <A f, g>`` in the mass inner product, for random f and g."""
+    tol = TOLERANCE[operator.dtype] if tol is None else tol
+    f, g = random_signal(operator, seed=1), random_signal(operator, seed=2)
+    left, right = operator.inner(f, operator @ g), operator.inner(operator @ f, g)
+    size = (operator.norm(f) * operator.norm(operator @ g)).max()
+    assert float((left - right).abs().max() / size) < tol, "the operator is not self-adjoint"
+
+
+def random_orthogonal(count: int, d: int, seed: int = 0) -> np.ndarray:
+    """Haar-random elements of O(d), reflections included, ``(count, d, d)``."""
+    rng = np.random.default_rng(seed)
+    q, r = np.linalg.qr(rng.standard_normal((count, d, d)))
+    return q * np.sign(np.einsum("nii->ni", r))[:, None, :]
+
+
+def assert_gauge_equivariant(
+    function: FieldMap, bundle: TangentBundle, *, tol: float | None = None, seed: int = 0
+) -> None:
+    """The same ambient output after a random O(d) change of every frame.
+
+    ``function(laplacian, x)`` is run with the bundle's frames and with turned ones.
+    """
+    frames = torch.as_tensor(bundle.frames)
+    turns = torch.from_numpy(random_orthogonal(bundle.num_points, bundle.rank, seed))
+    turned = TangentBundle.from_frames(
+        torch.as_tensor(bundle.points), frames @ turns.to(frames.dtype), eps=bundle.eps, kernel=bundle.kernel
+    )
+    _assert_same_field(function, bundle, turned, None, tol, "change of frames")
+
+
+def assert_rotation_equivariant(
+    function: FieldMap, bundle: TangentBundle, *, tol: float | None = None, seed: int = 0
+) -> None:
+    """The rotated output when points and field are rotated together in ambient space."""
+    rotation = torch.from_numpy(random_orthogonal(1, bundle.ambient_dim, seed)[0])
+    frames = torch.as_tensor(bundle.frames)
+    rotation = rotation.to(frames.dtype)
+    moved = TangentBundle.from_frames(
+        torch.as_tensor(bundle.points) @ rotation.T,
+        torch.einsum("ij,njk->nik", rotation, frames),
+        eps=bundle.eps,
+        kernel=bundle.kernel,
+    )
+    _assert_same_field(function, bundle, moved, rotation, tol, "rotation of space")
+
+
+def _assert_same_field(function, bundle, other, rotation, tol, what) -> None:
+    laplacian = bundle.laplacian()
+    tol = TOLERANCE[laplacian.dtype] if tol is None else tol
+    x = random_signal(laplacian)
+    ambient = bundle.to_ambient(x)
+    if rotation is not None:
+        ambient = torch.einsum("ij,njc->nic", rotation, ambient)
+    expected = bundle.to_ambient(function(laplacian, x))
+    got = other.to_ambient(function(other.laplacian(), other.to_coordinates(ambient)))
+    got, expected = (t if t.ndim == 3 else t[..., None] for t in (got, expected))
+    if rotation is not None:
+        expected = torch.einsum("ij,njc->nic", rotation, expected)
+    error = relative_error(got, expected)
+    assert error < tol, f"not equivariant under {what}: relative difference {error:.2g}, allowed {tol:.2g}"
+
+
+class OperatorContract(ABC):
+    """Every promise of ``LinearOperator``, as tests. Subclass it in a test module."""
+
+    @abstractmethod
+    def make_operator(self) -> LinearOperator:
+        """The operator under test, small enough for a dense form."""
+
+    def test_equals_its_dense_form(self) -> None:
+        operator = self.make_operator()
+        x = random_signal(operator, channels=3)
+        dense = operator.to_dense() @ x.reshape(operator.shape[0], -1)
+        assert relative_error(operator @ x, dense.reshape(x.shape)) < TOLERANCE[operator.dtype]
+
+    def test_leading_dimensions_are_batches(self) -> None:
+        operator = self.make_operator()
+        x = torch.stack([random_signal(operator, seed=s) for s in range(6)]).unflatten(0, (2, 3))
+        rows = torch.stack([operator @ part for part in x.flatten(0, 1)]).unflatten(0, (2, 3))
+        assert relative_error(operator @ x, rows) < TOLERANCE[operator.dtype]
+
+    def test_numpy_and_torch_agree(self) -> None:
+        operator = self.make_operator()
+        x = random_signal(operator)
+        got = operator @ x.cpu().numpy()
+        assert isinstance(got, np.ndarray)
+        assert relative_error(torch.from_numpy(got), (operator @ x).cpu()) < TOLERANCE[operator.dtype]
+
+    def test_adjoint(self) -> None:
+        operator = self.make_operator()
+        f, g = random_signal(operator, seed=1), random_signal(operator, seed=2)
+        left, right = operator.inner(f, operator @ g), operator.inner(operator.adjoint @ f, g)
+        size = float((operator.norm(f) * operator.norm(operator @ g)).max()) or 1.0
+        assert float((left - right).abs().max()) / size < TOLERANCE[operator.dtype]
+
+    def test_gradient(self) -> None:
+        operator = self.make_operator()
+        x = random_signal(operator).requires_grad_()
+        g = random_signal(operator, seed=3)
+        (gradient,) = torch.autograd.grad((operator @ x * g).sum(), x)
+        expected = (operator.to_dense().T @ g.reshape(operator.shape[0], -1)).reshape(x.shape)
+        assert relative_error(gradient, expected) < TOLERANCE[operator.dtype]
+
+    def test_mass_is_a_probability(self) -> None:
+        operator = self.make_operator()
+        assert bool((operator.mass > 0).all())
+        assert abs(float(operator.mass.double().sum()) - 1.0) < 1e-5
