@@ -76,13 +76,10 @@ WITH_TRANSPORT = [
     manifold
     for manifold in MANIFOLDS
     if not any(
-        isinstance(factor, Torus | KleinBottle | Ellipsoid)
-        for factor in getattr(manifold, "factors", [manifold])
+        isinstance(factor, Torus | KleinBottle | Ellipsoid) for factor in getattr(manifold, "factors", [manifold])
     )
 ]
-surfaces = pytest.mark.parametrize(
-    "manifold, chart, us, vs", SURFACES, ids=[repr(s[0]) for s in SURFACES]
-)
+surfaces = pytest.mark.parametrize("manifold, chart, us, vs", SURFACES, ids=[repr(s[0]) for s in SURFACES])
 
 
 def over(items):
@@ -297,9 +294,7 @@ def test_antipodal_points_have_no_unique_transport_except_on_circles():
 
 
 def counted(values):
-    return list(
-        zip(*(a.tolist() for a in np.unique(values.round(9), return_counts=True)), strict=True)
-    )
+    return list(zip(*(a.tolist() for a in np.unique(values.round(9), return_counts=True)), strict=True))
 
 
 def test_sphere_spectra():
@@ -323,9 +318,7 @@ def test_flat_spectra():
     waves = np.stack(np.meshgrid(*3 * [np.arange(-25, 26)]), -1).reshape(-1, 3) / radii
     expected = np.sort(np.sum(waves**2, axis=1))[:300]
     np.testing.assert_allclose(FlatTorus(radii).scalar_spectrum(300), expected, atol=1e-12)
-    np.testing.assert_allclose(
-        FlatTorus(radii).vector_spectrum(301), np.repeat(expected, 3)[:301], atol=1e-12
-    )
+    np.testing.assert_allclose(FlatTorus(radii).vector_spectrum(301), np.repeat(expected, 3)[:301], atol=1e-12)
     L, W = ROLL.length / pi, ROLL.width / pi
     grid = np.add.outer((np.arange(99) / L) ** 2, (np.arange(99) / W) ** 2)
     np.testing.assert_allclose(ROLL.scalar_spectrum(50), np.sort(grid.ravel())[:50])
@@ -335,9 +328,7 @@ def test_flat_spectra():
 @pytest.mark.parametrize("k", [1, 2, 7, 40])
 def test_product_spectra_against_brute_force(k):
     a, b, c = Sphere(2), Sphere(1, 0.8), Sphere(3, 1.5)
-    s, v = (
-        [getattr(m, f"{kind}_spectrum")(60) for m in (a, b, c)] for kind in ("scalar", "vector")
-    )
+    s, v = ([getattr(m, f"{kind}_spectrum")(60) for m in (a, b, c)] for kind in ("scalar", "vector"))
 
     def sums(*lists):
         return np.add.outer(np.add.outer(lists[0], lists[1]), lists[2]).ravel()
@@ -401,8 +392,7 @@ def test_torus_fields():
     ring = Torus()
     x = ring.sample(100_000, seed=0)
     tangent, paper = (
-        np.einsum("nij,ni->nj", ring.frames(x), field)
-        for field in (ring.tangent_field(x), ring.paper_field(x))
+        np.einsum("nij,ni->nj", ring.frames(x), field) for field in (ring.tangent_field(x), ring.paper_field(x))
     )
     np.testing.assert_allclose(np.linalg.norm(tangent, axis=1), 1, atol=1e-12)
     assert 1 - np.sum(paper**2) / len(x) == pytest.approx(0.25, abs=0.005)
@@ -417,14 +407,10 @@ def test_klein_bottle_parameters_and_crossing(dim):
     np.testing.assert_allclose(np.array(chart(*params.T, 2.0, 0.5)).T, x, atol=1e-12)
     found = klein.parameters(x)
     np.testing.assert_allclose(np.exp(1j * (found - params)), 1, atol=1e-9)
-    np.testing.assert_allclose(
-        projectors(klein.frames(x)), projectors(klein.frames(x, params)), atol=1e-9
-    )
+    np.testing.assert_allclose(projectors(klein.frames(x)), projectors(klein.frames(x, params)), atol=1e-9)
     delicate = np.array([(1.0, v) for v in (pi / 2, -pi / 2, 1e-5, pi + 1e-5)])
     x_delicate = np.array(chart(*delicate.T, 2.0, 0.5)).T
-    np.testing.assert_allclose(
-        np.exp(1j * klein.parameters(x_delicate)), np.exp(1j * delicate), atol=1e-14
-    )
+    np.testing.assert_allclose(np.exp(1j * klein.parameters(x_delicate)), np.exp(1j * delicate), atol=1e-14)
     crossing = np.array(chart(1.0, 0.0, 2.0, 0.5))[None]
     sheets = [klein.frames(crossing, [[1.0, v]]) for v in (0.0, pi)]
     if dim == 3:
@@ -455,10 +441,7 @@ def test_orientation_along_a_loop(manifold, chart, turns):
 
 def test_flags_and_names():
     assert repr(Sphere()) == "Sphere(dim=2, radius=1.0)"
-    assert (
-        repr(Product(Torus(), FlatTorus((1,))))
-        == "Product(Torus(R=0.3, r=0.1), FlatTorus(radii=(1.0,)))"
-    )
+    assert repr(Product(Torus(), FlatTorus((1,)))) == "Product(Torus(R=0.3, r=0.1), FlatTorus(radii=(1.0,)))"
     assert not Product(Sphere(2), KleinBottle()).orientable
     assert Product(Sphere(2), ROLL).has_boundary and not Product(Sphere(2)).has_boundary
     for kind in (Sphere, Torus, FlatTorus, KleinBottle, Ellipsoid, SwissRoll, Product):

@@ -85,9 +85,7 @@ def points_array(points: Array, name: str = "points") -> tuple[np.ndarray, Array
     """Validate a cloud of points and return it as a contiguous ``(n, D)`` float64 array."""
     tensor, kind = float_tensor(points, name)
     if tensor.ndim != 2 or tensor.shape[1] < 1:
-        raise ShapeError(
-            f"{name} must have shape (n, D), one point a row, got {tuple(tensor.shape)}."
-        )
+        raise ShapeError(f"{name} must have shape (n, D), one point a row, got {tuple(tensor.shape)}.")
     finite(tensor, name)
     array = tensor.detach().cpu().double().contiguous().numpy()
     if array.size and np.abs(array).max() > 1e150:

@@ -10,8 +10,8 @@ import torch
 
 from .arrays import Array, ArrayKind, finite, float_tensor, points_array
 from .diagnostics import Diagnosis, diagnose
-from .errors import InvalidInputError, ShapeError
 from .dimension import DimensionRule, resolve_dimension
+from .errors import InvalidInputError, ShapeError
 from .frames import LocalPCA
 from .geometry import Scale, build_graph, check_cloud, graph_and_frames, warn_of_scale
 from .graph import NeighborGraph
@@ -260,9 +260,7 @@ class TangentBundle:
 
     def _bases(self) -> np.ndarray:
         if self.sorted_frames is None:
-            raise InvalidInputError(
-                "the scalar bundle has no frames: its signals are functions (n, 1, c) already."
-            )
+            raise InvalidInputError("the scalar bundle has no frames: its signals are functions (n, 1, c) already.")
         return self.sorted_frames
 
     def __repr__(self) -> str:
@@ -305,8 +303,7 @@ class TangentBundle:
         n, d = self.num_points, self.rank
         if tensor.ndim < 3 or tensor.shape[-3:-1] != (n, d):
             raise ShapeError(
-                f"signal must have shape (..., n, d, channels) = (..., {n}, {d}, c), got "
-                f"{tuple(tensor.shape)}."
+                f"signal must have shape (..., n, d, channels) = (..., {n}, {d}, c), got {tuple(tensor.shape)}."
             )
         vectors = torch.einsum("nij,...njc->...nic", self._basis_tensor(tensor), tensor)
         return kind.wrap(vectors[..., 0] if vectors.shape[-1] == 1 else vectors)

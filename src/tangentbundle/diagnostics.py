@@ -58,15 +58,9 @@ class Diagnosis:
             counts = ", ".join(f"{d}: {c}" for d, c in self.dimension_histogram.items())
             rows.append(("local dimensions", counts))
         if self.frame_residual is not None:
-            rows.append(
-                ("off the frames", "median {:.2%}, worst {:.2%}".format(*self.frame_residual))
-            )
+            rows.append(("off the frames", "median {:.2%}, worst {:.2%}".format(*self.frame_residual)))
         word = "yes" if self.orientable else "no"
-        detail = (
-            "all frames can agree"
-            if self.consistent
-            else f"{self.frustration:.2%} of edges stay reflections"
-        )
+        detail = "all frames can agree" if self.consistent else f"{self.frustration:.2%} of edges stay reflections"
         rows.append(("orientable", f"{word} ({detail})"))
         if self.normal_share is not None:
             rows.append(("field not tangent", f"{self.normal_share:.1%} of its energy"))

@@ -131,9 +131,7 @@ def nearest_of(graph, size):
     )
 
 
-def resolve_dimension(
-    points: np.ndarray, dim: int | DimensionRule | None
-) -> tuple[int, np.ndarray | None]:
+def resolve_dimension(points: np.ndarray, dim: int | DimensionRule | None) -> tuple[int, np.ndarray | None]:
     """A given dimension, checked, or an estimated one with its local estimates."""
     if dim is None or isinstance(dim, DimensionRule):
         return estimate_dimension(points, WidestGap() if dim is None else dim)

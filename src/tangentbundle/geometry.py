@@ -54,9 +54,7 @@ def check_cloud(points: np.ndarray) -> None:
     """Refuse clouds with nothing to estimate; warn of coincident points."""
     n = len(points)
     if n < 3:
-        raise TooFewPointsError(
-            f"a bundle needs at least 3 points in general position, got {n}. Give more points."
-        )
+        raise TooFewPointsError(f"a bundle needs at least 3 points in general position, got {n}. Give more points.")
     if not np.ptp(points, axis=0).max() > 0:
         raise TooFewPointsError(f"all {n} points coincide; there is no manifold to estimate.")
     nearest, _ = nearest_distances(points, 1, sample_rows(n))
@@ -70,9 +68,7 @@ def check_cloud(points: np.ndarray) -> None:
         )
 
 
-def build_graph(
-    points: np.ndarray, dim: int, scale: Scale, wanted: int | None = None
-) -> tuple[NeighborGraph, float]:
+def build_graph(points: np.ndarray, dim: int, scale: Scale, wanted: int | None = None) -> tuple[NeighborGraph, float]:
     """The ball graph and its eps: as given, for a wanted number of neighbours, or automatic.
 
     The automatic scale is widened, up to twice the radius, if that connects the graph.
@@ -154,9 +150,7 @@ def steepness(frames: np.ndarray, graph: NeighborGraph) -> float:
     return 1e-12 + float(1.0 - np.square(overlap).sum(axis=(1, 2)).mean() / frames.shape[2])
 
 
-def graph_and_frames(
-    points: np.ndarray, dim: int, scale: Scale
-) -> tuple[NeighborGraph, float, LocalPCA, float]:
+def graph_and_frames(points: np.ndarray, dim: int, scale: Scale) -> tuple[NeighborGraph, float, LocalPCA, float]:
     """Graph, eps, local PCA and eps_pca of a cloud.
 
     An automatic scale under which neighbouring tangent spaces stand steeply to each other is too wide for the

@@ -71,9 +71,7 @@ class NeighborGraph:
         coo.data = coo.data + 1.0  # explicit zeros (duplicate points) must survive the conversion
         renamed = sparse.csr_array((coo.data, (order[coo.row], order[coo.col])), shape=coo.shape)
         renamed.sort_indices()
-        return NeighborGraph(
-            renamed.indptr.astype(np.int64), renamed.indices.astype(np.int32), renamed.data - 1.0
-        )
+        return NeighborGraph(renamed.indptr.astype(np.int64), renamed.indices.astype(np.int32), renamed.data - 1.0)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -134,9 +132,7 @@ def _check_memory(edges: float, max_memory: float | None, remedy: str) -> None:
         )
 
 
-def radius_graph(
-    points: np.ndarray, radius: float, *, max_memory: float | None = None
-) -> NeighborGraph:
+def radius_graph(points: np.ndarray, radius: float, *, max_memory: float | None = None) -> NeighborGraph:
     """Connect every two points at distance at most ``radius``.
 
     The pairs come from a dual-tree search; the number of pairs is counted first, so that a radius
@@ -153,9 +149,7 @@ def radius_graph(
     return graph_from_pairs(points, tree.query_pairs(radius, output_type="ndarray"))
 
 
-def nearest_distances(
-    points: np.ndarray, k: int, queries: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
+def nearest_distances(points: np.ndarray, k: int, queries: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Distances and indices ``(q, k)`` of the k nearest *other* points of each query point.
 
     ``queries`` are rows of ``points`` (default: all of them).

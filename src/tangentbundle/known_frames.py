@@ -14,9 +14,7 @@ def check_frames(frames: Array, points: np.ndarray) -> np.ndarray:
     tensor, _ = float_tensor(frames, "frames")
     n, dims = points.shape
     if tensor.ndim != 3 or tensor.shape[:2] != (n, dims) or not 1 <= tensor.shape[2] <= dims:
-        raise ShapeError(
-            f"frames must have shape (n, D, d) = ({n}, {dims}, d) with d <= D, got {tuple(tensor.shape)}."
-        )
+        raise ShapeError(f"frames must have shape (n, D, d) = ({n}, {dims}, d) with d <= D, got {tuple(tensor.shape)}.")
     finite(tensor, "frames")
     loose = 1e-8 if tensor.dtype == torch.float64 else 1e-4
     bases = tensor.detach().cpu().double().numpy()
@@ -41,13 +39,9 @@ def latlon_frames(lat: Array, lon: Array) -> tuple[np.ndarray, np.ndarray, Array
     phi, lam = (np.radians(t.detach().cpu().double().numpy()) for t in (latitude, longitude))
     if len(phi) and np.abs(phi).max() > np.pi / 2 + 1e-9:
         worst = float(np.degrees(phi[np.abs(phi).argmax()]))
-        raise InvalidInputError(
-            f"latitudes must lie in [-90, 90] degrees, got {worst:.6g}. Are lat and lon swapped?"
-        )
+        raise InvalidInputError(f"latitudes must lie in [-90, 90] degrees, got {worst:.6g}. Are lat and lon swapped?")
     if len(lam) and np.abs(lam).max() > 4 * np.pi + 1e-9:
-        raise InvalidInputError(
-            f"longitudes must lie in [-720, 720] degrees, got {np.degrees(np.abs(lam).max()):.6g}."
-        )
+        raise InvalidInputError(f"longitudes must lie in [-720, 720] degrees, got {np.degrees(np.abs(lam).max()):.6g}.")
     zero = np.zeros_like(phi)
     points = np.stack([np.cos(phi) * np.cos(lam), np.cos(phi) * np.sin(lam), np.sin(phi)], axis=1)
     east = np.stack([-np.sin(lam), np.cos(lam), zero], axis=1)

@@ -47,8 +47,7 @@ def run_ranges(kernel: Callable[..., Any], n: int, *args: Any, grain: int = 2048
     pieces = min(4 * workers, -(-n // grain))
     bounds = [n * k // pieces for k in range(pieces + 1)]
     futures = [
-        _executor(workers).submit(kernel, start, stop, *args)
-        for start, stop in zip(bounds, bounds[1:], strict=False)
+        _executor(workers).submit(kernel, start, stop, *args) for start, stop in zip(bounds, bounds[1:], strict=False)
     ]
     for future in futures:
         future.result()

@@ -51,9 +51,7 @@ def radius_for_neighbors(points: np.ndarray, k: int) -> float:
     1.0
     """
     if len(points) <= k:
-        raise TooFewPointsError(
-            f"{k} neighbours a point need at least {k + 1} points, got {len(points)}."
-        )
+        raise TooFewPointsError(f"{k} neighbours a point need at least {k + 1} points, got {len(points)}.")
     distances, _ = nearest_distances(points, k, sample_rows(len(points)))
     return float(np.median(distances[:, -1]))
 

@@ -58,8 +58,7 @@ class LinearOperator(ABC):
             if tensor.shape[-2:] == (n, d):
                 hint = " Add the channel axis: signal[..., None]."
             raise ShapeError(
-                f"{name} must have shape (..., n, d, channels) = (..., {n}, {d}, c), got "
-                f"{tuple(tensor.shape)}.{hint}"
+                f"{name} must have shape (..., n, d, channels) = (..., {n}, {d}, c), got {tuple(tensor.shape)}.{hint}"
             )
         if tensor.dtype != self.dtype:
             raise DTypeError(

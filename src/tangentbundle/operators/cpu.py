@@ -29,9 +29,7 @@ AHEAD = 300
 
 
 @numba.njit(cache=True, nogil=True)
-def plane_rows(
-    start, stop, indptr, cols, values, order, x, z, y, alpha, beta, gamma
-):  # pragma: no cover - compiled
+def plane_rows(start, stop, indptr, cols, values, order, x, z, y, alpha, beta, gamma):  # pragma: no cover - compiled
     """d = 2: ``values`` (e, 2) holds w cos and w sin; complemented columns mark reflections."""
     channels = x.shape[2]
     for r in range(start, stop):
@@ -56,9 +54,7 @@ def plane_rows(
 
 
 @numba.njit(cache=True, nogil=True)
-def block_rows(
-    start, stop, indptr, cols, values, order, x, z, y, alpha, beta, gamma
-):  # pragma: no cover - compiled
+def block_rows(start, stop, indptr, cols, values, order, x, z, y, alpha, beta, gamma):  # pragma: no cover - compiled
     """Any d: ``values`` (e, d, d) holds the weighted blocks."""
     channels = x.shape[2]
     for r in range(start, stop):

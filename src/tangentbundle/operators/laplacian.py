@@ -72,9 +72,7 @@ class ConnectionLaplacian(LinearOperator):
         product = self.average(fold(x), 1 / self.scale, -1 / self.scale)
         return unfold(product, x.shape)
 
-    def to(
-        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
-    ) -> ConnectionLaplacian:
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> ConnectionLaplacian:
         """The same operator on another device or in another precision."""
         if isinstance(device, torch.dtype):
             device, dtype = None, device

@@ -80,9 +80,7 @@ def _tile(width, emit):
     """An intrinsic ``tile(cols, values, order, x, z, y, row, start, stop, channel, alpha, beta, gamma)``."""
 
     @intrinsic
-    def tile(
-        typingctx, cols, values, order, x, z, y, row, start, stop, channel, alpha, beta, gamma
-    ):
+    def tile(typingctx, cols, values, order, x, z, y, row, start, stop, channel, alpha, beta, gamma):
         def codegen(context, builder, signature, args):
             emit(_Emitter(context, builder, values.dtype, width), signature.args, args)
             return context.get_dummy_value()

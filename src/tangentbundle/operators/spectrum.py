@@ -46,8 +46,7 @@ def lowest_eigenpairs(
             values, vectors = eigsh(operator, k, which="LA", v0=start, tol=tol, ncv=space)
         except ArpackNoConvergence as error:
             raise ConvergenceError(
-                f"the eigensolver found {len(error.eigenvalues)} of {k} eigenpairs. Ask for fewer, or "
-                "loosen tol."
+                f"the eigensolver found {len(error.eigenvalues)} of {k} eigenpairs. Ask for fewer, or loosen tol."
             ) from error
         values, vectors = values[::-1], vectors[:, ::-1]
     eigenvalues = np.maximum((1.0 - values) / laplacian.scale, 0.0)
