@@ -1,0 +1,17 @@
+"""Smooth manifolds in R^D with exact geometry: the ground truth of tests and demos."""
+
+from .base import Manifold
+from .products import FlatTorus, Product
+from .sphere import Sphere
+from .surfaces import Ellipsoid, KleinBottle, SwissRoll, Torus
+
+__all__ = [
+    "Ellipsoid",
+    "FlatTorus",
+    "KleinBottle",
+    "Manifold",
+    "Product",
+    "Sphere",
+    "SwissRoll",
+    "Torus",
+]

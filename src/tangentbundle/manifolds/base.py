@@ -1,0 +1,128 @@
+"""What every space shares: the `Manifold` interface, argument checks, sampling and spectra."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from itertools import count
+
+import numpy as np
+
+from ..errors import InvalidInputError
+
+
+def _require(valid, expected, got, remedy):
+    if not valid:
+        raise InvalidInputError(f"expected {expected}, got {got!r}; {remedy}.")
+
+
+def _integer(name, value):
+    valid = isinstance(value, int | np.integer) and value >= 1
+    _require(valid, f"{name} to be a whole number >= 1", value, f"change {name}")
+    return int(value)
+
+
+def _positive(name, values, least=1):
+    numbers = tuple(np.atleast_1d(np.asarray(values, dtype=float)).tolist())
+    valid = len(numbers) >= least and all(0 < number < np.inf for number in numbers)
+    _require(valid, f"{name} to be {least} or more positive numbers", values, f"change {name}")
+    return numbers
+
+
+def _unit(x):
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def _reflection(w):
+    """Reflections (n, D, D) that change the sign of the unit vectors w (n, D)."""
+    return np.eye(w.shape[1]) - 2 * w[:, :, None] * w[:, None]
+
+
+def _complement(normal):
+    """Bases (n, D, D-1) orthonormal to unit normals (n, D), with det [normal, basis] = 1."""
+    last = np.eye(normal.shape[1])[-1]
+    sign = np.where(normal[:, -1:] < 0, -1, 1)
+    basis = _reflection(_unit(normal + sign * last))[:, :, :-1]  # takes last to -sign * normal
+    basis[:, :, 0] *= sign * (-1) ** (len(last) - 1)
+    return basis
+
+
+def _rejection(n, rng, propose, probability):
+    """n independent draws: candidates propose(m, rng) accepted with probability(candidates)."""
+    kept, missing = [], _integer("n", n)
+    while missing > 0:
+        candidates = propose(2 * missing + 16, rng)
+        kept.append(candidates[rng.random(len(candidates)) < probability(candidates)])
+        missing -= len(kept[-1])
+    return np.concatenate(kept)[:n]
+
+
+def _lowest(k, first, value, multiplicity):
+    """The k lowest of the ascending value(first), value(first + 1), ... with multiplicity."""
+    values: list[float] = []
+    for degree in count(first):
+        values += [value(degree)] * min(multiplicity(degree), _integer("k", k) - len(values))
+        if len(values) == k:
+            return np.array(values, dtype=float)
+
+
+def _sums(a, b):
+    """The k lowest a_i + b_j of two ascending sequences, given the first k terms of each.
+
+    Counting from 1, i j - 1 other sums are not above a_i + b_j: those with i j > k are not needed.
+    """
+    k = len(a)
+    return np.sort(np.concatenate([a[i] + b[: k // (i + 1)] for i in range(k)]))[:k]
+
+
+class Manifold(ABC):
+    """A compact manifold of dimension d = `dim` in R^D, D = `ambient_dim`, with exact geometry.
+
+    Points are rows, geometry is float64, sampling is uniform by Riemannian volume, and what has a closed form is
+    exact: tangent frames, parallel transport, spectra on functions and vector fields.
+    """
+
+    dim: int
+    ambient_dim: int
+    volume: float
+    orientable: bool = True
+    has_boundary: bool = False
+
+    def sample(self, n: int, seed=None, dtype=np.float64) -> np.ndarray:
+        """Points (n, D), independent and uniform by volume; seed is an int or a Generator."""
+        return self._sample(_integer("n", n), np.random.default_rng(seed)).astype(dtype)
+
+    @abstractmethod
+    def _sample(self, n, rng): ...
+
+    @abstractmethod
+    def frames(self, points) -> np.ndarray:
+        """Orthonormal tangent bases (n, D, d), in columns, at points (n, D) of the manifold."""
+
+    def transport(self, source, target) -> np.ndarray:
+        """Rotations (n, D, D): on tangent vectors, transport along the shortest geodesics."""
+        raise self._unknown("parallel transport")
+
+    def scalar_spectrum(self, k: int) -> np.ndarray:
+        """First k eigenvalues, with multiplicity, of minus the Laplacian on functions."""
+        raise self._unknown("the scalar spectrum")
+
+    def vector_spectrum(self, k: int) -> np.ndarray:
+        """First k eigenvalues, with multiplicity, of minus the connection Laplacian on fields."""
+        raise self._unknown("the vector spectrum")
+
+    def __repr__(self):
+        names = inspect.signature(type(self)).parameters
+        return f"{type(self).__name__}({', '.join(f'{n}={getattr(self, n)!r}' for n in names)})"
+
+    def _unknown(self, what):
+        known = "a Sphere, a FlatTorus, a SwissRoll or a Product of these"
+        return NotImplementedError(f"{what} is not known in closed form on {self}; use {known}.")
+
+    def _points(self, points, like=None):
+        points, n = np.asarray(points, dtype=float), "n" if like is None else len(like)
+        valid = points.shape[1:] == (self.ambient_dim,) and n in ("n", len(points))
+        remedy = f"pass one point of {self} per row"
+        _require(valid, f"points of shape ({n}, {self.ambient_dim})", points.shape, remedy)
+        _require(np.isfinite(points).all(), "finite points", "nan or infinity", remedy)
+        return points
