@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -47,7 +48,7 @@ def run_ranges(kernel: Callable[..., Any], n: int, *args: Any, grain: int = 2048
     pieces = min(4 * workers, -(-n // grain))
     bounds = [n * k // pieces for k in range(pieces + 1)]
     futures = [
-        _executor(workers).submit(kernel, start, stop, *args) for start, stop in zip(bounds, bounds[1:], strict=False)
+        _executor(workers).submit(kernel, start, stop, *args) for start, stop in pairwise(bounds)
     ]
     for future in futures:
         future.result()

@@ -144,7 +144,7 @@ def _transport_block(start, stop, frames, indptr, indices, values, det, weak):  
                         total += frames[lo, r, q] * frames[hi, s, q]
                     m[r, s] = total
             sign, change = 1.0, 1.0
-            for step in range(60):
+            for _ in range(60):
                 sign = _inverse_transpose(m, work, inv)
                 if sign == 0.0:
                     break
@@ -176,7 +176,7 @@ def connect(frames: np.ndarray, graph: NeighborGraph, dtype: type = np.float64) 
     n, _, d = frames.shape
     rows = np.ascontiguousarray(frames.transpose(0, 2, 1))
     edges = graph.num_edges
-    shape = {1: (edges, 0), 2: (edges, 2)}.get(d, (edges, d, d))
+    shape: tuple[int, ...] = {1: (edges, 0), 2: (edges, 2)}.get(d, (edges, d, d))
     values, det = np.empty(shape, dtype), np.empty(edges, np.int8)
     weak = np.zeros(n, np.int64)
     kernel = {1: _transport_line, 2: _transport_plane}.get(d, _transport_block)

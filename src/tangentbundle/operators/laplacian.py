@@ -17,7 +17,7 @@ from scipy import sparse
 from ..arrays import Array, ArrayKind
 from ..errors import DTypeError, InvalidInputError
 from .base import LinearOperator
-from .product import block_product, edge_blocks, edge_columns
+from .product import BlockMatrix, block_product
 from .spectrum import lowest_eigenpairs
 
 
@@ -65,8 +65,7 @@ class ConnectionLaplacian(LinearOperator):
 
     def average(self, x: torch.Tensor, alpha: float = 1.0, beta: float = 0.0) -> torch.Tensor:
         r""":math:`\alpha P x + \beta x` for a signal ``(n, d, c)`` in the user's order."""
-        matrix = (self.indptr, self.cols, self.values, self.order, self.mass)
-        return block_product(*matrix, x, x, alpha, beta, 0.0)
+        return block_product(self.indptr, self.cols, self.values, self.order, self.mass, x, alpha, beta)
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
         product = self.average(fold(x), 1 / self.scale, -1 / self.scale)
@@ -93,10 +92,9 @@ class ConnectionLaplacian(LinearOperator):
 
     def to_scipy(self) -> sparse.csr_array:
         r"""The matrix :math:`\Delta`, ``(n d, n d)``, in the user's order."""
-        d, order = self.dim, self.order.long()
-        rows = torch.repeat_interleave(order, self.indptr.diff())
-        columns = order[edge_columns(self.cols).long()]
-        blocks = edge_blocks(self.cols, self.values) / self.scale
+        d = self.dim
+        matrix = BlockMatrix(self.indptr, self.cols, self.values, self.order)
+        rows, columns, blocks = matrix.rows(), matrix.columns(), matrix.blocks() / self.scale
         local = torch.arange(d, device=self.device)
         i = (rows * d)[:, None, None] + local[:, None].expand(d, d)
         j = (columns * d)[:, None, None] + local.expand(d, d)

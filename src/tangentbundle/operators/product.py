@@ -1,29 +1,114 @@
-r"""One primitive for every device: :math:`\alpha P x + \beta x + \gamma z` with P block-sparse.
+r"""One primitive for every device: a fused step with the block-sparse average P.
 
-P is self-adjoint in the mass inner product, :math:`P^T = M P M^{-1}`; hence its backward pass is the same product
-between two scalings. Registered as a torch custom operator: autograd, ``torch.compile`` and device dispatch see one
-opaque function.
+.. math:: y = \alpha P x + \beta x + \gamma z + \sum_k b_k s_k, \qquad t_k \leftarrow t_k + a_k y.
+
+With only :math:`\alpha` and :math:`\beta` it is the product; with all it is one step of a Chebyshev recurrence, which reads
+the matrix once and each vector once. P is self-adjoint in the mass inner product, :math:`P^T = M P M^{-1}`: backward
+passes are the same step between two scalings.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
 import torch
 
 from ..parallel import run_ranges
 
 
-def edge_blocks(cols: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """The blocks ``(e, d, d)`` of a matrix in either storage."""
-    if values.ndim == 3:
-        return values
-    c, s = values.unbind(1)
-    sign = torch.where(cols < 0, -1.0, 1.0).to(values.dtype)
-    return torch.stack([torch.stack([c, -sign * s], -1), torch.stack([s, sign * c], -1)], 1)
+@dataclass(frozen=True)
+class BlockMatrix:
+    """P in CSR form: ``indptr`` (n + 1), ``cols`` (e), ``values`` (e, 2) or (e, d, d), ``order`` (n).
+
+    Row r and column r belong to row ``order[r]`` of the signals. With two values an edge they are (w cos, w sin) of a
+    rotation, or of a reflection where the column is complemented.
+    """
+
+    indptr: torch.Tensor
+    cols: torch.Tensor
+    values: torch.Tensor
+    order: torch.Tensor
+
+    def blocks(self) -> torch.Tensor:
+        """The blocks as ``(e, d, d)``."""
+        if self.values.ndim == 3:
+            return self.values
+        c, s = self.values.unbind(1)
+        sign = torch.where(self.cols < 0, -1.0, 1.0).to(self.values.dtype)
+        return torch.stack([torch.stack([c, -sign * s], -1), torch.stack([s, sign * c], -1)], 1)
+
+    def rows(self) -> torch.Tensor:
+        """The signal row that each edge ends in, ``(e,)``."""
+        return torch.repeat_interleave(self.order.long(), self.indptr.diff())
+
+    def columns(self) -> torch.Tensor:
+        """The signal row that each edge starts from, ``(e,)``."""
+        return self.order.long()[torch.where(self.cols < 0, ~self.cols, self.cols).long()]
 
 
-def edge_columns(cols: torch.Tensor) -> torch.Tensor:
-    """Column of each edge, with the reflection marks taken off."""
-    return torch.where(cols < 0, ~cols, cols)
+@dataclass(frozen=True)
+class Extras:
+    """Signals added to a step, and running sums that a step is added to: ``(k, n, d, c)`` each."""
+
+    signals: torch.Tensor
+    coefficients: torch.Tensor
+
+
+def reference_step(
+    matrix: BlockMatrix,
+    x: torch.Tensor,
+    z: torch.Tensor,
+    out: torch.Tensor,
+    scalars: tuple[float, float, float],
+    sources: Extras | None = None,
+    targets: Extras | None = None,
+) -> None:
+    """The readable twin of the compiled kernels: gather, multiply, scatter."""
+    alpha, beta, gamma = scalars
+    y = beta * x + gamma * z
+    y.index_add_(0, matrix.rows(), alpha * (matrix.blocks() @ x[matrix.columns()]))
+    if sources is not None:
+        y += torch.einsum("k,kndc->ndc", sources.coefficients, sources.signals)
+    if targets is not None:
+        targets.signals.add_(targets.coefficients[:, None, None, None] * y)
+    out.copy_(y)
+
+
+def _cpu_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
+    from .cpu import block_rows, plane_rows  # imported when first needed: numba is slow to load
+
+    real = x.numpy().dtype.type
+    none = np.empty((0, 0, 0, 0), real), np.empty(0, real)
+    extras = [
+        array
+        for extra in (sources, targets)
+        for array in (none if extra is None else (extra.signals.numpy(), extra.coefficients.numpy()))
+    ]
+    run_ranges(
+        plane_rows if matrix.values.ndim == 2 else block_rows,
+        x.shape[0],
+        matrix.indptr.numpy(),
+        (matrix.cols.numpy(), matrix.values.numpy(), matrix.order.numpy()),
+        (x.numpy(), z.numpy(), out.numpy()),
+        tuple(extras),
+        *(real(s) for s in scalars),
+        grain=256,
+    )
+
+
+def step(
+    matrix: BlockMatrix,
+    x: torch.Tensor,
+    z: torch.Tensor,
+    out: torch.Tensor,
+    scalars: tuple[float, float, float],
+    sources: Extras | None = None,
+    targets: Extras | None = None,
+) -> None:
+    """One fused step on contiguous signals ``(n, d, c)``, into ``out`` (which may be ``z``)."""
+    kernel = _cpu_step if x.device.type == "cpu" else reference_step
+    kernel(matrix, x, z, out, scalars, sources, targets)
 
 
 @torch.library.custom_op("tangentbundle::block_product", mutates_args=())
@@ -34,55 +119,31 @@ def block_product(
     order: torch.Tensor,
     mass: torch.Tensor,
     x: torch.Tensor,
-    z: torch.Tensor,
     alpha: float,
     beta: float,
-    gamma: float,
 ) -> torch.Tensor:
-    """``alpha P x + beta x + gamma z`` for signals ``(n, d, c)``, differentiable in x and z.
-
-    Row r and column r of the matrix belong to row ``order[r]`` of the signals and of ``mass``. This body is the
-    readable reference (gather, multiply, scatter); compiled kernels are registered for each device.
-    """
-    degrees = indptr.diff()
-    rows = torch.repeat_interleave(order.long(), degrees)
-    messages = edge_blocks(cols, values) @ x[order.long()[edge_columns(cols).long()]]
-    return (beta * x + gamma * z).index_add(0, rows, alpha * messages)
-
-
-reference_product = block_product._init_fn
-
-
-@block_product.register_kernel("cpu")
-def _(indptr, cols, values, order, mass, x, z, alpha, beta, gamma):
-    from .cpu import block_rows, plane_rows  # imported when first needed: numba is slow to load
-
-    y = torch.empty_like(x, memory_format=torch.contiguous_format)
-    kernel = plane_rows if values.ndim == 2 else block_rows
-    real = values.numpy().dtype.type
-    matrix = (indptr.numpy(), cols.numpy(), values.numpy(), order.numpy())
-    signals = (x.contiguous().numpy(), z.contiguous().numpy(), y.numpy())
-    scalars = (real(alpha), real(beta), real(gamma))
-    run_ranges(kernel, x.shape[0], *matrix, *signals, *scalars, grain=256)
+    """``alpha P x + beta x`` for a signal ``(n, d, c)``, differentiable in x."""
+    x = x.contiguous()
+    y = torch.empty_like(x)
+    step(BlockMatrix(indptr, cols, values, order), x, x, y, (alpha, beta, 0.0))
     return y
 
 
 @block_product.register_fake
-def _(indptr, cols, values, order, mass, x, z, alpha, beta, gamma):
+def _(indptr, cols, values, order, mass, x, alpha, beta):
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
 def _keep_matrix(ctx, inputs, output):
-    *matrix, _, _, ctx.alpha, ctx.beta, ctx.gamma = inputs
+    *matrix, _, ctx.alpha, ctx.beta = inputs
     ctx.save_for_backward(*matrix)
 
 
 def _backward(ctx, grad):
     *matrix, mass = ctx.saved_tensors
     weight = mass[:, None, None]
-    scaled = (grad / weight).contiguous()
-    grad_x = weight * block_product(*matrix, mass, scaled, scaled, ctx.alpha, ctx.beta, 0.0)
-    return (None,) * 5 + (grad_x, ctx.gamma * grad, None, None, None)
+    grad_x = weight * block_product(*matrix, mass, grad / weight, ctx.alpha, ctx.beta)
+    return (None,) * 5 + (grad_x, None, None)
 
 
 block_product.register_autograd(_backward, setup_context=_keep_matrix)

@@ -77,80 +77,100 @@ class _Emitter:
 
 
 def _tile(width, emit):
-    """An intrinsic ``tile(cols, values, order, x, z, y, row, start, stop, channel, alpha, beta, gamma)``."""
+    """An intrinsic for one row and ``width`` channels; see ``cpu.py`` for the arguments."""
 
     @intrinsic
-    def tile(typingctx, cols, values, order, x, z, y, row, start, stop, channel, alpha, beta, gamma):
+    def tile(typingctx, matrix, signals, extras, row, start, stop, channel, alpha, beta, gamma):
         def codegen(context, builder, signature, args):
-            emit(_Emitter(context, builder, values.dtype, width), signature.args, args)
+            kinds, values = [], []
+            for kind, group in zip(signature.args[:3], args[:3], strict=True):
+                kinds += list(kind)
+                values += cgutils.unpack_tuple(builder, group, len(kind))
+            em = _Emitter(context, builder, signals[0].dtype, width)
+            emit(em, _Row(em, kinds, values, args[3:7], args[7:]))
             return context.get_dummy_value()
 
-        index, real = types.int64, values.dtype
-        arguments = (cols, values, order, x, z, y, index, index, index, index, real, real, real)
-        return types.void(*arguments), codegen
+        index, real = types.int64, signals[0].dtype
+        return types.void(matrix, signals, extras, index, index, index, index, real, real, real), codegen
 
     return tile
 
 
-def _unpack(em, kinds, args):
-    """Pointers, scalars, and the shape (d, channels) of the signals."""
-    pointers = [em.data(kind, arg) for kind, arg in zip(kinds[:6], args[:6], strict=True)]
-    shape = em.context.make_array(kinds[3])(em.context, em.b, args[3]).shape
-    _, dims, channels = cgutils.unpack_tuple(em.b, shape, 3)
-    return pointers, args[6:10], args[10:], dims, channels
+class _Row:
+    """The arguments of one tile, unpacked."""
+
+    def __init__(self, em, kinds, values, places, scalars):
+        names = "cols weights order x z y sources source_coef targets target_coef".split()
+        for name, kind, value in zip(names, kinds, values, strict=True):
+            setattr(self, name, em.data(kind, value))
+        self.row, self.start, self.stop, self.channel = places
+        self.scalars = scalars
+
+        def shape(index):
+            array = em.context.make_array(kinds[index])(em.context, em.b, values[index])
+            return cgutils.unpack_tuple(em.b, array.shape, kinds[index].ndim)
+
+        points, self.dims, self.channels = shape(3)
+        self.size = em.b.mul(em.b.mul(points, self.dims), self.channels)
+        self.num_sources, self.num_targets = shape(7)[0], shape(9)[0]
 
 
-def _finish(em, total, where, x, z, y, scalars):
-    """``y = alpha total + beta x + gamma z`` at one place."""
-    alpha, beta, gamma = (em.splat(s) for s in scalars)
-    result = em.fma(alpha, total, em.b.fmul(beta, em.load(x, where)))
-    em.store(em.fma(gamma, em.load(z, where), result), y, where)
+def _finish(em, total, where, r):
+    """``y = alpha total + beta x + gamma z + sum_k b_k sources_k``, then ``targets_k += a_k y``, at one place."""
+    b = em.b
+    alpha, beta, gamma = (em.splat(s) for s in r.scalars)
+    result = em.fma(alpha, total, b.fmul(beta, em.load(r.x, where)))
+    result = em.fma(gamma, em.load(r.z, where), result)
+    k, sums, blocks = em.loop(em.const(0), r.num_sources, [result])
+    weight = em.splat(b.load(b.gep(r.source_coef, [k])))
+    new = em.fma(weight, em.load(r.sources, b.add(b.mul(k, r.size), where)), sums[0])
+    em.close(k, sums, [new], blocks)
+    em.store(sums[0], r.y, where)
+    k, _, blocks = em.loop(em.const(0), r.num_targets, [])
+    weight = em.splat(b.load(b.gep(r.target_coef, [k])))
+    place = b.add(b.mul(k, r.size), where)
+    em.store(em.fma(weight, sums[0], em.load(r.targets, place)), r.targets, place)
+    em.close(k, [], [], blocks)
 
 
-def _emit_plane(em, kinds, args):
+def _emit_plane(em, r):
     """d = 2: each edge holds (w cos, w sin); a complemented column marks a reflection."""
     b = em.b
-    pointers, (row, start, stop, channel), scalars, _, channels = _unpack(em, kinds, args)
-    cols, values, order, x, z, y = pointers
-    index, sums, blocks = em.loop(start, stop, [em.zero(), em.zero()])
-    code = b.load(b.gep(cols, [index]))
-    flip = b.ashr(code, ir.Constant(code.type, 31))  # 0, or -1 for a reflection
-    column = b.zext(b.xor(code, flip), em.index)
-    source = b.sext(b.load(b.gep(order, [column])), em.index)
-    first = b.mul(b.mul(source, em.const(2)), channels)
-    first = b.add(first, channel)
-    c = b.load(b.gep(values, [b.mul(index, em.const(2))]))
-    s = b.load(b.gep(values, [b.add(b.mul(index, em.const(2)), em.const(1))]))
+    index, sums, blocks = em.loop(r.start, r.stop, [em.zero(), em.zero()])
+    code = b.load(b.gep(r.cols, [index]))
     reflected = b.icmp_signed("<", code, ir.Constant(code.type, 0))
+    column = b.zext(b.select(reflected, b.not_(code), code), em.index)
+    source = b.sext(b.load(b.gep(r.order, [column])), em.index)
+    first = b.add(b.mul(b.mul(source, em.const(2)), r.channels), r.channel)
+    pair = b.mul(index, em.const(2))
+    c = b.load(b.gep(r.weights, [pair]))
+    s = b.load(b.gep(r.weights, [b.add(pair, em.const(1))]))
     minus_s = b.select(reflected, s, b.fneg(s))
     other_c = b.select(reflected, b.fneg(c), c)
-    x0, x1 = em.load(x, first), em.load(x, b.add(first, channels))
+    x0, x1 = em.load(r.x, first), em.load(r.x, b.add(first, r.channels))
     y0 = em.fma(em.splat(minus_s), x1, em.fma(em.splat(c), x0, sums[0]))
     y1 = em.fma(em.splat(other_c), x1, em.fma(em.splat(s), x0, sums[1]))
     em.close(index, sums, [y0, y1], blocks)
-    where = b.add(b.mul(b.mul(row, em.const(2)), channels), channel)
-    _finish(em, sums[0], where, x, z, y, scalars)
-    _finish(em, sums[1], b.add(where, channels), x, z, y, scalars)
+    where = b.add(b.mul(b.mul(r.row, em.const(2)), r.channels), r.channel)
+    _finish(em, sums[0], where, r)
+    _finish(em, sums[1], b.add(where, r.channels), r)
 
 
-def _emit_block(em, kinds, args):
+def _emit_block(em, r):
     """Any d: one output component at a time, over edges and input components."""
     b = em.b
-    pointers, (row, start, stop, channel), scalars, dims, channels = _unpack(em, kinds, args)
-    cols, values, order, x, z, y = pointers
-    p, _, outer = em.loop(em.const(0), dims, [])
-    e, sums, edges = em.loop(start, stop, [em.zero()])
-    column = b.zext(b.load(b.gep(cols, [e])), em.index)
-    source = b.sext(b.load(b.gep(order, [column])), em.index)
-    first = b.add(b.mul(b.mul(source, dims), channels), channel)
-    weights = b.mul(b.add(b.mul(e, dims), p), dims)
-    q, partial, inner = em.loop(em.const(0), dims, sums)
-    weight = em.splat(b.load(b.gep(values, [b.add(weights, q)])))
-    new = em.fma(weight, em.load(x, b.add(first, b.mul(q, channels))), partial[0])
+    p, _, outer = em.loop(em.const(0), r.dims, [])
+    e, sums, edges = em.loop(r.start, r.stop, [em.zero()])
+    column = b.zext(b.load(b.gep(r.cols, [e])), em.index)
+    source = b.sext(b.load(b.gep(r.order, [column])), em.index)
+    first = b.add(b.mul(b.mul(source, r.dims), r.channels), r.channel)
+    weights = b.mul(b.add(b.mul(e, r.dims), p), r.dims)
+    q, partial, inner = em.loop(em.const(0), r.dims, sums)
+    weight = em.splat(b.load(b.gep(r.weights, [b.add(weights, q)])))
+    new = em.fma(weight, em.load(r.x, b.add(first, b.mul(q, r.channels))), partial[0])
     em.close(q, partial, [new], inner)
     em.close(e, sums, partial, edges)
-    where = b.add(b.mul(b.add(b.mul(row, dims), p), channels), channel)
-    _finish(em, sums[0], where, x, z, y, scalars)
+    _finish(em, sums[0], b.add(b.mul(b.add(b.mul(r.row, r.dims), p), r.channels), r.channel), r)
     em.close(p, [], [], outer)
 
 
