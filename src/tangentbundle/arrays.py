@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -35,12 +36,16 @@ class ArrayKind:
 def float_tensor(value: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
     """Return ``value`` as a float32 or float64 tensor with a note of what it was.
 
-    Integers and booleans become float64; other dtypes, ragged lists and text are refused.
+    Integers and booleans become float64; other dtypes, ragged lists, text, masked and sparse arrays are refused.
     """
     is_torch = isinstance(value, torch.Tensor)
     if is_torch:
+        if value.layout != torch.strided:
+            raise InvalidInputError(f"{name} must be a dense tensor, got {value.layout}; use {name}.to_dense().")
         tensor = value
     else:
+        if np.ma.is_masked(value):
+            raise NonFiniteError(f"{name} holds masked values; drop or fill those rows first.")
         try:
             array = np.asarray(value)
         except (ValueError, TypeError) as error:
@@ -58,7 +63,8 @@ def float_tensor(value: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
             raise DTypeError(f"{name} has dtype float16; convert it to float32 or float64.")
         if not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))
-        if any(stride < 0 for stride in array.strides) or not array.flags.writeable:
+        odd = any(stride < 0 or stride % array.itemsize for stride in array.strides)
+        if odd or not array.flags.writeable:
             array = array.copy()
         tensor = torch.from_numpy(array)
     if not tensor.is_floating_point() and not tensor.is_complex():
@@ -93,6 +99,21 @@ def points_array(points: Array, name: str = "points") -> tuple[np.ndarray, Array
             f"{name} holds values above 1e150, whose squared distances overflow. Rescale the cloud."
         )
     return array, kind
+
+
+def positive(value: Any, name: str) -> float:
+    """A positive finite number from a Python, NumPy or torch scalar; all else is refused."""
+    number = value.item() if isinstance(value, (np.ndarray, torch.Tensor)) and value.ndim == 0 else value
+    if isinstance(number, bool) or not isinstance(number, Real) or not 0.0 < number < np.inf:
+        raise InvalidInputError(f"{name} must be a positive number, got {value!r}.")
+    return float(number)
+
+
+def whole(value: Any, name: str) -> int:
+    """A whole number of at least one; all else, booleans included, is refused."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise InvalidInputError(f"{name} must be a whole number of at least 1, got {value!r}.")
+    return int(value)
 
 
 def generator(seed: int | np.random.Generator | None) -> np.random.Generator:

@@ -95,7 +95,7 @@ class TangentBundle:
             sorted_graph=graph,
             connection=connect(frames, graph, _real(kind)),
             order=order,
-            kernel=kernel or Gaussian(),
+            kernel=_kernel(kernel),
             eps=eps,
             dim=dim,
             kind=kind,
@@ -140,7 +140,7 @@ class TangentBundle:
             sorted_graph=graph,
             connection=connection,
             order=order,
-            kernel=kernel or Gaussian(),
+            kernel=_kernel(kernel),
             eps=eps,
             dim=bases.shape[2],
             kind=kind,
@@ -333,6 +333,14 @@ class TangentBundle:
         if not quiet:
             print(report)
         return report
+
+
+def _kernel(kernel: Kernel | None) -> Kernel:
+    if kernel is None:
+        return Gaussian()
+    if not isinstance(kernel, Kernel):
+        raise InvalidInputError(f"kernel must be an instance such as kernels.Gaussian(), got {kernel!r}.")
+    return kernel
 
 
 def _real(kind: ArrayKind) -> type:

@@ -141,8 +141,9 @@ def normal_share(bundle: TangentBundle, field: Array) -> float:
     """Share of a field's energy that is normal to the tangent spaces; warns above a tenth."""
     vectors = float_tensor(field, "field")[0]
     tangent = float_tensor(bundle.to_ambient(bundle.to_coordinates(vectors)), "field")[0]
-    total = float(vectors.square().sum())
-    share = 1.0 - float(tangent.square().sum()) / total if total > 0 else 0.0
+    largest = float(vectors.abs().max()) or 1.0
+    total, kept = (float((v.double() / largest).square().sum()) for v in (vectors, tangent))
+    share = 1.0 - kept / total if total > 0 else 0.0
     share = min(max(share, 0.0), 1.0)
     if share > 0.1:
         warnings.warn(

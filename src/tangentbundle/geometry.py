@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
+from .arrays import positive, whole
 from .errors import (
     DisconnectedWarning,
     DuplicatePointsWarning,
     GlobalNeighborhoodWarning,
     InvalidInputError,
     IsolatedPointsError,
+    RankDeficientError,
     TooFewPointsError,
 )
 from .frames import LocalPCA, local_pca
@@ -38,12 +41,12 @@ class Scale:
     def __post_init__(self) -> None:
         for name in ("eps", "eps_pca", "max_memory"):
             value = getattr(self, name)
-            if value is not None and not (np.isfinite(value) and value > 0):
-                raise InvalidInputError(f"{name} must be a positive number, got {value}.")
+            if value is not None:
+                object.__setattr__(self, name, positive(value, name))
         if self.eps is not None and self.neighbors is not None:
             raise InvalidInputError("give eps or neighbors, not both.")
-        if self.neighbors is not None and self.neighbors < 1:
-            raise InvalidInputError(f"neighbors must be at least 1, got {self.neighbors}.")
+        if self.neighbors is not None:
+            object.__setattr__(self, "neighbors", whole(self.neighbors, "neighbors"))
 
     @property
     def automatic(self) -> bool:
@@ -55,8 +58,11 @@ def check_cloud(points: np.ndarray) -> None:
     n = len(points)
     if n < 3:
         raise TooFewPointsError(f"a bundle needs at least 3 points in general position, got {n}. Give more points.")
-    if not np.ptp(points, axis=0).max() > 0:
+    extent = float(np.ptp(points, axis=0).max())
+    if extent == 0:
         raise TooFewPointsError(f"all {n} points coincide; there is no manifold to estimate.")
+    if extent < 1e-140:
+        raise InvalidInputError(f"the cloud is {extent:.2g} wide, so its squared distances underflow. Rescale it.")
     nearest, _ = nearest_distances(points, 1, sample_rows(n))
     same = int((nearest == 0).sum())
     if same:
@@ -96,7 +102,7 @@ def build_graph(points: np.ndarray, dim: int, scale: Scale, wanted: int | None =
             f"{radius:.4g}; their nearest points are {nearest.min():.4g} to {nearest.max():.4g} away. "
             "Use a larger eps (mind the units of the coordinates), give neighbors=..., or remove outliers."
         )
-    return graph, radius**2 if scale.eps is None else float(scale.eps)
+    return graph, radius**2 if scale.eps is None else scale.eps
 
 
 def warn_of_scale(graph: NeighborGraph) -> None:
@@ -130,13 +136,14 @@ def estimate_frames(
     eps_pca = scale.eps_pca or eps * 0.5 ** (2 / dim)
     if eps_pca > eps:
         graph = radius_graph(points, float(np.sqrt(eps_pca)), max_memory=scale.max_memory)
-    pca = local_pca(points, graph, float(np.sqrt(eps_pca)))
+    axes = max(16, dim)
+    pca = local_pca(points, graph, float(np.sqrt(eps_pca)), max_axes=axes)
     least = min(2 * dim + 2, len(points) - 1)
     poor = np.flatnonzero(pca.counts < least)
     if len(poor) and scale.eps_pca is None:
         rescued = nearest_graph(points, poor, least)
         reach = np.maximum(1.2 * rescued.distances.reshape(-1, least)[:, -1], np.finfo(float).tiny)
-        better = local_pca(points, rescued, reach, centers=points[poor])
+        better = local_pca(points, rescued, reach, centers=points[poor], max_axes=axes)
         for name in ("axes", "variances", "total", "counts"):
             getattr(pca, name)[poor] = getattr(better, name)
     return pca, float(eps_pca)
@@ -163,9 +170,10 @@ def graph_and_frames(points: np.ndarray, dim: int, scale: Scale) -> tuple[Neighb
         usual = target_neighbors(len(points), dim)
         fewer = max(least_neighbors(len(points), dim), int(usual * (STEEP / steep) ** (dim / 2)))
         if fewer < usual:
-            trial, trial_eps = build_graph(points, dim, scale, wanted=fewer)
-            trial_pca, trial_eps_pca = estimate_frames(points, trial, trial_eps, dim, scale)
-            if steepness(trial_pca.frames(dim), trial) < steep:
-                graph, eps, pca, eps_pca = trial, trial_eps, trial_pca, trial_eps_pca
+            with suppress(IsolatedPointsError, RankDeficientError):  # too narrow: the wide scale stays
+                trial, trial_eps = build_graph(points, dim, scale, wanted=fewer)
+                trial_pca, trial_eps_pca = estimate_frames(points, trial, trial_eps, dim, scale)
+                if steepness(trial_pca.frames(dim), trial) < steep:
+                    graph, eps, pca, eps_pca = trial, trial_eps, trial_pca, trial_eps_pca
     warn_of_scale(graph)
     return graph, eps, pca, eps_pca

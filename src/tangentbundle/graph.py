@@ -68,10 +68,9 @@ class NeighborGraph:
     def relabel(self, order: np.ndarray) -> NeighborGraph:
         """The same graph with point ``k`` renamed to ``order[k]``."""
         coo = self.to_scipy().tocoo()
-        coo.data = coo.data + 1.0  # explicit zeros (duplicate points) must survive the conversion
         renamed = sparse.csr_array((coo.data, (order[coo.row], order[coo.col])), shape=coo.shape)
         renamed.sort_indices()
-        return NeighborGraph(renamed.indptr.astype(np.int64), renamed.indices.astype(np.int32), renamed.data - 1.0)
+        return NeighborGraph(renamed.indptr.astype(np.int64), renamed.indices.astype(np.int32), renamed.data)
 
 
 @numba.njit(cache=True, nogil=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import integrate, special
 
+from .arrays import positive
 from .errors import InvalidInputError
 
 
@@ -68,8 +69,7 @@ class Gaussian(Kernel):
     sharpness: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.sharpness) and self.sharpness > 0):
-            raise InvalidInputError(f"sharpness must be positive, got {self.sharpness}.")
+        positive(self.sharpness, "sharpness")
 
     def profile(self, u: np.ndarray) -> np.ndarray:
         return np.exp(-self.sharpness * np.square(u))
@@ -87,8 +87,8 @@ class Power(Kernel):
     exponent: float
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.exponent) and self.exponent >= 0):
-            raise InvalidInputError(f"exponent must be at least 0, got {self.exponent}.")
+        if self.exponent != 0:
+            positive(self.exponent, "an exponent other than 0")
 
     def profile(self, u: np.ndarray) -> np.ndarray:
         return np.power(1.0 - np.square(u), self.exponent)

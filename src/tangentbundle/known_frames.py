@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from .arrays import Array, ArrayKind, finite, float_tensor
-from .errors import InvalidInputError, RankDeficientError, ShapeError
+from .errors import DTypeError, InvalidInputError, RankDeficientError, ShapeError
 
 
 def check_frames(frames: Array, points: np.ndarray) -> np.ndarray:
@@ -29,7 +29,9 @@ def check_frames(frames: Array, points: np.ndarray) -> np.ndarray:
 
 def latlon_frames(lat: Array, lon: Array) -> tuple[np.ndarray, np.ndarray, ArrayKind]:
     """Points ``(n, 3)`` on the unit sphere and their (east, north) frames ``(n, 3, 2)``, from degrees."""
-    (latitude, kind), (longitude, _) = float_tensor(lat, "lat"), float_tensor(lon, "lon")
+    (latitude, kind), (longitude, other) = float_tensor(lat, "lat"), float_tensor(lon, "lon")
+    if kind != other:
+        raise DTypeError(f"lat and lon must be of one kind, got {kind} and {other}. Convert one of them.")
     if latitude.ndim != 1 or latitude.shape != longitude.shape:
         raise ShapeError(
             f"lat and lon must be two lists of the same length, got {tuple(latitude.shape)} and "
@@ -56,7 +58,10 @@ def mesh_frames(vertices: np.ndarray, faces: Array) -> np.ndarray:
     """
     if vertices.shape[1] != 3:
         raise ShapeError(f"vertices must have shape (n, 3), got {vertices.shape}.")
-    triangles = np.asarray(faces)
+    try:
+        triangles = np.asarray(faces)
+    except ValueError as error:
+        raise ShapeError("faces must all have three corners. Split polygons into triangles first.") from error
     if triangles.ndim != 2 or triangles.shape[1] != 3 or triangles.dtype.kind not in "iu":
         raise ShapeError(
             f"faces must be an integer array of shape (f, 3), got {triangles.dtype} of shape "

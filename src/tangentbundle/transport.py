@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
-from .errors import RankDeficientError
+from .errors import InvalidInputError, RankDeficientError, ShapeError
 from .graph import NeighborGraph
 from .parallel import run_ranges
 
@@ -207,7 +207,15 @@ def connect_exactly(
     for a in range(0, graph.num_edges, CHUNK):
         i, j = rows[a : a + CHUNK], graph.indices[a : a + CHUNK]
         low, high = np.minimum(i, j), np.maximum(i, j)  # one direction, then transposed where needed
-        forward = frames[low].transpose(0, 2, 1) @ transport(points[high], points[low]) @ frames[high]
+        ambient = np.asarray(transport(points[high], points[low]))
+        if ambient.shape != (len(i), points.shape[1], points.shape[1]):
+            raise ShapeError(f"transport must give maps (m, D, D) for m pairs of points, got {ambient.shape}.")
+        forward = frames[low].transpose(0, 2, 1) @ ambient @ frames[high]
+        if not np.abs(forward.transpose(0, 2, 1) @ forward - np.eye(d)).max() < 0.5:
+            raise InvalidInputError(
+                "transport must carry the tangent space at each source isometrically onto the one at its target; "
+                "it does not. Do the frames belong to the same manifold?"
+            )
         forward = closest_orthogonal(forward)  # rounding only
         maps[a : a + CHUNK] = np.where((i < j)[:, None, None], forward, forward.transpose(0, 2, 1))
     det = np.where(np.linalg.det(maps) > 0, 1, -1).astype(np.int8)

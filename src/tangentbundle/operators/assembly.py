@@ -7,10 +7,14 @@ import numpy as np
 import torch
 
 from ..arrays import ArrayKind
+from ..errors import InvalidInputError, IsolatedPointsError
 from ..graph import NeighborGraph
 from ..parallel import run_ranges
 from ..transport import Connection
 from .laplacian import ConnectionLaplacian
+
+FAINT = 1e-10
+"""A degree below this share of the median counts as none: its point would outweigh all others."""
 
 
 @numba.njit(cache=True, nogil=True)
@@ -31,6 +35,12 @@ def normalise(graph: NeighborGraph, weights: np.ndarray) -> tuple[np.ndarray, np
     n = graph.num_points
     degree, mass = np.empty(n), np.empty(n)
     run_ranges(_row_sums, n, graph.indptr, graph.indices, weights, np.ones(n), degree)
+    faint = np.flatnonzero(~(degree > FAINT * np.median(degree)))
+    if len(faint):
+        raise IsolatedPointsError(
+            f"the kernel gives {len(faint)} of {n} points no weight to speak of: their neighbours lie at the rim of "
+            "its support. Use a larger eps, more neighbors, or a kernel that falls off less steeply."
+        )
     run_ranges(_row_sums, n, graph.indptr, graph.indices, weights, 1.0 / degree, mass)
     return degree, mass
 
@@ -51,6 +61,11 @@ def assemble(
     degree, mass = normalise(graph, weights)
     left, right = 1.0 / (degree * mass), 1.0 / degree
     real = np.float32 if kind.dtype == torch.float32 else np.float64
+    if not 1e-30 < scale < 1e30 and not (real is np.float64 and 1e-290 < scale < 1e290):
+        raise InvalidInputError(
+            f"Delta is of size 1/{scale:.2g}, out of the range of {real.__name__}. Rescale the points"
+            f"{', or use float64' if real is np.float32 else ''}."
+        )
     rank = connection.dim
     cols = np.where(connection.det < 0, ~graph.indices, graph.indices) if rank == 2 else graph.indices
     maps = connection.values if rank == 2 else connection.blocks()
