@@ -1,23 +1,53 @@
 """Learning with vector fields on curved spaces.
 
-The order of the modules is the flow of data: points, ``graph``, ``frames``, ``transport``, ``bundle``,
-``operators``. ``manifolds`` holds exact spaces to test against.
+The order of the modules is the flow of data: points, ``graph``, ``frames``, ``transport``, ``operators``, ``bundle``,
+``filters``. ``manifolds`` holds exact spaces to test against.
 """
 
-from . import errors, kernels, manifolds
+from . import errors, filters, kernels, manifolds, operators
 from .bundle import TangentBundle
 from .dimension import VarianceShare, WidestGap
+from .filters import (
+    FIR,
+    Chebyshev,
+    Exact,
+    Heat,
+    IdealLowpass,
+    ImpulseResponse,
+    Lanczos,
+    LowpassNonAmplifying,
+    Matern,
+    Polynomial,
+    Spectral,
+    Tikhonov,
+    Wavelet,
+)
 from .operators import ConnectionLaplacian, LinearOperator
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "FIR",
+    "Chebyshev",
     "ConnectionLaplacian",
+    "Exact",
+    "Heat",
+    "IdealLowpass",
+    "ImpulseResponse",
+    "Lanczos",
     "LinearOperator",
+    "LowpassNonAmplifying",
+    "Matern",
+    "Polynomial",
+    "Spectral",
     "TangentBundle",
+    "Tikhonov",
     "VarianceShare",
+    "Wavelet",
     "WidestGap",
     "errors",
+    "filters",
     "kernels",
     "manifolds",
+    "operators",
 ]

@@ -2,5 +2,6 @@
 
 from .base import LinearOperator
 from .laplacian import ConnectionLaplacian
+from .semigroup import DirectedPath, Identity, Semigroup
 
-__all__ = ["ConnectionLaplacian", "LinearOperator"]
+__all__ = ["ConnectionLaplacian", "DirectedPath", "Identity", "LinearOperator", "Semigroup"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -96,6 +97,29 @@ class LinearOperator(ABC):
             )
         eye = torch.eye(size, dtype=self.dtype, device=self.device)
         return self.apply(eye.reshape(self.num_points, self.dim, size)).reshape(size, size)
+
+    @cached_property
+    def eigenbasis(self) -> tuple[torch.Tensor, torch.Tensor]:
+        r"""All eigenvalues of minus the operator ``(n d,)``, float64 ascending, and mass-orthonormal fields ``(n, d, n d)``.
+
+        For small self-adjoint operators; computed once, in float64.
+        """
+        if self.shape[0] > 5_000:
+            raise MemoryLimitError(
+                f"a full eigendecomposition of {self.shape[0]} rows is too large (limit 5 000). Use spectrum(k), or "
+                "method=Chebyshev() for filters."
+            )
+        root = self.mass.double().sqrt().repeat_interleave(self.dim)
+        dense = -self.to_dense().double() * root[:, None] / root
+        values, vectors = torch.linalg.eigh((dense + dense.T) / 2)
+        fields = (vectors / root[:, None]).unflatten(0, (self.num_points, self.dim))
+        return values.clamp_min(0.0), fields.to(self.dtype)
+
+    @property
+    def spectral_interval(self) -> tuple[float, float]:
+        """Numbers that enclose the eigenvalues of minus the operator."""
+        values = self.eigenbasis[0]
+        return 0.0, max(float(values[-1]), 1e-12)
 
     def as_linear_operator(self) -> ScipyLinearOperator:
         """A scipy ``LinearOperator`` on flat vectors, for scipy's solvers (CPU)."""

@@ -10,15 +10,16 @@ in and come back in the user's order.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from scipy import sparse
 
-from ..arrays import Array, ArrayKind
-from ..errors import DTypeError, InvalidInputError
+from ..arrays import Array, ArrayKind, float_tensor
+from ..errors import DTypeError, InvalidInputError, ShapeError
 from .base import LinearOperator
 from .product import BlockMatrix, block_product
-from .spectrum import lowest_eigenpairs
+from .spectrum import least_average, lowest_eigenpairs
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,9 +64,24 @@ class ConnectionLaplacian(LinearOperator):
             f"{self.num_edges / self.num_points:.1f} neighbours a point, {kind})"
         )
 
+    @property
+    def matrix(self) -> tuple[torch.Tensor, ...]:
+        """``indptr, cols, values, order, mass``: what the compiled operators take."""
+        return self.indptr, self.cols, self.values, self.order, self.mass
+
+    @cached_property
+    def cache(self) -> dict:
+        """Things that others compute once for this operator."""
+        return {}
+
+    @cached_property
+    def spectral_interval(self) -> tuple[float, float]:  # type: ignore[override]
+        r"""Numbers that enclose the eigenvalues of :math:`-\Delta`: zero, and an upper bound from a few Lanczos steps."""
+        return 0.0, (1.0 - least_average(self.to(dtype=torch.float64))) / self.scale
+
     def average(self, x: torch.Tensor, alpha: float = 1.0, beta: float = 0.0) -> torch.Tensor:
         r""":math:`\alpha P x + \beta x` for a signal ``(n, d, c)`` in the user's order."""
-        return block_product(self.indptr, self.cols, self.values, self.order, self.mass, x, alpha, beta)
+        return block_product(*self.matrix, x, alpha, beta)
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
         product = self.average(fold(x), 1 / self.scale, -1 / self.scale)
@@ -93,7 +109,7 @@ class ConnectionLaplacian(LinearOperator):
     def to_scipy(self) -> sparse.csr_array:
         r"""The matrix :math:`\Delta`, ``(n d, n d)``, in the user's order."""
         d = self.dim
-        matrix = BlockMatrix(self.indptr, self.cols, self.values, self.order)
+        matrix = BlockMatrix(*self.matrix[:4])
         rows, columns, blocks = matrix.rows(), matrix.columns(), matrix.blocks() / self.scale
         local = torch.arange(d, device=self.device)
         i = (rows * d)[:, None, None] + local[:, None].expand(d, d)
@@ -114,6 +130,39 @@ class ConnectionLaplacian(LinearOperator):
             raise InvalidInputError(f"k must lie between 1 and n d = {size}, got {k}.")
         values, fields = lowest_eigenpairs(self.to(dtype=torch.float64), k, tol=tol, seed=seed)
         return self.kind.wrap(values), self.kind.wrap(fields)
+
+    def _fields(self, k: int | None) -> tuple[torch.Tensor, torch.Tensor]:
+        """Eigenvalues and fields as tensors of the operator's dtype, kept for the next call."""
+        size = self.shape[0]
+        k = (size if size <= 2_000 else 128) if k is None else k
+        kept = self.cache.get("fields")
+        if kept is None or len(kept[0]) < k:
+            values, fields = self.spectrum(k)
+            kept = tuple(torch.as_tensor(a).to(self.device, self.dtype) for a in (values, fields))
+            self.cache["fields"] = kept
+        return kept[0][:k], kept[1][:, :, :k]
+
+    def to_frequency(self, signal: Array, k: int | None = None) -> Array:
+        r"""The bundle Fourier transform :math:`\hat f_i = \langle f, \Phi_i \rangle`, ``(..., n, d, c)`` to ``(..., k, c)``.
+
+        ``k`` is the number of eigenfields, lowest first; default all of them up to n d = 2 000, otherwise 128. With all
+        of them Parseval holds: the plain norm of the transform is the mass norm of the signal.
+        """
+        x, kind = self.check(signal)
+        fields = self._fields(k)[1]
+        return kind.wrap(torch.einsum("n,ndk,...ndc->...kc", self.mass, fields, x))
+
+    def from_frequency(self, transform: Array) -> Array:
+        """The signal ``(..., n, d, c)`` with a given transform ``(..., k, c)``."""
+        spectrum, kind = float_tensor(transform, "transform")
+        if spectrum.ndim < 2 or not 1 <= spectrum.shape[-2] <= self.shape[0]:
+            raise ShapeError(
+                f"transform must have shape (..., k, c) with k up to n d = {self.shape[0]}, got {tuple(spectrum.shape)}."
+            )
+        if spectrum.dtype != self.dtype:
+            raise DTypeError(f"transform is {spectrum.dtype} but the operator is {self.dtype}; convert one.")
+        fields = self._fields(spectrum.shape[-2])[1]
+        return kind.wrap(torch.einsum("ndk,...kc->...ndc", fields, spectrum))
 
 
 def fold(x: torch.Tensor) -> torch.Tensor:

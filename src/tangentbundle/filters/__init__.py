@@ -1,0 +1,28 @@
+"""Filters: functions of the connection Laplacian."""
+
+from .base import Filter, Impulses
+from .lowpass import LowpassNonAmplifying
+from .methods import Chebyshev, Exact, Lanczos, Method, apply_bank
+from .properties import Properties
+from .responses import FIR, Heat, IdealLowpass, ImpulseResponse, Matern, Polynomial, Spectral, Tikhonov, Wavelet
+
+__all__ = [
+    "FIR",
+    "Chebyshev",
+    "Exact",
+    "Filter",
+    "Heat",
+    "IdealLowpass",
+    "ImpulseResponse",
+    "Impulses",
+    "Lanczos",
+    "LowpassNonAmplifying",
+    "Matern",
+    "Method",
+    "Polynomial",
+    "Properties",
+    "Spectral",
+    "Tikhonov",
+    "Wavelet",
+    "apply_bank",
+]

@@ -1,0 +1,182 @@
+r"""Banks of filters by one Chebyshev recurrence, with every derivative again such a bank.
+
+With P's spectrum mapped to [-1, 1], :math:`Z = (P - m)/r`, a filter is :math:`\sum_m a_m T_m(Z)`. Three maps are closed under
+differentiation, so that gradients of any order cost a recurrence and the memory of a few signals, not a stored graph:
+
+* ``bank``: :math:`x \mapsto y_k = \sum_m a_{km} T_m(Z)\, x`, one input and k outputs;
+* ``merge``: :math:`y_k \mapsto \sum_k \sum_m a_{km} T_m(Z)\, y_k`, k inputs and one output (Clenshaw);
+* ``dots``: :math:`d_{km} = \langle y_k, T_m(Z)\, x \rangle`, the derivative with respect to the coefficients.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from ..operators.product import BlockMatrix, Extras, step
+
+Tensor = torch.Tensor
+
+
+def _sorted_matrix(indptr: Tensor, cols: Tensor, values: Tensor, order: Tensor) -> BlockMatrix:
+    """The matrix for signals that are themselves stored along the curve: neighbours share cache lines."""
+    return BlockMatrix(indptr, cols, values, torch.arange(len(order), dtype=order.dtype, device=order.device))
+
+
+def _recurrence(matrix: BlockMatrix, x: Tensor, count: int, middle: float, radius: float, targets):
+    """Yield T_0 x, T_1 x, ... in turn; ``targets(m)`` gives the running sums that T_m x is added to.
+
+    A yielded tensor is overwritten two steps later.
+    """
+    previous, current = x, x
+    buffers = [torch.empty_like(x), torch.empty_like(x)]
+    for m in range(count):
+        if m > 0:
+            factor = (1.0 if m == 1 else 2.0) / radius
+            scalars = (factor, -factor * middle, 0.0 if m == 1 else -1.0)
+            out = buffers[m % 2]
+            step(matrix, current, previous, out, scalars, targets=targets(m))
+            previous, current = current, out
+        yield m, current
+
+
+@torch.library.custom_op("tangentbundle::chebyshev_bank", mutates_args=())
+def bank(
+    indptr: Tensor,
+    cols: Tensor,
+    values: Tensor,
+    order: Tensor,
+    mass: Tensor,
+    x: Tensor,
+    coefficients: Tensor,
+    middle: float,
+    radius: float,
+) -> Tensor:
+    """Outputs ``(k, n, d, c)`` of the filters ``coefficients`` (k, m) on a signal ``(n, d, c)``."""
+    matrix = _sorted_matrix(indptr, cols, values, order)
+    x = x.index_select(0, order)
+    sums = coefficients[:, 0, None, None, None] * x
+    columns = coefficients.T.contiguous()
+    for _ in _recurrence(matrix, x, len(columns), middle, radius, lambda m: Extras(sums, columns[m])):
+        pass
+    out = torch.empty_like(sums)
+    out[:, order.long()] = sums
+    return out
+
+
+@torch.library.custom_op("tangentbundle::chebyshev_merge", mutates_args=())
+def merge(
+    indptr: Tensor,
+    cols: Tensor,
+    values: Tensor,
+    order: Tensor,
+    mass: Tensor,
+    y: Tensor,
+    coefficients: Tensor,
+    middle: float,
+    radius: float,
+) -> Tensor:
+    """The sum ``(n, d, c)`` of the filters ``coefficients`` (k, m), each on its own signal ``y`` (k, n, d, c)."""
+    matrix = _sorted_matrix(indptr, cols, values, order)
+    y = y.index_select(1, order)
+    columns = coefficients.T.contiguous()
+    last = len(columns) - 1
+    current = torch.einsum("k,kndc->ndc", columns[last], y)
+    if last > 0:
+        # b_m = sum_k a_km y_k + 2 Z b_{m+1} - b_{m+2};  result = sum_k a_k0 y_k + Z b_1 - b_2
+        previous, spare = torch.zeros_like(current), torch.empty_like(current)
+        for m in range(last - 1, -1, -1):
+            factor = (2.0 if m > 0 else 1.0) / radius
+            step(
+                matrix, current, previous, spare, (factor, -factor * middle, -1.0), sources=Extras(y, columns[m])
+            )
+            previous, current, spare = current, spare, previous
+    out = torch.empty_like(current)
+    out[order.long()] = current
+    return out
+
+
+@torch.library.custom_op("tangentbundle::chebyshev_dots", mutates_args=())
+def dots(
+    indptr: Tensor,
+    cols: Tensor,
+    values: Tensor,
+    order: Tensor,
+    mass: Tensor,
+    x: Tensor,
+    y: Tensor,
+    count: int,
+    middle: float,
+    radius: float,
+) -> Tensor:
+    """Inner products ``(k, count)`` of ``y`` (k, n, d, c) with T_m(Z) x, for m below ``count``."""
+    matrix = _sorted_matrix(indptr, cols, values, order)
+    x, y = x.index_select(0, order), y.index_select(1, order).flatten(1)
+    out = x.new_empty((len(y), count))
+    for m, term in _recurrence(matrix, x, count, middle, radius, lambda m: None):
+        out[:, m] = y @ term.flatten()
+    return out
+
+
+@bank.register_fake
+def _(indptr, cols, values, order, mass, x, coefficients, middle, radius):
+    return x.new_empty((coefficients.shape[0], *x.shape))
+
+
+@merge.register_fake
+def _(indptr, cols, values, order, mass, y, coefficients, middle, radius):
+    return y.new_empty(y.shape[1:])
+
+
+@dots.register_fake
+def _(indptr, cols, values, order, mass, x, y, count, middle, radius):
+    return x.new_empty((y.shape[0], count))
+
+
+# Transposes: T_m(Z)^T = M T_m(Z) M^-1, since Z is self-adjoint in the mass inner product.
+
+
+def _keep(ctx, inputs, output):
+    ctx.save_for_backward(*inputs[:7])
+    ctx.numbers = inputs[7:]
+
+
+def _weigh(mass: Tensor) -> Tensor:
+    return mass[:, None, None]
+
+
+def _bank_backward(ctx, grad):
+    *matrix, mass, x, coefficients = ctx.saved_tensors
+    grad_x = grad_a = None
+    if ctx.needs_input_grad[5]:
+        grad_x = _weigh(mass) * merge(*matrix, mass, grad / _weigh(mass), coefficients, *ctx.numbers)
+    if ctx.needs_input_grad[6]:
+        grad_a = dots(*matrix, mass, x, grad.contiguous(), coefficients.shape[1], *ctx.numbers)
+    return (None,) * 5 + (grad_x, grad_a, None, None)
+
+
+def _merge_backward(ctx, grad):
+    *matrix, mass, y, coefficients = ctx.saved_tensors
+    scaled = grad / _weigh(mass)
+    grad_y = grad_a = None
+    if ctx.needs_input_grad[5]:
+        grad_y = _weigh(mass) * bank(*matrix, mass, scaled, coefficients, *ctx.numbers)
+    if ctx.needs_input_grad[6]:
+        # <grad, T_m y_k> = <M y_k, T_m M^-1 grad>
+        grad_a = dots(*matrix, mass, scaled, _weigh(mass) * y, coefficients.shape[1], *ctx.numbers)
+    return (None,) * 5 + (grad_y, grad_a, None, None)
+
+
+def _dots_backward(ctx, grad):
+    *matrix, mass, x, y = ctx.saved_tensors
+    numbers = ctx.numbers[1:]
+    grad_x = grad_y = None
+    if ctx.needs_input_grad[5]:
+        grad_x = _weigh(mass) * merge(*matrix, mass, y / _weigh(mass), grad, *numbers)
+    if ctx.needs_input_grad[6]:
+        grad_y = bank(*matrix, mass, x, grad, *numbers)
+    return (None,) * 5 + (grad_x, grad_y, None, None, None)
+
+
+bank.register_autograd(_bank_backward, setup_context=_keep)
+merge.register_autograd(_merge_backward, setup_context=_keep)
+dots.register_autograd(_dots_backward, setup_context=_keep)

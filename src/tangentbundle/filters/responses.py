@@ -1,0 +1,246 @@
+"""The filters: heat, finite and continuous impulse responses, polynomials, and any function of the eigenvalues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from ..arrays import Array, float_tensor
+from ..errors import InvalidInputError, NonFiniteError
+from ..operators import LinearOperator
+from .base import Filter, Impulses
+from .properties import Interval, Properties, interval_of, largest_on_unit_interval, numeric_properties
+
+
+def _vector(values: Array | Sequence[float], name: str) -> torch.Tensor:
+    tensor, _ = float_tensor(values, name)
+    if tensor.ndim != 1 or len(tensor) == 0:
+        raise InvalidInputError(f"{name} must be a non-empty list of numbers, got shape {tuple(tensor.shape)}.")
+    _require_finite(tensor, name)
+    return tensor.double()
+
+
+def _scalar(value: float | torch.Tensor, name: str, *, positive: bool = False) -> torch.Tensor:
+    tensor = float_tensor(value, name)[0].double()
+    if tensor.ndim != 0:
+        raise InvalidInputError(f"{name} must be one number, got shape {tuple(tensor.shape)}.")
+    _require_finite(tensor, name)
+    if tensor.device.type == "cpu" and (tensor < 0 or (positive and tensor == 0)):
+        kind = "positive" if positive else "at least 0 (heat does not run backwards)"
+        raise InvalidInputError(f"{name} must be {kind}, got {float(tensor.detach()):.6g}.")
+    return tensor
+
+
+def _require_finite(tensor: torch.Tensor, name: str) -> None:
+    if tensor.device.type == "cpu" and not bool(torch.isfinite(tensor).all()):
+        raise NonFiniteError(f"{name} must be finite, got {tensor.detach().tolist()}.")
+
+
+@dataclass(frozen=True)
+class Heat(Filter):
+    r"""Heat flow for a time t: :math:`e^{t\Delta}`, response :math:`e^{-t\lambda}`. ``t`` may be a tensor to learn.
+
+    >>> import tangentbundle as tb
+    >>> str(tb.Heat(0.5).properties())
+    'lowpass: yes, Lipschitz constant 0.5, largest gain 1 (non-amplifying); exact'
+    """
+
+    t: float | torch.Tensor
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "t", _scalar(self.t, "t"))
+
+    def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
+        return torch.exp(-self.t * lam)
+
+    def parameters(self) -> list[torch.Tensor]:
+        return [self.t]  # type: ignore[list-item]
+
+    def impulses(self) -> Impulses:
+        return Impulses(self.t[None], torch.ones_like(self.t)[None])  # type: ignore[index]
+
+    def properties(self, on: Interval | LinearOperator | None = None) -> Properties:
+        t = float(self.t)
+        return Properties(t > 0, t, 1.0, "exact")
+
+
+@dataclass(frozen=True)
+class FIR(Filter):
+    r"""The discretised filter of the paper: :math:`\sum_{k=0}^{K-1} h_k\, e^{k T_s \Delta}`.
+
+    ``coefficients`` :math:`h_0, \dots, h_{K-1}` start with the identity tap, as in the paper's text; ``step`` is
+    :math:`T_s`. Both may be tensors to learn.
+
+    >>> import tangentbundle as tb
+    >>> h = tb.FIR([0.5, 0.3, 0.2], step=0.05)
+    >>> h.is_lowpass(), h.is_nonamplifying(), round(h.lipschitz(), 6)
+    (False, True, 0.035)
+    """
+
+    coefficients: Array | Sequence[float]
+    step: float | torch.Tensor = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "coefficients", _vector(self.coefficients, "coefficients"))
+        object.__setattr__(self, "step", _scalar(self.step, "step", positive=True))
+
+    def impulses(self) -> Impulses:
+        h: torch.Tensor = self.coefficients
+        return Impulses(torch.arange(len(h), dtype=h.dtype, device=h.device) * self.step, h)
+
+    def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
+        shift = torch.exp(-self.step * lam)
+        total = torch.zeros_like(shift)
+        for h in self.coefficients.flip(0):
+            total = total * shift + h
+        return total
+
+    def parameters(self) -> list[torch.Tensor]:
+        return [self.coefficients, self.step]  # type: ignore[list-item]
+
+    def properties(self, on: Interval | LinearOperator | None = None) -> Properties:
+        h = self.coefficients.detach().cpu().numpy()
+        slope = float(self.step) * largest_on_unit_interval(np.arange(len(h)) * h)
+        return Properties(bool(h[0] == 0.0), slope, largest_on_unit_interval(h), "exact")
+
+
+@dataclass(frozen=True)
+class ImpulseResponse(Filter):
+    r"""A continuous impulse response :math:`\tilde h(t)`, by quadrature on [0, horizon].
+
+    ``function`` takes and gives torch tensors. Gauss-Legendre panels shrink towards t = 0, so that responses at large
+    eigenvalues are as exact as at small ones. Without a ``horizon`` it is where the function has decayed to 1e-14 of
+    its largest value; a function that does not decay needs one.
+
+    >>> import numpy as np, torch, tangentbundle as tb
+    >>> g = tb.ImpulseResponse(lambda t: t * torch.exp(-t))
+    >>> bool(np.allclose(g.response(np.array([0.0, 3.0])), [1.0, 1 / 16], rtol=1e-9))
+    True
+    """
+
+    function: Callable[[torch.Tensor], torch.Tensor]
+    horizon: float | None = None
+    _nodes: tuple[torch.Tensor, torch.Tensor] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        horizon = self._decay() if self.horizon is None else float(_scalar(self.horizon, "horizon", positive=True))
+        object.__setattr__(self, "horizon", horizon)
+        edges = horizon * np.concatenate([[0.0], 2.0 ** np.arange(-40.0, 1.0)])
+        edges = np.concatenate([np.linspace(a, b, 5)[:-1] for a, b in zip(edges, edges[1:], strict=False)] + [[horizon]])
+        points, weights = np.polynomial.legendre.leggauss(12)
+        half, middle = np.diff(edges) / 2, (edges[1:] + edges[:-1]) / 2
+        times = torch.from_numpy((middle[:, None] + half[:, None] * points).ravel())
+        object.__setattr__(self, "_nodes", (times, torch.from_numpy((half[:, None] * weights).ravel())))
+        _require_finite(self.function(times), "the impulse response")
+
+    def _decay(self) -> float:
+        grid = torch.logspace(-12, 8, 2001, dtype=torch.float64)
+        size = torch.as_tensor(self.function(grid)).detach().abs()
+        _require_finite(size, "the impulse response")
+        alive = torch.nonzero(size > 1e-14 * size.max())
+        if len(alive) == 0 or int(alive[-1]) == len(grid) - 1:
+            raise InvalidInputError("this impulse response does not decay (or is zero); give horizon=...")
+        return float(grid[int(alive[-1]) + 1])
+
+    def impulses(self) -> Impulses:
+        times, weights = self._nodes
+        return Impulses(times, weights * self.function(times))
+
+    def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
+        parts = self.impulses()
+        times, weights = parts.times.to(lam.device), parts.weights.to(lam.device)
+        flat = torch.cat([torch.exp(-block[:, None] * times) @ weights for block in lam.reshape(-1).split(4096)])
+        return flat.reshape(lam.shape)
+
+
+@dataclass(frozen=True)
+class Polynomial(Filter):
+    r"""The paper's alternative algebra: :math:`\sum_k h_k \Delta^k`, response :math:`\sum_k h_k (-\lambda)^k`.
+
+    (The paper writes the response with :math:`\lambda^k`; the sign follows from :math:`\Delta \Phi = -\lambda \Phi`.)
+
+    >>> import tangentbundle as tb
+    >>> float(tb.Polynomial([1.0, -0.2]).response([3.0])[0])
+    1.6
+    """
+
+    coefficients: Array | Sequence[float]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "coefficients", _vector(self.coefficients, "coefficients"))
+
+    def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
+        total = torch.zeros_like(lam)
+        for h in self.coefficients.flip(0):
+            total = h - lam * total
+        return total
+
+    def parameters(self) -> list[torch.Tensor]:
+        return [self.coefficients]  # type: ignore[list-item]
+
+    def properties(self, on: Interval | LinearOperator | None = None) -> Properties:
+        h = self.coefficients.detach().cpu().numpy()
+        degree = int(np.flatnonzero(h).max(initial=0))
+        lowpass = not h.any()
+        if on is None:  # on all of (0, infinity)
+            slope = 0.0 if degree == 0 else abs(float(h[1])) if degree == 1 else np.inf
+            return Properties(lowpass, slope, abs(float(h[0])) if degree == 0 else np.inf, "exact")
+        low, high = interval_of(on)
+        signed = h * (-1.0) ** np.arange(len(h))
+        inside = np.polynomial.Polynomial(signed)(np.polynomial.Polynomial([low, high - low]))
+        derivative = inside.deriv().coef / (high - low) if len(h) > 1 else np.zeros(1)
+        basis = f"exact on eigenvalues from {low:.4g} to {high:.4g}"
+        return Properties(lowpass, largest_on_unit_interval(derivative), largest_on_unit_interval(inside.coef), basis)
+
+
+@dataclass(frozen=True)
+class Spectral(Filter):
+    r"""Any response, as a torch function of :math:`\lambda`; ``tensors`` lists those it learns.
+
+    >>> import torch, tangentbundle as tb
+    >>> bool(tb.Spectral(lambda lam: 1 / (1 + lam) ** 2).is_lowpass())
+    True
+    """
+
+    function: Callable[[torch.Tensor], torch.Tensor]
+    name: str = "Spectral"
+    tensors: tuple[torch.Tensor, ...] = ()
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
+        return torch.as_tensor(self.function(lam), dtype=lam.dtype, device=lam.device).expand(lam.shape)
+
+    def parameters(self) -> list[torch.Tensor]:
+        return list(self.tensors)
+
+    def properties(self, on: Interval | LinearOperator | None = None) -> Properties:
+        return numeric_properties(self, on)
+
+
+def Tikhonov(strength: float) -> Spectral:
+    r"""The smoother :math:`1/(1 + a\lambda)`: minimises :math:`|y - x|^2 + a \langle y, -\Delta y \rangle`."""
+    a = float(_scalar(strength, "strength"))
+    return Spectral(lambda lam: 1 / (1 + a * lam), f"Tikhonov({a:g})")
+
+
+def Matern(kappa: float, alpha: float = 2.0) -> Spectral:
+    r"""The normalised Matern response :math:`(1 + \lambda/\kappa^2)^{-\alpha}`."""
+    k, p = float(_scalar(kappa, "kappa", positive=True)), float(_scalar(alpha, "alpha", positive=True))
+    return Spectral(lambda lam: (1 + lam / k**2) ** (-p), f"Matern({k:g}, {p:g})")
+
+
+def IdealLowpass(cutoff: float) -> Spectral:
+    """One up to the cutoff eigenvalue, zero above: needs ``Exact()`` (no polynomial follows a jump)."""
+    c = float(_scalar(cutoff, "cutoff"))
+    return Spectral(lambda lam: (lam <= c).to(lam.dtype), f"IdealLowpass({c:g})")
+
+
+def Wavelet(scale: float) -> Spectral:
+    r"""The band-pass :math:`s\lambda\, e^{1 - s\lambda}`, with its peak of one at :math:`\lambda = 1/s`."""
+    s = float(_scalar(scale, "scale", positive=True))
+    return Spectral(lambda lam: s * lam * torch.exp(1 - s * lam), f"Wavelet({s:g})")

@@ -1,0 +1,108 @@
+r"""Operators known by their exponentials :math:`e^{t\Delta}`: the degenerate cases of the framework.
+
+On them the same filters and networks are ordinary ones: no diffusion makes a tangent bundle network a plain perceptron, translation
+along a path makes a filter the usual convolution in time.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+
+import torch
+
+from ..errors import InvalidInputError
+from .base import LinearOperator
+
+
+class Semigroup(LinearOperator):
+    """An operator that supplies ``exponential``; filters with impulse responses use it directly."""
+
+    @abstractmethod
+    def exponential(self, t: float, x: torch.Tensor) -> torch.Tensor:
+        r""":math:`e^{t\Delta} x` for a signal ``(..., n, d, c)``."""
+
+
+@dataclass(frozen=True, eq=False)
+class Identity(Semigroup):
+    r"""No diffusion: :math:`\Delta = 0`, so that :math:`e^{t\Delta}` is the identity.
+
+    >>> import torch, tangentbundle as tb
+    >>> x = torch.randn(5, 1, 2)
+    >>> bool(torch.equal(tb.Heat(3.0)(Identity.of(5, 1, torch.float32), x), x))
+    True
+    """
+
+    mass: torch.Tensor
+    dim: int
+
+    @classmethod
+    def of(cls, num_points: int, dim: int = 1, dtype: torch.dtype = torch.float64) -> Identity:
+        """The identity on ``num_points`` points with fibres of dimension ``dim``, all points of equal mass."""
+        return cls(torch.full((num_points,), 1.0 / num_points, dtype=dtype), dim)
+
+    @property
+    def adjoint(self) -> Identity:
+        return self
+
+    def apply(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.zeros_like(x)
+
+    def exponential(self, t: float, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Identity:
+        """The same operator on another device or in another precision."""
+        return replace(self, mass=self.mass.to(device=device, dtype=dtype))
+
+
+@dataclass(frozen=True, eq=False)
+class DirectedPath(Semigroup):
+    r"""Translation along a line of equally spaced points: :math:`\Delta = -\partial/\partial x`, :math:`(e^{t\Delta} f)(x) = f(x - t)`.
+
+    Zeros enter at the open end. Exponentials are exact for whole multiples of the spacing, and refused otherwise; ``apply`` is the
+    upwind difference, which only approximates the derivative.
+
+    >>> import numpy as np, tangentbundle as tb
+    >>> f, h = np.array([1.0, 2.0, 3.0, 4.0]), [0.5, 0.25]
+    >>> tb.FIR(h)(DirectedPath.of(4), f.reshape(4, 1, 1)).ravel().tolist() == np.convolve(f, h)[:4].tolist()
+    True
+    """
+
+    mass: torch.Tensor
+    spacing: float = 1.0
+    forward: bool = True
+    dim: int = 1
+
+    @classmethod
+    def of(cls, num_points: int, spacing: float = 1.0, dtype: torch.dtype = torch.float64) -> DirectedPath:
+        """A path of ``num_points`` points."""
+        if num_points < 1 or not spacing > 0:
+            raise InvalidInputError(f"a path needs points and a positive spacing, got {num_points} and {spacing}.")
+        return cls(torch.full((num_points,), 1.0 / num_points, dtype=dtype), spacing)
+
+    @property
+    def adjoint(self) -> DirectedPath:
+        return replace(self, forward=not self.forward)
+
+    def _translate(self, steps: int, x: torch.Tensor) -> torch.Tensor:
+        moved = torch.zeros_like(x)
+        n = self.num_points
+        if steps < n:
+            ahead, behind = moved.narrow(-3, steps, n - steps), moved.narrow(-3, 0, n - steps)
+            if self.forward:
+                ahead.copy_(x.narrow(-3, 0, n - steps))
+            else:
+                behind.copy_(x.narrow(-3, steps, n - steps))
+        return moved
+
+    def apply(self, x: torch.Tensor) -> torch.Tensor:
+        return (self._translate(1, x) - x) / self.spacing
+
+    def exponential(self, t: float, x: torch.Tensor) -> torch.Tensor:
+        steps = round(t / self.spacing)
+        if steps < 0 or abs(steps * self.spacing - t) > 1e-9 * max(t, self.spacing):
+            raise InvalidInputError(
+                f"a path with spacing {self.spacing:g} can be translated by whole multiples of it, not by {t:g}."
+            )
+        return self._translate(steps, x)
