@@ -1,0 +1,7 @@
+"""Speed and accuracy, measured: ``python -m benchmarks [name ...]``; figures: ``python -m benchmarks.figures``.
+
+A benchmark is a module with ``run() -> list[dict]``, one row a measurement. Times are the best of several
+repeats, and things that are compared take turns in one process.
+"""
+
+NAMES = ("accuracy", "build", "product", "scaling", "highdim", "startup")
