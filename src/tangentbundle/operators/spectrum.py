@@ -7,15 +7,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from scipy.linalg import eigh_tridiagonal
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from scipy.sparse.linalg import LinearOperator
 
 from ..errors import ConvergenceError
+from .product import BlockMatrix, step
 
 if TYPE_CHECKING:
     from .laplacian import ConnectionLaplacian
 
 DENSE_SIZE = 600
 """Below this many rows a dense eigensolver is faster and certain."""
+
+GROWTH = 14.0
+"""Logarithm of the greatest amplification of one filter: more would cost digits."""
+
+MAX_FILTERS = 200
+"""Filters before the eigensolver gives up."""
 
 
 def symmetric_product(laplacian: ConnectionLaplacian) -> tuple[LinearOperator, np.ndarray]:
@@ -34,25 +41,68 @@ def symmetric_product(laplacian: ConnectionLaplacian) -> tuple[LinearOperator, n
 def lowest_eigenpairs(
     laplacian: ConnectionLaplacian, k: int, *, tol: float, seed: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    r"""Eigenvalues of :math:`-\Delta` ascending, and mass-orthonormal fields ``(n, d, k)``."""
-    operator, root = symmetric_product(laplacian)
-    size = operator.shape[0]
+    r"""Eigenvalues of :math:`-\Delta` ascending, and mass-orthonormal fields ``(n, d, k)``; residuals below tol."""
+    size = laplacian.shape[0]
     if size <= max(DENSE_SIZE, 3 * k):
+        operator, root = symmetric_product(laplacian)
         values, vectors = np.linalg.eigh(operator.matmat(np.eye(size)))
-        values, vectors = values[::-1][:k], vectors[:, ::-1][:, :k]
+        averages, fields = torch.from_numpy(values[::-1][:k].copy()), vectors[:, ::-1][:, :k] / root[:, None]
+        fields = torch.from_numpy(fields).reshape(laplacian.num_points, laplacian.dim, k)
     else:
-        start = np.random.default_rng(seed).standard_normal(size)
-        space = min(size, max(2 * k + 20, 40))
-        try:
-            values, vectors = eigsh(operator, k, which="LA", v0=start, tol=tol, ncv=space)
-        except ArpackNoConvergence as error:
-            raise ConvergenceError(
-                f"the eigensolver found {len(error.eigenvalues)} of {k} eigenpairs. Ask for fewer, or loosen tol."
-            ) from error
-        values, vectors = values[::-1], vectors[:, ::-1]
-    eigenvalues = np.maximum((1.0 - values) / laplacian.scale, 0.0)
-    fields = (vectors / root[:, None]).reshape(laplacian.num_points, laplacian.dim, k)
-    return torch.from_numpy(eigenvalues), torch.from_numpy(fields)
+        averages, fields = _filtered_subspace(laplacian, k, tol, seed)
+    return ((1.0 - averages) / laplacian.scale).clamp_min(0.0), fields
+
+
+def _filtered_subspace(
+    laplacian: ConnectionLaplacian, k: int, tol: float, seed: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The top k eigenpairs of P by Chebyshev-filtered subspace iteration (Zhou, Saad, Tiago and Chelikowsky, 2006).
+
+    On an oriented surface every eigenvalue is double, by the quarter turn of the tangent planes, and symmetric samples
+    have larger multiplicities. Lanczos iteration from one vector (ARPACK) holds one field of each eigenspace, and can
+    stop without the others; a whole block of random fields has them all.
+    """
+    n, d, order = laplacian.num_points, laplacian.dim, laplacian.order.long()
+    positions = torch.arange(n, dtype=laplacian.order.dtype, device=order.device)
+    matrix = BlockMatrix(laplacian.indptr, laplacian.cols, laplacian.values, positions)  # signals along the curve
+    root = laplacian.mass[order].sqrt()[:, None, None]
+    low, width = least_average(laplacian), min(n * d, 4 * -(-(k + max(12, k // 2)) // 4))
+    noise = np.random.default_rng(seed).standard_normal((n * d, width))
+    block = torch.from_numpy(noise).to(root)
+    for _ in range(MAX_FILTERS):
+        basis = torch.linalg.qr(block)[0]
+        fields = (basis.reshape(n, d, width) / root).contiguous()
+        images = torch.empty_like(fields)
+        step(matrix, fields, fields, images, (1.0, 0.0, 0.0))
+        images = (images * root).flatten(0, 1)
+        ritz = basis.T @ images
+        values, turn = torch.linalg.eigh((ritz + ritz.T) / 2)
+        values, turn = values.flip(0), turn.flip(1)
+        basis = basis @ turn
+        residual = torch.linalg.vector_norm(images @ turn[:, :k] - basis[:, :k] * values[:k], dim=0)
+        fields = (basis.reshape(n, d, width) / root).contiguous()
+        if float(residual.max()) <= max(tol, 1e-13):
+            out = torch.empty_like(fields[:, :, :k])
+            out[order] = fields[:, :, :k]
+            return values[:k], out
+        block = (_amplify(matrix, fields, low, float(values[-1])) * root).flatten(0, 1)
+        block = block / torch.linalg.vector_norm(block, dim=0)
+    raise ConvergenceError(
+        f"the eigensolver has {int((residual <= tol).sum())} of {k} eigenpairs after {MAX_FILTERS} rounds. Loosen tol, "
+        "or ask for a few more or fewer: the next eigenvalues lie too close."
+    )
+
+
+def _amplify(matrix: BlockMatrix, fields: torch.Tensor, low: float, cut: float) -> torch.Tensor:
+    """A Chebyshev polynomial of P on fields: at most one on [low, cut], steeply growing above."""
+    middle, radius = (cut + low) / 2, (cut - low) / 2
+    degree = int(np.clip(GROWTH / np.arccosh(max(1.0 + 1e-6, (1.0 - middle) / radius)), 8, 160))
+    previous, current = fields, torch.empty_like(fields)
+    step(matrix, fields, fields, current, (1 / radius, -middle / radius, 0.0))
+    for _ in range(degree - 1):
+        step(matrix, current, previous, previous, (2 / radius, -2 * middle / radius, -1.0))
+        previous, current = current, previous
+    return current
 
 
 def least_average(laplacian: ConnectionLaplacian, steps: int = 24) -> float:
