@@ -106,7 +106,7 @@ def estimate_dimension(points: np.ndarray, rule: DimensionRule) -> tuple[int, np
     spectra = {}
     for size, reach in zip(sizes, reaches.T, strict=True):
         near = nearest_of(widest, size)
-        spectra[size] = local_pca(points, near, reach, centers=points[rows]).variances
+        spectra[size] = local_pca(points, near, reach, centers=points[rows], axes=0).variances
     local = rule.local(spectra)
     dim = int(np.median(local))
     agree = float((local == dim).mean())

@@ -23,13 +23,19 @@ TINY = 1e-300
 GRAM_SIZE = 12
 """Ambient dimensions above this use the neighbours' Gram matrix where it is smaller."""
 
+MOST = 16
+"""Variances kept of each neighbourhood."""
+
+BLOCK = 2**22
+"""Numbers in the largest array at work in a thread."""
+
 
 @dataclass(frozen=True)
 class LocalPCA:
     """Principal axes of every neighbourhood.
 
-    Attributes: ``axes`` (n, D, q) with orthonormal columns, ``variances`` (n, q) descending,
-    ``total`` (n,) the full variance, ``counts`` (n,) neighbours with positive weight.
+    Attributes: ``axes`` (n, D, q) with orthonormal columns, ``variances`` (n, p) along the first p >= q axes,
+    descending, ``total`` (n,) the full variance, ``counts`` (n,) neighbours with positive weight.
     """
 
     axes: np.ndarray
@@ -65,7 +71,7 @@ class LocalPCA:
 
 @numba.njit(cache=True, nogil=True)
 def _covariances(start, stop, centers, points, indptr, indices, weights, out):  # pragma: no cover
-    """Weighted covariance of each neighbourhood about its weighted mean."""
+    """Weighted covariance of each neighbourhood about its weighted mean, for rows ``start`` to ``stop``."""
     dims = points.shape[1]
     mean = np.empty(dims)
     step = np.empty(dims)
@@ -88,60 +94,42 @@ def _covariances(start, stop, centers, points, indptr, indices, weights, out):  
                     step[a] = points[j, a] - centers[i, a] - mean[a]
                 for a in range(dims):
                     for b in range(a + 1):
-                        out[i, a, b] += w * step[a] * step[b]
+                        out[i - start, a, b] += w * step[a] * step[b]
 
 
-def _pca_from_covariances(centers, points, graph, weights, keep):
+def _from_covariances(start, stop, centers, points, graph, weights, axes):
     """Small ambient dimension: one D x D eigenproblem a point."""
-    n, dims = centers.shape
-    covariances = np.zeros((n, dims, dims))
-    run_ranges(_covariances, n, centers, points, graph.indptr, graph.indices, weights, covariances)
-    values, axes = np.empty((n, dims)), np.empty((n, dims, dims))
-
-    def decompose(start, stop):
-        values[start:stop], axes[start:stop] = np.linalg.eigh(covariances[start:stop], UPLO="L")
-
-    run_ranges(decompose, n)
-    total = values.sum(axis=1)
-    return axes[:, :, ::-1][:, :, :keep], values[:, ::-1][:, :keep], total
+    dims = points.shape[1]
+    covariances = np.zeros((stop - start, dims, dims))
+    _covariances(start, stop, centers, points, graph.indptr, graph.indices, weights, covariances)
+    if axes.shape[2] == 0:
+        return np.linalg.eigvalsh(covariances, UPLO="L")[:, ::-1]
+    values, vectors = np.linalg.eigh(covariances, UPLO="L")
+    axes[start:stop] = vectors[:, :, ::-1][:, :, : axes.shape[2]]
+    return values[:, ::-1]
 
 
-def _pca_from_grams(centers, points, graph, weights, keep):
-    """Large ambient dimension: a batch of k x k eigenproblems, k the neighbours in use."""
-    n, dims = centers.shape
-    axes, values = np.zeros((n, dims, keep)), np.zeros((n, keep))
-    total = np.zeros(n)
-    widest = int(graph.degrees.max())
-    slots = np.arange(widest)
-
-    def decompose(start, stop):
-        degrees = graph.degrees[start:stop]
-        used = slots[None, :] < degrees[:, None]
-        edges = np.minimum(graph.indptr[start:stop, None] + slots, graph.num_edges - 1)
-        w = np.where(used, weights[edges], 0.0)
-        w /= np.maximum(w.sum(axis=1, keepdims=True), TINY)
-        best = np.argsort(-w, axis=1, kind="stable")[:, : max(1, int((w > 0).sum(axis=1).max()))]
-        w = np.take_along_axis(w, best, axis=1)
-        steps = points[graph.indices[np.take_along_axis(edges, best, axis=1)]]
-        steps = steps - centers[start:stop, None, :]
-        steps = (steps - np.einsum("nk,nkd->nd", w, steps)[:, None, :]) * np.sqrt(w)[:, :, None]
-        total[start:stop] = np.einsum("nkd,nkd->n", steps, steps)
-        gram = steps @ steps.transpose(0, 2, 1)
-        lam, vectors = np.linalg.eigh(gram)
-        count = min(keep, lam.shape[1])
-        lam, vectors = lam[:, ::-1][:, :count], vectors[:, :, ::-1][:, :, :count]
-        left = steps.transpose(0, 2, 1) @ vectors
-        axes[start:stop, :, :count] = np.linalg.qr(left)[0]
-        values[start:stop, :count] = np.maximum(lam, 0.0)
-
-    block = max(1, int(2**25 // (widest * dims)))
-
-    def in_blocks(start, stop):
-        for first in range(start, stop, block):
-            decompose(first, min(first + block, stop))
-
-    run_ranges(in_blocks, n, grain=block)
-    return axes, values, total
+def _from_grams(start, stop, centers, points, graph, weights, axes):
+    """Large ambient dimension: one k x k eigenproblem a point, k the neighbours in use."""
+    degrees = graph.degrees[start:stop]
+    slots = np.arange(degrees.max(initial=1))
+    edges = np.minimum(graph.indptr[start:stop, None] + slots, graph.num_edges - 1)
+    w = np.where(slots < degrees[:, None], weights[edges], 0.0)
+    w /= np.maximum(w.sum(axis=1, keepdims=True), TINY)
+    best = np.argsort(-w, axis=1, kind="stable")[:, : max(1, int((w > 0).sum(axis=1).max()))]
+    w = np.take_along_axis(w, best, axis=1)
+    steps = points[graph.indices[np.take_along_axis(edges, best, axis=1)]]
+    steps -= centers[start:stop, None, :]
+    steps -= w[:, None, :] @ steps
+    steps *= np.sqrt(w)[:, :, None]
+    gram = steps @ steps.transpose(0, 2, 1)
+    if axes.shape[2] == 0:
+        return np.linalg.eigvalsh(gram)[:, ::-1]
+    values, vectors = np.linalg.eigh(gram)
+    count = min(axes.shape[2], values.shape[1])
+    left = steps.transpose(0, 2, 1) @ vectors[:, :, ::-1][:, :, :count]
+    axes[start:stop, :, :count] = np.linalg.qr(left)[0]
+    return values[:, ::-1]
 
 
 def local_pca(
@@ -151,12 +139,13 @@ def local_pca(
     *,
     centers: np.ndarray | None = None,
     kernel: Kernel | None = None,
-    max_axes: int = 16,
+    axes: int | None = None,
 ) -> LocalPCA:
     """Principal axes of the neighbours of each point within ``radius`` (a number, or one a point).
 
     ``points`` (n, D) float64; row i of the graph holds the neighbours of ``centers[i]`` (default:
-    the points themselves) and must reach at least as far as the radius.
+    the points themselves) and must reach at least as far as the radius. ``axes`` tells how many axes to keep
+    (default: all, at most ``MOST``); as many variances, and at least ``MOST``, are kept in any case.
 
     >>> line = np.linspace(0, 1, 20)[:, None] * np.array([[3.0, 4.0]])
     >>> from tangentbundle.graph import radius_graph
@@ -177,8 +166,21 @@ def local_pca(
     run_ranges(weigh, graph.num_points)
     counts = np.add.reduceat(np.append(weights > 0, False), graph.indptr[:-1], dtype=np.int64)
     counts[graph.degrees == 0] = 0
-    keep = min(points.shape[1], max_axes)
-    small = points.shape[1] <= max(GRAM_SIZE, counts.max(initial=0))
-    method = _pca_from_covariances if small else _pca_from_grams
-    axes, variances, total = method(centers, points, graph, weights, keep)
-    return LocalPCA(axes, np.maximum(variances, 0.0), total, counts)
+    n, dims = centers.shape
+    keep = min(dims, MOST) if axes is None else axes
+    found, variances = np.zeros((n, dims, keep)), np.zeros((n, min(dims, max(MOST, keep))))
+    total, widest = np.zeros(n), counts.max(initial=1)
+    small = dims <= max(GRAM_SIZE, widest)
+    method = _from_covariances if small else _from_grams
+    block = max(1, BLOCK // (dims * (dims if small else max(widest, graph.degrees.max(initial=1)))))
+
+    def decompose(start, stop):
+        for a in range(start, stop, block):
+            b = min(a + block, stop)
+            values = np.maximum(method(a, b, centers, points, graph, weights, found), 0.0)
+            total[a:b] = values.sum(axis=1)
+            values = values[:, : variances.shape[1]]
+            variances[a:b, : values.shape[1]] = values
+
+    run_ranges(decompose, n)
+    return LocalPCA(found, variances, total, counts)

@@ -136,14 +136,13 @@ def estimate_frames(
     eps_pca = scale.eps_pca or eps * 0.5 ** (2 / dim)
     if eps_pca > eps:
         graph = radius_graph(points, float(np.sqrt(eps_pca)), max_memory=scale.max_memory)
-    axes = max(16, dim)
-    pca = local_pca(points, graph, float(np.sqrt(eps_pca)), max_axes=axes)
+    pca = local_pca(points, graph, float(np.sqrt(eps_pca)), axes=dim)
     least = min(2 * dim + 2, len(points) - 1)
     poor = np.flatnonzero(pca.counts < least)
     if len(poor) and scale.eps_pca is None:
         rescued = nearest_graph(points, poor, least)
         reach = np.maximum(1.2 * rescued.distances.reshape(-1, least)[:, -1], np.finfo(float).tiny)
-        better = local_pca(points, rescued, reach, centers=points[poor], max_axes=axes)
+        better = local_pca(points, rescued, reach, centers=points[poor], axes=dim)
         for name in ("axes", "variances", "total", "counts"):
             getattr(pca, name)[poor] = getattr(better, name)
     return pca, float(eps_pca)

@@ -12,10 +12,17 @@ from scipy.sparse import csgraph
 from scipy.spatial import cKDTree
 
 from .errors import InvalidInputError, MemoryLimitError, TooFewPointsError
+from .ordering import principal_coordinates
 from .parallel import run_ranges
 
 BYTES_PER_EDGE = 80
 """Peak memory of building a d = 2 bundle, per directed edge (measured)."""
+
+WIDE = 8
+"""Ambient dimensions above this are searched in principal coordinates."""
+
+SAMPLE = 2000
+"""Points looked at when a number of edges, a scale or a dimension is estimated."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +70,8 @@ class NeighborGraph:
             (np.ones(self.num_edges, dtype=np.int8), self.indices, self.indptr),
             shape=(self.num_points, self.num_points),
         )
-        return csgraph.connected_components(links, directed=False)[1]
+        # every edge has its reverse: strong components are the components, and are found without a transposition
+        return csgraph.connected_components(links, connection="strong")[1]
 
     def relabel(self, order: np.ndarray) -> NeighborGraph:
         """The same graph with point ``k`` renamed to ``order[k]``."""
@@ -100,14 +108,14 @@ def _symmetric_csr(pairs, n):  # pragma: no cover - compiled
 
 
 @numba.njit(cache=True, nogil=True)
-def _edge_distances(start, stop, points, indptr, indices, out):  # pragma: no cover - compiled
+def _edge_distances(start, stop, centers, points, indptr, indices, out):  # pragma: no cover - compiled
     dims = points.shape[1]
     for i in range(start, stop):
         for e in range(indptr[i], indptr[i + 1]):
             j = indices[e]
             total = 0.0
             for a in range(dims):
-                step = points[i, a] - points[j, a]
+                step = centers[i, a] - points[j, a]
                 total += step * step
             out[e] = np.sqrt(total)
 
@@ -116,8 +124,17 @@ def graph_from_pairs(points: np.ndarray, pairs: np.ndarray) -> NeighborGraph:
     """Build the graph whose edges are the given unordered pairs, each listed once."""
     indptr, indices = _symmetric_csr(pairs, len(points))
     distances = np.empty(len(indices))
-    run_ranges(_edge_distances, len(points), points, indptr, indices, distances)
+    run_ranges(_edge_distances, len(points), points, points, indptr, indices, distances)
     return NeighborGraph(indptr, indices, distances)
+
+
+def search_tree(points: np.ndarray) -> cKDTree:
+    """A k-d tree of the points; above ``WIDE`` dimensions of their principal coordinates (``tree.data``).
+
+    Turning the cloud keeps all distances and lets the tree split where the points spread.
+    """
+    coordinates = principal_coordinates(points) if points.shape[1] > WIDE else points
+    return cKDTree(coordinates, balanced_tree=False)
 
 
 def _check_memory(edges: float, max_memory: float | None, remedy: str) -> None:
@@ -134,17 +151,18 @@ def _check_memory(edges: float, max_memory: float | None, remedy: str) -> None:
 def radius_graph(points: np.ndarray, radius: float, *, max_memory: float | None = None) -> NeighborGraph:
     """Connect every two points at distance at most ``radius``.
 
-    The pairs come from a dual-tree search; the number of pairs is counted first, so that a radius
-    that needs more than ``max_memory`` bytes (default: 80 % of what is free) is refused unallocated.
+    The pairs come from a dual-tree search; their number is estimated first, from a sample of points, so that a
+    radius that needs more than ``max_memory`` bytes (default: 80 % of what is free) is refused unallocated.
 
     >>> radius_graph(np.array([[0.0], [1.0], [3.0]]), 1.5).degrees.tolist()
     [1, 1, 0]
     """
     if not (np.isfinite(radius) and radius > 0):
         raise InvalidInputError(f"radius must be positive and finite, got {radius}.")
-    tree = cKDTree(points)
-    edges = float(tree.count_neighbors(tree, radius)) - len(points)
-    _check_memory(edges, max_memory, "Use a smaller eps, or fewer neighbors.")
+    tree = search_tree(points)
+    sample = tree.data[:: max(1, len(points) // SAMPLE)]
+    degree = tree.query_ball_point(sample, radius, return_length=True, workers=-1).mean() - 1
+    _check_memory(degree * len(points), max_memory, "Use a smaller eps, or fewer neighbors.")
     return graph_from_pairs(points, tree.query_pairs(radius, output_type="ndarray"))
 
 
@@ -159,11 +177,17 @@ def nearest_distances(points: np.ndarray, k: int, queries: np.ndarray | None = N
             "Give more points or ask for fewer neighbours."
         )
     rows = np.arange(len(points)) if queries is None else queries
-    distances, indices = cKDTree(points).query(points[rows], k=k + 1, workers=-1)
+    tree = search_tree(points)
+    distances, indices = tree.query(tree.data[rows], k=k + 1, workers=-1)
     found_self = indices == rows[:, None]
     found_self[~found_self.any(axis=1), -1] = True  # among exact duplicates the point may be absent
-    keep = ~found_self
-    return distances[keep].reshape(-1, k), indices[keep].reshape(-1, k)
+    indices = indices[~found_self]
+    if points.shape[1] <= WIDE:
+        return distances[~found_self].reshape(-1, k), indices.reshape(-1, k)
+    distances = np.empty(len(indices))  # those of the tree are rounded: coincident points must have distance zero
+    starts = np.arange(len(rows) + 1, dtype=np.int64) * k
+    run_ranges(_edge_distances, len(rows), points[rows], points, starts, indices, distances)
+    return distances.reshape(-1, k), indices.reshape(-1, k)
 
 
 def knn_graph(points: np.ndarray, k: int, *, max_memory: float | None = None) -> NeighborGraph:

@@ -13,13 +13,10 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from .errors import TooFewPointsError
-from .graph import NeighborGraph, knn_graph, nearest_distances
+from .graph import SAMPLE, NeighborGraph, knn_graph, nearest_distances
 
 MAX_NEIGHBORS = 160
 """Cap on the automatic number of neighbours: keeps the cost linear in n (error floor below 1 %)."""
-
-SAMPLE = 2000
-"""Points looked at when a scale or dimension is chosen."""
 
 
 def target_neighbors(n: int, d: int) -> int:
