@@ -67,7 +67,7 @@ class NeighborGraph:
     def components(self) -> np.ndarray:
         """Label of the connected component of each point, ``(n,)``."""
         links = sparse.csr_array(
-            (np.ones(self.num_edges, dtype=np.int8), self.indices, self.indptr),
+            (np.ones(self.num_edges), self.indices, self.indptr),
             shape=(self.num_points, self.num_points),
         )
         # every edge has its reverse: strong components are the components, and are found without a transposition
