@@ -19,7 +19,7 @@ from .errors import (
     TooFewPointsError,
 )
 from .frames import LocalPCA, local_pca
-from .graph import NeighborGraph, nearest_distances, nearest_graph, radius_graph
+from .graph import NeighborGraph, check_memory, nearest_distances, nearest_graph, radius_graph
 from .scale import connecting_radius, least_neighbors, radius_for_neighbors, sample_rows, target_neighbors
 
 GLOBAL_SHARE = 0.5
@@ -82,6 +82,7 @@ def build_graph(points: np.ndarray, dim: int, scale: Scale, wanted: int | None =
     radius = 0.0 if scale.eps is None else float(np.sqrt(scale.eps))
     if scale.eps is None:
         wanted = wanted or scale.neighbors or target_neighbors(len(points), dim)
+        check_memory(min(wanted, len(points)) * float(len(points)), scale.max_memory, "Ask for fewer neighbors.")
         radius = radius_for_neighbors(points, wanted)
         if radius == 0.0:
             raise TooFewPointsError(

@@ -137,7 +137,7 @@ def search_tree(points: np.ndarray) -> cKDTree:
     return cKDTree(coordinates, balanced_tree=False)
 
 
-def _check_memory(edges: float, max_memory: float | None, remedy: str) -> None:
+def check_memory(edges: float, max_memory: float | None, remedy: str) -> None:
     """Refuse a graph that would not fit, before anything is allocated."""
     limit = 0.8 * psutil.virtual_memory().available if max_memory is None else max_memory
     need = edges * BYTES_PER_EDGE
@@ -162,7 +162,7 @@ def radius_graph(points: np.ndarray, radius: float, *, max_memory: float | None 
     tree = search_tree(points)
     sample = tree.data[:: max(1, len(points) // SAMPLE)]
     degree = tree.query_ball_point(sample, radius, return_length=True, workers=-1).mean() - 1
-    _check_memory(degree * len(points), max_memory, "Use a smaller eps, or fewer neighbors.")
+    check_memory(degree * len(points), max_memory, "Use a smaller eps, or fewer neighbors.")
     return graph_from_pairs(points, tree.query_pairs(radius, output_type="ndarray"))
 
 
@@ -198,7 +198,7 @@ def knn_graph(points: np.ndarray, k: int, *, max_memory: float | None = None) ->
     """
     if k < 1:
         raise InvalidInputError(f"k must be at least 1, got {k}.")
-    _check_memory(2.0 * k * len(points), max_memory, "Ask for fewer neighbors.")
+    check_memory(2.0 * k * len(points), max_memory, "Ask for fewer neighbors.")
     _, indices = nearest_distances(points, k)
     first, second = np.repeat(np.arange(len(points)), k), indices.ravel()
     keys = np.unique(np.minimum(first, second) * len(points) + np.maximum(first, second))
