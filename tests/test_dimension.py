@@ -1,0 +1,145 @@
+"""The dimension, from clouds of known dimension."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from tangentbundle import TangentBundle, VarianceShare, WidestGap
+from tangentbundle.dimension import estimate_dimension, resolve_dimension
+from tangentbundle.errors import DimensionWarning, InvalidInputError
+from tangentbundle.manifolds import Ellipsoid, FlatTorus, KleinBottle, Product, Sphere, SwissRoll, Torus
+
+SPACES = [
+    Sphere(1),
+    Ellipsoid((1.0, 0.3)),
+    Sphere(2),
+    Torus(),
+    FlatTorus(),
+    KleinBottle(),
+    SwissRoll(),
+    Ellipsoid(),
+    Sphere(3),
+    FlatTorus((1.0, 1.0, 1.0)),
+    Product(Sphere(2), Sphere(1)),
+    Sphere(4),
+    Product(Sphere(2), Sphere(2)),
+    Sphere(5),
+]
+
+
+def turned(points, ambient, noise=0.0, seed=0):
+    """The cloud turned into R^ambient, with noise there relative to its half width."""
+    rng = np.random.default_rng(seed)
+    basis = np.linalg.qr(rng.standard_normal((ambient, points.shape[1])))[0]
+    noise *= np.ptp(points, axis=0).max() / 2
+    return points @ basis.T + noise * rng.standard_normal((len(points), ambient))
+
+
+def found(points, rule=None):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DimensionWarning)
+        return estimate_dimension(points, rule or WidestGap())[0]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("space", SPACES, ids=repr)
+def test_clean_clouds(space, seed):
+    assert found(space.sample(2000, seed=seed)) == space.dim
+
+
+@pytest.mark.parametrize("space", SPACES, ids=repr)
+def test_noise_in_fifty_dimensions(space):
+    assert found(turned(space.sample(2000, seed=0), 50, noise=0.005)) == space.dim
+
+
+@pytest.mark.parametrize("n, spaces", [(60, [Sphere(1), Sphere(2), Sphere(3)]), (200, SPACES[:11])])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_few_points(n, spaces, seed):
+    assert {repr(s): found(s.sample(n, seed=seed)) for s in spaces} == {repr(s): s.dim for s in spaces}
+
+
+@pytest.mark.parametrize("n", [200, 2000])
+@pytest.mark.parametrize("dims", [1, 2, 3, 4, 5, 6, 8])
+def test_full_dimensional_clouds(dims, n):
+    rng = np.random.default_rng(dims)
+    assert found(rng.uniform(size=(n, dims))) == dims
+    assert found(rng.standard_normal((n, dims))) == dims
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3, 4, 5])
+def test_flat_clouds_in_ten_dimensions(dims):
+    assert found(turned(np.random.default_rng(0).uniform(size=(1000, dims)), 10)) == dims
+
+
+@pytest.mark.parametrize("space", [Sphere(2), Torus(), Sphere(3)], ids=repr)
+def test_is_a_property_of_the_shape(space):
+    """Not of scale, place or embedding."""
+    points = space.sample(1000, seed=0)
+    for other in (1e-9 * points, 1e9 * points, points + 1e4, turned(points, 300)):
+        assert found(other) == space.dim
+
+
+def test_local_estimates_and_their_agreement():
+    dim, local = estimate_dimension(Sphere(2).sample(1000, seed=0), WidestGap())
+    assert local.shape == (1000,) and dim == np.median(local) == 2
+    assert (local == 2).mean() > 0.9
+
+
+def test_a_union_of_a_curve_and_a_surface_warns():
+    circle = np.pad(Sphere(1).sample(500, seed=0), ((0, 0), (0, 1)))
+    surface = Sphere(2).sample(500, seed=0) + 5.0
+    with pytest.warns(DimensionWarning, match="points by dimension"):
+        estimate_dimension(np.concatenate([circle, surface]), WidestGap())
+
+
+def test_a_clean_sphere_does_not_warn():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        estimate_dimension(Sphere(2).sample(500, seed=0), WidestGap())
+
+
+# The paper's rule.
+
+
+def test_variance_share_by_hand():
+    # Singular values 4, 3, 2, 1: shares 0.4, 0.7, 0.9, 1.
+    spectra = {24: np.array([[16.0, 9.0, 4.0, 1.0]])}
+    for gamma, expected in [(0.3, 1), (0.4, 1), (0.41, 2), (0.7, 2), (0.8, 3), (0.9, 3), (0.95, 4), (1.0, 4)]:
+        assert VarianceShare(gamma).local(spectra).tolist() == [expected]
+
+
+@pytest.mark.parametrize("space", [Sphere(1), Sphere(2), SwissRoll(), Sphere(3)], ids=repr)
+def test_variance_share_on_dense_samples(space):
+    assert found(space.sample(4000, seed=0), VarianceShare(0.9)) == space.dim
+    bundle = TangentBundle.from_points(space.sample(1000, seed=0), dim=VarianceShare(0.8))
+    assert bundle.dim == space.dim
+
+
+def test_variance_share_takes_noise_for_dimensions():
+    """Why it is not the default: a little noise in many directions outweighs the surface."""
+    noisy = turned(Sphere(2).sample(2000, seed=0), 50, noise=0.01)
+    assert found(noisy, VarianceShare(0.9)) > 2
+    assert found(noisy) == 2
+
+
+@pytest.mark.parametrize("gamma", [0.0, -0.1, 1.1, np.nan, np.inf])
+def test_bad_gamma(gamma):
+    with pytest.raises(InvalidInputError, match="gamma"):
+        VarianceShare(gamma)
+
+
+# Given dimensions.
+
+
+def test_a_given_dimension_is_taken():
+    points = Sphere(2).sample(200, seed=0)
+    assert resolve_dimension(points, 1) == (1, None)
+    assert resolve_dimension(points, np.int64(3)) == (3, None)
+    assert TangentBundle.from_points(points, dim=2).local_dimensions is None
+
+
+@pytest.mark.parametrize("dim", [0, -1, 4, 2.0, "2", True, np.nan, [2], WidestGap])
+def test_bad_dimension(dim):
+    with pytest.raises(InvalidInputError, match="whole number from 1 to the ambient dimension 3"):
+        resolve_dimension(Sphere(2).sample(50, seed=0), dim)

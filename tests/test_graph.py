@@ -1,0 +1,198 @@
+"""Neighbour graphs against brute force."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from spaces import reverse_edges
+
+from tangentbundle import TangentBundle
+from tangentbundle.errors import InvalidInputError, MemoryLimitError, TooFewPointsError
+from tangentbundle.graph import NeighborGraph, knn_graph, nearest_distances, nearest_graph, radius_graph
+from tangentbundle.manifolds import Sphere
+
+RNG = np.random.default_rng
+
+
+def clouds():
+    rng = RNG(0)
+    base = rng.standard_normal((120, 3))
+    yield "plain", base
+    yield "line", rng.standard_normal((80, 1))
+    yield "wide", rng.standard_normal((90, 20))
+    yield "wide and flat", rng.standard_normal((90, 2)) @ rng.standard_normal((2, 30))
+    yield "duplicates", np.concatenate([base[:40], base[:40], base[:10], base[40:60]])
+    yield "wide duplicates", np.repeat(rng.standard_normal((30, 15)), 3, axis=0)
+    yield "grid", np.stack(np.meshgrid(*[np.arange(6.0)] * 2), -1).reshape(-1, 2)
+    yield "more dimensions than points", rng.standard_normal((20, 60))
+
+
+CLOUDS = dict(clouds())
+
+
+@pytest.fixture(params=CLOUDS)
+def cloud(request):
+    return CLOUDS[request.param]
+
+
+def distances(points):
+    return np.linalg.norm(points[:, None] - points[None], axis=2)
+
+
+def assert_well_formed(graph, points):
+    n = len(points)
+    assert graph.num_points == n and graph.indptr[0] == 0 and graph.indptr[-1] == graph.num_edges
+    assert graph.indptr.dtype == np.int64 and graph.indices.dtype == np.int32
+    assert np.array_equal(graph.degrees, np.bincount(graph.rows, minlength=n))
+    inside = np.diff(graph.rows) == 0
+    assert (np.diff(graph.indices)[inside] > 0).all()  # rows sorted, no edge twice
+    assert (graph.rows != graph.indices).all()  # no loops
+    back = reverse_edges(graph)
+    assert np.array_equal(graph.distances, graph.distances[back])  # symmetric to the last bit
+    exact = distances(points)[graph.rows, graph.indices]
+    np.testing.assert_allclose(graph.distances, exact, rtol=1e-12, atol=0)
+    assert np.array_equal(graph.distances == 0, exact == 0)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.2, 0.7])
+def test_radius_graph_equals_brute_force(cloud, share):
+    far = distances(cloud)
+    radius = np.quantile(far[far > 0], share) * 1.0000001  # no ties at the radius itself
+    graph = radius_graph(cloud, radius)
+    assert_well_formed(graph, cloud)
+    expected = far <= radius
+    np.fill_diagonal(expected, False)
+    assert np.array_equal(graph.to_scipy().toarray() > 0, expected & (far > 0))
+    links = np.zeros_like(expected)
+    links[graph.rows, graph.indices] = True
+    assert np.array_equal(links, expected)
+
+
+def test_the_radius_itself_counts():
+    grid = CLOUDS["grid"]
+    assert sorted(set(radius_graph(grid, 1.0).degrees.tolist())) == [2, 3, 4]
+    assert radius_graph(grid, np.nextafter(1.0, 0)).num_edges == 0
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 15])
+def test_knn_graph_equals_brute_force(cloud, k):
+    graph = knn_graph(cloud, k)
+    assert_well_formed(graph, cloud)
+    far = distances(cloud)
+    np.fill_diagonal(far, np.inf)
+    reach = np.sort(far, axis=1)[:, k - 1]
+    near = np.zeros(far.shape, dtype=bool)
+    near[graph.rows, graph.indices] = True
+    slack = 1e-12 * reach.max()
+    wanted = far < reach[:, None] - slack  # strictly among the k nearest, whatever the ties
+    assert near[wanted | wanted.T].all()
+    allowed = far <= reach[:, None] + slack
+    assert not near[~(allowed | allowed.T)].any()
+    assert (graph.degrees >= k).all()
+
+
+def test_duplicates_keep_their_zero_length_edges():
+    points = CLOUDS["duplicates"]
+    graph = radius_graph(points, 1e-6)
+    assert graph.num_edges == 10 * 3 * 2 + 30 * 2
+    assert (graph.distances == 0).all()
+    order = RNG(1).permutation(len(points))
+    renamed = graph.relabel(order)
+    assert renamed.num_edges == graph.num_edges and (renamed.distances == 0).all()
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-9, 1e9])
+def test_relabel_renames_and_keeps_lengths_exactly(scale):
+    points = scale * CLOUDS["plain"]
+    order = RNG(0).permutation(len(points))
+    graph = radius_graph(points, 0.8 * scale)
+    renamed = graph.relabel(order)
+    moved = np.empty_like(points)
+    moved[order] = points
+    assert_well_formed(renamed, moved)
+    expected = radius_graph(moved, 0.8 * scale)
+    for name in ("indptr", "indices", "distances"):
+        assert np.array_equal(getattr(renamed, name), getattr(expected, name))
+
+
+def test_a_bundle_shows_its_graph_in_the_users_order():
+    points = 1e-9 * Sphere(2).sample(300, seed=0)
+    bundle = TangentBundle.from_points(points)
+    assert_well_formed(bundle.graph, points)
+    expected = radius_graph(points, np.sqrt(bundle.eps))
+    assert np.array_equal(bundle.graph.indices, expected.indices)
+
+
+@pytest.mark.parametrize("k", [1, 4, 9])
+def test_nearest_distances_equal_brute_force(cloud, k):
+    rows = np.array([0, 3, 7, len(cloud) - 1])
+    far = distances(cloud)
+    np.fill_diagonal(far, np.inf)
+    found, indices = nearest_distances(cloud, k, rows)
+    assert found.shape == indices.shape == (4, k)
+    np.testing.assert_allclose(found, np.sort(far[rows], axis=1)[:, :k], rtol=1e-12, atol=1e-300)
+    assert (indices != rows[:, None]).all()
+    assert all(len(set(row)) == k for row in indices.tolist())
+    np.testing.assert_allclose(found, far[rows[:, None], indices], rtol=1e-12, atol=1e-300)
+    graph = nearest_graph(cloud, rows, k)
+    assert np.array_equal(graph.indices.reshape(4, k), indices) and np.array_equal(graph.degrees, [k] * 4)
+
+
+def test_components():
+    points = np.array([[0.0], [1.0], [10.0], [11.0], [12.0], [50.0]])
+    labels = radius_graph(points, 1.5).components()
+    assert labels[0] == labels[1] and labels[2] == labels[3] == labels[4]
+    assert len(set(labels.tolist())) == 3
+    empty = NeighborGraph(np.zeros(4, np.int64), np.empty(0, np.int32), np.empty(0))
+    assert len(set(empty.components().tolist())) == 3
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda x: radius_graph(x, 10.0, max_memory=10e6),
+        lambda x: knn_graph(x, 1500, max_memory=10e6),
+        lambda x: TangentBundle.from_points(x, dim=2, eps=100.0, max_memory=10e6),
+        lambda x: TangentBundle.from_points(x, dim=2, neighbors=1500, max_memory=10e6),
+    ],
+    ids=["radius", "knn", "bundle eps", "bundle neighbors"],
+)
+def test_too_much_memory_is_refused_before_it_is_taken(build):
+    """The full graph of 3000 points has nine million edges: 720 MB. The refusal costs next to nothing."""
+    points = RNG(0).standard_normal((3000, 3))
+    tracemalloc.start()
+    try:
+        with pytest.raises(MemoryLimitError, match=r"directed edges .* GB.* limit is 0.01 GB"):
+            build(points)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 60e6
+    assert issubclass(MemoryLimitError, MemoryError)
+
+
+def test_the_number_in_the_refusal_is_right():
+    points = RNG(0).standard_normal((500, 3))
+    edges = radius_graph(points, 1.0).num_edges
+    with pytest.raises(MemoryLimitError, match=f"{edges:.3g} directed edges".replace("+", r"\+")):
+        radius_graph(points, 1.0, max_memory=100.0)
+
+
+def test_enough_memory_is_accepted():
+    points = RNG(0).standard_normal((500, 3))
+    edges = radius_graph(points, 1.0).num_edges
+    assert radius_graph(points, 1.0, max_memory=100.0 * edges).num_edges == edges
+
+
+@pytest.mark.parametrize("radius", [0.0, -1.0, np.nan, np.inf])
+def test_bad_radius(radius):
+    with pytest.raises(InvalidInputError, match="radius"):
+        radius_graph(CLOUDS["plain"], radius)
+
+
+def test_bad_k():
+    with pytest.raises(InvalidInputError, match="at least 1"):
+        knn_graph(CLOUDS["plain"], 0)
+    with pytest.raises(TooFewPointsError, match="only 120 points"):
+        knn_graph(CLOUDS["plain"], 120)
+    assert (knn_graph(CLOUDS["plain"], 119).degrees == 119).all()

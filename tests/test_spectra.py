@@ -1,0 +1,192 @@
+"""The spectrum of the estimated Laplacian against the known one, from bare points and automatic scales."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from spaces import group_errors, groups
+
+from tangentbundle import TangentBundle, kernels
+from tangentbundle.errors import ConvergenceError
+from tangentbundle.manifolds import FlatTorus, Sphere
+
+VECTORS_S2 = (6, 10, 14), (1.0, 5.0, 11.0)
+VECTORS_S3 = (4, 6, 9), (1.0, 2.0, 6.0)
+SCALARS_S2 = (3, 5, 7), (2.0, 6.0, 12.0)
+
+
+@cache
+def sphere_spectrum(n: int, seed: int, dim: int = 2, ratio: float | None = None) -> np.ndarray:
+    """The lowest three groups and one eigenvalue more; read-only."""
+    sphere = Sphere(dim)
+    points = sphere.sample(n, seed=seed) if ratio is None else sphere.sample_nonuniform(n, ratio, seed=seed)
+    bundle = TangentBundle.from_points(points)
+    assert bundle.dim == dim
+    multiplicities = {2: VECTORS_S2, 3: VECTORS_S3}[dim][0]
+    values, _ = bundle.laplacian().spectrum(sum(multiplicities) + 1, tol=1e-7)
+    values.setflags(write=False)
+    return values
+
+
+def assert_separated(values, multiplicities, factor):
+    """Every gap between groups is wider than the groups beside it are broad, by the factor."""
+    parts = groups(values, multiplicities)
+    highs, lows = [part[-1] for part in parts], [*(part[0] for part in parts[1:]), values[-1]]
+    spreads = [part[-1] - part[0] for part in parts]
+    for k, (high, low) in enumerate(zip(highs, lows, strict=True)):
+        assert low - high > factor * max(spreads[k : k + 2]), (k, high, low, spreads)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_sphere_5000(seed):
+    values = sphere_spectrum(5000, seed)
+    assert group_errors(values, *VECTORS_S2).mean() < 0.03
+    assert_separated(values, VECTORS_S2[0], 3.0)
+
+
+def test_sphere_20000_and_convergence():
+    values = sphere_spectrum(20_000, 0)
+    errors = group_errors(values, *VECTORS_S2)
+    assert errors.mean() < 0.015
+    assert_separated(values, VECTORS_S2[0], 10.0)
+    assert (errors < 0.6 * group_errors(sphere_spectrum(5000, 0), *VECTORS_S2)).all()
+
+
+def test_three_sphere_8000():
+    values = sphere_spectrum(8000, 0, dim=3)
+    assert group_errors(values, *VECTORS_S3).mean() < 0.045
+    # 6 is followed by 7: gaps 1, 4 and 1
+    assert_separated(values, VECTORS_S3[0], 3.0)
+
+
+@pytest.mark.slow
+def test_three_sphere_20000():
+    values = sphere_spectrum(20_000, 0, dim=3)
+    errors = group_errors(values, *VECTORS_S3)
+    assert errors.mean() < 0.04
+    assert_separated(values, VECTORS_S3[0], 4.0)
+    assert (errors < group_errors(sphere_spectrum(8000, 0, dim=3), *VECTORS_S3)).all()
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_sampling_density_drops_out(seed):
+    uniform, denser = sphere_spectrum(5000, seed), sphere_spectrum(5000, seed, ratio=5.0)
+    pairs = zip(groups(uniform, VECTORS_S2[0]), groups(denser, VECTORS_S2[0]), strict=True)
+    for even, uneven in pairs:
+        assert abs(uneven.mean() / even.mean() - 1.0) < 0.03
+
+
+def test_an_estimate_without_density_correction_would_fail_the_same_check():
+    """The check above has teeth: weights by plain degrees shift the first group by more than 3 %."""
+    shifts = []
+    for ratio in (1.0, 5.0):
+        points = Sphere(2).sample_nonuniform(2000, ratio, seed=0)
+        bundle = TangentBundle.from_points(points).scalar()
+        graph = bundle.sorted_graph
+        weights = bundle.kernel(graph.distances / np.sqrt(bundle.eps))
+        matrix = graph.to_scipy()
+        matrix.data = weights
+        degree = matrix.sum(axis=1)
+        symmetric = matrix.toarray() / np.sqrt(np.outer(degree, degree))
+        values = np.linalg.eigvalsh(symmetric)[::-1]
+        shifts.append((1 - values[1:4]).mean() / bundle.kernel.calibration(2) / bundle.eps)
+    assert abs(shifts[1] / shifts[0] - 1.0) > 0.03
+
+
+@pytest.mark.parametrize("n, seed", [(2000, 0), (4000, 1)])
+def test_parallel_fields_of_the_flat_torus_are_in_the_kernel(n, seed):
+    lap = TangentBundle.from_points(FlatTorus().sample(n, seed=seed)).laplacian()
+    values, fields = lap.spectrum(11)
+    assert values[1] < 0.02 * values[2]
+    assert abs(values[2:10].mean() - 1.0) < 0.06  # eightfold, as functions' fourfold 1, doubled
+    assert values[10] > 1.5
+    # A parallel field has constant length.
+    lengths = np.linalg.norm(fields[:, :, 0], axis=1)
+    assert lengths.std() < 0.15 * lengths.mean()
+
+
+def test_scalar_bundle_of_the_sphere():
+    lap = TangentBundle.from_points(Sphere(2).sample(5000, seed=0)).scalar().laplacian()
+    values, functions = lap.spectrum(17, tol=1e-8)
+    assert values[0] < 1e-6
+    np.testing.assert_allclose(np.abs(functions[:, 0, 0]), 1.0, rtol=1e-4)  # the constant, of mass norm one
+    errors = group_errors(values[1:], *SCALARS_S2)
+    assert errors.mean() < 0.03
+    assert_separated(values[1:], SCALARS_S2[0], 3.0)
+
+
+@pytest.mark.parametrize("kernel", [kernels.Uniform(), kernels.Epanechnikov(), kernels.Biweight(), kernels.Gaussian(3)])
+def test_every_kernel_is_calibrated(kernel):
+    """The same eigenvalues, whatever the kernel, though the uncalibrated ones differ by the constant."""
+    points = Sphere(2).sample(4000, seed=0)
+    values, _ = TangentBundle.from_points(points, kernel=kernel).laplacian().spectrum(6, tol=1e-7)
+    assert abs(values.mean() - 1.0) < 0.03
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_uncalibrated_differs_by_exactly_the_constant(dim):
+    points = Sphere(dim).sample(400, seed=0)
+    bundle = TangentBundle.from_points(points, dim=dim)
+    plain, calibrated = bundle.laplacian(calibrate=False), bundle.laplacian()
+    c = bundle.kernel.calibration(dim)
+    assert plain.scale == bundle.eps
+    assert calibrated.scale == c * bundle.eps
+    np.testing.assert_allclose(plain.spectrum(9)[0], c * calibrated.spectrum(9)[0], rtol=1e-9, atol=1e-12)
+    x = np.random.default_rng(0).standard_normal((400, dim, 2))
+    np.testing.assert_allclose(plain @ x, c * (calibrated @ x), rtol=1e-9, atol=1e-11)
+
+
+def test_radius_scales_eigenvalues_by_its_inverse_square():
+    small, large = (TangentBundle.from_points(r * Sphere(2).sample(1500, seed=0)).laplacian() for r in (1.0, 6371.0))
+    np.testing.assert_allclose(large.spectrum(6)[0] * 6371.0**2, small.spectrum(6)[0], rtol=1e-6)
+
+
+def test_gradient_fields_of_harmonics_have_their_energy():
+    """Rayleigh quotients of exact eigenfields; point by point the operator is noisy, on average it is not."""
+    sphere = Sphere(2)
+    points = sphere.sample(5000, seed=0)
+    bundle = TangentBundle.from_points(points)
+    lap = bundle.laplacian()
+    for degree in (1, 2, 3):
+        field = bundle.to_coordinates(sphere.gradient_field(points, degree))
+        quotient = -float(lap.inner(field, lap @ field) / lap.inner(field, field))
+        assert abs(quotient / sphere.gradient_eigenvalue(degree) - 1.0) < 0.05
+
+
+def dense_spectrum(lap):
+    """All eigenvalues of minus the operator, by a dense solver."""
+    root = np.sqrt(np.repeat(lap.mass.double().numpy(), lap.dim))
+    matrix = -lap.to_dense().double().numpy() * root[:, None] / root
+    return np.linalg.eigvalsh((matrix + matrix.T) / 2)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("k", [1, 2, 6, 17])
+def test_multiple_eigenvalues_are_found_as_often_as_they_occur(k, seed):
+    """On an oriented surface the quarter turn of the tangent planes doubles every eigenvalue exactly."""
+    lap = TangentBundle.from_points(Sphere(2).sample(700, seed=seed)).laplacian()
+    assert lap.shape[0] > 600  # no dense solver
+    expected = dense_spectrum(lap)
+    np.testing.assert_allclose(expected[:16:2], expected[1:16:2], rtol=1e-9)
+    np.testing.assert_allclose(lap.spectrum(k, seed=seed)[0], expected[:k], rtol=1e-7)
+
+
+def test_sixteenfold_eigenvalues_of_a_lattice():
+    t = np.linspace(0, 2 * np.pi, 24, endpoint=False)
+    a, b = (angle.ravel() for angle in np.meshgrid(t, t))
+    points = np.stack([np.cos(a), np.sin(a), np.cos(b), np.sin(b)], axis=1)
+    lap = TangentBundle.from_points(points, dim=2, eps=0.5).laplacian()
+    expected = dense_spectrum(lap)
+    assert expected[1] < 1e-12 and expected[2] > 0.5  # translations: parallel fields, exactly in the kernel
+    assert np.ptp(expected[26:42]) < 1e-9 and expected[42] > expected[41] + 1e-3  # waves (1, 2) in all 8 ways, twice
+    values, fields = lap.spectrum(42)
+    np.testing.assert_allclose(values, expected[:42], atol=1e-7)
+    gram = np.einsum("n,ndi,ndj->ij", lap.mass.numpy(), fields, fields)
+    np.testing.assert_allclose(gram, np.eye(42), atol=1e-9)
+
+
+def test_too_tight_a_cluster_is_an_error_not_a_wrong_answer(monkeypatch):
+    monkeypatch.setattr("tangentbundle.operators.spectrum.MAX_FILTERS", 1)
+    lap = TangentBundle.from_points(Sphere(2).sample(700, seed=0)).laplacian()
+    with pytest.raises(ConvergenceError, match="0 of 5"):
+        lap.spectrum(5)
