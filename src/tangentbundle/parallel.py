@@ -47,8 +47,6 @@ def run_ranges(kernel: Callable[..., Any], n: int, *args: Any, grain: int = 2048
         return
     pieces = min(4 * workers, -(-n // grain))
     bounds = [n * k // pieces for k in range(pieces + 1)]
-    futures = [
-        _executor(workers).submit(kernel, start, stop, *args) for start, stop in pairwise(bounds)
-    ]
+    futures = [_executor(workers).submit(kernel, start, stop, *args) for start, stop in pairwise(bounds)]
     for future in futures:
         future.result()

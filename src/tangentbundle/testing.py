@@ -24,8 +24,9 @@ FieldMap = Callable[[ConnectionLaplacian, torch.Tensor], torch.Tensor]
 
 def relative_error(got: torch.Tensor, expected: torch.Tensor) -> float:
     """``|got - expected| / |expected|`` in the Euclidean norm (absolute where expected is zero)."""
-    size = float(torch.linalg.vector_norm(expected.double()))
-    return float(torch.linalg.vector_norm((got - expected).double())) / (size or 1.0)
+    got, expected = got.detach().double(), expected.detach().double()
+    size = float(torch.linalg.vector_norm(expected))
+    return float(torch.linalg.vector_norm(got - expected)) / (size or 1.0)
 
 
 def random_signal(operator: LinearOperator, channels: int = 2, seed: int = 0) -> torch.Tensor:

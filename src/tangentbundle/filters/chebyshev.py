@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import torch
 
-from ..operators.product import BlockMatrix, Extras, step
+from ..operators.product import BlockMatrix, Extras, sort_rows, step, unsort_rows
 
 Tensor = torch.Tensor
 
@@ -53,14 +53,12 @@ def bank(
 ) -> Tensor:
     """Outputs ``(k, n, d, c)`` of the filters ``coefficients`` (k, m) on a signal ``(n, d, c)``."""
     matrix = _sorted_matrix(indptr, cols, values, order)
-    x = x.index_select(0, order)
+    x = sort_rows(x, order)
     sums = coefficients[:, 0, None, None, None] * x
     columns = coefficients.T.contiguous()
     for _ in _recurrence(matrix, x, len(columns), middle, radius, lambda m: Extras(sums, columns[m])):
         pass
-    out = torch.empty_like(sums)
-    out[:, order.long()] = sums
-    return out
+    return unsort_rows(sums, order)
 
 
 @torch.library.custom_op("tangentbundle::chebyshev_merge", mutates_args=())
@@ -77,7 +75,7 @@ def merge(
 ) -> Tensor:
     """The sum ``(n, d, c)`` of the filters ``coefficients`` (k, m), each on its own signal ``y`` (k, n, d, c)."""
     matrix = _sorted_matrix(indptr, cols, values, order)
-    y = y.index_select(1, order)
+    y = sort_rows(y, order)
     columns = coefficients.T.contiguous()
     last = len(columns) - 1
     current = torch.einsum("k,kndc->ndc", columns[last], y)
@@ -86,13 +84,9 @@ def merge(
         previous, spare = torch.zeros_like(current), torch.empty_like(current)
         for m in range(last - 1, -1, -1):
             factor = (2.0 if m > 0 else 1.0) / radius
-            step(
-                matrix, current, previous, spare, (factor, -factor * middle, -1.0), sources=Extras(y, columns[m])
-            )
+            step(matrix, current, previous, spare, (factor, -factor * middle, -1.0), sources=Extras(y, columns[m]))
             previous, current, spare = current, spare, previous
-    out = torch.empty_like(current)
-    out[order.long()] = current
-    return out
+    return unsort_rows(current, order)
 
 
 @torch.library.custom_op("tangentbundle::chebyshev_dots", mutates_args=())
@@ -110,7 +104,7 @@ def dots(
 ) -> Tensor:
     """Inner products ``(k, count)`` of ``y`` (k, n, d, c) with T_m(Z) x, for m below ``count``."""
     matrix = _sorted_matrix(indptr, cols, values, order)
-    x, y = x.index_select(0, order), y.index_select(1, order).flatten(1)
+    x, y = sort_rows(x, order), sort_rows(y, order).flatten(1)
     out = x.new_empty((len(y), count))
     for m, term in _recurrence(matrix, x, count, middle, radius, lambda m: None):
         out[:, m] = y @ term.flatten()

@@ -129,7 +129,9 @@ class ImpulseResponse(Filter):
         horizon = self._decay() if self.horizon is None else float(_scalar(self.horizon, "horizon", positive=True))
         object.__setattr__(self, "horizon", horizon)
         edges = horizon * np.concatenate([[0.0], 2.0 ** np.arange(-40.0, 1.0)])
-        edges = np.concatenate([np.linspace(a, b, 5)[:-1] for a, b in zip(edges, edges[1:], strict=False)] + [[horizon]])
+        edges = np.concatenate(
+            [np.linspace(a, b, 5)[:-1] for a, b in zip(edges, edges[1:], strict=False)] + [[horizon]]
+        )
         points, weights = np.polynomial.legendre.leggauss(12)
         half, middle = np.diff(edges) / 2, (edges[1:] + edges[:-1]) / 2
         times = torch.from_numpy((middle[:, None] + half[:, None] * points).ravel())

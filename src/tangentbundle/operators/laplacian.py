@@ -18,7 +18,8 @@ from scipy import sparse
 from ..arrays import Array, ArrayKind, float_tensor
 from ..errors import DTypeError, InvalidInputError, ShapeError
 from .base import LinearOperator
-from .product import BlockMatrix, block_product
+from .product import BlockMatrix, block_product, use_triton
+from .sliced import SlicedMatrix
 from .spectrum import least_average, lowest_eigenpairs
 
 
@@ -64,10 +65,12 @@ class ConnectionLaplacian(LinearOperator):
             f"{self.num_edges / self.num_points:.1f} neighbours a point, {kind})"
         )
 
-    @property
+    @cached_property
     def matrix(self) -> tuple[torch.Tensor, ...]:
-        """``indptr, cols, values, order, mass``: what the compiled operators take."""
-        return self.indptr, self.cols, self.values, self.order, self.mass
+        """``indptr, cols, values, order, mass`` in the form that the device's kernels take."""
+        csr = BlockMatrix(self.indptr, self.cols, self.values, self.order)
+        form = SlicedMatrix.from_csr(csr) if use_triton(self.device) else csr
+        return form.indptr, form.cols, form.values, form.order, self.mass
 
     @cached_property
     def cache(self) -> dict:
@@ -109,7 +112,7 @@ class ConnectionLaplacian(LinearOperator):
     def to_scipy(self) -> sparse.csr_array:
         r"""The matrix :math:`\Delta`, ``(n d, n d)``, in the user's order."""
         d = self.dim
-        matrix = BlockMatrix(*self.matrix[:4])
+        matrix = BlockMatrix(self.indptr, self.cols, self.values, self.order)
         rows, columns, blocks = matrix.rows(), matrix.columns(), matrix.blocks() / self.scale
         local = torch.arange(d, device=self.device)
         i = (rows * d)[:, None, None] + local[:, None].expand(d, d)

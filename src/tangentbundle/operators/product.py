@@ -9,6 +9,7 @@ passes are the same step between two scalings.
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import dataclass
 
 import numpy as np
@@ -97,6 +98,11 @@ def _cpu_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
     )
 
 
+def use_triton(device: torch.device) -> bool:
+    """Whether the Triton kernels serve a device; without Triton a GPU uses the readable reference."""
+    return device.type == "cuda" and importlib.util.find_spec("triton") is not None
+
+
 def step(
     matrix: BlockMatrix,
     x: torch.Tensor,
@@ -106,9 +112,27 @@ def step(
     sources: Extras | None = None,
     targets: Extras | None = None,
 ) -> None:
-    """One fused step on contiguous signals ``(n, d, c)``, into ``out`` (which may be ``z``)."""
-    kernel = _cpu_step if x.device.type == "cpu" else reference_step
+    """One fused step on contiguous signals ``(n, d, c)``, into ``out`` (which may be ``z``).
+
+    Where Triton serves the device, the matrix is in the sliced form of ``sliced.py`` and signals are in its row order.
+    """
+    if use_triton(x.device):
+        from .cuda import cuda_step as kernel
+    else:
+        kernel = _cpu_step if x.device.type == "cpu" else reference_step
     kernel(matrix, x, z, out, scalars, sources, targets)
+
+
+def sort_rows(x: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
+    """Signals ``(..., n, d, c)`` to the matrix's row order."""
+    return x.index_select(-3, order)
+
+
+def unsort_rows(x: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
+    """Undo ``sort_rows``."""
+    out = torch.empty_like(x)
+    out.index_copy_(out.ndim - 3, order.long(), x)
+    return out
 
 
 @torch.library.custom_op("tangentbundle::block_product", mutates_args=())
@@ -123,10 +147,15 @@ def block_product(
     beta: float,
 ) -> torch.Tensor:
     """``alpha P x + beta x`` for a signal ``(n, d, c)``, differentiable in x."""
-    x = x.contiguous()
+    matrix, x = BlockMatrix(indptr, cols, values, order), x.contiguous()
+    if not use_triton(x.device):
+        y = torch.empty_like(x)
+        step(matrix, x, x, y, (alpha, beta, 0.0))
+        return y
+    x = sort_rows(x, order)
     y = torch.empty_like(x)
-    step(BlockMatrix(indptr, cols, values, order), x, x, y, (alpha, beta, 0.0))
-    return y
+    step(matrix, x, x, y, (alpha, beta, 0.0))
+    return unsort_rows(y, order)
 
 
 @block_product.register_fake
