@@ -104,7 +104,7 @@ def points_array(points: Array, name: str = "points") -> tuple[np.ndarray, Array
 def positive(value: Any, name: str) -> float:
     """A positive finite number from a Python, NumPy or torch scalar; all else is refused."""
     number = value.item() if isinstance(value, (np.ndarray, torch.Tensor)) and value.ndim == 0 else value
-    if isinstance(number, bool) or not isinstance(number, Real) or not 0.0 < number < np.inf:
+    if isinstance(number, bool) or not isinstance(number, Real) or not 0.0 < float(number) < np.inf:
         raise InvalidInputError(f"{name} must be a positive number, got {value!r}.")
     return float(number)
 

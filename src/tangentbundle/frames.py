@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
 from .errors import RankDeficientError
 from .graph import NeighborGraph
+from .jit import njit
 from .kernels import Biweight, Kernel
 from .parallel import run_ranges
 
@@ -69,7 +69,7 @@ class LocalPCA:
         return np.clip(1.0 - kept / np.maximum(self.total, TINY), 0.0, 1.0)
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _covariances(start, stop, centers, points, indptr, indices, weights, out):  # pragma: no cover
     """Weighted covariance of each neighbourhood about its weighted mean, for rows ``start`` to ``stop``."""
     dims = points.shape[1]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
-import psutil
 from scipy import sparse
 from scipy.sparse import csgraph
 from scipy.spatial import cKDTree
 
 from .errors import InvalidInputError, MemoryLimitError, TooFewPointsError
+from .jit import njit
 from .ordering import principal_coordinates
 from .parallel import run_ranges
 
@@ -81,7 +80,7 @@ class NeighborGraph:
         return NeighborGraph(renamed.indptr.astype(np.int64), renamed.indices.astype(np.int32), renamed.data)
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _symmetric_csr(pairs, n):  # pragma: no cover - compiled
     """Pairs (i, j) to a symmetric CSR with sorted rows, by counting and one transposition."""
     counts = np.zeros(n + 1, np.int64)
@@ -107,7 +106,7 @@ def _symmetric_csr(pairs, n):  # pragma: no cover - compiled
     return indptr, indices
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _edge_distances(start, stop, centers, points, indptr, indices, out):  # pragma: no cover - compiled
     dims = points.shape[1]
     for i in range(start, stop):
@@ -139,6 +138,8 @@ def search_tree(points: np.ndarray) -> cKDTree:
 
 def check_memory(edges: float, max_memory: float | None, remedy: str) -> None:
     """Refuse a graph that would not fit, before anything is allocated."""
+    import psutil  # only here: a machine without it can still run what was built elsewhere
+
     limit = 0.8 * psutil.virtual_memory().available if max_memory is None else max_memory
     need = edges * BYTES_PER_EDGE
     if need > limit:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from .jit import njit
 from .parallel import run_ranges
 
 BITS = 16
 """Cells along each axis, as a power of two; three axes fit in one 64-bit code."""
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _hilbert_codes(start, stop, cells, out):  # pragma: no cover - compiled
     """Position on the curve of each cell (J. Skilling, Programming the Hilbert curve, 2004)."""
     dims = cells.shape[1]

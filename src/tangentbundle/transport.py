@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
 from .errors import InvalidInputError, RankDeficientError, ShapeError
 from .graph import NeighborGraph
+from .jit import njit
 from .parallel import run_ranges
 
 
@@ -52,7 +52,7 @@ def closest_orthogonal(matrices: np.ndarray) -> np.ndarray:
     return left @ right
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _transport_line(start, stop, frames, indptr, indices, values, det, weak):  # pragma: no cover
     for i in range(start, stop):
         for e in range(indptr[i], indptr[i + 1]):
@@ -64,7 +64,7 @@ def _transport_line(start, stop, frames, indptr, indices, values, det, weak):  #
             weak[i] += abs(a) < 1e-9
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _transport_plane(start, stop, frames, indptr, indices, values, det, weak):  # pragma: no cover
     for i in range(start, stop):
         for e in range(indptr[i], indptr[i + 1]):
@@ -93,7 +93,7 @@ def _transport_plane(start, stop, frames, indptr, indices, values, det, weak):  
                 weak[i] += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _inverse_transpose(m, work, out):  # pragma: no cover - compiled
     """Gauss-Jordan with pivoting; returns the determinant."""
     d = m.shape[0]
@@ -128,7 +128,7 @@ def _inverse_transpose(m, work, out):  # pragma: no cover - compiled
     return det
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _transport_block(start, stop, frames, indptr, indices, values, det, weak):  # pragma: no cover
     """Newton's iteration X <- (X + X^-T) / 2 for the polar factor, quadratically convergent."""
     d = frames.shape[1]
@@ -177,7 +177,8 @@ def connect(frames: np.ndarray, graph: NeighborGraph, dtype: type = np.float64) 
     rows = np.ascontiguousarray(frames.transpose(0, 2, 1))
     edges = graph.num_edges
     shape: tuple[int, ...] = {1: (edges, 0), 2: (edges, 2)}.get(d, (edges, d, d))
-    values, det = np.empty(shape, dtype), np.empty(edges, np.int8)
+    values: np.ndarray = np.empty(shape, dtype)
+    det = np.empty(edges, np.int8)
     weak = np.zeros(n, np.int64)
     kernel = {1: _transport_line, 2: _transport_plane}.get(d, _transport_block)
     run_ranges(kernel, n, rows, graph.indptr, graph.indices, values, det, weak, grain=512)
@@ -219,7 +220,7 @@ def connect_exactly(
         forward = closest_orthogonal(forward)  # rounding only
         maps[a : a + CHUNK] = np.where((i < j)[:, None, None], forward, forward.transpose(0, 2, 1))
     det = np.where(np.linalg.det(maps) > 0, 1, -1).astype(np.int8)
-    values = {1: maps[:, :, 0][:, :0], 2: maps[:, :, 0]}.get(d, maps)
+    values = maps if d > 2 else maps[:, :, 0][:, : 2 * (d - 1)]
     return Connection(np.ascontiguousarray(values, dtype=dtype), det, d)
 
 

@@ -77,8 +77,8 @@ class Filter(ABC):
     def properties(self, on: Interval | LinearOperator | None = None) -> Properties:
         """Lowpass, Lipschitz constant and largest gain, with the ground on which they are known.
 
-        Exact where the response has a closed form; otherwise measured on an interval of eigenvalues, ``on``, which can be
-        an operator (its spectral interval).
+        Exact where the response has a closed form; otherwise measured on an interval of eigenvalues, ``on``, which
+        can be an operator (its spectral interval).
         """
         return numeric_properties(self, on)
 

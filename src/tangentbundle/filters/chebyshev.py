@@ -1,7 +1,8 @@
 r"""Banks of filters by one Chebyshev recurrence, with every derivative again such a bank.
 
-With P's spectrum mapped to [-1, 1], :math:`Z = (P - m)/r`, a filter is :math:`\sum_m a_m T_m(Z)`. Three maps are closed under
-differentiation, so that gradients of any order cost a recurrence and the memory of a few signals, not a stored graph:
+With P's spectrum mapped to [-1, 1], :math:`Z = (P - m)/r`, a filter is :math:`\sum_m a_m T_m(Z)`. Three maps are
+closed under differentiation, so that gradients of any order cost a recurrence and the memory of a few signals, not a
+stored graph:
 
 * ``bank``: :math:`x \mapsto y_k = \sum_m a_{km} T_m(Z)\, x`, one input and k outputs;
 * ``merge``: :math:`y_k \mapsto \sum_k \sum_m a_{km} T_m(Z)\, y_k`, k inputs and one output (Clenshaw);
@@ -12,14 +13,9 @@ from __future__ import annotations
 
 import torch
 
-from ..operators.product import BlockMatrix, Extras, sort_rows, step, unsort_rows
+from ..operators.product import BlockMatrix, Extras, along_curve, sort_rows, step, unsort_rows
 
 Tensor = torch.Tensor
-
-
-def _sorted_matrix(indptr: Tensor, cols: Tensor, values: Tensor, order: Tensor) -> BlockMatrix:
-    """The matrix for signals that are themselves stored along the curve: neighbours share cache lines."""
-    return BlockMatrix(indptr, cols, values, torch.arange(len(order), dtype=order.dtype, device=order.device))
 
 
 def _recurrence(matrix: BlockMatrix, x: Tensor, count: int, middle: float, radius: float, targets):
@@ -52,7 +48,7 @@ def bank(
     radius: float,
 ) -> Tensor:
     """Outputs ``(k, n, d, c)`` of the filters ``coefficients`` (k, m) on a signal ``(n, d, c)``."""
-    matrix = _sorted_matrix(indptr, cols, values, order)
+    matrix = along_curve(indptr, cols, values, order)
     x = sort_rows(x, order)
     sums = coefficients[:, 0, None, None, None] * x
     columns = coefficients.T.contiguous()
@@ -74,7 +70,7 @@ def merge(
     radius: float,
 ) -> Tensor:
     """The sum ``(n, d, c)`` of the filters ``coefficients`` (k, m), each on its own signal ``y`` (k, n, d, c)."""
-    matrix = _sorted_matrix(indptr, cols, values, order)
+    matrix = along_curve(indptr, cols, values, order)
     y = sort_rows(y, order)
     columns = coefficients.T.contiguous()
     last = len(columns) - 1
@@ -103,7 +99,7 @@ def dots(
     radius: float,
 ) -> Tensor:
     """Inner products ``(k, count)`` of ``y`` (k, n, d, c) with T_m(Z) x, for m below ``count``."""
-    matrix = _sorted_matrix(indptr, cols, values, order)
+    matrix = along_curve(indptr, cols, values, order)
     x, y = sort_rows(x, order), sort_rows(y, order).flatten(1)
     out = x.new_empty((len(y), count))
     for m, term in _recurrence(matrix, x, count, middle, radius, lambda m: None):

@@ -34,10 +34,11 @@ def _samples(filters: Sequence[Filter], interval: Interval, nodes: int) -> torch
 
 
 def expand(filters: Sequence[Filter], interval: Interval, tol: float) -> torch.Tensor:
-    """Coefficients ``(k, m)``, float64, whose expansions differ from the responses by at most ``tol`` times their maximum.
+    """Coefficients ``(k, m)``, float64, whose expansions differ from the responses by at most ``tol`` times their
+    maximum.
 
-    The number of terms is the least for which the sum of the coefficients left out is below the tolerance. Differentiable in
-    the filters' parameters.
+    The number of terms is the least for which the sum of the coefficients left out is below the tolerance.
+    Differentiable in the filters' parameters.
     """
     nodes = 32
     while True:
@@ -58,9 +59,9 @@ def expand(filters: Sequence[Filter], interval: Interval, tol: float) -> torch.T
             break
         if nodes >= MAX_NODES:
             raise ConvergenceError(
-                f"{MAX_NODES} Chebyshev terms do not follow this response to {tol:g}: it jumps, or changes on a scale far "
-                f"below the operator's largest eigenvalue {interval[1]:.4g}. Use method=Exact() or Lanczos(), a smoother "
-                "response, or Chebyshev(order=...) to accept what that order gives."
+                f"{MAX_NODES} Chebyshev terms do not follow this response to {tol:g}: it jumps, or changes on a scale "
+                f"far below the operator's largest eigenvalue {interval[1]:.4g}. Use method=Exact() or Lanczos(), a "
+                "smoother response, or Chebyshev(order=...) to accept what that order gives."
             )
         nodes *= 2
     return fixed_order(filters, interval, terms, nodes)

@@ -79,7 +79,8 @@ def _iterate(filters, operator, x, tol, max_steps):
             return torch.einsum("kci,indc->kndc", now.to(x.dtype), torch.stack(basis))
         before = now
     raise ConvergenceError(
-        f"Lanczos has not reached tol={tol:g} after {max_steps} steps. Give more max_steps, a looser tol, or use Chebyshev()."
+        f"Lanczos has not reached tol={tol:g} after {max_steps} steps. Give more max_steps, a looser tol, or use "
+        "Chebyshev()."
     )
 
 
@@ -118,8 +119,6 @@ def lanczos_bank(
 ) -> torch.Tensor:
     """Outputs ``(k, n, d, c)`` of a bank on a signal ``(n, d, c)``, differentiable in x and the filters' parameters."""
     learns = any(p.requires_grad for f in filters for p in f.parameters())
-    if learns:
-        coefficients = expand(filters, operator.spectral_interval, tol).to(x)
-    else:
-        coefficients = x.new_zeros((len(filters), 1))
+    interval = operator.spectral_interval
+    coefficients = expand(filters, interval, tol).to(x) if learns else x.new_zeros((len(filters), 1))
     return _Lanczos.apply(x, coefficients, list(filters), operator, tol, max_steps)

@@ -1,8 +1,9 @@
 r"""Coefficients that are lowpass and non-amplifying by construction, for training under the paper's assumptions.
 
-Theorem 1 of the paper asks for lowpass, non-amplifying, Lipschitz filters, and notes that training could enforce it. An FIR response is
-a polynomial in :math:`z = e^{-T_s \lambda} \in (0, 1]`. In Bernstein form, :math:`\sum_j b_j \binom{N}{j} z^j (1-z)^{N-j}`, it is an average of
-the :math:`b_j`: with :math:`|b_j| \le 1` it is non-amplifying, and with :math:`b_0 = 0` it vanishes at :math:`z = 0`, that is, it is lowpass.
+Theorem 1 of the paper asks for lowpass, non-amplifying, Lipschitz filters, and notes that training could enforce it.
+An FIR response is a polynomial in :math:`z = e^{-T_s \lambda} \in (0, 1]`. In Bernstein form, :math:`\sum_j b_j
+\binom{N}{j} z^j (1-z)^{N-j}`, it is an average of the :math:`b_j`: with :math:`|b_j| \le 1` it is non-amplifying, and
+with :math:`b_0 = 0` it vanishes at :math:`z = 0`, that is, it is lowpass.
 """
 
 from __future__ import annotations

@@ -44,11 +44,12 @@ class Exact(Method):
 
 @dataclass(frozen=True)
 class Chebyshev(Method):
-    r"""By Chebyshev polynomials: :math:`\|y - y_{exact}\| \le \text{tol} \cdot \max|\hat h| \cdot \|x\|` in the mass norm.
+    r"""By Chebyshev polynomials: :math:`\|y - y_{exact}\| \le \text{tol} \cdot \max|\hat h| \cdot \|x\|` in the mass
+    norm.
 
-    The order follows from the responses and the operator's spectral interval; for heat it is about
-    :math:`\sqrt{2 t \lambda_{max} \log(2/\text{tol})}`. With ``order`` it is fixed instead, which needs no look at the parameters:
-    for learnable times on a GPU, where looking means waiting.
+    The order follows from the responses and the operator's spectral interval; for heat it is about :math:`\sqrt{2 t
+    \lambda_{max} \log(2/\text{tol})}`. With ``order`` it is fixed instead, which needs no look at the parameters: for
+    learnable times on a GPU, where looking means waiting.
     """
 
     tol: float = 1e-6
@@ -91,8 +92,8 @@ class Chebyshev(Method):
 class Lanczos(Method):
     r"""By Lanczos iteration from each channel: adapts to the signal, and copes with responses that are not smooth.
 
-    Stops when the estimated error is below ``tol`` times the norm of the input, or after ``max_steps``. Needs memory for
-    all steps, so it suits few channels.
+    Stops when the estimated error is below ``tol`` times the norm of the input, or after ``max_steps``. Needs memory
+    for all steps, so it suits few channels.
     """
 
     tol: float = 1e-6

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -48,7 +50,7 @@ class Heat(Filter):
     'lowpass: yes, Lipschitz constant 0.5, largest gain 1 (non-amplifying); exact'
     """
 
-    t: float | torch.Tensor
+    t: Any
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "t", _scalar(self.t, "t"))
@@ -57,10 +59,10 @@ class Heat(Filter):
         return torch.exp(-self.t * lam)
 
     def parameters(self) -> list[torch.Tensor]:
-        return [self.t]  # type: ignore[list-item]
+        return [self.t]
 
     def impulses(self) -> Impulses:
-        return Impulses(self.t[None], torch.ones_like(self.t)[None])  # type: ignore[index]
+        return Impulses(self.t[None], torch.ones_like(self.t)[None])
 
     def properties(self, on: Interval | LinearOperator | None = None) -> Properties:
         t = float(self.t)
@@ -80,8 +82,8 @@ class FIR(Filter):
     (False, True, 0.035)
     """
 
-    coefficients: Array | Sequence[float]
-    step: float | torch.Tensor = 1.0
+    coefficients: Any
+    step: Any = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "coefficients", _vector(self.coefficients, "coefficients"))
@@ -99,7 +101,7 @@ class FIR(Filter):
         return total
 
     def parameters(self) -> list[torch.Tensor]:
-        return [self.coefficients, self.step]  # type: ignore[list-item]
+        return [self.coefficients, self.step]
 
     def properties(self, on: Interval | LinearOperator | None = None) -> Properties:
         h = self.coefficients.detach().cpu().numpy()
@@ -129,9 +131,7 @@ class ImpulseResponse(Filter):
         horizon = self._decay() if self.horizon is None else float(_scalar(self.horizon, "horizon", positive=True))
         object.__setattr__(self, "horizon", horizon)
         edges = horizon * np.concatenate([[0.0], 2.0 ** np.arange(-40.0, 1.0)])
-        edges = np.concatenate(
-            [np.linspace(a, b, 5)[:-1] for a, b in zip(edges, edges[1:], strict=False)] + [[horizon]]
-        )
+        edges = np.concatenate([np.linspace(a, b, 5)[:-1] for a, b in pairwise(edges)] + [[horizon]])
         points, weights = np.polynomial.legendre.leggauss(12)
         half, middle = np.diff(edges) / 2, (edges[1:] + edges[:-1]) / 2
         times = torch.from_numpy((middle[:, None] + half[:, None] * points).ravel())
@@ -169,7 +169,7 @@ class Polynomial(Filter):
     1.6
     """
 
-    coefficients: Array | Sequence[float]
+    coefficients: Any
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "coefficients", _vector(self.coefficients, "coefficients"))
@@ -181,7 +181,7 @@ class Polynomial(Filter):
         return total
 
     def parameters(self) -> list[torch.Tensor]:
-        return [self.coefficients]  # type: ignore[list-item]
+        return [self.coefficients]
 
     def properties(self, on: Interval | LinearOperator | None = None) -> Properties:
         h = self.coefficients.detach().cpu().numpy()
@@ -193,7 +193,7 @@ class Polynomial(Filter):
         low, high = interval_of(on)
         signed = h * (-1.0) ** np.arange(len(h))
         inside = np.polynomial.Polynomial(signed)(np.polynomial.Polynomial([low, high - low]))
-        derivative = inside.deriv().coef / (high - low) if len(h) > 1 else np.zeros(1)
+        derivative = (inside.deriv() / (high - low)).coef if len(h) > 1 else np.zeros(1)
         basis = f"exact on eigenvalues from {low:.4g} to {high:.4g}"
         return Properties(lowpass, largest_on_unit_interval(derivative), largest_on_unit_interval(inside.coef), basis)
 

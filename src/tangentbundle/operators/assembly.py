@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import torch
 
 from ..arrays import ArrayKind
 from ..errors import InvalidInputError, IsolatedPointsError
 from ..graph import NeighborGraph
+from ..jit import njit
 from ..parallel import run_ranges
 from ..transport import Connection
 from .laplacian import ConnectionLaplacian
@@ -17,7 +17,7 @@ FAINT = 1e-10
 """A degree below this share of the median counts as none: its point would outweigh all others."""
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _row_sums(start, stop, indptr, indices, weights, factor, out):  # pragma: no cover - compiled
     for i in range(start, stop):
         total = 0.0

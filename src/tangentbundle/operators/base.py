@@ -100,7 +100,8 @@ class LinearOperator(ABC):
 
     @cached_property
     def eigenbasis(self) -> tuple[torch.Tensor, torch.Tensor]:
-        r"""All eigenvalues of minus the operator ``(n d,)``, float64 ascending, and mass-orthonormal fields ``(n, d, n d)``.
+        r"""All eigenvalues of minus the operator ``(n d,)``, float64 ascending, and mass-orthonormal fields ``(n, d,
+        n d)``.
 
         For small self-adjoint operators; computed once, in float64.
         """

@@ -1,8 +1,8 @@
 """Compiled CPU kernels for block-sparse matrices.
 
 Both do one fused step for a range of rows (see ``product.step``): ``y = alpha P x + beta x + gamma z + sum_k b_k
-sources_k``, then ``targets_k += a_k y``. ``y`` may be ``z`` itself, since row i reads only its own row of z. Row r of the
-matrix belongs to row ``order[r]`` of the signals, and so do columns: the matrix is walked along the space-filling
+sources_k``, then ``targets_k += a_k y``. ``y`` may be ``z`` itself, since row i reads only its own row of z. Row r of
+the matrix belongs to row ``order[r]`` of the signals, and so do columns: the matrix is walked along the space-filling
 curve, so that neighbours are still in cache, in whatever order the signals are stored.
 """
 
@@ -35,7 +35,7 @@ def plane_rows(start, stop, indptr, matrix, signals, extras, alpha, beta, gamma)
     channels = x.shape[2]
     for r in range(start, stop):
         row, a, b = order[r], indptr[r], indptr[r + 1]
-        prefetch(x, order[min(r + AHEAD, order.shape[0] - 1)])
+        prefetch(x, order[min(r + AHEAD, order.shape[0] - 1)])  # type: ignore[call-arg]
         k = 0
         while k + 32 <= channels:
             plane_32(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
@@ -61,7 +61,7 @@ def block_rows(start, stop, indptr, matrix, signals, extras, alpha, beta, gamma)
     channels = x.shape[2]
     for r in range(start, stop):
         row, a, b = order[r], indptr[r], indptr[r + 1]
-        prefetch(x, order[min(r + AHEAD, order.shape[0] - 1)])
+        prefetch(x, order[min(r + AHEAD, order.shape[0] - 1)])  # type: ignore[call-arg]
         k = 0
         while k + 32 <= channels:
             block_32(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)

@@ -1,7 +1,7 @@
 """Triton kernels of the fused step, for d = 2 in compact form and for blocks of any d; no host synchronisation.
 
-A program owns one slice of rows (see ``sliced.py``) and a tile of channels. Slices lie along the space-filling curve, so the neighbours of their
-rows overlap and most gathers are answered by the first-level cache.
+A program owns one slice of rows (see ``sliced.py``) and a tile of channels. Slices lie along the space-filling curve,
+so the neighbours of their rows overlap and most gathers are answered by the first-level cache.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _plane_step(
         stop = stop.to(tl.int32)
     sum0 = tl.zeros((ROWS, LANES), real)
     sum1 = tl.zeros((ROWS, LANES), real)
-    # Two edges a row at a time. Their successors' columns and weights are fetched before their own signals are waited for.
+    # Two edges a row at a time; their successors' columns and weights are fetched before their own signals arrive.
     code_a, c_a, s_a = _edges(cols, values, start + slot, real)
     code_b, c_b, s_b = _edges(cols, values, start + ROWS + slot, real)
     for base in range(start, stop, 2 * ROWS):

@@ -31,8 +31,8 @@ class ConnectionLaplacian(LinearOperator):
     with the sampling density removed, which converges to Laplace-Beltrami.
 
     Attributes: ``indptr``, ``cols``, ``values`` hold P in curve order (d = 2: two numbers an edge, reflections marked
-    by complemented columns; otherwise blocks), ``order[k]`` is the user's index of the k-th point on the curve, ``mass``
-    (n,) sums to one, ``scale`` is :math:`c\,\epsilon`, ``dim`` the dimension of the fibres.
+    by complemented columns; otherwise blocks), ``order[k]`` is the user's index of the k-th point on the curve,
+    ``mass`` (n,) sums to one, ``scale`` is :math:`c\,\epsilon`, ``dim`` the dimension of the fibres.
 
     >>> import tangentbundle as tb
     >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(800, seed=0)).laplacian()
@@ -78,8 +78,8 @@ class ConnectionLaplacian(LinearOperator):
         return {}
 
     @cached_property
-    def spectral_interval(self) -> tuple[float, float]:  # type: ignore[override]
-        r"""Numbers that enclose the eigenvalues of :math:`-\Delta`: zero, and an upper bound from a few Lanczos steps."""
+    def spectral_interval(self) -> tuple[float, float]:
+        r"""Numbers that enclose the eigenvalues of :math:`-\Delta`: zero, and a bound from a few Lanczos steps."""
         return 0.0, (1.0 - least_average(self.to(dtype=torch.float64))) / self.scale
 
     def average(self, x: torch.Tensor, alpha: float = 1.0, beta: float = 0.0) -> torch.Tensor:
@@ -146,8 +146,9 @@ class ConnectionLaplacian(LinearOperator):
         return kept[0][:k], kept[1][:, :, :k]
 
     def to_frequency(self, signal: Array, k: int | None = None) -> Array:
-        r"""The bundle Fourier transform :math:`\hat f_i = \langle f, \Phi_i \rangle`, ``(..., n, d, c)`` to ``(..., k, c)``.
+        r"""The bundle Fourier transform :math:`\hat f_i = \langle f, \Phi_i \rangle`.
 
+        ``(..., n, d, c)`` becomes ``(..., k, c)``.
         ``k`` is the number of eigenfields, lowest first; default all of them up to n d = 2 000, otherwise 128. With all
         of them Parseval holds: the plain norm of the transform is the mass norm of the signal.
         """
@@ -160,7 +161,8 @@ class ConnectionLaplacian(LinearOperator):
         spectrum, kind = float_tensor(transform, "transform")
         if spectrum.ndim < 2 or not 1 <= spectrum.shape[-2] <= self.shape[0]:
             raise ShapeError(
-                f"transform must have shape (..., k, c) with k up to n d = {self.shape[0]}, got {tuple(spectrum.shape)}."
+                f"transform must have shape (..., k, c) with k up to n d = {self.shape[0]}, got "
+                f"{tuple(spectrum.shape)}."
             )
         if spectrum.dtype != self.dtype:
             raise DTypeError(f"transform is {spectrum.dtype} but the operator is {self.dtype}; convert one.")

@@ -2,9 +2,9 @@ r"""One primitive for every device: a fused step with the block-sparse average P
 
 .. math:: y = \alpha P x + \beta x + \gamma z + \sum_k b_k s_k, \qquad t_k \leftarrow t_k + a_k y.
 
-With only :math:`\alpha` and :math:`\beta` it is the product; with all it is one step of a Chebyshev recurrence, which reads
-the matrix once and each vector once. P is self-adjoint in the mass inner product, :math:`P^T = M P M^{-1}`: backward
-passes are the same step between two scalings.
+With only :math:`\alpha` and :math:`\beta` it is the product; with all it is one step of a Chebyshev recurrence, which
+reads the matrix once and each vector once. P is self-adjoint in the mass inner product, :math:`P^T = M P M^{-1}`:
+backward passes are the same step between two scalings.
 """
 
 from __future__ import annotations
@@ -46,6 +46,11 @@ class BlockMatrix:
     def columns(self) -> torch.Tensor:
         """The signal row that each edge starts from, ``(e,)``."""
         return self.order.long()[torch.where(self.cols < 0, ~self.cols, self.cols).long()]
+
+
+def along_curve(indptr: torch.Tensor, cols: torch.Tensor, values: torch.Tensor, order: torch.Tensor) -> BlockMatrix:
+    """The same matrix for signals that are themselves stored in its row order: neighbours share cache lines."""
+    return BlockMatrix(indptr, cols, values, torch.arange(len(order), dtype=order.dtype, device=order.device))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 r"""Operators known by their exponentials :math:`e^{t\Delta}`: the degenerate cases of the framework.
 
-On them the same filters and networks are ordinary ones: no diffusion makes a tangent bundle network a plain perceptron, translation
-along a path makes a filter the usual convolution in time.
+On them the same filters and networks are ordinary ones: no diffusion makes a tangent bundle network a plain
+perceptron, translation along a path makes a filter the usual convolution in time.
 """
 
 from __future__ import annotations
@@ -58,10 +58,11 @@ class Identity(Semigroup):
 
 @dataclass(frozen=True, eq=False)
 class DirectedPath(Semigroup):
-    r"""Translation along a line of equally spaced points: :math:`\Delta = -\partial/\partial x`, :math:`(e^{t\Delta} f)(x) = f(x - t)`.
+    r"""Translation along equally spaced points: :math:`\Delta = -\partial/\partial x`.
 
-    Zeros enter at the open end. Exponentials are exact for whole multiples of the spacing, and refused otherwise; ``apply`` is the
-    upwind difference, which only approximates the derivative.
+    Then :math:`(e^{t\Delta} f)(x) = f(x - t)`. Zeros enter at the open end. Exponentials are exact for whole
+    multiples of the spacing, and refused otherwise; ``apply`` is the upwind difference, which only approximates the
+    derivative.
 
     >>> import numpy as np, tangentbundle as tb
     >>> f, h = np.array([1.0, 2.0, 3.0, 4.0]), [0.5, 0.25]

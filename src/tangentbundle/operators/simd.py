@@ -100,7 +100,7 @@ class _Row:
     """The arguments of one tile, unpacked."""
 
     def __init__(self, em, kinds, values, places, scalars):
-        names = "cols weights order x z y sources source_coef targets target_coef".split()
+        names = ["cols", "weights", "order", "x", "z", "y", "sources", "source_coef", "targets", "target_coef"]
         for name, kind, value in zip(names, kinds, values, strict=True):
             setattr(self, name, em.data(kind, value))
         self.row, self.start, self.stop, self.channel = places

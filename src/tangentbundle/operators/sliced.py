@@ -1,8 +1,9 @@
 """The storage that GPUs like: slices of rows, padded to one length and stored side by side.
 
-Threads of one warp work on the rows of a slice in step; with the k-th edges of all its rows next to each other they read one line of memory
-where CSR would make them read as many lines as there are rows. Within windows of a few rows, which stay together on the curve, rows are
-sorted by length, so that little is padded. Padded edges have weight zero: the kernels need no masks.
+Threads of one warp work on the rows of a slice in step; with the k-th edges of all its rows next to each other they
+read one line of memory where CSR would make them read as many lines as there are rows. Within windows of a few rows,
+which stay together on the curve, rows are sorted by length, so that little is padded. Padded edges have weight zero:
+the kernels need no masks.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ WINDOW = 64
 class SlicedMatrix:
     """``indptr`` (slices + 1) into ``cols`` (e') and ``values`` (e', 2) or (e', d, d), and ``order`` (n).
 
-    Edge k of the r-th row of a slice lies at ``indptr[slice] + k * SLICE + r``; ``order`` is as in ``BlockMatrix``, for the rows in their
-    new order.
+    Edge k of the r-th row of a slice lies at ``indptr[slice] + k * SLICE + r``; ``order`` is as in ``BlockMatrix``,
+    for the rows in their new order.
     """
 
     indptr: torch.Tensor

@@ -10,7 +10,7 @@ from scipy.linalg import eigh_tridiagonal
 from scipy.sparse.linalg import LinearOperator
 
 from ..errors import ConvergenceError
-from .product import BlockMatrix, step
+from .product import BlockMatrix, along_curve, step, unsort_rows
 
 if TYPE_CHECKING:
     from .laplacian import ConnectionLaplacian
@@ -62,10 +62,10 @@ def _filtered_subspace(
     have larger multiplicities. Lanczos iteration from one vector (ARPACK) holds one field of each eigenspace, and can
     stop without the others; a whole block of random fields has them all.
     """
-    n, d, order = laplacian.num_points, laplacian.dim, laplacian.order.long()
-    positions = torch.arange(n, dtype=laplacian.order.dtype, device=order.device)
-    matrix = BlockMatrix(laplacian.indptr, laplacian.cols, laplacian.values, positions)  # signals along the curve
-    root = laplacian.mass[order].sqrt()[:, None, None]
+    n, d = laplacian.num_points, laplacian.dim
+    indptr, cols, values, order, mass = laplacian.matrix
+    matrix = along_curve(indptr, cols, values, order)
+    root = mass.index_select(0, order).sqrt()[:, None, None]
     low, width = least_average(laplacian), min(n * d, 4 * -(-(k + max(12, k // 2)) // 4))
     noise = np.random.default_rng(seed).standard_normal((n * d, width))
     block = torch.from_numpy(noise).to(root)
@@ -82,9 +82,7 @@ def _filtered_subspace(
         residual = torch.linalg.vector_norm(images @ turn[:, :k] - basis[:, :k] * values[:k], dim=0)
         fields = (basis.reshape(n, d, width) / root).contiguous()
         if float(residual.max()) <= max(tol, 1e-13):
-            out = torch.empty_like(fields[:, :, :k])
-            out[order] = fields[:, :, :k]
-            return values[:k], out
+            return values[:k], unsort_rows(fields[:, :, :k].contiguous(), order)
         block = (_amplify(matrix, fields, low, float(values[-1])) * root).flatten(0, 1)
         block = block / torch.linalg.vector_norm(block, dim=0)
     raise ConvergenceError(
