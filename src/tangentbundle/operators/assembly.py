@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from ..arrays import ArrayKind
-from ..errors import InvalidInputError, IsolatedPointsError
+from ..errors import IsolatedPointsError
 from ..graph import NeighborGraph
 from ..jit import njit
 from ..parallel import run_ranges
@@ -61,11 +61,6 @@ def assemble(
     degree, mass = normalise(graph, weights)
     left, right = 1.0 / (degree * mass), 1.0 / degree
     real = np.float32 if kind.dtype == torch.float32 else np.float64
-    if not 1e-30 < scale < 1e30 and not (real is np.float64 and 1e-290 < scale < 1e290):
-        raise InvalidInputError(
-            f"Delta is of size 1/{scale:.2g}, out of the range of {real.__name__}. Rescale the points"
-            f"{', or use float64' if real is np.float32 else ''}."
-        )
     rank = connection.dim
     cols = np.where(connection.det < 0, ~graph.indices, graph.indices) if rank == 2 else graph.indices
     maps = connection.values if rank == 2 else connection.blocks()

@@ -15,7 +15,7 @@ from functools import cached_property
 import torch
 from scipy import sparse
 
-from ..arrays import Array, ArrayKind, float_tensor
+from ..arrays import Array, ArrayKind, float_tensor, whole
 from ..errors import DTypeError, InvalidInputError, ShapeError
 from .base import LinearOperator
 from .product import BlockMatrix, block_product, use_triton
@@ -48,6 +48,15 @@ class ConnectionLaplacian(LinearOperator):
     scale: float
     dim: int
     kind: ArrayKind
+
+    def __post_init__(self) -> None:
+        limit = 1e30 if self.dtype == torch.float32 else 1e290
+        if not 1 / limit < self.scale < limit:
+            advice = ", or use float64" if self.dtype == torch.float32 else ""
+            name = str(self.dtype).removeprefix("torch.")
+            raise InvalidInputError(
+                f"Delta is of size 1/{self.scale:.2g}, out of the range of {name}. Rescale the points{advice}."
+            )
 
     @property
     def num_edges(self) -> int:
@@ -129,7 +138,7 @@ class ConnectionLaplacian(LinearOperator):
         points came. Matrix-free: only products with the operator are used, in float64.
         """
         size = self.shape[0]
-        if not 1 <= k <= size:
+        if whole(k, "k") > size:
             raise InvalidInputError(f"k must lie between 1 and n d = {size}, got {k}.")
         values, fields = lowest_eigenpairs(self.to(dtype=torch.float64), k, tol=tol, seed=seed)
         return self.kind.wrap(values), self.kind.wrap(fields)
