@@ -23,7 +23,7 @@ def bernstein_matrix(taps: int) -> np.ndarray:
     """
     n = taps - 1
     k, j = np.meshgrid(np.arange(taps), np.arange(taps), indexing="ij")
-    return comb(n, j) * comb(n - j, k - j) * (-1.0) ** (k - j) * (k >= j)
+    return np.where(k >= j, comb(n, j) * comb(n - j, k - j) * (-1.0) ** (k - j), 0.0)
 
 
 class LowpassNonAmplifying(torch.nn.Module):

@@ -50,70 +50,52 @@ def _pair(values, edge, real: tl.constexpr):
 
 
 @triton.jit
-def _edges(cols, values, edge, real: tl.constexpr):
-    c, s = _pair(values, edge, real)
-    return tl.load(cols + edge), c, s
-
-
-@triton.jit
-def _gather(x, code, lanes, inside, C: tl.constexpr, EVEN: tl.constexpr, WIDE: tl.constexpr):
-    """Both components of the columns' signals."""
-    column = tl.where(code < 0, ~code, code)
-    if WIDE:
-        column = column.to(tl.int64)
-    source = x + (column * (2 * C))[:, None] + lanes[None, :]
-    if EVEN:
-        return tl.load(source), tl.load(source + C)
-    return tl.load(source, mask=inside, other=0.0), tl.load(source + C, mask=inside, other=0.0)
-
-
-@triton.jit
-def _turn(sum0, sum1, code, c, s, x0, x1):
-    """Add a rotated (or, where the column is complemented, reflected) signal."""
-    other_c = tl.where(code < 0, -c, c)
-    minus_s = tl.where(code < 0, s, -s)
-    sum0 += c[:, None] * x0
-    sum1 += s[:, None] * x0
-    sum0 += minus_s[:, None] * x1
-    sum1 += other_c[:, None] * x1
-    return sum0, sum1
-
-
-@triton.jit
 def _plane_step(
     indptr, cols, values, x, z, y, sources, source_coef, targets, target_coef,
     a_hi, a_lo, b_hi, b_lo, g_hi, g_lo, n, size,
     HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr,
-    ROWS: tl.constexpr, C: tl.constexpr, LANES: tl.constexpr, WIDE: tl.constexpr,
+    SLICE: tl.constexpr, ROWS: tl.constexpr, C: tl.constexpr, LANES: tl.constexpr,
+    UNROLL: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
+    """A program owns ``ROWS`` of the ``SLICE`` rows of a slice."""
     real: tl.constexpr = x.dtype.element_ty
     EVEN: tl.constexpr = C % LANES == 0
     lanes = tl.program_id(1) * LANES + tl.arange(0, LANES)
     inside = (lanes < C)[None, :]
-    slot = tl.arange(0, ROWS)
-    start = tl.load(indptr + tl.program_id(0))
-    stop = tl.load(indptr + tl.program_id(0) + 1)
+    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    slot = rows % SLICE
+    slice_number = tl.program_id(0) * ROWS // SLICE
+    start = tl.load(indptr + slice_number)
+    stop = tl.load(indptr + slice_number + 1)
     if not WIDE:
         start = start.to(tl.int32)
         stop = stop.to(tl.int32)
     sum0 = tl.zeros((ROWS, LANES), real)
     sum1 = tl.zeros((ROWS, LANES), real)
-    # Two edges a row at a time; their successors' columns and weights are fetched before their own signals arrive.
-    code_a, c_a, s_a = _edges(cols, values, start + slot, real)
-    code_b, c_b, s_b = _edges(cols, values, start + ROWS + slot, real)
-    for base in range(start, stop, 2 * ROWS):
-        x0_a, x1_a = _gather(x, code_a, lanes, inside, C, EVEN, WIDE)
-        x0_b, x1_b = _gather(x, code_b, lanes, inside, C, EVEN, WIDE)
-        next_a, next_c_a, next_s_a = _edges(cols, values, base + 2 * ROWS + slot, real)
-        next_b, next_c_b, next_s_b = _edges(cols, values, base + 3 * ROWS + slot, real)
-        sum0, sum1 = _turn(sum0, sum1, code_a, c_a, s_a, x0_a, x1_a)
-        sum0, sum1 = _turn(sum0, sum1, code_b, c_b, s_b, x0_b, x1_b)
-        code_a, c_a, s_a = next_a, next_c_a, next_s_a
-        code_b, c_b, s_b = next_b, next_c_b, next_s_b
+    for base in range(start, stop, UNROLL * SLICE):
+        for u in tl.static_range(UNROLL):
+            edge = base + u * SLICE + slot
+            code = tl.load(cols + edge)
+            c, s = _pair(values, edge, real)
+            column = tl.where(code < 0, ~code, code)
+            other_c = tl.where(code < 0, -c, c)
+            minus_s = tl.where(code < 0, s, -s)
+            if WIDE:
+                column = column.to(tl.int64)
+            source = x + (column * (2 * C))[:, None] + lanes[None, :]
+            if EVEN:
+                x0 = tl.load(source)
+                x1 = tl.load(source + C)
+            else:
+                x0 = tl.load(source, mask=inside, other=0.0)
+                x1 = tl.load(source + C, mask=inside, other=0.0)
+            sum0 += c[:, None] * x0
+            sum1 += s[:, None] * x0
+            sum0 += minus_s[:, None] * x1
+            sum1 += other_c[:, None] * x1
     alpha = tl.cast(a_hi, real) + tl.cast(a_lo, real)
     beta = tl.cast(b_hi, real) + tl.cast(b_lo, real)
     gamma = tl.cast(g_hi, real) + tl.cast(g_lo, real)
-    rows = tl.program_id(0) * ROWS + slot
     keep = (rows < n)[:, None] & inside
     where = (rows.to(tl.int64) * (2 * C))[:, None] + lanes[None, :]
     _finish(sum0, keep, where, x, z, y, sources, source_coef, targets, target_coef, alpha, beta, gamma, size,
@@ -170,19 +152,22 @@ def cuda_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
         "HAS_Z": scalars[2] != 0.0,
         "SOURCES": 0 if sources is None else len(sources.coefficients),
         "TARGETS": 0 if targets is None else len(targets.coefficients),
-        "ROWS": SLICE,
         "C": channels,
         "LANES": lanes,
-        "num_warps": max(1, lanes * SLICE // 256),
     }
     arguments = [matrix.indptr, matrix.cols, matrix.values, x, z, out]
     for extra in (sources, targets):
         arguments += [x, x] if extra is None else [extra.signals, extra.coefficients]
     arguments += [part for value in scalars for part in _split(value)] + [n, x.numel()]
-    grid = (len(matrix.indptr) - 1, triton.cdiv(channels, lanes))
+    slices, tiles = len(matrix.indptr) - 1, triton.cdiv(channels, lanes)
     with torch.cuda.device_of(x):
         if matrix.values.ndim == 2:
-            wide = max(x.numel(), len(matrix.cols)) >= 2**31
-            _plane_step[grid](*arguments, WIDE=wide, **options)
+            wide = max(x.numel(), matrix.values.numel()) >= 2**31
+            rows, unroll = (4, 2) if lanes == MAX_LANES else (8, 1)  # measured on an H200
+            options |= {"SLICE": SLICE, "ROWS": rows, "UNROLL": unroll, "WIDE": wide}
+            grid = (slices * (SLICE // rows), tiles)
+            _plane_step[grid](*arguments, num_warps=max(1, rows * lanes // 128), **options)
         else:
-            _block_step[grid](*arguments, DIM=dim, PADDED=triton.next_power_of_2(dim), **options)
+            padded = triton.next_power_of_2(dim)
+            warps = max(1, min(8, SLICE * padded * lanes // 256))
+            _block_step[slices, tiles](*arguments, ROWS=SLICE, DIM=dim, PADDED=padded, num_warps=warps, **options)

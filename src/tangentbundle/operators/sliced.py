@@ -14,13 +14,13 @@ import torch
 
 from .product import BlockMatrix
 
-SLICE = 16
+SLICE = 8
 """Rows in a slice."""
 
 GROUP = 2
 """Slices have a multiple of this many edges a row: kernels take that many at a time."""
 
-WINDOW = 64
+WINDOW = 32
 """Rows sorted by length together."""
 
 
@@ -58,7 +58,6 @@ class SlicedMatrix:
         # padding points at a row of its own slice: weight zero, and surely in cache
         slices = torch.repeat_interleave(torch.arange(len(lengths), device=device), lengths * SLICE)
         cols = (slices * SLICE).int().clamp_max(n - 1)
-        cols = torch.nn.functional.pad(cols, (0, GROUP * SLICE))  # kernels read one group ahead
         cols[place] = torch.where(flipped, ~column, column)
         values = matrix.values.new_zeros((len(cols), *matrix.values.shape[1:]))
         values[place] = matrix.values
