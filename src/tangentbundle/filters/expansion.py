@@ -34,7 +34,7 @@ def _samples(filters: Sequence[Filter], interval: Interval, nodes: int) -> torch
 
 
 def _transform(samples: torch.Tensor, terms: int) -> torch.Tensor:
-    """The first coefficients ``(k, terms)`` from samples at Chebyshev nodes: a fast cosine transform, differentiable."""
+    """Coefficients ``(k, terms)`` from samples at Chebyshev nodes, by a fast cosine transform; differentiable."""
     nodes = samples.shape[1]
     turn = torch.polar(*(torch.from_numpy(a) for a in (np.ones(terms), -np.pi / (2 * nodes) * np.arange(terms))))
     sums = (torch.fft.rfft(samples, n=2 * nodes)[:, :terms] * turn.to(samples.device)).real / nodes
@@ -42,10 +42,11 @@ def _transform(samples: torch.Tensor, terms: int) -> torch.Tensor:
 
 
 def expand(filters: Sequence[Filter], interval: Interval, tol: float) -> torch.Tensor:
-    """Coefficients ``(k, m)``, float64, whose expansions differ from the responses by at most ``tol`` times their maximum.
+    """Coefficients ``(k, m)``, float64, whose expansions differ from the responses by at most ``tol`` times their
+    maximum.
 
-    The number of terms is the least for which the sum of the coefficients left out is below the tolerance. Differentiable in
-    the filters' parameters.
+    The number of terms is the least for which the sum of the coefficients left out is below the tolerance.
+    Differentiable in the filters' parameters.
     """
     low, high = interval
     shares, angles = np.concatenate([SHARES, 1.0 - SHARES]), 2 * np.arcsin(np.sqrt(SHARES))
@@ -71,9 +72,9 @@ def expand(filters: Sequence[Filter], interval: Interval, tol: float) -> torch.T
                 break
         if nodes >= MAX_NODES:
             raise ConvergenceError(
-                f"{MAX_NODES} Chebyshev terms do not follow this response to {tol:g}: it jumps, or changes on a scale far "
-                f"below the operator's largest eigenvalue {interval[1]:.4g}. Use method=Exact() or Lanczos(), a smoother "
-                "response, or Chebyshev(order=...) to accept what that order gives."
+                f"{MAX_NODES} Chebyshev terms do not follow this response to {tol:g}: it jumps, or changes on a scale "
+                f"far below the operator's largest eigenvalue {interval[1]:.4g}. Use method=Exact() or Lanczos(), a "
+                "smoother response, or Chebyshev(order=...) to accept what that order gives."
             )
         nodes *= 2
     return fixed_order(filters, interval, terms, nodes)
@@ -82,8 +83,8 @@ def expand(filters: Sequence[Filter], interval: Interval, tol: float) -> torch.T
 def _finite(responses: torch.Tensor, interval: Interval) -> torch.Tensor:
     if not bool(torch.isfinite(responses).all()):
         raise NonFiniteError(
-            f"a response is not finite on the operator's eigenvalues, {interval[0]:.4g} to {interval[1]:.4g}. Change the "
-            "filter so that it is."
+            f"a response is not finite on the operator's eigenvalues, {interval[0]:.4g} to {interval[1]:.4g}. Change "
+            "the filter so that it is."
         )
     return responses.cpu()
 
