@@ -53,10 +53,10 @@ def expand(filters: Sequence[Filter], interval: Interval, tol: float) -> torch.T
     angles = np.concatenate([angles, np.pi - angles])
     nodes = 32
     with torch.no_grad():
-        checks = _finite(_evaluate(filters, low + (high - low) * shares), interval)
+        checks = require_finite(_evaluate(filters, low + (high - low) * shares), low, high).cpu()
     while True:
         with torch.no_grad():
-            samples = _finite(_samples(filters, interval, nodes), interval)
+            samples = require_finite(_samples(filters, interval, nodes), low, high).cpu()
             coefficients = _transform(samples, nodes)
             size = torch.cat([samples, checks], dim=1).abs().amax(dim=1, keepdim=True).clamp_min(1e-300)
             # rounding of the transform itself leaves noise of a few units in the last place
@@ -80,13 +80,14 @@ def expand(filters: Sequence[Filter], interval: Interval, tol: float) -> torch.T
     return fixed_order(filters, interval, terms, nodes)
 
 
-def _finite(responses: torch.Tensor, interval: Interval) -> torch.Tensor:
+def require_finite(responses: torch.Tensor, low: float, high: float) -> torch.Tensor:
+    """Refuse NaN and infinity among responses at eigenvalues from low to high."""
     if not bool(torch.isfinite(responses).all()):
         raise NonFiniteError(
-            f"a response is not finite on the operator's eigenvalues, {interval[0]:.4g} to {interval[1]:.4g}. Change "
-            "the filter so that it is."
+            f"a response is not finite on the operator's eigenvalues, {low:.4g} to {high:.4g}. Change the filter so "
+            "that it is."
         )
-    return responses.cpu()
+    return responses
 
 
 def fixed_order(filters: Sequence[Filter], interval: Interval, terms: int, nodes: int | None = None) -> torch.Tensor:
