@@ -1,9 +1,7 @@
 """Compiled CPU kernels for block-sparse matrices.
 
-Both do one fused step for a range of rows (see ``product.step``): ``y = alpha P x + beta x + gamma z + sum_k b_k
-sources_k``, then ``targets_k += a_k y``. ``y`` may be ``z`` itself, since row i reads only its own row of z. Row r of
-the matrix belongs to row ``order[r]`` of the signals, and so do columns: the matrix is walked along the space-filling
-curve, so that neighbours are still in cache, in whatever order the signals are stored.
+Both do one fused step for a range of rows (see ``product.step``). The matrix and the signals it reads lie along the
+space-filling curve, so that the neighbours of a row are mostly in cache; row r of the output goes to ``order[r]``.
 """
 
 from __future__ import annotations
@@ -21,60 +19,52 @@ from .simd import (
     plane_8,
     plane_16,
     plane_32,
-    prefetch,
 )
-
-AHEAD = 300
-"""Rows of lead for prefetching: a row is first needed by neighbours that come earlier on the curve."""
 
 
 @numba.njit(cache=True, nogil=True)
-def plane_rows(start, stop, indptr, matrix, signals, extras, alpha, beta, gamma):  # pragma: no cover - compiled
+def plane_rows(start, stop, indptr, order, matrix, signals, extras, alpha, beta, gamma):  # pragma: no cover - compiled
     """d = 2: the weights (e, 2) are w cos and w sin; complemented columns mark reflections."""
-    order, x = matrix[2], signals[0]
-    channels = x.shape[2]
+    channels = signals[0].shape[2]
     for r in range(start, stop):
-        row, a, b = order[r], indptr[r], indptr[r + 1]
-        prefetch(x, order[min(r + AHEAD, order.shape[0] - 1)])  # type: ignore[call-arg]
+        out, a, b = order[r], indptr[r], indptr[r + 1]
         k = 0
         while k + 32 <= channels:
-            plane_32(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
+            plane_32(matrix, signals, extras, r, out, a, b, k, alpha, beta, gamma)
             k += 32
         if k + 16 <= channels:
-            plane_16(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
+            plane_16(matrix, signals, extras, r, out, a, b, k, alpha, beta, gamma)
             k += 16
         if k + 8 <= channels:
-            plane_8(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
+            plane_8(matrix, signals, extras, r, out, a, b, k, alpha, beta, gamma)
             k += 8
         if k + 4 <= channels:
-            plane_4(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
+            plane_4(matrix, signals, extras, r, out, a, b, k, alpha, beta, gamma)
             k += 4
         while k < channels:
-            plane_1(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
+            plane_1(matrix, signals, extras, r, out, a, b, k, alpha, beta, gamma)
             k += 1
 
 
 @numba.njit(cache=True, nogil=True)
-def block_rows(start, stop, indptr, matrix, signals, extras, alpha, beta, gamma):  # pragma: no cover - compiled
+def block_rows(start, stop, indptr, order, matrix, signals, extras, alpha, beta, gamma):  # pragma: no cover - compiled
     """Any d: the weights (e, d, d) are the blocks."""
-    order, x = matrix[2], signals[0]
-    channels = x.shape[2]
+    channels = signals[0].shape[2]
     for r in range(start, stop):
-        row, a, b = order[r], indptr[r], indptr[r + 1]
-        prefetch(x, order[min(r + AHEAD, order.shape[0] - 1)])  # type: ignore[call-arg]
+        out, a, b = order[r], indptr[r], indptr[r + 1]
         k = 0
         while k + 32 <= channels:
-            block_32(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
+            block_32(matrix, signals, extras, r, out, a, b, k, alpha, beta, gamma)
             k += 32
         if k + 16 <= channels:
-            block_16(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
+            block_16(matrix, signals, extras, r, out, a, b, k, alpha, beta, gamma)
             k += 16
         if k + 8 <= channels:
-            block_8(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
+            block_8(matrix, signals, extras, r, out, a, b, k, alpha, beta, gamma)
             k += 8
         if k + 4 <= channels:
-            block_4(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
+            block_4(matrix, signals, extras, r, out, a, b, k, alpha, beta, gamma)
             k += 4
         while k < channels:
-            block_1(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
+            block_1(matrix, signals, extras, r, out, a, b, k, alpha, beta, gamma)
             k += 1

@@ -122,7 +122,8 @@ class ConnectionLaplacian(LinearOperator):
         r"""The matrix :math:`\Delta`, ``(n d, n d)``, in the user's order."""
         d = self.dim
         matrix = BlockMatrix(self.indptr, self.cols, self.values, self.order)
-        rows, columns, blocks = matrix.rows(), matrix.columns(), matrix.blocks() / self.scale
+        order, blocks = self.order.long(), matrix.blocks() / self.scale
+        rows, columns = order[matrix.rows()], order[matrix.columns()]
         local = torch.arange(d, device=self.device)
         i = (rows * d)[:, None, None] + local[:, None].expand(d, d)
         j = (columns * d)[:, None, None] + local.expand(d, d)

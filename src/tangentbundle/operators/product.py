@@ -22,8 +22,8 @@ from ..parallel import run_ranges
 class BlockMatrix:
     """P in CSR form: ``indptr`` (n + 1), ``cols`` (e), ``values`` (e, 2) or (e, d, d), ``order`` (n).
 
-    Row r and column r belong to row ``order[r]`` of the signals. With two values an edge they are (w cos, w sin) of a
-    rotation, or of a reflection where the column is complemented.
+    Rows and columns are numbered along the curve; ``order[r]`` is the user's number of row r. With two values an edge
+    they are (w cos, w sin) of a rotation, or of a reflection where the column is complemented.
     """
 
     indptr: torch.Tensor
@@ -40,16 +40,17 @@ class BlockMatrix:
         return torch.stack([torch.stack([c, -sign * s], -1), torch.stack([s, sign * c], -1)], 1)
 
     def rows(self) -> torch.Tensor:
-        """The signal row that each edge ends in, ``(e,)``."""
-        return torch.repeat_interleave(self.order.long(), self.indptr.diff())
+        """The row of each edge, ``(e,)``."""
+        numbers = torch.arange(len(self.order), device=self.order.device)
+        return torch.repeat_interleave(numbers, self.indptr.diff())
 
     def columns(self) -> torch.Tensor:
-        """The signal row that each edge starts from, ``(e,)``."""
-        return self.order.long()[torch.where(self.cols < 0, ~self.cols, self.cols).long()]
+        """The column of each edge, ``(e,)``."""
+        return torch.where(self.cols < 0, ~self.cols, self.cols).long()
 
 
 def along_curve(indptr: torch.Tensor, cols: torch.Tensor, values: torch.Tensor, order: torch.Tensor) -> BlockMatrix:
-    """The same matrix for signals that are themselves stored in its row order: neighbours share cache lines."""
+    """The same matrix with outputs, too, in its row order: for recurrences."""
     return BlockMatrix(indptr, cols, values, torch.arange(len(order), dtype=order.dtype, device=order.device))
 
 
@@ -78,7 +79,7 @@ def reference_step(
         y += torch.einsum("k,kndc->ndc", sources.coefficients, sources.signals)
     if targets is not None:
         targets.signals.add_(targets.coefficients[:, None, None, None] * y)
-    out.copy_(y)
+    out.index_copy_(0, matrix.order.long(), y)
 
 
 def _cpu_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
@@ -95,7 +96,8 @@ def _cpu_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
         plane_rows if matrix.values.ndim == 2 else block_rows,
         x.shape[0],
         matrix.indptr.numpy(),
-        (matrix.cols.numpy(), matrix.values.numpy(), matrix.order.numpy()),
+        matrix.order.numpy(),
+        (matrix.cols.numpy(), matrix.values.numpy()),
         (x.numpy(), z.numpy(), out.numpy()),
         tuple(extras),
         *(real(s) for s in scalars),
@@ -117,9 +119,10 @@ def step(
     sources: Extras | None = None,
     targets: Extras | None = None,
 ) -> None:
-    """One fused step on contiguous signals ``(n, d, c)``, into ``out`` (which may be ``z``).
+    """One fused step. All signals ``(n, d, c)`` are contiguous and in the matrix's row order, but for ``out``: its row
+    ``order[r]`` gets the result of row r. Where ``order`` is the identity, ``out`` may be ``z``.
 
-    Where Triton serves the device, the matrix is in the sliced form of ``sliced.py`` and signals are in its row order.
+    Where Triton serves the device, the matrix is in the sliced form of ``sliced.py``.
     """
     if use_triton(x.device):
         from .cuda import cuda_step as kernel
@@ -152,15 +155,10 @@ def block_product(
     beta: float,
 ) -> torch.Tensor:
     """``alpha P x + beta x`` for a signal ``(n, d, c)``, differentiable in x."""
-    matrix, x = BlockMatrix(indptr, cols, values, order), x.contiguous()
-    if not use_triton(x.device):
-        y = torch.empty_like(x)
-        step(matrix, x, x, y, (alpha, beta, 0.0))
-        return y
     x = sort_rows(x, order)
     y = torch.empty_like(x)
-    step(matrix, x, x, y, (alpha, beta, 0.0))
-    return unsort_rows(y, order)
+    step(BlockMatrix(indptr, cols, values, order), x, x, y, (alpha, beta, 0.0))
+    return y
 
 
 @block_product.register_fake
