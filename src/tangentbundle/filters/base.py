@@ -39,7 +39,11 @@ class Impulses:
 
 
 class Filter(ABC):
-    """A function of the Laplacian. Subclasses define ``evaluate``, the response as a torch function."""
+    """A function of the Laplacian. Subclasses define ``evaluate``, the response as a torch function.
+
+    (Filters and operators are not frozen dataclasses: torch.compile takes those for values and rebuilds them from its
+    proxies in ``factor * filter`` and ``operator @ x``.)
+    """
 
     @abstractmethod
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
@@ -113,7 +117,7 @@ class Filter(ABC):
         return Composition((self, other)) if isinstance(other, Filter) else NotImplemented
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Sum(Filter):
     """The sum of filters."""
 
@@ -132,7 +136,7 @@ class Sum(Filter):
         return Impulses(torch.cat([p.times for p in parts]), torch.cat([p.weights for p in parts]))
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Scaled(Filter):
     """A filter times a number."""
 
@@ -151,7 +155,7 @@ class Scaled(Filter):
         return None if part is None else Impulses(part.times, self.factor * part.weights)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Composition(Filter):
     """Filters one after another."""
 

@@ -20,6 +20,9 @@ from .lanczos import lanczos_bank
 EXACT_SIZE = 600
 """Up to this many rows (n d) the default is the exact eigendecomposition, kept on the operator."""
 
+KEPT = 64
+"""Banks whose coefficients an operator keeps."""
+
 
 class Method(ABC):
     """A way to apply a bank of filters to a signal ``(n, d, c)``."""
@@ -67,19 +70,21 @@ class Chebyshev(Method):
         Those of filters that do not learn are kept on the operator, ready for the next call.
         """
         learns = any(p.requires_grad for f in filters for p in f.parameters())
-        key = (self, tuple(id(f) for f in filters))
-        if not learns and (kept := operator.cache.get(key)) is not None:
-            return kept[0]
+        key = (self, tuple((id(f), *((id(p), _version(p)) for p in f.parameters())) for f in filters))
+        kept = operator.cache.setdefault("coefficients", {})
+        if not learns and key in kept:
+            return kept[key][0]
         interval = operator.spectral_interval
-        if self.order is None:
-            a = expand(filters, interval, self.tol)
-        else:
-            a = fixed_order(filters, interval, self.order + 1)
-        a = a.to(operator.device, operator.dtype)
-        if not learns:
-            if len(operator.cache) > 64:
-                operator.cache.clear()
-            operator.cache[key] = (a, tuple(filters))  # keeping the filters keeps their identities taken
+        with torch.inference_mode(False), torch.enable_grad():  # what is kept must serve training too
+            if self.order is None:
+                a = expand(filters, interval, self.tol)
+            else:
+                a = fixed_order(filters, interval, self.order + 1)
+            a = a.to(operator.device, operator.dtype)
+        if not a.requires_grad:
+            while len(kept) >= KEPT:
+                del kept[next(iter(kept))]
+            kept[key] = (a, [(f, f.parameters()) for f in filters])  # keeping them keeps their identities taken
         return a
 
     def apply(self, filters: Sequence[Filter], operator: ConnectionLaplacian, x: torch.Tensor) -> torch.Tensor:
@@ -92,7 +97,7 @@ class Chebyshev(Method):
 class Lanczos(Method):
     r"""By Lanczos iteration from each channel: adapts to the signal, and copes with responses that are not smooth.
 
-    Stops when the estimated error is below ``tol`` times the norm of the input, or after ``max_steps``. Needs memory
+    Stops when a bound of the error is below ``tol`` times the norm of the input, or after ``max_steps``. Needs memory
     for all steps, so it suits few channels.
     """
 
@@ -105,6 +110,11 @@ class Lanczos(Method):
 
     def apply(self, filters: Sequence[Filter], operator: ConnectionLaplacian, x: torch.Tensor) -> torch.Tensor:
         return lanczos_bank(filters, operator, x, self.tol, self.max_steps)
+
+
+def _version(tensor: torch.Tensor) -> int:
+    """A number that grows when a tensor is changed in place."""
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def default_method(operator: LinearOperator) -> Method:
@@ -140,6 +150,6 @@ def _by_impulses(filter: Filter, operator: Semigroup, x: torch.Tensor) -> torch.
             "ImpulseResponse."
         )
     total = torch.zeros_like(x)
-    for t, weight in zip(impulses.times, impulses.weights.to(x), strict=True):
-        total = total + weight * operator.exponential(float(t), x)
+    for t, weight in zip(impulses.times.tolist(), impulses.weights.to(x), strict=True):
+        total = total + weight * operator.exponential(t, x)
     return total

@@ -18,15 +18,21 @@ from .properties import Interval, Properties, interval_of, largest_on_unit_inter
 
 
 def _vector(values: Array | Sequence[float], name: str) -> torch.Tensor:
-    tensor, _ = float_tensor(values, name)
+    tensor = _own(values, name)
     if tensor.ndim != 1 or len(tensor) == 0:
         raise InvalidInputError(f"{name} must be a non-empty list of numbers, got shape {tuple(tensor.shape)}.")
     _require_finite(tensor, name)
-    return tensor.double()
+    return tensor
+
+
+def _own(value: Array | Sequence[float] | float, name: str) -> torch.Tensor:
+    """A float64 tensor: the user's own to learn, or a copy of numbers, which nobody else can change."""
+    tensor, kind = float_tensor(value, name)
+    return tensor.double() if kind.is_torch else tensor.double().clone()
 
 
 def _scalar(value: float | torch.Tensor, name: str, *, positive: bool = False) -> torch.Tensor:
-    tensor = float_tensor(value, name)[0].double()
+    tensor = _own(value, name)
     if tensor.ndim != 0:
         raise InvalidInputError(f"{name} must be one number, got shape {tuple(tensor.shape)}.")
     _require_finite(tensor, name)
@@ -41,7 +47,7 @@ def _require_finite(tensor: torch.Tensor, name: str) -> None:
         raise NonFiniteError(f"{name} must be finite, got {tensor.detach().tolist()}.")
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Heat(Filter):
     r"""Heat flow for a time t: :math:`e^{t\Delta}`, response :math:`e^{-t\lambda}`. ``t`` may be a tensor to learn.
 
@@ -53,7 +59,7 @@ class Heat(Filter):
     t: Any
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "t", _scalar(self.t, "t"))
+        self.t = _scalar(self.t, "t")
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
         return torch.exp(-self.t * lam)
@@ -65,11 +71,11 @@ class Heat(Filter):
         return Impulses(self.t[None], torch.ones_like(self.t)[None])
 
     def properties(self, on: Interval | LinearOperator | None = None) -> Properties:
-        t = float(self.t)
+        t = float(self.t.detach())
         return Properties(t > 0, t, 1.0, "exact")
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class FIR(Filter):
     r"""The discretised filter of the paper: :math:`\sum_{k=0}^{K-1} h_k\, e^{k T_s \Delta}`.
 
@@ -86,8 +92,8 @@ class FIR(Filter):
     step: Any = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "coefficients", _vector(self.coefficients, "coefficients"))
-        object.__setattr__(self, "step", _scalar(self.step, "step", positive=True))
+        self.coefficients = _vector(self.coefficients, "coefficients")
+        self.step = _scalar(self.step, "step", positive=True)
 
     def impulses(self) -> Impulses:
         h: torch.Tensor = self.coefficients
@@ -105,11 +111,11 @@ class FIR(Filter):
 
     def properties(self, on: Interval | LinearOperator | None = None) -> Properties:
         h = self.coefficients.detach().cpu().numpy()
-        slope = float(self.step) * largest_on_unit_interval(np.arange(len(h)) * h)
+        slope = float(self.step.detach()) * largest_on_unit_interval(np.arange(len(h)) * h)
         return Properties(bool(h[0] == 0.0), slope, largest_on_unit_interval(h), "exact")
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class ImpulseResponse(Filter):
     r"""A continuous impulse response :math:`\tilde h(t)`, by quadrature on [0, horizon].
 
@@ -129,13 +135,13 @@ class ImpulseResponse(Filter):
 
     def __post_init__(self) -> None:
         horizon = self._decay() if self.horizon is None else float(_scalar(self.horizon, "horizon", positive=True))
-        object.__setattr__(self, "horizon", horizon)
+        self.horizon = horizon
         edges = horizon * np.concatenate([[0.0], 2.0 ** np.arange(-40.0, 1.0)])
         edges = np.concatenate([np.linspace(a, b, 5)[:-1] for a, b in pairwise(edges)] + [[horizon]])
         points, weights = np.polynomial.legendre.leggauss(12)
         half, middle = np.diff(edges) / 2, (edges[1:] + edges[:-1]) / 2
         times = torch.from_numpy((middle[:, None] + half[:, None] * points).ravel())
-        object.__setattr__(self, "_nodes", (times, torch.from_numpy((half[:, None] * weights).ravel())))
+        self._nodes = (times, torch.from_numpy((half[:, None] * weights).ravel()))
         _require_finite(self.function(times), "the impulse response")
 
     def _decay(self) -> float:
@@ -158,7 +164,7 @@ class ImpulseResponse(Filter):
         return flat.reshape(lam.shape)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Polynomial(Filter):
     r"""The paper's alternative algebra: :math:`\sum_k h_k \Delta^k`, response :math:`\sum_k h_k (-\lambda)^k`.
 
@@ -172,7 +178,7 @@ class Polynomial(Filter):
     coefficients: Any
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "coefficients", _vector(self.coefficients, "coefficients"))
+        self.coefficients = _vector(self.coefficients, "coefficients")
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
         total = torch.zeros_like(lam)
@@ -198,7 +204,7 @@ class Polynomial(Filter):
         return Properties(lowpass, largest_on_unit_interval(derivative), largest_on_unit_interval(inside.coef), basis)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Spectral(Filter):
     r"""Any response, as a torch function of :math:`\lambda`; ``tensors`` lists those it learns.
 

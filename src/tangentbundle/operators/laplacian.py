@@ -23,7 +23,7 @@ from .sliced import SlicedMatrix
 from .spectrum import least_average, lowest_eigenpairs
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class ConnectionLaplacian(LinearOperator):
     r"""A negative semidefinite operator, self-adjoint in the mass inner product.
 

@@ -23,7 +23,7 @@ class Semigroup(LinearOperator):
         r""":math:`e^{t\Delta} x` for a signal ``(..., n, d, c)``."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Identity(Semigroup):
     r"""No diffusion: :math:`\Delta = 0`, so that :math:`e^{t\Delta}` is the identity.
 
@@ -56,7 +56,7 @@ class Identity(Semigroup):
         return replace(self, mass=self.mass.to(device=device, dtype=dtype))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class DirectedPath(Semigroup):
     r"""Translation along equally spaced points: :math:`\Delta = -\partial/\partial x`.
 
