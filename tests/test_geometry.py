@@ -26,6 +26,16 @@ def test_neighbors_is_the_median_degree():
     assert graph.distances.max() <= np.sqrt(eps)
 
 
+@pytest.mark.parametrize("scale", [Scale(), Scale(neighbors=8), Scale(neighbors=20)], ids=repr)
+def test_every_point_inside_a_lattice_has_the_same_neighbours(scale):
+    """The radius is a distance between points; rounding must not decide which of the equal ones it reaches."""
+    line = np.linspace(0, 1, 40)
+    grid = np.stack(np.meshgrid(line, line), -1).reshape(-1, 2) + 1 / 3
+    graph, _ = build_graph(grid, 2, scale)
+    inside = graph.degrees.reshape(40, 40)[8:-8, 8:-8]
+    assert inside.min() == inside.max()
+
+
 def test_pca_ball_holds_half_the_neighbours_by_default():
     _, eps, pca, eps_pca = graph_and_frames(POINTS, 2, Scale(neighbors=40))
     assert eps_pca == pytest.approx(eps / 2)
