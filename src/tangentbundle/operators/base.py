@@ -10,7 +10,7 @@ import torch
 from scipy.sparse.linalg import LinearOperator as ScipyLinearOperator
 
 from ..arrays import Array, ArrayKind, float_tensor
-from ..errors import DeviceError, DTypeError, MemoryLimitError, ShapeError
+from ..errors import DeviceError, DTypeError, InvalidInputError, MemoryLimitError, ShapeError
 
 
 class LinearOperator(ABC):
@@ -110,11 +110,18 @@ class LinearOperator(ABC):
                 f"a full eigendecomposition of {self.shape[0]} rows is too large (limit 5 000). Use spectrum(k), or "
                 "method=Chebyshev() for filters."
             )
-        root = self.mass.double().sqrt().repeat_interleave(self.dim)
-        dense = -self.to_dense().double() * root[:, None] / root
-        values, vectors = torch.linalg.eigh((dense + dense.T) / 2)
-        fields = (vectors / root[:, None]).unflatten(0, (self.num_points, self.dim))
-        return values.clamp_min(0.0), fields.to(self.dtype)
+        with torch.inference_mode(False), torch.no_grad():  # what is kept must serve training too
+            root = self.mass.double().sqrt().repeat_interleave(self.dim)
+            dense = -self.to_dense().double() * root[:, None] / root
+            if float((dense - dense.T).abs().max()) > 1e-4 * float(dense.abs().max()):
+                raise InvalidInputError(
+                    f"{type(self).__name__} is not self-adjoint in its mass inner product, so it has no basis of "
+                    "eigenfields. If it is known by its exponentials, make it a Semigroup; otherwise use its "
+                    "self-adjoint part."
+                )
+            values, vectors = torch.linalg.eigh((dense + dense.T) / 2)
+            fields = (vectors / root[:, None]).unflatten(0, (self.num_points, self.dim))
+            return values.clamp_min(0.0), fields.to(self.dtype)
 
     @property
     def spectral_interval(self) -> tuple[float, float]:

@@ -78,7 +78,8 @@ class ConnectionLaplacian(LinearOperator):
     def matrix(self) -> tuple[torch.Tensor, ...]:
         """``indptr, cols, values, order, mass`` in the form that the device's kernels take."""
         csr = BlockMatrix(self.indptr, self.cols, self.values, self.order)
-        form = SlicedMatrix.from_csr(csr) if use_triton(self.device) else csr
+        with torch.inference_mode(False):  # what is kept must serve training too
+            form = SlicedMatrix.from_csr(csr) if use_triton(self.device) else csr
         return form.indptr, form.cols, form.values, form.order, self.mass
 
     @cached_property
@@ -145,15 +146,31 @@ class ConnectionLaplacian(LinearOperator):
         return self.kind.wrap(values), self.kind.wrap(fields)
 
     def _fields(self, k: int | None) -> tuple[torch.Tensor, torch.Tensor]:
-        """Eigenvalues and fields as tensors of the operator's dtype, kept for the next call."""
+        """Eigenvalues and fields as tensors of the operator's dtype, kept for the next call.
+
+        More of them extend those already kept, whatever the eigensolver makes of multiple eigenvalues: a transform
+        stays a transform in the same fields.
+        """
         size = self.shape[0]
-        k = (size if size <= 2_000 else 128) if k is None else k
+        k = (size if size <= 2_000 else 128) if k is None else whole(k, "k")
+        if k > size:
+            raise InvalidInputError(f"k must lie between 1 and n d = {size}, got {k}.")
         kept = self.cache.get("fields")
         if kept is None or len(kept[0]) < k:
-            values, fields = self.spectrum(k)
-            kept = tuple(torch.as_tensor(a).to(self.device, self.dtype) for a in (values, fields))
+            with torch.inference_mode(False):  # what is kept must serve training too
+                values, fields = lowest_eigenpairs(self.to(dtype=torch.float64), k, tol=1e-9, seed=0)
+                pairs = (values, fields) if kept is None else self._extend(kept[0], kept[1], values, fields)
+                kept = tuple(part.to(self.dtype) for part in pairs)
             self.cache["fields"] = kept
         return kept[0][:k], kept[1][:, :, :k]
+
+    def _extend(self, kept_values, kept_fields, values, fields) -> tuple[torch.Tensor, torch.Tensor]:
+        """Eigenpairs kept, followed by those of the span of ``fields`` that are orthogonal to them."""
+        kept_values, kept_fields = kept_values.double(), kept_fields.double()
+        overlap = torch.einsum("n,ndi,ndj->ij", self.mass.double(), fields, kept_fields)
+        rest = torch.linalg.qr(overlap, mode="complete")[0][:, len(kept_values) :]
+        more, turn = torch.linalg.eigh(rest.T @ (values[:, None] * rest))
+        return torch.cat([kept_values, more]), torch.cat([kept_fields, fields @ (rest @ turn)], dim=-1)
 
     def to_frequency(self, signal: Array, k: int | None = None) -> Array:
         r"""The bundle Fourier transform :math:`\hat f_i = \langle f, \Phi_i \rangle`.
