@@ -14,6 +14,7 @@ from __future__ import annotations
 import torch
 
 from ..operators.product import BlockMatrix, Extras, along_curve, sort_rows, step, unsort_rows
+from ..operators.registry import differentiate, torch_op
 
 Tensor = torch.Tensor
 
@@ -35,7 +36,7 @@ def _recurrence(matrix: BlockMatrix, x: Tensor, count: int, middle: float, radiu
         yield m, current
 
 
-@torch.library.custom_op("tangentbundle::chebyshev_bank", mutates_args=())
+@torch_op
 def bank(
     indptr: Tensor,
     cols: Tensor,
@@ -57,7 +58,7 @@ def bank(
     return unsort_rows(sums, order)
 
 
-@torch.library.custom_op("tangentbundle::chebyshev_merge", mutates_args=())
+@torch_op
 def merge(
     indptr: Tensor,
     cols: Tensor,
@@ -85,7 +86,7 @@ def merge(
     return unsort_rows(current, order)
 
 
-@torch.library.custom_op("tangentbundle::chebyshev_dots", mutates_args=())
+@torch_op
 def dots(
     indptr: Tensor,
     cols: Tensor,
@@ -107,18 +108,15 @@ def dots(
     return out
 
 
-@bank.register_fake
-def _(indptr, cols, values, order, mass, x, coefficients, middle, radius):
+def _bank_shape(indptr, cols, values, order, mass, x, coefficients, middle, radius):
     return x.new_empty((coefficients.shape[0], *x.shape))
 
 
-@merge.register_fake
-def _(indptr, cols, values, order, mass, y, coefficients, middle, radius):
+def _merge_shape(indptr, cols, values, order, mass, y, coefficients, middle, radius):
     return y.new_empty(y.shape[1:])
 
 
-@dots.register_fake
-def _(indptr, cols, values, order, mass, x, y, count, middle, radius):
+def _dots_shape(indptr, cols, values, order, mass, x, y, count, middle, radius):
     return x.new_empty((y.shape[0], count))
 
 
@@ -167,6 +165,6 @@ def _dots_backward(ctx, grad):
     return (None,) * 5 + (grad_x, grad_y, None, None, None)
 
 
-bank.register_autograd(_bank_backward, setup_context=_keep)
-merge.register_autograd(_merge_backward, setup_context=_keep)
-dots.register_autograd(_dots_backward, setup_context=_keep)
+differentiate(bank, _bank_shape, _keep, _bank_backward)
+differentiate(merge, _merge_shape, _keep, _merge_backward)
+differentiate(dots, _dots_shape, _keep, _dots_backward)

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from ..parallel import run_ranges
+from .registry import differentiate, torch_op
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,7 @@ def unsort_rows(x: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
     return out
 
 
-@torch.library.custom_op("tangentbundle::block_product", mutates_args=())
+@torch_op
 def block_product(
     indptr: torch.Tensor,
     cols: torch.Tensor,
@@ -161,8 +162,7 @@ def block_product(
     return y
 
 
-@block_product.register_fake
-def _(indptr, cols, values, order, mass, x, alpha, beta):
+def _shape(indptr, cols, values, order, mass, x, alpha, beta):
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
@@ -178,4 +178,4 @@ def _backward(ctx, grad):
     return (None,) * 5 + (grad_x, None, None)
 
 
-block_product.register_autograd(_backward, setup_context=_keep_matrix)
+differentiate(block_product, _shape, _keep_matrix, _backward)
