@@ -79,6 +79,11 @@ def largest_on_unit_interval(coefficients: np.ndarray) -> float:
     1.0
     """
     polynomial = np.polynomial.Polynomial(coefficients)
-    critical = polynomial.deriv().roots() if len(coefficients) > 1 else np.array([])
+    size = np.abs(coefficients).max()
+    if size == 0.0:
+        return 0.0
+    # highest powers that rounding hides on [0, 1] would put the other roots beyond reach
+    derivative = (polynomial / size).deriv().trim(1e-17)
+    critical = derivative.roots()
     inside = np.real(critical[(np.abs(np.imag(critical)) < 1e-8) & (np.real(critical) > 0) & (np.real(critical) < 1)])
     return float(np.abs(polynomial(np.concatenate([[0.0, 1.0], inside]))).max())
