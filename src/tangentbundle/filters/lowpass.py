@@ -29,8 +29,9 @@ def bernstein_matrix(taps: int) -> np.ndarray:
 class LowpassNonAmplifying(torch.nn.Module):
     """Free numbers ``(taps - 1, ...)`` to FIR coefficients ``(taps, ...)`` that are lowpass and non-amplifying.
 
-    The map is smooth and reaches every filter with Bernstein coefficients inside (-1, 1). Use it with
-    ``torch.nn.utils.parametrize`` or call it on your own parameter.
+    The map is smooth and reaches every filter with Bernstein coefficients inside (-1, 1), less a margin for rounding:
+    :math:`3^{taps - 1}` units in the last place. Use it with ``torch.nn.utils.parametrize`` or call it on your own
+    parameter.
 
     >>> import tangentbundle as tb
     >>> h = tb.FIR(LowpassNonAmplifying(4)(torch.tensor([3.0, -1.0, 0.5])), step=0.1)
@@ -45,5 +46,11 @@ class LowpassNonAmplifying(torch.nn.Module):
         self.register_buffer("matrix", torch.from_numpy(bernstein_matrix(taps)[:, 1:].copy()))
 
     def forward(self, free: torch.Tensor) -> torch.Tensor:
-        h = torch.tensordot(self.matrix.to(free), torch.tanh(free), dims=1)
+        margin = torch.finfo(free.dtype).eps * 3.0 ** len(free)
+        if margin > 0.1:
+            raise InvalidInputError(
+                f"{len(free) + 1} taps in {free.dtype} cannot promise to amplify nothing: their rounding can reach "
+                f"{margin:.2g}. Use fewer taps or float64."
+            )
+        h = torch.tensordot(self.matrix.to(free), (1.0 - margin) * torch.tanh(free), dims=1)
         return torch.cat([torch.zeros_like(h[:1]), h[1:]])
