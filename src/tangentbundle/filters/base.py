@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..arrays import Array, float_tensor
-from ..errors import InvalidInputError
+from ..errors import InvalidInputError, NonFiniteError
 from ..operators import LinearOperator
 from .properties import Interval, Properties, numeric_properties
 
@@ -45,6 +45,8 @@ class Filter(ABC):
     proxies in ``factor * filter`` and ``operator @ x``.)
     """
 
+    __array_ufunc__ = None  # NumPy leaves products with filters to them
+
     @abstractmethod
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
         """The response at a float64 tensor of eigenvalues of minus Delta; differentiable in the parameters."""
@@ -65,8 +67,8 @@ class Filter(ABC):
         [1.0, 0.3679]
         """
         tensor, kind = float_tensor(lam, "lam")
-        if bool((tensor < 0).any()):
-            raise InvalidInputError("responses are functions of the eigenvalues of -Delta, which are >= 0.")
+        if not bool((tensor >= 0).all()):
+            raise InvalidInputError("responses are functions of the eigenvalues of -Delta, which are numbers >= 0.")
         return kind.wrap(self.evaluate(tensor.double()))
 
     def __call__(self, operator: LinearOperator, x: Array, method: Method | None = None) -> Array:
@@ -141,14 +143,20 @@ class Scaled(Filter):
     """A filter times a number."""
 
     base: Filter
-    factor: float | torch.Tensor
+    factor: Any
+
+    def __post_init__(self) -> None:
+        self.factor = float_tensor(self.factor, "the factor of a filter")[0].double()
+        if self.factor.ndim != 0:
+            raise InvalidInputError(f"a filter is scaled by one number, got shape {tuple(self.factor.shape)}.")
+        if self.factor.device.type == "cpu" and not bool(torch.isfinite(self.factor)):
+            raise NonFiniteError(f"the factor of a filter must be finite, got {float(self.factor.detach())}.")
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
         return self.factor * self.base.evaluate(lam)
 
     def parameters(self) -> list[torch.Tensor]:
-        own = [self.factor] if isinstance(self.factor, torch.Tensor) else []
-        return own + self.base.parameters()
+        return [self.factor, *self.base.parameters()]
 
     def impulses(self) -> Impulses | None:
         part = self.base.impulses()

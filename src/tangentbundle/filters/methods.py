@@ -5,16 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 
 import torch
 
-from ..arrays import Array
+from ..arrays import Array, whole
 from ..errors import InvalidInputError
 from ..operators import ConnectionLaplacian, LinearOperator, Semigroup
 from ..operators.laplacian import fold, unfold
 from .base import Filter
 from .chebyshev import bank
-from .expansion import expand, fixed_order
+from .expansion import expand, fixed_order, require_finite
 from .lanczos import lanczos_bank
 
 EXACT_SIZE = 600
@@ -41,7 +42,10 @@ class Exact(Method):
         flat = fields.flatten(0, 1)
         weights = operator.mass.repeat_interleave(operator.dim)[:, None]
         spectrum = flat.T @ (weights * x.flatten(0, 1))
-        responses = torch.stack([f.evaluate(values).to(x) for f in filters])
+        responses = torch.stack([f.evaluate(values) for f in filters])
+        if responses.device.type == "cpu":
+            require_finite(responses, float(values[0]), float(values[-1]))
+        responses = responses.to(x)
         return (flat @ (responses[:, :, None] * spectrum)).unflatten(1, x.shape[:2])
 
 
@@ -61,8 +65,8 @@ class Chebyshev(Method):
     def __post_init__(self) -> None:
         if not 0.0 < self.tol < 1.0:
             raise InvalidInputError(f"tol must lie between 0 and 1, got {self.tol}.")
-        if self.order is not None and self.order < 0:
-            raise InvalidInputError(f"order must be at least 0, got {self.order}.")
+        if self.order is not None and not (isinstance(self.order, Integral) and self.order >= 0):
+            raise InvalidInputError(f"order must be a whole number of at least 0, got {self.order}.")
 
     def coefficients(self, filters: Sequence[Filter], operator: ConnectionLaplacian) -> torch.Tensor:
         """Expansion coefficients ``(k, m)`` in the operator's precision, on its device.
@@ -105,8 +109,9 @@ class Lanczos(Method):
     max_steps: int = 200
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.tol < 1.0 or self.max_steps < 1:
-            raise InvalidInputError(f"tol must lie in (0, 1) and max_steps be at least 1, got {self}.")
+        if not 0.0 < self.tol < 1.0:
+            raise InvalidInputError(f"tol must lie between 0 and 1, got {self.tol}.")
+        whole(self.max_steps, "max_steps")
 
     def apply(self, filters: Sequence[Filter], operator: ConnectionLaplacian, x: torch.Tensor) -> torch.Tensor:
         return lanczos_bank(filters, operator, x, self.tol, self.max_steps)
@@ -126,7 +131,13 @@ def apply_bank(
     filters: Sequence[Filter], operator: LinearOperator, signal: Array, method: Method | None = None
 ) -> list[Array]:
     """Apply several filters to one signal ``(..., n, d, c)``, sharing all work; one output a filter."""
+    if not isinstance(operator, LinearOperator):
+        raise InvalidInputError(f"filters act through an operator such as bundle.laplacian(), got {type(operator)}.")
+    if not (method is None or isinstance(method, Method)):
+        raise InvalidInputError(f"method must be Exact(), Chebyshev() or Lanczos(), got {method!r}.")
     x, kind = operator.check(signal)
+    if len(filters) == 0:
+        return []
     if isinstance(operator, Semigroup):
         outputs = [_by_impulses(f, operator, x) for f in filters]
     else:

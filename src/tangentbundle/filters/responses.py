@@ -44,7 +44,9 @@ def _scalar(value: float | torch.Tensor, name: str, *, positive: bool = False) -
 
 def _require_finite(tensor: torch.Tensor, name: str) -> None:
     if tensor.device.type == "cpu" and not bool(torch.isfinite(tensor).all()):
-        raise NonFiniteError(f"{name} must be finite, got {tensor.detach().tolist()}.")
+        bad = ~torch.isfinite(tensor.detach())
+        got = tensor.tolist() if bad.numel() <= 8 else f"{int(bad.sum())} of {bad.numel()} values NaN or infinite"
+        raise NonFiniteError(f"{name} must be finite, got {got}.")
 
 
 @dataclass(eq=False)
@@ -115,6 +117,16 @@ class FIR(Filter):
         return Properties(bool(h[0] == 0.0), slope, largest_on_unit_interval(h), "exact")
 
 
+def _quadrature(horizon: float, splits: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Times and weights on [0, horizon]: Gauss-Legendre panels, ``splits`` in each of 41 octaves."""
+    octaves = horizon * np.concatenate([[0.0], 2.0 ** np.arange(-40.0, 1.0)])
+    edges = np.concatenate([np.linspace(a, b, splits + 1)[:-1] for a, b in pairwise(octaves)] + [[horizon]])
+    points, weights = np.polynomial.legendre.leggauss(12)
+    half, middle = np.diff(edges) / 2, (edges[1:] + edges[:-1]) / 2
+    times = torch.from_numpy((middle[:, None] + half[:, None] * points).ravel())
+    return times, torch.from_numpy((half[:, None] * weights).ravel())
+
+
 @dataclass(eq=False)
 class ImpulseResponse(Filter):
     r"""A continuous impulse response :math:`\tilde h(t)`, by quadrature on [0, horizon].
@@ -134,19 +146,26 @@ class ImpulseResponse(Filter):
     _nodes: tuple[torch.Tensor, torch.Tensor] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        horizon = self._decay() if self.horizon is None else float(_scalar(self.horizon, "horizon", positive=True))
-        self.horizon = horizon
-        edges = horizon * np.concatenate([[0.0], 2.0 ** np.arange(-40.0, 1.0)])
-        edges = np.concatenate([np.linspace(a, b, 5)[:-1] for a, b in pairwise(edges)] + [[horizon]])
-        points, weights = np.polynomial.legendre.leggauss(12)
-        half, middle = np.diff(edges) / 2, (edges[1:] + edges[:-1]) / 2
-        times = torch.from_numpy((middle[:, None] + half[:, None] * points).ravel())
-        self._nodes = (times, torch.from_numpy((half[:, None] * weights).ravel()))
-        _require_finite(self.function(times), "the impulse response")
+        self.horizon = self._decay() if self.horizon is None else float(_scalar(self.horizon, "horizon", positive=True))
+        for splits in (4, 8, 16, 32):
+            self._nodes, finer = (_quadrature(self.horizon, count) for count in (splits, 2 * splits))
+            coarse_sums, sums = ((w * self._values(t)).reshape(41, -1) for t, w in (self._nodes, finer))
+            _require_finite(sums, "the impulse response")
+            change = float((coarse_sums.sum(1) - sums.sum(1)).abs().sum() / sums.abs().sum().clamp_min(1e-300))
+            if change <= 1e-7:
+                self._nodes = self._nodes if change <= 1e-12 else finer
+                return
+        raise InvalidInputError(
+            f"quadrature does not follow this impulse response on [0, {self.horizon:.4g}]: it jumps or oscillates. End "
+            "the horizon at a jump, add several impulse responses, or use FIR."
+        )
+
+    def _values(self, times: torch.Tensor) -> torch.Tensor:
+        return torch.as_tensor(self.function(times), dtype=times.dtype).detach().expand(times.shape)
 
     def _decay(self) -> float:
         grid = torch.logspace(-12, 8, 2001, dtype=torch.float64)
-        size = torch.as_tensor(self.function(grid)).detach().abs()
+        size = self._values(grid).abs()
         _require_finite(size, "the impulse response")
         alive = torch.nonzero(size > 1e-14 * size.max())
         if len(alive) == 0 or int(alive[-1]) == len(grid) - 1:
