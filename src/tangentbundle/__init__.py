@@ -23,6 +23,7 @@ from .filters import (
     Wavelet,
 )
 from .operators import ConnectionLaplacian, LinearOperator
+from .plotting import plot_response
 
 __version__ = "0.1.0"
 
@@ -50,4 +51,5 @@ __all__ = [
     "kernels",
     "manifolds",
     "operators",
+    "plot_response",
 ]
