@@ -58,8 +58,8 @@ def numeric_properties(filter: Filter, on: Interval | LinearOperator | None) -> 
     low, high = interval_of(on)
     lam = torch.from_numpy(low + (high - low) * np.concatenate([[0.0], np.geomspace(1e-14, 1.0, 20_001)]))
     with torch.no_grad():
-        h = filter.evaluate(lam).abs().cpu()
         signed = filter.evaluate(lam).cpu()
+    h = signed.abs()
     if not bool(torch.isfinite(h[1:]).all()):
         raise InvalidInputError("the response is not finite on the interval; filters must be finite for lambda > 0.")
     finite = torch.isfinite(h)
@@ -83,7 +83,7 @@ def largest_on_unit_interval(coefficients: np.ndarray) -> float:
     if size == 0.0:
         return 0.0
     # highest powers that rounding hides on [0, 1] would put the other roots beyond reach
-    derivative = (polynomial / size).deriv().trim(1e-17)
+    derivative = (polynomial / size).deriv().trim(1e-14)
     critical = derivative.roots()
     inside = np.real(critical[(np.abs(np.imag(critical)) < 1e-8) & (np.real(critical) > 0) & (np.real(critical) < 1)])
     return float(np.abs(polynomial(np.concatenate([[0.0, 1.0], inside]))).max())
