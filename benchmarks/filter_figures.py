@@ -1,4 +1,4 @@
-"""Figures of filters: ``python -m benchmarks.filter_figures`` writes response, convergence and growth to docs/figures."""
+"""Figures of filters, written to docs/figures by ``python -m benchmarks.filter_figures``."""
 
 from __future__ import annotations
 
