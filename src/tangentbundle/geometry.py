@@ -83,7 +83,7 @@ def build_graph(points: np.ndarray, dim: int, scale: Scale, wanted: int | None =
     if scale.eps is None:
         wanted = wanted or scale.neighbors or target_neighbors(len(points), dim)
         check_memory(min(wanted, len(points)) * float(len(points)), scale.max_memory, "Ask for fewer neighbors.")
-        radius = radius_for_neighbors(points, wanted) * (1 + 1e-9)  # ties are all in, whatever their rounding
+        radius = radius_for_neighbors(points, wanted) * (1 + 1e-6)  # ties are all in, whatever their rounding
         if radius == 0.0:
             raise TooFewPointsError(
                 f"half of the points have {wanted} or more exact duplicates; remove them with "
