@@ -41,9 +41,9 @@ def run(folder):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Two fresh caches, each used by three processes one after the other: the machine may be busy during some."""
+    """Two fresh caches, each used by two processes one after the other: the machine may be busy during one."""
     folders = [tmp_path_factory.mktemp("cache") for _ in range(2)]
-    return [[run(folder) for _ in range(3)] for folder in folders]
+    return [[run(folder) for _ in range(2)] for folder in folders]
 
 
 def test_importing_compiles_nothing(runs):
