@@ -66,7 +66,8 @@ def _filtered_subspace(
     indptr, cols, values, order, mass = laplacian.matrix
     matrix = along_curve(indptr, cols, values, order)
     root = mass.index_select(0, order).sqrt()[:, None, None]
-    low, width = least_average(laplacian), min(n * d, 4 * -(-(k + max(12, k // 2)) // 4))
+    guard = max(12, min(k, 32 + k // 4))  # the next eigenvalues too, so that a cluster at k is seldom cut
+    low, width = least_average(laplacian), min(n * d, 4 * -(-(k + guard) // 4))
     noise = np.random.default_rng(seed).standard_normal((n * d, width))
     block = torch.from_numpy(noise).to(root)
     for _ in range(MAX_FILTERS):
