@@ -1,5 +1,9 @@
-"""Dense linear algebra of the tests runs on one thread: on a busy machine BLAS threads that wait for each other take
-many times longer than one alone. The library's own threads are left as they are."""
+"""Threads that wait for each other take many times longer on a busy machine: dense linear algebra of the tests runs on
+one thread, and OpenMP's threads sleep while they wait. The library's own threads are left as they are."""
+
+import os
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch is imported
 
 import pytest
 from threadpoolctl import threadpool_limits
