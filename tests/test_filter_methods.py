@@ -512,7 +512,7 @@ def test_operators_of_ones_own():
 def test_opcheck(name, dtype):
     """Schema, fake kernels and autograd of the operations, as torch itself checks them."""
     lap = laplacian(name, dtype)
-    matrix = lap.matrix
+    matrix = lap.curve
     x = random_signal(lap, channels=2).requires_grad_()
     y = torch.stack([random_signal(lap, channels=2, seed=s) for s in (1, 2, 3)]).requires_grad_()
     a = torch.randn(3, 5, dtype=dtype, generator=torch.Generator().manual_seed(0)).requires_grad_()
@@ -535,20 +535,20 @@ def test_the_three_operations_by_definition():
     a, x, y = rng.standard_normal((3, 6)), rng.standard_normal((n, 2)), rng.standard_normal((3, n, 2))
     shape = (lap.num_points, lap.dim, 2)
     tensors = [torch.from_numpy(v) for v in (x.reshape(shape), y.reshape(3, *shape), a)]
-    got = chebyshev.bank(*lap.matrix, tensors[0], tensors[2], middle, radius)
+    got = chebyshev.bank(*lap.curve, tensors[0], tensors[2], middle, radius)
     expected = np.einsum("km,mij,jc->kic", a, np.stack(terms), x)
     np.testing.assert_allclose(got.reshape(3, n, 2), expected, atol=1e-11)
-    got = chebyshev.merge(*lap.matrix, tensors[1], tensors[2], middle, radius)
+    got = chebyshev.merge(*lap.curve, tensors[1], tensors[2], middle, radius)
     np.testing.assert_allclose(got.reshape(n, 2), np.einsum("km,mij,kjc->ic", a, np.stack(terms), y), atol=1e-11)
-    got = chebyshev.dots(*lap.matrix, tensors[0], tensors[1], 6, middle, radius)
+    got = chebyshev.dots(*lap.curve, tensors[0], tensors[1], 6, middle, radius)
     np.testing.assert_allclose(got, np.einsum("kic,mij,jc->km", y, np.stack(terms), x), atol=1e-10)
     for count in (1, 2):  # no step, one step
         short = tensors[2][:, :count].contiguous()
-        got = chebyshev.bank(*lap.matrix, tensors[0], short, middle, radius)
+        got = chebyshev.bank(*lap.curve, tensors[0], short, middle, radius)
         np.testing.assert_allclose(
             got.reshape(3, n, 2), np.einsum("km,mij,jc->kic", a[:, :count], np.stack(terms[:count]), x), atol=1e-12
         )
-        got = chebyshev.merge(*lap.matrix, tensors[1], short, middle, radius)
+        got = chebyshev.merge(*lap.curve, tensors[1], short, middle, radius)
         np.testing.assert_allclose(
             got.reshape(n, 2), np.einsum("km,mij,kjc->ic", a[:, :count], np.stack(terms[:count]), y), atol=1e-12
         )

@@ -127,7 +127,7 @@ class _Lanczos(torch.autograd.Function):
         if ctx.needs_input_grad[1]:
             low, high = operator.spectral_interval
             middle, radius = 1 - operator.scale * (low + high) / 2, operator.scale * (high - low) / 2
-            grad_a = dots(*operator.matrix, x, grad.contiguous(), coefficients.shape[1], middle, radius)
+            grad_a = dots(*operator.curve, x, grad.contiguous(), coefficients.shape[1], middle, radius)
         return grad_x, grad_a, None, None, None, None
 
 

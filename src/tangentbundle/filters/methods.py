@@ -94,7 +94,7 @@ class Chebyshev(Method):
     def apply(self, filters: Sequence[Filter], operator: ConnectionLaplacian, x: torch.Tensor) -> torch.Tensor:
         low, high = operator.spectral_interval
         middle, radius = 1 - operator.scale * (low + high) / 2, operator.scale * (high - low) / 2
-        return bank(*operator.matrix, x, self.coefficients(filters, operator), middle, radius)
+        return bank(*operator.curve, x, self.coefficients(filters, operator), middle, radius)
 
 
 @dataclass(frozen=True)

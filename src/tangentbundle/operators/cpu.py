@@ -1,7 +1,8 @@
 """Compiled CPU kernels for block-sparse matrices.
 
-Both do one fused step for a range of rows (see ``product.step``). The matrix and the signals it reads lie along the
-space-filling curve, so that the neighbours of a row are mostly in cache; row r of the output goes to ``order[r]``.
+Both do one fused step for a range of rows (see ``product.step``). The matrix is walked along the space-filling curve,
+so that the neighbours of a row are mostly in cache, in whatever order the signals are stored: row r of the matrix
+belongs to row ``order[r]`` of the signals.
 """
 
 from __future__ import annotations
@@ -19,7 +20,11 @@ from .simd import (
     plane_8,
     plane_16,
     plane_32,
+    prefetch,
 )
+
+AHEAD = 20
+"""Rows of lead for prefetching: signals in another order than the curve's are read and written at random."""
 
 
 @numba.njit(cache=True, nogil=True)
@@ -27,22 +32,25 @@ def plane_rows(start, stop, indptr, order, matrix, signals, extras, alpha, beta,
     """d = 2: the weights (e, 2) are w cos and w sin; complemented columns mark reflections."""
     channels = signals[0].shape[2]
     for r in range(start, stop):
-        out, a, b = order[r], indptr[r], indptr[r + 1]
+        row, a, b = order[r], indptr[r], indptr[r + 1]
+        ahead = order[min(r + AHEAD, order.shape[0] - 1)]
+        prefetch(signals[0], ahead)  # type: ignore[call-arg]
+        prefetch(signals[2], ahead)  # type: ignore[call-arg]
         k = 0
         while k + 32 <= channels:
-            plane_32(matrix, signals, extras, r, out, a, b, k, alpha, beta, gamma)
+            plane_32(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
             k += 32
         if k + 16 <= channels:
-            plane_16(matrix, signals, extras, r, out, a, b, k, alpha, beta, gamma)
+            plane_16(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
             k += 16
         if k + 8 <= channels:
-            plane_8(matrix, signals, extras, r, out, a, b, k, alpha, beta, gamma)
+            plane_8(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
             k += 8
         if k + 4 <= channels:
-            plane_4(matrix, signals, extras, r, out, a, b, k, alpha, beta, gamma)
+            plane_4(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
             k += 4
         while k < channels:
-            plane_1(matrix, signals, extras, r, out, a, b, k, alpha, beta, gamma)
+            plane_1(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
             k += 1
 
 
@@ -51,20 +59,23 @@ def block_rows(start, stop, indptr, order, matrix, signals, extras, alpha, beta,
     """Any d: the weights (e, d, d) are the blocks."""
     channels = signals[0].shape[2]
     for r in range(start, stop):
-        out, a, b = order[r], indptr[r], indptr[r + 1]
+        row, a, b = order[r], indptr[r], indptr[r + 1]
+        ahead = order[min(r + AHEAD, order.shape[0] - 1)]
+        prefetch(signals[0], ahead)  # type: ignore[call-arg]
+        prefetch(signals[2], ahead)  # type: ignore[call-arg]
         k = 0
         while k + 32 <= channels:
-            block_32(matrix, signals, extras, r, out, a, b, k, alpha, beta, gamma)
+            block_32(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
             k += 32
         if k + 16 <= channels:
-            block_16(matrix, signals, extras, r, out, a, b, k, alpha, beta, gamma)
+            block_16(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
             k += 16
         if k + 8 <= channels:
-            block_8(matrix, signals, extras, r, out, a, b, k, alpha, beta, gamma)
+            block_8(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
             k += 8
         if k + 4 <= channels:
-            block_4(matrix, signals, extras, r, out, a, b, k, alpha, beta, gamma)
+            block_4(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
             k += 4
         while k < channels:
-            block_1(matrix, signals, extras, r, out, a, b, k, alpha, beta, gamma)
+            block_1(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
             k += 1

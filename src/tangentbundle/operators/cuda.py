@@ -19,7 +19,7 @@ MAX_LANES = 64
 
 @triton.jit
 def _finish(
-    total, keep, where, out, x, z, y, sources, source_coef, targets, target_coef, alpha, beta, gamma, size,
+    total, keep, where, x, z, y, sources, source_coef, targets, target_coef, alpha, beta, gamma, size,
     HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr,
 ):  # fmt: skip
     """``y = alpha total + beta x + gamma z + sum_k b_k sources_k``, then ``targets_k += a_k y``."""
@@ -30,7 +30,7 @@ def _finish(
         result += gamma * tl.load(z + where, mask=keep, other=0.0)
     for k in tl.static_range(SOURCES):
         result += tl.load(source_coef + k) * tl.load(sources + k * size + where, mask=keep, other=0.0)
-    tl.store(y + out, result, mask=keep)
+    tl.store(y + where, result, mask=keep)
     for k in tl.static_range(TARGETS):
         place = targets + k * size + where
         tl.store(place, tl.load(place, mask=keep, other=0.0) + tl.load(target_coef + k) * result, mask=keep)
@@ -51,7 +51,7 @@ def _pair(values, edge, real: tl.constexpr):
 
 @triton.jit
 def _plane_step(
-    indptr, cols, values, order, x, z, y, sources, source_coef, targets, target_coef,
+    indptr, cols, values, x, z, y, sources, source_coef, targets, target_coef,
     a_hi, a_lo, b_hi, b_lo, g_hi, g_lo, n, size,
     HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr,
     SLICE: tl.constexpr, ROWS: tl.constexpr, C: tl.constexpr, LANES: tl.constexpr,
@@ -98,16 +98,15 @@ def _plane_step(
     gamma = tl.cast(g_hi, real) + tl.cast(g_lo, real)
     keep = (rows < n)[:, None] & inside
     where = (rows.to(tl.int64) * (2 * C))[:, None] + lanes[None, :]
-    out = (tl.load(order + rows, mask=rows < n, other=0).to(tl.int64) * (2 * C))[:, None] + lanes[None, :]
-    _finish(sum0, keep, where, out, x, z, y, sources, source_coef, targets, target_coef, alpha, beta, gamma, size,
+    _finish(sum0, keep, where, x, z, y, sources, source_coef, targets, target_coef, alpha, beta, gamma, size,
             HAS_X, HAS_Z, SOURCES, TARGETS)  # fmt: skip
-    _finish(sum1, keep, where + C, out + C, x, z, y, sources, source_coef, targets, target_coef,
+    _finish(sum1, keep, where + C, x, z, y, sources, source_coef, targets, target_coef,
             alpha, beta, gamma, size, HAS_X, HAS_Z, SOURCES, TARGETS)  # fmt: skip
 
 
 @triton.jit
 def _block_step(
-    indptr, cols, values, order, x, z, y, sources, source_coef, targets, target_coef,
+    indptr, cols, values, x, z, y, sources, source_coef, targets, target_coef,
     a_hi, a_lo, b_hi, b_lo, g_hi, g_lo, n, size,
     HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr,
     ROWS: tl.constexpr, C: tl.constexpr, LANES: tl.constexpr, DIM: tl.constexpr, PADDED: tl.constexpr,
@@ -134,9 +133,7 @@ def _block_step(
     rows = tl.program_id(0) * ROWS + slot
     keep = ((rows < n) & (part < DIM))[:, None] & inside
     where = ((rows.to(tl.int64) * DIM + part) * C)[:, None] + lanes[None, :]
-    out_row = tl.load(order + rows, mask=rows < n, other=0).to(tl.int64)
-    out = ((out_row * DIM + part) * C)[:, None] + lanes[None, :]
-    _finish(total, keep, where, out, x, z, y, sources, source_coef, targets, target_coef, alpha, beta, gamma, size,
+    _finish(total, keep, where, x, z, y, sources, source_coef, targets, target_coef, alpha, beta, gamma, size,
             HAS_X, HAS_Z, SOURCES, TARGETS)  # fmt: skip
 
 
@@ -158,7 +155,7 @@ def cuda_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
         "C": channels,
         "LANES": lanes,
     }
-    arguments = [matrix.indptr, matrix.cols, matrix.values, matrix.order, x, z, out]
+    arguments = [matrix.indptr, matrix.cols, matrix.values, x, z, out]
     for extra in (sources, targets):
         arguments += [x, x] if extra is None else [extra.signals, extra.coefficients]
     arguments += [part for value in scalars for part in _split(value)] + [n, x.numel()]

@@ -75,12 +75,20 @@ class ConnectionLaplacian(LinearOperator):
         )
 
     @cached_property
-    def matrix(self) -> tuple[torch.Tensor, ...]:
-        """``indptr, cols, values, order, mass`` in the form that the device's kernels take."""
+    def curve(self) -> tuple[torch.Tensor, ...]:
+        """``indptr, cols, values, order, mass`` for signals along the curve, in the form the device's kernels take."""
         csr = BlockMatrix(self.indptr, self.cols, self.values, self.order)
-        with torch.inference_mode(False):  # what is kept must serve training too
-            form = SlicedMatrix.from_csr(csr) if use_triton(self.device) else csr
+        form = SlicedMatrix.from_csr(csr) if use_triton(self.device) else csr
         return form.indptr, form.cols, form.values, form.order, self.mass
+
+    @cached_property
+    def matrix(self) -> tuple[torch.Tensor, ...]:
+        """The same for signals in the user's order."""
+        if use_triton(self.device):
+            return self.curve
+        flipped = self.cols < 0
+        cols = self.order[torch.where(flipped, ~self.cols, self.cols)]
+        return self.indptr, torch.where(flipped, ~cols, cols), self.values, self.order, self.mass
 
     @cached_property
     def cache(self) -> dict:
@@ -122,9 +130,8 @@ class ConnectionLaplacian(LinearOperator):
     def to_scipy(self) -> sparse.csr_array:
         r"""The matrix :math:`\Delta`, ``(n d, n d)``, in the user's order."""
         d = self.dim
-        matrix = BlockMatrix(self.indptr, self.cols, self.values, self.order)
-        order, blocks = self.order.long(), matrix.blocks() / self.scale
-        rows, columns = order[matrix.rows()], order[matrix.columns()]
+        matrix, order = BlockMatrix(self.indptr, self.cols, self.values, self.order), self.order.long()
+        rows, columns, blocks = matrix.rows(), order[matrix.columns()], matrix.blocks() / self.scale
         local = torch.arange(d, device=self.device)
         i = (rows * d)[:, None, None] + local[:, None].expand(d, d)
         j = (columns * d)[:, None, None] + local.expand(d, d)

@@ -23,8 +23,9 @@ from .registry import differentiate, torch_op
 class BlockMatrix:
     """P in CSR form: ``indptr`` (n + 1), ``cols`` (e), ``values`` (e, 2) or (e, d, d), ``order`` (n).
 
-    Rows and columns are numbered along the curve; ``order[r]`` is the user's number of row r. With two values an edge
-    they are (w cos, w sin) of a rotation, or of a reflection where the column is complemented.
+    Rows are stored along the curve; row r belongs to row ``order[r]`` of the signals, and ``cols`` number rows of the
+    signals. With two values an edge they are (w cos, w sin) of a rotation, or of a reflection where the column is
+    complemented.
     """
 
     indptr: torch.Tensor
@@ -41,17 +42,16 @@ class BlockMatrix:
         return torch.stack([torch.stack([c, -sign * s], -1), torch.stack([s, sign * c], -1)], 1)
 
     def rows(self) -> torch.Tensor:
-        """The row of each edge, ``(e,)``."""
-        numbers = torch.arange(len(self.order), device=self.order.device)
-        return torch.repeat_interleave(numbers, self.indptr.diff())
+        """The signal row of each edge, ``(e,)``."""
+        return torch.repeat_interleave(self.order.long(), self.indptr.diff())
 
     def columns(self) -> torch.Tensor:
-        """The column of each edge, ``(e,)``."""
+        """The signal row that each edge reads, ``(e,)``."""
         return torch.where(self.cols < 0, ~self.cols, self.cols).long()
 
 
 def along_curve(indptr: torch.Tensor, cols: torch.Tensor, values: torch.Tensor, order: torch.Tensor) -> BlockMatrix:
-    """The same matrix with outputs, too, in its row order: for recurrences."""
+    """The matrix for signals that are stored along the curve, too (``cols`` count along it): for recurrences."""
     return BlockMatrix(indptr, cols, values, torch.arange(len(order), dtype=order.dtype, device=order.device))
 
 
@@ -80,7 +80,7 @@ def reference_step(
         y += torch.einsum("k,kndc->ndc", sources.coefficients, sources.signals)
     if targets is not None:
         targets.signals.add_(targets.coefficients[:, None, None, None] * y)
-    out.index_copy_(0, matrix.order.long(), y)
+    out.copy_(y)
 
 
 def _cpu_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
@@ -120,10 +120,9 @@ def step(
     sources: Extras | None = None,
     targets: Extras | None = None,
 ) -> None:
-    """One fused step. All signals ``(n, d, c)`` are contiguous and in the matrix's row order, but for ``out``: its row
-    ``order[r]`` gets the result of row r. Where ``order`` is the identity, ``out`` may be ``z``.
+    """One fused step on contiguous signals ``(n, d, c)``, into ``out`` (which may be ``z``).
 
-    Where Triton serves the device, the matrix is in the sliced form of ``sliced.py``.
+    Where Triton serves the device, the matrix is in the sliced form of ``sliced.py`` and signals are in its row order.
     """
     if use_triton(x.device):
         from .cuda import cuda_step as kernel
@@ -156,10 +155,13 @@ def block_product(
     beta: float,
 ) -> torch.Tensor:
     """``alpha P x + beta x`` for a signal ``(n, d, c)``, differentiable in x."""
-    x = sort_rows(x, order)
+    if use_triton(x.device):
+        x, matrix = sort_rows(x, order), along_curve(indptr, cols, values, order)
+    else:
+        x, matrix = x.contiguous(), BlockMatrix(indptr, cols, values, order)
     y = torch.empty_like(x)
-    step(BlockMatrix(indptr, cols, values, order), x, x, y, (alpha, beta, 0.0))
-    return y
+    step(matrix, x, x, y, (alpha, beta, 0.0))
+    return unsort_rows(y, order) if use_triton(x.device) else y
 
 
 def _shape(indptr, cols, values, order, mass, x, alpha, beta):

@@ -80,18 +80,18 @@ def _tile(width, emit):
     """An intrinsic for one row and ``width`` channels; see ``cpu.py`` for the arguments."""
 
     @intrinsic
-    def tile(typingctx, matrix, signals, extras, row, out_row, start, stop, channel, alpha, beta, gamma):
+    def tile(typingctx, matrix, signals, extras, row, start, stop, channel, alpha, beta, gamma):
         def codegen(context, builder, signature, args):
             kinds, values = [], []
             for kind, group in zip(signature.args[:3], args[:3], strict=True):
                 kinds += list(kind)
                 values += cgutils.unpack_tuple(builder, group, len(kind))
             em = _Emitter(context, builder, signals[0].dtype, width)
-            emit(em, _Row(em, kinds, values, args[3:8], args[8:]))
+            emit(em, _Row(em, kinds, values, args[3:7], args[7:]))
             return context.get_dummy_value()
 
         index, real = types.int64, signals[0].dtype
-        places = (index, index, index, index, index)
+        places = (index, index, index, index)
         return types.void(matrix, signals, extras, *places, real, real, real), codegen
 
     return tile
@@ -104,7 +104,7 @@ class _Row:
         names = ["cols", "weights", "x", "z", "y", "sources", "source_coef", "targets", "target_coef"]
         for name, kind, value in zip(names, kinds, values, strict=True):
             setattr(self, name, em.data(kind, value))
-        self.row, self.out_row, self.start, self.stop, self.channel = places
+        self.row, self.start, self.stop, self.channel = places
         self.scalars = scalars
 
         def shape(index):
@@ -116,13 +116,13 @@ class _Row:
         self.num_sources, self.num_targets = shape(6)[0], shape(8)[0]
 
 
-def _finish(em, total, row, out_row, r):
+def _finish(em, total, row, r):
     """``y = alpha total + beta x + gamma z + sum_k b_k sources_k``, then ``targets_k += a_k y``, for one component.
 
-    ``row`` and ``out_row`` number the components of all rows.
+    ``row`` numbers the components of all rows.
     """
     b = em.b
-    where, out = (b.add(b.mul(number, r.channels), r.channel) for number in (row, out_row))
+    where = b.add(b.mul(row, r.channels), r.channel)
     alpha, beta, gamma = (em.splat(s) for s in r.scalars)
     result = em.fma(alpha, total, b.fmul(beta, em.load(r.x, where)))
     result = em.fma(gamma, em.load(r.z, where), result)
@@ -130,7 +130,7 @@ def _finish(em, total, row, out_row, r):
     weight = em.splat(b.load(b.gep(r.source_coef, [k])))
     new = em.fma(weight, em.load(r.sources, b.add(b.mul(k, r.size), where)), sums[0])
     em.close(k, sums, [new], blocks)
-    em.store(sums[0], r.y, out)
+    em.store(sums[0], r.y, where)
     k, _, blocks = em.loop(em.const(0), r.num_targets, [])
     weight = em.splat(b.load(b.gep(r.target_coef, [k])))
     place = b.add(b.mul(k, r.size), where)
@@ -155,9 +155,9 @@ def _emit_plane(em, r):
     y0 = em.fma(em.splat(minus_s), x1, em.fma(em.splat(c), x0, sums[0]))
     y1 = em.fma(em.splat(other_c), x1, em.fma(em.splat(s), x0, sums[1]))
     em.close(index, sums, [y0, y1], blocks)
-    row, out_row = b.mul(r.row, em.const(2)), b.mul(r.out_row, em.const(2))
-    _finish(em, sums[0], row, out_row, r)
-    _finish(em, sums[1], b.add(row, em.const(1)), b.add(out_row, em.const(1)), r)
+    row = b.mul(r.row, em.const(2))
+    _finish(em, sums[0], row, r)
+    _finish(em, sums[1], b.add(row, em.const(1)), r)
 
 
 def _emit_block(em, r):
@@ -173,9 +173,31 @@ def _emit_block(em, r):
     new = em.fma(weight, em.load(r.x, b.add(first, b.mul(q, r.channels))), partial[0])
     em.close(q, partial, [new], inner)
     em.close(e, sums, partial, edges)
-    _finish(em, sums[0], b.add(b.mul(r.row, r.dims), p), b.add(b.mul(r.out_row, r.dims), p), r)
+    _finish(em, sums[0], b.add(b.mul(r.row, r.dims), p), r)
     em.close(p, [], [], outer)
 
 
 plane_32, plane_16, plane_8, plane_4, plane_1 = (_tile(w, _emit_plane) for w in (32, 16, 8, 4, 1))
 block_32, block_16, block_8, block_4, block_1 = (_tile(w, _emit_block) for w in (32, 16, 8, 4, 1))
+
+
+@intrinsic
+def prefetch(typingctx, x, row):
+    """Ask for the cache lines of one row of a signal ``(n, d, c)``."""
+
+    def codegen(context, builder, signature, args):
+        em = _Emitter(context, builder, x.dtype, 1)
+        array = context.make_array(x)(context, builder, args[0])
+        _, dims, channels = cgutils.unpack_tuple(builder, array.shape, 3)
+        size, line = builder.mul(dims, channels), em.const(64 // em.align)
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        options = [ir.Constant(word, k) for k in (0, 3, 1)]  # for reading, into all levels, data
+        index, _, blocks = em.loop(em.const(0), builder.add(builder.udiv(size, line), em.const(1)), [])
+        offset = builder.add(builder.mul(args[1], size), builder.mul(index, line))
+        builder.call(function, [builder.bitcast(builder.gep(array.data, [offset]), byte), *options])
+        em.close(index, [], [], blocks)
+        return context.get_dummy_value()
+
+    return types.void(x, types.int64), codegen

@@ -63,7 +63,7 @@ def _filtered_subspace(
     stop without the others; a whole block of random fields has them all.
     """
     n, d = laplacian.num_points, laplacian.dim
-    indptr, cols, values, order, mass = laplacian.matrix
+    indptr, cols, values, order, mass = laplacian.curve
     matrix = along_curve(indptr, cols, values, order)
     root = mass.index_select(0, order).sqrt()[:, None, None]
     guard = max(12, min(k, 32 + k // 4))  # the next eigenvalues too, so that a cluster at k is seldom cut
