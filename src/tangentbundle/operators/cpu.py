@@ -35,7 +35,7 @@ def plane_rows(start, stop, indptr, order, matrix, signals, extras, alpha, beta,
         row, a, b = order[r], indptr[r], indptr[r + 1]
         ahead = order[min(r + AHEAD, order.shape[0] - 1)]
         prefetch(signals[0], ahead)  # type: ignore[call-arg]
-        prefetch(signals[2], ahead)  # type: ignore[call-arg]
+        prefetch(signals[2], ahead)
         k = 0
         while k + 32 <= channels:
             plane_32(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
@@ -62,7 +62,7 @@ def block_rows(start, stop, indptr, order, matrix, signals, extras, alpha, beta,
         row, a, b = order[r], indptr[r], indptr[r + 1]
         ahead = order[min(r + AHEAD, order.shape[0] - 1)]
         prefetch(signals[0], ahead)  # type: ignore[call-arg]
-        prefetch(signals[2], ahead)  # type: ignore[call-arg]
+        prefetch(signals[2], ahead)
         k = 0
         while k + 32 <= channels:
             block_32(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)

@@ -78,7 +78,8 @@ class ConnectionLaplacian(LinearOperator):
     def curve(self) -> tuple[torch.Tensor, ...]:
         """``indptr, cols, values, order, mass`` for signals along the curve, in the form the device's kernels take."""
         csr = BlockMatrix(self.indptr, self.cols, self.values, self.order)
-        form = SlicedMatrix.from_csr(csr) if use_triton(self.device) else csr
+        with torch.inference_mode(False):  # what is kept must serve training, too
+            form = SlicedMatrix.from_csr(csr) if use_triton(self.device) else csr
         return form.indptr, form.cols, form.values, form.order, self.mass
 
     @cached_property
@@ -86,9 +87,11 @@ class ConnectionLaplacian(LinearOperator):
         """The same for signals in the user's order."""
         if use_triton(self.device):
             return self.curve
-        flipped = self.cols < 0
-        cols = self.order[torch.where(flipped, ~self.cols, self.cols)]
-        return self.indptr, torch.where(flipped, ~cols, cols), self.values, self.order, self.mass
+        with torch.inference_mode(False):
+            flipped = self.cols < 0
+            cols = self.order[torch.where(flipped, ~self.cols, self.cols)]
+            cols = torch.where(flipped, ~cols, cols)
+        return self.indptr, cols, self.values, self.order, self.mass
 
     @cached_property
     def cache(self) -> dict:
