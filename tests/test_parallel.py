@@ -101,18 +101,15 @@ def test_a_forked_child_can_multiply(several_threads, fork):
     """The parent's pool of threads does not survive in the child; a new one must be made there."""
     expected = LAP @ X  # the parent has used its pool
     queue = fork.Queue()
-    children = [fork.Process(target=_in_child, args=(queue, expected)) for _ in range(2)]
+    children = [fork.Process(target=_in_child, args=(queue, expected), daemon=True) for _ in range(2)]
     for child in children:
         child.start()
     try:
         answers = [queue.get(timeout=60) for _ in children]
     finally:
         for child in children:
-            child.join(timeout=10)
-            alive = child.is_alive()
-            if alive:
-                child.terminate()
-            assert not alive, "the child hangs"
+            child.join(timeout=5)
+            child.kill()  # where it hangs
     assert {pid for pid, _ in answers} == {child.pid for child in children}
     assert all(same for _, same in answers)
     np.testing.assert_array_equal(LAP @ X, expected)  # and the parent goes on
