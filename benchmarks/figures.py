@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parents[1] / "docs" / "figures"
 def fit(rows: list[Row]) -> tuple[float, float]:
     """Least-squares (A, B) of error = A eps + B / k, all points weighted alike.
 
-    Fitted from 30 neighbours on: with fewer the estimated frames add an error of their own.
+    Fitted from 30 neighbours on: with fewer, the error falls faster than 1 / k.
     """
     table = np.array([[row["eps"], 1 / row["neighbors"], row["error"]] for row in rows if row["neighbors"] >= 30])
     (a, b), *_ = np.linalg.lstsq(table[:, :2] / table[:, 2:], np.ones(len(table)), rcond=None)

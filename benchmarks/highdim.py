@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import tangentbundle as tb
+from tangentbundle.ordering import principal_coordinates
 
 from .accuracy import group_errors
 from .harness import Row, seconds
@@ -16,15 +17,18 @@ def run() -> list[Row]:
     sphere, rng = tb.manifolds.Sphere(2), np.random.default_rng(0)
     low = sphere.sample(POINTS, seed=0)
     high = low @ np.linalg.qr(rng.standard_normal((AMBIENT, 3)))[0].T
+    noisy = high + 0.005 * rng.standard_normal(high.shape)
     clouds = {
-        "R^3": low,
-        f"R^{AMBIENT}": high,
-        f"R^{AMBIENT}, noise 0.005": high + 0.005 * rng.standard_normal(high.shape),
+        "R^3": (low, NEIGHBORS),
+        f"R^{AMBIENT}": (high, NEIGHBORS),
+        f"R^{AMBIENT}, noise 0.005": (noisy, NEIGHBORS),
+        f"R^{AMBIENT}, noise 0.005, automatic scale": (noisy, None),
+        f"R^{AMBIENT}, noise 0.005, first 3 principal coordinates": (principal_coordinates(noisy, 3), NEIGHBORS),
     }
     rows = []
-    for case, points in clouds.items():
+    for case, (points, k) in clouds.items():
         single = points.astype(np.float32)
-        time = seconds(lambda p=single: tb.TangentBundle.from_points(p, neighbors=NEIGHBORS).laplacian(), 2)
-        bundle = tb.TangentBundle.from_points(points, neighbors=NEIGHBORS)
+        time = seconds(lambda p=single, k=k: tb.TangentBundle.from_points(p, neighbors=k).laplacian(), 3)
+        bundle = tb.TangentBundle.from_points(points, neighbors=k)
         rows += [{**row, "build_s": time} for row in group_errors(case, bundle, sphere.vector_spectrum(30))]
     return rows
