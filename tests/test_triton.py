@@ -1,0 +1,290 @@
+"""The Triton kernels against their readable twin, without a GPU: Triton's interpreter runs them on the CPU.
+
+Triton chooses between compiler and interpreter when kernels are first imported, so these tests run in a process of
+their own, started with ``TRITON_INTERPRET=1``; ``test_in_the_interpreter`` does that.
+"""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from spaces import bundle_of
+
+import tangentbundle as tb
+from tangentbundle.filters import apply_bank
+from tangentbundle.manifolds import Sphere
+from tangentbundle.operators import laplacian as laplacian_module
+from tangentbundle.operators import product as product_module
+from tangentbundle.operators.product import BlockMatrix, Extras, along_curve, reference_step
+from tangentbundle.operators.sliced import GROUP, SLICE, WINDOW, SlicedMatrix
+from tangentbundle.testing import random_orthogonal, random_signal, relative_error
+
+HERE = os.environ.get("TRITON_INTERPRET") == "1"
+MISSING = importlib.util.find_spec("triton") is None
+
+interpreted = pytest.mark.skipif(not HERE, reason="run by test_in_the_interpreter, in a process of its own")
+
+TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-12}
+
+
+def run_in_the_interpreter(marked):
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", marked, "-k", "not in_the_interpreter"]
+    environment = os.environ | {"TRITON_INTERPRET": "1"}
+    command += ["-rs", str(Path(__file__))]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1800, check=False)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert "SKIPPED" not in done.stdout
+
+
+@pytest.mark.skipif(MISSING, reason="Triton is not installed")
+@pytest.mark.skipif(HERE, reason="this is the interpreter")
+def test_in_the_interpreter():
+    run_in_the_interpreter("not slow")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(MISSING, reason="Triton is not installed")
+@pytest.mark.skipif(HERE, reason="this is the interpreter")
+def test_at_length_in_the_interpreter():
+    run_in_the_interpreter("slow")
+
+
+def random_matrix(d, dtype, n, seed=0):
+    """Rows of very different length, some empty, with reflections where d = 2; columns and rows along the curve."""
+    rng = np.random.default_rng(seed)
+    degrees = rng.integers(0, 6, n)
+    degrees[[0, n // 2]] = 0
+    degrees[n // 3] = 11
+    indptr = np.concatenate([[0], np.cumsum(degrees)])
+    cols = rng.integers(0, n, indptr[-1]).astype(np.int32)
+    if d == 2:
+        cols = np.where(rng.random(len(cols)) < 0.5, ~cols, cols).astype(np.int32)
+    values = rng.standard_normal((len(cols), 2) if d == 2 else (len(cols), d, d))
+    tensors = [torch.from_numpy(a) for a in (indptr, cols, values)]
+    return BlockMatrix(tensors[0], tensors[1], tensors[2].to(dtype), torch.arange(n, dtype=torch.int32))
+
+
+def dense(matrix, d, sliced=False):
+    """The matrix written out; of the sliced form from its own description of where edges lie."""
+    n = len(matrix.order)
+    out = np.zeros((n, d, n, d))
+    blocks = BlockMatrix(matrix.indptr, matrix.cols, matrix.values, matrix.order).blocks().double().numpy()
+    cols, indptr = matrix.cols.numpy(), matrix.indptr.numpy()
+    rows = range(n)
+    for r in rows:
+        if sliced:
+            start, stop = indptr[r // SLICE], indptr[r // SLICE + 1]
+            edges = range(start + r % SLICE, stop, SLICE)
+        else:
+            edges = range(indptr[r], indptr[r + 1])
+        for e in edges:
+            out[r, :, cols[e] if cols[e] >= 0 else ~cols[e], :] += blocks[e]
+    return out
+
+
+# The storage: no kernel needed.
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 33, 64, 101])
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_sliced_storage_holds_the_same_matrix(d, n):
+    csr = random_matrix(d, torch.float64, max(n, 4))
+    sliced = SlicedMatrix.from_csr(csr)
+    order = sliced.order.long().numpy()
+    assert sorted(order) == list(range(len(order)))
+    assert (order // WINDOW == np.arange(len(order)) // WINDOW).all()  # rows stay in their window of the curve
+    full = dense(csr, d)
+    np.testing.assert_array_equal(dense(sliced, d, sliced=True), full[order][:, :, order])
+    lengths = sliced.indptr.diff()
+    assert bool((lengths % (SLICE * GROUP) == 0).all()) and len(lengths) == -(-len(order) // SLICE)
+    assert int(sliced.indptr[-1]) <= len(sliced.cols) == len(sliced.values)
+    columns = torch.where(sliced.cols < 0, ~sliced.cols, sliced.cols)
+    assert int(columns.min()) >= 0 and int(columns.max()) < len(order)  # padding, too, points at rows that exist
+
+
+def test_sliced_storage_pads_little():
+    lap = bundle_of(Sphere(2)).laplacian()
+    sliced = SlicedMatrix.from_csr(BlockMatrix(lap.indptr, lap.cols, lap.values, lap.order))
+    assert len(sliced.cols) < 1.25 * len(lap.cols)
+
+
+# One step.
+
+
+def both_steps(d, channels, dtype, n, scalars, sources=0, targets=0, alias=False, seed=0):
+    """Outputs and running sums of the kernel and of the reference, in the kernel's row order."""
+    from tangentbundle.operators.cuda import cuda_step
+
+    csr = random_matrix(d, dtype, n, seed)
+    sliced = SlicedMatrix.from_csr(csr)
+    rows = sliced.order.long()
+    noise = torch.Generator().manual_seed(seed)
+    draw = lambda *shape: torch.randn(*shape, generator=noise, dtype=dtype)  # noqa: E731
+    x, z = draw(n, d, channels), draw(n, d, channels)
+    extras = [Extras(draw(k, n, d, channels), draw(k)) if k else None for k in (sources, targets)]
+    expected = torch.empty_like(x)
+    mine = [None if e is None else Extras(e.signals[:, rows].contiguous(), e.coefficients.clone()) for e in extras]
+    my_x, my_z = x[rows].contiguous(), z[rows].contiguous()
+    got = my_z if alias else torch.full_like(my_x, torch.nan)
+    kept = my_x.clone()
+    cuda_step(along_curve(sliced.indptr, sliced.cols, sliced.values, sliced.order), my_x, my_z, got, scalars, *mine)
+    reference_step(csr, x, z, expected, scalars, *extras)
+    assert torch.equal(my_x, kept)
+    sums = (None, None) if targets == 0 else (mine[1].signals, extras[1].signals[:, rows])
+    return (got, expected[rows]), sums
+
+
+@interpreted
+@pytest.mark.parametrize(
+    "channels, dtype",
+    [
+        (1, torch.float32),
+        (3, torch.float32),
+        (3, torch.float64),
+        (16, torch.float64),
+        (33, torch.float32),
+        (33, torch.float64),
+        (64, torch.float32),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("d", [1, 2, 3, 5])
+def test_step_equals_the_reference(d, channels, dtype):
+    """n is no multiple of the slice; with and without x, z, sources and targets; into z itself."""
+    cases = [
+        {"scalars": (1.0, 0.0, 0.0)},
+        {"scalars": (0.7, -1.3, 0.0)},
+        {"scalars": (2.0, 0.25, -1.0), "alias": True},
+        {"scalars": (2.0, 0.0, -1.0), "targets": 3},
+        {"scalars": (1.1, 0.3, -1.0), "sources": 2, "targets": 1},
+    ]
+    for case in cases if channels <= 33 else cases[-1:]:
+        (got, expected), (sums, expected_sums) = both_steps(d, channels, dtype, n=21, **case)
+        assert got.dtype == dtype
+        assert relative_error(got, expected) < TOLERANCE[dtype], case
+        if sums is not None:
+            assert relative_error(sums, expected_sums) < TOLERANCE[dtype], case
+
+
+@interpreted
+@pytest.mark.parametrize("n", [4, 8, 9, 16, 31, 32, 33, 65])
+@pytest.mark.parametrize("d", [2, 3])
+def test_step_for_every_number_of_rows(d, n):
+    (got, expected), _ = both_steps(d, 5, torch.float64, n, (1.5, -0.5, 0.25), seed=n)
+    assert relative_error(got, expected) < 1e-12
+
+
+@interpreted
+def test_scalars_keep_double_precision():
+    """Triton passes Python floats in single precision; a third must come through all the same."""
+    (got, expected), _ = both_steps(2, 2, torch.float64, 20, (1 / 3, 1e-9 / 3, 2 / 3))
+    assert relative_error(got, expected) < 1e-14
+
+
+# The whole path.
+
+
+def operator(space, n, scalar=False):
+    """Few points with few neighbours: the interpreter is slow. Frames are turned and reflected at random."""
+    points, turns = space.sample(n, seed=0), random_orthogonal(n, space.dim)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        bundle = tb.TangentBundle.from_frames(
+            torch.from_numpy(points), space.frames(points) @ turns, neighbors=8 + space.dim
+        )
+    return (bundle.scalar() if scalar else bundle).laplacian()
+
+
+SPACES = {
+    "S1": lambda: operator(Sphere(1), 21),
+    "S2": lambda: operator(Sphere(2), 29),
+    "S3": lambda: operator(Sphere(3), 21),
+    "functions on S2": lambda: operator(Sphere(2), 29, True),
+}
+
+
+def results(lap, dtype, order):
+    """Products, filters and gradients, in the order they are compared."""
+    lap = lap.to(dtype=dtype)  # a copy, with nothing kept
+    vars(lap)["spectral_interval"] = (0.0, 2 / lap.scale)  # found by many products
+    method = tb.Chebyshev(order=order)
+    x = random_signal(lap, channels=3).requires_grad_()
+    t = torch.tensor(lap.scale, dtype=torch.float64, requires_grad=True)
+    h = torch.tensor([0.4, 0.5, -0.2], dtype=torch.float64, requires_grad=True)
+    g = random_signal(lap, channels=3, seed=5)
+    y = lap @ x
+    heat, fir = apply_bank([tb.Heat(t), tb.FIR(h, t)], lap, x, method)
+    loss = (g * heat).sum() + fir.square().sum() + y.square().sum() * lap.scale**2
+    gradients = torch.autograd.grad(loss, (x, t, h), create_graph=True)
+    (second,) = torch.autograd.grad((g * gradients[0]).sum(), t)
+    return [y, heat, fir, *gradients, second, lap @ torch.stack([x, 2 * g]).detach()]
+
+
+def as_on_a_gpu(monkeypatch):
+    for module in (product_module, laplacian_module):
+        monkeypatch.setattr(module, "use_triton", lambda device: True)
+
+
+def assert_same_results(name, dtype, order, monkeypatch):
+    lap = SPACES[name]()
+    expected = results(lap, dtype, order)
+    as_on_a_gpu(monkeypatch)
+    for k, (a, b) in enumerate(zip(results(lap, dtype, order), expected, strict=True)):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        assert relative_error(a, b) < (1e-4 if dtype == torch.float32 else 1e-11), k
+
+
+@interpreted
+@pytest.mark.parametrize("name, dtype", [("S1", torch.float64), ("S2", torch.float32), ("S3", torch.float64)], ids=str)
+def test_the_whole_path_equals_the_cpu_path(name, dtype, monkeypatch):
+    assert_same_results(name, dtype, 4, monkeypatch)
+
+
+@interpreted
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("name", SPACES)
+def test_the_whole_path_equals_the_cpu_path_to_high_order(name, dtype, monkeypatch):
+    assert_same_results(name, dtype, 25, monkeypatch)
+
+
+@interpreted
+def test_the_kernels_are_really_used(monkeypatch):
+    from tangentbundle.operators import cuda
+
+    as_on_a_gpu(monkeypatch)
+    calls = []
+    original = cuda.cuda_step
+    monkeypatch.setattr(cuda, "cuda_step", lambda *a, **k: (calls.append(1), original(*a, **k))[1])
+    lap = SPACES["S1"]()
+    vars(lap)["spectral_interval"] = (0.0, 2 / lap.scale)
+    x = random_signal(lap)
+    lap @ x
+    assert len(calls) == 1
+    tb.Heat(0.1)(lap, x, tb.Chebyshev(order=3))
+    assert len(calls) == 4
+
+
+@interpreted
+@pytest.mark.slow
+def test_other_users_of_the_step(monkeypatch):
+    """The spectrum and its interval, Lanczos iteration, the exact method."""
+    lap = SPACES["S2"]()
+    x = random_signal(lap)
+
+    def run():
+        fresh = lap.to(dtype=torch.float64)
+        methods = (tb.Exact(), tb.Chebyshev(1e-6), tb.Lanczos(1e-6))
+        outputs = [tb.Heat(lap.scale)(fresh, x, method) for method in methods]
+        return [torch.tensor(fresh.spectral_interval), torch.as_tensor(fresh.spectrum(4)[0]), *outputs]
+
+    expected = run()
+    as_on_a_gpu(monkeypatch)
+    for a, b in zip(run(), expected, strict=True):
+        assert relative_error(a, b) < 1e-9
