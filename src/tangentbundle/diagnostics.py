@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from .bundle import TangentBundle
 
 
+FACING = 0.8
+"""Least determinant between two frames whose sign is trusted."""
+
+
 @dataclass(frozen=True)
 class Diagnosis:
     """What ``TangentBundle.diagnose`` found; ``print`` it for the report.
@@ -85,7 +89,7 @@ def synchronise_signs(graph: NeighborGraph, det: np.ndarray) -> bool:
 
 
 def confident_edges(bundle: TangentBundle) -> NeighborGraph:
-    r"""The edges whose tangent spaces face each other, |det O_i^T O_j| > 0.8, det as length.
+    r"""The edges whose tangent spaces face each other, |det O_i^T O_j| > ``FACING``, det as length.
 
     Across steep edges the sign of the determinant says nothing about orientation.
     """
@@ -96,7 +100,7 @@ def confident_edges(bundle: TangentBundle) -> NeighborGraph:
         for a in range(0, graph.num_edges, CHUNK):
             part = slice(a, a + CHUNK)
             det[part] = np.linalg.det(frames[rows[part]].transpose(0, 2, 1) @ frames[cols[part]])
-    keep = np.abs(det) > 0.8
+    keep = np.abs(det) > FACING
     indptr = np.concatenate([[0], np.cumsum(keep)])[graph.indptr]
     return NeighborGraph(indptr, graph.indices[keep], det[keep])
 
