@@ -62,6 +62,6 @@ def plot_response(
     ]
     ax.set(xlabel="eigenvalue of $-\\Delta$", ylabel="response", xlim=(0.0, line[-1]))
     ax.set_ylim(min(0.0, 1.1 * at_line.min()), top)
-    ax.set_title(", ".join(words) + f" ({properties.basis})", fontsize=10)
+    ax.set_title(", ".join(words) + f"\n({properties.basis})", fontsize=10)
     ax.legend(frameon=False)
     return ax
