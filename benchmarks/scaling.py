@@ -23,7 +23,7 @@ def measure(n: int) -> Row:
     def build():
         return tb.TangentBundle.from_points(points, neighbors=NEIGHBORS).laplacian()
 
-    repeats = max(2, min(9, 1_000_000 // n))
+    repeats = max(3, min(20, 1_000_000 // n))
     build_time = seconds(build, repeats)
     laplacian = build()
     x = torch.randn(n, 2, CHANNELS, generator=torch.Generator().manual_seed(0))
