@@ -170,3 +170,11 @@ def test_conversion_to_a_precision_that_cannot_hold_it():
     lap = TangentBundle.from_points(1e-25 * Sphere(2).sample(100, seed=0), dim=2).laplacian()
     with pytest.raises(TangentBundleError, match="float32"):
         lap.to(dtype=torch.float32)
+
+
+def test_forward_mode_is_refused_not_wrong():
+    """A tangent would be lost without a word."""
+    lap = TangentBundle.from_points(torch.from_numpy(Sphere(2).sample(100, seed=0))).laplacian()
+    x = torch.ones(100, 2, 1, dtype=torch.float64)
+    with pytest.raises(InvalidInputError, match="apply it to the tangent itself"):
+        torch.func.jvp(lambda y: lap @ y, (x,), (x,))

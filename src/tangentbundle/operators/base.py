@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
+import torch.autograd.forward_ad as forward_ad
 from scipy.sparse.linalg import LinearOperator as ScipyLinearOperator
 
 from ..arrays import Array, ArrayKind, float_tensor
@@ -70,6 +71,11 @@ class LinearOperator(ABC):
             raise DeviceError(
                 f"{name} is on {tensor.device} but the operator is on {self.device}. Move one: "
                 f"operator.to({str(tensor.device)!r}), or {name}.to({str(self.device)!r})."
+            )
+        if forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None:
+            raise InvalidInputError(
+                f"forward-mode derivatives do not pass through operators, and {name} carries one. The map is linear: "
+                "apply it to the tangent itself, or use backward mode (torch.autograd.grad)."
             )
         return tensor, kind
 
