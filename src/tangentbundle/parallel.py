@@ -8,6 +8,7 @@ compiles several times faster, is safe when many user threads call at once, and 
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -46,7 +47,19 @@ def run_ranges(kernel: Callable[..., Any], n: int, *args: Any, grain: int = 2048
         kernel(0, n, *args)
         return
     pieces = min(4 * workers, -(-n // grain))
-    bounds = [n * k // pieces for k in range(pieces + 1)]
-    futures = [_executor(workers).submit(kernel, start, stop, *args) for start, stop in pairwise(bounds)]
-    for future in futures:
-        future.result()
+    waiting = deque(pairwise(n * k // pieces for k in range(pieces + 1)))
+
+    def work() -> None:
+        while True:
+            try:
+                start, stop = waiting.popleft()
+            except IndexError:
+                return
+            kernel(start, stop, *args)
+
+    helpers = [_executor(workers).submit(work) for _ in range(workers - 1)]
+    try:
+        work()  # this thread is one of the workers: waking another one costs time
+    finally:
+        for helper in helpers:
+            helper.result()
