@@ -133,7 +133,7 @@ def search_tree(points: np.ndarray) -> cKDTree:
     Turning the cloud keeps all distances and lets the tree split where the points spread.
     """
     coordinates = principal_coordinates(points) if points.shape[1] > WIDE else points
-    return cKDTree(coordinates, balanced_tree=False)
+    return cKDTree(coordinates, balanced_tree=False, compact_nodes=False)
 
 
 def check_memory(edges: float, max_memory: float | None, remedy: str) -> None:
