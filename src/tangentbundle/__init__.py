@@ -10,6 +10,7 @@ from .dimension import VarianceShare, WidestGap
 from .filters import (
     FIR,
     Chebyshev,
+    Dense,
     Exact,
     Heat,
     IdealLowpass,
@@ -22,7 +23,7 @@ from .filters import (
     Tikhonov,
     Wavelet,
 )
-from .operators import ConnectionLaplacian, LinearOperator
+from .operators import ConnectionLaplacian, LinearOperator, join
 from .plotting import plot_response
 
 __version__ = "0.1.0"
@@ -31,6 +32,7 @@ __all__ = [
     "FIR",
     "Chebyshev",
     "ConnectionLaplacian",
+    "Dense",
     "Exact",
     "Heat",
     "IdealLowpass",
@@ -48,6 +50,7 @@ __all__ = [
     "WidestGap",
     "errors",
     "filters",
+    "join",
     "kernels",
     "manifolds",
     "operators",

@@ -74,6 +74,11 @@ def float_tensor(value: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
     return tensor, ArrayKind(is_torch, tensor.dtype, tensor.device)
 
 
+def is_batched(tensor: torch.Tensor) -> bool:
+    """Whether a tensor stands for many inside ``torch.vmap``, where values cannot be looked at."""
+    return torch._C._functorch.is_batchedtensor(tensor)
+
+
 def finite(tensor: torch.Tensor, name: str) -> torch.Tensor:
     """Refuse NaN and infinity, saying where the first one is."""
     if tensor.numel() and not bool(torch.isfinite(tensor.sum())):  # one pass; slow path only if bad

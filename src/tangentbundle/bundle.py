@@ -322,7 +322,7 @@ class TangentBundle:
         graph = self.sorted_graph
         weights = self.kernel(graph.distances / np.sqrt(self.eps))
         c = self.kernel.calibration(self.dim) if calibrate else 1.0
-        return assemble(graph, self.connection, weights, c * self.eps, self.order, self.kind)
+        return assemble(graph, self.connection, weights, c * self.eps, self.order, self.kind, self.sorted_frames)
 
     def diagnose(self, field: Array | None = None, *, quiet: bool = False) -> Diagnosis:
         """Look the bundle over: scale, components, dimension, frames, orientability, and a field's tangency.

@@ -2,13 +2,14 @@
 
 from .base import Filter, Impulses
 from .lowpass import LowpassNonAmplifying
-from .methods import Chebyshev, Exact, Lanczos, Method, apply_bank
+from .methods import Chebyshev, Dense, Exact, Lanczos, Method, apply_bank, merge_bank
 from .properties import Properties
 from .responses import FIR, Heat, IdealLowpass, ImpulseResponse, Matern, Polynomial, Spectral, Tikhonov, Wavelet
 
 __all__ = [
     "FIR",
     "Chebyshev",
+    "Dense",
     "Exact",
     "Filter",
     "Heat",
@@ -25,4 +26,5 @@ __all__ = [
     "Tikhonov",
     "Wavelet",
     "apply_bank",
+    "merge_bank",
 ]

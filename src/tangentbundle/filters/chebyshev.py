@@ -14,7 +14,7 @@ from __future__ import annotations
 import torch
 
 from ..operators.product import BlockMatrix, Extras, along_curve, sort_rows, step, unsort_rows
-from ..operators.registry import differentiate, torch_op
+from ..operators.registry import differentiate, torch_op, vectorise
 
 Tensor = torch.Tensor
 
@@ -168,3 +168,7 @@ def _dots_backward(ctx, grad):
 differentiate(bank, _bank_shape, _keep, _bank_backward)
 differentiate(merge, _merge_shape, _keep, _merge_backward)
 differentiate(dots, _dots_shape, _keep, _dots_backward)
+
+vectorise(bank, by_channel=True)
+vectorise(merge, by_channel=True)
+vectorise(dots, by_channel=False)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..arrays import Array, float_tensor
+from ..arrays import Array, float_tensor, is_batched
 from ..errors import InvalidInputError, NonFiniteError
 from ..operators import LinearOperator
 from .base import Filter, Impulses
@@ -36,14 +36,19 @@ def _scalar(value: float | torch.Tensor, name: str, *, positive: bool = False) -
     if tensor.ndim != 0:
         raise InvalidInputError(f"{name} must be one number, got shape {tuple(tensor.shape)}.")
     _require_finite(tensor, name)
-    if tensor.device.type == "cpu" and (tensor < 0 or (positive and tensor == 0)):
+    if _readable(tensor) and (tensor < 0 or (positive and tensor == 0)):
         kind = "positive" if positive else "at least 0 (heat does not run backwards)"
         raise InvalidInputError(f"{name} must be {kind}, got {float(tensor.detach()):.6g}.")
     return tensor
 
 
+def _readable(tensor: torch.Tensor) -> bool:
+    """Whether a look at the values costs nothing: not on a GPU, nor inside ``torch.vmap``."""
+    return tensor.device.type == "cpu" and not is_batched(tensor)
+
+
 def _require_finite(tensor: torch.Tensor, name: str) -> None:
-    if tensor.device.type == "cpu" and not bool(torch.isfinite(tensor).all()):
+    if _readable(tensor) and not bool(torch.isfinite(tensor).all()):
         bad = ~torch.isfinite(tensor.detach())
         got = tensor.tolist() if bad.numel() <= 8 else f"{int(bad.sum())} of {bad.numel()} values NaN or infinite"
         raise NonFiniteError(f"{name} must be finite, got {got}.")

@@ -52,10 +52,11 @@ def assemble(
     scale: float,
     order: np.ndarray,
     kind: ArrayKind,
+    frames: np.ndarray | None = None,
 ) -> ConnectionLaplacian:
     r"""Store :math:`P_{ij} = w_{ij} O_{ij} / (m_i \deg_i \deg_j)` compactly in the wanted precision.
 
-    ``graph``, ``connection`` and ``weights`` are in curve order; ``order[k]`` is the user's index of
+    ``graph``, ``connection``, ``weights`` and ``frames`` are in curve order; ``order[k]`` is the user's index of
     the k-th point on the curve.
     """
     degree, mass = normalise(graph, weights)
@@ -84,5 +85,6 @@ def assemble(
         scale=scale,
         dim=rank,
         kind=kind,
+        sorted_frames=frames,
     )
     return laplacian.to(kind.device)

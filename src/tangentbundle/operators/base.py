@@ -30,6 +30,11 @@ class LinearOperator(ABC):
         return len(self.mass)
 
     @property
+    def sizes(self) -> tuple[int, ...]:
+        """Points of each bundle: one number, or several for operators made by ``join``."""
+        return (self.num_points,)
+
+    @property
     def dtype(self) -> torch.dtype:
         return self.mass.dtype
 
@@ -105,11 +110,21 @@ class LinearOperator(ABC):
         return self.apply(eye.reshape(self.num_points, self.dim, size)).reshape(size, size)
 
     @cached_property
-    def eigenbasis(self) -> tuple[torch.Tensor, torch.Tensor]:
-        r"""All eigenvalues of minus the operator ``(n d,)``, float64 ascending, and mass-orthonormal fields ``(n, d,
-        n d)``.
+    def cache(self) -> dict:
+        """Things that others compute once for this operator."""
+        return {}
 
-        For small self-adjoint operators; computed once, in float64.
+    @cached_property
+    def eigenbasis(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """``decompose()`` computed once and kept, the fields in the operator's precision."""
+        values, fields = self.decompose()
+        with torch.inference_mode(False):
+            return values, fields.to(self.dtype)
+
+    def decompose(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """All eigenvalues of minus the operator ``(n d,)``, ascending, and mass-orthonormal fields ``(n, d, n d)``.
+
+        For small self-adjoint operators; in float64.
         """
         if self.shape[0] > 5_000:
             raise MemoryLimitError(
@@ -127,7 +142,7 @@ class LinearOperator(ABC):
                 )
             values, vectors = torch.linalg.eigh((dense + dense.T) / 2)
             fields = (vectors / root[:, None]).unflatten(0, (self.num_points, self.dim))
-            return values.clamp_min(0.0), fields.to(self.dtype)
+            return values.clamp_min(0.0), fields
 
     @property
     def spectral_interval(self) -> tuple[float, float]:

@@ -9,22 +9,10 @@ from __future__ import annotations
 
 import numba
 
-from .simd import (
-    block_1,
-    block_4,
-    block_8,
-    block_16,
-    block_32,
-    plane_1,
-    plane_4,
-    plane_8,
-    plane_16,
-    plane_32,
-    prefetch,
-)
+from .simd import block_1, block_4, block_8, block_16, block_32, plane_1, plane_4, plane_8, plane_16, plane_32
 
 AHEAD = 20
-"""Rows of lead for prefetching: signals in another order than the curve's are read and written at random."""
+"""Rows of lead for prefetching the output: signals in another order than the curve's are written at random."""
 
 
 @numba.njit(cache=True, nogil=True)
@@ -33,24 +21,22 @@ def plane_rows(start, stop, indptr, order, matrix, signals, extras, alpha, beta,
     channels = signals[0].shape[2]
     for r in range(start, stop):
         row, a, b = order[r], indptr[r], indptr[r + 1]
-        ahead = order[min(r + AHEAD, order.shape[0] - 1)]
-        prefetch(signals[0], ahead)  # type: ignore[call-arg]
-        prefetch(signals[2], ahead)
+        later = order[min(r + AHEAD, order.shape[0] - 1)]
         k = 0
         while k + 32 <= channels:
-            plane_32(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
+            plane_32(matrix, signals, extras, row, later, a, b, k, alpha, beta, gamma)
             k += 32
         if k + 16 <= channels:
-            plane_16(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
+            plane_16(matrix, signals, extras, row, later, a, b, k, alpha, beta, gamma)
             k += 16
         if k + 8 <= channels:
-            plane_8(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
+            plane_8(matrix, signals, extras, row, later, a, b, k, alpha, beta, gamma)
             k += 8
         if k + 4 <= channels:
-            plane_4(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
+            plane_4(matrix, signals, extras, row, later, a, b, k, alpha, beta, gamma)
             k += 4
         while k < channels:
-            plane_1(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
+            plane_1(matrix, signals, extras, row, later, a, b, k, alpha, beta, gamma)
             k += 1
 
 
@@ -60,22 +46,20 @@ def block_rows(start, stop, indptr, order, matrix, signals, extras, alpha, beta,
     channels = signals[0].shape[2]
     for r in range(start, stop):
         row, a, b = order[r], indptr[r], indptr[r + 1]
-        ahead = order[min(r + AHEAD, order.shape[0] - 1)]
-        prefetch(signals[0], ahead)  # type: ignore[call-arg]
-        prefetch(signals[2], ahead)
+        later = order[min(r + AHEAD, order.shape[0] - 1)]
         k = 0
         while k + 32 <= channels:
-            block_32(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
+            block_32(matrix, signals, extras, row, later, a, b, k, alpha, beta, gamma)
             k += 32
         if k + 16 <= channels:
-            block_16(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
+            block_16(matrix, signals, extras, row, later, a, b, k, alpha, beta, gamma)
             k += 16
         if k + 8 <= channels:
-            block_8(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
+            block_8(matrix, signals, extras, row, later, a, b, k, alpha, beta, gamma)
             k += 8
         if k + 4 <= channels:
-            block_4(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
+            block_4(matrix, signals, extras, row, later, a, b, k, alpha, beta, gamma)
             k += 4
         while k < channels:
-            block_1(matrix, signals, extras, row, a, b, k, alpha, beta, gamma)
+            block_1(matrix, signals, extras, row, later, a, b, k, alpha, beta, gamma)
             k += 1

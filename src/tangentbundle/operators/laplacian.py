@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
 import torch
 from scipy import sparse
 
@@ -32,7 +33,8 @@ class ConnectionLaplacian(LinearOperator):
 
     Attributes: ``indptr``, ``cols``, ``values`` hold P in curve order (d = 2: two numbers an edge, reflections marked
     by complemented columns; otherwise blocks), ``order[k]`` is the user's index of the k-th point on the curve,
-    ``mass`` (n,) sums to one, ``scale`` is :math:`c\,\epsilon`, ``dim`` the dimension of the fibres.
+    ``mass`` (n,) sums to one, ``scale`` is :math:`c\,\epsilon`, ``dim`` the dimension of the fibres, ``frames``
+    (n, D, d) the tangent bases in ambient space, for those who need them.
 
     >>> import tangentbundle as tb
     >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(800, seed=0)).laplacian()
@@ -48,6 +50,7 @@ class ConnectionLaplacian(LinearOperator):
     scale: float
     dim: int
     kind: ArrayKind
+    sorted_frames: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         limit = 1e30 if self.dtype == torch.float32 else 1e290
@@ -94,9 +97,15 @@ class ConnectionLaplacian(LinearOperator):
         return self.indptr, cols, self.values, self.order, self.mass
 
     @cached_property
-    def cache(self) -> dict:
-        """Things that others compute once for this operator."""
-        return {}
+    def frames(self) -> torch.Tensor:
+        """Tangent bases ``(n, D, d)`` in the user's order, on the operator's device."""
+        if self.sorted_frames is None:
+            raise InvalidInputError(
+                "this operator knows no frames: the scalar bundle has none. Use the Laplacian of a tangent bundle."
+            )
+        with torch.inference_mode(False):
+            frames = torch.from_numpy(self.sorted_frames).to(self.device, self.dtype)
+            return torch.empty_like(frames).index_copy_(0, self.order.long(), frames)
 
     @cached_property
     def spectral_interval(self) -> tuple[float, float]:

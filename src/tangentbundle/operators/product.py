@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from ..parallel import run_ranges
-from .registry import differentiate, torch_op
+from .registry import differentiate, torch_op, vectorise
 
 
 @dataclass(frozen=True)
@@ -181,3 +181,4 @@ def _backward(ctx, grad):
 
 
 differentiate(block_product, _shape, _keep_matrix, _backward)
+vectorise(block_product, by_channel=True)

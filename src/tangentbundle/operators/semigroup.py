@@ -19,7 +19,7 @@ class Semigroup(LinearOperator):
     """An operator that supplies ``exponential``; filters with impulse responses use it directly."""
 
     @abstractmethod
-    def exponential(self, t: float, x: torch.Tensor) -> torch.Tensor:
+    def exponential(self, t: float | torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         r""":math:`e^{t\Delta} x` for a signal ``(..., n, d, c)``."""
 
 
@@ -35,6 +35,10 @@ class Identity(Semigroup):
 
     mass: torch.Tensor
     dim: int
+    sizes: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.sizes = self.sizes or (len(self.mass),)
 
     @classmethod
     def of(cls, num_points: int, dim: int = 1, dtype: torch.dtype = torch.float64) -> Identity:
@@ -48,7 +52,7 @@ class Identity(Semigroup):
     def apply(self, x: torch.Tensor) -> torch.Tensor:
         return 0.0 * x  # zeros that remember x, for gradients
 
-    def exponential(self, t: float, x: torch.Tensor) -> torch.Tensor:
+    def exponential(self, t: float | torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         return x
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Identity:
@@ -100,7 +104,8 @@ class DirectedPath(Semigroup):
     def apply(self, x: torch.Tensor) -> torch.Tensor:
         return (self._translate(1, x) - x) / self.spacing
 
-    def exponential(self, t: float, x: torch.Tensor) -> torch.Tensor:
+    def exponential(self, t: float | torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        t = float(t)
         steps = round(t / self.spacing)
         if steps < 0 or abs(steps * self.spacing - t) > 1e-9 * max(t, self.spacing):
             raise InvalidInputError(

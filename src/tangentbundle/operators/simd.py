@@ -12,6 +12,10 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 
+LEAD = 120
+"""Edges of lead for prefetching the rows that they read."""
+
+
 class _Emitter:
     """Loads, stores and arithmetic on ``width`` channels of C-contiguous arrays of one real type."""
 
@@ -41,14 +45,36 @@ class _Emitter:
         self.b.store(value, place, align=self.align)
 
     def splat(self, scalar):
-        single = self.b.insert_element(ir.Constant(self.vector, ir.Undefined), scalar, self.const(0))
+        empty = ir.Constant(ir.VectorType(scalar.type, self.width), ir.Undefined)
         lanes = ir.Constant(ir.VectorType(ir.IntType(32), self.width), [0] * self.width)
-        return self.b.shuffle_vector(single, ir.Constant(self.vector, ir.Undefined), lanes)
+        return self.b.shuffle_vector(self.b.insert_element(empty, scalar, self.const(0)), empty, lanes)
 
     def fma(self, a, x, y):
         """a x + y, in one instruction where the machine has it."""
         product = self.b.fmul(a, x, flags=("contract",))
         return self.b.fadd(product, y, flags=("contract",))
+
+    def fnma(self, a, x, y):
+        """y - a x, in one instruction where the machine has it."""
+        product = self.b.fmul(a, x, flags=("contract",))
+        return self.b.fsub(y, product, flags=("contract",))
+
+    def flip(self, x, sign):
+        """-x where an integer is negative, else x: two bit operations, next to no time beside the sums."""
+        bits = ir.IntType(8 * self.align)
+        wide = sign if sign.type == bits else self.b.sext(sign, bits)
+        mask = self.splat(self.b.and_(wide, ir.Constant(bits, 1 << (bits.width - 1))))
+        return self.b.bitcast(self.b.xor(self.b.bitcast(x, mask.type), mask), self.vector)
+
+    def prefetch(self, pointer, offset):
+        """Ask for the cache lines of ``width`` consecutive numbers."""
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        function = cgutils.get_or_insert_function(self.b.module, kind, "llvm.prefetch.p0")
+        options = [ir.Constant(word, k) for k in (0, 3, 1)]  # for reading, into all levels, data
+        for k in range(0, self.width, 64 // self.align):
+            place = self.b.gep(pointer, [self.b.add(offset, self.const(k))])
+            self.b.call(function, [self.b.bitcast(place, byte), *options])
 
     def loop(self, start, stop, carried):
         """Open a loop; returns its index and phi nodes. Close it with ``close``."""
@@ -80,19 +106,18 @@ def _tile(width, emit):
     """An intrinsic for one row and ``width`` channels; see ``cpu.py`` for the arguments."""
 
     @intrinsic
-    def tile(typingctx, matrix, signals, extras, row, start, stop, channel, alpha, beta, gamma):
+    def tile(typingctx, matrix, signals, extras, row, later, start, stop, channel, alpha, beta, gamma):
         def codegen(context, builder, signature, args):
             kinds, values = [], []
             for kind, group in zip(signature.args[:3], args[:3], strict=True):
                 kinds += list(kind)
                 values += cgutils.unpack_tuple(builder, group, len(kind))
             em = _Emitter(context, builder, signals[0].dtype, width)
-            emit(em, _Row(em, kinds, values, args[3:7], args[7:]))
+            emit(em, _Row(em, kinds, values, args[3:8], args[8:]))
             return context.get_dummy_value()
 
-        index, real = types.int64, signals[0].dtype
-        places = (index, index, index, index)
-        return types.void(matrix, signals, extras, *places, real, real, real), codegen
+        places, scalars = (types.int64,) * 5, (signals[0].dtype,) * 3
+        return types.void(matrix, signals, extras, *places, *scalars), codegen
 
     return tile
 
@@ -104,7 +129,7 @@ class _Row:
         names = ["cols", "weights", "x", "z", "y", "sources", "source_coef", "targets", "target_coef"]
         for name, kind, value in zip(names, kinds, values, strict=True):
             setattr(self, name, em.data(kind, value))
-        self.row, self.start, self.stop, self.channel = places
+        self.row, self.later, self.start, self.stop, self.channel = places
         self.scalars = scalars
 
         def shape(index):
@@ -114,15 +139,34 @@ class _Row:
         points, self.dims, self.channels = shape(2)
         self.size = em.b.mul(em.b.mul(points, self.dims), self.channels)
         self.num_sources, self.num_targets = shape(6)[0], shape(8)[0]
+        self.last_edge = em.b.sub(shape(0)[0], em.const(1))
 
 
-def _finish(em, total, row, r):
-    """``y = alpha total + beta x + gamma z + sum_k b_k sources_k``, then ``targets_k += a_k y``, for one component.
+def _gathered(em, r, edge):
+    """The column of an edge as it is stored, and where its component 0 begins in a signal."""
+    code = em.b.load(em.b.gep(r.cols, [edge]))
+    sign = em.b.ashr(code, ir.Constant(code.type, code.type.width - 1))
+    column = em.b.zext(em.b.xor(code, sign), em.index)
+    return code, em.b.add(em.b.mul(em.b.mul(column, r.dims), r.channels), r.channel)
 
-    ``row`` numbers the components of all rows.
-    """
+
+def _prefetch_gathered(em, r, edge, component):
+    """Ask for what a later edge will read: signals in another order than the curve's are read at random."""
+    later = em.b.add(edge, em.const(LEAD))
+    later = em.b.select(em.b.icmp_signed("<", later, r.last_edge), later, r.last_edge)
+    _, first = _gathered(em, r, later)
+    em.prefetch(r.x, em.b.add(first, em.b.mul(component, r.channels)))
+
+
+def _finish(em, total, component, r):
+    """``y = alpha total + beta x + gamma z + sum_k b_k sources_k``, then ``targets_k += a_k y``, for one component."""
     b = em.b
-    where = b.add(b.mul(row, r.channels), r.channel)
+
+    def place(row):
+        return b.add(b.mul(b.add(b.mul(row, r.dims), component), r.channels), r.channel)
+
+    em.prefetch(r.y, place(r.later))
+    where = place(r.row)
     alpha, beta, gamma = (em.splat(s) for s in r.scalars)
     result = em.fma(alpha, total, b.fmul(beta, em.load(r.x, where)))
     result = em.fma(gamma, em.load(r.z, where), result)
@@ -133,31 +177,27 @@ def _finish(em, total, row, r):
     em.store(sums[0], r.y, where)
     k, _, blocks = em.loop(em.const(0), r.num_targets, [])
     weight = em.splat(b.load(b.gep(r.target_coef, [k])))
-    place = b.add(b.mul(k, r.size), where)
-    em.store(em.fma(weight, sums[0], em.load(r.targets, place)), r.targets, place)
+    target = b.add(b.mul(k, r.size), where)
+    em.store(em.fma(weight, sums[0], em.load(r.targets, target)), r.targets, target)
     em.close(k, [], [], blocks)
 
 
 def _emit_plane(em, r):
-    """d = 2: each edge holds (w cos, w sin); a complemented column marks a reflection."""
+    """d = 2: each edge holds (w cos, w sin); a complemented column marks a reflection, which first flips x1."""
     b = em.b
     index, sums, blocks = em.loop(r.start, r.stop, [em.zero(), em.zero()])
-    code = b.load(b.gep(r.cols, [index]))
-    reflected = b.icmp_signed("<", code, ir.Constant(code.type, 0))
-    column = b.zext(b.select(reflected, b.not_(code), code), em.index)
-    first = b.add(b.mul(b.mul(column, em.const(2)), r.channels), r.channel)
+    for component in range(2):
+        _prefetch_gathered(em, r, index, em.const(component))
+    code, first = _gathered(em, r, index)
     pair = b.mul(index, em.const(2))
-    c = b.load(b.gep(r.weights, [pair]))
-    s = b.load(b.gep(r.weights, [b.add(pair, em.const(1))]))
-    minus_s = b.select(reflected, s, b.fneg(s))
-    other_c = b.select(reflected, b.fneg(c), c)
-    x0, x1 = em.load(r.x, first), em.load(r.x, b.add(first, r.channels))
-    y0 = em.fma(em.splat(minus_s), x1, em.fma(em.splat(c), x0, sums[0]))
-    y1 = em.fma(em.splat(other_c), x1, em.fma(em.splat(s), x0, sums[1]))
+    c = em.splat(b.load(b.gep(r.weights, [pair])))
+    s = em.splat(b.load(b.gep(r.weights, [b.add(pair, em.const(1))])))
+    x0, x1 = em.load(r.x, first), em.flip(em.load(r.x, b.add(first, r.channels)), code)
+    y0 = em.fnma(s, x1, em.fma(c, x0, sums[0]))
+    y1 = em.fma(c, x1, em.fma(s, x0, sums[1]))
     em.close(index, sums, [y0, y1], blocks)
-    row = b.mul(r.row, em.const(2))
-    _finish(em, sums[0], row, r)
-    _finish(em, sums[1], b.add(row, em.const(1)), r)
+    for component in range(2):
+        _finish(em, sums[component], em.const(component), r)
 
 
 def _emit_block(em, r):
@@ -165,39 +205,18 @@ def _emit_block(em, r):
     b = em.b
     p, _, outer = em.loop(em.const(0), r.dims, [])
     e, sums, edges = em.loop(r.start, r.stop, [em.zero()])
-    column = b.zext(b.load(b.gep(r.cols, [e])), em.index)
-    first = b.add(b.mul(b.mul(column, r.dims), r.channels), r.channel)
+    _prefetch_gathered(em, r, e, p)
+    _, first = _gathered(em, r, e)
     weights = b.mul(b.add(b.mul(e, r.dims), p), r.dims)
     q, partial, inner = em.loop(em.const(0), r.dims, sums)
     weight = em.splat(b.load(b.gep(r.weights, [b.add(weights, q)])))
     new = em.fma(weight, em.load(r.x, b.add(first, b.mul(q, r.channels))), partial[0])
     em.close(q, partial, [new], inner)
     em.close(e, sums, partial, edges)
-    _finish(em, sums[0], b.add(b.mul(r.row, r.dims), p), r)
+    _finish(em, sums[0], p, r)
     em.close(p, [], [], outer)
 
 
 plane_32, plane_16, plane_8, plane_4, plane_1 = (_tile(w, _emit_plane) for w in (32, 16, 8, 4, 1))
 block_32, block_16, block_8, block_4, block_1 = (_tile(w, _emit_block) for w in (32, 16, 8, 4, 1))
 
-
-@intrinsic
-def prefetch(typingctx, x, row):
-    """Ask for the cache lines of one row of a signal ``(n, d, c)``."""
-
-    def codegen(context, builder, signature, args):
-        em = _Emitter(context, builder, x.dtype, 1)
-        array = context.make_array(x)(context, builder, args[0])
-        _, dims, channels = cgutils.unpack_tuple(builder, array.shape, 3)
-        size, line = builder.mul(dims, channels), em.const(64 // em.align)
-        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        options = [ir.Constant(word, k) for k in (0, 3, 1)]  # for reading, into all levels, data
-        index, _, blocks = em.loop(em.const(0), builder.add(builder.udiv(size, line), em.const(1)), [])
-        offset = builder.add(builder.mul(args[1], size), builder.mul(index, line))
-        builder.call(function, [builder.bitcast(builder.gep(array.data, [offset]), byte), *options])
-        em.close(index, [], [], blocks)
-        return context.get_dummy_value()
-
-    return types.void(x, types.int64), codegen

@@ -1,0 +1,143 @@
+"""Several bundles as one: a block-diagonal operator, for training on many clouds of different sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import torch
+
+from ..errors import DeviceError, DTypeError, InvalidInputError, ShapeError
+from .base import LinearOperator
+from .laplacian import ConnectionLaplacian
+from .semigroup import Identity
+
+
+def join(operators: Sequence[LinearOperator]) -> Joined | Identity:
+    """One operator on the points of all, one bundle after the other; nothing flows between them.
+
+    Signals are concatenated along the points: ``torch.cat(signals, dim=-3)``, and ``operator.split`` takes them apart.
+    Cheap: what is costly is kept on the parts (matrices of filters on small ones) or made when first needed.
+
+    >>> import torch, tangentbundle as tb
+    >>> clouds = [tb.manifolds.Sphere(2).sample(n, seed=n) for n in (80, 120)]
+    >>> parts = [tb.TangentBundle.from_points(c).laplacian() for c in clouds]
+    >>> both = tb.join(parts)
+    >>> both.sizes, (both @ torch.randn(200, 2, 4, dtype=torch.float64)).shape
+    ((80, 120), torch.Size([200, 2, 4]))
+    """
+    parts = tuple(operators)
+    if not parts:
+        raise InvalidInputError("join needs at least one operator, got an empty list.")
+    first = parts[0]
+    for part in parts:
+        if not isinstance(part, (ConnectionLaplacian, Identity)) or type(part) is not type(first):
+            raise InvalidInputError(
+                f"join takes operators of one kind, Laplacians or identities, got {type(first).__name__} and "
+                f"{type(part).__name__}."
+            )
+        if part.dim != first.dim:
+            raise ShapeError(f"joined bundles must have fibres of one dimension, got {first.dim} and {part.dim}.")
+        if part.dtype != first.dtype:
+            raise DTypeError(f"joined operators must share a dtype, got {first.dtype} and {part.dtype}: use .to().")
+        if part.device != first.device:
+            raise DeviceError(f"joined operators must share a device, got {first.device} and {part.device}: use .to().")
+    if isinstance(first, Identity):
+        return Identity(torch.cat([p.mass for p in parts]), first.dim, tuple(len(p.mass) for p in parts))
+    return Joined(parts)  # type: ignore[arg-type]
+
+
+class Joined(LinearOperator):
+    """A block-diagonal operator; make it with ``join``. The mass of each part sums to one."""
+
+    def __init__(self, parts: tuple[ConnectionLaplacian, ...]) -> None:
+        self.parts = parts
+        self.dim = parts[0].dim
+        self.mass = torch.cat([p.mass for p in parts])
+
+    def __repr__(self) -> str:
+        return f"Joined({len(self.parts)} bundles, {self.num_points} points in all, rank {self.dim})"
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(p.num_points for p in self.parts)
+
+    @property
+    def adjoint(self) -> Joined:
+        return self
+
+    @cached_property
+    def frames(self) -> torch.Tensor:
+        """Tangent bases ``(n, D, d)`` of all parts."""
+        return torch.cat([p.frames for p in self.parts])
+
+    @cached_property
+    def slots(self) -> torch.Tensor:
+        """Where each point lies when every part is padded to the size of the largest, ``(n,)``."""
+        size = max(self.sizes)
+        slots = [b * size + torch.arange(n) for b, n in enumerate(self.sizes)]
+        return torch.cat(slots).to(self.device)
+
+    def split(self, signal: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """The signals of the parts, from one ``(..., n, d, c)``."""
+        return signal.split(self.sizes, dim=-3)
+
+    def apply(self, x: torch.Tensor) -> torch.Tensor:
+        return self.merged.apply(x)
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Joined:
+        """The same operator on another device or in another precision."""
+        return Joined(tuple(p.to(device, dtype) for p in self.parts))
+
+    @cached_property
+    def merged(self) -> ConnectionLaplacian:
+        r"""The same operator as one sparse matrix.
+
+        The parts may have different scales :math:`s_b`; on the smallest, s, each average becomes the lazy
+        :math:`P_b' = I + \frac{s}{s_b}(P_b - I)`, which has the same Laplacian :math:`(P_b' - I)/s`.
+        """
+        scale = min(p.scale for p in self.parts)
+        with torch.inference_mode(False):
+            parts = [_lazy(p, scale / p.scale) for p in self.parts]
+            starts = torch.tensor([0, *self.sizes]).cumsum(0).tolist()
+            counts = torch.cat([p.indptr.diff() for p in parts])
+            merged = replace(
+                parts[0],
+                indptr=torch.cat([counts.new_zeros(1), counts.cumsum(0)]),
+                cols=torch.cat([_shift(p.cols, a) for p, a in zip(parts, starts, strict=False)]),
+                values=torch.cat([p.values for p in parts]),
+                order=torch.cat([p.order + a for p, a in zip(parts, starts, strict=False)]),
+                mass=self.mass,
+                scale=scale,
+                sorted_frames=None,
+            )
+            merged.spectral_interval = (0.0, max(p.spectral_interval[1] for p in self.parts))
+            return merged
+
+    @property
+    def spectral_interval(self) -> tuple[float, float]:
+        return self.merged.spectral_interval
+
+
+def _shift(cols: torch.Tensor, offset: int) -> torch.Tensor:
+    """Columns counted from ``offset`` on; complemented ones stay so."""
+    return torch.where(cols < 0, cols - offset, cols + offset)
+
+
+def _lazy(part: ConnectionLaplacian, share: float) -> ConnectionLaplacian:
+    """The average ``I + share (P - I)``: P's values scaled, and a diagonal block at the end of each row."""
+    if share == 1.0:
+        return part
+    n, e, device = part.num_points, part.num_edges, part.device
+    rows = torch.arange(n, device=device)
+    edges = torch.arange(e, device=device) + torch.repeat_interleave(rows, part.indptr.diff())
+    ends = part.indptr[1:] + rows
+    plane = part.values.ndim == 2  # cosine and sine
+    block = part.values.new_tensor([1.0, 0.0]) if plane else torch.eye(part.dim).to(part.values)
+    values = part.values.new_empty((e + n, *part.values.shape[1:]))
+    values[edges], values[ends] = share * part.values, (1.0 - share) * block
+    cols = part.cols.new_empty(e + n)
+    cols[edges], cols[ends] = part.cols, rows.to(part.cols.dtype)
+    indptr = part.indptr + torch.arange(n + 1, device=device)
+    return replace(part, indptr=indptr, cols=cols, values=values)
