@@ -1,10 +1,10 @@
 """Learning with vector fields on curved spaces.
 
 The order of the modules is the flow of data: points, ``graph``, ``frames``, ``transport``, ``operators``, ``bundle``,
-``filters``. ``manifolds`` holds exact spaces to test against.
+``filters``, ``nn``. ``manifolds`` holds exact spaces to test against.
 """
 
-from . import errors, filters, kernels, manifolds, operators
+from . import errors, filters, kernels, manifolds, nn, operators
 from .bundle import TangentBundle
 from .dimension import VarianceShare, WidestGap
 from .filters import (
@@ -53,6 +53,7 @@ __all__ = [
     "join",
     "kernels",
     "manifolds",
+    "nn",
     "operators",
     "plot_response",
 ]

@@ -58,6 +58,9 @@ class Exact(Method):
     """By the full eigendecomposition, computed once and kept on the operator: for small ones (n d up to 5 000)."""
 
     def apply(self, filters: Sequence[Filter], operator: LinearOperator, x: torch.Tensor) -> torch.Tensor:
+        if isinstance(operator, Joined):
+            parts = zip(operator.parts, operator.split(x), strict=True)
+            return torch.cat([self.apply(filters, part, piece) for part, piece in parts], dim=1)
         values, fields = operator.eigenbasis
         flat = fields.flatten(0, 1)
         weights = operator.mass.repeat_interleave(operator.dim)[:, None]
@@ -80,7 +83,7 @@ class Dense(Method):
 
     def apply(self, filters: Sequence[Filter], operator: LinearOperator, x: torch.Tensor) -> torch.Tensor:
         if _learn(filters):
-            return Exact().apply(filters, _single(operator), x)
+            return Exact().apply(filters, operator, x)
         matrices = self.matrices(filters, operator)
         if isinstance(operator, Joined):
             return _from_blocks(matrices @ _to_blocks(x, operator), operator, x.shape[1])
@@ -88,7 +91,7 @@ class Dense(Method):
 
     def merge(self, filters: Sequence[Filter], operator: LinearOperator, y: torch.Tensor) -> torch.Tensor:
         if _learn(filters):
-            return Exact().merge(filters, _single(operator), y)  # type: ignore[arg-type]
+            return Exact().merge(filters, operator, y)  # type: ignore[arg-type]
         matrices = self.matrices(filters, operator)
         if isinstance(operator, Joined):
             blocks = torch.stack([_to_blocks(part, operator) for part in y])
@@ -118,10 +121,6 @@ class Dense(Method):
 
 def _learn(filters: Sequence[Filter]) -> bool:
     return any(p.requires_grad for f in filters for p in f.parameters())
-
-
-def _single(operator: LinearOperator) -> LinearOperator:
-    return operator.merged if isinstance(operator, Joined) else operator
 
 
 def _to_blocks(x: torch.Tensor, operator: Joined) -> torch.Tensor:
@@ -215,7 +214,7 @@ def _version(tensor: torch.Tensor) -> int:
 
 def default_method(operator: LinearOperator) -> Method:
     """Exact for small operators, Chebyshev otherwise."""
-    return Exact() if operator.shape[0] <= EXACT_SIZE else Chebyshev()
+    return Exact() if max(operator.sizes) * operator.dim <= EXACT_SIZE else Chebyshev()
 
 
 def apply_bank(
@@ -259,7 +258,7 @@ def _resolve(operator: LinearOperator, method: Method | None) -> tuple[LinearOpe
     if not (method is None or isinstance(method, Method)):
         raise InvalidInputError(f"method must be Exact(), Dense(), Chebyshev() or Lanczos(), got {method!r}.")
     method = default_method(operator) if method is None else method
-    if isinstance(operator, Joined) and not isinstance(method, Dense):
+    if isinstance(operator, Joined) and not isinstance(method, (Exact, Dense)):
         operator = operator.merged
     if not isinstance(operator, (ConnectionLaplacian, Joined, Semigroup)) and not isinstance(method, (Exact, Dense)):
         raise InvalidInputError(

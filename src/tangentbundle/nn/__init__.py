@@ -1,0 +1,42 @@
+"""Tangent bundle neural networks: weights only, the operator is an argument of ``forward``."""
+
+from .activations import (
+    Activation,
+    AmbientThenProject,
+    Bias,
+    ConstantBias,
+    Coordinatewise,
+    Linear,
+    NormGate,
+    NormTanh,
+    RadialBias,
+)
+from .base import Configured
+from .baselines import VoxelCNN, occupancy
+from .conv import BundleConv, Learnable
+from .models import TNN, InvariantReadout
+from .recurrent import GatedTNN, Recurrent, RecurrentTNN
+from .replicas import Replicas
+
+__all__ = [
+    "TNN",
+    "Activation",
+    "AmbientThenProject",
+    "Bias",
+    "BundleConv",
+    "Configured",
+    "ConstantBias",
+    "Coordinatewise",
+    "GatedTNN",
+    "InvariantReadout",
+    "Learnable",
+    "Linear",
+    "NormGate",
+    "NormTanh",
+    "RadialBias",
+    "Recurrent",
+    "RecurrentTNN",
+    "Replicas",
+    "VoxelCNN",
+    "occupancy",
+]

@@ -1,0 +1,164 @@
+r"""Nonlinearities, and what they respect.
+
+===================  =====================  =====================================
+activation           changes of frames      rotations of the ambient space
+===================  =====================  =====================================
+``Linear``           equivariant            equivariant
+``NormTanh``         equivariant            equivariant
+``NormGate``         equivariant            equivariant
+``AmbientThenProject``  equivariant         not: it acts on ambient coordinates
+``Coordinatewise``   not: it depends on the arbitrary frames   equivariant (frames turn along)
+===================  =====================  =====================================
+
+On scalar bundles (rank 1) all of them are ordinary pointwise functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+
+from ..arrays import whole
+from ..errors import InvalidInputError
+from ..operators import LinearOperator
+from .base import Configured
+
+FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    f.__name__: f for f in (torch.tanh, torch.relu, torch.sigmoid, torch.sin, F.silu, F.softplus, F.elu)
+}
+"""Pointwise functions that can be saved with a network, by name."""
+
+
+class Activation(Configured):
+    """A pointwise map on signals ``(..., n, d, c)``."""
+
+    gauge_equivariant = True
+    rotation_equivariant = True
+
+    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+        raise NotImplementedError
+
+
+class Linear(Activation):
+    """No nonlinearity: the identity."""
+
+    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+        return x
+
+
+class _Pointwise(Activation):
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor] = torch.tanh) -> None:
+        super().__init__()
+        if not callable(function):
+            raise InvalidInputError(f"an activation needs a function such as torch.tanh, got {function!r}.")
+        self.function = function
+
+    def extra_repr(self) -> str:
+        return getattr(self.function, "__name__", repr(self.function))
+
+
+class Coordinatewise(_Pointwise):
+    """A function of each coordinate, as in the paper's experiments. **Not** independent of the choice of frames.
+
+    >>> import torch, tangentbundle as tb
+    >>> tb.nn.Coordinatewise(torch.tanh)(torch.zeros(4, 2, 1), None).shape
+    torch.Size([4, 2, 1])
+    """
+
+    gauge_equivariant = False
+
+    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+        return self.function(x)
+
+
+class AmbientThenProject(_Pointwise):
+    r"""The paper's definition: :math:`\sigma(f)_i = O_i^T\, \tilde\sigma(O_i f_i)`, a function of ambient coordinates.
+
+    The result of :math:`\tilde\sigma` need not be tangent, so it is projected (the paper assumes that it is).
+    Independent of the frames, but not of the axes of the ambient space.
+    """
+
+    rotation_equivariant = False
+
+    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+        frames = getattr(operator, "frames", None)
+        if frames is None:
+            raise InvalidInputError(
+                f"AmbientThenProject needs frames, and {type(operator).__name__} has none. Use bundle.laplacian()."
+            )
+        ambient = torch.einsum("nij,...njc->...nic", frames, x)
+        return torch.einsum("nij,...nic->...njc", frames, self.function(ambient))
+
+
+def squared_norm(x: torch.Tensor) -> torch.Tensor:
+    """Squared lengths of the vectors of a signal, ``(..., n, 1, c)``."""
+    return x.square().sum(dim=-2, keepdim=True)
+
+
+class NormTanh(Activation):
+    r"""Shortens vectors and keeps their directions: :math:`f \mapsto \tanh(|f|)\, f/|f|`, smooth at zero.
+
+    >>> import torch, tangentbundle as tb
+    >>> tb.nn.NormTanh()(torch.tensor([[[3.0], [4.0]]]), None).flatten()
+    tensor([0.5999, 0.7999])
+    """
+
+    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+        s = squared_norm(x)
+        small = s < 1e-3
+        r = torch.where(small, 1.0, s).sqrt()
+        series = 1 + s * (-1 / 3 + s * (2 / 15 + s * (-17 / 315 + s * (62 / 2835))))
+        return x * torch.where(small, series, torch.tanh(r) / r)
+
+
+class NormGate(Activation):
+    r"""A learned gate on the length: :math:`f \mapsto f\, \mathrm{sigmoid}(a\sqrt{1 + |f|^2} + b)`, a and b a channel.
+
+    (The root of one plus the square in place of the length: smooth at zero.)
+    """
+
+    def __init__(self, channels: int = 1) -> None:
+        super().__init__()
+        self.slope = torch.nn.Parameter(torch.ones(whole(channels, "channels")))
+        self.shift = torch.nn.Parameter(torch.zeros(channels))
+
+    def sized(self, channels: int) -> NormGate:
+        return NormGate(channels)
+
+    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+        return x * torch.sigmoid(self.slope * (1 + squared_norm(x)).sqrt() + self.shift)
+
+
+class Bias(Configured):
+    """A learned shift of a signal, one number a channel."""
+
+    def __init__(self, channels: int = 1) -> None:
+        super().__init__()
+        self.shift = torch.nn.Parameter(torch.zeros(whole(channels, "channels")))
+
+    def sized(self, channels: int) -> Bias:
+        return type(self)(channels)
+
+
+class RadialBias(Bias):
+    r"""Lengthens or shortens vectors: :math:`f \mapsto f + b\, f/\sqrt{1 + |f|^2}`.
+
+    No constant can be added to a vector field: on a curved space there is no constant field. This is the bias that
+    commutes with changes of frames.
+    """
+
+    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+        return x * (1 + self.shift / (1 + squared_norm(x)).sqrt())
+
+
+class ConstantBias(Bias):
+    """Adds a constant: for scalar bundles alone, where constants are what diffusion leaves unchanged."""
+
+    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+        if operator.dim != 1:
+            raise InvalidInputError(
+                f"a constant can be added to functions, not to fields of rank {operator.dim}. Use RadialBias()."
+            )
+        return x + self.shift

@@ -1,0 +1,65 @@
+"""Networks that are truly another thing: a three-dimensional CNN on an occupancy grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from ..arrays import Array, points_array
+from ..errors import ShapeError
+from .base import Configured, generator
+
+
+def occupancy(clouds: Sequence[Array], resolution: int = 6) -> torch.Tensor:
+    """Which cells of a cube hold points: clouds ``(n, 3)`` to ``(clouds, 1, r, r, r)`` of zeros and ones.
+
+    Each cloud is laid into the unit cube by its own bounding cube.
+
+    >>> import numpy as np
+    >>> occupancy([np.array([[0.0, 0, 0], [1, 1, 1]])], resolution=2).flatten().tolist()
+    [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]
+    """
+    grids = torch.zeros(len(clouds), 1, resolution, resolution, resolution)
+    for grid, cloud in zip(grids, clouds, strict=True):
+        points, _ = points_array(cloud)
+        if points.shape[1] != 3:
+            raise ShapeError(f"an occupancy grid needs points in three dimensions, got {points.shape[1]}.")
+        low, high = points.min(0), points.max(0)
+        unit = (points - low) / max((high - low).max(), 1e-300)
+        cells = torch.from_numpy((unit * resolution).astype(int)).clamp_max(resolution - 1)
+        grid[0, cells[:, 0], cells[:, 1], cells[:, 2]] = 1.0
+    return grids
+
+
+class VoxelCNN(Configured):
+    """A small 3D-CNN: two convolutions, a mean over the grid, and a linear classifier.
+
+    >>> net = VoxelCNN(classes=2, channels=(4, 4))
+    >>> net(torch.zeros(5, 1, 6, 6, 6)).shape, net.num_parameters
+    (torch.Size([5, 2]), 558)
+    """
+
+    def __init__(
+        self,
+        classes: int = 2,
+        channels: tuple[int, int] = (4, 4),
+        *,
+        linear: bool = False,
+        seed: int | torch.Generator = 0,
+    ) -> None:
+        super().__init__()
+        source = generator(seed)
+        self.linear = linear
+        self.first = torch.nn.Conv3d(1, channels[0], 3, padding=1)
+        self.second = torch.nn.Conv3d(channels[0], channels[1], 3, padding=1)
+        self.classify = torch.nn.Linear(channels[1], classes)
+        with torch.no_grad():
+            for parameter in self.parameters():
+                bound = max(parameter[0].numel(), 1) ** -0.5
+                parameter.uniform_(-bound, bound, generator=source)
+
+    def forward(self, grids: torch.Tensor) -> torch.Tensor:
+        bend = torch.nn.Identity() if self.linear else torch.tanh
+        x = bend(self.second(bend(self.first(grids))))
+        return self.classify(x.mean(dim=(-3, -2, -1)))

@@ -1,0 +1,199 @@
+r"""Recurrent networks on a bundle.
+
+.. math:: z_{l,t} = \sigma\Big(\sum_k e^{kT_s\Delta} z_{l-1,t} H_{l,k} + \sum_k e^{kT_s\Delta} z_{l,t-1} W_{l,k}\Big),
+          \qquad z_{0,t} = f_t, \quad z_{l,0} = 0,
+
+and a gated cell. On the scalar bundle they are recurrent manifold networks, on the identity ordinary ones.
+Sequences ``(..., T, n, d, c)`` go through a layer at once where nothing forbids it: only states wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+
+from ..arrays import whole
+from ..errors import InvalidInputError, ShapeError
+from ..filters import Method
+from ..operators import LinearOperator
+from .activations import Activation, Coordinatewise, NormTanh, squared_norm
+from .base import Configured, generator
+from .conv import BundleConv, Learnable
+
+States = list[torch.Tensor]
+
+
+class Cell(Configured):
+    """What a layer does with inputs, all times at once, and with its state, one time after the other."""
+
+    width: int
+    drive: BundleConv
+
+    def driven(self, sequence: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+        """What depends on inputs alone."""
+        return self.drive(sequence, operator)
+
+    def step(self, driven: torch.Tensor, state: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+        """The next state."""
+        raise NotImplementedError
+
+
+class RecurrentCell(Cell):
+    """One layer of the paper's recurrence: a filter of the input, a filter of the state, a nonlinearity."""
+
+    def __init__(self, drive: BundleConv, feedback: BundleConv, activation: Activation) -> None:
+        super().__init__()
+        self.drive, self.feedback, self.activation = drive, feedback, activation
+        self.width = feedback.out_channels
+
+    def step(self, driven: torch.Tensor, state: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+        return self.activation(driven + self.feedback(state, operator), operator)
+
+
+class GatedCell(Cell):
+    r"""A gated recurrent unit whose gates depend on lengths alone, and so on no frames.
+
+    With :math:`a, r, c` filters of input and state, gates :math:`u = \mathrm{sigmoid}(\alpha \sqrt{1 + |a|^2} +
+    \beta)`, likewise :math:`\rho` from r, and :math:`z' = (1 - u)\, z + u\, \sigma(c_x + W(\rho z))`.
+    """
+
+    def __init__(self, drive: BundleConv, gates: BundleConv, feedback: BundleConv, activation: Activation) -> None:
+        super().__init__()
+        self.drive, self.gates, self.feedback, self.activation = drive, gates, feedback, activation
+        self.width = feedback.out_channels
+        self.slope = torch.nn.Parameter(torch.ones(2 * self.width))
+        self.shift = torch.nn.Parameter(torch.full((2 * self.width,), -1.0))
+
+    def step(self, driven: torch.Tensor, state: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+        to_gates, to_candidate = driven.split([2 * self.width, self.width], dim=-1)
+        lengths = (1 + squared_norm(to_gates + self.gates(state, operator))).sqrt()
+        update, reset = torch.sigmoid(self.slope * lengths + self.shift).chunk(2, dim=-1)
+        candidate = self.activation(to_candidate + self.feedback(reset * state, operator), operator)
+        return state + update * (candidate - state)
+
+
+class Recurrent(Configured):
+    """A stack of cells, and a linear map to the outputs where there is one."""
+
+    cells: torch.nn.ModuleList
+    head: BundleConv | None
+
+    def forward(
+        self, sequence: torch.Tensor, operator: LinearOperator, states: States | None = None
+    ) -> tuple[torch.Tensor, States]:
+        """Outputs ``(..., T, n, d, c)`` at every time, and the states of the layers after the last."""
+        if sequence.ndim < 4 or sequence.shape[-4] < 1:
+            raise ShapeError(
+                f"a sequence has shape (..., T, n, d, channels) with T of at least 1, got {tuple(sequence.shape)}."
+            )
+        ends = []
+        cell: Cell
+        for level, cell in enumerate(self.cells):  # type: ignore[assignment]
+            driven = cell.driven(sequence, operator)
+            start = driven.new_zeros((*driven.shape[:-4], *driven.shape[-3:-1], cell.width))
+            state = start if states is None else states[level]
+            path = []
+            for now in driven.unbind(-4):
+                state = cell.step(now, state, operator)
+                path.append(state)
+            sequence = torch.stack(path, dim=-4)
+            ends.append(state)
+        return (sequence if self.head is None else self.head(sequence, operator)), ends
+
+    def rollout(self, sequence: torch.Tensor, operator: LinearOperator, steps: int) -> torch.Tensor:
+        """The ``steps`` fields after a sequence, each made from the one before: ``(..., steps, n, d, c)``.
+
+        No truth is fed in after the sequence ends.
+        """
+        output, states = self(sequence, operator)
+        fields = [output[..., -1:, :, :, :]]
+        if fields[0].shape[-1] != sequence.shape[-1]:
+            raise InvalidInputError(
+                f"a rollout feeds outputs back as inputs, so their channels must agree: {sequence.shape[-1]} go in, "
+                f"{fields[0].shape[-1]} come out."
+            )
+        for _ in range(whole(steps, "steps") - 1):
+            output, states = self(fields[-1], operator, states)
+            fields.append(output)
+        return torch.cat(fields, dim=-4)
+
+
+class RecurrentTNN(Recurrent):
+    """The paper's multi-layer recurrent network; its outputs are the states of the last layer.
+
+    ``channels`` lists input and states: ``[1, 1, 1, 1]`` is the paper's three layers. The activation acts on every
+    layer, the last included; default coordinatewise tanh, as in the paper (which depends on the frames; ``NormTanh()``
+    does not).
+
+    >>> import torch, tangentbundle as tb
+    >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(100, seed=0).astype("float32")).laplacian()
+    >>> net = tb.nn.RecurrentTNN(channels=[1, 1, 1, 1], taps=2)
+    >>> outputs, states = net(torch.randn(6, 20, 100, 2, 1), lap)
+    >>> outputs.shape, len(states), net.num_parameters
+    (torch.Size([6, 20, 100, 2, 1]), 3, 12)
+    """
+
+    def __init__(
+        self,
+        channels: Sequence[int],
+        taps: int = 2,
+        *,
+        step: float | Learnable = 1.0,
+        activation: Activation | None = None,
+        method: Method | None = None,
+        seed: int | torch.Generator = 0,
+    ) -> None:
+        super().__init__()
+        source = _widths(channels, seed)
+        act = activation or Coordinatewise(torch.tanh)
+        self.cells = torch.nn.ModuleList(
+            RecurrentCell(
+                BundleConv(wide, high, taps, step, method=method, seed=source),
+                BundleConv(high, high, taps, step, method=method, seed=source),
+                act.sized(high),
+            )
+            for wide, high in pairwise(channels)
+        )
+        self.head = None
+
+
+class GatedTNN(Recurrent):
+    """A gated recurrent network (ConvGRU) on the bundle: ``channels`` lists input, states, and the linear output.
+
+    >>> import torch, tangentbundle as tb
+    >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(100, seed=0).astype("float32")).laplacian()
+    >>> net = tb.nn.GatedTNN(channels=[1, 8, 1], taps=2, step=0.1)
+    >>> net.rollout(torch.randn(6, 10, 100, 2, 1), lap, steps=4).shape
+    torch.Size([6, 4, 100, 2, 1])
+    """
+
+    def __init__(
+        self,
+        channels: Sequence[int],
+        taps: int = 2,
+        *,
+        step: float | Learnable = 1.0,
+        activation: Activation | None = None,
+        method: Method | None = None,
+        seed: int | torch.Generator = 0,
+    ) -> None:
+        super().__init__()
+        source = _widths(channels, seed, least=3)
+        act = activation or NormTanh()
+
+        def conv(wide: int, high: int) -> BundleConv:
+            return BundleConv(wide, high, taps, step, method=method, seed=source)
+
+        self.cells = torch.nn.ModuleList(
+            GatedCell(conv(wide, 3 * high), conv(high, 2 * high), conv(high, high), act.sized(high))
+            for wide, high in pairwise(channels[:-1])
+        )
+        self.head = conv(channels[-2], channels[-1])
+
+
+def _widths(channels: Sequence[int], seed: int | torch.Generator, least: int = 2) -> torch.Generator:
+    if len(channels) < least:
+        raise InvalidInputError(f"channels must list at least {least} widths, input first, got {list(channels)}.")
+    return generator(seed)
