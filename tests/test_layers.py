@@ -12,7 +12,9 @@ ROOT = Path(tangentbundle.__file__).parent
 
 ORDER = [
     "errors",
+    "files",
     "arrays",
+    "console",
     "jit",
     "parallel",
     "kernels",
@@ -29,7 +31,10 @@ ORDER = [
     "diagnostics",
     "bundle",
     "filters",
+    "datasets",
     "nn",
+    "training",
+    "saving",
     "estimators",
     "experiments",
     "report",

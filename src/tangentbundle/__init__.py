@@ -4,7 +4,7 @@ The order of the modules is the flow of data: points, ``graph``, ``frames``, ``t
 ``filters``, ``nn``. ``manifolds`` holds exact spaces to test against.
 """
 
-from . import errors, filters, kernels, manifolds, nn, operators
+from . import datasets, errors, filters, kernels, manifolds, nn, operators
 from .bundle import TangentBundle
 from .dimension import VarianceShare, WidestGap
 from .filters import (
@@ -25,6 +25,8 @@ from .filters import (
 )
 from .operators import ConnectionLaplacian, LinearOperator, join
 from .plotting import plot_response
+from .saving import load, save
+from .training import fit
 
 __version__ = "0.1.0"
 
@@ -48,12 +50,16 @@ __all__ = [
     "VarianceShare",
     "Wavelet",
     "WidestGap",
+    "datasets",
     "errors",
     "filters",
+    "fit",
     "join",
     "kernels",
+    "load",
     "manifolds",
     "nn",
     "operators",
     "plot_response",
+    "save",
 ]

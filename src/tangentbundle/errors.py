@@ -45,6 +45,42 @@ class ConvergenceError(TangentBundleError, RuntimeError):
     """An iterative solver stopped before reaching its tolerance."""
 
 
+class MissingExtraError(TangentBundleError, ModuleNotFoundError):
+    """An optional package is needed and not installed."""
+
+
+class DownloadError(TangentBundleError, OSError):
+    """A file could not be had from the network; nothing half-written was left."""
+
+
+class RemoteFileNotFoundError(DownloadError):
+    """The server or the mirror does not have the file."""
+
+
+class IncompleteDownloadError(DownloadError):
+    """The connection was cut, or the file is shorter than announced."""
+
+
+class CorruptFileError(DownloadError):
+    """The file arrived, but is truncated, has the wrong checksum or is of another format."""
+
+
+class CacheWriteError(DownloadError):
+    """The cache folder is full or cannot be written."""
+
+
+class TrainingError(TangentBundleError, RuntimeError):
+    """Training gave no usable network."""
+
+
+class DamagedFileError(TangentBundleError, ValueError):
+    """A file is damaged, cut short, or not of the expected kind."""
+
+
+class BusyFolderError(TangentBundleError, RuntimeError):
+    """Another process is writing in the same folder."""
+
+
 class TangentBundleWarning(UserWarning):
     """Base of every warning given on purpose by this library."""
 
@@ -67,3 +103,7 @@ class DimensionWarning(TangentBundleWarning):
 
 class NotTangentWarning(TangentBundleWarning):
     """A large share of a field is normal to the manifold and is lost by projection."""
+
+
+class DivergedWarning(TangentBundleWarning):
+    """Training diverged; the best weights before that were kept."""

@@ -1,0 +1,240 @@
+"""Where wind comes from: the series inside the package, NOAA, files, or any xarray dataset."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import lzma
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from ..errors import CorruptFileError, InvalidInputError
+from .download import check_netcdf, fetch
+from .extras import extra
+from .grids import from_grid
+from .wind import WindData
+from .xarrays import from_xarray
+
+if TYPE_CHECKING:
+    import xarray
+
+EMBEDDED = Path(__file__).with_name("navy_wind.nc.xz")
+EMBEDDED_SHA256 = "f7358b89ec18cfa8bda027df6d489f37f991ed9f841699b967a79a19deb6759e"
+"""Of the NetCDF file inside; written by scripts/build_embedded_wind.py."""
+PSL = "https://downloads.psl.noaa.gov/Datasets"
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Anything that can load wind."""
+
+    def load(self) -> WindData: ...
+
+
+def load_wind(source: Source | xarray.Dataset | str | Path | None = None) -> WindData:
+    """Wind as points, exact frames and vectors on the sphere.
+
+    Args:
+        source: ``Embedded()`` (default), ``NCEP(year)``, ``GFSBlocks(folder)``, ``FromFile(path)``, ``FromXarray(ds)``,
+            or a bare path or dataset.
+
+    >>> data = load_wind()
+    >>> data.components.shape, data.points.shape, data.frames.shape
+    ((132, 2520, 2), (2520, 3), (2520, 3, 2))
+    >>> data.provenance[:46]
+    'US Navy FNOC monthly mean surface wind, Januar'
+    """
+    if source is None:
+        source = Embedded()
+    elif isinstance(source, str | Path):
+        source = FromFile(source)
+    elif not isinstance(source, Source) and hasattr(source, "data_vars"):
+        source = FromXarray(source)
+    if not isinstance(source, Source) or isinstance(source, type):
+        raise InvalidInputError(
+            f"expected a source of wind, got {source!r}. Use Embedded(), NCEP(2016), GFSBlocks(folder), "
+            "FromFile(path), FromXarray(ds), or any object with a method load()."
+        )
+    return source.load()
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """US Navy FNOC monthly mean surface wind, 1982 to 1992, 5 degrees, 85 S to 85 N; inside the package.
+
+    132 months, 2 520 points, nothing missing, public domain; rounded to 0.01 m/s, noisy over land.
+    """
+
+    def load(self) -> WindData:
+        from scipy.io import netcdf_file
+
+        content = lzma.decompress(EMBEDDED.read_bytes())
+        if (digest := hashlib.sha256(content).hexdigest()) != EMBEDDED_SHA256:
+            raise CorruptFileError(
+                f"{EMBEDDED} has SHA-256 {digest}, expected {EMBEDDED_SHA256}. Reinstall the package."
+            )
+        with netcdf_file(io.BytesIO(content)) as file:
+            hours, lat, lon = (np.array(file.variables[name][:], np.float64) for name in ("time", "lat", "lon"))
+            u, v = (file.variables[name][:] * file.variables[name].scale_factor for name in "uv")
+            provenance = file.source.decode()
+        start = np.datetime64("1980-01-14T14:00:00", "s")
+        times = start + np.rint(hours * 3600).astype("timedelta64[s]")
+        return from_grid(times, lat, lon, u, v, provenance)
+
+
+@dataclass(frozen=True)
+class FromXarray:
+    """Any dataset with eastward and northward wind, dates, latitude and longitude.
+
+    The variables are found by standard name (``eastward_wind``, ``northward_wind``), then by usual names such as u10,
+    uwnd or u; coordinates by standard name, units, or name. ``u`` and ``v`` name the variables where that fails.
+    """
+
+    ds: Any
+    u: str | None = None
+    v: str | None = None
+    provenance: str = ""
+
+    def load(self) -> WindData:
+        attrs = self.ds.attrs
+        told = "; ".join(str(attrs[key]) for key in ("title", "source") if attrs.get(key))
+        return from_xarray(self.ds, self.provenance or told or "an xarray dataset", self.u, self.v)
+
+
+@dataclass(frozen=True)
+class FromFile:
+    """A NetCDF, Zarr or GRIB file, or whatever else xarray can open."""
+
+    path: str | Path
+    u: str | None = None
+    v: str | None = None
+
+    def load(self) -> WindData:
+        with _open(Path(self.path)) as ds:
+            told = ds.attrs.get("title") or ds.attrs.get("source")
+            provenance = f"{Path(self.path).name}: {told}" if told else Path(self.path).name
+            return FromXarray(ds, self.u, self.v, provenance).load()
+
+
+@dataclass(frozen=True)
+class GFSBlocks:
+    """Six-hourly 10 m analyses of NOAA/NCEP's GFS, 2.5 degrees, from files gfs_10m_2p5deg_6h_block*.nc.
+
+    The folder is the one given, or that of the environment variable ``TANGENTBUNDLE_WIND``, or ``shared/data/wind``
+    beside the repository. Four single analyses are missing: they are filled in and flagged.
+    """
+
+    folder: str | Path | None = None
+    blocks: tuple[str, ...] = ("A", "B")
+
+    def load(self) -> WindData:
+        xarray, folder = extra("xarray", "GFSBlocks"), wind_folder(self.folder)
+        parts = []
+        for block in self.blocks:
+            with _open(folder / f"gfs_10m_2p5deg_6h_block{block}.nc") as ds:
+                parts.append(ds.load())
+        joined = xarray.concat(parts, "time", data_vars="minimal", coords="minimal", compat="equals", join="exact")
+        blocks = " and ".join(self.blocks)
+        return FromXarray(joined, provenance=f"NOAA/NCEP GFS 10 m wind analyses, 2.5 degrees, blocks {blocks}").load()
+
+
+def wind_folder(folder: str | Path | None = None) -> Path:
+    """The folder of the GFS blocks: the one given, else ``TANGENTBUNDLE_WIND``, else shared/data/wind."""
+    named = folder or os.environ.get("TANGENTBUNDLE_WIND")
+    path = Path(named).expanduser() if named else Path(__file__).parents[4] / "shared/data/wind"
+    if not path.is_dir():
+        raise InvalidInputError(
+            f"expected a folder of GFS blocks, but {path} is none. Pass GFSBlocks(folder), or set TANGENTBUNDLE_WIND."
+        )
+    return path
+
+
+@dataclass(frozen=True)
+class Product:
+    """A kind of files of the NCEP/NCAR reanalysis: folder on the server and middle of the file names."""
+
+    folder: str
+    stem: str
+
+
+SIGMA995 = Product("surface", "sig995")
+"""Near the surface (sigma level 0.995), 2.5 degrees, 73 x 144: the paper's grid of 10 512 points."""
+TEN_METRES = Product("surface_gauss", "10m.gauss")
+"""10 m above the ground, Gaussian grid, 94 x 192."""
+
+
+@dataclass(frozen=True)
+class NCEP:
+    """Daily means of the NCEP/NCAR reanalysis of one year, downloaded from NOAA PSL on first use.
+
+    >>> NCEP(2016).product.stem
+    'sig995'
+    """
+
+    year: int
+    product: Product = SIGMA995
+    cache: str | Path | None = None
+    mirror: str | None = None
+
+    def load(self) -> WindData:
+        xarray = extra("xarray", "NCEP")
+        paths = fetch_ncep(self.year, self.product, cache=self.cache, mirror=self.mirror)
+        with _open(paths[0]) as east, _open(paths[1]) as north:
+            both = xarray.Dataset({"uwnd": east["uwnd"], "vwnd": north["vwnd"]})
+            provenance = f"NCEP/NCAR reanalysis, daily means of {self.year}, {self.product.stem}, NOAA PSL"
+            return FromXarray(both, "uwnd", "vwnd", provenance).load()
+
+
+def fetch_ncep(
+    year: int,
+    product: Product = SIGMA995,
+    *,
+    cache: str | Path | None = None,
+    mirror: str | None = None,
+    sha256: tuple[str | None, str | None] = (None, None),
+    progress: bool = True,
+    attempts: int = 3,
+    pause: float = 1.0,
+) -> tuple[Path, Path]:
+    """Paths of the eastward and northward files of a year; see ``download.fetch`` for the options.
+
+    NOAA publishes no checksums: pass ``sha256`` to pin the files that you know. Set ``TANGENTBUNDLE_DATA_MIRROR`` to
+    the address of a mirror or to a folder of files already downloaded.
+    """
+    if isinstance(year, bool) or not isinstance(year, int | np.integer) or not 1948 <= year <= 2100:
+        raise InvalidInputError(f"the reanalysis begins in 1948: expected a year from then on, got {year!r}.")
+    bases = [f"{PSL}/ncep.reanalysis/Dailies/{product.folder}", f"{PSL}/ncep.reanalysis.dailyavgs/{product.folder}"]
+    east, north = (
+        fetch(
+            f"{letter}wnd.{product.stem}.{year}.nc",
+            bases,
+            cache=cache,
+            mirror=mirror,
+            sha256=known,
+            progress=progress,
+            attempts=attempts,
+            pause=pause,
+        )
+        for letter, known in zip("uv", sha256, strict=True)
+    )
+    return east, north
+
+
+def _open(path: Path) -> xarray.Dataset:
+    xarray = extra("xarray", "Reading files of wind")
+    path = path.expanduser()
+    if not path.exists():
+        raise InvalidInputError(f"expected a file of wind, but {path} does not exist. Check the path.")
+    if path.suffix in (".nc", ".cdf", ".nc4"):
+        check_netcdf(path)
+    try:
+        return xarray.open_dataset(path)
+    except (ValueError, OSError, ImportError) as error:
+        raise InvalidInputError(
+            f"xarray cannot open {path} ({type(error).__name__}: {str(error).splitlines()[0]}). NetCDF needs netCDF4, "
+            "Zarr needs zarr, GRIB needs cfgrib: install what is missing, or open it yourself and pass FromXarray(ds)."
+        ) from error

@@ -1,0 +1,117 @@
+"""Series in time: their step, their gaps, and the windows a forecast learns from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..arrays import whole
+from ..errors import InvalidInputError
+
+Times = np.ndarray
+"""``(T,)`` of dtype datetime64, ascending."""
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """Times on a regular clock: time i is ``ticks[i]`` steps after the first. A step may be whole months."""
+
+    ticks: np.ndarray
+    step: np.timedelta64
+
+    def next(self, times: Times) -> Times:
+        """The times one step later."""
+        if np.datetime_data(self.step)[0] != "M":
+            return times + self.step
+        months = times.astype("datetime64[M]")
+        return (months + self.step).astype(times.dtype) + (times - months.astype(times.dtype))
+
+    def segments(self) -> list[slice]:
+        """Longest stretches without a gap."""
+        cuts = np.flatnonzero(np.diff(self.ticks) > 1) + 1
+        return [slice(int(a), int(b)) for a, b in zip([0, *cuts], [*cuts, len(self.ticks)], strict=True)]
+
+
+def regular(times: Times) -> Timeline:
+    """Find the step of a series that may have gaps: its commonest difference, in time or in calendar months.
+
+    >>> times = np.datetime64("2026-01-01T00") + np.array([0, 6, 12, 24, 30]) * np.timedelta64(1, "h")
+    >>> line = regular(times)
+    >>> line.ticks, line.step.astype("timedelta64[h]").item(), line.segments()
+    (array([0, 1, 2, 4, 5]), datetime.timedelta(seconds=21600), [slice(0, 3, None), slice(3, 5, None)])
+    """
+    times = np.asarray(times)
+    if times.dtype.kind != "M" or times.ndim != 1 or not len(times) or np.isnat(times).any():
+        raise InvalidInputError(
+            f"times must be a list of dates (datetime64, no NaT), got {times.dtype} of shape {times.shape}. "
+            "For other calendars, use xarray's convert_calendar('standard') first."
+        )
+    seconds = np.diff(times.astype("datetime64[s]")).astype(np.int64)
+    if (seconds <= 0).any():
+        where = int(np.flatnonzero(seconds <= 0)[0])
+        raise InvalidInputError(
+            f"times must ascend without repeats, but {times[where + 1]} follows {times[where]}. Sort, drop repeats."
+        )
+    if not len(seconds):
+        return Timeline(np.zeros(1, np.int64), np.timedelta64(0, "s"))
+    months = np.diff(times.astype("datetime64[M]")).astype(np.int64)
+    for gaps, one in ((seconds, np.timedelta64(1, "s")), (months, np.timedelta64(1, "M"))):
+        values, counts = np.unique(gaps, return_counts=True)
+        step = values[counts.argmax()]
+        steps = np.rint(gaps / max(step, 1)).astype(np.int64)
+        if steps.min() >= 1 and np.abs(gaps - steps * step).max() <= 0.01 * step:
+            return Timeline(np.concatenate([[0], np.cumsum(steps)]), int(step) * one)
+    raise InvalidInputError(
+        f"times must lie on a regular clock, gaps allowed; differences range from {seconds.min()} to {seconds.max()} s "
+        "and are no multiples of the commonest one. Resample the series first."
+    )
+
+
+def fill_single_steps(times: Times, values: np.ndarray) -> tuple[Times, np.ndarray, np.ndarray]:
+    """Fill each gap of exactly one step with the mean of its two neighbours, and flag it.
+
+    Returns times ``(T',)``, values ``(T', ...)`` and flags ``(T',)``. Longer gaps stay.
+
+    >>> days = np.array(["2026-01-01", "2026-01-02", "2026-01-04", "2026-01-05", "2026-01-08"], "datetime64[D]")
+    >>> times, values, filled = fill_single_steps(days, np.array([0.0, 1.0, 3.0, 4.0, 7.0]))
+    >>> values, filled.nonzero()[0]
+    (array([0., 1., 2., 3., 4., 7.]), array([2]))
+    """
+    line = regular(times)
+    before = np.flatnonzero(np.diff(line.ticks) == 2)
+    where = before + 1
+    means = (values[before] + values[where]) / 2
+    filled = np.insert(np.zeros(len(times), bool), where, True)
+    return np.insert(times, where, line.next(times[before])), np.insert(values, where, means, axis=0), filled
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """m subsequences of 2 T_f steps without a gap: numbers of the input times and of the target times.
+
+    ``inputs``, ``targets`` and ``scored`` are ``(m, T_f)``; ``scored`` is false where the target was filled in.
+    """
+
+    inputs: np.ndarray
+    targets: np.ndarray
+    scored: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+
+def windows(times: Times, filled: np.ndarray, horizon: int) -> Windows:
+    """The ``N - 2 T_f`` subsequences of every segment of N steps, as the paper counts them (it leaves out the last)."""
+    length = whole(horizon, "the horizon T_f")
+    segments = regular(times).segments()
+    starts = np.concatenate([np.arange(s.start, s.stop - 2 * length) for s in segments])
+    if not len(starts):
+        longest = max(s.stop - s.start for s in segments)
+        raise InvalidInputError(
+            f"a horizon of {length} steps needs more than {2 * length} without a gap, but the longest stretch has "
+            f"{longest}. Use T_f <= {(longest - 1) // 2}."
+        )
+    inputs = starts[:, None] + np.arange(length)
+    targets = inputs + length
+    return Windows(inputs, targets, ~filled[targets])
