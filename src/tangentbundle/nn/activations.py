@@ -10,19 +10,21 @@ activation           changes of frames      rotations of the ambient space
 ``Coordinatewise``   not: it depends on the arbitrary frames   equivariant (frames turn along)
 ===================  =====================  =====================================
 
-On scalar bundles (rank 1) all of them are ordinary pointwise functions.
+On scalar bundles (rank 1) they are ordinary pointwise functions; ``AmbientThenProject`` needs frames. In rank 1 changes
+of frames are changes of sign, so that odd functions such as tanh respect them, coordinatewise, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeGuard
 
 import torch
 import torch.nn.functional as F
 
 from ..arrays import whole
 from ..errors import InvalidInputError
-from ..operators import LinearOperator
+from ..operators import ConnectionLaplacian, Joined, LinearOperator
 from .base import Configured
 
 FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -83,13 +85,21 @@ class AmbientThenProject(_Pointwise):
     rotation_equivariant = False
 
     def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
-        frames = getattr(operator, "frames", None)
-        if frames is None:
+        if not has_frames(operator):
             raise InvalidInputError(
-                f"AmbientThenProject needs frames, and {type(operator).__name__} has none. Use bundle.laplacian()."
+                f"AmbientThenProject needs frames, and this {type(operator).__name__} has none. Use the Laplacian of a "
+                "tangent bundle, or Coordinatewise on functions."
             )
+        frames = operator.frames
         ambient = torch.einsum("nij,...njc->...nic", frames, x)
         return torch.einsum("nij,...nic->...njc", frames, self.function(ambient))
+
+
+def has_frames(operator: LinearOperator) -> TypeGuard[ConnectionLaplacian | Joined]:
+    """Whether signals are coordinates of vectors in frames, rather than functions."""
+    if isinstance(operator, Joined):
+        return all(has_frames(part) for part in operator.parts)
+    return isinstance(operator, ConnectionLaplacian) and operator.sorted_frames is not None
 
 
 def squared_norm(x: torch.Tensor) -> torch.Tensor:
@@ -157,7 +167,7 @@ class ConstantBias(Bias):
     """Adds a constant: for scalar bundles alone, where constants are what diffusion leaves unchanged."""
 
     def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
-        if operator.dim != 1:
+        if operator.dim != 1 or has_frames(operator):
             raise InvalidInputError(
                 f"a constant can be added to functions, not to fields of rank {operator.dim}. Use RadialBias()."
             )

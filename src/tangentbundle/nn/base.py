@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import Any, Self
+from collections.abc import Callable, Sequence
+from numbers import Integral
+from typing import Any, Self, TypeVar
 
 import torch
 
-from ..errors import DTypeError, ShapeError
+from ..arrays import whole
+from ..errors import DeviceError, DTypeError, InvalidInputError, ShapeError
 from ..operators import LinearOperator
+
+Part = TypeVar("Part")
+Layer = TypeVar("Layer", bound=torch.nn.Module)
 
 
 class Configured(torch.nn.Module):
@@ -26,7 +32,7 @@ class Configured(torch.nn.Module):
 
         @functools.wraps(construct)
         def remember(self, *args, **kwargs):
-            if type(self) is cls:
+            if "arguments" not in self.__dict__:  # the outermost constructor comes first
                 bound = signature.bind(self, *args, **kwargs)
                 bound.apply_defaults()
                 given = dict(list(bound.arguments.items())[1:])
@@ -48,24 +54,66 @@ class Configured(torch.nn.Module):
         return f"{self.num_parameters} parameters" if self.num_parameters else ""
 
 
-def checked(x: Any, operator: LinearOperator, channels: int, dtype: torch.dtype) -> torch.Tensor:
+def checked(x: Any, operator: LinearOperator, channels: int, weight: torch.Tensor) -> torch.Tensor:
     """A signal ``(..., n, d, channels)`` that fits the operator and the weights; named errors otherwise."""
+    if not isinstance(operator, LinearOperator):
+        raise InvalidInputError(f"networks act through an operator such as bundle.laplacian(), got {type(operator)}.")
     tensor, _ = operator.check(x)
     if tensor.shape[-1] != channels:
         raise ShapeError(
             f"this layer takes {channels} channels, signal (..., n, d, {channels}), got {tuple(tensor.shape)}."
         )
-    if tensor.dtype != dtype:
+    if tensor.dtype != weight.dtype:
         raise DTypeError(
-            f"the network is {dtype} but the signal {tensor.dtype}. Convert one: net.to(signal.dtype), or the signal "
-            "and operator.to(dtype=...)."
+            f"the network is {weight.dtype} but the signal {tensor.dtype}. Convert one: net.to(signal.dtype), or the "
+            "signal and operator.to(dtype=...)."
+        )
+    if tensor.device != weight.device:
+        raise DeviceError(
+            f"the network is on {weight.device} but the signal on {tensor.device}. Move one: net.to(signal.device), or "
+            "the signal and operator.to(device)."
         )
     return tensor
 
 
+def widths(channels: Sequence[int], least: int) -> list[int]:
+    """The numbers of channels of a network, input first."""
+    if isinstance(channels, str) or not hasattr(channels, "__iter__") or len(list(channels)) < least:
+        raise InvalidInputError(
+            f"channels must list at least {least} widths, input first, such as [1, 8, 1], got {channels!r}."
+        )
+    return [whole(width, "every width in channels") for width in channels]
+
+
+def part(value: Part | None, default: Part, kind: type, example: str) -> Part:
+    """A part of a network, or its default; a function or a class in its place is refused."""
+    if value is None:
+        return default
+    if not isinstance(value, kind):
+        raise InvalidInputError(f"a network takes {kind.__name__} objects such as {example}, got {value!r}.")
+    return value
+
+
 def generator(seed: int | torch.Generator) -> torch.Generator:
     """A generator for initial weights: the one given, or a new one from the seed."""
-    return seed if isinstance(seed, torch.Generator) else torch.Generator().manual_seed(int(seed))
+    if isinstance(seed, torch.Generator):
+        return seed
+    if isinstance(seed, bool) or not isinstance(seed, Integral):
+        raise InvalidInputError(f"seed must be a whole number or a torch.Generator, got {seed!r}.")
+    return torch.Generator().manual_seed(int(seed))
+
+
+def seeded(kind: Callable[..., Layer], *sizes: int, source: torch.Generator, **options: Any) -> Layer:
+    r"""One of torch's layers, weights and bias from its own law :math:`\pm 1/\sqrt{\text{fan in}}`.
+
+    Unlike torch it leaves the global generator alone.
+    """
+    layer = torch.nn.utils.skip_init(kind, *sizes, **options)
+    bound = max(layer.weight[0].numel(), 1) ** -0.5
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.uniform_(-bound, bound, generator=source)
+    return layer
 
 
 def uniform(*shape: int, fan_in: int, source: torch.Generator) -> torch.nn.Parameter:

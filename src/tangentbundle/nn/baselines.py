@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import torch
 
-from ..arrays import Array, points_array
-from ..errors import ShapeError
-from .base import Configured, generator
+from ..arrays import Array, points_array, whole
+from ..errors import ShapeError, TooFewPointsError
+from .base import Configured, generator, seeded, widths
 
 
 def occupancy(clouds: Sequence[Array], resolution: int = 6) -> torch.Tensor:
@@ -20,11 +20,13 @@ def occupancy(clouds: Sequence[Array], resolution: int = 6) -> torch.Tensor:
     >>> occupancy([np.array([[0.0, 0, 0], [1, 1, 1]])], resolution=2).flatten().tolist()
     [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]
     """
-    grids = torch.zeros(len(clouds), 1, resolution, resolution, resolution)
+    grids = torch.zeros(len(clouds), 1, *(3 * [whole(resolution, "resolution")]))
     for grid, cloud in zip(grids, clouds, strict=True):
         points, _ = points_array(cloud)
         if points.shape[1] != 3:
             raise ShapeError(f"an occupancy grid needs points in three dimensions, got {points.shape[1]}.")
+        if len(points) == 0:
+            raise TooFewPointsError("an occupancy grid needs clouds with points, and one is empty.")
         low, high = points.min(0), points.max(0)
         unit = (points - low) / max((high - low).max(), 1e-300)
         cells = torch.from_numpy((unit * resolution).astype(int)).clamp_max(resolution - 1)
@@ -51,13 +53,10 @@ class VoxelCNN(Configured):
         super().__init__()
         source = generator(seed)
         self.linear = linear
-        self.first = torch.nn.Conv3d(1, channels[0], 3, padding=1)
-        self.second = torch.nn.Conv3d(channels[0], channels[1], 3, padding=1)
-        self.classify = torch.nn.Linear(channels[1], classes)
-        with torch.no_grad():
-            for parameter in self.parameters():
-                bound = max(parameter[0].numel(), 1) ** -0.5
-                parameter.uniform_(-bound, bound, generator=source)
+        wide, high = widths(channels, least=2)
+        self.first = seeded(torch.nn.Conv3d, 1, wide, 3, padding=1, source=source)
+        self.second = seeded(torch.nn.Conv3d, wide, high, 3, padding=1, source=source)
+        self.classify = seeded(torch.nn.Linear, high, whole(classes, "classes"), source=source)
 
     def forward(self, grids: torch.Tensor) -> torch.Tensor:
         bend = torch.nn.Identity() if self.linear else torch.tanh

@@ -14,11 +14,10 @@ from itertools import pairwise
 import torch
 
 from ..arrays import whole
-from ..errors import InvalidInputError
 from ..filters import Method
 from ..operators import LinearOperator
 from .activations import Activation, Bias, Linear, NormTanh
-from .base import Configured, generator
+from .base import Configured, checked, generator, part, seeded, widths
 from .conv import BundleConv, Learnable
 
 
@@ -48,7 +47,7 @@ class TNN(Configured):
         activation: nonlinearity of the hidden layers, default ``NormTanh()``, which depends on no frames; the paper's
             experiments use ``Coordinatewise(torch.tanh)``.
         output: nonlinearity of the last layer, default none.
-        bias: ``RadialBias()`` (any bundle) or ``ConstantBias()`` (scalar bundles).
+        bias: of the hidden layers: ``RadialBias()`` (any bundle) or ``ConstantBias()`` (scalar bundles).
         residual: add the input to the output of every layer that keeps the number of channels.
         readout: an ``InvariantReadout``, for numbers or classes instead of fields.
         method: how filters are evaluated; by default the operator's size decides.
@@ -76,13 +75,14 @@ class TNN(Configured):
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()
-        if len(channels) < 2:
-            raise InvalidInputError(f"channels must list at least input and output, such as [1, 8, 1], got {channels}.")
-        source = generator(seed)
+        channels, source = widths(channels, least=2), generator(seed)
+        hidden = part(activation, NormTanh(), Activation, "NormTanh() or Coordinatewise(torch.tanh)")
+        final = part(output, Linear(), Activation, "NormTanh() or Coordinatewise(torch.tanh)")
+        bias = part(bias, None, Bias, "RadialBias()")
         last = len(channels) - 2
         self.layers = torch.nn.ModuleList()
         for level, (wide, high) in enumerate(pairwise(channels)):
-            act = (activation or NormTanh()) if level < last else (output or Linear())
+            act = hidden if level < last else final
             self.layers.append(
                 TNNLayer(
                     BundleConv(wide, high, taps, step, method=method, seed=source),
@@ -94,6 +94,8 @@ class TNN(Configured):
         self.readout = readout
 
     def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+        first: BundleConv = self.layers[0].conv  # type: ignore[assignment]
+        x = checked(x, operator, first.in_channels, first.weight)
         for layer in self.layers:
             x = layer(x, operator)
         return x if self.readout is None else self.readout(x, operator)
@@ -120,17 +122,14 @@ class InvariantReadout(Configured):
     ) -> None:
         super().__init__()
         source = generator(seed)
-        pairs = whole(channels, "channels") * (channels + 1) // 2
-        self.pool = pool
-        self.first, self.second = torch.nn.Linear(pairs, hidden), torch.nn.Linear(hidden, outputs)
-        with torch.no_grad():
-            for layer in (self.first, self.second):
-                bound = layer.in_features**-0.5
-                layer.weight.uniform_(-bound, bound, generator=source)
-                layer.bias.uniform_(-bound, bound, generator=source)
-        self.register_buffer("upper", torch.triu_indices(channels, channels), persistent=False)
+        self.channels, self.pool = whole(channels, "channels"), pool
+        pairs, middle = self.channels * (self.channels + 1) // 2, whole(hidden, "hidden")
+        self.first = seeded(torch.nn.Linear, pairs, middle, source=source)
+        self.second = seeded(torch.nn.Linear, middle, whole(outputs, "outputs"), source=source)
+        self.register_buffer("upper", torch.triu_indices(self.channels, self.channels), persistent=False)
 
     def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+        x = checked(x, operator, self.channels, self.first.weight)
         gram = x.transpose(-1, -2) @ x
         features = torch.relu(self.first(gram[..., self.upper[0], self.upper[1]]))
         if self.pool:

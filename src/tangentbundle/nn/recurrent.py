@@ -19,7 +19,7 @@ from ..errors import InvalidInputError, ShapeError
 from ..filters import Method
 from ..operators import LinearOperator
 from .activations import Activation, Coordinatewise, NormTanh, squared_norm
-from .base import Configured, generator
+from .base import Configured, generator, part, widths
 from .conv import BundleConv, Learnable
 
 States = list[torch.Tensor]
@@ -88,6 +88,10 @@ class Recurrent(Configured):
             raise ShapeError(
                 f"a sequence has shape (..., T, n, d, channels) with T of at least 1, got {tuple(sequence.shape)}."
             )
+        if states is not None and len(states) != len(self.cells):
+            raise InvalidInputError(
+                f"a network of {len(self.cells)} recurrent layers needs as many states, got {len(states)}."
+            )
         ends = []
         cell: Cell
         for level, cell in enumerate(self.cells):  # type: ignore[assignment]
@@ -146,8 +150,8 @@ class RecurrentTNN(Recurrent):
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()
-        source = _widths(channels, seed)
-        act = activation or Coordinatewise(torch.tanh)
+        channels, source = widths(channels, least=2), generator(seed)
+        act = part(activation, Coordinatewise(torch.tanh), Activation, "NormTanh() or Coordinatewise(torch.tanh)")
         self.cells = torch.nn.ModuleList(
             RecurrentCell(
                 BundleConv(wide, high, taps, step, method=method, seed=source),
@@ -180,8 +184,8 @@ class GatedTNN(Recurrent):
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()
-        source = _widths(channels, seed, least=3)
-        act = activation or NormTanh()
+        channels, source = widths(channels, least=3), generator(seed)
+        act = part(activation, NormTanh(), Activation, "NormTanh() or Coordinatewise(torch.tanh)")
 
         def conv(wide: int, high: int) -> BundleConv:
             return BundleConv(wide, high, taps, step, method=method, seed=source)
@@ -191,9 +195,3 @@ class GatedTNN(Recurrent):
             for wide, high in pairwise(channels[:-1])
         )
         self.head = conv(channels[-2], channels[-1])
-
-
-def _widths(channels: Sequence[int], seed: int | torch.Generator, least: int = 2) -> torch.Generator:
-    if len(channels) < least:
-        raise InvalidInputError(f"channels must list at least {least} widths, input first, got {list(channels)}.")
-    return generator(seed)

@@ -37,7 +37,9 @@ class Replicas(torch.nn.Module):
         object.__setattr__(self, "_skeleton", nets[0].to("meta"))  # its weights are never used, nor found by torch
         self.count = count
         self.names = list(stacked)
-        self.stacked = torch.nn.ParameterList([torch.nn.Parameter(stacked[name].detach()) for name in self.names])
+        self.stacked = torch.nn.ParameterList(
+            [torch.nn.Parameter(p.detach(), requires_grad=p.requires_grad) for p in stacked.values()]
+        )
         self.buffer_names = list(buffers)
         for name in self.buffer_names:
             self.register_buffer(_flat(name), buffers[name], persistent=False)
