@@ -14,7 +14,7 @@ from functools import lru_cache
 import torch
 
 from ..arrays import positive, whole
-from ..filters import Chebyshev, Dense, Filter, Heat, Method, apply_bank, merge_bank
+from ..filters import Chebyshev, Dense, Exact, Filter, Heat, Method, apply_bank, merge_bank
 from ..operators import LinearOperator
 from .base import Configured, checked, generator, uniform
 
@@ -41,8 +41,8 @@ def _heat(t: float) -> Heat:
 def network_method(operator: LinearOperator) -> Method:
     """Matrices for small operators, Chebyshev otherwise."""
     largest = max(operator.sizes) * operator.dim
-    total = sum((n * operator.dim) ** 2 for n in operator.sizes)
-    return Dense() if largest <= DENSE_SIZE and total <= 50 * DENSE_SIZE**2 else Chebyshev()
+    padded = len(operator.sizes) * largest**2  # a joined operator's matrices all have the size of the largest
+    return Dense() if largest <= DENSE_SIZE and padded <= 50 * DENSE_SIZE**2 else Chebyshev()
 
 
 class BundleConv(Configured):
@@ -95,10 +95,12 @@ class BundleConv(Configured):
         return [_heat(k * self.step) for k in range(1, self.taps)]
 
     def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
-        x = checked(x, operator, self.in_channels, self.weight.dtype)
+        x = checked(x, operator, self.in_channels, self.weight)
         if self.taps == 1:
             return x @ self.weight[0]
         filters, method = self.filters(), self.method or network_method(operator)
+        if self.step is None and isinstance(method, Dense):
+            method = Exact()  # matrices of times that change are not worth keeping, with or without gradients
         if self.in_channels <= self.out_channels:
             taps = torch.cat([x, *apply_bank(filters, operator, x, method)], dim=-1)
             return taps @ self.weight.flatten(0, 1)
