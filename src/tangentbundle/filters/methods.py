@@ -10,7 +10,7 @@ from numbers import Integral
 import torch
 
 from ..arrays import Array, is_batched, whole
-from ..errors import InvalidInputError
+from ..errors import InvalidInputError, ShapeError
 from ..operators import ConnectionLaplacian, Joined, LinearOperator, Semigroup
 from ..operators.laplacian import fold, unfold
 from .base import Filter
@@ -243,6 +243,8 @@ def merge_bank(
     if len(filters) == 0 or len(filters) != len(signals):
         raise InvalidInputError(f"one signal a filter is needed, got {len(signals)} for {len(filters)} filters.")
     tensors, kinds = zip(*(operator.check(signal) for signal in signals), strict=True)
+    if len({tensor.shape for tensor in tensors}) > 1:
+        raise ShapeError(f"signals to merge must share a shape, got {[tuple(t.shape) for t in tensors]}.")
     if isinstance(operator, Semigroup):
         total = sum(_by_impulses(f, operator, x) for f, x in zip(filters, tensors, strict=True))
     else:

@@ -34,6 +34,10 @@ class LinearOperator(ABC):
         """Points of each bundle: one number, or several for operators made by ``join``."""
         return (self.num_points,)
 
+    def split(self, signal: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """The signals of the bundles, from one ``(..., n, d, c)``."""
+        return signal.split(self.sizes, dim=-3)
+
     @property
     def dtype(self) -> torch.dtype:
         return self.mass.dtype

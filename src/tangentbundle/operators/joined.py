@@ -27,7 +27,9 @@ def join(operators: Sequence[LinearOperator]) -> Joined | Identity:
     >>> both.sizes, (both @ torch.randn(200, 2, 4, dtype=torch.float64)).shape
     ((80, 120), torch.Size([200, 2, 4]))
     """
-    parts = tuple(operators)
+    if isinstance(operators, LinearOperator):
+        raise InvalidInputError("join takes a list of operators, got a single one.")
+    parts = tuple(p for operator in operators for p in (operator.parts if isinstance(operator, Joined) else [operator]))
     if not parts:
         raise InvalidInputError("join needs at least one operator, got an empty list.")
     first = parts[0]
@@ -44,7 +46,8 @@ def join(operators: Sequence[LinearOperator]) -> Joined | Identity:
         if part.device != first.device:
             raise DeviceError(f"joined operators must share a device, got {first.device} and {part.device}: use .to().")
     if isinstance(first, Identity):
-        return Identity(torch.cat([p.mass for p in parts]), first.dim, tuple(len(p.mass) for p in parts))
+        with torch.inference_mode(False):
+            return Identity(torch.cat([p.mass for p in parts]), first.dim, tuple(n for p in parts for n in p.sizes))
     return Joined(parts)  # type: ignore[arg-type]
 
 
@@ -54,7 +57,8 @@ class Joined(LinearOperator):
     def __init__(self, parts: tuple[ConnectionLaplacian, ...]) -> None:
         self.parts = parts
         self.dim = parts[0].dim
-        self.mass = torch.cat([p.mass for p in parts])
+        with torch.inference_mode(False):
+            self.mass = torch.cat([p.mass for p in parts])
 
     def __repr__(self) -> str:
         return f"Joined({len(self.parts)} bundles, {self.num_points} points in all, rank {self.dim})"
@@ -70,18 +74,20 @@ class Joined(LinearOperator):
     @cached_property
     def frames(self) -> torch.Tensor:
         """Tangent bases ``(n, D, d)`` of all parts."""
-        return torch.cat([p.frames for p in self.parts])
+        frames = [p.frames for p in self.parts]
+        if len({f.shape[1] for f in frames}) > 1:
+            found = sorted({f.shape[1] for f in frames})
+            raise ShapeError(f"frames of bundles in spaces of different dimensions, {found}, cannot be joined.")
+        with torch.inference_mode(False):  # what is kept must serve training too
+            return torch.cat(frames)
 
     @cached_property
     def slots(self) -> torch.Tensor:
         """Where each point lies when every part is padded to the size of the largest, ``(n,)``."""
         size = max(self.sizes)
-        slots = [b * size + torch.arange(n) for b, n in enumerate(self.sizes)]
-        return torch.cat(slots).to(self.device)
-
-    def split(self, signal: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """The signals of the parts, from one ``(..., n, d, c)``."""
-        return signal.split(self.sizes, dim=-3)
+        with torch.inference_mode(False):
+            slots = [b * size + torch.arange(n) for b, n in enumerate(self.sizes)]
+            return torch.cat(slots).to(self.device)
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
         return self.merged.apply(x)

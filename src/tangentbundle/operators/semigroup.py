@@ -105,7 +105,7 @@ class DirectedPath(Semigroup):
         return (self._translate(1, x) - x) / self.spacing
 
     def exponential(self, t: float | torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        t = float(t)
+        t = float(t.detach() if isinstance(t, torch.Tensor) else t)  # nothing is differentiable in it
         steps = round(t / self.spacing)
         if steps < 0 or abs(steps * self.spacing - t) > 1e-9 * max(t, self.spacing):
             raise InvalidInputError(
