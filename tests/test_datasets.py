@@ -79,7 +79,7 @@ def test_embedded_refuses_damage(tmp_path, monkeypatch):
     damaged = tmp_path / "wind.xz"
     damaged.write_bytes(lzma.compress(lzma.decompress(sources.EMBEDDED.read_bytes())[:-1]))
     monkeypatch.setattr(sources, "EMBEDDED", damaged)
-    with pytest.raises(errors.CorruptFileError, match="Reinstall"):
+    with pytest.raises(errors.DamagedFileError, match="Reinstall"):
         load_wind(Embedded())
 
 

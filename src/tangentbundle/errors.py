@@ -61,10 +61,6 @@ class IncompleteDownloadError(DownloadError):
     """The connection was cut, or the file is shorter than announced."""
 
 
-class CorruptFileError(DownloadError):
-    """The file arrived, but is truncated, has the wrong checksum or is of another format."""
-
-
 class CacheWriteError(DownloadError):
     """The cache folder is full or cannot be written."""
 

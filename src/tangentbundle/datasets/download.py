@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
+from scipy.io import netcdf_file
+
 from ..errors import (
     CacheWriteError,
-    CorruptFileError,
+    DamagedFileError,
     DownloadError,
     IncompleteDownloadError,
     InvalidInputError,
@@ -76,25 +78,19 @@ def check_netcdf(path: Path) -> None:
 
     >>> check_netcdf(Path(__file__))
     Traceback (most recent call last):
-    tangentbundle.errors.CorruptFileError: download.py is no NetCDF file: it begins with ...
+    tangentbundle.errors.DamagedFileError: download.py is no NetCDF file: it begins with ...
     """
     with path.open("rb") as file:
         magic = file.read(4)
+    if magic not in (b"CDF\x01", b"CDF\x02", b"CDF\x05", b"\x89HDF"):
+        raise DamagedFileError(f"{path.name} is no NetCDF file: it begins with {magic!r}. Delete it and fetch it anew.")
     try:
         if magic in (b"CDF\x01", b"CDF\x02"):
-            from scipy.io import netcdf_file
-
             netcdf_file(path, mmap=False).close()  # reads everything
-        elif magic in (b"\x89HDF", b"CDF\x05"):
-            extra("netCDF4", "Reading NetCDF files").Dataset(path).close()  # knows its length
         else:
-            raise CorruptFileError(
-                f"{path.name} is no NetCDF file: it begins with {magic!r}. Delete it and fetch it anew."
-            )
-    except (OSError, ValueError, TypeError, IndexError, EOFError) as error:
-        if isinstance(error, CorruptFileError):
-            raise
-        raise CorruptFileError(
+            extra("netCDF4", "Reading NetCDF files").Dataset(path).close()  # knows its length
+    except (OSError, ValueError, TypeError, IndexError) as error:
+        raise DamagedFileError(
             f"{path.name} is truncated or damaged ({error}). Delete it and fetch it anew."
         ) from error
 
@@ -130,14 +126,14 @@ def _unchanged(target: Path, sha256: str | None) -> bool:
         return _digest(target) == known
     try:
         check_netcdf(target)
-    except CorruptFileError:
+    except DamagedFileError:
         return False
     return True
 
 
 def _check(path: Path, sha256: str | None) -> None:
     if sha256 and (digest := _digest(path)) != sha256:
-        raise CorruptFileError(
+        raise DamagedFileError(
             f"{path.name} has SHA-256 {digest}, expected {sha256}. Fetch it anew; if this stays, the file was replaced."
         )
     check_netcdf(path)
@@ -147,7 +143,7 @@ def _with_retries(url: str, target: Path, sha256: str | None, progress: bool, at
     for attempt in range(attempts):
         try:
             return _download(url, target, sha256, progress)
-        except (RemoteFileNotFoundError, CorruptFileError, CacheWriteError):
+        except (RemoteFileNotFoundError, CacheWriteError):
             raise
         except DownloadError:
             if attempt + 1 >= attempts:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
+from scipy.io import netcdf_file
 
-from ..errors import CorruptFileError, InvalidInputError
+from ..errors import DamagedFileError, InvalidInputError
 from .download import check_netcdf, fetch
 from .extras import extra
 from .grids import from_grid
@@ -52,7 +53,7 @@ def load_wind(source: Source | xarray.Dataset | str | Path | None = None) -> Win
         source = Embedded()
     elif isinstance(source, str | Path):
         source = FromFile(source)
-    elif not isinstance(source, Source) and hasattr(source, "data_vars"):
+    elif hasattr(source, "data_vars"):  # a dataset, which has a load() of its own
         source = FromXarray(source)
     if not isinstance(source, Source) or isinstance(source, type):
         raise InvalidInputError(
@@ -70,11 +71,9 @@ class Embedded:
     """
 
     def load(self) -> WindData:
-        from scipy.io import netcdf_file
-
         content = lzma.decompress(EMBEDDED.read_bytes())
         if (digest := hashlib.sha256(content).hexdigest()) != EMBEDDED_SHA256:
-            raise CorruptFileError(
+            raise DamagedFileError(
                 f"{EMBEDDED} has SHA-256 {digest}, expected {EMBEDDED_SHA256}. Reinstall the package."
             )
         with netcdf_file(io.BytesIO(content)) as file:
