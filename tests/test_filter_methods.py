@@ -383,14 +383,14 @@ def test_what_is_kept_is_bounded():
     transform = lap.to_frequency(x, 5)
     for k in range(3 * KEPT):
         tb.Heat(0.01 * (k + 1))(lap, x, tb.Chebyshev(1e-2))  # many filters, each thrown away
-    assert len(lap.cache["coefficients"]) <= KEPT
+    assert len(lap.cache["banks"]) <= KEPT
     assert len(lap.cache) == 2
     assert torch.equal(lap.to_frequency(x, 5), transform)  # eigenfields are not thrown out for coefficients
     learnable = torch.tensor(0.1, dtype=torch.float64, requires_grad=True)
-    before = list(lap.cache["coefficients"])
+    before = list(lap.cache["banks"])
     for _ in range(5):
         tb.Heat(learnable)(lap, x, tb.Chebyshev(1e-2))
-    assert list(lap.cache["coefficients"]) == before
+    assert list(lap.cache["banks"]) == before
 
 
 def test_what_is_kept_follows_the_parameters():
