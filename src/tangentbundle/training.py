@@ -293,12 +293,8 @@ class _Run:
         tensors |= {f"buffer.{name}": b for name, b in self.net.named_buffers()}
         tensors |= {f"history.{name}": torch.tensor(v, dtype=torch.float64) for name, v in self.result.history.items()}
         tensors["random"] = torch.get_rng_state()
-        notes: dict[str, Any] = {
-            "identity": self._identity(),
-            "monitor": self.result.monitor,
-            "stopped": self.result.stopped,
-        }
-        notes["numbers"] = numbers
+        result = {"monitor": self.result.monitor, "stopped": self.result.stopped}
+        notes = {"identity": self._identity(), "result": result, "numbers": numbers}
         write_tensors(path, KIND, tensors, notes)
 
     def restore(self, path: Path) -> None:

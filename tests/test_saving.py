@@ -1,0 +1,147 @@
+"""Networks as files: exact round trips, and named refusals of everything else."""
+
+import json
+import pickle
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import save_file
+
+import tangentbundle as tb
+from tangentbundle.errors import DamagedFileError, InvalidInputError
+from tangentbundle.saving import CLASSES
+
+nn = tb.nn
+
+NETWORKS = {
+    "paper": nn.TNN([1, 8, 4, 1], activation=nn.Coordinatewise(torch.tanh), seed=3),
+    "gated": nn.TNN([2, 3, 3, 1], taps=3, step=nn.Learnable(0.2), activation=nn.NormGate(), bias=nn.RadialBias()),
+    "classes": nn.TNN([1, 4], activation=nn.NormTanh(), readout=nn.InvariantReadout(4, 3), residual=True),
+    "method": nn.TNN([1, 4, 1], method=tb.Chebyshev(1e-5), output=nn.AmbientThenProject(torch.relu)),
+    "generator": nn.TNN([1, 4, 1], seed=torch.Generator().manual_seed(7)),
+    "recurrent": nn.RecurrentTNN([1, 2, 1]),
+    "gru": nn.GatedTNN([1, 4, 1], step=0.1),
+    "voxels": nn.VoxelCNN(3, channels=(2, 5)),
+    "double": nn.TNN([1, 2, 1]).double(),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_round_trip(name, tmp_path):
+    net = NETWORKS[name]
+    tb.save(net, tmp_path / "net.safetensors")
+    again = tb.load(tmp_path / "net.safetensors")
+    assert type(again) is type(net) and repr(again) == repr(net)
+    for (key, a), (other, b) in zip(net.state_dict().items(), again.state_dict().items(), strict=True):
+        assert key == other and a.dtype == b.dtype and torch.equal(a, b)
+    assert [p.requires_grad for p in net.parameters()] == [p.requires_grad for p in again.parameters()]
+
+
+def test_same_output_after_a_round_trip(tmp_path):
+    lap = tb.TangentBundle.from_points(torch.from_numpy(tb.manifolds.Sphere(2).sample(80, seed=0)).float()).laplacian()
+    x = torch.randn(80, 2, 1, generator=torch.Generator().manual_seed(0))
+    net = NETWORKS["paper"]
+    tb.save(net, tmp_path / "net")
+    assert torch.equal(tb.load(tmp_path / "net")(x, lap), net(x, lap))
+
+
+def test_what_cannot_be_saved_says_so(tmp_path):
+    with pytest.raises(InvalidInputError, match="cannot be saved"):
+        tb.save(nn.TNN([1, 1, 1], activation=nn.Coordinatewise(lambda x: x)), tmp_path / "net")
+    with pytest.raises(InvalidInputError, match="nets"):
+        tb.save(nn.Replicas(lambda seed: nn.TNN([1, 1], seed=seed), 2), tmp_path / "net")
+    with pytest.raises(InvalidInputError, match="got Linear"):
+        tb.save(torch.nn.Linear(2, 2), tmp_path / "net")
+    with pytest.raises(InvalidInputError, match="cannot write"):
+        tb.save(NETWORKS["paper"], "/proc/nowhere/net")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    path = tmp_path_factory.mktemp("saved") / "net"
+    tb.save(NETWORKS["paper"], path)
+    return path.read_bytes()
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_every_flipped_bit_and_cut_is_detected(saved, tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("damaged") / "net"
+    content = bytearray(saved)
+    if data.draw(st.booleans()):
+        position = data.draw(st.integers(0, len(content) - 1))
+        content[position] ^= 1 << data.draw(st.integers(0, 7))
+    else:
+        content = content[: data.draw(st.integers(0, len(content) - 1))]
+    path.write_bytes(bytes(content))
+    try:
+        again = tb.load(path)
+    except DamagedFileError:
+        return
+    # what may change unseen is blank space in the header
+    assert all(torch.equal(a, b) for a, b in zip(again.parameters(), NETWORKS["paper"].parameters(), strict=True))
+    assert repr(again) == repr(NETWORKS["paper"])
+
+
+class Trap:
+    """A pickle that would create a file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (open, (str(self.path), "w"))
+
+
+def test_foreign_files_are_refused_and_nothing_is_executed(tmp_path):
+    path, proof = tmp_path / "net", tmp_path / "executed"
+    path.write_bytes(pickle.dumps(Trap(proof)))
+    with pytest.raises(DamagedFileError):
+        tb.load(path)
+    torch.save({"weights": Trap(proof)}, path)
+    with pytest.raises(DamagedFileError):
+        tb.load(path)
+    assert not proof.exists()
+    save_file({"a": torch.zeros(2)}, path)
+    with pytest.raises(DamagedFileError, match="another program"):
+        tb.load(path)
+    with pytest.raises(InvalidInputError, match="no file"):
+        tb.load(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize(
+    "notes",
+    [
+        {"class": "Popen", "arguments": {"args": ["touch", "x"]}},
+        {"class": "Chebyshev", "arguments": {}},
+        {"class": "TNN", "arguments": {"channels": [1, 2], "nonsense": 1}},
+        {"class": "TNN", "arguments": {"channels": "ab"}},
+        {"function": "eval"},
+        ["TNN"],
+        None,
+    ],
+)
+def test_architectures_that_do_not_exist(notes, tmp_path):
+    """Even with a right checksum only parts of this library are made."""
+    from tangentbundle.files import write_tensors
+
+    write_tensors(tmp_path / "net", "tangentbundle.network", {}, notes)
+    with pytest.raises(DamagedFileError, match="no network"):
+        tb.load(tmp_path / "net")
+
+
+def test_newer_formats_are_refused(saved, tmp_path):
+    text = saved.replace(b'"version":"1"', b'"version":"2"')
+    assert text != saved
+    (tmp_path / "net").write_bytes(text)
+    with pytest.raises(DamagedFileError, match="version 2"):
+        tb.load(tmp_path / "net")
+
+
+def test_everything_saved_is_json():
+    for net in NETWORKS.values():
+        assert type(net).__name__ in CLASSES
+        json.dumps({key: repr(value) for key, value in net.arguments.items()})

@@ -1,0 +1,246 @@
+"""Training: best weights, stopping, resuming to the same numbers, replicas, several processes."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+import torch
+
+import tangentbundle as tb
+from tangentbundle.errors import BusyFolderError, DamagedFileError, DivergedWarning, InvalidInputError, TrainingError
+
+
+@pytest.fixture(scope="module")
+def lap():
+    points = torch.from_numpy(tb.manifolds.Torus().sample(60, seed=1))
+    return tb.TangentBundle.from_points(points).laplacian()
+
+
+def make_net(seed=0):
+    return tb.nn.TNN([1, 4, 1], seed=seed).double()
+
+
+def make_batches(lap, count=4):
+    source = torch.Generator().manual_seed(5)
+    signals = torch.randn(count, 60, 2, 1, generator=source, dtype=lap.dtype)
+    return [(x, lap, tb.Heat(0.3)(lap, x)) for x in signals]
+
+
+def weights(net):
+    return torch.cat([p.detach().flatten() for p in net.parameters()])
+
+
+def test_leaves_the_best_weights_by_validation(lap):
+    batches = make_batches(lap)
+    net = make_net()
+    result = tb.fit(net, batches[:2], validation=batches[2:], epochs=60, lr=0.3, progress=False)
+    values = result.history["validation loss"]
+    assert result.monitor == "validation loss" and result.best == min(values)
+    assert result.best_epoch == values.index(min(values))
+    with torch.no_grad():
+        now = torch.stack([tb.training.squared_error(net, b) for b in batches[2:]]).mean()
+    assert float(now) == pytest.approx(result.best, rel=1e-12)
+
+
+def test_full_batch_training_pairs_each_loss_with_the_weights_that_gave_it(lap):
+    batch = make_batches(lap, 1)
+    net = make_net()
+    result = tb.fit(net, batch, epochs=40, lr=0.5, progress=False)  # too fast, so that the last is not the best
+    assert result.best < result.history["training loss"][-1]
+    assert tb.training.squared_error(net, batch[0]).item() == pytest.approx(result.best, rel=1e-12)
+
+
+def test_patience_counts_epochs_without_improvement(lap):
+    result = tb.fit(make_net(), make_batches(lap), epochs=500, lr=1e-12, patience=7, min_delta=1e-3, progress=False)
+    assert result.stopped == "patience" and result.epochs == 8  # the first improves on nothing
+
+
+def test_same_seed_same_numbers_and_another_order_for_another_seed(lap):
+    ends = []
+    for seed in (0, 0, 1):
+        net = make_net()
+        tb.fit(net, make_batches(lap), epochs=5, seed=seed, progress=False)
+        ends.append(weights(net))
+    assert torch.equal(ends[0], ends[1]) and not torch.equal(ends[0], ends[2])
+
+
+@pytest.mark.parametrize("stop_at", [1, 3, 7])
+def test_resumed_run_has_identical_weights(lap, tmp_path, stop_at):
+    whole, parts = make_net(), make_net()
+    tb.fit(whole, make_batches(lap), epochs=10, progress=False)
+    tb.fit(parts, make_batches(lap), epochs=stop_at, checkpoint=tmp_path, progress=False)
+    parts = make_net(seed=99)  # the checkpoint holds everything
+    result = tb.fit(parts, make_batches(lap), epochs=10, checkpoint=tmp_path, progress=False)
+    assert torch.equal(weights(whole), weights(parts)) and result.epochs == 10
+
+
+SCRIPT = """
+import sys, torch, tangentbundle as tb
+points = torch.from_numpy(tb.manifolds.Torus().sample(60, seed=1))
+lap = tb.TangentBundle.from_points(points).laplacian()
+signals = torch.randn(4, 60, 2, 1, generator=torch.Generator().manual_seed(5), dtype=lap.dtype)
+batches = [(x, lap, tb.Heat(0.3)(lap, x)) for x in signals]
+net = tb.nn.TNN([1, 4, 1]).double()
+print("ready", flush=True)
+tb.fit(net, batches, epochs=500, checkpoint=sys.argv[1], every=0.05, progress=False)
+tb.save(net, sys.argv[1] + "/final.safetensors")
+"""
+
+
+@contextlib.contextmanager
+def running(folder):
+    """The script in a process of its own, after it has read its data."""
+    with subprocess.Popen([sys.executable, "-c", SCRIPT, str(folder)], stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"ready\n"
+        yield process
+        process.kill()
+
+
+def final(folder):
+    return weights(tb.load(folder / "final.safetensors"))
+
+
+def test_killed_at_a_random_step_and_resumed(tmp_path):
+    """SIGKILL twice in the middle; the third run ends with the weights of an undisturbed one."""
+    checkpoint, end = (tmp_path / "b" / name for name in ("checkpoint.safetensors", "final.safetensors"))
+    for delay in (0.1, 0.3):
+        with running(tmp_path / "b"):
+            while not checkpoint.exists():
+                time.sleep(0.01)
+            time.sleep(delay)
+        assert not end.exists(), "it was too fast to be killed"
+    for name in "ab":
+        with running(tmp_path / name) as process:
+            assert process.wait() == 0
+    assert torch.equal(final(tmp_path / "a"), final(tmp_path / "b"))
+
+
+def test_interrupt_leaves_a_usable_checkpoint(lap, tmp_path):
+    timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    net = make_net()
+    with pytest.raises(KeyboardInterrupt):
+        tb.fit(net, make_batches(lap), epochs=100_000, checkpoint=tmp_path, progress=False)
+    assert torch.isfinite(weights(net)).all()
+    done = tb.fit(make_net(), make_batches(lap), epochs=1, checkpoint=tmp_path, progress=False).epochs
+    whole, resumed = make_net(), make_net()
+    tb.fit(whole, make_batches(lap), epochs=done + 5, progress=False)
+    tb.fit(resumed, make_batches(lap), epochs=done + 5, checkpoint=tmp_path, progress=False)
+    assert done >= 1 and torch.equal(weights(whole), weights(resumed))
+
+
+def test_divergence_is_reported_and_never_returned(lap):
+    net = make_net()
+    calls = iter(range(10_000))
+
+    def loss(net, batch):
+        value = tb.training.squared_error(net, batch)
+        return value if next(calls) < 12 else value * float("nan")
+
+    with pytest.warns(DivergedWarning, match="best weights"):
+        result = tb.fit(net, make_batches(lap), loss, epochs=50, progress=False)
+    assert result.stopped == "diverged" and torch.isfinite(weights(net)).all()
+    with pytest.warns(DivergedWarning), pytest.raises(TrainingError, match="never had a finite loss"):
+        tb.fit(make_net(), make_batches(lap), lambda net, b: loss(net, b) * float("nan"), epochs=5, progress=False)
+
+
+def test_replicas_train_as_if_alone(lap):
+    """Their own losses, best epochs and stops; the same numbers up to rounding."""
+    x, _, target = make_batches(lap, 1)[0]
+    noise = torch.randn(3, *x.shape, generator=torch.Generator().manual_seed(2), dtype=x.dtype)
+    options = {"epochs": 120, "lr": 0.05, "patience": 6, "min_delta": 1e-4, "clip": 0.05, "progress": False}
+    nets = tb.nn.Replicas(lambda seed: tb.nn.TNN([1, 4, 1], seed=seed).double(), count=3)
+
+    def losses(net, batch):
+        return (net(batch[0], lap) - batch[1]).square().mean(dim=(1, 2, 3))
+
+    together = tb.fit(nets, [(x + noise, target.expand(3, *x.shape))], losses, **options)
+    for r in range(3):
+        alone = make_net(r)
+        result = tb.fit(alone, [(x + noise[r], lap, target)], **options)
+        assert together.best_epoch[r] == result.best_epoch
+        assert together.best[r] == pytest.approx(result.best, rel=1e-9)
+        assert torch.allclose(weights(alone), weights(nets[r]), atol=1e-9)
+    assert len(set(together.best_epoch)) > 1, "the replicas should stop at different times for this to say something"
+
+
+def test_one_lost_replica_does_not_spoil_the_others(lap):
+    x, _, target = make_batches(lap, 1)[0]
+    nets = tb.nn.Replicas(lambda seed: make_net(seed), count=2)
+    epoch = iter(range(1000))
+
+    def losses(net, batch):
+        value = (net(batch[0], lap) - batch[1]).square().mean(dim=(1, 2, 3))
+        return value * torch.tensor([1.0, float("nan") if next(epoch) > 5 else 1.0])
+
+    with pytest.warns(DivergedWarning, match="1 of 2 replicas"):
+        result = tb.fit(nets, [(x.expand(2, *x.shape), target)], losses, epochs=30, progress=False)
+    assert result.best_epoch[0] > 20 and result.best_epoch[1] <= 5
+    assert torch.isfinite(weights(nets)).all()
+
+
+def test_checkpoints_refuse_other_networks_damage_and_second_writers(lap, tmp_path):
+    tb.fit(make_net(), make_batches(lap), epochs=2, checkpoint=tmp_path, progress=False)
+    with pytest.raises(InvalidInputError, match="another network"):
+        tb.fit(tb.nn.TNN([1, 3, 1]).double(), make_batches(lap), epochs=2, checkpoint=tmp_path, progress=False)
+    from tangentbundle.files import only_writer
+
+    with only_writer(tmp_path), pytest.raises(BusyFolderError, match="another process"):
+        tb.fit(make_net(), make_batches(lap), epochs=2, checkpoint=tmp_path, progress=False)
+    file = tmp_path / "checkpoint.safetensors"
+    file.write_bytes(file.read_bytes()[:-10])
+    with pytest.raises(DamagedFileError):
+        tb.fit(make_net(), make_batches(lap), epochs=2, checkpoint=tmp_path, progress=False)
+
+
+def test_bad_arguments(lap):
+    with pytest.raises(InvalidInputError, match="no data"):
+        tb.fit(make_net(), [], progress=False)
+    with pytest.raises(InvalidInputError, match="no parameters"):
+        tb.fit(torch.nn.Identity(), make_batches(lap), progress=False)
+    with pytest.raises(InvalidInputError, match="shape"):
+        tb.fit(make_net(), make_batches(lap), lambda net, b: torch.ones(3, requires_grad=True), progress=False)
+
+
+FABRIC = """
+import sys, torch, tangentbundle as tb
+from lightning_fabric import Fabric
+torch.set_num_threads(1)
+points = torch.from_numpy(tb.manifolds.Torus().sample(60, seed=1))
+lap = tb.TangentBundle.from_points(points).laplacian()
+signals = torch.randn(5, 60, 2, 1, generator=torch.Generator().manual_seed(5), dtype=lap.dtype)
+batches = [(x, lap, tb.Heat(0.3)(lap, x)) for x in signals]
+
+def train(fabric):
+    net = tb.nn.TNN([1, 4, 1]).double()
+    result = tb.fit(net, batches, epochs=8, checkpoint=sys.argv[1], progress=False, fabric=fabric)
+    if fabric.is_global_zero:
+        tb.save(net, sys.argv[1] + "/final.safetensors")
+        print(result.history["training loss"])
+
+if __name__ == "__main__":
+    fabric = Fabric(accelerator="cpu", devices=2, strategy="ddp")
+    fabric.launch()
+    train(fabric)
+"""
+
+
+def test_two_processes_through_fabric_equal_one(lap, tmp_path):
+    """Two processes with one batch each do the steps of one that accumulates two; of 5 batches one is left over."""
+    script = tmp_path / "train.py"
+    script.write_text(textwrap.dedent(FABRIC))
+    done = subprocess.run(
+        [sys.executable, str(script), str(tmp_path / "run")], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    net = make_net()
+    result = tb.fit(net, make_batches(lap, 5), epochs=8, accumulate=2, progress=False)
+    losses = [float(v) for v in done.stdout.strip().splitlines()[-1].strip("[]").split(",")]
+    assert losses == pytest.approx(result.history["training loss"], rel=1e-10)
+    assert torch.allclose(final(tmp_path / "run"), weights(net), atol=1e-10)
