@@ -605,7 +605,7 @@ def test_bad_operators_and_methods():
         with pytest.raises(InvalidInputError, match=r"bundle\.laplacian\(\)"):
             tb.Heat(0.1)(bad, x)
     for bad in ("exact", tb.Exact, 1e-6):
-        with pytest.raises(InvalidInputError, match=r"Exact\(\), Chebyshev\(\) or Lanczos\(\)"):
+        with pytest.raises(InvalidInputError, match=r"Exact\(\), Dense\(\), Chebyshev\(\) or Lanczos\(\)"):
             tb.Heat(0.1)(lap, x, bad)
 
 
