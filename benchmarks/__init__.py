@@ -4,4 +4,7 @@ A benchmark is a module with ``run() -> list[dict]``, one row a measurement. Tim
 repeats, and things that are compared take turns in one process.
 """
 
-NAMES = ("accuracy", "build", "product", "scaling", "highdim", "startup", "scale", "heat", "growth", "convergence")
+NAMES = (
+    *("accuracy", "build", "product", "scaling", "highdim", "startup", "scale", "heat", "growth", "convergence"),
+    *("networks", "transfer"),
+)

@@ -1,8 +1,9 @@
 """Filters: functions of the connection Laplacian."""
 
 from .base import Filter, Impulses
+from .exact import Dense, Exact, Method
 from .lowpass import LowpassNonAmplifying
-from .methods import Chebyshev, Dense, Exact, Lanczos, Method, apply_bank, merge_bank
+from .methods import Chebyshev, Lanczos, apply_bank, merge_bank
 from .properties import Properties
 from .responses import FIR, Heat, IdealLowpass, ImpulseResponse, Matern, Polynomial, Spectral, Tikhonov, Wavelet
 

@@ -27,21 +27,18 @@ def differentiate(operator: Any, shape: Callable, keep: Callable, backward: Call
     torch.library.register_autograd(operator, backward, setup_context=keep, lib=LIBRARY)
 
 
-SIGNAL = 5
-"""Position of the signal among the arguments of our operators: after the five tensors of the matrix."""
-
-
-def vectorise(operator: Any, *, by_channel: bool) -> None:
+def vectorise(operator: Any, *, by_channel: bool, signal: int = 5) -> None:
     """Tell ``torch.vmap`` what to do: replicas of the signal become channels, where the operator treats these alike.
 
-    Other batches (of coefficients, or of an operator that sums over channels) are taken one by one.
+    ``signal`` is its position among the arguments, mostly after the five tensors of the matrix. Other batches (of
+    coefficients, or of an operator that sums over channels) are taken one by one.
     """
 
     def rule(info, in_dims, *args):
         batched = [i for i, dim in enumerate(in_dims) if dim is not None]
-        if by_channel and batched == [SIGNAL]:
-            x = args[SIGNAL].movedim(in_dims[SIGNAL], -2)
-            y = operator(*args[:SIGNAL], x.flatten(-2), *args[SIGNAL + 1 :])
+        if by_channel and batched == [signal]:
+            x = args[signal].movedim(in_dims[signal], -2)
+            y = operator(*args[:signal], x.flatten(-2), *args[signal + 1 :])
             return y.unflatten(-1, x.shape[-2:]).movedim(-2, 0), 0
         parts = [
             operator(*(a.select(dim, r) if dim is not None else a for a, dim in zip(args, in_dims, strict=True)))

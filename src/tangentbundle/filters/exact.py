@@ -1,0 +1,153 @@
+"""Filters of small operators: exactly by eigenfields, or by matrices that are formed once and kept."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from ..arrays import is_batched
+from ..operators import ConnectionLaplacian, Joined, LinearOperator
+from ..operators.registry import differentiate, torch_op, vectorise
+from .base import Filter
+from .expansion import require_finite
+
+KEPT = 64
+"""Banks whose coefficients or matrices an operator keeps."""
+
+
+class Method(ABC):
+    """A way to apply a bank of filters to a signal ``(n, d, c)``."""
+
+    @abstractmethod
+    def apply(self, filters: Sequence[Filter], operator: ConnectionLaplacian, x: torch.Tensor) -> torch.Tensor:
+        """Outputs ``(k, n, d, c)``, differentiable in x and in the filters' parameters."""
+
+    def merge(self, filters: Sequence[Filter], operator: ConnectionLaplacian, y: torch.Tensor) -> torch.Tensor:
+        """The sum ``(n, d, c)`` of the filters, each on its own signal ``y`` (k, n, d, c)."""
+        outputs = [self.apply([f], operator, part)[0] for f, part in zip(filters, y, strict=True)]
+        return torch.stack(outputs).sum(0)
+
+    def remember(self, filters: Sequence[Filter], operator: LinearOperator, compute: Callable) -> torch.Tensor:
+        """What ``compute()`` gives for filters that do not learn: kept on the operator, ready for the next call."""
+        learns = learn(filters)
+        key = (self, tuple((id(f), *((id(p), _version(p)) for p in f.parameters())) for f in filters))
+        kept = operator.cache.setdefault("banks", {})
+        if not learns and key in kept:
+            return kept[key][0]
+        with torch.inference_mode(False), torch.enable_grad():  # what is kept must serve training too
+            result = compute()
+        if not result.requires_grad:
+            while len(kept) >= KEPT:
+                del kept[next(iter(kept))]
+            kept[key] = (result, [(f, f.parameters()) for f in filters])  # keeping them keeps their identities taken
+        return result
+
+
+@dataclass(frozen=True)
+class Exact(Method):
+    """By the full eigendecomposition, computed once and kept on the operator: for small ones (n d up to 5 000)."""
+
+    def apply(self, filters: Sequence[Filter], operator: LinearOperator, x: torch.Tensor) -> torch.Tensor:
+        if isinstance(operator, Joined):
+            parts = zip(operator.parts, operator.split(x), strict=True)
+            return torch.cat([self.apply(filters, part, piece) for part, piece in parts], dim=1)
+        values, fields = operator.eigenbasis
+        flat = fields.flatten(0, 1)
+        weights = operator.mass.repeat_interleave(operator.dim)[:, None]
+        spectrum = flat.T @ (weights * x.flatten(0, 1))
+        responses = torch.stack([f.evaluate(values) for f in filters])
+        if responses.device.type == "cpu" and not is_batched(responses):
+            require_finite(responses, float(values[0]), float(values[-1]))
+        responses = responses.to(x)
+        return (flat @ (responses[:, :, None] * spectrum)).unflatten(1, x.shape[:2])
+
+
+@torch_op
+def multiply(matrices: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Square matrices ``(b, m, m)`` times signals ``(b, m, c)``; differentiable in the signals alone."""
+    return torch.bmm(matrices, x)
+
+
+def _keep_matrices(ctx, inputs, output):
+    ctx.save_for_backward(inputs[0])
+
+
+def _multiply_backward(ctx, grad):
+    return None, multiply(ctx.saved_tensors[0].transpose(1, 2), grad)
+
+
+differentiate(multiply, lambda matrices, x: torch.empty_like(x), _keep_matrices, _multiply_backward)
+vectorise(multiply, by_channel=True, signal=1)
+
+
+@dataclass(frozen=True)
+class Dense(Method):
+    """By the filters' matrices ``(n d, n d)``, formed once and kept on the operator.
+
+    The fastest for small operators that meet the same few filters again and again, as in the training of a network:
+    one matrix product instead of many. A joined operator keeps one matrix a bundle, and multiplies them as a batch.
+    Filters that learn have no matrix worth keeping: they are evaluated exactly.
+    """
+
+    def apply(self, filters: Sequence[Filter], operator: LinearOperator, x: torch.Tensor) -> torch.Tensor:
+        if learn(filters):
+            return Exact().apply(filters, operator, x)
+        blocks = _to_blocks(x, operator)
+        outputs = [multiply(matrix, blocks) for matrix in self.matrices(filters, operator)]
+        return torch.stack([_from_blocks(y, operator) for y in outputs])
+
+    def merge(self, filters: Sequence[Filter], operator: LinearOperator, y: torch.Tensor) -> torch.Tensor:
+        if learn(filters):
+            return Exact().merge(filters, operator, y)  # type: ignore[arg-type]
+        matrices = self.matrices(filters, operator)
+        outputs = [multiply(m, _to_blocks(part, operator)) for m, part in zip(matrices, y, strict=True)]
+        return _from_blocks(torch.stack(outputs).sum(0), operator)
+
+    def matrices(self, filters: Sequence[Filter], operator: LinearOperator) -> torch.Tensor:
+        """The matrices ``(k, bundles, size, size)``, those of smaller bundles padded with zeros."""
+
+        def compute() -> torch.Tensor:
+            if isinstance(operator, Joined):
+                size = max(operator.sizes) * operator.dim
+                out = operator.mass.new_zeros((len(filters), len(operator.parts), size, size))
+                for b, part in enumerate(operator.parts):
+                    end = part.shape[0]
+                    out[:, b, :end, :end] = self.matrices(filters, part)[:, 0]
+                return out
+            values, fields = operator.__dict__.get("eigenbasis") or operator.decompose()
+            flat = fields.double().flatten(0, 1)
+            weighted = flat * operator.mass.double().repeat_interleave(operator.dim)[:, None]
+            responses = torch.stack([f.evaluate(values) for f in filters]).detach()
+            require_finite(responses, float(values[0]), float(values[-1]))
+            return ((flat * responses[:, None, :]) @ weighted.T)[:, None].to(operator.dtype)
+
+        return self.remember(filters, operator, compute)
+
+
+def _to_blocks(x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    """A signal ``(n, d, c)`` of all bundles to ``(bundles, size, c)``, padded with zeros."""
+    sizes = operator.sizes
+    shape = (len(sizes), max(sizes) * x.shape[1], x.shape[2])
+    if not isinstance(operator, Joined) or len(set(sizes)) == 1:
+        return x.reshape(shape)
+    padded = x.new_zeros((len(sizes) * max(sizes), *x.shape[1:]))
+    return padded.index_copy(0, operator.slots, x).reshape(shape)
+
+
+def _from_blocks(y: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    """Undo ``_to_blocks``."""
+    rows = y.reshape(-1, operator.dim, y.shape[-1])
+    return rows[operator.slots] if isinstance(operator, Joined) and len(set(operator.sizes)) > 1 else rows
+
+
+def learn(filters: Sequence[Filter]) -> bool:
+    """Whether any parameter of the filters is being learned."""
+    return any(p.requires_grad for f in filters for p in f.parameters())
+
+
+def _version(tensor: torch.Tensor) -> int:
+    """A number that grows when a tensor is changed in place."""
+    return 0 if tensor.is_inference() else tensor._version
