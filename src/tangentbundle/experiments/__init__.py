@@ -1,0 +1,1 @@
+"""The paper's four experiments, with honest baselines. See docs/results."""

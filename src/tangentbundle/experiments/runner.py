@@ -1,0 +1,159 @@
+"""Run the tasks of an experiment on cores or on a cluster, one writer, resumable, the same numbers always."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..console import progress
+from ..errors import DamagedFileError, InvalidInputError
+from ..files import only_writer, write_atomically
+from .base import Experiment, Row, Task
+
+
+def run_experiment(
+    experiment: Experiment,
+    out: str | os.PathLike,
+    *,
+    full: bool = False,
+    protocol: str = "paper",
+    seed: int = 0,
+    jobs: int = 1,
+    cluster: str | None = None,
+    resume: bool = True,
+    quiet: bool = False,
+) -> list[Row]:
+    """All rows of an experiment, from ``out/results.jsonl`` where they are there already.
+
+    Every task runs with one thread and its own random numbers, so that neither jobs nor cluster nor interruptions
+    change a number. ``cluster`` is the address of a Dask scheduler.
+    """
+    tasks = experiment.tasks(full, protocol)
+    header = {"experiment": experiment.name, "protocol": protocol, "full": full, "seed": seed}
+    with only_writer(out) as folder:
+        ledger = Ledger(folder / "results.jsonl", header, resume)
+        todo = [task for task in tasks if key_of(task) not in ledger.done]
+        with progress(len(tasks), "task", not quiet) as show:
+            show(len(tasks) - len(todo), experiment.name)
+            for task, rows in _outcomes(experiment, todo, seed, jobs, cluster):
+                ledger.append(task, rows)
+                show(len(ledger.done), f"{experiment.name} {key_of(task)}")
+        wanted = {key_of(task) for task in tasks}
+        order = {key_of(task): number for number, task in enumerate(tasks)}
+        rows = [row for row in ledger.rows if row["task"] in wanted]
+        return sorted(rows, key=lambda row: order[row["task"]])
+
+
+def key_of(task: Task) -> str:
+    """The name of a task."""
+    return " ".join(f"{key}={value}" for key, value in task.items())
+
+
+class Ledger:
+    """A file with one JSON line a run. A task's lines are appended together; a torn end is cut off when reopened."""
+
+    def __init__(self, path: Path, header: Row, resume: bool) -> None:
+        self.path = path
+        self.rows: list[Row] = []
+        if resume and path.exists():
+            self.rows = _whole_tasks(_read(path, header))
+        lines = [json.dumps({"header": header})] + [json.dumps(row) for row in self.rows]
+        write_atomically(path, ("\n".join(lines) + "\n").encode())
+        self.done = {row["task"] for row in self.rows}
+
+    def append(self, task: Task, rows: Sequence[Row]) -> None:
+        """Add the rows of a finished task, unless it is there already."""
+        key = key_of(task)
+        if key in self.done:
+            return
+        marked = [{"task": key, "of": len(rows), **row} for row in rows]
+        with self.path.open("a") as file:
+            file.write("".join(json.dumps(row) + "\n" for row in marked))
+            file.flush()
+            os.fsync(file.fileno())
+        self.rows.extend(marked)
+        self.done.add(key)
+
+
+def _read(path: Path, header: Row) -> Iterator[Row]:
+    with path.open() as file:
+        lines = file.read().splitlines()
+    try:
+        found = json.loads(lines[0])["header"] if lines else None
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedFileError(f"{path} is no file of results. Choose another folder, or move it away.") from error
+    if found != header:
+        raise InvalidInputError(
+            f"{path} holds results of other settings ({found}), wanted {header}. Choose another folder, or run "
+            "without --resume to start anew."
+        )
+    for line in lines[1:]:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            return  # the end was torn off; its task runs again
+        yield row
+
+
+def _whole_tasks(rows: Iterator[Row]) -> list[Row]:
+    kept = list(rows)
+    counts = Counter(row["task"] for row in kept)
+    return [row for row in kept if counts[row["task"]] == row["of"]]
+
+
+def _outcomes(
+    experiment: Experiment, tasks: Sequence[Task], seed: int, jobs: int, cluster: str | None
+) -> Iterator[tuple[Task, list[Row]]]:
+    """Tasks with their rows, in whatever order they finish."""
+    if not tasks:
+        return
+    if cluster is None and jobs == 1:
+        for task in tasks:
+            yield task, one_task(experiment, task, seed)
+        return
+    import joblib
+
+    calls = [joblib.delayed(_labelled)(experiment, number, task, seed) for number, task in enumerate(tasks)]
+    if cluster is None:
+        with joblib.parallel_config("loky", inner_max_num_threads=1):
+            for number, rows in joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(calls):
+                yield tasks[number], rows
+        return
+    from distributed import Client, as_completed
+
+    with Client(cluster) as client:
+        futures = [client.submit(_labelled, experiment, i, t, seed, pure=False, retries=3) for i, t in enumerate(tasks)]
+        for future in as_completed(futures):
+            number, rows = future.result()
+            yield tasks[number], rows
+
+
+def _labelled(experiment: Experiment, number: int, task: Task, seed: int) -> tuple[int, list[Row]]:
+    return number, one_task(experiment, task, seed)
+
+
+def one_task(experiment: Experiment, task: Task, seed: int) -> list[Row]:
+    """Run a task with a single thread, so that sums are rounded alike everywhere."""
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    before, started = torch.get_num_threads(), time.perf_counter()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1):
+            rows = experiment.run(task, seed)
+    finally:
+        torch.set_num_threads(before)
+    seconds = round(time.perf_counter() - started, 3)
+    return [{**row, "task_seconds": seconds} for row in rows]
+
+
+def timed(function: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
+    """A result and the seconds it took."""
+    start = time.perf_counter()
+    return function(*arguments), time.perf_counter() - start
