@@ -9,7 +9,6 @@ the linear part of the paper's matrix form. The operator is an argument of ``for
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 
@@ -32,10 +31,19 @@ class Learnable:
         positive(self.start, "start")
 
 
-@lru_cache(maxsize=1024)
+_heats: dict[float, Heat] = {}
+
+
 def _heat(t: float) -> Heat:
-    """One filter object a time, so that all layers share what operators keep for it."""
-    return Heat(t)
+    """One filter object a time, so that all layers share what operators keep for it.
+
+    (A plain dictionary: torch.compile looks through ``functools.lru_cache``.)
+    """
+    if t not in _heats:
+        if len(_heats) >= 1024:
+            _heats.clear()
+        _heats[t] = Heat(t)
+    return _heats[t]
 
 
 def network_method(operator: LinearOperator) -> Method:
