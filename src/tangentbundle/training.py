@@ -61,6 +61,7 @@ def fit(
     epochs: int = 1_000,
     lr: float = 1e-2,
     optimizer: Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer] | None = None,
+    schedule: Callable[[int], float] | None = None,
     validation: Sequence[Any] | None = None,
     patience: int | None = None,
     min_delta: float = 0.0,
@@ -79,6 +80,7 @@ def fit(
         loss: a number, or one a replica ``(R,)`` for ``nn.Replicas``: each then stops and keeps its best by itself.
         epochs: passes through the data at most.
         lr, optimizer: Adam with this rate, or a function from parameters to an optimiser.
+        schedule: a factor of the rate for every epoch, such as ``lambda epoch: 0.999**epoch``.
         validation: batches whose mean loss chooses the best weights; without them the training loss does. Both are
             known while training: nothing looks at test data.
         patience: stop after so many epochs without an improvement by more than ``min_delta``.
@@ -105,7 +107,7 @@ def fit(
         raise InvalidInputError(f"{type(net).__name__} has no parameters to train.")
     make = optimizer or (lambda parts: torch.optim.Adam(parts, lr=lr, foreach=True))
     steps = -(-len(data) // (whole(accumulate, "accumulate") * (1 if fabric is None else fabric.world_size)))
-    run = _Run(net, parameters, make(parameters), loss, clip, accumulate, fabric, single=steps == 1)
+    run = _Run(net, parameters, make(parameters), loss, schedule, clip, accumulate, fabric, single=steps == 1)
     run.result.monitor = "training loss" if validation is None else "validation loss"
     is_writer = fabric is None or fabric.is_global_zero
     with contextlib.ExitStack() as stack:
@@ -144,6 +146,7 @@ class _Run:
     parameters: list[torch.nn.Parameter]
     optimizer: torch.optim.Optimizer
     loss: Loss
+    schedule: Callable[[int], float] | None
     clip: float | None
     accumulate: int
     fabric: Any
@@ -155,12 +158,17 @@ class _Run:
         self.best_weights = [p.detach().clone() for p in self.parameters]
         self.best, self.best_epoch = torch.full(shape, torch.inf, dtype=torch.float64), torch.full(shape, -1)
         self.waited, self.active = torch.zeros(shape, dtype=torch.long), torch.ones(shape, dtype=torch.bool)
+        self.rates = [group["lr"] for group in self.optimizer.param_groups]
+        self.identity = self._identity()
         self.result = Fit("training loss")
 
     # One epoch.
 
     def epoch(self, data, validation, seed, patience, min_delta) -> None:
         number = self.result.epochs
+        if self.schedule is not None:
+            for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
+                group["lr"] = rate * self.schedule(number)
         source = torch.Generator().manual_seed(seed * 1_000_003 + number)
         order = torch.randperm(len(data), generator=source).tolist()
         world, rank = (1, 0) if self.fabric is None else (self.fabric.world_size, self.fabric.global_rank)
@@ -294,13 +302,13 @@ class _Run:
         tensors |= {f"history.{name}": torch.tensor(v, dtype=torch.float64) for name, v in self.result.history.items()}
         tensors["random"] = torch.get_rng_state()
         result = {"monitor": self.result.monitor, "stopped": self.result.stopped}
-        notes = {"identity": self._identity(), "result": result, "numbers": numbers}
+        notes = {"identity": self.identity, "result": result, "numbers": numbers}
         write_tensors(path, KIND, tensors, notes)
 
     def restore(self, path: Path) -> None:
         """Continue from a checkpoint of the same network and optimiser."""
         tensors, notes = read_tensors(path, KIND)
-        if notes["identity"] != self._identity():
+        if notes["identity"] != self.identity:
             raise InvalidInputError(
                 f"{path} is the checkpoint of another network or optimiser. Choose another folder, or delete it."
             )

@@ -1,0 +1,89 @@
+"""The command line: ``tangentbundle --help``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="tangentbundle",
+    help="Learning with vector fields on curved spaces.",
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+)
+
+
+class Name(StrEnum):
+    """The paper's tables."""
+
+    torus = "torus"
+    reconstruction = "reconstruction"
+    forecast = "forecast"
+    classification = "classification"
+
+
+class Protocol(StrEnum):
+    """How a table is made: by the paper's text, or as this library does it best; both honestly."""
+
+    paper = "paper"
+    best = "best"
+
+
+@app.callback()
+def main() -> None:
+    """Learning with vector fields on curved spaces."""
+
+
+@app.command()
+def reproduce(
+    name: Annotated[Name, typer.Argument(help="which of the paper's tables")],
+    full: Annotated[bool, typer.Option("--full/--quick", help="all cells and runs, or a few")] = False,
+    protocol: Annotated[
+        Protocol, typer.Option(help="the paper's text, or what this library does best")
+    ] = Protocol.paper,
+    seed: Annotated[int, typer.Option(help="of every draw")] = 0,
+    jobs: Annotated[int, typer.Option(help="processes; -1 for all cores")] = 1,
+    cluster: Annotated[str | None, typer.Option(help="address of a Dask scheduler, tcp://...")] = None,
+    out: Annotated[Path | None, typer.Option(help="folder; default runs/<name>-<protocol>-<quick|full>")] = None,
+    resume: Annotated[bool, typer.Option("--resume/--no-resume", help="keep finished runs of the folder")] = True,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress bar, no table")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="show tracebacks")] = False,
+) -> None:
+    """Make one of the paper's tables: numbers with the paper's beside, one JSON line a run, CSV, Markdown, figures.
+
+    Example: tangentbundle reproduce torus --full --jobs 2
+    """
+    from .errors import TangentBundleError
+    from .experiments import experiment
+    from .experiments.report import write_report
+    from .experiments.runner import run_experiment
+
+    folder = out or Path("runs") / f"{name.value}-{protocol.value}-{'full' if full else 'quick'}"
+    try:
+        chosen = experiment(name.value)
+        rows = run_experiment(
+            chosen,
+            folder,
+            full=full,
+            protocol=protocol.value,
+            seed=seed,
+            jobs=jobs,
+            cluster=cluster,
+            resume=resume,
+            quiet=quiet,
+        )
+        table, files = write_report(chosen, rows, protocol.value, folder)
+    except TangentBundleError as error:
+        if debug:
+            raise
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from None
+    if not quiet:
+        from rich.console import Console
+        from rich.markdown import Markdown
+
+        Console().print(Markdown(table.markdown()))
+        typer.echo("wrote " + ", ".join(str(file) for file in [folder / "results.jsonl", *files]))
