@@ -18,8 +18,9 @@ from tangentbundle.errors import (
     ShapeError,
 )
 from tangentbundle.filters import apply_bank, chebyshev
+from tangentbundle.filters.exact import KEPT
 from tangentbundle.filters.expansion import expand, fixed_order
-from tangentbundle.filters.methods import EXACT_SIZE, KEPT, default_method
+from tangentbundle.filters.methods import EXACT_SIZE, default_method
 from tangentbundle.manifolds import FlatTorus, KleinBottle, Sphere
 from tangentbundle.operators import LinearOperator
 from tangentbundle.operators.product import block_product

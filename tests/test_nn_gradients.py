@@ -9,6 +9,7 @@ import torch
 import tangentbundle as tb
 from tangentbundle import nn
 from tangentbundle.filters import apply_bank, merge_bank
+from tangentbundle.filters.exact import multiply
 from tangentbundle.manifolds import Sphere
 from tangentbundle.testing import random_signal, relative_error
 
@@ -163,12 +164,22 @@ def test_first_derivatives_of_other_parts(kind):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("make_net", [nn.RecurrentTNN, nn.GatedTNN])
 def test_first_derivatives_through_time(make_net, method):
-    operator = laplacian(2, 7)
+    operator = laplacian(2, 5)
     net = make_net([1, 2, 1], step=STEP, method=METHODS[method]).double()
     run, values = in_parameters(net, operator)
     sequence = torch.stack([random_signal(operator, channels=1, seed=s) for s in range(3)]).requires_grad_()
     assert torch.autograd.gradcheck(lambda *args: run(*args)[0], (sequence, *values), atol=1e-7)
     assert torch.autograd.gradcheck(lambda *args: tuple(run(*args)[1]), (sequence, *values), atol=1e-7)
+
+
+def test_products_with_kept_matrices_are_an_opaque_function():
+    """For torch.compile: shapes, strides and gradients, also of signals in another order in memory."""
+    source = torch.Generator().manual_seed(0)
+    matrices = torch.randn(2, 6, 6, dtype=torch.float64, generator=source)
+    x = torch.randn(2, 3, 6, dtype=torch.float64, generator=source)
+    for signal in (x.transpose(1, 2), x.transpose(1, 2).contiguous()):
+        torch.library.opcheck(multiply, (matrices, signal.detach().requires_grad_()))
+        assert torch.autograd.gradgradcheck(lambda s: multiply(matrices, s), signal.detach().requires_grad_())
 
 
 # What is kept on operators between calls.

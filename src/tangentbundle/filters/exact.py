@@ -79,7 +79,11 @@ def _multiply_backward(ctx, grad):
     return None, multiply(ctx.saved_tensors[0].transpose(1, 2), grad)
 
 
-differentiate(multiply, lambda matrices, x: torch.empty_like(x), _keep_matrices, _multiply_backward)
+def _multiply_shape(matrices, x):
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+differentiate(multiply, _multiply_shape, _keep_matrices, _multiply_backward)
 vectorise(multiply, by_channel=True, signal=1)
 
 
