@@ -4,12 +4,15 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from scipy import sparse
+from scipy.sparse import csgraph
 from spaces import reverse_edges
 
 from tangentbundle import TangentBundle
 from tangentbundle.errors import InvalidInputError, MemoryLimitError, TooFewPointsError
 from tangentbundle.graph import NeighborGraph, knn_graph, nearest_distances, nearest_graph, radius_graph
 from tangentbundle.manifolds import Sphere
+from tangentbundle.search import one_search, sampled_nearest, search_tree
 
 RNG = np.random.default_rng
 
@@ -136,6 +139,30 @@ def test_nearest_distances_equal_brute_force(cloud, k):
     np.testing.assert_allclose(found, far[rows[:, None], indices], rtol=1e-12, atol=1e-300)
     graph = nearest_graph(cloud, rows, k)
     assert np.array_equal(graph.indices.reshape(4, k), indices) and np.array_equal(graph.degrees, [k] * 4)
+
+
+@pytest.mark.parametrize("degree", [0.5, 1.0, 1.5, 3.0])
+def test_components_of_random_graphs(degree):
+    rng = np.random.default_rng(int(10 * degree))
+    n = 400
+    links = sparse.random_array((n, n), density=degree / n, rng=rng)
+    links = sparse.csr_array(links + links.T)
+    graph = NeighborGraph(links.indptr.astype(np.int64), links.indices.astype(np.int32), links.data)
+    labels = graph.components()
+    count, expected = csgraph.connected_components(links, directed=False)
+    assert labels.max() + 1 == count == len(set(zip(labels.tolist(), expected.tolist(), strict=True)))
+    _, first = np.unique(labels, return_index=True)
+    assert np.array_equal(first, np.sort(first))  # numbered as they are met
+
+
+def test_searches_share_a_tree_only_inside_their_context(cloud):
+    with one_search(cloud):
+        tree = search_tree(cloud)
+        assert search_tree(cloud) is tree and search_tree(cloud.copy()) is not tree
+        one = sampled_nearest(cloud, 1)
+        assert np.array_equal(one[0], sampled_nearest(cloud, 5)[0][:, :1]) and one[1].shape == (len(cloud), 1)
+    assert search_tree(cloud) is not tree
+    np.testing.assert_array_equal(one[0], nearest_distances(cloud, 1)[0])
 
 
 def test_components():

@@ -19,6 +19,8 @@ ORDER = [
     "parallel",
     "kernels",
     "ordering",
+    "memory",
+    "search",
     "graph",
     "frames",
     "scale",

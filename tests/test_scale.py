@@ -12,9 +12,9 @@ from tangentbundle.scale import (
     connecting_radius,
     least_neighbors,
     radius_for_neighbors,
-    sample_rows,
     target_neighbors,
 )
+from tangentbundle.search import sample_rows
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 6])

@@ -13,13 +13,14 @@ from .diagnostics import Diagnosis, diagnose
 from .dimension import DimensionRule, resolve_dimension
 from .errors import InvalidInputError, ShapeError
 from .frames import LocalPCA
-from .geometry import Scale, build_graph, check_cloud, graph_and_frames, warn_of_scale
-from .graph import NeighborGraph
+from .geometry import Scale, build_graph, check_cloud, graph_and_frames, warn_of_duplicates, warn_of_scale
+from .graph import NeighborGraph, edge_weights
 from .kernels import Gaussian, Kernel
 from .known_frames import check_frames, latlon_frames, mesh_frames
 from .operators import ConnectionLaplacian
 from .operators.assembly import assemble
 from .ordering import curve_order
+from .search import one_search
 from .transport import Connection, connect, connect_exactly
 
 Transport = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -87,8 +88,10 @@ class TangentBundle:
         check_cloud(cloud)
         order = curve_order(cloud)
         cloud = np.ascontiguousarray(cloud[order])
-        dim, local = resolve_dimension(cloud, dim)
-        graph, eps, pca, eps_pca = graph_and_frames(cloud, dim, scale)
+        with one_search(cloud):
+            warn_of_duplicates(cloud)
+            dim, local = resolve_dimension(cloud, dim)
+            graph, eps, pca, eps_pca = graph_and_frames(cloud, dim, scale)
         frames = pca.frames(dim)
         return cls(
             sorted_points=cloud,
@@ -128,7 +131,9 @@ class TangentBundle:
         bases = check_frames(frames, cloud)
         order = curve_order(cloud)
         cloud, bases = np.ascontiguousarray(cloud[order]), np.ascontiguousarray(bases[order])
-        graph, eps = build_graph(cloud, bases.shape[2], scale)
+        with one_search(cloud):
+            warn_of_duplicates(cloud)
+            graph, eps = build_graph(cloud, bases.shape[2], scale)
         warn_of_scale(graph)
         real = _real(kind)
         if transport is None:
@@ -320,7 +325,7 @@ class TangentBundle:
         :math:`c = m_2/(2 d m_0)` of the kernel, which the default divides out.
         """
         graph = self.sorted_graph
-        weights = self.kernel(graph.distances / np.sqrt(self.eps))
+        weights = edge_weights(graph, self.kernel, float(np.sqrt(self.eps)))
         c = self.kernel.calibration(self.dim) if calibrate else 1.0
         return assemble(graph, self.connection, weights, c * self.eps, self.order, self.kind, self.sorted_frames)
 

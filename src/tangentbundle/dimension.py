@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from .errors import DimensionWarning, InvalidInputError
 from .frames import local_pca
-from .graph import nearest_graph
-from .scale import sample_rows
+from .graph import graph_of_lists
+from .search import sample_rows, sampled_nearest
 
 SIZES = (6, 8, 12, 16, 24, 32, 48)
 """Neighbourhood sizes looked at, smallest first."""
 
-Spectra = dict[int, np.ndarray]
+Spectra = Mapping[int, np.ndarray]
 """Neighbourhood size k -> variances ``(m, q)`` of m neighbourhoods, descending."""
 
 
@@ -81,13 +82,38 @@ class WidestGap(DimensionRule):
         for size, variances in spectra.items():
             total = np.maximum(variances.sum(axis=1, keepdims=True), 1e-300)
             gaps[size] = self._ratios((variances / total).mean(axis=0, keepdims=True), size).max()
-        best = next((size for size, gap in gaps.items() if gap >= self.clear), None)
-        if best is None:
+            if gaps[size] >= self.clear:
+                best = size
+                break
+        else:
             large = [size for size in gaps if size >= 12] or list(gaps)
             best = max(large, key=lambda size: gaps[size])
             if gaps[best] < self.faint and axes <= 8:
                 return np.full(count, axes, dtype=np.int64)
         return 1 + self._ratios(spectra[best], best).argmax(axis=1)
+
+
+class SampledSpectra(Spectra):
+    """Variances of neighbourhoods of sampled points, each size computed when it is first looked at."""
+
+    def __init__(self, points: np.ndarray, sizes: list[int]):
+        self.points, self.sizes = points, sizes
+        self.known: dict[int, np.ndarray] = {}
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.sizes)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def __getitem__(self, size: int) -> np.ndarray:
+        if size not in self.known:
+            distances, indices = sampled_nearest(self.points, size)
+            reach = np.maximum(1.2 * distances[:, -1], np.finfo(float).tiny)
+            near = graph_of_lists(distances, indices)
+            centers = self.points[sample_rows(len(self.points))]
+            self.known[size] = local_pca(self.points, near, reach, centers=centers, axes=0).variances
+        return self.known[size]
 
 
 def estimate_dimension(points: np.ndarray, rule: DimensionRule) -> tuple[int, np.ndarray]:
@@ -98,16 +124,7 @@ def estimate_dimension(points: np.ndarray, rule: DimensionRule) -> tuple[int, np
     1
     """
     n = len(points)
-    rows = sample_rows(n)
-    sizes = [k for k in SIZES if k <= n // 4] or [n - 1]
-    widest = nearest_graph(points, rows, sizes[-1])
-    by_point = widest.distances.reshape(len(rows), -1)
-    reaches = np.maximum(1.2 * by_point[:, np.array(sizes) - 1], np.finfo(float).tiny)
-    spectra = {}
-    for size, reach in zip(sizes, reaches.T, strict=True):
-        near = nearest_of(widest, size)
-        spectra[size] = local_pca(points, near, reach, centers=points[rows], axes=0).variances
-    local = rule.local(spectra)
+    local = rule.local(SampledSpectra(points, [k for k in SIZES if k <= n // 4] or [n - 1]))
     dim = int(np.median(local))
     agree = float((local == dim).mean())
     if agree < 0.6:
@@ -119,16 +136,6 @@ def estimate_dimension(points: np.ndarray, rule: DimensionRule) -> tuple[int, np
             stacklevel=4,
         )
     return dim, local
-
-
-def nearest_of(graph, size):
-    """The first ``size`` neighbours of each row of a nearest-neighbour graph."""
-    rows = graph.num_points
-    return type(graph)(
-        np.arange(rows + 1, dtype=np.int64) * size,
-        graph.indices.reshape(rows, -1)[:, :size].ravel(),
-        graph.distances.reshape(rows, -1)[:, :size].ravel(),
-    )
 
 
 def resolve_dimension(points: np.ndarray, dim: int | DimensionRule | None) -> tuple[int, np.ndarray | None]:

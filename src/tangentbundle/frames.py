@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .errors import RankDeficientError
-from .graph import NeighborGraph
+from .graph import NeighborGraph, edge_weights, row_weights
 from .jit import njit
 from .kernels import Biweight, Kernel
 from .parallel import run_ranges
@@ -70,8 +70,9 @@ class LocalPCA:
 
 
 @njit(cache=True, nogil=True)
-def _covariances(start, stop, centers, points, indptr, indices, weights, out):  # pragma: no cover
+def _covariances(start, stop, centers, points, indptr, indices, weights, counts, out):  # pragma: no cover
     """Weighted covariance of each neighbourhood about its weighted mean, for rows ``start`` to ``stop``."""
+    before = indptr[start]
     dims = points.shape[1]
     mean = np.empty(dims)
     step = np.empty(dims)
@@ -79,15 +80,16 @@ def _covariances(start, stop, centers, points, indptr, indices, weights, out):  
         mean[:] = 0.0
         total = 0.0
         for e in range(indptr[i], indptr[i + 1]):
-            w, j = weights[e], indices[e]
+            w, j = weights[e - before], indices[e]
             total += w
+            counts[i] += w > 0.0
             for a in range(dims):
                 mean[a] += w * (points[j, a] - centers[i, a])
         if total > 0.0:
             for a in range(dims):
                 mean[a] /= total
         for e in range(indptr[i], indptr[i + 1]):
-            w, j = weights[e], indices[e]
+            w, j = weights[e - before], indices[e]
             if w > 0.0:
                 w /= total
                 for a in range(dims):
@@ -97,11 +99,11 @@ def _covariances(start, stop, centers, points, indptr, indices, weights, out):  
                         out[i - start, a, b] += w * step[a] * step[b]
 
 
-def _from_covariances(start, stop, centers, points, graph, weights, axes):
+def _from_covariances(start, stop, centers, points, graph, weights, counts, axes):
     """Small ambient dimension: one D x D eigenproblem a point."""
     dims = points.shape[1]
     covariances = np.zeros((stop - start, dims, dims))
-    _covariances(start, stop, centers, points, graph.indptr, graph.indices, weights, covariances)
+    _covariances(start, stop, centers, points, graph.indptr, graph.indices, weights, counts, covariances)
     if axes.shape[2] == 0:
         return np.linalg.eigvalsh(covariances, UPLO="L")[:, ::-1]
     values, vectors = np.linalg.eigh(covariances, UPLO="L")
@@ -109,14 +111,15 @@ def _from_covariances(start, stop, centers, points, graph, weights, axes):
     return values[:, ::-1]
 
 
-def _from_grams(start, stop, centers, points, graph, weights, axes):
+def _from_grams(start, stop, centers, points, graph, weights, counts, axes):
     """Large ambient dimension: one k x k eigenproblem a point, k the neighbours in use."""
-    degrees = graph.degrees[start:stop]
-    slots = np.arange(degrees.max(initial=1))
-    edges = np.minimum(graph.indptr[start:stop, None] + slots, graph.num_edges - 1)
-    w = np.where(slots < degrees[:, None], weights[edges], 0.0)
+    ends = graph.indptr[start : stop + 1]
+    slots = np.arange(np.diff(ends).max(initial=1))
+    edges = np.minimum(ends[:-1, None] + slots, ends[-1] - 1)
+    w = np.where(slots < np.diff(ends)[:, None], np.append(weights, 0.0)[edges - ends[0]], 0.0)
+    counts[start:stop] = (w > 0).sum(axis=1)
     w /= np.maximum(w.sum(axis=1, keepdims=True), TINY)
-    best = np.argsort(-w, axis=1, kind="stable")[:, : max(1, int((w > 0).sum(axis=1).max()))]
+    best = np.argsort(-w, axis=1, kind="stable")[:, : max(1, counts[start:stop].max())]
     w = np.take_along_axis(w, best, axis=1)
     steps = points[graph.indices[np.take_along_axis(edges, best, axis=1)]]
     steps -= centers[start:stop, None, :]
@@ -130,6 +133,12 @@ def _from_grams(start, stop, centers, points, graph, weights, axes):
     left = steps.transpose(0, 2, 1) @ vectors[:, :, ::-1][:, :, :count]
     axes[start:stop, :, :count] = np.linalg.qr(left)[0]
     return values[:, ::-1]
+
+
+def _most_in_use(graph: NeighborGraph, kernel: Kernel, radius: float | np.ndarray) -> int:
+    """The most neighbours with positive weight that a point has."""
+    positive = np.append(edge_weights(graph, kernel, radius) > 0, False)
+    return int(np.add.reduceat(positive, graph.indptr[:-1], dtype=np.int64).max(initial=1))
 
 
 def local_pca(
@@ -155,32 +164,22 @@ def local_pca(
     """
     kernel = Biweight() if kernel is None else kernel
     centers = points if centers is None else centers
-    weights = np.empty(graph.num_edges)
-    radii = np.broadcast_to(np.asarray(radius, dtype=float), (graph.num_points,))
-
-    def weigh(start, stop):
-        a, b = graph.indptr[start], graph.indptr[stop]
-        reach = np.repeat(radii[start:stop], graph.degrees[start:stop])
-        weights[a:b] = kernel(graph.distances[a:b] / reach)
-
-    run_ranges(weigh, graph.num_points)
-    counts = np.add.reduceat(np.append(weights > 0, False), graph.indptr[:-1], dtype=np.int64)
-    counts[graph.degrees == 0] = 0
     n, dims = centers.shape
     keep = min(dims, MOST) if axes is None else axes
     found, variances = np.zeros((n, dims, keep)), np.zeros((n, min(dims, max(MOST, keep))))
-    total, widest = np.zeros(n), counts.max(initial=1)
-    small = dims <= max(GRAM_SIZE, widest)
+    total, counts = np.zeros(n), np.zeros(n, np.int64)
+    small = dims <= GRAM_SIZE or dims <= _most_in_use(graph, kernel, radius)
     method = _from_covariances if small else _from_grams
-    block = max(1, BLOCK // (dims * (dims if small else max(widest, graph.degrees.max(initial=1)))))
+    block = max(1, BLOCK // (dims * (dims if small else graph.degrees.max(initial=1))))
 
     def decompose(start, stop):
         for a in range(start, stop, block):
             b = min(a + block, stop)
-            values = np.maximum(method(a, b, centers, points, graph, weights, found), 0.0)
+            weights = row_weights(graph, kernel, radius, a, b)
+            values = np.maximum(method(a, b, centers, points, graph, weights, counts, found), 0.0)
             total[a:b] = values.sum(axis=1)
             values = values[:, : variances.shape[1]]
             variances[a:b, : values.shape[1]] = values
 
-    run_ranges(decompose, n)
+    run_ranges(decompose, n, grain=512)
     return LocalPCA(found, variances, total, counts)

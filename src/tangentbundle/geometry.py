@@ -20,7 +20,8 @@ from .errors import (
 )
 from .frames import LocalPCA, local_pca
 from .graph import NeighborGraph, check_memory, nearest_distances, nearest_graph, radius_graph
-from .scale import connecting_radius, least_neighbors, radius_for_neighbors, sample_rows, target_neighbors
+from .scale import connecting_radius, least_neighbors, radius_for_neighbors, target_neighbors
+from .search import sampled_nearest
 
 GLOBAL_SHARE = 0.5
 """A median neighbourhood with more than this share of the cloud is no longer local."""
@@ -54,7 +55,7 @@ class Scale:
 
 
 def check_cloud(points: np.ndarray) -> None:
-    """Refuse clouds with nothing to estimate; warn of coincident points."""
+    """Refuse clouds with nothing to estimate."""
     n = len(points)
     if n < 3:
         raise TooFewPointsError(f"a bundle needs at least 3 points in general position, got {n}. Give more points.")
@@ -63,7 +64,11 @@ def check_cloud(points: np.ndarray) -> None:
         raise TooFewPointsError(f"all {n} points coincide; there is no manifold to estimate.")
     if extent < 1e-140:
         raise InvalidInputError(f"the cloud is {extent:.2g} wide, so its squared distances underflow. Rescale it.")
-    nearest, _ = nearest_distances(points, 1, sample_rows(n))
+
+
+def warn_of_duplicates(points: np.ndarray) -> None:
+    """Warn of coincident points."""
+    nearest, _ = sampled_nearest(points, 1)
     same = int((nearest == 0).sum())
     if same:
         warnings.warn(

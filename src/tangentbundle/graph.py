@@ -1,4 +1,4 @@
-"""Who is near whom: symmetric neighbour graphs in CSR form, from a k-d tree."""
+"""Who is near whom: symmetric neighbour graphs in CSR form."""
 
 from __future__ import annotations
 
@@ -6,22 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse import csgraph
-from scipy.spatial import cKDTree
 
-from .errors import InvalidInputError, MemoryLimitError, TooFewPointsError
+from .errors import InvalidInputError, MemoryLimitError
 from .jit import njit
-from .ordering import principal_coordinates
+from .kernels import Kernel
 from .parallel import run_ranges
+from .search import SAMPLE, edge_distances, nearest_distances, search_tree
 
 BYTES_PER_EDGE = 80
 """Peak memory of building a d = 2 bundle, per directed edge (measured)."""
-
-WIDE = 8
-"""Ambient dimensions above this are searched in principal coordinates."""
-
-SAMPLE = 2000
-"""Points looked at when a number of edges, a scale or a dimension is estimated."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +57,8 @@ class NeighborGraph:
         return sparse.csr_array((self.distances, self.indices, self.indptr), shape=(n, n))
 
     def components(self) -> np.ndarray:
-        """Label of the connected component of each point, ``(n,)``."""
-        links = sparse.csr_array(
-            (np.ones(self.num_edges), self.indices, self.indptr),
-            shape=(self.num_points, self.num_points),
-        )
-        # every edge has its reverse: strong components are the components, and are found without a transposition
-        return csgraph.connected_components(links, connection="strong")[1]
+        """Label of the connected component of each point, ``(n,)``: 0 for that of the first point, and so on."""
+        return _component_labels(self.indptr, self.indices)
 
     def relabel(self, order: np.ndarray) -> NeighborGraph:
         """The same graph with point ``k`` renamed to ``order[k]``."""
@@ -81,67 +69,92 @@ class NeighborGraph:
 
 
 @njit(cache=True, nogil=True)
-def _symmetric_csr(pairs, n):  # pragma: no cover - compiled
-    """Pairs (i, j) to a symmetric CSR with sorted rows, by counting and one transposition."""
-    counts = np.zeros(n + 1, np.int64)
-    for p in range(pairs.shape[0]):
-        counts[pairs[p, 0] + 1] += 1
-        counts[pairs[p, 1] + 1] += 1
-    indptr = np.cumsum(counts)
-    fill = indptr[:-1].copy()
-    loose = np.empty(indptr[n], np.int32)
-    for p in range(pairs.shape[0]):
-        i, j = pairs[p, 0], pairs[p, 1]
-        loose[fill[i]] = j
-        fill[i] += 1
-        loose[fill[j]] = i
-        fill[j] += 1
-    fill = indptr[:-1].copy()
-    indices = np.empty_like(loose)
-    for i in range(n):  # the pattern is symmetric, so its transpose is itself, with sorted rows
+def _component_labels(indptr, indices):  # pragma: no cover - compiled
+    """Join the trees of both ends of every edge; the root of a tree is its least point."""
+    n = len(indptr) - 1
+    parent = np.arange(n)
+    for i in range(n):
         for e in range(indptr[i], indptr[i + 1]):
-            j = loose[e]
-            indices[fill[j]] = i
-            fill[j] += 1
-    return indptr, indices
+            a, b = np.int64(indices[e]), np.int64(i)
+            while a < b and parent[a] != parent[b]:  # the reverse edge would tell nothing new
+                a, b = min(parent[a], parent[b]), max(parent[a], parent[b])
+                if parent[b] == b:
+                    parent[b] = a
+                else:
+                    parent[b] = parent[parent[b]]
+    labels, count = np.empty(n, np.int64), 0
+    for i in range(n):
+        if parent[i] == i:
+            labels[i] = count
+            count += 1
+        else:
+            labels[i] = labels[parent[i]]
+    return labels
 
 
 @njit(cache=True, nogil=True)
-def _edge_distances(start, stop, centers, points, indptr, indices, out):  # pragma: no cover - compiled
-    dims = points.shape[1]
-    for i in range(start, stop):
-        for e in range(indptr[i], indptr[i + 1]):
-            j = indices[e]
-            total = 0.0
-            for a in range(dims):
-                step = centers[i, a] - points[j, a]
-                total += step * step
-            out[e] = np.sqrt(total)
+def _symmetric_csr(pairs, n):  # pragma: no cover - compiled
+    """Pairs (i, j) to a symmetric CSR with sorted rows, by counting and two transpositions."""
+    above, below = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
+    for p in range(pairs.shape[0]):
+        above[min(pairs[p, 0], pairs[p, 1]) + 1] += 1
+        below[max(pairs[p, 0], pairs[p, 1]) + 1] += 1
+    above, below = np.cumsum(above), np.cumsum(below)
+    indptr = above + below
+    loose, fill = np.empty(pairs.shape[0], np.int32), above[:-1].copy()
+    for p in range(pairs.shape[0]):
+        i = min(pairs[p, 0], pairs[p, 1])
+        loose[fill[i]] = max(pairs[p, 0], pairs[p, 1])
+        fill[i] += 1
+    indices, fill = np.empty(indptr[n], np.int32), indptr[:-1].copy()
+    for i in range(n):  # rows come in order, so that each row meets its lower neighbours sorted
+        for e in range(above[i], above[i + 1]):
+            indices[fill[loose[e]]] = i
+            fill[loose[e]] += 1
+    for j in range(n):  # and then its upper ones
+        for e in range(indptr[j], indptr[j] + below[j + 1] - below[j]):
+            i = indices[e]
+            indices[fill[i]] = j
+            fill[i] += 1
+    return indptr, indices
 
 
 def graph_from_pairs(points: np.ndarray, pairs: np.ndarray) -> NeighborGraph:
     """Build the graph whose edges are the given unordered pairs, each listed once."""
     indptr, indices = _symmetric_csr(pairs, len(points))
     distances = np.empty(len(indices))
-    run_ranges(_edge_distances, len(points), points, points, indptr, indices, distances)
+    run_ranges(edge_distances, len(points), points, points, indptr, indices, distances)
     return NeighborGraph(indptr, indices, distances)
 
 
-def search_tree(points: np.ndarray) -> cKDTree:
-    """A k-d tree of the points; above ``WIDE`` dimensions of their principal coordinates (``tree.data``).
+def edge_weights(graph: NeighborGraph, kernel: Kernel, radius: float | np.ndarray) -> np.ndarray:
+    """The kernel at distance / radius of each edge, ``(e,)``; the radius is a number, or one a point."""
+    weights = np.empty(graph.num_edges)
 
-    Turning the cloud keeps all distances and lets the tree split where the points spread.
-    """
-    coordinates = principal_coordinates(points) if points.shape[1] > WIDE else points
-    return cKDTree(coordinates, balanced_tree=False, compact_nodes=False)
+    def weigh(start, stop):
+        weights[graph.indptr[start] : graph.indptr[stop]] = row_weights(graph, kernel, radius, start, stop)
+
+    run_ranges(weigh, graph.num_points)
+    return weights
+
+
+def row_weights(graph: NeighborGraph, kernel: Kernel, radius: float | np.ndarray, start: int, stop: int) -> np.ndarray:
+    """The weights of the edges of rows ``start`` to ``stop``."""
+    ends = graph.indptr[start : stop + 1]
+    reach = np.repeat(radius[start:stop], np.diff(ends)) if isinstance(radius, np.ndarray) else radius
+    return kernel(graph.distances[ends[0] : ends[-1]] / reach)
+
+
+def memory_limit(max_memory: float | None) -> float:
+    """The bytes a graph may need: as given, or 80 % of what is free."""
+    import psutil  # only here: a machine without it can still run what was built elsewhere
+
+    return 0.8 * psutil.virtual_memory().available if max_memory is None else max_memory
 
 
 def check_memory(edges: float, max_memory: float | None, remedy: str) -> None:
     """Refuse a graph that would not fit, before anything is allocated."""
-    import psutil  # only here: a machine without it can still run what was built elsewhere
-
-    limit = 0.8 * psutil.virtual_memory().available if max_memory is None else max_memory
-    need = edges * BYTES_PER_EDGE
+    limit, need = memory_limit(max_memory), edges * BYTES_PER_EDGE
     if need > limit:
         raise MemoryLimitError(
             f"this graph would have {edges:.3g} directed edges and need about {need / 1e9:.3g} GB; "
@@ -161,34 +174,11 @@ def radius_graph(points: np.ndarray, radius: float, *, max_memory: float | None 
     if not (np.isfinite(radius) and radius > 0):
         raise InvalidInputError(f"radius must be positive and finite, got {radius}.")
     tree = search_tree(points)
-    sample = tree.data[:: max(1, len(points) // SAMPLE)]
-    degree = tree.query_ball_point(sample, radius, return_length=True, workers=-1).mean() - 1
-    check_memory(degree * len(points), max_memory, "Use a smaller eps, or fewer neighbors.")
+    if BYTES_PER_EDGE * float(len(points)) ** 2 > memory_limit(max_memory):  # else all pairs would fit
+        sample = tree.data[:: max(1, len(points) // SAMPLE)]
+        degree = tree.query_ball_point(sample, radius, return_length=True, workers=-1).mean() - 1
+        check_memory(degree * len(points), max_memory, "Use a smaller eps, or fewer neighbors.")
     return graph_from_pairs(points, tree.query_pairs(radius, output_type="ndarray"))
-
-
-def nearest_distances(points: np.ndarray, k: int, queries: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Distances and indices ``(q, k)`` of the k nearest *other* points of each query point.
-
-    ``queries`` are rows of ``points`` (default: all of them).
-    """
-    if k >= len(points):
-        raise TooFewPointsError(
-            f"{k} neighbours of each point were asked for, but there are only {len(points)} points. "
-            "Give more points or ask for fewer neighbours."
-        )
-    rows = np.arange(len(points)) if queries is None else queries
-    tree = search_tree(points)
-    distances, indices = tree.query(tree.data[rows], k=k + 1, workers=-1)
-    found_self = indices == rows[:, None]
-    found_self[~found_self.any(axis=1), -1] = True  # among exact duplicates the point may be absent
-    indices = indices[~found_self]
-    if points.shape[1] <= WIDE:
-        return distances[~found_self].reshape(-1, k), indices.reshape(-1, k)
-    distances = np.empty(len(indices))  # those of the tree are rounded: coincident points must have distance zero
-    starts = np.arange(len(rows) + 1, dtype=np.int64) * k
-    run_ranges(_edge_distances, len(rows), points[rows], points, starts, indices, distances)
-    return distances.reshape(-1, k), indices.reshape(-1, k)
 
 
 def knn_graph(points: np.ndarray, k: int, *, max_memory: float | None = None) -> NeighborGraph:
@@ -208,6 +198,10 @@ def knn_graph(points: np.ndarray, k: int, *, max_memory: float | None = None) ->
 
 def nearest_graph(points: np.ndarray, rows: np.ndarray, k: int) -> NeighborGraph:
     """The directed graph from some rows to their ``k`` nearest points, nearest first."""
-    distances, indices = nearest_distances(points, k, rows)
-    indptr = np.arange(len(rows) + 1, dtype=np.int64) * k
-    return NeighborGraph(indptr, indices.ravel().astype(np.int32), distances.ravel())
+    return graph_of_lists(*nearest_distances(points, k, rows))
+
+
+def graph_of_lists(distances: np.ndarray, indices: np.ndarray) -> NeighborGraph:
+    """The directed graph of as many neighbours of each row, ``(m, k)``."""
+    rows, k = indices.shape
+    return NeighborGraph(np.arange(rows + 1, dtype=np.int64) * k, indices.ravel().astype(np.int32), distances.ravel())

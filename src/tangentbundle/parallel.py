@@ -36,7 +36,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_pool)
 
 
-def run_ranges(kernel: Callable[..., Any], n: int, *args: Any, grain: int = 2048) -> None:
+MOST = 2**13
+"""Most rows of a range: what a range works on stays in cache."""
+
+
+def run_ranges(kernel: Callable[..., Any], n: int, *args: Any, grain: int = 1024) -> None:
     """Call ``kernel(start, stop, *args)`` for consecutive ranges that cover ``range(n)``.
 
     ``grain`` is the least number of rows worth a thread. The number of threads is
@@ -46,7 +50,7 @@ def run_ranges(kernel: Callable[..., Any], n: int, *args: Any, grain: int = 2048
     if workers == 1 or n <= grain:
         kernel(0, n, *args)
         return
-    pieces = min(4 * workers, -(-n // grain))
+    pieces = max(min(4 * workers, -(-n // grain)), -(-n // MOST))
     waiting = deque(pairwise(n * k // pieces for k in range(pieces + 1)))
 
     def work() -> None:

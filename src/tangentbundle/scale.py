@@ -13,7 +13,8 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from .errors import TooFewPointsError
-from .graph import SAMPLE, NeighborGraph, knn_graph, nearest_distances
+from .graph import NeighborGraph, knn_graph
+from .search import sampled_nearest
 
 MAX_NEIGHBORS = 160
 """Cap on the automatic number of neighbours: keeps the cost linear in n (error floor below 1 %)."""
@@ -34,13 +35,6 @@ def least_neighbors(n: int, d: int) -> int:
     return min(4 * (d + 1), n - 1)
 
 
-def sample_rows(n: int, seed: int = 0) -> np.ndarray:
-    """Up to ``SAMPLE`` row numbers, sorted, the same for the same n."""
-    if n <= SAMPLE:
-        return np.arange(n)
-    return np.sort(np.random.default_rng(seed).choice(n, SAMPLE, replace=False))
-
-
 def radius_for_neighbors(points: np.ndarray, k: int) -> float:
     """The radius within which the median point has ``k`` neighbours.
 
@@ -49,7 +43,7 @@ def radius_for_neighbors(points: np.ndarray, k: int) -> float:
     """
     if len(points) <= k:
         raise TooFewPointsError(f"{k} neighbours a point need at least {k + 1} points, got {len(points)}.")
-    distances, _ = nearest_distances(points, k, sample_rows(len(points)))
+    distances, _ = sampled_nearest(points, k)
     return float(np.median(distances[:, -1]))
 
 

@@ -26,6 +26,20 @@ def _row_sums(start, stop, indptr, indices, weights, factor, out):  # pragma: no
         out[i] = total * factor[i]
 
 
+@njit(cache=True, nogil=True)
+def _weigh(start, stop, graph, factors, weights, maps, flip, cols, values):  # pragma: no cover - compiled
+    """Weigh the maps ``(e, k)`` of each edge; the columns of reflections are complemented where asked for."""
+    indptr, indices, det = graph
+    left, right = factors
+    for i in range(start, stop):
+        for e in range(indptr[i], indptr[i + 1]):
+            j = indices[e]
+            cols[e] = ~j if flip and det[e] < 0 else j
+            weight = left[i] * (weights[e] * right[j])
+            for k in range(maps.shape[1]):
+                values[e, k] = maps[e, k] * weight
+
+
 def normalise(graph: NeighborGraph, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     r"""Degrees :math:`\deg_i = \sum_j w_{ij}` and mass :math:`m_i = \sum_j w_{ij}/(\deg_i \deg_j)`.
 
@@ -63,22 +77,24 @@ def assemble(
     left, right = 1.0 / (degree * mass), 1.0 / degree
     real = np.float32 if kind.dtype == torch.float32 else np.float64
     rank = connection.dim
-    cols = np.where(connection.det < 0, ~graph.indices, graph.indices) if rank == 2 else graph.indices
     maps = connection.values if rank == 2 else connection.blocks()
-    values = np.empty(maps.shape, real)
-
-    def weigh(start, stop):
-        a, b = graph.indptr[start], graph.indptr[stop]
-        w = np.repeat(left[start:stop], graph.degrees[start:stop])
-        w *= weights[a:b] * right[graph.indices[a:b]]
-        values[a:b] = maps[a:b] * w.reshape(-1, *([1] * (maps.ndim - 1)))
-
-    run_ranges(weigh, graph.num_points)
+    cols, values = np.empty(graph.num_edges, np.int32), np.empty(maps.shape, real)
+    run_ranges(
+        _weigh,
+        graph.num_points,
+        (graph.indptr, graph.indices, connection.det),
+        (left, right),
+        weights,
+        maps.reshape(graph.num_edges, -1),
+        rank == 2,
+        cols,
+        values.reshape(graph.num_edges, -1),
+    )
     in_user_order = np.empty(len(order), real)
     in_user_order[order] = mass / mass.sum()
     laplacian = ConnectionLaplacian(
         indptr=torch.from_numpy(graph.indptr),
-        cols=torch.from_numpy(np.ascontiguousarray(cols, dtype=np.int32)),
+        cols=torch.from_numpy(cols),
         values=torch.from_numpy(values),
         order=torch.from_numpy(order.astype(np.int32)),
         mass=torch.from_numpy(in_user_order),

@@ -11,7 +11,6 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-
 LEAD = 120
 """Edges of lead for prefetching the rows that they read."""
 
@@ -219,4 +218,3 @@ def _emit_block(em, r):
 
 plane_32, plane_16, plane_8, plane_4, plane_1 = (_tile(w, _emit_plane) for w in (32, 16, 8, 4, 1))
 block_32, block_16, block_8, block_4, block_1 = (_tile(w, _emit_block) for w in (32, 16, 8, 4, 1))
-

@@ -1,0 +1,119 @@
+"""Nearest neighbours, from k-d trees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from .errors import TooFewPointsError
+from .jit import njit
+from .ordering import principal_coordinates
+from .parallel import run_ranges
+
+WIDE = 8
+"""Ambient dimensions above this are searched in principal coordinates."""
+
+SAMPLE = 2000
+"""Points looked at when a number of edges, a scale or a dimension is estimated."""
+
+FEW = 32
+"""Neighbours of the sampled points that are searched for at once, though fewer were asked for."""
+
+
+@dataclass
+class _Search:
+    """What is known of a cloud while its bundle is built: its tree, and the nearest points of a sample."""
+
+    points: np.ndarray
+    tree: cKDTree
+    sampled: tuple[np.ndarray, np.ndarray] | None = None
+
+
+_current: ContextVar[_Search | None] = ContextVar("current search", default=None)
+
+
+def _search(points: np.ndarray) -> _Search:
+    current = _current.get()
+    if current is not None and current.points is points:
+        return current
+    coordinates = principal_coordinates(points) if points.shape[1] > WIDE else points
+    return _Search(points, cKDTree(coordinates, balanced_tree=False, compact_nodes=False))
+
+
+@contextmanager
+def one_search(points: np.ndarray) -> Iterator[_Search]:
+    """Inside this context all searches among these very points, which must not change, share their tree."""
+    search = _search(points)
+    token = _current.set(search)
+    try:
+        yield search
+    finally:
+        _current.reset(token)
+
+
+def search_tree(points: np.ndarray) -> cKDTree:
+    """A k-d tree of the points; above ``WIDE`` dimensions of their principal coordinates (``tree.data``).
+
+    Turning the cloud keeps all distances and lets the tree split where the points spread.
+    """
+    return _search(points).tree
+
+
+@njit(cache=True, nogil=True)
+def edge_distances(start, stop, centers, points, indptr, indices, out):  # pragma: no cover - compiled
+    """Distance of each edge of a CSR graph from ``centers`` to ``points``."""
+    dims = points.shape[1]
+    for i in range(start, stop):
+        for e in range(indptr[i], indptr[i + 1]):
+            j = indices[e]
+            total = 0.0
+            for a in range(dims):
+                step = centers[i, a] - points[j, a]
+                total += step * step
+            out[e] = np.sqrt(total)
+
+
+def nearest_distances(points: np.ndarray, k: int, queries: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Distances and indices ``(q, k)`` of the k nearest *other* points of each query point.
+
+    ``queries`` are rows of ``points`` (default: all of them).
+    """
+    if k >= len(points):
+        raise TooFewPointsError(
+            f"{k} neighbours of each point were asked for, but there are only {len(points)} points. "
+            "Give more points or ask for fewer neighbours."
+        )
+    rows = np.arange(len(points)) if queries is None else queries
+    tree = search_tree(points)
+    distances, indices = tree.query(tree.data[rows], k=k + 1, workers=-1)
+    found_self = indices == rows[:, None]
+    found_self[~found_self.any(axis=1), -1] = True  # among exact duplicates the point may be absent
+    indices = indices[~found_self]
+    if points.shape[1] <= WIDE:
+        return distances[~found_self].reshape(-1, k), indices.reshape(-1, k)
+    distances = np.empty(len(indices))  # those of the tree are rounded: coincident points must have distance zero
+    starts = np.arange(len(rows) + 1, dtype=np.int64) * k
+    run_ranges(edge_distances, len(rows), points[rows], points, starts, indices, distances)
+    return distances.reshape(-1, k), indices.reshape(-1, k)
+
+
+def sample_rows(n: int, seed: int = 0) -> np.ndarray:
+    """Up to ``SAMPLE`` row numbers, sorted, the same for the same n."""
+    if n <= SAMPLE:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(seed).choice(n, SAMPLE, replace=False))
+
+
+def sampled_nearest(points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Distances and indices ``(m, k)`` of the k nearest other points of ``sample_rows``."""
+    with one_search(points) as search:
+        if search.sampled is None or search.sampled[0].shape[1] < k:
+            several = max(k, min(FEW, len(points) - 1))
+            search.sampled = nearest_distances(points, several, sample_rows(len(points)))
+        distances, indices = search.sampled
+    return distances[:, :k], indices[:, :k]
