@@ -28,6 +28,19 @@ from .plotting import plot_response
 from .saving import load, save
 from .training import fit
 
+_ESTIMATORS = ("FieldDenoiser", "FieldForecaster", "FieldInterpolator", "ManifoldClassifier")
+
+
+def __getattr__(name: str):
+    """Estimators are imported when they are first asked for: scikit-learn takes a while."""
+    if name in ("estimators", *_ESTIMATORS):
+        from importlib import import_module
+
+        estimators = import_module(".estimators", __name__)
+        return estimators if name == "estimators" else getattr(estimators, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -36,6 +49,8 @@ __all__ = [
     "ConnectionLaplacian",
     "Dense",
     "Exact",
+    "FieldDenoiser",
+    "FieldInterpolator",
     "Heat",
     "IdealLowpass",
     "ImpulseResponse",

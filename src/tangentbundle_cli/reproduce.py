@@ -1,4 +1,4 @@
-"""The command line: ``tangentbundle --help``."""
+"""``tangentbundle reproduce``: the paper's tables."""
 
 from __future__ import annotations
 
@@ -7,13 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-
-app = typer.Typer(
-    name="tangentbundle",
-    help="Learning with vector fields on curved spaces.",
-    no_args_is_help=True,
-    pretty_exceptions_show_locals=False,
-)
 
 
 class Name(StrEnum):
@@ -32,12 +25,6 @@ class Protocol(StrEnum):
     best = "best"
 
 
-@app.callback()
-def main() -> None:
-    """Learning with vector fields on curved spaces."""
-
-
-@app.command()
 def reproduce(
     name: Annotated[Name, typer.Argument(help="which of the paper's tables")],
     full: Annotated[bool, typer.Option("--full/--quick", help="all cells and runs, or a few")] = False,
@@ -56,10 +43,10 @@ def reproduce(
 
     Example: tangentbundle reproduce torus --full --jobs 2
     """
-    from .errors import TangentBundleError
-    from .experiments import experiment
-    from .experiments.report import write_report
-    from .experiments.runner import run_experiment
+    from tangentbundle.errors import TangentBundleError
+    from tangentbundle.experiments import experiment
+    from tangentbundle.experiments.report import write_report
+    from tangentbundle.experiments.runner import run_experiment
 
     folder = out or Path("runs") / f"{name.value}-{protocol.value}-{'full' if full else 'quick'}"
     try:
