@@ -103,3 +103,7 @@ class NotTangentWarning(TangentBundleWarning):
 
 class DivergedWarning(TangentBundleWarning):
     """Training diverged; the best weights before that were kept."""
+
+
+class FarPointsWarning(TangentBundleWarning):
+    """Points to predict at lie far from all training points."""

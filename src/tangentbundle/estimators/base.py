@@ -1,0 +1,146 @@
+"""What both field estimators share: checks of points and vectors, tangent spaces, units, and the way back."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..errors import InvalidInputError, NonFiniteError, NotTangentWarning, ShapeError, TooFewPointsError
+from .history import Past
+from .problem import Method, Problem
+from .tangents import TangentSpaces
+
+
+class FieldEstimator(RegressorMixin, BaseEstimator):
+    """Points ``X (n, D)`` and ambient vectors ``y (n, D)``; subclasses choose the method and what else is known."""
+
+    method: Any
+    dim: Any
+    manifold: Any
+    random_state: Any
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = False
+        tags.regressor_tags.poor_score = True
+        return tags
+
+    def fit(self, X, y, noise_std=None):
+        """Fit to points ``X (n, D)`` and vectors ``y (n, D)``.
+
+        ``noise_std`` is the known standard deviation of the noise of each coordinate: a number or ``(n,)``. Without it
+        one level for all points is estimated.
+        """
+        X, y = _validated(self, X, y)
+        n, more = len(X), self._more_points(X)
+        cloud = X if more is None else np.concatenate([X, more])
+        self.spaces_ = TangentSpaces.of(cloud, self.dim, self.manifold)
+        self.frames_ = self.spaces_.frames[:n]
+        coordinates = np.einsum("nij,ni->nj", self.frames_, y)
+        self.normal_share_ = _check_tangent(y, coordinates)
+        self.scale_ = float(np.sqrt(np.mean(coordinates**2))) or 1.0
+        past = self._past(X)
+        problem = Problem(
+            spaces=self.spaces_,
+            values=coordinates / self.scale_,
+            noise=_noise(noise_std, n, self.scale_),
+            center=cloud.mean(axis=0),
+            unit=float(np.sqrt(cloud.var(axis=0).sum())),
+            rng=np.random.default_rng(check_random_state(self.random_state).randint(2**31)),
+            past=None if past is None else past.scaled(1 / self.scale_),
+        )
+        method = self._default(n) if self.method is None else self.method
+        if not isinstance(method, Method):
+            raise InvalidInputError(f"method must be an object such as GaussianProcess(), got {method!r}.")
+        self.fitted_ = method.fit(problem)
+        self.noise_ = self.scale_ * self.fitted_.noise
+        return self
+
+    def predict(self, X, return_std=False, return_cov=False, with_noise=False):
+        """The field at points ``X (m, D)``, ambient ``(m, D)``.
+
+        With ``return_std`` also its standard deviation ``(m, D)``, one for each ambient component, and with
+        ``return_cov`` instead its covariances ``(m, D, D)``; they describe the field itself, or measurements of it if
+        ``with_noise``.
+        """
+        check_is_fitted(self, "fitted_")
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        self.spaces_.warn_if_far(X)
+        frames = self.spaces_.at(X)
+        mean, blocks = self.fitted_.predict(X, frames, with_covariance=return_std or return_cov)
+        field = self.scale_ * np.einsum("nij,nj->ni", frames, mean)
+        if not (return_std or return_cov):
+            return field
+        noise = self.fitted_.noise**2 * with_noise * np.eye(self.spaces_.dim)
+        blocks = self.scale_**2 * (frames @ (blocks + noise) @ frames.transpose(0, 2, 1))
+        if return_cov:
+            return field, blocks
+        return field, np.sqrt(np.maximum(np.einsum("nii->ni", blocks), 0.0))
+
+    def _default(self, n: int) -> Method:
+        raise NotImplementedError
+
+    def _more_points(self, X: np.ndarray) -> np.ndarray | None:
+        """Further points of the manifold, without vectors."""
+        return None
+
+    def _past(self, X: np.ndarray) -> Past | None:
+        return None
+
+
+def _validated(estimator, X, y) -> tuple[np.ndarray, np.ndarray]:
+    if y is None:
+        raise InvalidInputError("requires y to be passed, but the target y is None: give vectors (n, D).")
+    X, y = validate_data(
+        estimator, X, y, validate_separately=({"dtype": np.float64}, {"dtype": np.float64, "ensure_2d": False})
+    )
+    if len(X) != len(y):
+        raise ShapeError(f"points and vectors must be equally many, got {len(X)} and {len(y)}.")
+    if y.shape != X.shape:
+        raise ShapeError(
+            f"vectors must be ambient, one (D,) for each point: y of shape {X.shape}, got {y.shape}. Turn components "
+            "of another frame (zonal and meridional wind) into ambient vectors first."
+        )
+    if len(X) < 3:
+        raise TooFewPointsError(f"a field needs at least 3 points, got {len(X)} sample(s) (n_samples={len(X)}).")
+    return X, y
+
+
+def _check_tangent(y: np.ndarray, coordinates: np.ndarray) -> float:
+    """The share of the field's energy off the tangent spaces; refused if nothing else is left."""
+    total = float(np.square(y).sum())
+    share = 1.0 - float(np.square(coordinates).sum()) / total if total > 0 else 0.0
+    d, D = coordinates.shape[1], y.shape[1]
+    if share > 1 - 0.02 * d / D:
+        raise InvalidInputError(
+            f"{share:.1%} of the vectors' energy is normal to the tangent spaces: there is no tangent field to learn. "
+            "Are they ambient vectors, in the order of the points?"
+        )
+    if share > 1 - 0.5 * d / D:
+        warnings.warn(
+            f"{share:.0%} of the vectors' energy is normal to the tangent spaces and is dropped. Are they ambient "
+            "vectors, in the order of the points? Is the dimension right?",
+            NotTangentWarning,
+            stacklevel=3,
+        )
+    return share
+
+
+def _noise(noise_std, n: int, scale: float) -> np.ndarray | None:
+    """Known variances ``(n,)`` in units of the data's, or None."""
+    if noise_std is None:
+        return None
+    values = np.asarray(noise_std, dtype=float)
+    if values.shape not in ((), (n,)):
+        raise ShapeError(f"noise_std must be a number or one for each of the {n} points, got shape {values.shape}.")
+    if not np.isfinite(values).all():
+        raise NonFiniteError("noise_std must be finite. Drop points whose noise is not known, or estimate it.")
+    if (values < 0).any():
+        raise InvalidInputError("noise_std holds negative numbers; standard deviations are at least 0.")
+    return np.broadcast_to(np.square(values / scale), (n,)).copy()

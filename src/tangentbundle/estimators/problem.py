@@ -1,0 +1,76 @@
+"""What a method is given: a field in tangent coordinates and the spaces it lives on; and what it gives back."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from .covariance import Sites
+from .history import Past
+from .tangents import TangentSpaces
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A field ``values (n, d)`` of root mean square one, on ``spaces``; ``noise (n,)`` its known variances, or None.
+
+    ``center`` and ``unit`` take points to the units of the covariances; ``past`` is a history in the units of the
+    values.
+    """
+
+    spaces: TangentSpaces
+    values: np.ndarray
+    noise: np.ndarray | None
+    center: np.ndarray
+    unit: float
+    rng: np.random.Generator
+    past: Past | None = None
+
+    def sites(self, points: np.ndarray, frames: np.ndarray, past: Past | None = None) -> Sites:
+        """Sites in the units of the covariances, with their history where there is one."""
+        scaled = torch.from_numpy(np.ascontiguousarray((points - self.center) / self.unit))
+        plain = Sites(scaled, torch.from_numpy(np.ascontiguousarray(frames)))
+        past = self.past if past is None else past
+        return plain if past is None else past.attach(plain, points)
+
+
+class Fitted(ABC):
+    """A method's answer: the field anywhere."""
+
+    noise: float
+
+    @abstractmethod
+    def predict(
+        self, points: np.ndarray, frames: np.ndarray, *, with_covariance: bool
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Mean ``(m, d)`` in the given bases ``(m, D, d)``, and covariances ``(m, d, d)`` if wanted."""
+
+
+class Method(ABC):
+    """A way to estimate a field from noisy values at some points."""
+
+    @abstractmethod
+    def fit(self, problem: Problem) -> Fitted: ...
+
+
+def carry(
+    spaces: TangentSpaces, values: np.ndarray, points: np.ndarray, frames: np.ndarray, neighbors: int = 6
+) -> np.ndarray:
+    """Values ``(n, d, c)`` carried to other points by their nearest ones, weighted by inverse squared distance ``(m,
+    d, c)``.
+
+    >>> import tangentbundle as tb
+    >>> sphere = tb.manifolds.Sphere(2)
+    >>> spaces = TangentSpaces.of(sphere.sample(400, seed=0), manifold=sphere)
+    >>> carry(spaces, np.ones((400, 2, 1)), spaces.points[:3], spaces.frames[:3])[:, :, 0].round(6).tolist()
+    [[1.0, 1.0], [1.0, 1.0], [1.0, 1.0]]
+    """
+    k = min(neighbors, len(spaces.points))
+    distances, index = (a.reshape(len(points), k) for a in spaces.tree.query(points, k=k))
+    weights = 1.0 / np.maximum(np.square(distances), 1e-24 * max(float(np.square(distances).max()), 1e-300))
+    weights /= weights.sum(axis=1, keepdims=True)
+    ambient = np.einsum("mk,mkij,mkjc->mic", weights, spaces.frames[index], values[index])
+    return np.einsum("mij,mic->mjc", frames, ambient)

@@ -1,0 +1,120 @@
+r"""Tangent spaces at the training points and at any others.
+
+Where the manifold is known its own frames are used. Otherwise local PCA gives a basis at each training point, and at a
+new point from the training points around it; where the space is orientable all bases are turned to agree.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+from scipy.spatial import cKDTree
+
+from ..bundle import TangentBundle
+from ..diagnostics import confident_edges
+from ..errors import FarPointsWarning, TangentBundleWarning
+from ..frames import local_pca
+from ..graph import NeighborGraph
+from ..manifolds import Manifold
+
+FAR = 3.0
+"""A point is far from the training points if it is this many times further than any two of them that are nearest."""
+
+
+@dataclass(frozen=True, eq=False)
+class TangentSpaces:
+    """Points ``(n, D)`` with orthonormal tangent bases ``(n, D, d)``; ``oriented`` if the bases agree everywhere."""
+
+    points: np.ndarray
+    frames: np.ndarray
+    oriented: bool
+    manifold: Manifold | None
+    tree: cKDTree
+    neighbors: int
+
+    @classmethod
+    def of(cls, points: np.ndarray, dim: int | None = None, manifold: Manifold | None = None) -> TangentSpaces:
+        """Exact tangent spaces of a known manifold, otherwise estimated ones.
+
+        >>> import tangentbundle as tb
+        >>> spaces = TangentSpaces.of(tb.manifolds.Sphere(2).sample(300, seed=0))
+        >>> spaces.frames.shape, spaces.oriented
+        ((300, 3, 2), True)
+        """
+        points = np.ascontiguousarray(points, dtype=float)
+        tree = cKDTree(points)
+        if manifold is not None:
+            return cls(points, manifold.frames(points), manifold.orientable, manifold, tree, 0)
+        with warnings.catch_warnings():  # scales and components matter to Laplacians, not to tangent spaces
+            warnings.simplefilter("ignore", TangentBundleWarning)
+            bundle = TangentBundle.from_points(points, dim=dim)
+        signs, oriented = orient(bundle)
+        frames = np.array(bundle.frames, dtype=float)
+        frames[:, :, -1] *= signs[:, None]
+        used = int(np.median(bundle.pca.counts)) if bundle.pca is not None else 0
+        return cls(points, frames, oriented, None, tree, min(max(used, 2 * bundle.dim + 2), len(points)))
+
+    @property
+    def dim(self) -> int:
+        return self.frames.shape[2]
+
+    def at(self, points: np.ndarray) -> np.ndarray:
+        """Bases ``(m, D, d)`` at other points; at training points those of training."""
+        if self.manifold is not None:
+            return self.manifold.frames(points)
+        distances, indices = self.tree.query(points, k=self.neighbors)
+        distances, indices = (a.reshape(len(points), -1) for a in (distances, indices))
+        graph = NeighborGraph(
+            np.arange(len(points) + 1, dtype=np.int64) * self.neighbors,
+            indices.ravel().astype(np.int32),
+            distances.ravel(),
+        )
+        reach = np.maximum(1.2 * distances[:, -1], np.finfo(float).tiny)
+        axes = local_pca(self.points, graph, reach, centers=points, axes=self.dim).axes
+        nearest = self.frames[indices[:, 0]]
+        overlap = nearest.transpose(0, 2, 1) @ axes
+        axes[:, :, -1] *= np.where(np.linalg.det(overlap) < 0, -1.0, 1.0)[:, None]
+        known = (distances[:, 0] == 0.0) | (np.abs(np.linalg.norm(axes, axis=1) - 1).max(axis=1) > 1e-6)
+        axes[known] = nearest[known]
+        return axes
+
+    def warn_if_far(self, points: np.ndarray) -> None:
+        """Warn of points much further from the training points than these are from each other."""
+        if len(self.points) < 2:
+            return
+        spacing = self.tree.query(self.points, k=2)[0][:, 1].max()
+        distances = self.tree.query(points)[0]
+        far = distances > FAR * spacing
+        if far.any():
+            warnings.warn(
+                f"{int(far.sum())} of {len(points)} points lie up to {distances.max():.3g} from the nearest training "
+                f"point, where these have neighbours within {spacing:.3g}. What is predicted there is little more than "
+                "the prior; see return_std=True. Are the units those of training?",
+                FarPointsWarning,
+                stacklevel=3,
+            )
+
+
+def orient(bundle: TangentBundle) -> tuple[np.ndarray, bool]:
+    """Signs ``(n,)`` that make frames agree along a spanning tree of the edges that face each other best.
+
+    Also whether they then agree on nearly all edges, as they do on an orientable space. The signs are read off two
+    copies of the tree, linked straight where frames agree and crosswise where they do not.
+    """
+    edges, n = confident_edges(bundle), bundle.num_points
+    det, rows, cols = edges.distances, edges.rows, edges.indices
+    cost, sign = (sparse.csr_array((v, cols, edges.indptr), shape=(n, n)) for v in (1.001 - np.abs(det), np.sign(det)))
+    tree = sparse.coo_array(csgraph.minimum_spanning_tree(cost).astype(bool) * sign)
+    crossed = np.where(tree.data < 0, n, 0)
+    ends = np.r_[tree.row, tree.row + n], np.r_[tree.col + crossed, tree.col + n - crossed]
+    links = sparse.coo_array((np.ones(len(ends[0]), np.int8), ends), shape=(2 * n, 2 * n))
+    labels = csgraph.connected_components(links, directed=False)[1]
+    signs = np.where(labels[:n] < labels[n:], 1.0, -1.0)
+    agree = signs[rows] * det * signs[cols] > 0
+    out = np.empty(n)
+    out[bundle.order] = signs
+    return out, bool(len(agree) and agree.mean() > 0.98)
