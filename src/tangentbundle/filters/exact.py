@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from ..arrays import is_batched
+from ..errors import ConvergenceError
 from ..operators import ConnectionLaplacian, Joined, LinearOperator
 from ..operators.registry import differentiate, torch_op, vectorise
 from .base import Filter
@@ -121,14 +123,32 @@ class Dense(Method):
                     end = part.shape[0]
                     out[:, b, :end, :end] = self.matrices(filters, part)[:, 0]
                 return out
-            values, fields = operator.__dict__.get("eigenbasis") or operator.decompose()
-            flat = fields.double().flatten(0, 1)
-            weighted = flat * operator.mass.double().repeat_interleave(operator.dim)[:, None]
-            responses = torch.stack([f.evaluate(values) for f in filters]).detach()
-            require_finite(responses, float(values[0]), float(values[-1]))
-            return ((flat * responses[:, None, :]) @ weighted.T)[:, None].to(operator.dtype)
+            return _matrices(filters, operator)
 
         return self.remember(filters, operator, compute)
+
+
+def _matrices(filters: Sequence[Filter], operator: LinearOperator) -> torch.Tensor:
+    """Matrices ``(k, 1, n d, n d)`` of filters, computed in float64.
+
+    Beyond a few hundred rows a polynomial of the sparse operator costs far less than its eigenfields.
+    """
+    from .methods import EXACT_SIZE, Chebyshev
+
+    size = operator.shape[0]
+    if isinstance(operator, ConnectionLaplacian) and size > EXACT_SIZE:
+        double = operator.to(dtype=torch.float64)
+        double.spectral_interval = operator.spectral_interval
+        unit = torch.eye(size, dtype=torch.float64, device=operator.device).reshape(operator.num_points, -1, size)
+        with contextlib.suppress(ConvergenceError):  # responses that jump are left to the eigenfields
+            columns = Chebyshev(1e-12).apply(filters, double, unit)
+            return columns.reshape(len(filters), 1, size, size).to(operator.dtype)
+    values, fields = operator.__dict__.get("eigenbasis") or operator.decompose()
+    flat = fields.double().flatten(0, 1)
+    weighted = flat * operator.mass.double().repeat_interleave(operator.dim)[:, None]
+    responses = torch.stack([f.evaluate(values) for f in filters]).detach()
+    require_finite(responses, float(values[0]), float(values[-1]))
+    return ((flat * responses[:, None, :]) @ weighted.T)[:, None].to(operator.dtype)
 
 
 def _to_blocks(x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
