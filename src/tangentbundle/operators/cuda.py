@@ -1,7 +1,9 @@
 """Triton kernels of the fused step, for d = 2 in compact form and for blocks of any d; no host synchronisation.
 
-A program owns one slice of rows (see ``sliced.py``) and a tile of channels. Slices lie along the space-filling curve,
-so the neighbours of their rows overlap and most gathers are answered by the first-level cache.
+A program is one warp; it owns one slice of pairs of rows (see ``sliced.py``) and a tile of channels. Slices lie along
+the space-filling curve, so the neighbours of their rows overlap: half of the gathers are answered by the first-level
+cache. What then limits is the time that loads take. The kernel for d = 2 hides it by reading ahead: while it adds one
+group of neighbours, it gathers the signals of the next and reads the columns of the one after.
 """
 
 from __future__ import annotations
@@ -11,10 +13,10 @@ import torch
 import triton
 import triton.language as tl
 
-from .sliced import SLICE
+from .sliced import PAIRS
 
-MAX_LANES = 64
-"""Most channels of one program."""
+LANES, PARTS = 32, 2
+"""Most channels side by side in a warp, and most such parts a program works on: values are read once for all."""
 
 
 @triton.jit
@@ -37,71 +39,115 @@ def _finish(
 
 
 @triton.jit
-def _pair(values, edge, real: tl.constexpr):
-    """The two numbers of an edge, in one load for float32."""
-    if real == tl.float32:
-        bits = tl.load(values.to(tl.pointer_type(tl.int64)) + edge)
-        c = (bits & 0xFFFFFFFF).to(tl.int32).to(tl.float32, bitcast=True)
-        s = (bits >> 32).to(tl.int32).to(tl.float32, bitcast=True)
-    else:
-        c = tl.load(values + 2 * edge)
-        s = tl.load(values + 2 * edge + 1)
-    return c, s
+def _columns(cols, base, slot, SLOTS: tl.constexpr, UNROLL: tl.constexpr):
+    """The columns of ``UNROLL`` steps, with their bits."""
+    place = cols + base + slot
+    result = ()  # type: tuple
+    for u in tl.static_range(UNROLL):
+        result += (tl.load(place + u * SLOTS),)
+    return result
+
+
+@triton.jit
+def _turns(values, base, slot, SLOTS: tl.constexpr, UNROLL: tl.constexpr):
+    """(c, s) of the first and of the second row, for each of ``UNROLL`` steps; in one load a row for float32."""
+    result = ()  # type: tuple
+    for u in tl.static_range(UNROLL):
+        for r in tl.static_range(2):
+            if values.dtype.element_ty == tl.float32:
+                place = values.to(tl.pointer_type(tl.int64)) + 2 * base + 2 * slot
+                bits = tl.load(place + (2 * SLOTS * u + r))
+                c = (bits & 0xFFFFFFFF).to(tl.int32).to(tl.float32, bitcast=True)
+                s = (bits >> 32).to(tl.int32).to(tl.float32, bitcast=True)
+            else:
+                c = tl.load(values + 4 * (base + SLOTS * u + slot) + 2 * r)
+                s = tl.load(values + 4 * (base + SLOTS * u + slot) + 2 * r + 1)
+            result += (c, s)
+    return result
+
+
+@triton.jit
+def _gather(
+    x, columns, lanes, C: tl.constexpr, LANES: tl.constexpr, PARTS: tl.constexpr, UNROLL: tl.constexpr,
+    WIDE: tl.constexpr,
+):  # fmt: skip
+    """Both components of the neighbours' signals, for each of ``UNROLL`` steps and each part of the channels."""
+    result = ()  # type: tuple
+    for u in tl.static_range(UNROLL):
+        column = columns[u] & 0x3FFFFFFF
+        if WIDE:
+            column = column.to(tl.int64)
+        source = x + (column * (2 * C))[:, None] + lanes[None, :]
+        for q in tl.static_range(PARTS):
+            if C % (LANES * PARTS) == 0:
+                result += (tl.load(source + q * LANES), tl.load(source + q * LANES + C))
+            else:
+                inside = (lanes + q * LANES < C)[None, :]
+                first = tl.load(source + q * LANES, mask=inside, other=0.0)
+                result += (first, tl.load(source + q * LANES + C, mask=inside, other=0.0))
+    return result
+
+
+@triton.jit
+def _add(sums, columns, turns, signals, PARTS: tl.constexpr, UNROLL: tl.constexpr):
+    """Turned, and where a bit says so reflected, signals added to the sums of both rows."""
+    for u in tl.static_range(UNROLL):
+        new = ()  # type: tuple
+        for r in tl.static_range(2):
+            c, s = turns[4 * u + 2 * r], turns[4 * u + 2 * r + 1]
+            flip = (columns[u] << r) < 0
+            other_c, minus_s = tl.where(flip, -c, c), tl.where(flip, s, -s)
+            for q in tl.static_range(PARTS):
+                x0, x1 = signals[2 * (PARTS * u + q)], signals[2 * (PARTS * u + q) + 1]
+                sum0 = sums[2 * (PARTS * r + q)] + c[:, None] * x0
+                sum1 = sums[2 * (PARTS * r + q) + 1] + s[:, None] * x0
+                new += (sum0 + minus_s[:, None] * x1, sum1 + other_c[:, None] * x1)
+        sums = new
+    return sums
 
 
 @triton.jit
 def _plane_step(
     indptr, cols, values, x, z, y, sources, source_coef, targets, target_coef,
     a_hi, a_lo, b_hi, b_lo, g_hi, g_lo, n, size,
-    HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr,
-    SLICE: tl.constexpr, ROWS: tl.constexpr, C: tl.constexpr, LANES: tl.constexpr,
-    UNROLL: tl.constexpr, WIDE: tl.constexpr,
+    HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr, WIDE: tl.constexpr,
+    PAIRS: tl.constexpr, STEPS: tl.constexpr, UNROLL: tl.constexpr,
+    C: tl.constexpr, LANES: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
-    """A program owns ``ROWS`` of the ``SLICE`` rows of a slice."""
+    """d = 2. ``STEPS`` neighbours of each pair are added side by side, ``UNROLL`` times that many one after another."""
     real: tl.constexpr = x.dtype.element_ty
-    EVEN: tl.constexpr = C % LANES == 0
-    lanes = tl.program_id(1) * LANES + tl.arange(0, LANES)
-    inside = (lanes < C)[None, :]
-    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    slot = rows % SLICE
-    slice_number = tl.program_id(0) * ROWS // SLICE
-    start = tl.load(indptr + slice_number)
-    stop = tl.load(indptr + slice_number + 1)
+    SLOTS: tl.constexpr = PAIRS * STEPS
+    lanes = tl.program_id(1) * (LANES * PARTS) + tl.arange(0, LANES)
+    slot = tl.arange(0, SLOTS)
+    start = tl.load(indptr + tl.program_id(0))
+    stop = tl.load(indptr + tl.program_id(0) + 1)
     if not WIDE:
         start = start.to(tl.int32)
         stop = stop.to(tl.int32)
-    sum0 = tl.zeros((ROWS, LANES), real)
-    sum1 = tl.zeros((ROWS, LANES), real)
-    for base in range(start, stop, UNROLL * SLICE):
-        for u in tl.static_range(UNROLL):
-            edge = base + u * SLICE + slot
-            code = tl.load(cols + edge)
-            c, s = _pair(values, edge, real)
-            column = tl.where(code < 0, ~code, code)
-            other_c = tl.where(code < 0, -c, c)
-            minus_s = tl.where(code < 0, s, -s)
-            if WIDE:
-                column = column.to(tl.int64)
-            source = x + (column * (2 * C))[:, None] + lanes[None, :]
-            if EVEN:
-                x0 = tl.load(source)
-                x1 = tl.load(source + C)
-            else:
-                x0 = tl.load(source, mask=inside, other=0.0)
-                x1 = tl.load(source + C, mask=inside, other=0.0)
-            sum0 += c[:, None] * x0
-            sum1 += s[:, None] * x0
-            sum0 += minus_s[:, None] * x1
-            sum1 += other_c[:, None] * x1
+    sums = (tl.zeros((SLOTS, LANES), real),) * (4 * PARTS)
+    columns = _columns(cols, start, slot, SLOTS, UNROLL)
+    ahead = _columns(cols, start + SLOTS * UNROLL, slot, SLOTS, UNROLL)
+    turns = _turns(values, start, slot, SLOTS, UNROLL)
+    signals = _gather(x, columns, lanes, C, LANES, PARTS, UNROLL, WIDE)
+    for base in range(start, stop, SLOTS * UNROLL):
+        next_signals = _gather(x, ahead, lanes, C, LANES, PARTS, UNROLL, WIDE)
+        after = _columns(cols, base + 2 * SLOTS * UNROLL, slot, SLOTS, UNROLL)
+        next_turns = _turns(values, base + SLOTS * UNROLL, slot, SLOTS, UNROLL)
+        sums = _add(sums, columns, turns, signals, PARTS, UNROLL)
+        columns, ahead, turns, signals = ahead, after, next_turns, next_signals
     alpha = tl.cast(a_hi, real) + tl.cast(a_lo, real)
     beta = tl.cast(b_hi, real) + tl.cast(b_lo, real)
     gamma = tl.cast(g_hi, real) + tl.cast(g_lo, real)
-    keep = (rows < n)[:, None] & inside
-    where = (rows.to(tl.int64) * (2 * C))[:, None] + lanes[None, :]
-    _finish(sum0, keep, where, x, z, y, sources, source_coef, targets, target_coef, alpha, beta, gamma, size,
-            HAS_X, HAS_Z, SOURCES, TARGETS)  # fmt: skip
-    _finish(sum1, keep, where + C, x, z, y, sources, source_coef, targets, target_coef,
-            alpha, beta, gamma, size, HAS_X, HAS_Z, SOURCES, TARGETS)  # fmt: skip
+    for k in tl.static_range(4 * PARTS):  # row, part, component
+        row = 2 * (tl.program_id(0) * PAIRS + tl.arange(0, PAIRS)) + k // (2 * PARTS)
+        channel = lanes + k // 2 % PARTS * LANES
+        keep = (row < n)[:, None] & (channel < C)[None, :]
+        where = ((2 * row.to(tl.int64) + k % 2) * C)[:, None] + channel[None, :]
+        total = sums[k]
+        if STEPS > 1:
+            total = tl.sum(tl.reshape(total, (STEPS, PAIRS, LANES)), 0)
+        _finish(total, keep, where, x, z, y, sources, source_coef, targets, target_coef, alpha, beta, gamma, size,
+                HAS_X, HAS_Z, SOURCES, TARGETS)  # fmt: skip
 
 
 @triton.jit
@@ -109,32 +155,42 @@ def _block_step(
     indptr, cols, values, x, z, y, sources, source_coef, targets, target_coef,
     a_hi, a_lo, b_hi, b_lo, g_hi, g_lo, n, size,
     HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr,
-    ROWS: tl.constexpr, C: tl.constexpr, LANES: tl.constexpr, DIM: tl.constexpr, PADDED: tl.constexpr,
+    PAIRS: tl.constexpr, STEPS: tl.constexpr, C: tl.constexpr, LANES: tl.constexpr,
+    DIM: tl.constexpr, PADDED: tl.constexpr,
 ):  # fmt: skip
-    """Any d. The rows of the tile are (row, component) pairs, components padded to a power of two."""
+    """Any d. The rows of a tile are (pair, component), components padded to a power of two."""
     real: tl.constexpr = x.dtype.element_ty
     lanes = tl.program_id(1) * LANES + tl.arange(0, LANES)
     inside = (lanes < C)[None, :]
-    pair = tl.arange(0, ROWS * PADDED)
-    slot, part = pair // PADDED, pair % PADDED
+    tile = tl.arange(0, STEPS * PAIRS * PADDED)
+    slot, part = tile // PADDED, tile % PADDED
     start = tl.load(indptr + tl.program_id(0))
     stop = tl.load(indptr + tl.program_id(0) + 1)
-    total = tl.zeros((ROWS * PADDED, LANES), real)
-    for base in range(start, stop, ROWS):
-        edge = base + slot
-        source = x + (tl.load(cols + edge).to(tl.int64) * (DIM * C))[:, None] + lanes[None, :]
-        weight = values + edge.to(tl.int64) * (DIM * DIM) + part * DIM
+    sum0 = tl.zeros((STEPS * PAIRS * PADDED, LANES), real)
+    sum1 = tl.zeros((STEPS * PAIRS * PADDED, LANES), real)
+    columns = tl.load(cols + start + slot)
+    for base in range(start, stop, STEPS * PAIRS):
+        source = x + (columns.to(tl.int64) * (DIM * C))[:, None] + lanes[None, :]
+        columns = tl.load(cols + base + STEPS * PAIRS + slot)
+        value = values + (2 * (base + slot).to(tl.int64) * DIM + part) * DIM
         for q in tl.static_range(DIM):
-            v = tl.load(weight + q, mask=part < DIM, other=0.0)
-            total += v[:, None] * tl.load(source + q * C, mask=inside, other=0.0)
+            signal = tl.load(source + q * C, mask=inside, other=0.0)
+            sum0 += tl.load(value + q, mask=part < DIM, other=0.0)[:, None] * signal
+            sum1 += tl.load(value + (DIM * DIM + q), mask=part < DIM, other=0.0)[:, None] * signal
     alpha = tl.cast(a_hi, real) + tl.cast(a_lo, real)
     beta = tl.cast(b_hi, real) + tl.cast(b_lo, real)
     gamma = tl.cast(g_hi, real) + tl.cast(g_lo, real)
-    rows = tl.program_id(0) * ROWS + slot
-    keep = ((rows < n) & (part < DIM))[:, None] & inside
-    where = ((rows.to(tl.int64) * DIM + part) * C)[:, None] + lanes[None, :]
-    _finish(total, keep, where, x, z, y, sources, source_coef, targets, target_coef, alpha, beta, gamma, size,
-            HAS_X, HAS_Z, SOURCES, TARGETS)  # fmt: skip
+    tile = tl.arange(0, PAIRS * PADDED)
+    part = tile % PADDED
+    for r in tl.static_range(2):
+        row = 2 * (tl.program_id(0) * PAIRS + tile // PADDED) + r
+        keep = ((row < n) & (part < DIM))[:, None] & inside
+        where = ((row.to(tl.int64) * DIM + part) * C)[:, None] + lanes[None, :]
+        total = sum0 if r == 0 else sum1
+        if STEPS > 1:
+            total = tl.sum(tl.reshape(total, (STEPS, PAIRS * PADDED, LANES)), 0)
+        _finish(total, keep, where, x, z, y, sources, source_coef, targets, target_coef, alpha, beta, gamma, size,
+                HAS_X, HAS_Z, SOURCES, TARGETS)  # fmt: skip
 
 
 def _split(value: float) -> tuple[float, float]:
@@ -146,12 +202,13 @@ def _split(value: float) -> tuple[float, float]:
 def cuda_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
     """The fused step of ``product.step`` for a ``SlicedMatrix`` and signals in its row order; nothing is waited for."""
     n, dim, channels = x.shape
-    lanes = min(triton.next_power_of_2(channels), MAX_LANES)
+    lanes = min(triton.next_power_of_2(channels), LANES)
     options = {
         "HAS_X": scalars[1] != 0.0,
         "HAS_Z": scalars[2] != 0.0,
         "SOURCES": 0 if sources is None else len(sources.coefficients),
         "TARGETS": 0 if targets is None else len(targets.coefficients),
+        "PAIRS": PAIRS,
         "C": channels,
         "LANES": lanes,
     }
@@ -159,15 +216,17 @@ def cuda_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
     for extra in (sources, targets):
         arguments += [x, x] if extra is None else [extra.signals, extra.coefficients]
     arguments += [part for value in scalars for part in _split(value)] + [n, x.numel()]
-    slices, tiles = len(matrix.indptr) - 1, triton.cdiv(channels, lanes)
+    slices = len(matrix.indptr) - 1
     with torch.cuda.device_of(x):
-        if matrix.values.ndim == 2:
+        if matrix.values.ndim == 3:
             wide = max(x.numel(), matrix.values.numel()) >= 2**31
-            rows, unroll = (4, 2) if lanes == MAX_LANES else (8, 1)  # measured on an H200
-            options |= {"SLICE": SLICE, "ROWS": rows, "UNROLL": unroll, "WIDE": wide}
-            grid = (slices * (SLICE // rows), tiles)
-            _plane_step[grid](*arguments, num_warps=max(1, rows * lanes // 128), **options)
+            parts, steps = min(triton.cdiv(channels, lanes), PARTS), min(32 // lanes, 4)
+            unroll = 2 if lanes > 8 and x.dtype == torch.float32 else 1  # more would need too many registers
+            options |= {"WIDE": wide, "PARTS": parts, "STEPS": steps, "UNROLL": unroll}
+            _plane_step[slices, triton.cdiv(channels, lanes * parts)](*arguments, num_warps=1, **options)
         else:
             padded = triton.next_power_of_2(dim)
-            warps = max(1, min(8, SLICE * padded * lanes // 256))
-            _block_step[slices, tiles](*arguments, ROWS=SLICE, DIM=dim, PADDED=padded, num_warps=warps, **options)
+            tile = PAIRS * padded * lanes
+            options |= {"DIM": dim, "PADDED": padded, "STEPS": max(1, min(4, 256 // tile))}
+            warps = max(1, min(8, tile // 256))
+            _block_step[slices, triton.cdiv(channels, lanes)](*arguments, num_warps=warps, **options)

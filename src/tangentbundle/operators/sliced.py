@@ -1,9 +1,10 @@
-"""The storage that GPUs like: slices of rows, padded to one length and stored side by side.
+"""The storage that GPUs like: pairs of rows that share what they gather, in slices padded to one length.
 
-Threads of one warp work on the rows of a slice in step; with the k-th edges of all its rows next to each other they
-read one line of memory where CSR would make them read as many lines as there are rows. Within windows of a few rows,
-which stay together on the curve, rows are sorted by length, so that little is padded. Padded edges have weight zero:
-the kernels need no masks.
+Two rows that follow each other on the curve have most neighbours in common: a pair lists them once, each with a value
+for either row (zero where only the other row has that neighbour), and a kernel gathers each signal once for both.
+Threads of one warp work on the pairs of a slice in step; the k-th neighbours of all its pairs lie next to each other,
+so that they read whole lines of memory. Within windows of a few pairs, which stay together on the curve, pairs are
+sorted by length, so that little is padded. Padded neighbours have value zero: the kernels need no masks.
 """
 
 from __future__ import annotations
@@ -11,25 +12,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from torch.nn.functional import pad
 
 from .product import BlockMatrix
 
-SLICE = 8
-"""Rows in a slice."""
+PAIRS = 4
+"""Pairs of rows in a slice."""
 
-GROUP = 2
-"""Slices have a multiple of this many edges a row: kernels take that many at a time."""
+GROUP = 4
+"""Pairs have a multiple of this many neighbours: kernels take that many at a time."""
 
-WINDOW = 32
-"""Rows sorted by length together."""
+WINDOW = 16
+"""Pairs sorted by length together."""
+
+BEYOND = 64
+"""Entries after the last slice: kernels read ahead."""
 
 
 @dataclass(frozen=True)
 class SlicedMatrix:
-    """``indptr`` (slices + 1) into ``cols`` (e') and ``values`` (e', 2) or (e', d, d), and ``order`` (n).
+    """``indptr`` (slices + 1) into ``cols`` (e') and ``values`` (e', 2, 2) or (e', 2, d, d), and ``order`` (n).
 
-    Edge k of the r-th row of a slice lies at ``indptr[slice] + k * SLICE + r``; ``order`` is as in ``BlockMatrix``,
-    for the rows in their new order.
+    Neighbour k of the p-th pair of a slice lies at ``indptr[slice] + k * PAIRS + p``, with its values for the two rows.
+    Bits 31 and 30 of a column say whether the first and the second row see a reflection; ``order`` is as in
+    ``BlockMatrix``, for the rows in their new order.
     """
 
     indptr: torch.Tensor
@@ -39,26 +45,30 @@ class SlicedMatrix:
 
     @classmethod
     def from_csr(cls, matrix: BlockMatrix) -> SlicedMatrix:
-        """Convert, on the matrix's own device."""
+        """Convert, on the matrix's own device. No edge may be there twice."""
         device, n = matrix.cols.device, len(matrix.order)
-        degrees = matrix.indptr.diff()
-        window = torch.arange(n, device=device) // WINDOW
-        rows = torch.argsort(window * (int(degrees.max()) + 1) + degrees, stable=True)
-        rank = torch.empty_like(rows)
-        rank[rows] = torch.arange(n, device=device)
-        lengths = torch.nn.functional.pad(degrees[rows], (0, -n % SLICE)).reshape(-1, SLICE).amax(1)
+        count = lambda length: torch.arange(length, device=device)  # noqa: E731
+        row, pairs = torch.repeat_interleave(count(n), matrix.indptr.diff()), (n + 1) // 2
+        keys, neighbor = torch.unique(row // 2 * n + matrix.columns(), return_inverse=True)
+        pair = keys // n
+        degrees = torch.bincount(pair, minlength=pairs)
+        by_length = count(pairs) // WINDOW * (len(row) + 2) + degrees
+        by_length[n // 2 :] += len(row) + 1  # a single row stays the last
+        sort = torch.argsort(by_length, stable=True)
+        new_pair = torch.empty_like(sort).index_copy_(0, sort, count(pairs))
+        rank = (2 * new_pair[:, None] + count(2)).flatten()[:n]
+        lengths = pad(degrees[sort], (0, -pairs % PAIRS)).reshape(-1, PAIRS).amax(1)
         lengths = (lengths + GROUP - 1) // GROUP * GROUP
-        indptr = torch.nn.functional.pad((lengths * SLICE).cumsum(0), (1, 0))
-        old_row = torch.repeat_interleave(torch.arange(n, device=device), degrees)
-        position = torch.arange(len(matrix.cols), device=device) - matrix.indptr[old_row]
-        new_row = rank[old_row]
-        place = indptr[new_row // SLICE] + position * SLICE + new_row % SLICE
-        flipped = matrix.cols < 0
-        column = rank[torch.where(flipped, ~matrix.cols, matrix.cols).long()].int()
-        # padding points at a row of its own slice: weight zero, and surely in cache
-        slices = torch.repeat_interleave(torch.arange(len(lengths), device=device), lengths * SLICE)
-        cols = (slices * SLICE).int().clamp_max(n - 1)
-        cols[place] = torch.where(flipped, ~column, column)
-        values = matrix.values.new_zeros((len(cols), *matrix.values.shape[1:]))
-        values[place] = matrix.values
-        return cls(indptr, cols, values, matrix.order[rows])
+        indptr = pad((lengths * PAIRS).cumsum(0), (1, 0))
+        position = count(len(keys)) - pad(degrees.cumsum(0), (1, 0))[pair]
+        place = indptr[new_pair[pair] // PAIRS] + position * PAIRS + new_pair[pair] % PAIRS
+        # padding points at a row of its own slice: surely in cache
+        own = torch.repeat_interleave(count(len(lengths)) * (2 * PAIRS), lengths * PAIRS)
+        cols = pad(own.int().clamp_max(n - 1), (0, BEYOND))
+        cols[place] = rank[keys % n].int()
+        edge, flips = place[neighbor], torch.tensor([-(2**31), 2**30], dtype=torch.int32, device=device)
+        cols.index_add_(0, edge, flips[row % 2] * (matrix.cols < 0))
+        values = matrix.values.new_zeros((len(cols), 2, *matrix.values.shape[1:]))
+        values.flatten(0, 1).index_add_(0, 2 * edge + row % 2, matrix.values)
+        order = torch.empty_like(matrix.order).index_copy_(0, rank, matrix.order)
+        return cls(indptr, cols, values, order)
