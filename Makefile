@@ -24,8 +24,8 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/python $(PIP_INSTALL) --no-build-isolation --no-deps -e .
 	@touch $@
 
-demo: setup ## run the demo
-	@$(BIN)/python examples/demo.py
+demo: setup ## the paper's torus table in its quick form (minutes), with figures in out/torus
+	@$(BIN)/tangentbundle reproduce torus --quick --jobs 2 --out out/torus
 
 test: setup ## run the tests and docstring examples, without the slow ones
 	@$(BIN)/python -m pytest -m "not slow"

@@ -1,6 +1,6 @@
-"""Denoise a tangent field on a torus by heat flow: prints a table, writes ``out/demo.png``.
+"""Denoise a tangent field on a torus by heat flow: prints a table, writes ``out/heat_flow.png``.
 
-Run by ``make demo``. Nothing is learned: the bundle is estimated from bare points, and the heat filter exp(t Delta)
+Run it with ``python examples/heat_flow.py``. Nothing is learned: the bundle is estimated from bare points, and the heat filter exp(t Delta)
 averages vectors after carrying them along the surface.
 """
 
@@ -140,7 +140,7 @@ def report(problem: Problem) -> dict[str, np.ndarray]:
 
 def main() -> None:
     start = time.perf_counter()
-    problem, path = Problem.make(), Path("out/demo.png")
+    problem, path = Problem.make(), Path("out/heat_flow.png")
     print(f"{problem.bundle}\n")
     figure(problem, report(problem), path)
     print(f"Wrote {path} ({time.perf_counter() - start:.0f} s in all).")
