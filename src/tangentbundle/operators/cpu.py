@@ -2,7 +2,7 @@
 
 Both do one fused step for a range of rows (see ``product.step``). The matrix is walked along the space-filling curve,
 so that the neighbours of a row are mostly in cache, in whatever order the signals are stored: row r of the matrix
-belongs to row ``order[r]`` of the signals.
+belongs to row ``order[r]`` of the signals. What a row will read and write is prefetched.
 """
 
 from __future__ import annotations

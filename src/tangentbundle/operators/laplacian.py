@@ -218,10 +218,14 @@ class ConnectionLaplacian(LinearOperator):
 
 def fold(x: torch.Tensor) -> torch.Tensor:
     """Signal ``(..., n, d, c)`` to ``(n, d, b c)``: leading indices become channels."""
+    if x.ndim == 3:
+        return x
     return x.movedim(-3, 0).movedim(-2, 1).reshape(x.shape[-3], x.shape[-2], -1)
 
 
 def unfold(y: torch.Tensor, shape: torch.Size) -> torch.Tensor:
     """Undo ``fold`` for a signal of the given shape."""
+    if len(shape) == 3:
+        return y
     n, d, channels = shape[-3:]
     return y.reshape(n, d, *shape[:-3], channels).movedim(0, -2).movedim(0, -2)
