@@ -1,0 +1,229 @@
+r"""Linear forecasts of anomalies: coefficients shared by all points, and a local correction from neighbours.
+
+For every lead h, with own lags l and smoothed fields :math:`S_t = e^{t\Delta}`,
+
+.. math:: \hat a_i(t+h) = b_h\Big[\sum_l \alpha_{hl}\, a_i(t-l) + \sum_{l,s} \beta_{hls}\, (S_s a)_i(t-l)
+          + \sum_{j \in \{i\} \cup N(i)} B_{hij}\, O_{ij}\, a_j(t)\Big].
+
+The few shared coefficients see all points at once. The local matrices :math:`B` (d x d) let fields move, which filters
+of the Laplacian cannot; ridge regression shrinks them to zero by an amount that blocked cross-validation chooses, and
+the factor :math:`b_h \in [0, 1]` is the slope of truth on cross-validated forecasts.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+import torch
+
+from ..bundle import TangentBundle
+from ..filters import Chebyshev, Heat, apply_bank
+from .tangents import TangentSpaces
+
+FOLDS = 5
+PENALTIES = (np.inf, 6.0, 3.0, 1.5, 0.7, 0.3)
+"""Ridge penalties of the local correction, in units of the anomalies' energy."""
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """Anomalies ``(T, n, d)`` on a regular clock; ``observed (T,)`` is false where they were filled in.
+
+    ``usable (T,)`` is false where they could not be.
+    """
+
+    anomalies: np.ndarray
+    observed: np.ndarray
+    usable: np.ndarray
+    spaces: TangentSpaces
+    rng: np.random.Generator
+
+    def origins(self, lead: int, lags: int) -> np.ndarray:
+        """Times with ``lags`` usable fields up to them and an observed field ``lead`` steps later."""
+        t = np.arange(lags - 1, len(self.anomalies) - lead)
+        fine = self.observed[t + lead]
+        for lag in range(lags):
+            fine = fine & self.usable[t - lag]
+        return t[fine]
+
+
+class Predictor(ABC):
+    """A fitted method: forecasts of anomalies from recent ones."""
+
+    @abstractmethod
+    def predict(self, recent: np.ndarray, horizon: int) -> np.ndarray:
+        """The next anomalies ``(H, n, d)`` after recent ones ``(W, n, d)``."""
+
+    @abstractmethod
+    def variance(self, length: int, horizon: int) -> np.ndarray:
+        """The variance ``(H, n)`` of a coordinate's error, from cross-validation, for windows of some length."""
+
+
+class ForecastMethod(ABC):
+    """A way to forecast anomalies."""
+
+    @abstractmethod
+    def fit(self, record: Record) -> Predictor: ...
+
+
+@dataclass(frozen=True)
+class Autoregression(ForecastMethod):
+    """Method of ``FieldForecaster``: ridge regression on own lags, smoothed fields and neighbours.
+
+    Args:
+        lags: steps back of the fields used; those a window is too short for are left out.
+        reach: leads with coefficients; anomalies are zero beyond.
+        neighbors: of the local correction; 0 for none.
+    """
+
+    lags: tuple[int, ...] = (0, 1, 2, 3, 4, 7)
+    reach: int = 24
+    neighbors: int = 8
+
+    def fit(self, record: Record) -> LaggedModels:
+        return LaggedModels(self, record, Neighborhood.of(record.spaces, self.neighbors))
+
+
+@dataclass(frozen=True, eq=False)
+class Neighborhood:
+    """Nearest points ``(n, k)``, the maps ``(n, k, d, d)`` that carry their coordinates here, and smoothed fields."""
+
+    index: np.ndarray
+    maps: np.ndarray
+    bundle: TangentBundle
+    times: tuple[float, ...]
+
+    @classmethod
+    def of(cls, spaces: TangentSpaces, count: int) -> Neighborhood:
+        k = min(count, len(spaces.points) - 1)
+        away, index = spaces.tree.query(spaces.points, k=max(k, 1) + 1)
+        index = index[:, 1 : k + 1]
+        maps = np.einsum("nia,nkib->nkab", spaces.frames, spaces.frames[index])
+        spacing = float(np.median(away[:, 1:]))
+        bundle = TangentBundle.from_frames(spaces.points, spaces.frames)
+        return cls(index, maps, bundle, (0.25 * spacing**2, spacing**2))
+
+    def smooth(self, fields: np.ndarray) -> list[np.ndarray]:
+        """Fields ``(T, n, d)`` after heat has spread over about a neighbour, and over two."""
+        x = torch.from_numpy(np.ascontiguousarray(fields.transpose(1, 2, 0)))
+        outputs = apply_bank([Heat(t) for t in self.times], self.bundle.laplacian(), x, Chebyshev(tol=1e-3))
+        return [y.numpy().transpose(2, 0, 1) for y in outputs]
+
+    def around(self, fields: np.ndarray) -> np.ndarray:
+        """Neighbours' fields in the coordinates of each point, ``(T, n, k d)``."""
+        carried = np.einsum("nkab,tnkb->tnka", self.maps, fields[:, self.index], optimize=True)
+        return carried.reshape(*fields.shape[:2], -1)
+
+
+@dataclass(frozen=True, eq=False)
+class Lead:
+    """Coefficients of one lead, its factor ``b_h`` and the variance ``(n,)`` of a coordinate's error."""
+
+    shared: np.ndarray
+    local: np.ndarray | None
+    factor: float
+    variance: np.ndarray
+
+
+@dataclass(eq=False)
+class LaggedModels(Predictor):
+    """Models for windows of any length, made when first asked for."""
+
+    method: Autoregression
+    record: Record = field(repr=False)
+    near: Neighborhood = field(repr=False)
+    leads_: dict[tuple[int, int], Lead] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        self.smoothed = self.near.smooth(self.record.anomalies)
+
+    def predict(self, recent: np.ndarray, horizon: int) -> np.ndarray:
+        lags = self._lags(len(recent))
+        depth = lags[-1] + 1
+        tail = recent[len(recent) - depth :]
+        now = np.array([depth - 1])
+        shared, local = _features(tail, self.near.smooth(tail), self.near, now, lags)
+        out = np.zeros((horizon, *recent.shape[1:]))
+        for h in range(1, min(horizon, self._reach(lags)) + 1):
+            lead = self._lead(h, lags)
+            out[h - 1] = lead.factor * _apply(lead.shared, lead.local, shared, local)[0]
+        return out
+
+    def variance(self, length: int, horizon: int) -> np.ndarray:
+        lags = self._lags(length)
+        reach = self._reach(lags)
+        known = [self._lead(h, lags).variance for h in range(1, min(horizon, reach) + 1)]
+        rest = np.square(self.record.anomalies[self.record.observed]).mean(axis=(0, 2))
+        return np.stack(known + [rest] * (horizon - len(known)))
+
+    def _lags(self, length: int) -> tuple[int, ...]:
+        return tuple(lag for lag in sorted(self.method.lags) if lag < length) or (0,)
+
+    def _reach(self, lags: tuple[int, ...]) -> int:
+        return max(1, min(self.method.reach, (len(self.record.anomalies) - lags[-1]) // 4))
+
+    def _lead(self, h: int, lags: tuple[int, ...]) -> Lead:
+        key = h, lags[-1]
+        if key not in self.leads_:
+            self.leads_[key] = _fit_lead(self.record, self.smoothed, self.near, h, lags)
+        return self.leads_[key]
+
+
+def _features(
+    fields: np.ndarray, smoothed: list[np.ndarray], near: Neighborhood, origins: np.ndarray, lags: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Shared features ``(m, n, d, f)`` and local ones ``(m, n, f')`` at some origins."""
+    shared = [fields[origins - lag] for lag in lags]
+    shared += [s[origins - lag] for s in smoothed for lag in lags[:2]]
+    own = [fields[origins - lag] for lag in lags[:2]]
+    return np.stack(shared, axis=-1), np.concatenate([*own, near.around(fields[origins])], axis=-1)
+
+
+def _apply(weights: np.ndarray, matrices: np.ndarray | None, shared: np.ndarray, local: np.ndarray) -> np.ndarray:
+    out = shared @ weights
+    return out if matrices is None else out + np.einsum("mnf,nfa->mna", local, matrices, optimize=True)
+
+
+def _fit_lead(record: Record, smoothed, near: Neighborhood, h: int, lags: tuple[int, ...]) -> Lead:
+    """Coefficients of one lead; penalty, factor and error from folds of successive times."""
+    origins = record.origins(h, lags[-1] + 1)
+    shared, local = _features(record.anomalies, smoothed, near, origins, lags)
+    target = record.anomalies[origins + h]
+    penalties = PENALTIES if near.index.shape[1] else PENALTIES[:1]
+    guesses = np.zeros((len(penalties), *target.shape))
+    edges = np.linspace(origins[0] + h, origins[-1] + h + 1, FOLDS + 1)
+    for a, b in pairwise(edges):
+        held = (origins + h >= a) & (origins + h < b)
+        kept = (origins + h < a) | (origins - lags[-1] >= b)
+        if not held.any():
+            continue
+        for k, (w, m) in enumerate(_solve(shared[kept], local[kept], target[kept], penalties)):
+            guesses[k, held] = _apply(w, m, shared[held], local[held])
+    errors = np.square(guesses - target).mean(axis=(1, 2, 3))
+    best = int(errors.argmin())
+    guess = guesses[best]
+    factor = float(np.clip((guess * target).sum() / max(np.square(guess).sum(), 1e-300), 0.0, 1.0))
+    (weights, matrices), *_ = _solve(shared, local, target, penalties[best : best + 1])
+    return Lead(weights, matrices, factor, np.square(factor * guess - target).mean(axis=(0, 2)))
+
+
+def _solve(shared: np.ndarray, local: np.ndarray, target: np.ndarray, penalties):
+    """Shared coefficients by least squares, then local matrices of what they leave, for each penalty."""
+    z = shared.reshape(-1, shared.shape[-1])
+    gram = z.T @ z
+    ridge = 1e-3 * np.diag(np.diag(gram)) + 1e-9 * max(np.trace(gram), 1e-300) * np.eye(len(gram))
+    weights = np.linalg.solve(gram + ridge, z.T @ target.reshape(-1))
+    left = target - shared @ weights
+    x = local.transpose(1, 2, 0)
+    if np.isfinite(penalties).any():
+        grams, sides = x @ x.transpose(0, 2, 1), x @ left.transpose(1, 0, 2)
+        energy = np.einsum("nff->n", grams)[:, None, None] / grams.shape[1] + 1e-300
+    out = []
+    for penalty in penalties:
+        if np.isfinite(penalty):
+            matrices = np.linalg.solve(grams + penalty * energy * np.eye(grams.shape[1]), sides)
+        out.append((weights, matrices if np.isfinite(penalty) else None))
+    return out

@@ -1,0 +1,160 @@
+"""`FieldForecaster`: past fields in, the next fields out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..arrays import whole
+from ..errors import InvalidInputError, NonFiniteError, ShapeError, TooFewPointsError
+from .autoregression import Autoregression, ForecastMethod, Record
+from .base import _check_tangent
+from .climate import Climate, Clock
+from .tangents import TangentSpaces
+
+LEAST = 16
+"""Fewest fields to learn from."""
+
+
+class FieldForecaster(BaseEstimator):
+    r"""Forecasts a vector field on a manifold from its past, with uncertainty.
+
+    A field is climate plus anomaly. The climate of the recent window is estimated from that window and from training,
+    weighed by how fast the climate was seen to drift; the anomaly is carried on by ``method``.
+
+    Args:
+        method: ``Autoregression(...)`` (default) or ``GatedNetwork(...)``.
+        dim: intrinsic dimension, or a rule to estimate it; default estimated.
+        manifold: a known manifold, such as ``manifolds.Sphere(2)`` for the Earth, for exact tangent spaces.
+        cycle: steps of a cycle; default from dates: a day, or twelve months. Otherwise none.
+        random_state: seed of what is random.
+
+    Attributes:
+        climate_: mean and cycle of the training series, and their drift.
+        fitted_: the fitted method.
+        normal_share_: the share of the series' energy off the tangent spaces, which is dropped.
+
+    >>> import numpy as np, tangentbundle as tb
+    >>> sphere = tb.manifolds.Sphere(2)
+    >>> points = sphere.sample(60, seed=0)
+    >>> mode, wave = sphere.gradient_field(points, 1), np.sin(2 * np.pi * np.arange(120) / 12)
+    >>> series = wave[:, None, None] * mode                        # (T, n, D)
+    >>> forecaster = tb.FieldForecaster(manifold=sphere).fit(points, series[:100])
+    >>> future, std = forecaster.predict(series[80:100], horizon=20, return_std=True)
+    >>> future.shape, std.shape, bool(np.abs(future - series[100:])[:6].max() < 0.05)
+    ((20, 60, 3), (20, 60, 3), True)
+    """
+
+    def __init__(
+        self,
+        method: ForecastMethod | None = None,
+        *,
+        dim: Any = None,
+        manifold: Any = None,
+        cycle: int | None = None,
+        random_state: Any = None,
+    ):
+        self.method = method
+        self.dim = dim
+        self.manifold = manifold
+        self.cycle = cycle
+        self.random_state = random_state
+
+    def fit(self, points, series, times=None):
+        """Fit to points ``(n, D)`` and a series ``(T, n, D)`` of ambient vectors.
+
+        ``times`` ``(T,)`` are dates (datetime64) on a regular clock, gaps allowed, or step numbers; default one step
+        after the other.
+        """
+        points = validate_data(self, points, dtype=np.float64)
+        if len(points) < 3:
+            raise TooFewPointsError(f"a field needs at least 3 points, got {len(points)}.")
+        series = _series(series, points.shape, LEAST, "fit")
+        cycle = None if self.cycle is None else whole(self.cycle, "cycle")
+        self.clock_, ticks = Clock.of(times, len(series), cycle)
+        self.spaces_ = TangentSpaces.of(points, self.dim, self.manifold)
+        self.frames_ = self.spaces_.frames
+        values = np.einsum("nij,tni->tnj", self.frames_, series)
+        self.normal_share_ = _check_tangent(series.reshape(-1, series.shape[2]), values.reshape(-1, values.shape[2]))
+        self.scale_ = float(values.std(axis=0).mean())
+        if self.scale_ <= 1e-9 * float(np.abs(values).max()):
+            raise InvalidInputError("the series is constant: there is nothing to learn. Its forecast is its value.")
+        values = values / self.scale_
+        self.climate_ = Climate.of(values, ticks, self.clock_.cycle)
+        method = Autoregression() if self.method is None else self.method
+        if not isinstance(method, ForecastMethod):
+            raise InvalidInputError(f"method must be an object such as Autoregression(), got {method!r}.")
+        anomalies = values - self.climate_.mean - self.climate_.cycle[ticks % self.clock_.cycle]
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        self.last_ = int(ticks[-1])
+        self.fitted_ = method.fit(Record(*_on_clock(anomalies, ticks), self.spaces_, rng))
+        return self
+
+    def predict(self, recent, horizon, times=None, return_std=False):
+        """The next ``horizon`` fields ``(horizon, n, D)`` after recent ones ``(W, n, D)``, W of at least 1.
+
+        ``times`` ``(W,)`` are those of the recent fields, of the kind ``fit`` had. Without them the recent fields are
+        taken to end where training ended, as far as the cycle goes. With ``return_std`` also the standard deviation of
+        each ambient component.
+        """
+        check_is_fitted(self, "fitted_")
+        horizon = whole(horizon, "horizon")
+        recent = _series(recent, self.spaces_.points.shape, 1, "predict")
+        if times is None:
+            ticks, gap = self.last_ - np.arange(len(recent))[::-1], float(self.climate_.length)
+        else:
+            ticks = self.clock_.ticks(times, len(recent))
+            gap = abs(float(ticks.mean()) - self.climate_.middle)
+        period = self.climate_.period
+        values = np.einsum("nij,tni->tnj", self.frames_, recent) / self.scale_
+        values, _, usable = _on_clock(values, ticks)
+        if not usable.all():
+            raise InvalidInputError("the recent fields have a gap of more than one step. Give those after it only.")
+        steps = ticks[0] + np.arange(len(values))
+        mean, cycle, error = self.climate_.updated(values, steps, gap)
+        ahead = steps[-1] + 1 + np.arange(horizon)
+        anomalies = values - mean - cycle[steps % period]
+        future = self.fitted_.predict(anomalies, horizon) + mean + cycle[ahead % period]
+        field = self.scale_ * np.einsum("nij,tnj->tni", self.frames_, future)
+        if not return_std:
+            return field
+        spread = self.fitted_.variance(len(values), horizon) + error / values.shape[2]
+        lengths = np.linalg.norm(self.frames_, axis=2)
+        return field, self.scale_ * np.sqrt(spread)[:, :, None] * lengths
+
+
+def _series(series, shape: tuple[int, int], least: int, verb: str) -> np.ndarray:
+    series = np.asarray(series, dtype=float)
+    if series.ndim != 3 or series.shape[1:] != shape:
+        raise ShapeError(
+            f"a series must have shape (T, n, D) = (T, {shape[0]}, {shape[1]}), ambient vectors at the points, got "
+            f"{series.shape}."
+        )
+    if len(series) < least:
+        raise InvalidInputError(f"{verb} needs a series of at least {least} fields, got {len(series)}.")
+    if not np.isfinite(series).all():
+        bad = np.flatnonzero(~np.isfinite(series).all(axis=(1, 2)))
+        raise NonFiniteError(
+            f"the series holds NaN or infinite values in {len(bad)} fields, the first is number {bad[0]}. Drop those "
+            "fields and give times=, or fill them."
+        )
+    return series
+
+
+def _on_clock(values: np.ndarray, ticks: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Fields ``(T', n, d)`` at every tick, whether each was observed, and whether it can be used.
+
+    Gaps of one step are filled with the mean of their neighbours; longer ones are left and are not usable.
+    """
+    count = int(ticks[-1] - ticks[0]) + 1
+    full, observed = np.zeros((count, *values.shape[1:])), np.zeros(count, bool)
+    full[ticks - ticks[0]], observed[ticks - ticks[0]] = values, True
+    single = np.flatnonzero(~observed[1:-1] & observed[:-2] & observed[2:]) + 1
+    full[single] = (full[single - 1] + full[single + 1]) / 2
+    usable = observed.copy()
+    usable[single] = True
+    return full, observed, usable
