@@ -1,0 +1,227 @@
+"""The two experiments with wind: what is scored, and that nothing leaks from what is scored."""
+
+import numpy as np
+import pytest
+import torch
+
+from tangentbundle.datasets import load_wind
+from tangentbundle.errors import InvalidInputError
+from tangentbundle.experiments import forecast, interpolation, reconstruction, wind
+from tangentbundle.experiments.base import draw
+from tangentbundle.experiments.forecast import Forecast, Period
+from tangentbundle.experiments.reconstruction import Reconstruction, Scene, Watch
+from tangentbundle.experiments.tables import tabulate
+
+RECONSTRUCTION = {"data": "navy", "protocol": "paper", "masks": 1, "n": 100, "sampling": 0}
+FORECAST = {"data": "navy", "protocol": "paper", "n": 100, "horizon": 20, "sampling": 0}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch, tmp_path):
+    """No GFS files, and little training."""
+    monkeypatch.setenv("TANGENTBUNDLE_WIND", str(tmp_path))
+    monkeypatch.setattr(reconstruction, "EPOCHS", 25)
+    monkeypatch.setattr(forecast, "STEPS", 3)
+
+
+@pytest.fixture
+def scene():
+    return Scene(RECONSTRUCTION, 0)
+
+
+# What data there are.
+
+
+def test_without_files_the_embedded_series_is_used_and_said():
+    assert wind.available() == "navy"
+    for experiment in (Reconstruction(), Forecast()):
+        tasks = experiment.tasks(full=True, protocol="paper")
+        assert {task["data"] for task in tasks} == {"navy"}
+        assert "US Navy" in experiment.notes([{"data": "navy", "horizon": 20}], "paper")
+    assert {task["horizon"] for task in tasks} == {20}  # 50 and 80 do not fit into six years of months
+
+
+def test_a_task_never_runs_on_other_data():
+    with pytest.raises(InvalidInputError, match="TANGENTBUNDLE_WIND"):
+        Reconstruction().run({**RECONSTRUCTION, "data": "GFS"}, 0)
+
+
+def test_a_folder_that_was_named_must_exist(monkeypatch, tmp_path):
+    monkeypatch.setenv("TANGENTBUNDLE_WIND", str(tmp_path / "nowhere"))
+    with pytest.raises(InvalidInputError, match="nowhere"):
+        wind.available()
+
+
+@pytest.mark.parametrize("experiment", [Reconstruction(), Forecast()], ids=lambda e: e.name)
+def test_unknown_protocols_are_refused(experiment):
+    with pytest.raises(InvalidInputError, match="'paper' and 'best'"):
+        experiment.tasks(full=False, protocol="other")
+
+
+def test_full_forms_have_the_papers_cells():
+    tasks = Reconstruction().tasks(full=True, protocol="paper")
+    assert len(tasks) == 4 * 8 and {task["masks"] for task in tasks} == {8}
+    assert {row["masked"] for row in Reconstruction().published()} == set(reconstruction.SHARES)
+    assert {row["horizon"] for row in Forecast().published()} == set(forecast.HORIZONS)
+
+
+# How networks see wind.
+
+
+def test_wind_goes_through_ambient_space(scene):
+    bundle, view = scene.sites.bundle, scene.sites.views("MLP")[0]
+    vectors = scene.sites.ambient(scene.truth).astype(np.float32)
+    signal = view.signal(torch.from_numpy(scene.truth).float())
+    np.testing.assert_allclose(signal, bundle.to_coordinates(vectors), atol=1e-4)
+    np.testing.assert_allclose(view.wind(signal), scene.sites.tangent(bundle.to_ambient(signal.numpy())), atol=1e-4)
+
+
+# Reconstruction.
+
+
+def test_reconstruction_rows(scene):
+    experiment = Reconstruction()
+    rows = experiment.run(RECONSTRUCTION, 0)
+    assert rows == experiment.run(RECONSTRUCTION, 0)
+    assert rows != experiment.run(RECONSTRUCTION, 1)
+    for row in rows:
+        masked = scene.masks[reconstruction.SHARES.index(row["masked"])]
+        assert row["points"] == len(masked) and row["data"] == "navy"
+        assert row["paper_metric"] == pytest.approx(row["per_node"] * masked.sum() / len(masked))
+        if "oracle_per_node" in row:
+            assert row["oracle_per_node"] <= row["per_node"] * (1 + 1e-5)
+    table = tabulate(experiment, rows, "paper")
+    assert len(table.body) == 3 * (3 + len(interpolation.INTERPOLATIONS)) and "US Navy" in table.notes
+
+
+def test_zero_and_mean_by_hand(scene):
+    found = {(r["method"], r["masked"]): r["per_node"] for r in Reconstruction().run(RECONSTRUCTION, 0)}
+    unit = np.abs(load_wind().components[0]).max()
+    for share, masked in zip(reconstruction.SHARES, scene.masks, strict=True):
+        truth, frames = scene.truth[masked] / unit, scene.sites.frames
+        assert found["zero", share] == pytest.approx((truth**2).sum(1).mean())
+        vector = np.einsum("nda,na->nd", frames, scene.truth / unit)[~masked].mean(0)
+        assert found["mean", share] == pytest.approx(
+            ((frames[masked].transpose(0, 2, 1) @ vector - truth) ** 2).sum(1).mean()
+        )
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_masked_values_change_no_reconstruction(scene):
+    other = Scene(RECONSTRUCTION, 0)
+    other.truth = np.where(scene.masks[0][:, None], 100.0, scene.truth)
+    before, after = scene.stations()[:1], other.stations()[:1]
+    methods = interpolation.INTERPOLATIONS | interpolation.CONTENDERS
+    for name, method in methods.items():
+        assert np.array_equal(method(before[0]), method(after[0])), name
+    for view in scene.sites.views("MLP"):
+        watch = Watch(view, other.truth, other.masks[:1], 1.0)
+        assert np.array_equal(
+            reconstruction.reconstruct(view, before, 0), reconstruction.reconstruct(view, after, 0, watch)
+        )
+
+
+def test_interpolations_keep_or_smooth_what_they_see(scene):
+    station = scene.stations()[0]
+    for name in ("nearest neighbour", "inverse distance", "thin-plate spline"):
+        seen = interpolation.INTERPOLATIONS[name](station)[station.seen]
+        np.testing.assert_allclose(seen, station.wind[station.seen], atol=1e-4)
+    for name in interpolation.INTERPOLATIONS:
+        assert np.isfinite(interpolation.INTERPOLATIONS[name](station)).all(), name
+
+
+def test_tikhonov_leaves_out_exactly(scene, monkeypatch):
+    """The strength that the formula for points left out one at a time chooses is the one that leaving out chooses."""
+    station, turn, strengths = scene.stations()[0], interpolation._turn(scene.sites), interpolation.STRENGTHS[:3]
+    risks = []
+    for strength in strengths:
+        monkeypatch.setattr(interpolation, "STRENGTHS", [strength])
+        risk = 0.0
+        for i in np.flatnonzero(station.seen):
+            without = station.wind.copy()
+            without[i] = np.nan
+            guess = interpolation.tikhonov(interpolation.Stations(scene.sites, without))
+            risk += np.square(np.linalg.solve(turn[i].T, guess[i]) - turn[i] @ station.wind[i]).sum()
+        risks.append(risk)
+    monkeypatch.setattr(interpolation, "STRENGTHS", strengths)
+    chosen = interpolation.tikhonov(station)
+    monkeypatch.setattr(interpolation, "STRENGTHS", [strengths[int(np.argmin(risks))]])
+    np.testing.assert_array_equal(chosen, interpolation.tikhonov(station))
+
+
+# Forecasting.
+
+
+def test_forecast_rows():
+    experiment = Forecast()
+    rows = experiment.run(FORECAST, 0)
+    assert rows == experiment.run(FORECAST, 0)
+    unit = float(np.abs(load_wind().components[:72]).max())
+    for row in rows:
+        assert len(row["by_lead"]) == 20 and row["mse_ms"] == pytest.approx(row["mse"] * unit**2)
+        assert np.mean(row["by_lead"]) == pytest.approx(row["mse"], rel=1e-4)  # nothing is missing here
+    assert {row["method"] for row in experiment.published()} <= {row["method"] for row in rows}
+
+
+def test_baselines_of_forecasts_by_hand():
+    data = load_wind()
+    chosen = data.sample(100, draw(0, "points", 100, 0))
+    train, test = data.components[:72, chosen], data.components[72:, chosen]
+    starts = np.arange(len(test) - 40)
+    inputs, targets = (test[starts[:, None] + shift + np.arange(20)] for shift in (0, 20))
+    found = {row["method"]: row["mse_ms"] for row in Forecast().run(FORECAST, 0)}
+    by_hand = {
+        "zero": 0 * targets,
+        "persistence": inputs[:, -1:],
+        "mean of inputs": inputs.mean(1, keepdims=True),
+        "climatology": train.mean(0),
+    }
+    for method, guess in by_hand.items():
+        assert found[method] == pytest.approx(((guess - targets) ** 2).sum(-1).mean(), rel=1e-4)
+    assert found["damped persistence"] < found["persistence"]
+
+
+def test_the_future_changes_no_forecast():
+    sites, training, test = forecast.scene(FORECAST, 0)
+    changed = Period(test.wind.copy(), test.filled, test.windows, test.unit)
+    changed.wind[20:] = 7.0  # the targets of the first window, and all after
+    for name, method in forecast.forecasters(sites, training, FORECAST, 0).items():
+        before, after = (method(period.inputs())[0] for period in (test, changed))
+        np.testing.assert_allclose(before, after, atol=1e-6, err_msg=name)
+
+
+def test_scaling_and_training_know_nothing_of_the_test_period(monkeypatch):
+    _, training, test = forecast.scene(FORECAST, 0)
+    train, later = wind.SOURCES["navy"].periods
+    louder = type(later)(later.times, later.lat, later.lon, 50 * later.components, later.area, later.provenance)
+    monkeypatch.setattr(wind.Navy, "periods", (train, louder))
+    _, same, loud = forecast.scene(FORECAST, 0)
+    assert same.unit == training.unit == np.abs(train.components).max()
+    assert np.array_equal(same.wind, training.wind)
+    np.testing.assert_allclose(loud.wind, 50 * test.wind, rtol=1e-5)  # the same factor, no shift
+
+
+def test_missing_analyses_are_never_scored():
+    _, _, test = forecast.scene(FORECAST, 0)
+    filled = test.filled.copy()
+    filled[30] = True
+    windows = type(test.windows)(test.windows.inputs, test.windows.targets, ~filled[test.windows.targets])
+    gap = Period(test.wind, filled, windows, test.unit)
+    errors = np.ones(windows.scored.shape)
+    errors[windows.targets == 30] = 1e6
+    scores = forecast._scores(errors, gap)
+    assert scores["mse"] == 1.0 and set(scores["by_lead"]) == {1.0}
+    assert np.allclose(gap.mean(), np.delete(test.wind, 30, axis=0).mean(0), atol=1e-6)
+
+
+def test_best_forecasts_wait_for_their_estimator(monkeypatch):
+    monkeypatch.delattr("tangentbundle.estimators.FieldForecaster", raising=False)
+    with pytest.raises(InvalidInputError, match="FieldForecaster"):
+        Forecast().tasks(full=False, protocol="best")
+
+
+def test_figures(tmp_path):
+    pytest.importorskip("matplotlib")
+    pairs = ((Reconstruction(), RECONSTRUCTION), (Forecast(), FORECAST))
+    paths = [path for experiment, task in pairs for path in experiment.figures(experiment.run(task, 0), tmp_path)]
+    assert len(paths) == 3 and all(path.stat().st_size > 20_000 for path in paths)
