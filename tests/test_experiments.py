@@ -162,6 +162,7 @@ def test_torus_rows_are_deterministic_and_complete(torus_rows):
     assert again == torus_rows
     methods = {row["method"] for row in torus_rows}
     assert {"DD-TNN", "MNN", "MLP", "identity", "mean", "zero", "nearest neighbour", "inverse distance"} <= methods
+    assert {"thin-plate spline", "Tikhonov on the bundle, SURE"} <= methods
     assert len(torus_rows) == len(methods) * 3 * 2
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from ..nn import TNN, Coordinatewise, Replicas
 from ..operators import Identity, LinearOperator
 from ..training import fit
 from .base import Column, Experiment, Row, Task, draw
+from .smoothing import smoothing_rules
 
 TAUS = (0.01, 0.1, 0.3)
 FIELDS: dict[str, TorusField] = {"as printed": PaperField(), "tangent": TangentField()}
@@ -95,7 +97,7 @@ class Torus(Experiment):
         angles = ", ".join(f"{a:.0f} degrees at n = {n}" for n, a in angle.items())
         common = (
             "Errors are squared lengths, averaged over the points, after projection on the frames in use, so that "
-            " all methods are judged alike (identity: 2 tau^2). "
+            "all methods are judged alike (identity: 2 tau^2). "
             f"Mean angle between these frames and the exact tangent planes: {angles}. "
         )
         if protocol == "best":
@@ -130,8 +132,7 @@ def paper_answers(data: Draw, epochs: int) -> dict[str, Answer]:
     answers: dict[str, Answer] = {}
     for name, (chart, operator, channels, taps) in networks.items():
         answers[name] = (bases, *trained(chart, operator, channels, taps, noisy, clean, epochs))
-    simple: dict[str, Callable[[np.ndarray], np.ndarray]] = simple_rules(data.sample.points)
-    for name, rule in simple.items():
+    for name, rule in smoothing_rules(data.sample.points).items():
         answers[name] = (bases, np.stack([rule(field) for field in data.noisy]), None)
     return answers
 
@@ -197,40 +198,22 @@ def trained(chart, operator, channels, taps, noisy, clean, epochs) -> tuple[np.n
     return chart.field(final).double().numpy(), chart.field(outputs).double().numpy()
 
 
-def simple_rules(points: np.ndarray) -> dict[str, Callable[[np.ndarray], np.ndarray]]:
-    """Rules that need no training: noisy field in, field out, ``(n, 3)`` both."""
-    from scipy.spatial import cKDTree
-
-    distance, index = cKDTree(points).query(points, min(11, len(points)))
-    weights = 1.0 / np.maximum(distance[:, 1:], 1e-12)
-    weights /= weights.sum(axis=1, keepdims=True)
-    return {
-        "identity": lambda field: field,
-        "zero": np.zeros_like,
-        "mean": lambda field: np.broadcast_to(field.mean(axis=0), field.shape),
-        "nearest neighbour": lambda field: field[index[:, 1]],
-        "inverse distance": lambda field: np.einsum("nk,nki->ni", weights, field[index[:, 1:]]),
-    }
-
-
 def best_answers(data: Draw) -> dict[str, Answer]:
     """The estimators of this library, and the classics, in the estimators' own local frames."""
-    from ..estimators import FieldDenoiser, SpectralShrinkage
-    from ..estimators.baselines import AmbientProcess, ThinPlate
+    from ..estimators import FieldDenoiser
+    from ..estimators.baselines import AmbientProcess
 
     points = data.sample.points
-    contenders = {
-        "FieldDenoiser": FieldDenoiser(dim=2),
-        "spectral shrinkage, SURE": FieldDenoiser(SpectralShrinkage(), dim=2),
+    contenders: dict[str, Any] = {
+        "FieldDenoiser": FieldDenoiser(dim=2, random_state=0),
         "ambient Gaussian process": AmbientProcess(),
-        "thin-plate spline": ThinPlate(),
     }
     answers: dict[str, Answer] = {}
     bases = contenders["FieldDenoiser"].fit(points, data.noisy[0]).frames_
     for name, estimator in contenders.items():
         fields = [estimator.fit(points, field).predict(points) for field in data.noisy]
         answers[name] = (bases, np.stack(fields), None)
-    for name, rule in simple_rules(points).items():
+    for name, rule in smoothing_rules(points).items():
         answers[name] = (bases, np.stack([rule(field) for field in data.noisy]), None)
     return answers
 
