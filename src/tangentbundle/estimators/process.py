@@ -187,7 +187,7 @@ class GaussianProcess(Method):
 
 
 def select(
-    options: Sequence[Covariance], seen: Evidence, size: int, count: int, rng: np.random.Generator
+    options: Sequence[Covariance], seen: Evidence, size: int, count: int, rng: np.random.Generator, width: float = PRIOR
 ) -> tuple[Covariance, np.ndarray]:
     """The covariance of greatest evidence on patches of a third of the size, and its parameters on full ones."""
     trial = seen.patches(max(size // 3, 2), count, rng)
@@ -196,13 +196,13 @@ def select(
         center = np.array([*covariance.start, NOISE_START])
         lengths = np.array([*(name.endswith("length") for name in covariance.names), False])
         for shift in (0.0, 1.0):  # the likelihood may have a mode of short and one of long lengths
-            theta, loss = maximise(covariance, trial, center, PRIOR, center + shift * lengths)
+            theta, loss = maximise(covariance, trial, center, width, center + shift * lengths)
             if best is None or loss < best[0]:
                 best = (loss, covariance, theta)
     assert best is not None
     _, covariance, theta = best
     center = np.array([*covariance.start, NOISE_START])
-    return covariance, maximise(covariance, seen.patches(size, count, rng), center, PRIOR, theta)[0]
+    return covariance, maximise(covariance, seen.patches(size, count, rng), center, width, theta)[0]
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,10 @@ from .problem import Fitted, Method, Problem, carry
 from .process import Evidence, select
 from .tangents import TangentSpaces
 
-ACCURACY = Chebyshev(tol=1e-6)
+ACCURACY = Chebyshev(tol=1e-8)
+WIDTH = 0.7
+"""Of the prior on logarithms: lengths beyond the size of the manifold would make the matrix nearly singular."""
+
 LEAST_NOISE = 1e-3
 """Least standard deviation of the noise, in units of the data's: bounds the solver's steps."""
 
@@ -41,13 +44,14 @@ class SparseProcess(Method):
 
     Args:
         smoothness: of the Matern field.
-        neighbors: neighbours of the median node in the graph; default automatic.
+        neighbors: neighbours of the median node in the graph. Few: the spectrum of a wide average ends early, and all
+            finer fields would share one variance, as if they were noise.
         samples: posterior samples for the standard deviation.
         tol, max_steps: of the solver, relative to the data.
     """
 
     smoothness: float = 1.5
-    neighbors: int | None = None
+    neighbors: int | None = 12
     patch_size: int = 200
     patches: int = 6
     samples: int = 32
@@ -60,7 +64,7 @@ class SparseProcess(Method):
         values = torch.from_numpy(np.ascontiguousarray(problem.values))
         known = None if problem.noise is None else torch.from_numpy(problem.noise)
         seen = Evidence(sites, values.reshape(-1, 1), known)
-        _, theta = select([Isotropic(self.smoothness)], seen, self.patch_size, self.patches, problem.rng)
+        _, theta = select([Isotropic(self.smoothness)], seen, self.patch_size, self.patches, problem.rng, WIDTH)
         amplitude, length, noise = np.exp(theta)
         variance = torch.full((n,), noise**2) if known is None else known
         variance = variance.clamp_min(LEAST_NOISE**2)[:, None, None]
@@ -126,6 +130,8 @@ def conjugate_gradients(
         if bool((old <= tol**2 * size).all()):
             return x
         image = product(p)
+        if not bool(torch.isfinite(image).all()):
+            break
         step = old / (p * image).sum(dim=(0, 1)).clamp_min(1e-300)
         x, r = x + step * p, r - step * image
         new = r.square().sum(dim=(0, 1))

@@ -54,7 +54,8 @@ class GCV(Criterion):
     """Generalised cross-validation; needs no noise level, and oversmooths where noise is small."""
 
     def __call__(self, residual: float, trace: float, size: int, variance: float) -> float:
-        return residual / max(1.0 - trace / size, 1e-9) ** 2
+        free = 1.0 - trace / size
+        return residual / free**2 if free > 1e-3 else np.inf  # the identity leaves nothing to judge by
 
 
 def rational(cut: float, power: float) -> Filter:

@@ -16,10 +16,12 @@ from scipy.spatial import cKDTree
 
 from ..bundle import TangentBundle
 from ..diagnostics import confident_edges
-from ..errors import FarPointsWarning, TangentBundleWarning
+from ..dimension import resolve_dimension
+from ..errors import FarPointsWarning, IsolatedPointsError, TangentBundleWarning
 from ..frames import local_pca
-from ..graph import NeighborGraph
+from ..graph import NeighborGraph, nearest_graph
 from ..manifolds import Manifold
+from ..scale import target_neighbors
 
 FAR = 3.0
 """A point is far from the training points if it is this many times further than any two of them that are nearest."""
@@ -51,12 +53,24 @@ class TangentSpaces:
             return cls(points, manifold.frames(points), manifold.orientable, manifold, tree, 0)
         with warnings.catch_warnings():  # scales and components matter to Laplacians, not to tangent spaces
             warnings.simplefilter("ignore", TangentBundleWarning)
-            bundle = TangentBundle.from_points(points, dim=dim)
+            try:
+                bundle = TangentBundle.from_points(points, dim=dim)
+            except IsolatedPointsError:  # an outlier has a tangent space, too: that of its nearest points
+                return cls.from_nearest(points, resolve_dimension(points, dim)[0])
         signs, oriented = orient(bundle)
         frames = np.array(bundle.frames, dtype=float)
         frames[:, :, -1] *= signs[:, None]
         used = int(np.median(bundle.pca.counts)) if bundle.pca is not None else 0
         return cls(points, frames, oriented, None, tree, min(max(used, 2 * bundle.dim + 2), len(points)))
+
+    @classmethod
+    def from_nearest(cls, points: np.ndarray, d: int) -> TangentSpaces:
+        """Spaces from as many nearest points everywhere, not turned to agree."""
+        k = min(max(target_neighbors(len(points), d) // 2, 2 * d + 2), len(points) - 1)
+        graph = nearest_graph(points, np.arange(len(points)), k)
+        reach = np.maximum(1.2 * graph.distances.reshape(-1, k)[:, -1], np.finfo(float).tiny)
+        frames = local_pca(points, graph, reach, axes=d).frames(d)
+        return cls(points, frames, False, None, cKDTree(points), k)
 
     @property
     def dim(self) -> int:

@@ -1,0 +1,151 @@
+"""Field estimators against baselines: ``python -m benchmarks.estimators denoise|interpolate [--runs R] [--quick]``.
+
+All methods see the same draws; nothing is tuned on what is scored; rows that lose are kept. Errors of baselines are
+those of their tangent parts. ``interpolate`` needs the GFS blocks (``datasets.GFSBlocks``); A and B are two seasons of
+one year.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+
+import tangentbundle as tb
+from tangentbundle.datasets import GFSBlocks, load_wind
+from tangentbundle.estimators import SpectralShrinkage
+from tangentbundle.estimators.baselines import AmbientProcess, ComponentProcess, InverseDistance, Mean, ThinPlate, Zero
+
+from .harness import Row, print_table, save
+
+HALF, MOST = 0.6745, 1.6449
+"""Half widths of central 50 and 90 % intervals, in standard deviations."""
+
+
+def in_frames(frames: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    return np.einsum("nij,ni->nj", frames, vectors)
+
+
+def energy(values: np.ndarray) -> float:
+    return float(np.square(values).sum(axis=1).mean())
+
+
+def angle(frames: np.ndarray, exact: np.ndarray) -> float:
+    """Mean angle in degrees to the exact tangent planes."""
+    cosine = np.linalg.svd(frames.transpose(0, 2, 1) @ exact, compute_uv=False)[:, -1]
+    return float(np.degrees(np.arccos(np.clip(cosine, 0, 1))).mean())
+
+
+def summary(scores: dict[str, list[float]], **cell) -> list[Row]:
+    """A row for each method: mean and spread (standard deviation over runs)."""
+    return [
+        {**cell, "method": name, "mean": float(np.mean(v)), "spread": float(np.std(v)), "runs": len(v)}
+        for name, v in scores.items()
+    ]
+
+
+def denoise(runs: int) -> list[Row]:
+    """Torus, area-uniform, E{n} points: mean of ``|f - f_out|^2 / n`` in the denoiser's own local frames."""
+    torus, rows = tb.manifolds.Torus(), []
+    for n in (100, 400):
+        for tau in (0.01, 0.1, 0.3):
+            for title, field in (("tangent", torus.tangent_field), ("paper", torus.paper_field)):
+                scores: dict[str, list[float]] = {}
+                angles = []
+                for run in range(runs):
+                    rng = np.random.default_rng([n, run])
+                    points = torus.sample(rng.binomial(4 * n, 0.25), seed=rng)
+                    clean = field(points)
+                    noisy = clean + tau * rng.standard_normal(clean.shape)
+                    denoiser = tb.FieldDenoiser(dim=2, random_state=0).fit(points, noisy)
+                    angles.append(angle(denoiser.frames_, torus.frames(points)))
+                    answers = {
+                        "identity": noisy,
+                        "FieldDenoiser": denoiser.predict(points),
+                        "SpectralShrinkage": tb.FieldDenoiser(SpectralShrinkage(), dim=2, random_state=0)
+                        .fit(points, noisy)
+                        .predict(points),
+                        "ambient process": AmbientProcess().fit(points, noisy).predict(points),
+                    }
+                    for name, answer in answers.items():
+                        scores.setdefault(name, []).append(energy(in_frames(denoiser.frames_, answer - clean)))
+                cell = {"field": title, "n": n, "tau": tau, "angle": float(np.mean(angles))}
+                rows += summary(scores, **cell)
+                print_table(rows[-len(scores) :])
+    return rows
+
+
+def interpolate(runs: int) -> list[Row]:
+    """Wind of block B at masked points, relative to the zero predictor; with a history: block A."""
+    past, data = (load_wind(GFSBlocks(blocks=(block,))) for block in "AB")
+    sphere, rows = tb.manifolds.Sphere(2), []
+    times = np.flatnonzero(~data.filled)
+    for n in (100, 200, 300, 400):
+        for mask in (0.5, 0.3, 0.1):
+            errors: dict[str, list[float]] = {}
+            hits: dict[str, list[list[float]]] = {}
+            zero = []
+            for run in range(runs):
+                rng = np.random.default_rng([n, int(10 * mask), run])
+                index = rng.choice(len(data.points), n, replace=False, p=data.area)
+                masked = rng.random(n) < mask
+                seen, hidden = index[~masked], index[masked]
+                wind, points, frames = data.ambient[rng.choice(times)], data.points, data.frames[hidden]
+                truth = in_frames(frames, wind[hidden])
+                zero.append(float(np.square(truth).sum()))
+                models = {
+                    "zero": Zero(),
+                    "mean": Mean(),
+                    "inverse distance": InverseDistance(),
+                    "thin plate": ThinPlate(),
+                    "ambient process": AmbientProcess(),
+                    "process per component": ComponentProcess(),
+                    "FieldInterpolator": tb.FieldInterpolator(manifold=sphere, random_state=0),
+                    "with history": tb.FieldInterpolator(
+                        manifold=sphere,
+                        random_state=0,
+                        history=past.ambient[~past.filled],
+                        history_points=past.points,
+                    ),
+                }
+                for name, model in models.items():
+                    model.fit(points[seen], wind[seen])
+                    if isinstance(model, tb.FieldInterpolator):
+                        answer, cov = model.predict(points[hidden], return_cov=True, with_noise=True)
+                        std = np.sqrt(np.einsum("nij,nik,nkj->nj", frames, cov, frames))
+                        off = np.abs(in_frames(frames, answer) - truth)
+                        hits.setdefault(name, []).append([np.mean(off < z * std) for z in (HALF, MOST)])
+                    else:
+                        answer = model.predict(points[hidden])
+                    errors.setdefault(name, []).append(float(np.square(in_frames(frames, answer) - truth).sum()))
+                answer = past.ambient[~past.filled].mean(axis=0)[hidden]
+                errors.setdefault("past mean", []).append(float(np.square(in_frames(frames, answer) - truth).sum()))
+            for name, values in errors.items():
+                ratios = np.array(values) / np.array(zero)
+                row = {
+                    "n": n,
+                    "mask": mask,
+                    "method": name,
+                    "mean": sum(values) / sum(zero),
+                    "spread": float(ratios.std()),
+                }
+                if name in hits:
+                    row["in50"], row["in90"] = (float(v) for v in np.mean(hits[name], axis=0))
+                rows.append({**row, "runs": len(values)})
+            print_table(rows[-len(errors) :])
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.estimators", description=__doc__)
+    parser.add_argument("task", choices=["denoise", "interpolate"])
+    parser.add_argument("--runs", type=int, default=8, help="draws for each cell")
+    parser.add_argument("--quick", action="store_true", help="two runs, nothing saved")
+    options = parser.parse_args()
+    rows = {"denoise": denoise, "interpolate": interpolate}[options.task](2 if options.quick else options.runs)
+    if not options.quick:
+        save(f"estimators_{options.task}", rows)
+
+
+if __name__ == "__main__":
+    main()

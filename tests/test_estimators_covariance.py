@@ -1,0 +1,103 @@
+"""Covariances of tangent fields: positive, differentiable, and the second derivatives they claim to be."""
+
+import numpy as np
+import pytest
+import torch
+
+from tangentbundle.estimators import Helmholtz, Isotropic, Potential, Rotational
+from tangentbundle.estimators.covariance import Sites, matern
+from tangentbundle.estimators.history import Empirical, Modulated, Past, Seasonal, gaspari_cohn, learned
+from tangentbundle.estimators.process import Evidence, maximise
+from tangentbundle.manifolds import Sphere
+
+SPHERE = Sphere(2)
+
+
+def sites(n, seed=0, past=None):
+    points = SPHERE.sample(n, seed=seed)
+    plain = Sites(torch.from_numpy(points), torch.from_numpy(SPHERE.frames(points)))
+    return plain if past is None else past.attach(plain, points)
+
+
+@pytest.fixture(scope="module")
+def past():
+    points = SPHERE.sample(80, seed=5)
+    noise = np.random.default_rng(0).standard_normal((12, 80, 3))
+    return Past.of(points, noise)
+
+
+COVARIANCES = [Isotropic(s) for s in (0.5, 1.5, 2.5, np.inf)] + [
+    Potential(),
+    Rotational(),
+    Helmholtz(),
+    Empirical(),
+    Modulated(Isotropic(1.5)),
+    Seasonal(),
+    learned(Helmholtz()),
+]
+
+
+@pytest.mark.parametrize("covariance", COVARIANCES, ids=str)
+def test_positive_with_matching_diagonal_and_gradient(covariance, past):
+    a, theta = sites(40, past=past), torch.tensor(covariance.start, dtype=torch.float64)
+    matrix = covariance(theta, a, a)
+    assert torch.allclose(matrix, matrix.T, atol=1e-10)
+    assert float(torch.linalg.eigvalsh(matrix).min()) > -1e-8 * float(matrix.diagonal().max())
+    blocks = matrix.unflatten(0, (40, 2)).unflatten(2, (40, 2))
+    own = torch.stack([blocks[i, :, i] for i in range(40)])
+    assert torch.allclose(own, covariance.diagonal(theta, a), atol=1e-6)
+    assert len(covariance.names) == len(covariance.start)
+    cross = covariance(theta, a[slice(0, 7)], a)
+    assert torch.allclose(cross, matrix[:14], atol=1e-10)
+
+
+def test_potential_is_the_second_derivative_of_the_matern_correlation():
+    a, b, length, h = sites(5, 1), sites(6, 2), 0.7, 1e-4
+
+    def k(x, y):
+        return float(matern((x - y).norm() / length, 2.5))
+
+    eye, expected = torch.eye(3, dtype=torch.float64), torch.zeros(5, 6, 3, 3, dtype=torch.float64)
+    for i, x in enumerate(a.points):
+        for j, y in enumerate(b.points):
+            for p in range(3):
+                for q in range(3):
+                    u, v = h * eye[p], h * eye[q]
+                    change = k(x + u, y + v) - k(x + u, y - v) - k(x - u, y + v) + k(x - u, y - v)
+                    expected[i, j, p, q] = change / (4 * h**2)
+    expected = torch.einsum("ipa,ijpq,jqb->iajb", a.frames, expected, b.frames).reshape(10, 12)
+    theta = torch.tensor([0.0, np.log(length)], dtype=torch.float64)
+    got = Potential()(theta, a, b) * 5 / (3 * length**2)  # scaled to one at zero distance
+    assert torch.allclose(got, expected, atol=1e-5)
+
+
+def test_the_gradient_of_the_likelihood_is_that_of_differences(past):
+    covariance, a = learned(Helmholtz()), sites(15, past=past)
+    seen = Evidence(a, torch.from_numpy(np.random.default_rng(1).standard_normal((30, 2))))
+    start = np.array([*covariance.start, -1.0])
+    theta = torch.from_numpy(start).requires_grad_()
+    seen.loss(covariance, theta)
+    for p in range(len(start)):
+        step = 1e-5 * np.eye(len(start))[p]
+        up, down = (seen.loss(covariance, torch.from_numpy(start + s).requires_grad_()) for s in (step, -step))
+        assert np.isclose((up - down) / 2e-5, float(theta.grad[p]), rtol=1e-4, atol=1e-4)
+
+
+def test_likelihood_finds_the_parameters_that_made_the_data():
+    a, truth = sites(200), np.array([0.3, -0.6, -1.5])
+    covariance = Isotropic(1.5)
+    zeros = Evidence(a, torch.zeros(400, 1, dtype=torch.float64))
+    factor = torch.linalg.cholesky(zeros.matrix(covariance, torch.from_numpy(truth)))
+    values = factor @ torch.from_numpy(np.random.default_rng(0).standard_normal((400, 8)))
+    found, _ = maximise(covariance, [Evidence(a, values)], np.array([0.0, -1.0, -2.0]), 3.0)
+    assert np.abs(found - truth).max() < 0.15
+
+
+def test_the_taper_is_continuous_and_ends():
+    z = torch.linspace(0, 2.5, 2001, dtype=torch.float64)
+    values = gaspari_cohn(z)
+    assert values[0] == 1 and (values[z >= 2] == 0).all() and float(values.diff().abs().max()) < 2e-3
+
+
+def test_past_fields_are_exact_where_they_were_seen(past):
+    assert np.allclose(past.interpolate(past.points[:9], past.fields), past.fields[:, :9], atol=1e-12)
