@@ -13,7 +13,8 @@ from ..arrays import whole
 from ..errors import InvalidInputError, NonFiniteError, ShapeError, TooFewPointsError
 from .autoregression import Autoregression, ForecastMethod, Record
 from .base import _check_tangent
-from .climate import Climate, Clock
+from .climate import Climate
+from .clock import Clock
 from .tangents import TangentSpaces
 
 LEAST = 16
@@ -23,8 +24,8 @@ LEAST = 16
 class FieldForecaster(BaseEstimator):
     r"""Forecasts a vector field on a manifold from its past, with uncertainty.
 
-    A field is climate plus anomaly. The climate of the recent window is estimated from that window and from training,
-    weighed by how fast the climate was seen to drift; the anomaly is carried on by ``method``.
+    A field is climate plus anomaly. The climate now is estimated from training and from the recent window, which tells
+    how far it has drifted; the anomaly is carried on by ``method``.
 
     Args:
         method: ``Autoregression(...)`` (default) or ``GatedNetwork(...)``.
@@ -34,7 +35,7 @@ class FieldForecaster(BaseEstimator):
         random_state: seed of what is random.
 
     Attributes:
-        climate_: mean and cycle of the training series, and their drift.
+        climate_: mean and cycle of the training series, and how much their estimates vary by chance.
         fitted_: the fitted method.
         normal_share_: the share of the series' energy off the tangent spaces, which is dropped.
 
@@ -104,25 +105,22 @@ class FieldForecaster(BaseEstimator):
         check_is_fitted(self, "fitted_")
         horizon = whole(horizon, "horizon")
         recent = _series(recent, self.spaces_.points.shape, 1, "predict")
-        if times is None:
-            ticks, gap = self.last_ - np.arange(len(recent))[::-1], float(self.climate_.length)
-        else:
-            ticks = self.clock_.ticks(times, len(recent))
-            gap = abs(float(ticks.mean()) - self.climate_.middle)
+        count = len(recent)
+        ticks = self.last_ + 1 - np.arange(count, 0, -1) if times is None else self.clock_.ticks(times, count)
         period = self.climate_.period
         values = np.einsum("nij,tni->tnj", self.frames_, recent) / self.scale_
         values, _, usable = _on_clock(values, ticks)
         if not usable.all():
             raise InvalidInputError("the recent fields have a gap of more than one step. Give those after it only.")
         steps = ticks[0] + np.arange(len(values))
-        mean, cycle, error = self.climate_.updated(values, steps, gap)
+        mean, cycle, error = self.climate_.updated(values, steps)
         ahead = steps[-1] + 1 + np.arange(horizon)
         anomalies = values - mean - cycle[steps % period]
         future = self.fitted_.predict(anomalies, horizon) + mean + cycle[ahead % period]
         field = self.scale_ * np.einsum("nij,tnj->tni", self.frames_, future)
         if not return_std:
             return field
-        spread = self.fitted_.variance(len(values), horizon) + error / values.shape[2]
+        spread = self.fitted_.variance(len(values), horizon) + error
         lengths = np.linalg.norm(self.frames_, axis=2)
         return field, self.scale_ * np.sqrt(spread)[:, :, None] * lengths
 
