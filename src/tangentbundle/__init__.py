@@ -57,6 +57,7 @@ __all__ = [
     "Lanczos",
     "LinearOperator",
     "LowpassNonAmplifying",
+    "ManifoldClassifier",
     "Matern",
     "Polynomial",
     "Spectral",

@@ -1,24 +1,35 @@
-"""Estimators in the manner of scikit-learn: fit and predict for vector fields on curved spaces."""
+"""Estimators in the manner of scikit-learn: vector fields on curved spaces, and clouds of points."""
 
+from .autoregression import Autoregression
+from .classifier import ManifoldClassifier
 from .covariance import Covariance, Helmholtz, Isotropic, Potential, Rotational
 from .denoiser import FieldDenoiser
+from .forecaster import FieldForecaster
 from .history import Empirical, Modulated, Seasonal
 from .interpolator import FieldInterpolator
 from .process import GaussianProcess
+from .shape import Geometry, Holonomy, LowSpectrum, Neighborhoods
 from .sparse import SparseProcess
 from .spectral import GCV, SURE, SpectralShrinkage
 
 __all__ = [
     "GCV",
     "SURE",
+    "Autoregression",
     "Covariance",
     "Empirical",
     "FieldDenoiser",
+    "FieldForecaster",
     "FieldInterpolator",
     "GaussianProcess",
+    "Geometry",
     "Helmholtz",
+    "Holonomy",
     "Isotropic",
+    "LowSpectrum",
+    "ManifoldClassifier",
     "Modulated",
+    "Neighborhoods",
     "Potential",
     "Rotational",
     "Seasonal",
