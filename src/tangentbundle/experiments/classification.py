@@ -63,14 +63,14 @@ class Classification(Experiment):
 
 NOTES = {
     "paper": (
-        "Each data set is split once: 64 % train, 16 % choose the epoch, 20 % test. The paper names neither the pooling "
-        "of clouds of different sizes nor the width of the classifier: here the outputs' coordinates and their squares "
-        "are averaged over each cloud, and 16 hidden units follow. (Of three poolings this one had the best validation "
-        "accuracy of the DD-TNN.) The MNN cannot be given the constant (1, 1, 1), which diffusion on the scalar bundle "
-        "leaves unchanged, so that all clouds would look the same; it has the projections O_i O_i^T (1, 1, 1) as three "
-        "channels. With eps = 0.5 and eps_PCA = 0.8 the median ball holds most of a cloud: the frames are nearly the "
-        "same everywhere, and little of the shape is left in the Laplacian. Tanh acts on coordinates, so that the "
-        "DD-TNN depends on the frames' arbitrary signs. "
+        "Each data set is split once: 64 % train, 16 % choose the epoch, 20 % test. The paper names neither the "
+        "pooling of clouds of different sizes nor the width of the classifier: here the outputs' coordinates and "
+        "their squares are averaged over each cloud, and 16 hidden units follow. (Of three poolings this one had the "
+        "best validation accuracy of the DD-TNN.) The MNN cannot be given the constant (1, 1, 1), which diffusion on "
+        "the scalar bundle leaves unchanged, so that all clouds would look the same; it has the projections O_i O_i^T "
+        "(1, 1, 1) as three channels, and three outputs as in the denoising task. With eps = 0.5 and eps_PCA = 0.8 "
+        "the median ball holds most of a cloud: the frames are nearly the same everywhere, and little of the shape is "
+        "left in the Laplacian. Tanh acts on coordinates, so that the DD-TNN depends on the frames' arbitrary signs. "
     ),
     "best": (
         "`ManifoldClassifier` in its local, automatic scale; its networks depend on no frames, and not on position, "
@@ -146,7 +146,7 @@ def _by_networks(sample: Sample, number: int) -> list[Row]:
         rows.append(_trained("DD-TNN", name, net, data, number))
     data = _field_batches([b.scalar().laplacian(calibrate=False) for b in bundles], projected, sample)
     for name, activation in activations.items():
-        net = PooledClassifier([3, 8, 4, 1], 1, activation, seed=number)
+        net = PooledClassifier([3, 8, 4, 3], 1, activation, seed=number)
         rows.append(_trained("MNN", name, net, data, number))
     data = _grid_batches(sample)
     for name in activations:
@@ -202,8 +202,18 @@ def _trained(method: str, activation: str, net: Configured, data: list[list[Batc
     loss = CrossEntropy(test)
 
     def train_it():
-        options = {"epochs": EPOCHS, "patience": PATIENCE, "lr": RATE, "clip": 1.0, "seed": seed, "progress": False}
-        return fit(net, train, loss, validation=validation, **options)
+        return fit(
+            net,
+            train,
+            loss,
+            epochs=EPOCHS,
+            lr=RATE,
+            validation=validation,
+            patience=PATIENCE,
+            clip=1.0,
+            seed=seed,
+            progress=False,
+        )
 
     seconds = timed(train_it)[1]
     return _row(method, activation, accuracy(net, test), seconds, max(loss.accuracies), net.num_parameters)

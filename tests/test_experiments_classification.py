@@ -1,0 +1,95 @@
+"""The experiment with tori and Klein bottles: rows, repeatability, honest scores."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tangentbundle.errors import InvalidInputError
+from tangentbundle.experiments import classification
+from tangentbundle.experiments.base import draw
+from tangentbundle.experiments.classification import Classification, Sample
+from tangentbundle.experiments.tables import tabulate
+
+METHODS = {(m, a) for m in ("DD-TNN", "MNN", "3D-CNN") for a in ("Id", "Tanh")}
+BASELINES = {("majority class", "-"), ("logistic regression on moments", "-")}
+
+
+def task(protocol, clouds=40):
+    return {"protocol": protocol, "dataset": 0, "clouds": clouds}
+
+
+@pytest.fixture(scope="module")
+def short():
+    patch = pytest.MonkeyPatch()
+    patch.setattr(classification, "EPOCHS", 3)
+    yield
+    patch.undo()
+
+
+@pytest.fixture(scope="module")
+def rows(short):
+    return Classification().run(task("paper"), seed=0)
+
+
+def scores(rows):
+    return [{k: v for k, v in row.items() if k != "seconds"} for row in rows]
+
+
+def test_tasks_are_data_sets():
+    experiment = Classification()
+    assert len(experiment.tasks(True, "paper")) == 8
+    assert {t["clouds"] for t in experiment.tasks(True, "best")} == {2000}
+    assert len(experiment.tasks(False, "paper")) == 1
+
+
+def test_every_method_has_a_row(rows):
+    assert {(r["method"], r["activation"]) for r in rows} == METHODS | BASELINES
+    assert json.loads(json.dumps(rows)) == rows
+    assert all(0 <= r["accuracy"] <= 1 for r in rows)
+
+
+def test_the_oracle_is_never_below_the_honest_score(rows):
+    assert all(r["oracle"] >= r["accuracy"] for r in rows if r["oracle"] is not None)
+
+
+def test_networks_have_about_as_many_parameters(rows):
+    counts = [r["parameters"] for r in rows if (r["method"], r["activation"]) in METHODS]
+    assert max(counts) < 2 * min(counts)
+
+
+def test_same_seed_same_rows_and_another_seed_other_clouds(rows):
+    assert scores(Classification().run(task("paper"), seed=0)) == scores(rows)
+    first, second = (Sample.drawn(5, draw(seed, "classification", 0)) for seed in (0, 1))
+    assert not np.array_equal(first.points[0], second.points[0])
+
+
+def test_parts_do_not_overlap():
+    train, validation, test = Sample([], np.zeros(50, int)).parts
+    assert (train.stop, validation.start, validation.stop, test.start) == (32, 32, 40, 40)
+
+
+def test_published_numbers_stand_beside(rows):
+    table = tabulate(Classification(), rows, "paper")
+    text = table.markdown()
+    assert "0.762" in text and "0.985" in text and "oracle" in text
+
+
+def test_best_protocol(monkeypatch):
+    from tangentbundle import estimators
+
+    class Quick(estimators.ManifoldClassifier):
+        def fit(self, X, y):
+            self.epochs = 8
+            return super().fit(X, y)
+
+    monkeypatch.setattr(estimators, "ManifoldClassifier", Quick)
+    rows = Classification().run(task("best", 40), seed=0)
+    found = {(r["method"], r["activation"]): r["accuracy"] for r in rows}
+    assert set(found) == {(m, a) for m in ("fields", "fields and geometry") for a in ("Id", "Tanh")} | BASELINES
+    assert found["fields and geometry", "Tanh"] > 0.6
+
+
+def test_unknown_protocol():
+    with pytest.raises(InvalidInputError, match="protocol"):
+        Classification().run(task("other"), seed=0)
