@@ -2,17 +2,19 @@ r"""Linear forecasts of anomalies: coefficients shared by all points, and a loca
 
 For every lead h, with own lags l and smoothed fields :math:`S_t = e^{t\Delta}`,
 
-.. math:: \hat a_i(t+h) = b_h\Big[\sum_l \alpha_{hl}\, a_i(t-l) + \sum_{l,s} \beta_{hls}\, (S_s a)_i(t-l)
+.. math:: \hat a_i(t+h) = b_h\Big[\sum_l \alpha_{hl}(i)\, a_i(t-l) + \sum_{l,s} \beta_{hls}\, (S_s a)_i(t-l)
+          + \sum_l \gamma_{hl}\, (\nabla_{\bar u} a)_i(t-l)
           + \sum_{j \in \{i\} \cup N(i)} B_{hij}\, O_{ij}\, a_j(t)\Big].
 
-The few shared coefficients see all points at once. The local matrices :math:`B` (d x d) let fields move, which filters
-of the Laplacian cannot; ridge regression shrinks them to zero by an amount that blocked cross-validation chooses, and
-the factor :math:`b_h \in [0, 1]` is the slope of truth on cross-validated forecasts.
+The few shared coefficients see all points at once; :math:`\alpha` depends on i through the size and the memory (the
+correlation of successive fields) of anomalies there. Filters of the Laplacian cannot move a field: the derivative along
+the smoothed mean field :math:`\bar u` of the season does, and so do the local matrices :math:`B` (d x d), which ridge
+regression shrinks to zero by an amount that blocked cross-validation chooses. The factor :math:`b_h \in [0, 1]` is the
+slope of truth on cross-validated forecasts.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -21,52 +23,12 @@ import torch
 
 from ..bundle import TangentBundle
 from ..filters import Chebyshev, Heat, apply_bank
+from .forecasting import ForecastMethod, Predictor, Record
 from .tangents import TangentSpaces
 
 FOLDS = 5
 PENALTIES = (np.inf, 6.0, 3.0, 1.5, 0.7, 0.3)
 """Ridge penalties of the local correction, in units of the anomalies' energy."""
-
-
-@dataclass(frozen=True, eq=False)
-class Record:
-    """Anomalies ``(T, n, d)`` on a regular clock; ``observed (T,)`` is false where they were filled in.
-
-    ``usable (T,)`` is false where they could not be.
-    """
-
-    anomalies: np.ndarray
-    observed: np.ndarray
-    usable: np.ndarray
-    spaces: TangentSpaces
-    rng: np.random.Generator
-
-    def origins(self, lead: int, lags: int) -> np.ndarray:
-        """Times with ``lags`` usable fields up to them and an observed field ``lead`` steps later."""
-        t = np.arange(lags - 1, len(self.anomalies) - lead)
-        fine = self.observed[t + lead]
-        for lag in range(lags):
-            fine = fine & self.usable[t - lag]
-        return t[fine]
-
-
-class Predictor(ABC):
-    """A fitted method: forecasts of anomalies from recent ones."""
-
-    @abstractmethod
-    def predict(self, recent: np.ndarray, horizon: int) -> np.ndarray:
-        """The next anomalies ``(H, n, d)`` after recent ones ``(W, n, d)``."""
-
-    @abstractmethod
-    def variance(self, length: int, horizon: int) -> np.ndarray:
-        """The variance ``(H, n)`` of a coordinate's error, from cross-validation, for windows of some length."""
-
-
-class ForecastMethod(ABC):
-    """A way to forecast anomalies."""
-
-    @abstractmethod
-    def fit(self, record: Record) -> Predictor: ...
 
 
 @dataclass(frozen=True)
@@ -89,22 +51,28 @@ class Autoregression(ForecastMethod):
 
 @dataclass(frozen=True, eq=False)
 class Neighborhood:
-    """Nearest points ``(n, k)``, the maps ``(n, k, d, d)`` that carry their coordinates here, and smoothed fields."""
+    """Nearest points ``(n, k)``, the maps ``(n, k, d, d)`` that carry their coordinates here, and what differences
+    with them weigh in a gradient ``(n, k, d)``.
+    """
 
     index: np.ndarray
     maps: np.ndarray
+    slopes: np.ndarray
     bundle: TangentBundle
     times: tuple[float, ...]
 
     @classmethod
     def of(cls, spaces: TangentSpaces, count: int) -> Neighborhood:
-        k = min(count, len(spaces.points) - 1)
-        away, index = spaces.tree.query(spaces.points, k=max(k, 1) + 1)
-        index = index[:, 1 : k + 1]
-        maps = np.einsum("nia,nkib->nkab", spaces.frames, spaces.frames[index])
+        points, frames = spaces.points, spaces.frames
+        away, index = spaces.tree.query(points, k=min(count, len(points) - 1) + 1)
+        index = index[:, 1:]
+        maps = np.einsum("nia,nkib->nkab", frames, frames[index])
+        steps = np.einsum("nia,nki->nka", frames, points[index] - points[:, None])
+        weights = 1 / np.maximum(np.square(steps).sum(axis=2), 1e-300)
+        moments = np.einsum("nk,nka,nkb->nab", weights, steps, steps)
+        slopes = np.einsum("nab,nkb,nk->nka", np.linalg.pinv(moments, hermitian=True), steps, weights)
         spacing = float(np.median(away[:, 1:]))
-        bundle = TangentBundle.from_frames(spaces.points, spaces.frames)
-        return cls(index, maps, bundle, (0.25 * spacing**2, spacing**2))
+        return cls(index, maps, slopes, TangentBundle.from_frames(points, frames), (0.25 * spacing**2, spacing**2))
 
     def smooth(self, fields: np.ndarray) -> list[np.ndarray]:
         """Fields ``(T, n, d)`` after heat has spread over about a neighbour, and over two."""
@@ -113,9 +81,13 @@ class Neighborhood:
         return [y.numpy().transpose(2, 0, 1) for y in outputs]
 
     def around(self, fields: np.ndarray) -> np.ndarray:
-        """Neighbours' fields in the coordinates of each point, ``(T, n, k d)``."""
-        carried = np.einsum("nkab,tnkb->tnka", self.maps, fields[:, self.index], optimize=True)
-        return carried.reshape(*fields.shape[:2], -1)
+        """Neighbours' fields in the coordinates of each point, ``(T, n, k, d)``."""
+        return np.einsum("nkab,tnkb->tnka", self.maps, fields[:, self.index], optimize=True)
+
+    def along(self, velocity: np.ndarray, fields: np.ndarray) -> np.ndarray:
+        """The derivative of fields ``(T, n, d)`` along a velocity ``(n, d)``, by least squares."""
+        weights = np.einsum("nka,na->nk", self.slopes, velocity)
+        return np.einsum("nk,tnka->tna", weights, self.around(fields) - fields[:, :, None], optimize=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,14 +110,17 @@ class LaggedModels(Predictor):
     leads_: dict[tuple[int, int], Lead] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        self.smoothed = self.near.smooth(self.record.anomalies)
+        a = self.record.anomalies
+        energy = np.maximum(np.square(a).mean(axis=(0, 2)), 1e-300)
+        memory = (a[1:] * a[:-1]).mean(axis=(0, 2)) / energy
+        traits = np.stack([np.log(energy), memory])
+        self.traits = traits - traits.mean(axis=1, keepdims=True)
+        self.signals = self._signals(a, self.record.mean)
 
-    def predict(self, recent: np.ndarray, horizon: int) -> np.ndarray:
+    def predict(self, recent: np.ndarray, mean: np.ndarray, horizon: int) -> np.ndarray:
         lags = self._lags(len(recent))
-        depth = lags[-1] + 1
-        tail = recent[len(recent) - depth :]
-        now = np.array([depth - 1])
-        shared, local = _features(tail, self.near.smooth(tail), self.near, now, lags)
+        tail = recent[len(recent) - lags[-1] - 1 :]
+        shared, local = self._features(self._signals(tail, mean), np.array([lags[-1]]), lags)
         out = np.zeros((horizon, *recent.shape[1:]))
         for h in range(1, min(horizon, self._reach(lags)) + 1):
             lead = self._lead(h, lags)
@@ -154,10 +129,25 @@ class LaggedModels(Predictor):
 
     def variance(self, length: int, horizon: int) -> np.ndarray:
         lags = self._lags(length)
-        reach = self._reach(lags)
-        known = [self._lead(h, lags).variance for h in range(1, min(horizon, reach) + 1)]
+        known = [self._lead(h, lags).variance for h in range(1, min(horizon, self._reach(lags)) + 1)]
         rest = np.square(self.record.anomalies[self.record.observed]).mean(axis=(0, 2))
         return np.stack(known + [rest] * (horizon - len(known)))
+
+    def _signals(self, fields: np.ndarray, mean: np.ndarray) -> list[np.ndarray]:
+        """Fields ``(T, n, d)``, smoothed ones, and derivatives along the smoothed mean."""
+        wind = self.near.smooth(mean[None])[0][0]
+        moved = self.near.along(wind, fields)
+        return [fields, *self.near.smooth(fields), moved, self.near.along(wind, moved)]
+
+    def _features(self, signals, origins: np.ndarray, lags: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """Shared features ``(m, n, d, f)`` and local ones ``(m, n, f')`` at some origins."""
+        fields, *others = signals
+        latest = [fields[origins - lag] for lag in lags[:2]]
+        shared = [fields[origins - lag] for lag in lags]
+        shared += [x * trait[:, None] for x in latest for trait in self.traits]
+        shared += [s[origins - lag] for s in others for lag in lags[:2]]
+        around = self.near.around(latest[0])
+        return np.stack(shared, axis=-1), np.concatenate([*latest, around.reshape(*around.shape[:2], -1)], axis=-1)
 
     def _lags(self, length: int) -> tuple[int, ...]:
         return tuple(lag for lag in sorted(self.method.lags) if lag < length) or (0,)
@@ -168,18 +158,10 @@ class LaggedModels(Predictor):
     def _lead(self, h: int, lags: tuple[int, ...]) -> Lead:
         key = h, lags[-1]
         if key not in self.leads_:
-            self.leads_[key] = _fit_lead(self.record, self.smoothed, self.near, h, lags)
+            origins = self.record.origins(h, lags[-1] + 1)
+            features = self._features(self.signals, origins, lags)
+            self.leads_[key] = _fit_lead(*features, self.record.anomalies[origins + h], origins, h + lags[-1])
         return self.leads_[key]
-
-
-def _features(
-    fields: np.ndarray, smoothed: list[np.ndarray], near: Neighborhood, origins: np.ndarray, lags: tuple[int, ...]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Shared features ``(m, n, d, f)`` and local ones ``(m, n, f')`` at some origins."""
-    shared = [fields[origins - lag] for lag in lags]
-    shared += [s[origins - lag] for s in smoothed for lag in lags[:2]]
-    own = [fields[origins - lag] for lag in lags[:2]]
-    return np.stack(shared, axis=-1), np.concatenate([*own, near.around(fields[origins])], axis=-1)
 
 
 def _apply(weights: np.ndarray, matrices: np.ndarray | None, shared: np.ndarray, local: np.ndarray) -> np.ndarray:
@@ -187,18 +169,14 @@ def _apply(weights: np.ndarray, matrices: np.ndarray | None, shared: np.ndarray,
     return out if matrices is None else out + np.einsum("mnf,nfa->mna", local, matrices, optimize=True)
 
 
-def _fit_lead(record: Record, smoothed, near: Neighborhood, h: int, lags: tuple[int, ...]) -> Lead:
-    """Coefficients of one lead; penalty, factor and error from folds of successive times."""
-    origins = record.origins(h, lags[-1] + 1)
-    shared, local = _features(record.anomalies, smoothed, near, origins, lags)
-    target = record.anomalies[origins + h]
-    penalties = PENALTIES if near.index.shape[1] else PENALTIES[:1]
+def _fit_lead(shared: np.ndarray, local: np.ndarray, target: np.ndarray, origins: np.ndarray, span: int) -> Lead:
+    """Coefficients of one lead; penalty, factor and error from folds of successive times, ``span`` steps apart."""
+    penalties = PENALTIES if len(origins) > 2 * FOLDS else PENALTIES[:1]
     guesses = np.zeros((len(penalties), *target.shape))
-    edges = np.linspace(origins[0] + h, origins[-1] + h + 1, FOLDS + 1)
+    edges = np.linspace(origins[0], origins[-1] + 1, FOLDS + 1)
     for a, b in pairwise(edges):
-        held = (origins + h >= a) & (origins + h < b)
-        kept = (origins + h < a) | (origins - lags[-1] >= b)
-        if not held.any():
+        held, kept = (origins >= a) & (origins < b), (origins < a - span) | (origins >= b + span)
+        if not (held.any() and kept.any()):
             continue
         for k, (w, m) in enumerate(_solve(shared[kept], local[kept], target[kept], penalties)):
             guesses[k, held] = _apply(w, m, shared[held], local[held])

@@ -11,10 +11,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..arrays import whole
 from ..errors import InvalidInputError, NonFiniteError, ShapeError, TooFewPointsError
-from .autoregression import Autoregression, ForecastMethod, Record
+from .autoregression import Autoregression
 from .base import _check_tangent
 from .climate import Climate
 from .clock import Clock
+from .forecasting import ForecastMethod, Record
 from .tangents import TangentSpaces
 
 LEAST = 16
@@ -92,7 +93,7 @@ class FieldForecaster(BaseEstimator):
         anomalies = values - self.climate_.mean - self.climate_.cycle[ticks % self.clock_.cycle]
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         self.last_ = int(ticks[-1])
-        self.fitted_ = method.fit(Record(*_on_clock(anomalies, ticks), self.spaces_, rng))
+        self.fitted_ = method.fit(Record(*_on_clock(anomalies, ticks), self.climate_.mean, self.spaces_, rng))
         return self
 
     def predict(self, recent, horizon, times=None, return_std=False):
@@ -116,7 +117,7 @@ class FieldForecaster(BaseEstimator):
         mean, cycle, error = self.climate_.updated(values, steps)
         ahead = steps[-1] + 1 + np.arange(horizon)
         anomalies = values - mean - cycle[steps % period]
-        future = self.fitted_.predict(anomalies, horizon) + mean + cycle[ahead % period]
+        future = self.fitted_.predict(anomalies, mean, horizon) + mean + cycle[ahead % period]
         field = self.scale_ * np.einsum("nij,tnj->tni", self.frames_, future)
         if not return_std:
             return field

@@ -1,0 +1,52 @@
+"""What a forecasting method is given, anomalies on a regular clock, and what it gives back."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from .tangents import TangentSpaces
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """Anomalies ``(T, n, d)`` on a regular clock; ``observed (T,)`` is false where they were filled in.
+
+    ``usable (T,)`` is false where they could not be; ``mean (n, d)`` is the field they depart from.
+    """
+
+    anomalies: np.ndarray
+    observed: np.ndarray
+    usable: np.ndarray
+    mean: np.ndarray
+    spaces: TangentSpaces
+    rng: np.random.Generator
+
+    def origins(self, lead: int, lags: int) -> np.ndarray:
+        """Times with ``lags`` usable fields up to them and an observed field ``lead`` steps later."""
+        t = np.arange(lags - 1, len(self.anomalies) - lead)
+        fine = self.observed[t + lead]
+        for lag in range(lags):
+            fine = fine & self.usable[t - lag]
+        return t[fine]
+
+
+class Predictor(ABC):
+    """A fitted method: forecasts of anomalies from recent ones."""
+
+    @abstractmethod
+    def predict(self, recent: np.ndarray, mean: np.ndarray, horizon: int) -> np.ndarray:
+        """The next anomalies ``(H, n, d)`` after recent ones ``(W, n, d)`` about a mean field ``(n, d)``."""
+
+    @abstractmethod
+    def variance(self, length: int, horizon: int) -> np.ndarray:
+        """The variance ``(H, n)`` of a coordinate's error, from cross-validation, for windows of some length."""
+
+
+class ForecastMethod(ABC):
+    """A way to forecast anomalies."""
+
+    @abstractmethod
+    def fit(self, record: Record) -> Predictor: ...
