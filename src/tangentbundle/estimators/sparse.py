@@ -37,7 +37,7 @@ LEAST_NOISE = 1e-3
 
 @dataclass(frozen=True)
 class SparseProcess(Method):
-    """Method of ``FieldInterpolator``: a Matern field through filters, for 10^3 to 10^6 points.
+    """Method of ``FieldInterpolator``: a Matern field through filters, for more points than an exact process takes.
 
     Length, amplitude and noise maximise the likelihood of ``patches`` compact patches of ``patch_size`` observed
     points.
