@@ -2,8 +2,8 @@
 
 All methods see the same draws, parameters are estimated from what a method may see, and rows that lose are kept. The
 design is not blind, though: the kinds of covariance were chosen on other draws of the same torus and of wind block B.
-Errors of baselines are those of their tangent parts. ``interpolate`` needs the GFS blocks (``datasets.GFSBlocks``); A and
-B are two seasons of one year.
+Errors of baselines are those of their tangent parts. ``interpolate`` needs the GFS blocks (``datasets.GFSBlocks``); A
+and B are two seasons of one year.
 """
 
 from __future__ import annotations
