@@ -6,16 +6,17 @@ For every lead h, with own lags l and smoothed fields :math:`S_t = e^{t\Delta}`,
           + \sum_l \gamma_{hl}\, (\nabla_{\bar u} a)_i(t-l)
           + \sum_{j \in \{i\} \cup N(i)} B_{hij}\, O_{ij}\, a_j(t)\Big].
 
-The few shared coefficients see all points at once; :math:`\alpha` depends on i through the size and the memory (the
-correlation of successive fields) of anomalies there. Filters of the Laplacian cannot move a field: the derivative along
-the smoothed mean field :math:`\bar u` of the season does, and so do the local matrices :math:`B` (d x d), which ridge
-regression shrinks to zero by an amount that blocked cross-validation chooses. The factor :math:`b_h \in [0, 1]` is the
-slope of truth on cross-validated forecasts.
+The few shared coefficients see all points at once; :math:`\alpha` depends on i through the size of anomalies there.
+Filters of the Laplacian cannot move a field: the derivative along the smoothed mean field :math:`\bar u`
+does, and so do the local matrices :math:`B` (d x d), which ridge regression shrinks to zero by an amount that blocked
+cross-validation chooses. The factor :math:`b_h \in [0, 1]` is the slope of truth on cross-validated forecasts, made to
+fall with h.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -30,6 +31,9 @@ FOLDS = 5
 PENALTIES = (np.inf, 6.0, 3.0, 1.5, 0.7, 0.3)
 """Ridge penalties of the local correction, in units of the anomalies' energy."""
 
+SKILL = 0.01
+"""Share of the anomalies' energy that a forecast must explain to be used."""
+
 
 @dataclass(frozen=True)
 class Autoregression(ForecastMethod):
@@ -37,7 +41,7 @@ class Autoregression(ForecastMethod):
 
     Args:
         lags: steps back of the fields used; those a window is too short for are left out.
-        reach: leads with coefficients; anomalies are zero beyond.
+        reach: leads with coefficients at most; anomalies are zero beyond, and where cross-validation sees no skill.
         neighbors: of the local correction; 0 for none.
     """
 
@@ -92,11 +96,14 @@ class Neighborhood:
 
 @dataclass(frozen=True, eq=False)
 class Lead:
-    """Coefficients of one lead, its factor ``b_h`` and the variance ``(n,)`` of a coordinate's error."""
+    """Coefficients of one lead, its factor ``b_h``, the share of energy it explains and the variance ``(n,)`` of a
+    coordinate's error.
+    """
 
     shared: np.ndarray
     local: np.ndarray | None
     factor: float
+    skill: float
     variance: np.ndarray
 
 
@@ -112,39 +119,36 @@ class LaggedModels(Predictor):
     def __post_init__(self) -> None:
         a = self.record.anomalies
         energy = np.maximum(np.square(a).mean(axis=(0, 2)), 1e-300)
-        memory = (a[1:] * a[:-1]).mean(axis=(0, 2)) / energy
-        traits = np.stack([np.log(energy), memory])
-        self.traits = traits - traits.mean(axis=1, keepdims=True)
-        self.signals = self._signals(a, self.record.mean)
+        sizes = np.log(energy)
+        self.sizes = (sizes - sizes.mean())[:, None]
+        self.wind = self.near.smooth(self.record.mean[None])[0][0]
+        self.signals = self._signals(a)
 
-    def predict(self, recent: np.ndarray, mean: np.ndarray, horizon: int) -> np.ndarray:
+    def predict(self, recent: np.ndarray, horizon: int) -> np.ndarray:
         lags = self._lags(len(recent))
         tail = recent[len(recent) - lags[-1] - 1 :]
-        shared, local = self._features(self._signals(tail, mean), np.array([lags[-1]]), lags)
+        shared, local = self._features(self._signals(tail), np.array([lags[-1]]), lags)
         out = np.zeros((horizon, *recent.shape[1:]))
-        for h in range(1, min(horizon, self._reach(lags)) + 1):
-            lead = self._lead(h, lags)
-            out[h - 1] = lead.factor * _apply(lead.shared, lead.local, shared, local)[0]
+        for h, lead in enumerate(self._leads(horizon, lags)):
+            out[h] = lead.factor * _apply(lead.shared, lead.local, shared, local)[0]
         return out
 
     def variance(self, length: int, horizon: int) -> np.ndarray:
-        lags = self._lags(length)
-        known = [self._lead(h, lags).variance for h in range(1, min(horizon, self._reach(lags)) + 1)]
+        known = [lead.variance for lead in self._leads(horizon, self._lags(length))]
         rest = np.square(self.record.anomalies[self.record.observed]).mean(axis=(0, 2))
         return np.stack(known + [rest] * (horizon - len(known)))
 
-    def _signals(self, fields: np.ndarray, mean: np.ndarray) -> list[np.ndarray]:
+    def _signals(self, fields: np.ndarray) -> list[np.ndarray]:
         """Fields ``(T, n, d)``, smoothed ones, and derivatives along the smoothed mean."""
-        wind = self.near.smooth(mean[None])[0][0]
-        moved = self.near.along(wind, fields)
-        return [fields, *self.near.smooth(fields), moved, self.near.along(wind, moved)]
+        moved = self.near.along(self.wind, fields)
+        return [fields, *self.near.smooth(fields), moved, self.near.along(self.wind, moved)]
 
     def _features(self, signals, origins: np.ndarray, lags: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
         """Shared features ``(m, n, d, f)`` and local ones ``(m, n, f')`` at some origins."""
         fields, *others = signals
         latest = [fields[origins - lag] for lag in lags[:2]]
         shared = [fields[origins - lag] for lag in lags]
-        shared += [x * trait[:, None] for x in latest for trait in self.traits]
+        shared += [x * self.sizes for x in latest]
         shared += [s[origins - lag] for s in others for lag in lags[:2]]
         around = self.near.around(latest[0])
         return np.stack(shared, axis=-1), np.concatenate([*latest, around.reshape(*around.shape[:2], -1)], axis=-1)
@@ -152,8 +156,15 @@ class LaggedModels(Predictor):
     def _lags(self, length: int) -> tuple[int, ...]:
         return tuple(lag for lag in sorted(self.method.lags) if lag < length) or (0,)
 
-    def _reach(self, lags: tuple[int, ...]) -> int:
-        return max(1, min(self.method.reach, (len(self.record.anomalies) - lags[-1]) // 4))
+    def _leads(self, horizon: int, lags: tuple[int, ...]) -> Iterator[Lead]:
+        """The leads up to a horizon, or up to the first that is no better than none."""
+        factor = 1.0
+        for h in range(1, min(horizon, self.method.reach, (len(self.record.anomalies) - lags[-1]) // 4) + 1):
+            lead = self._lead(h, lags)
+            factor = min(factor, lead.factor)
+            if lead.skill < SKILL or factor == 0.0:
+                return
+            yield replace(lead, factor=factor)
 
     def _lead(self, h: int, lags: tuple[int, ...]) -> Lead:
         key = h, lags[-1]
@@ -185,7 +196,9 @@ def _fit_lead(shared: np.ndarray, local: np.ndarray, target: np.ndarray, origins
     guess = guesses[best]
     factor = float(np.clip((guess * target).sum() / max(np.square(guess).sum(), 1e-300), 0.0, 1.0))
     (weights, matrices), *_ = _solve(shared, local, target, penalties[best : best + 1])
-    return Lead(weights, matrices, factor, np.square(factor * guess - target).mean(axis=(0, 2)))
+    variance = np.square(factor * guess - target).mean(axis=(0, 2))
+    skill = 1 - float(variance.mean()) / max(float(np.square(target).mean()), 1e-300)
+    return Lead(weights, matrices, factor, skill, variance)
 
 
 def _solve(shared: np.ndarray, local: np.ndarray, target: np.ndarray, penalties):

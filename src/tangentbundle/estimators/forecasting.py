@@ -37,8 +37,8 @@ class Predictor(ABC):
     """A fitted method: forecasts of anomalies from recent ones."""
 
     @abstractmethod
-    def predict(self, recent: np.ndarray, mean: np.ndarray, horizon: int) -> np.ndarray:
-        """The next anomalies ``(H, n, d)`` after recent ones ``(W, n, d)`` about a mean field ``(n, d)``."""
+    def predict(self, recent: np.ndarray, horizon: int) -> np.ndarray:
+        """The next anomalies ``(H, n, d)`` after recent ones ``(W, n, d)``."""
 
     @abstractmethod
     def variance(self, length: int, horizon: int) -> np.ndarray:
