@@ -50,6 +50,7 @@ __all__ = [
     "Dense",
     "Exact",
     "FieldDenoiser",
+    "FieldForecaster",
     "FieldInterpolator",
     "Heat",
     "IdealLowpass",
