@@ -5,6 +5,7 @@ from .classifier import ManifoldClassifier
 from .covariance import Covariance, Helmholtz, Isotropic, Potential, Rotational
 from .denoiser import FieldDenoiser
 from .forecaster import FieldForecaster
+from .gated import GatedNetwork
 from .history import Empirical, Modulated, Seasonal
 from .interpolator import FieldInterpolator
 from .process import GaussianProcess
@@ -21,6 +22,7 @@ __all__ = [
     "FieldDenoiser",
     "FieldForecaster",
     "FieldInterpolator",
+    "GatedNetwork",
     "GaussianProcess",
     "Geometry",
     "Helmholtz",
