@@ -31,6 +31,9 @@ FOLDS = 5
 PENALTIES = (np.inf, 6.0, 3.0, 1.5, 0.7, 0.3)
 """Ridge penalties of the local correction, in units of the anomalies' energy."""
 
+NEAR = 9
+"""The median distance to the nearest points, itself and eight others, is the unit of distance."""
+
 SKILL = 0.01
 """Share of the anomalies' energy that a forecast must explain to be used."""
 
@@ -42,12 +45,12 @@ class Autoregression(ForecastMethod):
     Args:
         lags: steps back of the fields used; those a window is too short for are left out.
         reach: leads with coefficients at most; anomalies are zero beyond, and where cross-validation sees no skill.
-        neighbors: of the local correction; 0 for none.
+        neighbors: of the local correction at most; its coefficients are shrunk more the further they are.
     """
 
     lags: tuple[int, ...] = (0, 1, 2, 3, 4, 7)
     reach: int = 24
-    neighbors: int = 8
+    neighbors: int = 16
 
     def fit(self, record: Record) -> LaggedModels:
         return LaggedModels(self, record, Neighborhood.of(record.spaces, self.neighbors))
@@ -55,12 +58,14 @@ class Autoregression(ForecastMethod):
 
 @dataclass(frozen=True, eq=False)
 class Neighborhood:
-    """Nearest points ``(n, k)``, the maps ``(n, k, d, d)`` that carry their coordinates here, and what differences
-    with them weigh in a gradient ``(n, k, d)``.
+    """Nearest points ``(n, k)`` and the maps ``(n, k, d, d)`` that carry their coordinates here.
+
+    ``decay (n, k)`` falls with distance; ``slopes (n, k, d)`` is what differences with neighbours weigh in a gradient.
     """
 
     index: np.ndarray
     maps: np.ndarray
+    decay: np.ndarray
     slopes: np.ndarray
     bundle: TangentBundle
     times: tuple[float, ...]
@@ -72,11 +77,13 @@ class Neighborhood:
         index = index[:, 1:]
         maps = np.einsum("nia,nkib->nkab", frames, frames[index])
         steps = np.einsum("nia,nki->nka", frames, points[index] - points[:, None])
-        weights = 1 / np.maximum(np.square(steps).sum(axis=2), 1e-300)
+        unit = float(np.median(away[:, 1:NEAR])) if away.shape[1] > 1 else 1.0
+        decay = np.exp(-np.square(away[:, 1:] / unit) / 2)
+        weights = decay / np.maximum(np.square(steps).sum(axis=2), 1e-300)
         moments = np.einsum("nk,nka,nkb->nab", weights, steps, steps)
         slopes = np.einsum("nab,nkb,nk->nka", np.linalg.pinv(moments, hermitian=True), steps, weights)
-        spacing = float(np.median(away[:, 1:]))
-        return cls(index, maps, slopes, TangentBundle.from_frames(points, frames), (0.25 * spacing**2, spacing**2))
+        bundle = TangentBundle.from_frames(points, frames)
+        return cls(index, maps, decay, slopes, bundle, (0.25 * unit**2, unit**2))
 
     def smooth(self, fields: np.ndarray) -> list[np.ndarray]:
         """Fields ``(T, n, d)`` after heat has spread over about a neighbour, and over two."""
@@ -150,7 +157,7 @@ class LaggedModels(Predictor):
         shared = [fields[origins - lag] for lag in lags]
         shared += [x * self.sizes for x in latest]
         shared += [s[origins - lag] for s in others for lag in lags[:2]]
-        around = self.near.around(latest[0])
+        around = self.near.decay[:, :, None] * self.near.around(latest[0])  # so that far ones are shrunk more
         return np.stack(shared, axis=-1), np.concatenate([*latest, around.reshape(*around.shape[:2], -1)], axis=-1)
 
     def _lags(self, length: int) -> tuple[int, ...]:
