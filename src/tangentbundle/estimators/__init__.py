@@ -1,5 +1,6 @@
 """Estimators in the manner of scikit-learn: vector fields on curved spaces, and clouds of points."""
 
+from .ambient import AmbientProcess, ByEvidence
 from .autoregression import Autoregression
 from .classifier import ManifoldClassifier
 from .covariance import Covariance, Helmholtz, Isotropic, Potential, Rotational
@@ -16,7 +17,9 @@ from .spectral import GCV, SURE, SpectralShrinkage
 __all__ = [
     "GCV",
     "SURE",
+    "AmbientProcess",
     "Autoregression",
+    "ByEvidence",
     "Covariance",
     "Empirical",
     "FieldDenoiser",

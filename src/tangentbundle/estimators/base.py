@@ -54,6 +54,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
             unit=float(np.sqrt(cloud.var(axis=0).sum())),
             rng=np.random.default_rng(check_random_state(self.random_state).randint(2**31)),
             past=None if past is None else past.scaled(1 / self.scale_),
+            ambient=y / self.scale_,
         )
         method = self._default(n) if self.method is None else self.method
         if not isinstance(method, Method):

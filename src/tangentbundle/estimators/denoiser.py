@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .ambient import AmbientProcess, ByEvidence
 from .base import FieldEstimator
 from .problem import Method
 from .process import GaussianProcess
@@ -16,12 +17,13 @@ EXACT_POINTS = 2000
 class FieldDenoiser(FieldEstimator):
     r"""Removes noise from a vector field on a manifold known by points only.
 
-    Vectors are projected to the tangent spaces, and the tangent field is estimated by a method: by default a Gaussian
-    process with covariance :math:`O_i^T K(x_i, x_j) O_j`, whose kind, scales and noise level maximise the marginal
-    likelihood; above 2 000 points by the filter of the connection Laplacian with the least estimated risk.
+    The tangent field is estimated by a method: by default a Gaussian process, of the tangent parts of the vectors with
+    covariance :math:`O_i^T K(x_i, x_j) O_j` or of the ambient vectors themselves, whichever has the greater marginal
+    likelihood, which also chooses kind, scales and noise level; above 2 000 points by the filter of the connection
+    Laplacian with the least estimated risk.
 
     Args:
-        method: ``GaussianProcess(...)`` or ``SpectralShrinkage(...)``; default by size.
+        method: ``GaussianProcess(...)``, ``AmbientProcess(...)`` or ``SpectralShrinkage(...)``; default as above.
         dim: intrinsic dimension, or a rule to estimate it; default estimated.
         manifold: a known manifold, for exact tangent spaces.
         random_state: seed of what is random (patches, probes).
@@ -51,4 +53,6 @@ class FieldDenoiser(FieldEstimator):
         self.random_state = random_state
 
     def _default(self, n: int) -> Method:
-        return GaussianProcess() if n <= EXACT_POINTS else SpectralShrinkage()
+        if n > EXACT_POINTS:
+            return SpectralShrinkage()
+        return ByEvidence((GaussianProcess(), AmbientProcess()))

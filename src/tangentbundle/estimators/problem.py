@@ -18,7 +18,7 @@ class Problem:
     """A field ``values (n, d)`` of root mean square one, on ``spaces``; ``noise (n,)`` its known variances, or None.
 
     ``center`` and ``unit`` take points to the units of the covariances; ``past`` is a history in the units of the
-    values.
+    values; ``ambient (n, D)`` the vectors before their normal part was dropped, in the same units.
     """
 
     spaces: TangentSpaces
@@ -28,6 +28,7 @@ class Problem:
     unit: float
     rng: np.random.Generator
     past: Past | None = None
+    ambient: np.ndarray | None = None
 
     def sites(self, points: np.ndarray, frames: np.ndarray, past: Past | None = None) -> Sites:
         """Sites in the units of the covariances, with their history where there is one."""
@@ -41,6 +42,8 @@ class Fitted(ABC):
     """A method's answer: the field anywhere."""
 
     noise: float
+    evidence: float
+    """The log density of all that was measured, of methods that know it."""
 
     @abstractmethod
     def predict(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -72,7 +73,7 @@ class Evidence:
             found.append(Evidence(self.sites[index], self.values[rows], noise))
         return found
 
-    def loss(self, covariance: Covariance, theta: torch.Tensor) -> float:
+    def loss(self, covariance: Covariance, theta: torch.Tensor, grad: bool = True) -> float:
         r"""The negative log marginal likelihood of all fields (infinite where the matrix is not positive definite).
 
         Adds its gradient to that of ``theta``: by :math:`\partial L/\partial K = \frac12 (c K^{-1} - A A^T)`,
@@ -84,8 +85,8 @@ class Evidence:
             return np.inf
         size, count = self.values.shape
         weights = torch.cholesky_solve(self.values, factor)
-        gradient = 0.5 * (count * torch.cholesky_inverse(factor) - weights @ weights.T)
-        matrix.backward(gradient)
+        if grad:
+            matrix.backward(0.5 * (count * torch.cholesky_inverse(factor) - weights @ weights.T))
         logdet = float(factor.diagonal().log().sum())
         return 0.5 * float((self.values * weights).sum()) + count * (logdet + 0.5 * size * np.log(2 * np.pi))
 
@@ -221,6 +222,13 @@ class Posterior(Fitted):
         with torch.no_grad():
             factor = torch.linalg.cholesky(seen.matrix(covariance, torch.from_numpy(theta)))
             return cls(covariance, theta, seen, problem, factor, torch.cholesky_solve(seen.values, factor))
+
+    @cached_property
+    def evidence(self) -> float:  # type: ignore[override]
+        """The log density of the data, the normal components as white noise."""
+        from .ambient import normal_evidence
+
+        return normal_evidence(self.problem) - self.seen.loss(self.covariance, torch.from_numpy(self.theta), grad=False)
 
     @property
     def noise(self) -> float:  # type: ignore[override]
