@@ -24,6 +24,7 @@ import torch
 
 from ..bundle import TangentBundle
 from ..filters import Chebyshev, Heat, apply_bank
+from ..operators import ConnectionLaplacian
 from .forecasting import ForecastMethod, Predictor, Record
 from .tangents import TangentSpaces
 
@@ -67,7 +68,7 @@ class Neighborhood:
     maps: np.ndarray
     decay: np.ndarray
     slopes: np.ndarray
-    bundle: TangentBundle
+    laplacian: ConnectionLaplacian
     times: tuple[float, ...]
 
     @classmethod
@@ -82,13 +83,13 @@ class Neighborhood:
         weights = decay / np.maximum(np.square(steps).sum(axis=2), 1e-300)
         moments = np.einsum("nk,nka,nkb->nab", weights, steps, steps)
         slopes = np.einsum("nab,nkb,nk->nka", np.linalg.pinv(moments, hermitian=True), steps, weights)
-        bundle = TangentBundle.from_frames(points, frames)
-        return cls(index, maps, decay, slopes, bundle, (0.25 * unit**2, unit**2))
+        laplacian = TangentBundle.from_frames(points, frames).laplacian()
+        return cls(index, maps, decay, slopes, laplacian, (0.25 * unit**2, unit**2))
 
     def smooth(self, fields: np.ndarray) -> list[np.ndarray]:
         """Fields ``(T, n, d)`` after heat has spread over about a neighbour, and over two."""
         x = torch.from_numpy(np.ascontiguousarray(fields.transpose(1, 2, 0)))
-        outputs = apply_bank([Heat(t) for t in self.times], self.bundle.laplacian(), x, Chebyshev(tol=1e-3))
+        outputs = apply_bank([Heat(t) for t in self.times], self.laplacian, x, Chebyshev(tol=1e-3))
         return [y.numpy().transpose(2, 0, 1) for y in outputs]
 
     def around(self, fields: np.ndarray) -> np.ndarray:
