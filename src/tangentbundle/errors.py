@@ -73,6 +73,14 @@ class DamagedFileError(TangentBundleError, ValueError):
     """A file is damaged, cut short, or not of the expected kind."""
 
 
+class MissingColumnsError(InvalidInputError):
+    """A file lacks the columns, arrays or variables of points or vectors, or they cannot be told."""
+
+
+class OutputError(TangentBundleError, OSError):
+    """A result could not be written; nothing half-written was left."""
+
+
 class BusyFolderError(TangentBundleError, RuntimeError):
     """Another process is writing in the same folder."""
 

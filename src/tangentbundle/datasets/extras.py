@@ -8,8 +8,8 @@ from typing import Any
 from ..errors import MissingExtraError
 
 
-def extra(name: str, purpose: str) -> Any:
-    """The module, or an error that says what needs it and how to get it.
+def extra(name: str, purpose: str, group: str = "data") -> Any:
+    """The module, or an error that says what needs it and which extra of this package brings it.
 
     >>> extra("json", "reading").__name__
     'json'
@@ -18,5 +18,5 @@ def extra(name: str, purpose: str) -> Any:
         return import_module(name)
     except ModuleNotFoundError as error:
         raise MissingExtraError(
-            f"{purpose} needs {name}, which is not installed: pip install 'tangentbundle[data]'.", name=name
+            f"{purpose} needs {name}, which is not installed: pip install 'tangentbundle[{group}]'.", name=name
         ) from error

@@ -113,7 +113,7 @@ class FromFile:
     v: str | None = None
 
     def load(self) -> WindData:
-        with _open(Path(self.path)) as ds:
+        with open_dataset(Path(self.path)) as ds:
             told = ds.attrs.get("title") or ds.attrs.get("source")
             provenance = f"{Path(self.path).name}: {told}" if told else Path(self.path).name
             return FromXarray(ds, self.u, self.v, provenance).load()
@@ -134,7 +134,7 @@ class GFSBlocks:
         xarray, folder = extra("xarray", "GFSBlocks"), wind_folder(self.folder)
         parts = []
         for block in self.blocks:
-            with _open(folder / f"gfs_10m_2p5deg_6h_block{block}.nc") as ds:
+            with open_dataset(folder / f"gfs_10m_2p5deg_6h_block{block}.nc") as ds:
                 parts.append(ds.load())
         joined = xarray.concat(parts, "time", data_vars="minimal", coords="minimal", compat="equals", join="exact")
         blocks = " and ".join(self.blocks)
@@ -182,7 +182,7 @@ class NCEP:
     def load(self) -> WindData:
         xarray = extra("xarray", "NCEP")
         paths = fetch_ncep(self.year, self.product, cache=self.cache, mirror=self.mirror)
-        with _open(paths[0]) as east, _open(paths[1]) as north:
+        with open_dataset(paths[0]) as east, open_dataset(paths[1]) as north:
             both = xarray.Dataset({"uwnd": east["uwnd"], "vwnd": north["vwnd"]})
             provenance = f"NCEP/NCAR reanalysis, daily means of {self.year}, {self.product.stem}, NOAA PSL"
             return FromXarray(both, "uwnd", "vwnd", provenance).load()
@@ -223,7 +223,8 @@ def fetch_ncep(
     return east, north
 
 
-def _open(path: Path) -> xarray.Dataset:
+def open_dataset(path: Path) -> xarray.Dataset:
+    """A dataset of a file, whatever xarray can open."""
     xarray = extra("xarray", "Reading files of wind")
     path = path.expanduser()
     if not path.exists():

@@ -26,7 +26,7 @@ def from_xarray(ds: xarray.Dataset, provenance: str, u: str | None = None, v: st
     """Read the wind of a dataset; ``u`` and ``v`` name its variables where they cannot be told."""
     east = ds[u] if u else _wind(ds, "eastward_wind", EAST)
     north = ds[v] if v else _wind(ds, "northward_wind", NORTH)
-    lat, lon = (_coordinate(ds, east, name) for name in ("latitude", "longitude"))
+    lat, lon = (coordinate(ds, east, name) for name in ("latitude", "longitude"))
     places = tuple(dict.fromkeys((*lat.dims, *lon.dims)))
     east, north = (_with_time(a, places) for a in (east, north))
     if east.dims[0] not in north.dims or set(east.dims) != set(north.dims):
@@ -64,7 +64,7 @@ def _wind(ds: xarray.Dataset, standard: str, names: tuple[str, ...]) -> xarray.D
     return ds[found[0]]
 
 
-def _coordinate(ds: xarray.Dataset, wind: xarray.DataArray, name: str) -> xarray.DataArray:
+def coordinate(ds: xarray.Dataset, wind: xarray.DataArray | xarray.Dataset, name: str) -> xarray.DataArray:
     """Latitude or longitude of the wind, by standard name, then units, then name."""
     here = [ds[key] for key in ds.variables if ds[key].ndim and set(ds[key].dims) <= set(wind.dims)]
     tests = (
