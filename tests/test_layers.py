@@ -38,6 +38,7 @@ ORDER = [
     "training",
     "saving",
     "estimators",
+    "io",
     "experiments",
     "report",
     "cli",

@@ -1,0 +1,31 @@
+"""People's own files: tables, archives, meshes and datasets in, the same out.
+
+>>> import tempfile, numpy as np, tangentbundle as tb
+>>> from tangentbundle.io import read_field, write_field
+>>> points = tb.manifolds.Sphere(2).sample(100, seed=0)
+>>> with tempfile.TemporaryDirectory() as folder:
+...     np.savez(f"{folder}/field.npz", points=points, vectors=tb.manifolds.Sphere(2).gradient_field(points, 2))
+...     field = read_field(f"{folder}/field.npz")
+...     write_field(field.with_vectors(2 * field.vectors), f"{folder}/double.csv")
+...     print(field, read_field(f"{folder}/double.csv").names)
+100 points in R^3 ('vx', 'vy', 'vz')
+"""
+
+from .field import Field, Request
+from .formats import check_output, format_of, read_field, write_field
+from .spaces import Cloud, Globe, Mesh, Space
+from .summary import Summary
+
+__all__ = [
+    "Cloud",
+    "Field",
+    "Globe",
+    "Mesh",
+    "Request",
+    "Space",
+    "Summary",
+    "check_output",
+    "format_of",
+    "read_field",
+    "write_field",
+]

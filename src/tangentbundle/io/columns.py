@@ -1,0 +1,68 @@
+"""From columns of numbers to a field, and back: shared by tables, arrays and datasets of points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .field import Field, Request, check_count, distinct_rows, one_dtype, usable_rows
+from .names import Columns
+from .spaces import Cloud, Globe, Space
+
+RADIANS = 1.6
+"""Latitudes that all stay below this look like radians."""
+
+
+def from_columns(
+    column: Callable[[str], np.ndarray], columns: Columns, request: Request
+) -> tuple[Field, np.ndarray | None]:
+    """A field from named columns, and the rows kept if not all were. Vectors may be ``(n,)`` or ``(T, n)``."""
+    coordinates = np.stack(one_dtype(*(column(name) for name in columns.points)), axis=1)
+    check_count(len(coordinates))
+    values = None
+    if columns.vectors:
+        values = np.stack(one_dtype(*(column(name) for name in columns.vectors)), axis=-1)
+        values = values[None] if values.ndim == 2 else values
+        coordinates, values = one_dtype(coordinates, values)
+    return assemble(coordinates, values, columns, request)
+
+
+def assemble(
+    coordinates: np.ndarray, values: np.ndarray | None, columns: Columns, request: Request
+) -> tuple[Field, np.ndarray | None]:
+    """A field of checked points ``(n, k)`` and vectors ``(T, n, c)``, and the rows kept if not all were."""
+    numbers = [coordinates] if values is None else [coordinates, *values]
+    rows, notes = usable_rows(np.concatenate(numbers, axis=1) if len(numbers) > 1 else coordinates, request)
+    if rows is not None:
+        coordinates = coordinates[rows]
+        check_count(len(coordinates))
+    space = _space(coordinates, columns)
+    first, more = distinct_rows(space, request)
+    if first is not None:
+        space, rows = space.select(first), first if rows is None else rows[first]
+        check_count(len(space))
+    if isinstance(space, Globe) and np.abs(space.lat).max() < RADIANS and np.ptp(space.lat) > 0.2:
+        more.append("all latitudes lie within 1.6 degrees of the equator: are they radians? Degrees were assumed")
+    if values is not None and rows is not None:
+        values = values[:, rows]
+    notes = [*columns.notes, *notes, *more]
+    return Field(space, values, columns.vectors, units=columns.units, notes=tuple(notes)), rows
+
+
+def _space(coordinates: np.ndarray, columns: Columns) -> Space:
+    if columns.on_globe:
+        globe = Globe(coordinates[:, 0].copy(), coordinates[:, 1].copy(), columns.points)
+        assert len(globe.points)  # looks at the range of the angles
+        return globe
+    return Cloud(coordinates, columns.points)
+
+
+def to_columns(field: Field, step: int = 0) -> dict[str, np.ndarray]:
+    """The columns of points, vectors and standard deviations of one time."""
+    table = dict(zip(field.space.names, field.space.coordinates.T, strict=True))
+    if field.values is not None:
+        table |= dict(zip(field.names, field.values[step].T, strict=True))
+    if field.std is not None:
+        table |= {f"{name}_std": column for name, column in zip(field.names, field.std[step].T, strict=True)}
+    return table

@@ -1,0 +1,226 @@
+"""NetCDF and Zarr through xarray: variables found by their CF names, grids written back as grids, units kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from ..datasets.extras import extra
+from ..datasets.sources import open_dataset
+from ..datasets.xarrays import EAST, NORTH, coordinate, from_xarray
+from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError
+from ..known_frames import latlon_frames
+from .columns import from_columns
+from .field import Field, Request, check_count, first_of_each
+from .names import find_columns
+from .spaces import Globe
+
+UNDATED = "undated"
+"""A dimension lent to fields without a date while they are read."""
+
+SAME_PLACE = 1e-6
+
+DEGREES = (
+    {"standard_name": "latitude", "units": "degrees_north"},
+    {"standard_name": "longitude", "units": "degrees_east"},
+)
+
+
+@dataclass(frozen=True, eq=False)
+class GridFile:
+    """The rest of a dataset: cells ``lat``, ``lon`` along the dimensions ``places``, variables and their attributes."""
+
+    ds: Any
+    lat: Any
+    lon: Any
+    attributes: tuple[dict, dict]
+    dimension: str | None
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.lat.dims, *self.lon.dims)))
+
+
+def read_dataset(path: Path, request: Request) -> Field:
+    """A field on the globe from eastward and northward variables, or on a cloud from variables along one dimension."""
+    try:
+        with open_dataset(path) as ds:
+            ds = ds.load()
+    except InvalidInputError:
+        raise
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise DamagedFileError(f"{path.name} cannot be read ({' '.join(str(error).split())[:200]}).") from error
+    if request.latlon:
+        ds = _with_coordinates(ds, request.latlon)
+    try:
+        lat, lon = (coordinate(ds, ds, name) for name in ("latitude", "longitude"))
+    except InvalidInputError:
+        return _from_variables(ds, request)
+    names = () if request.only_points else _names(ds, request)
+    if not names:
+        return _cells(ds, lat, lon)
+    dated = any(c.dtype.kind == "M" for c in ds[names[0]].coords.values())
+    data = from_xarray(ds if dated else ds.expand_dims({UNDATED: [np.datetime64("2000-01-01", "ns")]}), "", *names)
+    data = data.during(~data.filled)
+    check_count(len(data.lat))
+    lat, lon = (coordinate(ds, ds[names[0]], name) for name in ("latitude", "longitude"))
+    places = {*lat.dims, *lon.dims}
+    dates = [d for d in ds[names[0]].dims if d not in places and ds[d].dtype.kind == "M"]
+    units = str(ds[names[0]].attrs.get("units", ""))
+    notes = [f"vectors: variables {names[0]}, {names[1]}" + (", found by name" if not request.vectors else "")]
+    notes.append(f"units: {units}" if units else "units: the file gives none")
+    notes.append(f"points: {lat.name}, {lon.name}, in degrees")
+    notes += [note.strip() for note in data.provenance.split(";") if note.strip()]
+    attributes = (dict(ds[names[0]].attrs), dict(ds[names[1]].attrs))
+    origin = GridFile(ds, lat, lon, attributes, str(dates[0]) if dates else None)
+    space = Globe(data.lat, data.lon, (str(lat.name), str(lon.name)))
+    return Field(space, data.components, names, None, data.times if dated else None, units, tuple(notes), origin)
+
+
+def _with_coordinates(ds: Any, names: tuple[str, ...]) -> Any:
+    if len(names) != 2 or any(name not in ds.variables for name in names):
+        have = ", ".join(map(str, ds.variables))
+        raise MissingColumnsError(f"expected latitude and longitude {', '.join(names)}; the file has {have}.")
+    ds = ds.set_coords(list(names))
+    for name, standard in zip(names, ("latitude", "longitude"), strict=True):
+        ds[name].attrs["standard_name"] = standard
+    return ds
+
+
+def _names(ds: Any, request: Request) -> tuple[str, ...]:
+    """Eastward and northward variables: as asked, by standard name, by usual names."""
+    have = ", ".join(map(str, ds.data_vars)) or "none"
+    if request.vectors:
+        if len(request.vectors) != 2 or any(name not in ds.data_vars for name in request.vectors):
+            raise MissingColumnsError(
+                f"expected two variables, east and north, got {', '.join(request.vectors)}; the file has {have}."
+            )
+        return request.vectors
+    found: list[list[str]] = []
+    for word, usual in (("eastward_", EAST), ("northward_", NORTH)):
+        standard = [str(n) for n, a in ds.data_vars.items() if str(a.attrs.get("standard_name", "")).startswith(word)]
+        lower = {str(n).lower(): str(n) for n in (standard or ds.data_vars)}
+        found.append(standard if len(standard) == 1 else [lower[n] for n in usual if n in lower][:1])
+    if all(found):
+        return found[0][0], found[1][0]
+    if request.needs_vectors:
+        raise MissingColumnsError(
+            f"no pair of eastward and northward variables found (by standard_name, or names such as {EAST[0]} and "
+            f"{NORTH[0]}); the file has {have}. Name them: --vectors EAST,NORTH."
+        )
+    return ()
+
+
+def _cells(ds: Any, lat: Any, lon: Any) -> Field:
+    """The cells of a grid, each place once, without vectors."""
+    origin = GridFile(ds, lat, lon, ({}, {}), None)
+    latitude, longitude = cell_angles(origin)
+    check_count(len(latitude))
+    places = np.round(latlon_frames(latitude, longitude)[0], 9)
+    first = first_of_each(places)
+    notes = [f"points: {lat.name}, {lon.name}, in degrees"]
+    if len(first) < len(latitude):
+        notes.append(f"{len(latitude) - len(first)} cells at the place of another (poles) counted once")
+    return Field(
+        Globe(latitude[first], longitude[first], (str(lat.name), str(lon.name))), notes=tuple(notes), origin=origin
+    )
+
+
+def cell_angles(origin: GridFile) -> tuple[np.ndarray, np.ndarray]:
+    """Latitude and longitude of every cell, along ``places``."""
+    xarray = extra("xarray", "Grids")
+    lat, lon = (a.drop_vars(list(a.coords)) for a in xarray.broadcast(origin.lat, origin.lon))
+    return tuple(a.transpose(*origin.places).values.astype(float).ravel() for a in (lat, lon))
+
+
+def _from_variables(ds: Any, request: Request) -> Field:
+    """Points and vectors as variables along one dimension."""
+    flat = {str(n): ds[n] for n in ds.variables if ds[n].ndim == 1 and ds[n].dtype.kind in "fiu"}
+    columns = find_columns(list(flat), request)
+    sizes = {flat[n].dims for n in (*columns.points, *columns.vectors)}
+    if len(sizes) > 1:
+        raise InvalidInputError(f"points and vectors must lie along one dimension, got {sorted(map(str, sizes))}.")
+    field, rows = from_columns(lambda n: flat[n].values, columns, request)
+    units = field.units or (str(flat[columns.vectors[0]].attrs.get("units", "")) if columns.vectors else "")
+    return replace(field, units=units, origin=ds if rows is None else None)
+
+
+def to_dataset(field: Field) -> Any:
+    """A CF dataset: on the grid of its file where it came from one, otherwise along a dimension ``point``."""
+    xarray = extra("xarray", "Writing datasets")
+    space, origin = field.space, field.origin
+    grid = origin if isinstance(origin, GridFile) else None
+    dated = field.times is not None and (grid is None or grid.dimension is not None or len(field) > 1)
+    if len(field) > 1 and not dated:
+        lead: tuple[str, ...] = ("step",)
+    else:
+        lead = ((grid and grid.dimension) or "time",) if dated else ()
+    values, std = ((None if a is None else (a if lead else a[0])) for a in (field.values, field.std))
+    coords: dict[str, Any] = {}
+    if dated:
+        assert field.times is not None
+        coords[lead[0]] = (lead, field.times.astype("datetime64[ns]"))
+    if grid is not None:
+        values, std = _on_cells(grid, field, lead)
+        coords |= {str(n): c for n, c in grid.ds.coords.items() if set(c.dims) <= {*grid.places}}
+        coords |= {str(a.name): a.drop_vars(list(set(a.coords) - {a.name})) for a in (grid.lat, grid.lon)}
+        places = grid.places
+    else:
+        places = ("point",)
+        labels = DEGREES if isinstance(space, Globe) else ({},) * len(space.names)
+        for name, column, attrs in zip(space.names, space.coordinates.T, labels, strict=True):
+            coords[name] = (places, column, attrs)
+    variables = {}
+    for k, name in enumerate(field.names):
+        attrs = dict(grid.attributes[k]) if grid else {}
+        if field.units:
+            attrs.setdefault("units", field.units)
+        if values is not None:
+            variables[name] = ((*lead, *places), values[..., k], attrs)
+        if std is not None:
+            label = {"long_name": f"standard deviation of {name}"} | ({"units": field.units} if field.units else {})
+            variables[f"{name}_std"] = ((*lead, *places), std[..., k], label)
+    base = dict(grid.ds.attrs) if grid else {}
+    return xarray.Dataset(variables, coords, attrs={"Conventions": "CF-1.8", **base})
+
+
+def _on_cells(grid: GridFile, field: Field, lead: tuple[str, ...]) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Components in every cell's own frame, NaN where the file had no point; poles are one point in many frames."""
+    lat, lon = cell_angles(grid)
+    points, frames, _ = latlon_frames(lat, lon)
+    distance, nearest = cKDTree(field.space.points).query(points)
+    there = distance < SAME_PLACE
+    shape = tuple(int(grid.lat.sizes.get(d, grid.lon.sizes.get(d))) for d in grid.places)
+    assert isinstance(field.space, Globe)
+    turned = np.abs((lon - field.space.lon[nearest] + 180) % 360 - 180) > 1e-6
+
+    def spread(values: np.ndarray | None, to_cells: Any) -> np.ndarray | None:
+        if values is None:
+            return None
+        cells = np.where(there[:, None], to_cells(values), np.nan).reshape(len(values), *shape, 2)
+        return cells if lead else cells[0]
+
+    def rotate(values: np.ndarray) -> np.ndarray:
+        return np.einsum("nda,tnd->tna", frames, field.space.ambient(values)[:, nearest])
+
+    def even(std: np.ndarray) -> np.ndarray:
+        both = np.sqrt(np.mean(std**2, axis=-1, keepdims=True))
+        return np.where(turned[:, None], both[:, nearest], std[:, nearest])
+
+    return spread(field.values, rotate), spread(field.std, even)
+
+
+def write_netcdf(field: Field, path: Path) -> None:
+    """A NetCDF file."""
+    extra("netCDF4", "Writing NetCDF")
+    to_dataset(field).to_netcdf(path, engine="netcdf4")
+
+
+def write_zarr(field: Field, path: Path) -> None:
+    """A Zarr folder."""
+    extra("zarr", "Writing Zarr", "files")
+    to_dataset(field).to_zarr(path, mode="w", consolidated=False)

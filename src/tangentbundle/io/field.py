@@ -1,0 +1,142 @@
+"""A vector field as a file holds it, and what a reader is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidInputError, NonFiniteError, ShapeError, TooFewPointsError
+from .spaces import Globe, Space
+
+ROUNDING = 9
+"""Decimals of the unit sphere within which two places on the globe are one: a centimetre on the Earth."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to read: names of columns (guessed where not given), and what to do with rows that cannot be used."""
+
+    points: tuple[str, ...] = ()
+    latlon: tuple[str, ...] = ()
+    vectors: tuple[str, ...] = ()
+    drop_missing: bool = False
+    drop_duplicates: bool = False
+    only_points: bool = False
+    needs_vectors: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """Vectors ``values (T, n, c)`` at the points of a space, in the components of the file; None if it has none.
+
+    ``names`` are those of the components, ``std`` their standard deviations, ``times (T,)`` dates if the file has them,
+    ``notes`` say what was guessed, and ``origin`` is whatever else the file held, for writing one like it.
+    """
+
+    space: Space
+    values: np.ndarray | None = None
+    names: tuple[str, ...] = ()
+    std: np.ndarray | None = None
+    times: np.ndarray | None = None
+    units: str = ""
+    notes: tuple[str, ...] = ()
+    origin: Any = None
+
+    def __post_init__(self) -> None:
+        if not self.names:
+            object.__setattr__(self, "names", self.space.vector_names)
+        shape = (len(self.space), len(self.names))
+        if self.values is not None and (self.values.ndim != 3 or self.values.shape[1:] != shape):
+            raise ShapeError(
+                f"expected vectors of shape (T, n, components) = (T, {shape[0]}, {shape[1]}), got {self.values.shape}."
+            )
+
+    def __len__(self) -> int:
+        """Fields in time."""
+        return 0 if self.values is None else len(self.values)
+
+    @property
+    def vectors(self) -> np.ndarray:
+        """Ambient vectors ``(T, n, D)``."""
+        if self.values is None:
+            raise InvalidInputError("the file has points only: there are no vectors to work on.")
+        return self.space.ambient(self.values)
+
+    def with_vectors(self, vectors: np.ndarray, **changes: Any) -> Field:
+        """The same file with other ambient vectors ``(T, n, D)``."""
+        return replace(self, values=self.space.components(vectors), **changes)
+
+    def __str__(self) -> str:
+        text = str(self.space)
+        if self.times is not None and len(self.times) > 1:
+            day = self.times.astype("datetime64[D]")
+            text += f", {len(self.times)} times from {day[0]} to {day[-1]}"
+        elif len(self) > 1:
+            text += f", {len(self)} fields"
+        return text
+
+
+def usable_rows(numbers: np.ndarray, request: Request) -> tuple[np.ndarray | None, list[str]]:
+    """Rows without missing numbers ``(n, k)``, or None if these are all; refused unless ``drop_missing``."""
+    bad = ~np.isfinite(numbers).all(axis=1)
+    if not bad.any():
+        return None, []
+    rows, count = np.flatnonzero(bad), int(bad.sum())
+    if not request.drop_missing:
+        raise NonFiniteError(
+            f"{count} of {len(bad)} rows have missing or infinite numbers (first: row {rows[0] + 1}). Fill them, or "
+            "leave these rows out with --drop-missing."
+        )
+    return np.flatnonzero(~bad), [f"{count} of {len(bad)} rows with missing numbers left out"]
+
+
+def distinct_rows(space: Space, request: Request) -> tuple[np.ndarray | None, list[str]]:
+    """The first row at each place, or None if these are all; repeats are refused unless ``drop_duplicates``."""
+    places = np.round(space.points, ROUNDING) if isinstance(space, Globe) else space.points
+    first = first_of_each(places)
+    if len(first) == len(space):
+        return None, []
+    repeats = len(space) - len(first)
+    if not request.drop_duplicates:
+        second = int(np.setdiff1d(np.arange(len(space)), first)[0])
+        raise InvalidInputError(
+            f"{repeats} of {len(space)} points coincide with an earlier one (first: row {second + 1}). Keep the first "
+            "of each with --drop-duplicates, or average them."
+        )
+    return first, [f"{repeats} of {len(space)} points that coincide with an earlier one left out"]
+
+
+def first_of_each(points: np.ndarray) -> np.ndarray:
+    """Numbers of the rows ``(n, D)`` that equal no earlier one, ascending.
+
+    Rows are told apart by a random sum of their bits first; only rows that share one are compared.
+
+    >>> first_of_each(np.array([[0.0, 1.0], [2.0, 3.0], [-0.0, 1.0]])).tolist()
+    [0, 1]
+    """
+    bits = np.ascontiguousarray(points + 0.0, np.float64).view(np.uint64)
+    rng = np.random.default_rng(0)
+    keys = np.zeros(len(bits), np.uint64)
+    for k in range(bits.shape[1]):
+        keys = (keys ^ (bits[:, k] >> np.uint64(29)) ^ bits[:, k]) * np.uint64(2 * rng.integers(2**62) + 1)
+    order = np.argsort(keys, kind="stable")
+    same = keys[order][1:] == keys[order][:-1]
+    if not same.any():
+        return np.arange(len(points))
+    suspects = np.sort(order[np.r_[False, same] | np.r_[same, False]])
+    kept = suspects[np.unique(points[suspects] + 0.0, axis=0, return_index=True)[1]]
+    return np.setdiff1d(np.arange(len(points)), np.setdiff1d(suspects, kept))
+
+
+def check_count(n: int) -> None:
+    """Refuse files without enough rows for any geometry."""
+    if n < 3:
+        raise TooFewPointsError(f"a field needs at least 3 points, the file has {n}. Give more points.")
+
+
+def one_dtype(*arrays: np.ndarray) -> list[np.ndarray]:
+    """All in float32 if all are, otherwise in float64."""
+    real = np.float32 if all(a.dtype == np.float32 for a in arrays) else np.float64
+    return [np.ascontiguousarray(a, dtype=real) for a in arrays]

@@ -1,0 +1,82 @@
+"""Formats by suffix: one function to read, one to write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import InvalidInputError, OutputError
+from .atomic import check_place, replacing
+from .datasets import read_dataset, write_netcdf, write_zarr
+from .field import Field, Request
+from .meshes import SUFFIXES, check_mesh_output, read_mesh, write_mesh
+from .npz import read_npz, write_npz
+from .tables import read_csv, read_parquet, write_csv, write_parquet
+
+
+@dataclass(frozen=True)
+class Format:
+    """How files of some suffixes are read and written."""
+
+    suffixes: tuple[str, ...]
+    read: Callable[[Path, Request], Field]
+    write: Callable[[Field, Path], None]
+
+
+FORMATS = (
+    Format((".csv", ".txt", ".tsv"), read_csv, write_csv),
+    Format((".parquet", ".pq"), read_parquet, write_parquet),
+    Format((".npz",), read_npz, write_npz),
+    Format(SUFFIXES, read_mesh, write_mesh),
+    Format((".nc", ".nc4", ".cdf"), read_dataset, write_netcdf),
+    Format((".zarr",), read_dataset, write_zarr),
+)
+
+
+def format_of(path: Path) -> Format:
+    """The format of a file, by its suffix."""
+    for form in FORMATS:
+        if path.suffix.lower() in form.suffixes:
+            return form
+    known = " ".join(suffix for form in FORMATS for suffix in form.suffixes)
+    raise InvalidInputError(f"unknown format {path.suffix or 'without a suffix'!r} of {path.name}. Known: {known}.")
+
+
+def read_field(path: str | Path, request: Request | None = None) -> Field:
+    """Read a vector field, or points, from a file.
+
+    Args:
+        path: CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF or Zarr, told by its suffix.
+        request: names of columns and what to do with unusable rows; by default columns are guessed by name (see
+            ``Field.notes``) and unusable rows are refused.
+    """
+    source = Path(path).expanduser()
+    form = format_of(source)
+    if not source.exists():
+        raise InvalidInputError(f"there is no file {source}. Check the path.")
+    if source.is_dir() and source.suffix != ".zarr":
+        raise InvalidInputError(f"{source} is a folder, not a file. Give one of its files.")
+    try:
+        return form.read(source, request or Request())
+    except PermissionError as error:
+        raise InvalidInputError(f"{source} may not be read: {error.strerror}.") from error
+
+
+def check_output(field: Field | None, path: str | Path) -> None:
+    """Refuse, before any work, an output that cannot be written: unknown format, no folder, no room for vectors."""
+    target = Path(path).expanduser()
+    form = format_of(target)
+    check_place(target)
+    if field is not None and form.write is write_mesh:
+        check_mesh_output(field, target)
+
+
+def write_field(field: Field, path: str | Path) -> None:
+    """Write a field in the format of the suffix, whole or not at all; like the file it came from where it can be."""
+    target = Path(path).expanduser()
+    check_output(field, target)
+    if field.values is None:
+        raise OutputError("there are no vectors to write.")
+    with replacing(target) as place:
+        format_of(target).write(field, place)

@@ -1,0 +1,137 @@
+"""Meshes: PLY, OBJ, STL, VTK and whatever else meshio reads."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..datasets.extras import extra
+from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError, OutputError
+from .columns import assemble, to_columns
+from .field import Field, Request, check_count, one_dtype
+from .names import Columns, find_columns
+from .spaces import Mesh
+
+SUFFIXES = (".ply", ".obj", ".stl", ".vtk", ".vtu", ".off")
+BARE = (".obj", ".stl", ".off")
+"""Formats without room for vectors."""
+
+SCALAR = (".ply",)
+"""Formats with numbers only, one name a component."""
+
+
+@dataclass(frozen=True)
+class MeshFile:
+    """The rest of a mesh file: data at its vertices, and the name of its vectors if they are one array."""
+
+    point_data: dict[str, np.ndarray]
+    array: str | None
+
+
+def read_mesh(path: Path, request: Request) -> Field:
+    """A field on a mesh, from its vertex data; without triangles, the vertices are a cloud."""
+    meshio = extra("meshio", "Reading meshes", "files")
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):  # meshio prints
+            mesh = meshio.read(path)
+    except (SystemExit, Exception) as error:  # meshio raises whatever its parsers meet, and exits on its own errors
+        text = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DamagedFileError(f"{path.name} is no readable {path.suffix[1:].upper()} mesh ({text}).") from error
+    points = np.asarray(mesh.points)
+    check_count(len(points))
+    faces, notes = _triangles(mesh)
+    names, values, array = _vectors(mesh.point_data, points, request, notes)
+    points = points if points.dtype == np.float32 else points.astype(np.float64)
+    if values is not None:
+        points, values = one_dtype(points, np.asarray(values))
+    columns = Columns(("x", "y", "z")[: points.shape[1]], names, False, notes=tuple(notes))
+    field, rows = assemble(points, values, columns, request)
+    if len(faces):
+        if rows is not None:
+            raise InvalidInputError(
+                f"rows of {path.name} cannot be left out: its triangles count them. Clean the mesh."
+            )
+        field = replace(field, space=Mesh(points, faces))
+    return replace(field, origin=MeshFile(dict(mesh.point_data), array) if rows is None else None)
+
+
+def _triangles(mesh: Any) -> tuple[np.ndarray, list[str]]:
+    parts, notes = [np.zeros((0, 3), np.int64)], []
+    for block in mesh.cells:
+        corners = np.asarray(block.data)
+        if block.type == "triangle":
+            parts.append(corners)
+        elif block.type == "quad":
+            parts += [corners[:, [0, 1, 2]], corners[:, [0, 2, 3]]]
+            notes.append(f"{len(corners)} quadrilaterals split into triangles")
+        elif block.type not in ("vertex", "line"):
+            notes.append(f"{len(corners)} cells of kind {block.type} left out")
+    faces = np.concatenate(parts).astype(np.int64)
+    return faces, notes if len(faces) else [*notes, "no triangles: the vertices are a cloud of points"]
+
+
+def _vectors(
+    data: dict[str, np.ndarray], points: np.ndarray, request: Request, notes: list[str]
+) -> tuple[tuple[str, ...], np.ndarray | None, str | None]:
+    """Names of components, vectors ``(1, n, 3)``, and the array they come from if it is one."""
+    if request.only_points:
+        return (), None, None
+    whole = [n for n, a in data.items() if a.shape == points.shape and "normal" not in n.lower()]
+    asked = request.vectors
+    single = asked[0] if len(asked) == 1 else whole[0] if len(whole) == 1 and not asked else None
+    if single is not None:
+        if single not in whole:
+            raise MissingColumnsError(f"the mesh has no vectors {single}; its vertices have {_listed(data)}.")
+        notes += [] if asked else [f"vectors: vertex data {single}, the only ones"]
+        return ("vx", "vy", "vz"), data[single][None], single
+    if len(whole) > 1 and not asked:
+        raise MissingColumnsError(f"the vertices have several vectors: {', '.join(whole)}. Choose: --vectors NAME.")
+    scalars = {n: a for n, a in data.items() if a.ndim == 1}
+    found = find_columns(["x", "y", "z", *scalars], replace(request, points=("x", "y", "z"), latlon=()))
+    notes += found.notes
+    if not found.vectors:
+        return (), None, None
+    return found.vectors, np.stack([np.asarray(scalars[n], float) for n in found.vectors], axis=1)[None], None
+
+
+def _listed(data: dict[str, np.ndarray]) -> str:
+    return ", ".join(data) or "no data"
+
+
+def write_mesh(field: Field, path: Path) -> None:
+    """A mesh with the vectors as vertex data: one array, or vx, vy, vz where a format has numbers only."""
+    meshio = extra("meshio", "Writing meshes", "files")
+    check_mesh_output(field, path)
+    origin = field.origin if isinstance(field.origin, MeshFile) else MeshFile({}, "vectors")
+    data = dict(origin.point_data)
+    table = {n: c for n, c in to_columns(field).items() if n not in field.space.names}
+    if path.suffix in SCALAR or origin.array is None:
+        data = {n: a for n, a in data.items() if n != origin.array and (a.ndim == 1 or path.suffix not in SCALAR)}
+        data |= {n: np.ascontiguousarray(c) for n, c in table.items()}
+    else:
+        assert field.values is not None
+        data[origin.array] = field.values[0]
+        if field.std is not None:
+            data[f"{origin.array}_std"] = field.std[0]
+    points = field.space.points
+    faces = field.space.faces if isinstance(field.space, Mesh) else np.zeros((0, 3), np.int64)
+    cells = [("triangle", faces)] if len(faces) else [("vertex", np.arange(len(points))[:, None])]
+    with contextlib.redirect_stdout(io.StringIO()):
+        meshio.write(path, meshio.Mesh(points, cells, point_data=data))
+
+
+def check_mesh_output(field: Field, path: Path) -> None:
+    """Refuse what a mesh file cannot hold."""
+    if path.suffix in BARE:
+        raise OutputError(
+            f"{path.suffix[1:].upper()} files hold no vectors. Write {path.with_suffix('.ply').name} or .vtk."
+        )
+    if len(field) > 1:
+        raise OutputError(f"a mesh file holds one field, and there are {len(field)}. Write .nc, .zarr or .npz instead.")
+    if field.space.points.shape[1] != 3:
+        raise OutputError("a mesh file holds points of space, with x, y and z. Write .csv or .npz instead.")

@@ -1,0 +1,126 @@
+"""NumPy archives: arrays of points and vectors, or one array a column. Nothing is ever unpickled."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import DamagedFileError, DTypeError, InvalidInputError, MissingColumnsError, ShapeError
+from .columns import assemble, from_columns, to_columns
+from .field import Field, Request, check_count, one_dtype
+from .names import Columns, find_columns
+from .spaces import Globe, Mesh
+
+POINTS = ("points", "vertices", "positions", "coordinates", "X")
+VECTORS = ("vectors", "field", "velocity", "velocities", "y")
+FACES = ("faces", "triangles")
+
+
+def read_npz(path: Path, request: Request) -> Field:
+    """A field from ``points (n, D)`` and ``vectors (n, D)`` or ``(T, n, D)``, or from arrays such as lat, lon, u, v."""
+    arrays = _load(path)
+    name = _array(arrays, request.points, POINTS)
+    if name is None:
+        columns = find_columns([n for n, a in arrays.items() if a.ndim in (1, 2)], request)
+        field, rows = from_columns(lambda n: _real(arrays[n], n), columns, request)
+        return replace(field, times=_times(arrays, field), origin=arrays if rows is None else None)
+    points = _real(arrays[name], name)
+    check_count(len(points))
+    notes = [] if request.points else [f"points: array {name}, guessed by name"]
+    vectors = None
+    key = None if request.only_points else _array(arrays, request.vectors, VECTORS)
+    if key is not None:
+        vectors = _real(arrays[key], key)
+        vectors = vectors[None] if vectors.ndim == 2 else vectors
+        if vectors.shape[1:] != points.shape:
+            raise ShapeError(
+                f"expected one vector a point, {key} of shape {points.shape} or (times, {points.shape[0]}, "
+                f"{points.shape[1]}) as {name}, got {arrays[key].shape}."
+            )
+        points, vectors = one_dtype(points, vectors)
+        notes += [] if request.vectors else [f"vectors: array {key}, guessed by name"]
+    elif request.needs_vectors and not request.only_points:
+        raise MissingColumnsError(
+            f"no array of vectors found; the file has {', '.join(arrays)}. Name it: --vectors NAME."
+        )
+    axes = tuple("xyz"[: points.shape[1]]) if points.shape[1] <= 3 else tuple(f"x{i}" for i in range(points.shape[1]))
+    columns = Columns(axes, tuple(f"v{a}" for a in axes) if key else (), False, notes=tuple(notes))
+    faces = next((arrays[f] for f in FACES if f in arrays), None)
+    field, rows = assemble(points, vectors, columns, request)
+    if faces is not None:
+        if rows is not None:
+            raise InvalidInputError(
+                "rows of a mesh cannot be left out: its triangles count them. Clean the mesh first."
+            )
+        field = replace(field, space=Mesh(points, faces))
+    kept = {**arrays, _MARK: np.array([name, key or "vectors"])} if rows is None else None
+    return replace(field, times=_times(arrays, field), origin=kept)
+
+
+_MARK = "tangentbundle names"
+"""Under this name the origin of a field keeps the names of its two arrays."""
+
+
+def _load(path: Path) -> dict[str, np.ndarray]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if not hasattr(file, "files"):
+                raise DamagedFileError(
+                    f"{path.name} is a single array, not an archive. Use np.savez(file, points=...)."
+                )
+            return {name: file[name] for name in file.files}
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+        if isinstance(error, DamagedFileError):
+            raise
+        text = str(error).splitlines()[0] if str(error) else type(error).__name__
+        remedy = "Arrays of objects are never read." if "pickle" in text else "Write it anew with np.savez."
+        raise DamagedFileError(f"{path.name} is no readable NumPy archive ({text}). {remedy}") from error
+
+
+def _array(arrays: dict[str, np.ndarray], asked: Sequence[str], usual: Sequence[str]) -> str | None:
+    """The name of an array of two or three axes: the one asked for, or one of the usual names."""
+    if asked and (len(asked) > 1 or (asked[0] in arrays and arrays[asked[0]].ndim == 1)):
+        return None
+    if asked and asked[0] not in arrays:
+        raise MissingColumnsError(f"the file has no array {asked[0]}; it has {', '.join(arrays) or 'none'}.")
+    return next((name for name in asked or usual if name in arrays and arrays[name].ndim in (2, 3)), None)
+
+
+def _real(array: np.ndarray, name: str) -> np.ndarray:
+    if array.dtype.kind not in "fiu":
+        raise DTypeError(f"array {name} should hold numbers, got {array.dtype}. Name another.")
+    return array.astype(np.float32 if array.dtype == np.float32 else np.float64)
+
+
+def _times(arrays: dict[str, np.ndarray], field: Field) -> np.ndarray | None:
+    times = arrays.get("time", arrays.get("times"))
+    return times if times is not None and times.dtype.kind == "M" and times.shape == (len(field),) else None
+
+
+def write_npz(field: Field, path: Path) -> None:
+    """The arrays of the file it came from with new vectors, or ``points`` and ``vectors``."""
+    arrays = dict(field.origin) if isinstance(field.origin, dict) else {}
+    names = arrays.pop(_MARK, None)
+    squeeze = (lambda a: a[0]) if len(field) == 1 else (lambda a: a)
+    if names is None and (arrays or isinstance(field.space, Globe)):
+        table = [to_columns(field, k) for k in range(max(len(field), 1))]
+        points = set(field.space.names)
+        arrays |= {n: table[0][n] if n in points else squeeze(np.stack([t[n] for t in table])) for n in table[0]}
+    else:
+        points_name, vectors_name = names if names is not None else ("points", "vectors")
+        arrays[str(points_name)] = field.space.points
+        if isinstance(field.space, Mesh):
+            arrays.setdefault("faces", field.space.faces)
+        if field.values is not None:
+            arrays[str(vectors_name)] = squeeze(field.values)
+        if field.std is not None:
+            arrays[f"{vectors_name}_std"] = squeeze(field.std)
+    if field.times is not None and len(field) == len(field.times):
+        arrays["time"] = field.times
+    with path.open("wb") as file:
+        np.savez(file, **arrays)

@@ -1,0 +1,149 @@
+"""Where the points of a file live: a cloud, the globe, or a mesh; each knows its bundle and its components."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..bundle import TangentBundle
+from ..known_frames import latlon_frames
+from ..manifolds import Sphere
+
+
+class Space(ABC):
+    """Points of a file ``(n, D)``. Vectors are kept as the file has them; ``ambient`` and ``components`` translate."""
+
+    points: np.ndarray
+    names: tuple[str, ...]
+    dim: int | None = None
+    manifold: Any = None
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @property
+    def coordinates(self) -> np.ndarray:
+        """The numbers that the file gives for each point, ``(n, len(names))``."""
+        return self.points
+
+    @property
+    @abstractmethod
+    def vector_names(self) -> tuple[str, ...]:
+        """Usual names of components, for files that bring none."""
+
+    @abstractmethod
+    def bundle(self, **scale: Any) -> TangentBundle:
+        """The tangent bundle; ``scale`` are options such as ``neighbors``."""
+
+    def ambient(self, values: np.ndarray) -> np.ndarray:
+        """Components ``(T, n, c)`` as the file has them to ambient vectors ``(T, n, D)``."""
+        return values
+
+    def components(self, vectors: np.ndarray) -> np.ndarray:
+        """The way back."""
+        return vectors
+
+    def spread(self, covariances: np.ndarray) -> np.ndarray:
+        """Standard deviations ``(n, c)`` of the components, from ambient covariances ``(n, D, D)``."""
+        return np.sqrt(np.maximum(np.einsum("nii->ni", covariances), 0.0))
+
+    def select(self, rows: np.ndarray) -> Space:
+        """Some of the points."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class Cloud(Space):
+    """Bare points ``(n, D)``: tangent spaces and dimension are estimated."""
+
+    points: np.ndarray
+    names: tuple[str, ...]
+
+    @property
+    def vector_names(self) -> tuple[str, ...]:
+        return tuple(f"v{name}" for name in self.names)
+
+    def bundle(self, **scale: Any) -> TangentBundle:
+        return TangentBundle.from_points(self.points, **scale)
+
+    def select(self, rows: np.ndarray) -> Cloud:
+        return Cloud(self.points[rows], self.names)
+
+    def __str__(self) -> str:
+        return f"{len(self)} points in R^{self.points.shape[1]}"
+
+
+@dataclass(frozen=True, eq=False)
+class Globe(Space):
+    """Latitudes and longitudes in degrees: exact frames on the unit sphere, components are (east, north)."""
+
+    lat: np.ndarray
+    lon: np.ndarray
+    names: tuple[str, ...] = ("lat", "lon")
+    dim = 2
+    manifold = Sphere(2)
+
+    @cached_property
+    def _geometry(self) -> tuple[np.ndarray, np.ndarray]:
+        return latlon_frames(self.lat, self.lon)[:2]
+
+    @property
+    def points(self) -> np.ndarray:  # type: ignore[override]
+        return self._geometry[0]
+
+    @property
+    def frames(self) -> np.ndarray:
+        """Unit vectors (east, north), ``(n, 3, 2)``."""
+        return self._geometry[1]
+
+    @property
+    def coordinates(self) -> np.ndarray:
+        return np.stack([self.lat, self.lon], axis=1)
+
+    @property
+    def vector_names(self) -> tuple[str, ...]:
+        return ("u", "v")
+
+    def bundle(self, **scale: Any) -> TangentBundle:
+        scale.pop("dim", None)
+        return TangentBundle.from_latlon(self.lat, self.lon, **scale)
+
+    def ambient(self, values: np.ndarray) -> np.ndarray:
+        return np.einsum("nda,tna->tnd", self.frames, values)
+
+    def components(self, vectors: np.ndarray) -> np.ndarray:
+        return np.einsum("nda,tnd->tna", self.frames, vectors)
+
+    def spread(self, covariances: np.ndarray) -> np.ndarray:
+        return np.sqrt(np.maximum(np.einsum("nda,ndf,nfa->na", self.frames, covariances, self.frames), 0.0))
+
+    def select(self, rows: np.ndarray) -> Globe:
+        return Globe(self.lat[rows], self.lon[rows], self.names)
+
+    def __str__(self) -> str:
+        return f"{len(self)} points on the globe"
+
+
+@dataclass(frozen=True, eq=False)
+class Mesh(Space):
+    """A triangle mesh in space: tangent planes from the triangles' normals."""
+
+    points: np.ndarray
+    faces: np.ndarray
+    names: tuple[str, ...] = ("x", "y", "z")
+    dim = 2
+
+    @property
+    def vector_names(self) -> tuple[str, ...]:
+        return ("vx", "vy", "vz")
+
+    def bundle(self, **scale: Any) -> TangentBundle:
+        scale.pop("dim", None)
+        return TangentBundle.from_mesh(self.points, self.faces, **scale)
+
+    def __str__(self) -> str:
+        return f"a mesh of {len(self)} vertices and {len(self.faces)} triangles"

@@ -1,0 +1,68 @@
+"""What a command found and did: for the screen, for JSON, and for whoever writes a report of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..bundle import TangentBundle
+from .field import Field
+
+
+@dataclass
+class Summary:
+    """A command's result. ``rows`` are (label, text) for people, ``data`` the same for machines.
+
+    ``before`` and ``after`` are the fields read and made, ``bundle`` and ``eigenvalues`` what was computed on the way,
+    ``files`` what was written.
+    """
+
+    command: str
+    source: Path | None = None
+    rows: list[tuple[str, str]] = field(default_factory=list)
+    data: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    files: list[Path] = field(default_factory=list)
+    before: Field | None = None
+    after: Field | None = None
+    bundle: TangentBundle | None = None
+    eigenvalues: np.ndarray | None = None
+    seconds: float = 0.0
+
+    def tell(self, label: str, text: str, **data: Any) -> None:
+        """Add a row, and its numbers."""
+        self.rows.append((label, text))
+        self.data |= data
+
+    def __str__(self) -> str:
+        lines = [f"{label:<26}{text}" for label, text in self.rows]
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers and text."""
+        told = {
+            "command": self.command,
+            "source": None if self.source is None else str(self.source),
+            **self.data,
+            "notes": self.notes,
+            "warnings": self.warnings,
+            "files": [str(file) for file in self.files],
+            "seconds": round(self.seconds, 3),
+        }
+        return {key: _plain(value) for key, value in told.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic | np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value
