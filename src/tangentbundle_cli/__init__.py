@@ -2,12 +2,19 @@
 
 import typer
 
+from .doctor import doctor
+from .fields import denoise, filter, inspect, spectrum
+from .predict import forecast, interpolate
 from .reproduce import reproduce
 
 app = typer.Typer(name="tangentbundle", no_args_is_help=True, pretty_exceptions_show_locals=False)
-app.command()(reproduce)
+for function in (inspect, denoise, interpolate, forecast, filter, spectrum, doctor, reproduce):
+    app.command()(function)
 
 
 @app.callback()
 def main() -> None:
-    """Learning with vector fields on curved spaces."""
+    """Learning with vector fields on curved spaces.
+
+    Files are CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF or Zarr; columns are found by name, or named by options.
+    """

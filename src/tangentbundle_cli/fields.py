@@ -1,0 +1,258 @@
+"""Commands that look at a field or smooth it: inspect, spectrum, filter, denoise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .job import Dim, Eps, Job, Neighbors, Output, Source, command
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from tangentbundle import TangentBundle
+    from tangentbundle.io import Field
+
+CHANNELS = 32
+"""Fields filtered at once."""
+
+
+def _bundle(job: Job, field: Field, dim: int | None, neighbors: int | None, eps: float | None) -> TangentBundle:
+    """The bundle of a file's points, told in the summary."""
+    import numpy as np
+
+    given = {"dim": dim, "neighbors": neighbors, "eps": eps}
+    bundle = field.space.bundle(**{name: value for name, value in given.items() if value is not None})
+    job.summary.bundle = bundle
+    chosen = "given" if given["neighbors"] or given["eps"] else "automatic"
+    median = float(np.median(bundle.sorted_graph.degrees))
+    how = "exact frames" if bundle.pca is None else "frames estimated"
+    job.summary.tell("dimension", f"{bundle.dim} in R^{bundle.ambient_dim} ({how})", dimension=bundle.dim)
+    job.summary.tell(
+        "scale",
+        f"eps {bundle.eps:.4g}, radius {bundle.eps**0.5:.4g}, {median:.0f} neighbours ({chosen})",
+        eps=bundle.eps,
+        median_neighbors=median,
+    )
+    return bundle
+
+
+def _normal_part(job: Job, bundle: TangentBundle, vectors: np.ndarray) -> None:
+    """Tell the share of the vectors' energy that is not tangent."""
+    from tangentbundle.diagnostics import normal_share
+
+    share = normal_share(bundle, vectors)
+    job.summary.tell("normal part", f"{share:.1%} of the vectors' energy, left out", normal_share=share)
+
+
+@command
+def inspect(
+    job: Job,
+    file: Source,
+    k: Annotated[int, typer.Option("-k", min=0, help="eigenvalues to compute; 0 for none")] = 12,
+    figures: Annotated[Path | None, typer.Option(help="folder for figures of the field and its spectrum")] = None,
+    dim: Dim = None,
+    neighbors: Neighbors = None,
+    eps: Eps = None,
+) -> None:
+    """Look a file over: dimension, scale, components, orientability, spectrum, tangency.
+
+    Examples:
+        tangentbundle inspect field.csv
+        tangentbundle inspect wind.nc --figures figures --json
+    """
+    with job.steps(5) as step:
+        step("reading")
+        field = job.read(file, needs_vectors=False)
+        step("building the bundle")
+        bundle = _bundle(job, field, dim, neighbors, eps)
+        step("looking it over")
+        found = bundle.diagnose(None if field.values is None else field.vectors, quiet=True)
+        tell = job.summary.tell
+        tell("components", str(found.components), components=found.components)
+        if found.dimension_histogram:
+            counts = ", ".join(f"{d}: {c}" for d, c in found.dimension_histogram.items())
+            tell("local dimensions", counts, local_dimensions=found.dimension_histogram)
+        detail = "all frames can agree" if found.consistent else f"{found.frustration:.2%} of edges stay reflections"
+        tell("orientable", f"{'yes' if found.orientable else 'no'} ({detail})", orientable=found.orientable)
+        tell("cloud in a ball", f"{found.neighborhood_share:.1%}", neighborhood_share=found.neighborhood_share)
+        if found.normal_share is not None:
+            tell("normal part", f"{found.normal_share:.1%} of the vectors' energy", normal_share=found.normal_share)
+            _sizes(job, field)
+        step("eigenvalues")
+        _spectrum(job, bundle, k)
+        step("figures")
+        if figures is not None:
+            from .figures import draw
+
+            job.summary.files += draw(job.summary, figures)
+            job.summary.rows.append(("wrote", ", ".join(map(str, job.summary.files))))
+
+
+def _sizes(job: Job, field: Field) -> None:
+    import numpy as np
+
+    lengths = np.linalg.norm(field.vectors, axis=2)
+    low, middle, high = (float(np.quantile(lengths, q)) for q in (0, 0.5, 1))
+    unit = f" {field.units}" if field.units else ""
+    text = f"{low:.3g} to {high:.3g}, median {middle:.3g}{unit}"
+    job.summary.tell("length of vectors", text, lengths=[low, middle, high], units=field.units or None)
+
+
+def _spectrum(job: Job, bundle: TangentBundle, k: int, *, scalar: bool = False) -> Any:
+    """The lowest eigenvalues and fields of the Laplacian, told in the summary."""
+    import numpy as np
+
+    k = min(k, bundle.num_points * (1 if scalar else bundle.rank))
+    if not k:
+        return None
+    values, fields = (bundle.scalar() if scalar else bundle).laplacian().spectrum(k)
+    values = np.asarray(values, float)
+    job.summary.eigenvalues = values
+    job.summary.tell("eigenvalues", " ".join(f"{value:.4g}" for value in values), eigenvalues=values)
+    return values, fields
+
+
+@command
+def spectrum(
+    job: Job,
+    file: Source,
+    k: Annotated[int, typer.Option("-k", min=1, help="eigenvalues to compute")] = 20,
+    scalar: Annotated[bool, typer.Option("--scalar", help="of functions instead of vector fields")] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help=".csv: eigenvalues; .npz: also the eigenfields")
+    ] = None,
+    dim: Dim = None,
+    neighbors: Neighbors = None,
+    eps: Eps = None,
+) -> None:
+    """The lowest eigenvalues of minus the connection Laplacian.
+
+    Examples:
+        tangentbundle spectrum mesh.ply -k 30
+        tangentbundle spectrum points.csv -o fields.npz
+    """
+    from tangentbundle.errors import OutputError
+    from tangentbundle.io import check_output
+
+    if output is not None:
+        if output.suffix not in (".csv", ".npz"):
+            raise OutputError(f"a spectrum is written as .csv or .npz, not {output.name}. Choose one of these.")
+        check_output(None, output)
+    with job.steps(3) as step:
+        step("reading")
+        field = job.read(file, needs_vectors=False)
+        step("building the bundle")
+        bundle = _bundle(job, field, dim, neighbors, eps)
+        step("eigenvalues")
+        values, fields = _spectrum(job, bundle, k, scalar=scalar)
+    if output is not None:
+        _write_spectrum(job, output, values, fields if scalar else bundle.to_ambient(fields))
+
+
+def _write_spectrum(job: Job, output: Path, values: np.ndarray, fields: np.ndarray) -> None:
+    import numpy as np
+
+    from tangentbundle.io.atomic import replacing
+
+    with replacing(output) as place:
+        if output.suffix == ".npz":
+            np.savez(place, eigenvalues=values, fields=np.asarray(fields))
+        else:
+            rows = "".join(f"{number},{value!r}\n" for number, value in enumerate(values.tolist()))
+            place.write_text("number,eigenvalue\n" + rows)
+    job.summary.files.append(output)
+    job.summary.rows.append(("wrote", str(output)))
+
+
+@command
+def filter(
+    job: Job,
+    file: Source,
+    output: Output,
+    heat: Annotated[float | None, typer.Option(help="time of heat flow, in squared units of the points")] = None,
+    tikhonov: Annotated[float | None, typer.Option(help="strength a of the smoother 1 / (1 + a lambda)")] = None,
+    dim: Dim = None,
+    neighbors: Neighbors = None,
+    eps: Eps = None,
+) -> None:
+    """Filter a field with a function of the connection Laplacian; its normal part is left out.
+
+    Lengths are those of the points; for latitude and longitude, the Earth's radius is one.
+
+    Examples:
+        tangentbundle filter field.npz --heat 0.1 -o smooth.npz
+        tangentbundle filter wind.nc --tikhonov 0.01 -o smooth.nc
+    """
+    import numpy as np
+
+    from tangentbundle import Heat, Tikhonov
+    from tangentbundle.errors import InvalidInputError
+    from tangentbundle.io import check_output
+
+    if heat is not None and tikhonov is None:
+        response: Any = Heat(heat)
+        name = f"heat flow for a time of {heat:g}"
+    elif tikhonov is not None and heat is None:
+        response, name = Tikhonov(tikhonov), f"Tikhonov smoothing of strength {tikhonov:g}"
+    else:
+        raise InvalidInputError("give one filter: --heat TIME or --tikhonov STRENGTH.")
+    check_output(None, output)
+    with job.steps(4) as step:
+        step("reading")
+        field = job.read(file)
+        check_output(field, output)
+        step("building the bundle")
+        bundle = _bundle(job, field, dim, neighbors, eps)
+        vectors = field.vectors.astype(field.space.coordinates.dtype, copy=False)
+        _normal_part(job, bundle, vectors)
+        step("filtering")
+        lap, smooth = bundle.laplacian(), np.empty_like(vectors)
+        before = after = 0.0
+        for a in range(0, len(vectors), CHANNELS):
+            x = bundle.to_coordinates(np.ascontiguousarray(vectors[a : a + CHANNELS].transpose(1, 2, 0)))
+            y = response(lap, x)
+            before, after = before + float(np.square(x).sum()), after + float(np.square(y).sum())
+            smooth[a : a + CHANNELS] = bundle.to_ambient(y).reshape(*vectors.shape[1:], -1).transpose(2, 0, 1)
+        kept = after / before if before else 1.0
+        job.summary.tell("filter", f"{name}; {kept:.1%} of the tangent energy is left", energy_left=kept)
+        step("writing")
+        job.write(field.with_vectors(smooth), output)
+
+
+@command
+def denoise(
+    job: Job,
+    file: Source,
+    output: Output,
+    noise: Annotated[
+        float | None, typer.Option(help="known standard deviation of the noise; default estimated")
+    ] = None,
+    std: Annotated[bool, typer.Option("--std", help="also write the standard deviation of each component")] = False,
+    dim: Dim = None,
+    seed: Annotated[int, typer.Option(help="of what is random")] = 0,
+) -> None:
+    """Remove noise from a field: its level and the field's own scales are estimated from the data.
+
+    Examples:
+        tangentbundle denoise field.csv -o clean.csv
+        tangentbundle denoise field.csv --vectors ex,ey,ez --std -o clean.parquet
+    """
+    from tangentbundle import FieldDenoiser
+
+    from .predict import at_every_time, check_output_early, known
+
+    check_output_early(output)
+    field = job.read(file)
+    check_output_early(output, field)
+    estimator = FieldDenoiser(**known(field, dim), random_state=seed)
+    made, levels = at_every_time(job, estimator, field, field, noise, std)
+    share = float(estimator.normal_share_)
+    job.summary.tell("dimension", str(estimator.spaces_.dim), dimension=estimator.spaces_.dim)
+    job.summary.tell("normal part", f"{share:.1%} of the vectors' energy, left out", normal_share=share)
+    level = float(sum(levels) / len(levels))
+    unit = f" {field.units}" if field.units else ""
+    job.summary.tell("noise", f"{level:.4g}{unit} in each component ({'given' if noise else 'estimated'})", noise=level)
+    job.write(made, output)
