@@ -37,7 +37,7 @@ def torus_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
     from ..estimators import FieldDenoiser
     from .torus import FIELDS
 
-    sample = torus_field(400, FIELDS["tangent"], seed=0)
+    sample = torus_field(250, FIELDS["tangent"], seed=0)
     noisy = sample.noisy(0.3, seed=1).vectors
     clean = FieldDenoiser(dim=2).fit(sample.points, noisy).predict(sample.points)
     figure, axes = blank(3, subplot_kw={"projection": "3d"})
@@ -65,5 +65,5 @@ def torus_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
         axis.set(xscale="log", yscale="log", xlabel="noise tau", title=f"n = {n}")
         axis.grid(alpha=0.25, which="both")
     axes[0][0].set_ylabel("mean squared error")
-    axes[0][-1].legend(frameon=False, fontsize=7)
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside right upper", frameon=False, fontsize=8)
     return [*paths, save_figure(figure, folder / "torus_errors.png")]
