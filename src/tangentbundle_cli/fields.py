@@ -18,13 +18,27 @@ if TYPE_CHECKING:
 CHANNELS = 32
 """Fields filtered at once."""
 
+LARGE, EDGES, LEAST = 400_000, 40_000_000, 24
+"""Above so many points, so many edges in all but at least so many a point: the automatic scale would need 11 GB."""
+
 
 def _bundle(job: Job, field: Field, dim: int | None, neighbors: int | None, eps: float | None) -> TangentBundle:
     """The bundle of a file's points, told in the summary."""
     import numpy as np
 
+    from tangentbundle.errors import IsolatedPointsError
+
     given = {"dim": dim, "neighbors": neighbors, "eps": eps}
-    bundle = field.space.bundle(**{name: value for name, value in given.items() if value is not None})
+    scale = {name: value for name, value in given.items() if value is not None}
+    few = max(LEAST, EDGES // len(field.space))
+    if len(field.space) > LARGE and neighbors is None and eps is None:
+        try:
+            bundle = field.space.bundle(**scale, neighbors=few)
+            job.summary.notes.append(f"above {LARGE} points {few} neighbours are used, for memory; see --neighbors")
+        except IsolatedPointsError:
+            bundle = field.space.bundle(**scale)
+    else:
+        bundle = field.space.bundle(**scale)
     job.summary.bundle = bundle
     chosen = "given" if given["neighbors"] or given["eps"] else "automatic"
     median = float(np.median(bundle.sorted_graph.degrees))

@@ -16,7 +16,7 @@ from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError
 from ..known_frames import latlon_frames
 from .columns import from_columns
 from .field import Field, Request, check_count, first_of_each
-from .names import find_columns
+from .names import find_columns, without_unit
 from .spaces import Globe
 
 UNDATED = "undated"
@@ -173,9 +173,9 @@ def to_dataset(field: Field) -> Any:
         places = ("point",)
         labels = DEGREES if isinstance(space, Globe) else ({},) * len(space.names)
         for name, column, attrs in zip(space.names, space.coordinates.T, labels, strict=True):
-            coords[name] = (places, column, attrs)
+            coords[without_unit(name)] = (places, column, attrs)
     variables = {}
-    for k, name in enumerate(field.names):
+    for k, name in enumerate(map(without_unit, field.names)):
         attrs = dict(grid.attributes[k]) if grid else {}
         if field.units:
             attrs.setdefault("units", field.units)

@@ -38,7 +38,13 @@ def bare(name: str) -> tuple[str, str]:
     (('vx', 'm/s'), ('lat', ''))
     """
     match = UNIT.match(name.strip())
-    return (match[1].strip().lower(), match[2].strip()) if match else (name.strip().lower(), "")
+    return without_unit(name).lower(), match[2].strip() if match else ""
+
+
+def without_unit(name: str) -> str:
+    """A name without its unit in brackets."""
+    match = UNIT.match(name.strip())
+    return match[1].strip() if match else name.strip()
 
 
 def find_columns(names: Sequence[str], request: Request) -> Columns:
