@@ -167,8 +167,8 @@ class _Run:
     def epoch(self, data, validation, seed, patience, min_delta) -> None:
         number = self.result.epochs
         if self.schedule is not None:
-            for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
-                group["lr"] = rate * self.schedule(number)
+            for options, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
+                options["lr"] = rate * self.schedule(number)
         source = torch.Generator().manual_seed(seed * 1_000_003 + number)
         order = torch.randperm(len(data), generator=source).tolist()
         world, rank = (1, 0) if self.fabric is None else (self.fabric.world_size, self.fabric.global_rank)

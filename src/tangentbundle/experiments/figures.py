@@ -61,7 +61,8 @@ def torus_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
             mine = [row for row in rows if row["n"] == n and row["method"] == method]
             taus = sorted({row["tau"] for row in mine})
             means = [np.mean([row["mse"] for row in mine if row["tau"] == tau]) for tau in taus]
-            axis.plot(taus, means, "o-", ms=4, color=f"C{number % 10}", ls="-" if number < 10 else "--", label=method)
+            style = {"color": f"C{number % 10}", "ls": "-" if number < 10 else "--"}
+            axis.plot(taus, means, marker="o", ms=4, label=method, **style)
         axis.set(xscale="log", yscale="log", xlabel="noise tau", title=f"n = {n}")
         axis.grid(alpha=0.25, which="both")
     axes[0][0].set_ylabel("mean squared error")

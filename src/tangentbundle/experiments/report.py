@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ..files import write_atomically
 from .base import Experiment, Row
+from .runner import single_thread
 from .tables import Table, tabulate
 
 
@@ -17,4 +18,6 @@ def write_report(
     table = tabulate(experiment, rows, protocol)
     write_atomically(place / "table.md", table.markdown().encode())
     write_atomically(place / "table.csv", table.csv().encode())
-    return table, [place / "table.md", place / "table.csv", *experiment.figures(rows, place)]
+    with single_thread():
+        figures = experiment.figures(rows, place)
+    return table, [place / "table.md", place / "table.csv", *figures]

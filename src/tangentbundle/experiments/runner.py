@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -138,19 +139,27 @@ def _labelled(experiment: Experiment, number: int, task: Task, seed: int) -> tup
 
 
 def one_task(experiment: Experiment, task: Task, seed: int) -> list[Row]:
-    """Run a task with a single thread, so that sums are rounded alike everywhere."""
+    """The rows of a task, with the seconds it took."""
+    started = time.perf_counter()
+    with single_thread():
+        rows = experiment.run(task, seed)
+    seconds = round(time.perf_counter() - started, 3)
+    return [{**row, "task_seconds": seconds} for row in rows]
+
+
+@contextlib.contextmanager
+def single_thread() -> Iterator[None]:
+    """One thread for all numerics: sums are rounded alike everywhere, and processes do not hinder each other."""
     import torch
     from threadpoolctl import threadpool_limits
 
-    before, started = torch.get_num_threads(), time.perf_counter()
+    before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         with threadpool_limits(1):
-            rows = experiment.run(task, seed)
+            yield
     finally:
         torch.set_num_threads(before)
-    seconds = round(time.perf_counter() - started, 3)
-    return [{**row, "task_seconds": seconds} for row in rows]
 
 
 def timed(function: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
