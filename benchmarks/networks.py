@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 
 import tangentbundle as tb
@@ -17,7 +19,7 @@ class PlainDense(torch.nn.Module):
     def __init__(self, shift: torch.Tensor, powers: range) -> None:
         super().__init__()
         self.shift, self.powers = shift, powers
-        widths = list(zip(CHANNELS, CHANNELS[1:], strict=False))
+        widths = list(pairwise(CHANNELS))
         self.weights = torch.nn.ParameterList([0.3 * torch.randn(len(powers), a, b) for a, b in widths])
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

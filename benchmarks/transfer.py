@@ -36,7 +36,7 @@ def trained(seed: int) -> tb.nn.TNN:
 
 
 def run() -> list[Row]:
-    """One row a size: relative difference at the points of the smaller cloud, which are among those of the dense one."""
+    """One row a size: relative difference at the points of the smaller cloud, which the dense one contains."""
     errors = np.zeros((SEEDS, len(SIZES)))
     for seed in range(SEEDS):
         net = trained(seed)

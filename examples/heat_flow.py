@@ -1,7 +1,7 @@
 """Denoise a tangent field on a torus by heat flow: prints a table, writes ``out/heat_flow.png``.
 
-Run it with ``python examples/heat_flow.py``. Nothing is learned: the bundle is estimated from bare points, and the heat filter exp(t Delta)
-averages vectors after carrying them along the surface.
+Run it with ``python examples/heat_flow.py``. Nothing is learned: the bundle is estimated from bare points, and the heat
+filter exp(t Delta) averages vectors after carrying them along the surface.
 """
 
 from __future__ import annotations

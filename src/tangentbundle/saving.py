@@ -65,7 +65,7 @@ def _encode(value: Any) -> Any:
         if dataclasses.is_dataclass(value):
             arguments = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
         else:
-            arguments = vars(value)["arguments"] if "arguments" in vars(value) else {}
+            arguments = vars(value).get("arguments", {})
         return {"class": name, "arguments": {key: _encode(v) for key, v in arguments.items()}}
     function = getattr(value, "__name__", "")
     if FUNCTIONS.get(function) is value:
