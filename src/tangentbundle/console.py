@@ -61,4 +61,5 @@ def progress(total: int, unit: str, wanted: bool = True) -> Iterator[Callable[[i
     try:
         yield update
     finally:
-        bar.stop()
+        if shown:  # stopping prints a line
+            bar.stop()

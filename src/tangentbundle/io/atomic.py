@@ -24,12 +24,7 @@ def replacing(path: Path) -> Iterator[Path]:
             folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
             place = folder / path.name
             yield place
-            if place.is_file():
-                with place.open("rb") as file:
-                    os.fsync(file.fileno())
-            if path.is_dir():
-                path.replace(folder / "before")  # a folder cannot be replaced at one stroke: the old one steps aside
-            place.replace(path)
+            put(place, path)
         except TangentBundleError:
             raise
         except (OSError, RuntimeError) as error:  # netCDF and Arrow have their own kinds
@@ -40,6 +35,16 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def put(place: Path, path: Path) -> None:
+    """Put what was written in place. A folder cannot be replaced at one stroke: the old one steps aside."""
+    if place.is_file():
+        with place.open("rb") as file:
+            os.fsync(file.fileno())
+    if path.is_dir():
+        path.replace(place.parent / "before")
+    place.replace(path)
 
 
 def check_place(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -48,8 +49,10 @@ class GridFile:
 def read_dataset(path: Path, request: Request) -> Field:
     """A field on the globe from eastward and northward variables, or on a cloud from variables along one dimension."""
     try:
-        with open_dataset(path) as ds:
-            ds = ds.load()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Failed to open Zarr store with consolidated")  # read all the same
+            with open_dataset(path) as ds:
+                ds = ds.load()
     except InvalidInputError:
         raise
     except (OSError, ValueError, KeyError, RuntimeError) as error:
@@ -223,4 +226,4 @@ def write_netcdf(field: Field, path: Path) -> None:
 def write_zarr(field: Field, path: Path) -> None:
     """A Zarr folder."""
     extra("zarr", "Writing Zarr", "files")
-    to_dataset(field).to_zarr(path, mode="w", consolidated=False)
+    to_dataset(field).to_zarr(path, mode="w", zarr_format=2, consolidated=True)

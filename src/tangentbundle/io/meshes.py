@@ -37,7 +37,7 @@ def read_mesh(path: Path, request: Request) -> Field:
     """A field on a mesh, from its vertex data; without triangles, the vertices are a cloud."""
     meshio = extra("meshio", "Reading meshes", "files")
     try:
-        with contextlib.redirect_stdout(io.StringIO()):  # meshio prints
+        with contextlib.redirect_stdout(io.StringIO()), np.errstate(over="ignore"):  # meshio prints
             mesh = meshio.read(path)
     except (SystemExit, Exception) as error:  # meshio raises whatever its parsers meet, and exits on its own errors
         text = str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +39,7 @@ def read_csv(path: Path, request: Request) -> Field:
     if separator == ",":
         return field
     word = {";": "semicolons", "\t": "tabs", " ": "blanks"}[separator]
-    return _noted(field, f"fields are separated by {word}")
-
-
-def _noted(field: Field, note: str) -> Field:
-    from dataclasses import replace
-
-    return replace(field, notes=(note, *field.notes))
+    return replace(field, notes=(f"fields are separated by {word}", *field.notes))
 
 
 def read_parquet(path: Path, request: Request) -> Field:
@@ -71,7 +67,7 @@ def _separator(path: Path) -> str:
         raise DamagedFileError(f"{path.name} is no UTF-8 text ({error.reason}). Convert it first.") from error
     best = max(SEPARATORS, key=header.count)
     if header.count(best):
-        cells = header.split(best)
+        cells = [cell.strip() for cell in next(csv.reader([header], delimiter=best))]
     else:
         best, cells = " ", header.split()
     if cells and all(_is_number(cell) for cell in cells):
@@ -79,6 +75,8 @@ def _separator(path: Path) -> str:
             f"the first line of {path.name} holds numbers, not names of columns: {header[:60]!r}. Add a line such as "
             "x,y,z,vx,vy,vz."
         )
+    if twice := [cell for number, cell in enumerate(cells) if cell in cells[:number]]:
+        raise InvalidInputError(f"{path.name} has several columns called {twice[0]!r}. Rename them.")
     return best if len(cells) > 1 else ","
 
 
@@ -91,12 +89,7 @@ def _is_number(text: str) -> bool:
 
 
 def _from_frame(frame: Any, path: Path, request: Request) -> Field:
-    from dataclasses import replace
-
     frame.columns = [str(name).strip() for name in frame.columns]
-    if frame.columns.duplicated().any():
-        twice = list(frame.columns[frame.columns.duplicated()])
-        raise InvalidInputError(f"{path.name} has several columns called {', '.join(twice[:5])}. Rename them.")
     columns = find_columns(list(frame.columns), request)
     if not len(frame):
         raise DamagedFileError(f"{path.name} has names of columns, but no rows. Give at least three points.")
@@ -146,13 +139,13 @@ def to_frame(field: Field) -> Any:
 def write_csv(field: Field, path: Path) -> None:
     """Text, with the separator of the file it came from."""
     pyarrow = extra("pyarrow", "Writing CSV", "files")
-    csv = extra("pyarrow.csv", "Writing CSV", "files")
+    arrow = extra("pyarrow.csv", "Writing CSV", "files")
     frame = to_frame(field)
     separator = frame.attrs.get("separator", ",")
     table = pyarrow.Table.from_pandas(frame, preserve_index=False)
     with path.open("wb") as file:
         file.write((separator.join(_quoted(name, separator) for name in frame.columns) + "\n").encode())
-        csv.write_csv(table, file, csv.WriteOptions(include_header=False, delimiter=separator))
+        arrow.write_csv(table, file, arrow.WriteOptions(include_header=False, delimiter=separator))
 
 
 def _quoted(name: str, separator: str) -> str:

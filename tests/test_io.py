@@ -1,0 +1,296 @@
+"""People's own files: every format there and back, guesses that are told, and bad files refused in a sentence."""
+
+import contextlib
+import errno
+import os
+import subprocess
+import sys
+
+import meshio
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import tangentbundle as tb
+from tangentbundle.datasets.sources import wind_folder
+from tangentbundle.errors import InvalidInputError, MissingColumnsError, OutputError, TangentBundleError
+from tangentbundle.io import Cloud, Field, Globe, Mesh, Request, read_field, write_field
+from tangentbundle.io.field import first_of_each
+
+SPHERE = tb.manifolds.Sphere(2)
+POINTS = SPHERE.sample(60, seed=0)
+VECTORS = SPHERE.gradient_field(POINTS, 2)
+LAT, LON = np.degrees(np.arcsin(POINTS[:, 2])), np.degrees(np.arctan2(POINTS[:, 1], POINTS[:, 0]))
+RNG = np.random.default_rng(0)
+UV = RNG.standard_normal((1, 60, 2))
+
+
+def octahedron():
+    points = np.concatenate([np.eye(3), -np.eye(3)])
+    signs = [(a, b, c) for a in (0, 3) for b in (1, 4) for c in (2, 5)]
+    faces = np.array([(a, b, c) if (a + b + c) % 2 else (a, c, b) for a, b, c in signs])
+    return points, faces
+
+
+CLOUD = Field(Cloud(POINTS, ("x", "y", "z")), VECTORS[None])
+GLOBE = Field(Globe(LAT, LON), UV)
+MESH = Field(Mesh(*octahedron()), RNG.standard_normal((1, 6, 3)))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "npz", "nc", "zarr", "vtk", "ply"])
+def test_clouds_come_back(suffix, tmp_path):
+    path = tmp_path / f"field.{suffix}"
+    write_field(CLOUD, path)
+    again = read_field(path)
+    assert isinstance(again.space, Cloud)
+    assert np.array_equal(again.space.points, POINTS) and np.array_equal(again.values, VECTORS[None])
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "npz", "nc", "zarr"])
+def test_globes_come_back(suffix, tmp_path):
+    path = tmp_path / f"field.{suffix}"
+    write_field(Field(GLOBE.space, UV, units="m s-1"), path)
+    again = read_field(path)
+    assert isinstance(again.space, Globe)
+    assert np.allclose(again.space.points, GLOBE.space.points) and np.allclose(again.values, UV)
+    assert again.units == ("m s-1" if suffix in ("nc", "zarr") else "")
+
+
+@pytest.mark.parametrize("suffix", ["ply", "vtk", "vtu", "npz"])
+def test_meshes_come_back(suffix, tmp_path):
+    path = tmp_path / f"mesh.{suffix}"
+    write_field(MESH, path)
+    again = read_field(path)
+    assert isinstance(again.space, Mesh) and np.array_equal(again.space.faces, MESH.space.faces)
+    assert np.allclose(again.values, MESH.values)
+
+
+@pytest.mark.parametrize("suffix", ["obj", "stl", "off"])
+def test_bare_meshes_are_read_and_hold_no_vectors(suffix, tmp_path):
+    points, faces = octahedron()
+    meshio.write(tmp_path / f"mesh.{suffix}", meshio.Mesh(points, [("triangle", faces)]))
+    field = read_field(tmp_path / f"mesh.{suffix}", Request(needs_vectors=False))
+    assert len(field.space) == 6 and field.values is None
+    with pytest.raises(OutputError, match="hold no vectors"):
+        write_field(MESH, tmp_path / f"out.{suffix}")
+
+
+def test_tables_keep_other_columns_names_units_and_separators(tmp_path):
+    table = pd.DataFrame({"station": [f"s{i}" for i in range(60)], "Lat": LAT, "Lon": LON})
+    table["u10 [m/s]"], table["v10 [m/s]"] = UV[0].T
+    table.to_csv(tmp_path / "a.csv", index=False, sep=";")
+    field = read_field(tmp_path / "a.csv")
+    assert field.units == "m/s" and any("guessed" in note for note in field.notes)
+    assert any("semicolons" in note for note in field.notes)
+    write_field(field.with_vectors(2 * field.vectors), tmp_path / "b.csv")
+    again = pd.read_csv(tmp_path / "b.csv", sep=";")
+    assert list(again.columns) == list(table.columns) and list(again["station"]) == list(table["station"])
+    assert np.allclose(again["u10 [m/s]"], 2 * table["u10 [m/s]"])
+
+
+def test_names_by_option(tmp_path):
+    pd.DataFrame(np.c_[POINTS, VECTORS], columns=list("abcdef")).to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises(MissingColumnsError, match=r"a, b, c, d, e, f.*--points"):
+        read_field(tmp_path / "a.csv")
+    field = read_field(tmp_path / "a.csv", Request(points=("a", "b", "c"), vectors=("d", "e", "f")))
+    assert np.allclose(field.vectors[0], VECTORS) and not field.notes
+    globe = read_field(tmp_path / "a.csv", Request(latlon=("a", "b"), vectors=("d", "e")))
+    assert isinstance(globe.space, Globe)
+
+
+def test_float32_stays(tmp_path):
+    frame = pd.DataFrame(np.c_[POINTS, VECTORS].astype(np.float32), columns=["x", "y", "z", "vx", "vy", "vz"])
+    frame.to_parquet(tmp_path / "a.parquet")
+    field = read_field(tmp_path / "a.parquet")
+    assert field.values.dtype == field.space.points.dtype == np.float32
+    write_field(field, tmp_path / "b.parquet")
+    assert (pd.read_parquet(tmp_path / "b.parquet").dtypes == np.float32).all()
+
+
+def test_many_dimensions_and_columns_with_numbers(tmp_path):
+    points = RNG.standard_normal((40, 5))
+    names = [f"x{i}" for i in range(1, 6)] + [f"v{i}" for i in range(1, 6)]
+    pd.DataFrame(np.c_[points, points], columns=names).to_csv(tmp_path / "a.csv", index=False)
+    assert read_field(tmp_path / "a.csv").space.points.shape == (40, 5)
+
+
+def grid(dated=True):
+    lat, lon = np.linspace(90, -90, 13), np.arange(0, 360, 30.0)
+    u = np.cos(np.radians(lat))[:, None] * np.ones(12)
+    attrs = {"standard_name": "eastward_sea_water_velocity", "units": "cm s-1"}
+    ds = xr.Dataset(
+        {
+            "uo": (("lat", "lon"), u, attrs),
+            "vo": (("lat", "lon"), 0 * u, {"standard_name": "northward_sea_water_velocity"}),
+        },
+        {"lat": lat, "lon": lon},
+        {"title": "turning"},
+    )
+    return ds.expand_dims(time=np.array(["2026-01-01", "2026-01-02"], "datetime64[ns]")) if dated else ds
+
+
+@pytest.mark.parametrize("dated", [True, False])
+@pytest.mark.parametrize("suffix", ["nc", "zarr"])
+def test_grids_stay_grids(dated, suffix, tmp_path):
+    ds, path = grid(dated), tmp_path / f"a.{suffix}"
+    ds.to_netcdf(path) if suffix == "nc" else ds.to_zarr(path, zarr_format=2)
+    field = read_field(path)
+    assert len(field.space) == 11 * 12 + 2 and field.units == "cm s-1" and len(field) == 1 + dated
+    assert np.allclose(field.vectors[0], np.cross([0, 0, 1], field.space.points), atol=1e-12)
+    write_field(field.with_vectors(field.vectors), tmp_path / f"b.{suffix}")
+    with xr.open_dataset(tmp_path / f"b.{suffix}") as again:
+        assert dict(again.sizes) == dict(ds.sizes) and again.attrs["title"] == "turning"
+        assert np.allclose(again["uo"], ds["uo"], atol=1e-12) and again["uo"].attrs["units"] == "cm s-1"
+
+
+def test_poles_turn_with_longitude(tmp_path):
+    """One vector at the pole is written in every cell's own frame."""
+    grid(dated=False).drop_vars(["uo", "vo"]).to_netcdf(tmp_path / "cells.nc")
+    places = read_field(tmp_path / "cells.nc", Request(only_points=True))
+    flat = np.tile([1.0, 0.0, 0.0], (1, len(places.space), 1))
+    write_field(
+        places.with_vectors(flat - np.sum(flat * places.space.points, 2, keepdims=True) * places.space.points),
+        tmp_path / "o.nc",
+    )
+    with xr.open_dataset(tmp_path / "o.nc") as made:
+        assert np.allclose(made["u"].isel(lat=0), -np.sin(np.radians(made["lon"])))
+
+
+def test_real_wind(tmp_path):
+    try:
+        source = wind_folder() / "gfs_10m_1deg_20160430T06.nc"
+    except InvalidInputError:
+        pytest.skip("no files of wind")
+    field = read_field(source)
+    assert len(field.space) == 179 * 360 + 2 and field.units.replace(" ", "") in ("ms-1", "m/s", "ms**-1")
+    write_field(field, tmp_path / "again.nc")
+    with xr.open_dataset(source) as a, xr.open_dataset(tmp_path / "again.nc") as b:
+        assert float(np.abs(a["u10"] - b["u10"]).max()) < 0.2  # copies of the poles are averaged
+        assert np.allclose(a["u10"].isel(lat=slice(1, -1)), b["u10"].isel(lat=slice(1, -1)), atol=1e-5)
+
+
+HEADER = "x,y,z,vx,vy,vz\n"
+ROW = "{},{},1,0,0,1\n"
+ROWS = "".join(ROW.format(i, i * i) for i in range(5))
+BAD = {
+    "missing columns": ("a.csv", "x,y,z,p,q,r\n" + ROWS, "no columns of vectors"),
+    "no points": ("a.csv", "a,b\n1,2\n", "no columns of points"),
+    "text in numbers": ("a.csv", HEADER + ROWS + "7,7,abc,0,0,1\n", "row 6 has 'abc'"),
+    "mixed lengths": ("a.csv", HEADER + ROWS + "7,7,7\n", "as many fields in every line"),
+    "longer line": ("a.csv", HEADER + ROWS + "7,7,7,0,0,1,9,9\n", "as many fields in every line"),
+    "empty": ("a.csv", "", "is empty"),
+    "blank": ("a.csv", "\n \n", "is empty"),
+    "header only": ("a.csv", HEADER, "no rows"),
+    "no header": ("a.csv", ROWS, "not names of columns"),
+    "latitude": ("a.csv", "lat,lon,u,v\n10,0,1,1\n95,0,1,1\n0,0,1,1\n", "latitudes must lie"),
+    "unknown format": ("a.xyz", ROWS, "unknown format"),
+    "no suffix": ("a", ROWS, "unknown format"),
+    "missing numbers": ("a.csv", HEADER + ROWS + "7,7,,0,0,1\n", "row 6"),
+    "infinite": ("a.csv", HEADER + ROWS + "7,7,inf,0,0,1\n", "row 6"),
+    "duplicates": ("a.csv", HEADER + ROWS + ROW.format(2, 4), "1 of 6 points coincide"),
+    "too few": ("a.csv", HEADER + ROW.format(1, 1) * 2, "at least 3 points"),
+    "columns twice": ("a.csv", "x,x,y,z,vx,vy,vz\n", "several columns"),
+    "no archive": ("a.npz", "hello", "no readable NumPy archive"),
+    "no mesh": ("a.ply", "hello", "no readable PLY"),
+    "no netcdf": ("a.nc", "hello", "no NetCDF file"),
+    "no parquet": ("a.parquet", "hello", "no readable Parquet"),
+    "binary": ("a.csv", "x\0y", "no text"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_files(name, tmp_path):
+    file, content, message = BAD[name]
+    (tmp_path / file).write_text(content)
+    with pytest.raises(TangentBundleError, match=message):
+        read_field(tmp_path / file)
+
+
+def test_rows_are_dropped_when_asked(tmp_path):
+    (tmp_path / "a.csv").write_text(HEADER + ROWS + "7,7,,0,0,1\n" + ROW.format(2, 4))
+    field = read_field(tmp_path / "a.csv", Request(drop_missing=True, drop_duplicates=True))
+    assert len(field.space) == 5 and sum("left out" in note for note in field.notes) == 2
+    write_field(field, tmp_path / "b.csv")
+    assert len(pd.read_csv(tmp_path / "b.csv")) == 5
+
+
+def test_missing_and_pickled_files(tmp_path):
+    with pytest.raises(InvalidInputError, match="there is no file"):
+        read_field(tmp_path / "none.csv")
+    np.savez(tmp_path / "a.npz", points=np.array([object()] * 4))
+    with pytest.raises(TangentBundleError, match="never read"):
+        read_field(tmp_path / "a.npz")
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.one_of(st.binary(max_size=200), st.text("xyzvu,;\t\n .0123456789-einfa\"'", max_size=200).map(str.encode)))
+def test_garbage_gives_named_errors_only(tmp_path, content):
+    (tmp_path / "a.csv").write_bytes(content)
+    with contextlib.suppress(TangentBundleError):
+        read_field(tmp_path / "a.csv")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.text('0123456789.-,e"abc; \n', max_size=30), max_size=8))
+def test_garbage_below_a_header_gives_named_errors_only(tmp_path, lines):
+    (tmp_path / "a.csv").write_text(HEADER + "\n".join(lines))
+    with contextlib.suppress(TangentBundleError):
+        read_field(tmp_path / "a.csv")
+
+
+def test_first_of_each():
+    points = RNG.integers(0, 3, (500, 3)).astype(float)
+    expected = np.sort(np.unique(points, axis=0, return_index=True)[1])
+    assert np.array_equal(first_of_each(points), expected)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "npz", "nc", "zarr", "vtk"])
+@pytest.mark.parametrize(
+    "trouble", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()], ids=["full", "stopped"]
+)
+def test_nothing_half_written(suffix, trouble, tmp_path, monkeypatch):
+    """The old file stays, whatever happens at the last moment, and nothing lies beside it."""
+    path = tmp_path / f"out.{suffix}"
+    write_field(CLOUD, path)
+    before = read_field(path).values
+
+    def fail(*_):
+        raise trouble
+
+    monkeypatch.setattr("tangentbundle.io.atomic.put", fail)
+    with pytest.raises(OutputError if isinstance(trouble, OSError) else KeyboardInterrupt):
+        write_field(CLOUD.with_vectors(2 * VECTORS[None]), path)
+    monkeypatch.undo()
+    assert np.array_equal(read_field(path).values, before) and [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "npz", "nc", "parquet"])
+def test_a_full_disk(suffix, tmp_path):
+    """Files of this process may have 2 kB: every writer meets the limit in its own way."""
+    code = (
+        "import resource, signal, sys, numpy as np; from tangentbundle.io import *; "
+        "from tangentbundle.errors import OutputError; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "p = np.random.default_rng(0).standard_normal((2000, 3)); field = Field(Cloud(p, ('x', 'y', 'z')), p[None])\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))\n"
+        "try: write_field(field, sys.argv[1])\n"
+        "except OutputError as error: print(error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", code, tmp_path / f"out.{suffix}"], capture_output=True, text=True, timeout=100
+    )
+    assert "nothing was left" in done.stdout, done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_places_that_cannot_be_written(tmp_path):
+    for path in (tmp_path / "none" / "a.csv", tmp_path):
+        with pytest.raises((OutputError, InvalidInputError)):
+            write_field(CLOUD, path)
+    if os.geteuid():  # root may write anywhere
+        tmp_path.chmod(0o500)
+        with pytest.raises(OutputError, match="permission"):
+            write_field(CLOUD, tmp_path / "a.csv")
