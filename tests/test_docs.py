@@ -22,7 +22,8 @@ def test_there_are_blocks():
 
 
 @pytest.mark.parametrize("code, output", BLOCKS)
-def test_block(code, output):
+def test_block(code, output, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some write files
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(code, "block", "exec"), {})

@@ -42,7 +42,7 @@ def _bundle(job: Job, field: Field, dim: int | None, neighbors: int | None, eps:
     job.summary.bundle = bundle
     chosen = "given" if given["neighbors"] or given["eps"] else "automatic"
     median = float(np.median(bundle.sorted_graph.degrees))
-    how = "exact frames" if bundle.pca is None else "frames estimated"
+    how = "known frames" if bundle.pca is None else "frames estimated"
     job.summary.tell("dimension", f"{bundle.dim} in R^{bundle.ambient_dim} ({how})", dimension=bundle.dim)
     job.summary.tell(
         "scale",

@@ -120,7 +120,9 @@ def write_mesh(field: Field, path: Path) -> None:
             data[f"{origin.array}_std"] = field.std[0]
     points = field.space.points
     faces = field.space.faces if isinstance(field.space, Mesh) else np.zeros((0, 3), np.int64)
-    cells = [("triangle", faces)] if len(faces) else [("vertex", np.arange(len(points))[:, None])]
+    cells: list = (
+        [("triangle", faces.astype(np.int32))] if len(faces) else [("vertex", np.arange(len(points))[:, None])]
+    )
     with contextlib.redirect_stdout(io.StringIO()):
         meshio.write(path, meshio.Mesh(points, cells, point_data=data))
 

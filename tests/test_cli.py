@@ -1,0 +1,252 @@
+"""The command-line tool: what it prints, its exit codes, and files that are whole or not there."""
+
+import json
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from typer.testing import CliRunner
+
+import tangentbundle as tb
+from tangentbundle_cli import app
+
+ROOT = Path(__file__).parents[1]
+TOOL = [sys.executable, "-m", "tangentbundle"]
+COMMANDS = ("inspect", "denoise", "interpolate", "forecast", "filter", "spectrum", "doctor", "reproduce")
+SPHERE = tb.manifolds.Sphere(2)
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert result.exit_code == code, (result.stdout, result.stderr, result.exception)
+    return result
+
+
+def told(*arguments):
+    return json.loads(run(*arguments, "--json").stdout)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working folder with a noisy field on a torus, stations on the globe, and a series."""
+    monkeypatch.chdir(tmp_path)
+    torus, rng = tb.manifolds.Torus(), np.random.default_rng(0)
+    points = torus.sample(120, seed=0)
+    vectors = torus.tangent_field(points) + 0.3 * rng.standard_normal((120, 3))
+    table = pd.DataFrame(np.c_[points, vectors], columns=["x", "y", "z", "vx", "vy", "vz"])
+    table.to_csv("field.csv", index=False)
+    wind = tb.datasets.load_wind()
+    few = wind.at(wind.sample(60, rng=0))
+    few.dataset.to_netcdf("series.nc")
+    stations = {"lat": few.lat, "lon": few.lon, "u": few.components[0, :, 0], "v": few.components[0, :, 1]}
+    pd.DataFrame(stations).to_csv("stations.csv", index=False)
+    lat, lon = np.linspace(-90, 90, 7), np.arange(0, 360, 60.0)
+    xr.Dataset(coords={"lat": lat, "lon": lon}).to_netcdf("grid.nc")
+    return tmp_path
+
+
+def test_inspect(folder):
+    found = told("inspect", "field.csv", "-k", 4, "--figures", "figures")
+    assert found["dimension"] == 2 and found["components"] == 1 and len(found["eigenvalues"]) == 4
+    assert 0 < found["normal_share"] < 0.2 and found["points"] == 120 and len(found["notes"]) == 2
+    assert sorted(p.name for p in Path("figures").iterdir()) == ["field.png", "spectrum.png"]
+    text = run("inspect", "field.csv", "-k", 0).stdout
+    assert "orientable" in text and "guessed by name" in text and "eigenvalues" not in text
+    assert run("inspect", "field.csv", "--quiet", "-k", 0).stdout == ""
+
+
+def test_inspect_tells_a_large_normal_part(folder):
+    table = pd.read_csv("field.csv")
+    table[["vx", "vy", "vz"]] = np.random.default_rng(0).standard_normal((120, 3))
+    table.to_csv("noise.csv", index=False)
+    result = run("inspect", "noise.csv", "-k", 0)
+    assert re.search(r"normal part +3\d\.\d%", result.stdout) and "warning: 3" in result.stderr
+
+
+def test_filter_agrees_with_the_library(folder):
+    assert told("filter", "field.csv", "--heat", 0.01, "-o", "smooth.csv")["files"] == ["smooth.csv"]
+    before, after = pd.read_csv("field.csv").to_numpy(), pd.read_csv("smooth.csv").to_numpy()
+    bundle = tb.TangentBundle.from_points(before[:, :3])
+    expected = bundle.to_ambient(tb.Heat(0.01)(bundle.laplacian(), bundle.to_coordinates(before[:, 3:])))
+    assert np.array_equal(after[:, :3], before[:, :3]) and np.allclose(after[:, 3:], expected)
+
+
+def test_filter_a_series_keeps_times_and_units(folder):
+    run("filter", "series.nc", "--tikhonov", 0.05, "-o", "smooth.nc")
+    with xr.open_dataset("series.nc") as a, xr.open_dataset("smooth.nc") as b:
+        assert np.array_equal(a["time"], b["time"]) and b["u"].attrs["units"] == "m s-1"
+        assert float((b["u"] ** 2).mean()) < float((a["u"] ** 2).mean())
+
+
+def test_denoise(folder):
+    result = told("denoise", "field.csv", "-o", "clean.csv", "--std")
+    assert 0.2 < result["noise"] < 0.4
+    clean, truth = (
+        pd.read_csv("clean.csv"),
+        tb.manifolds.Torus().tangent_field(pd.read_csv("field.csv").to_numpy()[:, :3]),
+    )
+    assert np.mean((clean[["vx", "vy", "vz"]].to_numpy() - truth) ** 2) < 0.5 * 0.3**2
+    assert (clean["vx_std"] >= 0).all()
+
+
+def test_interpolate_to_a_grid_and_to_a_table(folder):
+    assert told("interpolate", "stations.csv", "--at", "grid.nc", "-o", "wind.nc", "--std")["places"] == 5 * 6 + 2
+    with xr.open_dataset("wind.nc") as made:
+        assert made["u"].dims == ("lat", "lon") and bool((made["v_std"] > 0).all())
+    run("interpolate", "stations.csv", "--at", "stations.csv", "-o", "again.parquet", "--noise", 0.01)
+    assert np.allclose(pd.read_parquet("again.parquet")["u"], pd.read_csv("stations.csv")["u"], atol=0.2)
+    error = run("interpolate", "stations.csv", "--at", "field.csv", "-o", "x.csv", code=2).stderr
+    assert "same coordinates" in error and not Path("x.csv").exists()
+
+
+def test_forecast(folder):
+    result = told("forecast", "series.nc", "--horizon", 3, "-o", "next.nc", "--std")
+    assert result["horizon"] == 3 and result["first_std"] > 0
+    with xr.open_dataset("series.nc") as past, xr.open_dataset("next.nc") as future:
+        assert future.sizes["time"] == 3 and future["time"].values[0] > past["time"].values[-1]
+        assert np.isfinite(future["u"]).all() and (future["u_std"] > 0).all()
+    assert "one field" in run("forecast", "stations.csv", "--horizon", 3, "-o", "x.nc", code=2).stderr
+
+
+def test_spectrum(folder):
+    points = SPHERE.sample(1500, seed=0)
+    np.savez("sphere.npz", points=points)
+    values = told("spectrum", "sphere.npz", "-k", 6, "-o", "fields.npz")["eigenvalues"]
+    assert np.allclose(values, 1, atol=0.1)
+    with np.load("fields.npz") as file:
+        assert file["fields"].shape == (1500, 3, 6)
+    run("spectrum", "sphere.npz", "-k", 3, "--scalar", "-o", "values.csv")
+    assert pd.read_csv("values.csv")["eigenvalue"][0] < 1e-6
+    assert "written as" in run("spectrum", "sphere.npz", "-o", "x.nc", code=2).stderr
+
+
+def test_doctor():
+    found = told("doctor")
+    assert found["passed"] and found["versions"]["torch"]
+
+
+HEADER, ROWS = "x,y,z,vx,vy,vz\n", "".join(f"{i},{i * i},1,0,0,1\n" for i in range(5))
+BAD = {
+    "missing columns": "a,b\n1,2\n",
+    "text": HEADER + ROWS + "1,2,abc,0,0,1\n",
+    "mixed lengths": HEADER + ROWS + "1,2\n",
+    "empty": "",
+    "latitude": "lat,lon,u,v\n95,0,1,1\n0,0,1,1\n1,0,1,1\n",
+    "missing numbers": HEADER + ROWS + "1,2,,0,0,1\n",
+    "duplicates": HEADER + ROWS + "2,4,1,0,0,1\n",
+    "too few": HEADER + "1,1,1,1,1,1\n",
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("command", [["filter", "--heat", "0.1"], ["denoise"]], ids=["filter", "denoise"])
+def test_bad_files_are_refused_in_a_sentence(name, command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("bad.csv").write_text(BAD[name])
+    result = run(command[0], "bad.csv", *command[1:], "-o", "out.csv", code=2)
+    assert result.stdout == "" and result.stderr.startswith("error: ") and result.stderr.count("\n") == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["bad.csv"]
+
+
+def test_other_mistakes(folder):
+    for arguments, text in {
+        ("filter", "none.csv", "--heat", "1", "-o", "a.csv"): "there is no file",
+        ("filter", "field.csv", "--heat", "1", "-o", "a.xyz"): "unknown format",
+        ("filter", "field.csv", "--heat", "1", "-o", "none/a.csv"): "no folder",
+        ("filter", "field.csv", "--heat", "-1", "-o", "a.csv"): "at least 0",
+        ("filter", "field.csv", "-o", "a.csv"): "give one filter",
+        ("filter", "field.csv", "--heat", "1", "-o", "a.stl"): "hold no vectors",
+        ("filter", "field.csv", "--heat", "1", "--vectors", "p,q,r", "-o", "a.csv"): "no column p",
+        ("filter", "field.csv", "--heat", "1", "-o"): "",
+    }.items():
+        assert text in run(*arguments, code=2).stderr
+        assert not list(folder.glob("a.*"))
+
+
+def test_debug_shows_the_error_itself(tmp_path):
+    result = CliRunner().invoke(app, ["inspect", str(tmp_path / "none.csv"), "--debug"])
+    assert isinstance(result.exception, tb.errors.InvalidInputError)
+
+
+def test_missing_extras_are_named(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "meshio", None)
+    assert "pip install 'tangentbundle[files]'" in run("inspect", "a.ply", code=2).stderr or not Path("a.ply").exists()
+    Path("a.ply").write_text("ply")
+    assert "pip install 'tangentbundle[files]'" in run("inspect", "a.ply", code=2).stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example(command):
+    text = run(command, "--help").stdout
+    assert f"tangentbundle {command}" in text and "Example" in text and "--quiet" in text
+
+
+def test_help_is_quick_and_loads_nothing_heavy():
+    code = "import sys; from tangentbundle_cli import app; app(['--help'], standalone_mode=False); heavy = "
+    code += "{'torch', 'numpy', 'pandas', 'tangentbundle'} & {*sys.modules}; sys.exit(bool(heavy))"
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        times.append(time.perf_counter() - start)
+        assert done.returncode == 0 and all(command in done.stdout for command in COMMANDS)
+    assert min(times) < 1.0
+
+
+def test_completion():
+    done = subprocess.run(
+        [*TOOL], env={"_TANGENTBUNDLE_COMPLETE": "complete_bash", "COMP_WORDS": "tangentbundle de", "COMP_CWORD": "1"},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert "denoise" in done.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_nothing(number, folder):
+    """Stopped in the middle of writing, the tool leaves the old file and nothing beside it."""
+    Path("out.csv").write_text("old")
+    code = (
+        "import time, tangentbundle.io.formats as formats\n"
+        "def slow(field, path): path.write_text('half'); print('writing', flush=True); time.sleep(30)\n"
+        "formats.FORMATS = (formats.Format(('.csv',), formats.read_csv, slow),)\n"
+        "from tangentbundle_cli import app; app(['filter', 'field.csv', '--heat', '0.01', '-o', 'out.csv'])"
+    )
+    before = sorted(p.name for p in folder.iterdir())
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "writing\n"
+    process.send_signal(number)
+    process.communicate(timeout=20)
+    assert process.returncode != 0 and Path("out.csv").read_text() == "old"
+    assert sorted(p.name for p in folder.iterdir()) == before
+
+
+def test_the_page_of_the_tool(tmp_path):
+    """docs/tool.md: its Python block makes the files, its shell blocks run and print what they say (up to times)."""
+    page = (ROOT / "docs/tool.md").read_text()
+    setup = re.search(r"```python\n(.*?)```", page, re.DOTALL)[1]
+    subprocess.run([sys.executable, "-c", setup], cwd=tmp_path, check=True)
+    blocks = re.findall(r"```console\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) >= 6
+    for block in blocks:
+        line, expected = block.split("\n", 1)
+        assert line.startswith("$ tangentbundle ")
+        words = shlex.split(line)[2:]
+        if words[0] == "doctor":  # versions and times differ, and it has a test of its own
+            continue
+        done = subprocess.run([*TOOL, *words], cwd=tmp_path, capture_output=True, text=True, timeout=200)
+        printed = done.stdout + done.stderr
+        assert done.returncode == (2 if "error:" in expected else 0), printed
+        assert labels(printed) == labels(expected), printed
+
+
+def labels(text):
+    """Lines with their numbers shortened: the last digits differ between machines."""
+    return [re.sub(r"\d+(\.\d+)?", lambda m: f"{float(m[0]):.1g}", line).split() for line in text.splitlines()]
