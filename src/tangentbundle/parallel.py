@@ -7,9 +7,10 @@ compiles several times faster, is safe when many user threads call at once, and 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
@@ -67,3 +68,18 @@ def run_ranges(kernel: Callable[..., Any], n: int, *args: Any, grain: int = 1024
     finally:
         for helper in helpers:
             helper.result()
+
+
+@contextlib.contextmanager
+def one_thread(wanted: bool = True) -> Iterator[None]:
+    """A single thread for torch: for many small matrices, where threads cost more than they give.
+
+    On a busy machine they cost very much more: each small product waits for a thread that waits for a core.
+    """
+    before = torch.get_num_threads()
+    if wanted:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -13,17 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import torch
 from scipy.optimize import minimize
 
 from ..errors import InvalidInputError
-from .covariance import distances, matern
+from .covariance import Covariance, Isotropic, Sites
 from .problem import Fitted, Method, Problem
-from .process import CHUNK, JITTER, PRIOR
+from .process import JITTER, NOISE_START, PRIOR, Evidence, Posterior
 
-START_LENGTH, START_NOISE = -1.0, -2.0
 SMOOTHNESS = (np.inf, 2.5, 1.5)
 
 
@@ -43,53 +43,42 @@ class AmbientProcess(Method):
         if problem.ambient is None:
             raise InvalidInputError("AmbientProcess() needs vectors with all ambient components.")
         n = len(problem.ambient)
-        _, axes = np.linalg.eigh(problem.ambient.T @ problem.ambient)
-        components = torch.from_numpy(problem.ambient @ axes)
-        points = problem.sites(problem.spaces.points[:n], problem.spaces.frames[:n])
-        some = np.sort(problem.rng.choice(n, min(n, self.likelihood_size), replace=False))
+        axes = np.linalg.eigh(problem.ambient.T @ problem.ambient)[1]
+        sites = _scalar(problem, problem.spaces.points[:n])
         noise = None if problem.noise is None else torch.from_numpy(problem.noise)
-        known = None if noise is None else noise[some]
-        apart = distances(points, points)
-        best: tuple[float, float, np.ndarray] | None = None
-        for smoothness in self.smoothness:
-            theta, loss = _maximise(smoothness, apart[some][:, some], components[some], known)
-            if best is None or loss < best[0]:
-                best = (loss, smoothness, theta)
-        assert best is not None
-        return AmbientPosterior.of(best[1], best[2], apart, components, noise, axes, problem)
+        components = torch.from_numpy(problem.ambient @ axes)
+        seen = [Evidence(sites, column[:, None], noise) for column in components.T]
+        some = torch.from_numpy(np.sort(problem.rng.choice(n, min(n, self.likelihood_size), replace=False)))
+        trial = [Evidence(sites[some], part.values[some], None if noise is None else noise[some]) for part in seen]
+        fits = [(_maximise(Isotropic(smoothness), trial), smoothness) for smoothness in self.smoothness]
+        (theta, _), smoothness = min(fits, key=lambda fit: fit[0][1])
+        posteriors = [
+            Posterior.of(Isotropic(smoothness), theta[[1 + a, 0, -1]], part, problem) for a, part in enumerate(seen)
+        ]
+        return AmbientPosterior(posteriors, torch.from_numpy(axes), problem)
 
 
-def _matrices(smoothness: float, theta: torch.Tensor, apart: torch.Tensor, noise: torch.Tensor | None) -> torch.Tensor:
-    """``K_a + N`` of every axis, ``(D, n, n)``; theta holds the length, the amplitudes and the noise."""
-    kernel = matern(apart * torch.exp(-theta[0]), smoothness)
-    level = torch.exp(2 * theta[-1]).expand(len(apart)) if noise is None else noise
-    return torch.exp(2 * theta[1:-1])[:, None, None] * kernel + torch.diag(level + JITTER)
+def _scalar(problem: Problem, points: np.ndarray) -> Sites:
+    """Sites for functions instead of fields."""
+    return problem.sites(points, np.ones((len(points), 1, 1)))
 
 
-def _loss(matrices: torch.Tensor, components: torch.Tensor) -> torch.Tensor:
-    """Minus the log density of the components ``(n, D)``."""
-    factor = torch.linalg.cholesky(matrices)
-    white = torch.linalg.solve_triangular(factor, components.T[:, :, None], upper=False)
-    logdet = factor.diagonal(dim1=1, dim2=2).log().sum()
-    return 0.5 * white.square().sum() + logdet + 0.5 * components.numel() * np.log(2 * np.pi)
+def _maximise(covariance: Covariance, seen: Sequence[Evidence]) -> tuple[np.ndarray, float]:
+    """Parameters of greatest likelihood times a weak prior around their starts, and minus its logarithm there.
 
-
-def _maximise(
-    smoothness: float, apart: torch.Tensor, components: torch.Tensor, noise: torch.Tensor | None
-) -> tuple[np.ndarray, float]:
-    """Parameters of greatest likelihood times a weak prior around their starts, and minus its logarithm there."""
-    sizes = components.square().mean(0).clamp_min(1e-8).sqrt().log().numpy()
-    center = np.array([START_LENGTH, *sizes, START_NOISE])
+    They are the length, the amplitude of every axis, and the noise.
+    """
+    sizes = [float(part.values.square().mean().clamp_min(1e-8).sqrt().log()) for part in seen]
+    center = np.array([covariance.start[1], *sizes, NOISE_START])
 
     def objective(vector: np.ndarray) -> tuple[float, np.ndarray]:
         theta = torch.from_numpy(vector.copy()).requires_grad_()
-        try:
-            loss = _loss(_matrices(smoothness, theta, apart, noise), components)
-        except torch.linalg.LinAlgError:
+        total = 0.5 * np.square((vector - center) / PRIOR).sum()
+        for a, part in enumerate(seen):
+            total += part.loss(covariance, torch.stack([theta[1 + a], theta[0], theta[-1]]))
+        if theta.grad is None or not np.isfinite(total):
             return 1e10, np.zeros_like(vector)
-        (gradient,) = torch.autograd.grad(loss, theta)
-        prior = 0.5 * np.square((vector - center) / PRIOR).sum()
-        return float(loss.detach()) + prior, gradient.numpy() + (vector - center) / PRIOR**2
+        return float(total), theta.grad.numpy() + (vector - center) / PRIOR**2
 
     bounds = [(c - 9.0, c + 6.0) for c in center]
     starts = [center, center + np.eye(len(center))[0]]  # the likelihood may have modes of short and of long lengths
@@ -101,48 +90,32 @@ def _maximise(
 
 @dataclass(frozen=True, eq=False)
 class AmbientPosterior(Fitted):
-    """Processes of the components given data; ``evidence`` is the log density of all of these."""
+    """The processes of the components given data, one for each principal axis, the columns of ``axes``."""
 
-    smoothness: float
-    theta: np.ndarray
-    evidence: float
-    noise: float
-    seen: torch.Tensor = field(repr=False)
+    components: list[Posterior]
     axes: torch.Tensor = field(repr=False)
-    factor: torch.Tensor = field(repr=False)
-    weights: torch.Tensor = field(repr=False)
     problem: Problem = field(repr=False)
 
-    @classmethod
-    def of(cls, smoothness, theta, apart, components, noise, axes, problem) -> AmbientPosterior:
-        with torch.no_grad():
-            matrices = _matrices(smoothness, torch.from_numpy(theta), apart, noise)
-            evidence = -float(_loss(matrices, components))
-            factor = torch.linalg.cholesky(matrices)
-            weights = torch.cholesky_solve(components.T[:, :, None], factor)[:, :, 0]
-        level = float(np.exp(theta[-1])) if noise is None else float(noise.mean().sqrt())
-        points = torch.from_numpy(problem.spaces.points[: len(components)])
-        return cls(smoothness, theta, evidence, level, points, torch.from_numpy(axes), factor, weights, problem)
+    @property
+    def noise(self) -> float:  # type: ignore[override]
+        return self.components[0].noise
+
+    @cached_property
+    def evidence(self) -> float:  # type: ignore[override]
+        """The log density of all components."""
+        return sum(part.log_density for part in self.components)
 
     def predict(
         self, points: np.ndarray, frames: np.ndarray, *, with_covariance: bool
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        theta = torch.from_numpy(self.theta)
-        sizes = torch.exp(2 * theta[1:-1])
-        here = self.problem.sites(self.seen.numpy(), self.problem.spaces.frames[: len(self.seen)])
-        means, spreads = [], []
-        with torch.no_grad():
-            for a in range(0, len(points), CHUNK):
-                there = self.problem.sites(points[a : a + CHUNK], frames[a : a + CHUNK])
-                kernel = matern(distances(there, here) * torch.exp(-theta[0]), self.smoothness)
-                cross = sizes[:, None, None] * kernel  # (D, m, n)
-                turned = there.frames.mT @ self.axes  # (m, d, D): from principal components to coordinates
-                means.append(torch.einsum("mdk,kmn,kn->md", turned, cross, self.weights))
-                if with_covariance:
-                    half = torch.linalg.solve_triangular(self.factor, cross.mT, upper=False)
-                    left = sizes[:, None] - half.square().sum(1)  # (D, m)
-                    spreads.append(torch.einsum("mdk,km,mek->mde", turned, left, turned))
-        return torch.cat(means).numpy(), torch.cat(spreads).numpy() if with_covariance else None
+        line = np.ones((len(points), 1, 1))
+        parts = [part.predict(points, line, with_covariance=with_covariance) for part in self.components]
+        turned = np.einsum("mij,ik->mjk", frames, self.axes.numpy())  # principal components to coordinates
+        mean = np.einsum("mjk,km->mj", turned, np.stack([m[:, 0] for m, _ in parts]))
+        if not with_covariance:
+            return mean, None
+        spread = np.stack([c[:, 0, 0] for _, c in parts if c is not None])
+        return mean, np.einsum("mjk,km,mlk->mjl", turned, spread, turned)
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..errors import InvalidInputError, NonFiniteError, NotTangentWarning, ShapeError, TooFewPointsError
+from ..parallel import one_thread
 from .history import Past
 from .problem import Method, Problem
 from .tangents import TangentSpaces
+
+SMALL = 3000
+"""Fewer numbers than this are fitted with one thread."""
 
 
 class FieldEstimator(RegressorMixin, BaseEstimator):
@@ -59,7 +63,8 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         method = self._default(n) if self.method is None else self.method
         if not isinstance(method, Method):
             raise InvalidInputError(f"method must be an object such as GaussianProcess(), got {method!r}.")
-        self.fitted_ = method.fit(problem)
+        with one_thread(y.size < SMALL):
+            self.fitted_ = method.fit(problem)
         self.noise_ = self.scale_ * self.fitted_.noise
         return self
 

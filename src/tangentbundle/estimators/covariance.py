@@ -76,7 +76,7 @@ def distances(a: Sites, b: Sites) -> torch.Tensor:
 def matern(r: torch.Tensor, smoothness: float) -> torch.Tensor:
     """The Matern correlation at distance ``r`` in units of its length."""
     if smoothness == np.inf:
-        return torch.exp(-r.square() / 2)
+        return torch.exp(-(r.square() / 2).clamp_max(150.0))  # below that numbers are denormal, and slow
     s = np.sqrt(2 * smoothness) * r
     factor = {0.5: 1.0, 1.5: 1 + s, 2.5: 1 + s + s.square() / 3}[smoothness]
     return factor * torch.exp(-s)

@@ -224,11 +224,16 @@ class Posterior(Fitted):
             return cls(covariance, theta, seen, problem, factor, torch.cholesky_solve(seen.values, factor))
 
     @cached_property
+    def log_density(self) -> float:
+        """Of the data it was given."""
+        return -self.seen.loss(self.covariance, torch.from_numpy(self.theta), grad=False)
+
+    @property
     def evidence(self) -> float:  # type: ignore[override]
-        """The log density of the data, the normal components as white noise."""
+        """The log density of all components, the normal ones as white noise."""
         from .ambient import normal_evidence
 
-        return normal_evidence(self.problem) - self.seen.loss(self.covariance, torch.from_numpy(self.theta), grad=False)
+        return self.log_density + normal_evidence(self.problem)
 
     @property
     def noise(self) -> float:  # type: ignore[override]

@@ -14,6 +14,7 @@ from typing import Any
 from ..console import progress
 from ..errors import DamagedFileError, InvalidInputError
 from ..files import only_writer, write_atomically
+from ..parallel import one_thread
 from .base import Experiment, Row, Task
 
 
@@ -150,16 +151,10 @@ def one_task(experiment: Experiment, task: Task, seed: int) -> list[Row]:
 @contextlib.contextmanager
 def single_thread() -> Iterator[None]:
     """One thread for all numerics: sums are rounded alike everywhere, and processes do not hinder each other."""
-    import torch
     from threadpoolctl import threadpool_limits
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with threadpool_limits(1):
-            yield
-    finally:
-        torch.set_num_threads(before)
+    with one_thread(), threadpool_limits(1):
+        yield
 
 
 def timed(function: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
