@@ -20,6 +20,7 @@ from .console import deferred_interrupt
 from .console import progress as progress_bar
 from .errors import DivergedWarning, InvalidInputError, TrainingError
 from .files import only_writer, read_tensors, write_tensors
+from .nn import Replicas
 
 Loss = Callable[[torch.nn.Module, Any], torch.Tensor]
 KIND = "tangentbundle.training"
@@ -153,8 +154,7 @@ class _Run:
     single: bool
 
     def __post_init__(self) -> None:
-        replicas = getattr(self.net, "count", None)
-        shape = () if replicas is None else (replicas,)
+        shape = (self.net.count,) if isinstance(self.net, Replicas) else ()
         self.best_weights = [p.detach().clone() for p in self.parameters]
         self.best, self.best_epoch = torch.full(shape, torch.inf, dtype=torch.float64), torch.full(shape, -1)
         self.waited, self.active = torch.zeros(shape, dtype=torch.long), torch.ones(shape, dtype=torch.bool)
