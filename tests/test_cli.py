@@ -214,16 +214,18 @@ def test_an_interrupt_leaves_nothing(number, folder):
     """Stopped in the middle of writing, the tool leaves the old file and nothing beside it."""
     Path("out.csv").write_text("old")
     code = (
-        "import time, tangentbundle.io.formats as formats\n"
+        "import signal, time, tangentbundle.io.formats as formats\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # background jobs of a shell start without it
         "def slow(field, path): path.write_text('half'); print('writing', flush=True); time.sleep(30)\n"
         "formats.FORMATS = (formats.Format(('.csv',), formats.read_csv, slow),)\n"
         "from tangentbundle_cli import app; app(['filter', 'field.csv', '--heat', '0.01', '-o', 'out.csv'])"
     )
     before = sorted(p.name for p in folder.iterdir())
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "writing\n"
-    process.send_signal(number)
-    process.communicate(timeout=20)
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "writing\n"
+        process.send_signal(number)
+        process.communicate(timeout=20)
     assert process.returncode != 0 and Path("out.csv").read_text() == "old"
     assert sorted(p.name for p in folder.iterdir()) == before
 
