@@ -42,7 +42,9 @@ def torus_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
     clean = FieldDenoiser(dim=2).fit(sample.points, noisy).predict(sample.points)
     figure, axes = blank(3, subplot_kw={"projection": "3d"})
     for axis, (title, field) in zip(
-        axes, {"clean": sample.vectors, "noisy, tau = 0.3": noisy, "denoised": clean}.items(), strict=True
+        axes,
+        {"clean": sample.vectors, "noisy, tau = 0.3": noisy, "denoised by FieldDenoiser": clean}.items(),
+        strict=True,
     ):
         length = np.linalg.norm(field - sample.vectors, axis=1)
         arrows = axis.quiver(*sample.points.T, *(0.05 * field.T), array=length, cmap="viridis", lw=0.9)
