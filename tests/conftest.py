@@ -8,8 +8,17 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch is imported
 import pytest
 from threadpoolctl import threadpool_limits
 
+from tangentbundle.parallel import one_thread
+
 
 @pytest.fixture(scope="session", autouse=True)
 def one_blas_thread():
     with threadpool_limits(limits=1, user_api="blas"):
+        yield
+
+
+@pytest.fixture(scope="module")
+def one_torch_thread():
+    """For tests of small operators: threads would only wait for each other."""
+    with one_thread():
         yield

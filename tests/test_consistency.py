@@ -33,13 +33,7 @@ METHODS = [tb.Exact(), tb.Chebyshev(1e-11), tb.Lanczos(1e-11)]
 TOLERANCE = 1e-9
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """The operators are small; threads would only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 @cache

@@ -17,13 +17,7 @@ SIZES = {1: 14, 2: 20, 3: 14}
 METHODS = [tb.Exact(), tb.Chebyshev(1e-12), tb.Chebyshev(order=12), tb.Lanczos(1e-13)]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """The operators are tiny; threads would only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 @cache

@@ -38,13 +38,7 @@ TIMES = [1e-4, 1e-2, 1.0, 10.0, 100.0, 1000.0]
 """In units of lap.scale: from almost none to long past mixing between neighbours."""
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """The operators are small; threads would only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 @cache

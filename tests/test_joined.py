@@ -23,12 +23,7 @@ CLOUDS = {
 METHODS = {"exact": tb.Exact(), "dense": tb.Dense(), "sparse": tb.Chebyshev(1e-13), "Lanczos": tb.Lanczos(1e-13)}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 @cache

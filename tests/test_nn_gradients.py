@@ -18,13 +18,7 @@ SIZES = {1: 12, 2: 9, 3: 7}
 STEP = 0.3
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """The operators are tiny; threads would only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 @cache

@@ -17,13 +17,7 @@ DTYPES = [torch.float32, torch.float64]
 TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-12}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """The matrices are small; torch's threads would only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 def matrix_of(d, dtype, reflections, n=130, sort=True):
