@@ -77,3 +77,10 @@ def carry(
     weights /= weights.sum(axis=1, keepdims=True)
     ambient = np.einsum("mk,mkij,mkjc->mic", weights, spaces.frames[index], values[index])
     return np.einsum("mij,mic->mjc", frames, ambient)
+
+
+def nearest_and_away(spaces: TangentSpaces, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The nearest node of each point ``(m,)``, and how far from all nodes it is: 0 at one, 1 from three spacings on."""
+    distances, index = spaces.tree.query(points)
+    reach = 3 * float(np.median(spaces.tree.query(spaces.points[:2000], k=2)[0][:, 1]))
+    return index, np.minimum(1.0, np.square(distances / reach))

@@ -23,7 +23,7 @@ from ..errors import ConvergenceError
 from ..filters import Chebyshev, Matern
 from ..operators import ConnectionLaplacian
 from .covariance import Isotropic
-from .problem import Fitted, Method, Problem, carry
+from .problem import Fitted, Method, Problem, carry, nearest_and_away
 from .process import Evidence, select
 from .tangents import TangentSpaces
 
@@ -160,9 +160,7 @@ class SparsePosterior(Fitted):
         mean = carry(self.spaces, self.values[:, :, None], points, frames)[:, :, 0]
         if not with_covariance:
             return mean, None
-        distances, index = self.spaces.tree.query(points)
+        index, away = nearest_and_away(self.spaces, points)
         turn = frames.transpose(0, 2, 1) @ self.spaces.frames[index]
-        reach = 3 * float(np.median(self.spaces.tree.query(self.spaces.points[:2000], k=2)[0][:, 1]))
-        away = self.amplitude**2 * np.minimum(1.0, np.square(distances / reach))  # wide away from all nodes
         blocks = turn @ self.spread[index] @ turn.transpose(0, 2, 1)
-        return mean, blocks + away[:, None, None] * np.eye(self.spaces.dim)
+        return mean, blocks + (self.amplitude**2 * away)[:, None, None] * np.eye(self.spaces.dim)

@@ -20,7 +20,7 @@ import torch
 from ..bundle import TangentBundle
 from ..filters import Chebyshev, Filter, Spectral, apply_bank
 from ..operators import ConnectionLaplacian
-from .problem import Fitted, Method, Problem, carry
+from .problem import Fitted, Method, Problem, carry, nearest_and_away
 from .tangents import TangentSpaces
 
 POWERS = (1.0, 2.0, 4.0)
@@ -138,10 +138,6 @@ class FilteredField(Fitted):
         mean = carry(self.spaces, self.values[:, :, None], points, frames)[:, :, 0]
         if not with_covariance:
             return mean, None
-        distances, index = self.spaces.tree.query(points)
-        reach = 3 * float(np.median(self.spaces.tree.query(self.spaces.points[:2000], k=2)[0][:, 1]))
-        energy = float(np.mean(np.square(self.values)))
-        variance = self.spread[index] + energy * np.minimum(
-            1.0, np.square(distances / reach)
-        )  # wide away from the data
+        index, away = nearest_and_away(self.spaces, points)
+        variance = self.spread[index] + float(np.mean(np.square(self.values))) * away
         return mean, variance[:, None, None] * np.eye(self.spaces.dim)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,12 +79,13 @@ class Torus(Experiment):
             in_frames = [_mean_square(np.einsum("nij,rni->rnj", bases, e)) for e in errors]
             ambient = _mean_square(errors[0])
             own = ambient if method in ("MNN", "MLP") else in_frames[0]
+            angle = _mean_angle(bases, data.sample.frames)
             for r, tau in enumerate(data.taus):
                 row = {"field": task["field"], "n": task["n"], "points": len(data.sample.points), "tau": float(tau)}
                 row |= {"sampling": task["sampling"], "noise": int(data.noises[r]), "method": method}
                 row |= {"mse": in_frames[0][r], "own_metric": own[r], "ambient": ambient[r]}
                 row["oracle"] = in_frames[1][r] if by_oracle is not None else None
-                row["angle"] = _mean_angle(bases, data.sample.frames)
+                row["angle"] = angle
                 rows.append(row)
         return rows
 
@@ -208,14 +210,17 @@ def best_answers(data: Draw) -> dict[str, Answer]:
         "FieldDenoiser": FieldDenoiser(dim=2, random_state=0),
         "ambient Gaussian process": AmbientProcess(),
     }
-    answers: dict[str, Answer] = {}
-    bases = contenders["FieldDenoiser"].fit(points, data.noisy[0]).frames_
-    for name, estimator in contenders.items():
-        fields = [estimator.fit(points, field).predict(points) for field in data.noisy]
-        answers[name] = (bases, np.stack(fields), None)
-    for name, rule in smoothing_rules(points).items():
-        answers[name] = (bases, np.stack([rule(field) for field in data.noisy]), None)
-    return answers
+    rules = {name: partial(_denoised, estimator, points) for name, estimator in contenders.items()}
+    fields = {
+        name: np.stack([rule(field) for field in data.noisy])
+        for name, rule in (rules | smoothing_rules(points)).items()
+    }
+    bases = contenders["FieldDenoiser"].frames_
+    return {name: (bases, found, None) for name, found in fields.items()}
+
+
+def _denoised(estimator: Any, points: np.ndarray, field: np.ndarray) -> np.ndarray:
+    return estimator.fit(points, field).predict(points)
 
 
 def _mean_square(errors: np.ndarray) -> np.ndarray:
