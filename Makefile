@@ -9,7 +9,7 @@ STAMP := .venv/.installed
 PIP_INSTALL := -m pip install -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow lint format bench lock clean
+.PHONY: help setup demo test test-slow lint format bench docs lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -45,6 +45,10 @@ format: setup ## fix style and formatting
 bench: setup ## run the benchmarks
 	@$(BIN)/python -m benchmarks
 
+docs: setup ## build the documentation into site/, to be read from disk
+	@$(BIN)/mkdocs build --strict --quiet
+	@echo "Wrote site/index.html"
+
 lock: ## write requirements.lock anew from a fresh environment
 	@set -e; tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; \
 	$(PYTHON) -m venv "$$tmp/venv"; py="$$tmp/venv/bin/python"; \
@@ -58,5 +62,5 @@ lock: ## write requirements.lock anew from a fresh environment
 	cp "$$tmp/lock" requirements.lock; echo "Wrote requirements.lock"
 
 clean: ## remove .venv, caches and build outputs (results in out/ and runs/ stay)
-	@rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	@rm -rf .venv dist build site .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
