@@ -261,7 +261,7 @@ def test_nothing_half_written(suffix, trouble, tmp_path, monkeypatch):
     def fail(*_):
         raise trouble
 
-    monkeypatch.setattr("tangentbundle.io.atomic.put", fail)
+    monkeypatch.setattr("tangentbundle.files.put", fail)
     with pytest.raises(OutputError if isinstance(trouble, OSError) else KeyboardInterrupt):
         write_field(CLOUD.with_vectors(2 * VECTORS[None]), path)
     monkeypatch.undo()

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,35 +14,62 @@ from typing import Any
 
 import torch
 
-from .errors import BusyFolderError, DamagedFileError, InvalidInputError
+from .errors import BusyFolderError, DamagedFileError, InvalidInputError, OutputError, TangentBundleError
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A place beside ``path`` to write a file or folder to; it becomes ``path`` if the block ends well.
+
+    Others see the old one or the new one whole, also after a power cut. Whatever goes wrong in writing, a full disk
+    say, becomes an ``OutputError``; an interrupt stays one; nothing is left.
+    """
+    folder = None
+    try:
+        try:
+            folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+            place = folder / path.name
+            yield place
+            put(place, path)
+        except TangentBundleError:
+            raise
+        except (OSError, RuntimeError) as error:  # netCDF and Arrow have their own kinds
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).splitlines()[0]
+            raise OutputError(
+                f"cannot write {path}: {reason}. Choose another place; nothing was left there."
+            ) from error
+    finally:
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def put(place: Path, path: Path) -> None:
+    """Put what was written in place. A folder cannot be replaced at one stroke: the old one steps aside."""
+    if place.is_file():
+        with place.open("rb") as file:
+            os.fsync(file.fileno())
+    if path.is_dir():
+        path.replace(place.parent / "before")
+    place.replace(path)
 
 
 def write_atomically(path: str | os.PathLike, content: bytes) -> None:
-    """Write a file so that others see the old one or the new one whole, also after a power cut."""
+    """Write a file, and the folders it lies in, whole or not at all."""
     target = Path(path)
-    try:
+    with contextlib.suppress(OSError):  # told when the file is written
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    except OSError as error:
-        raise InvalidInputError(f"cannot write {target}: {error.strerror or error}. Choose another place.") from error
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(0o666 & ~_umask())
-        Path(name).replace(target)
-    except OSError as error:
-        raise InvalidInputError(f"cannot write {target}: {error.strerror or error}. Choose another place.") from error
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            Path(name).unlink()
+    with replacing(target) as place:
+        place.write_bytes(content)
 
 
-def _umask() -> int:
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
+def check_place(path: Path) -> None:
+    """Refuse a place that cannot be written, before any work is done."""
+    if not path.parent.is_dir():
+        raise OutputError(f"cannot write {path}: there is no folder {path.parent}. Make it, or choose another place.")
+    if path.is_dir() and path.suffix != ".zarr":
+        raise OutputError(f"cannot write {path}: it is a folder. Give the name of a file.")
+    if not os.access(path.parent, os.W_OK):
+        raise OutputError(f"cannot write {path}: no permission for its folder. Choose another place.")
 
 
 @contextlib.contextmanager

@@ -169,7 +169,7 @@ def spectrum(
 def _write_spectrum(job: Job, output: Path, values: np.ndarray, fields: np.ndarray) -> None:
     import numpy as np
 
-    from tangentbundle.io.atomic import replacing
+    from tangentbundle.files import replacing
 
     with replacing(output) as place:
         if output.suffix == ".npz":

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InvalidInputError, OutputError
-from .atomic import check_place, replacing
+from ..files import check_place, replacing
 from .datasets import read_dataset, write_netcdf, write_zarr
 from .field import Field, Request
 from .meshes import SUFFIXES, check_mesh_output, read_mesh, write_mesh

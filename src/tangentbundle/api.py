@@ -1,0 +1,81 @@
+"""Every public name of the library; ``tangentbundle`` hands them on when one is first asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from . import datasets, errors, filters, kernels, manifolds, nn, operators
+from .bundle import TangentBundle
+from .dimension import VarianceShare, WidestGap
+from .filters import (
+    FIR,
+    Chebyshev,
+    Dense,
+    Exact,
+    Heat,
+    IdealLowpass,
+    ImpulseResponse,
+    Lanczos,
+    LowpassNonAmplifying,
+    Matern,
+    Polynomial,
+    Spectral,
+    Tikhonov,
+    Wavelet,
+)
+from .operators import ConnectionLaplacian, LinearOperator, join
+from .plotting import plot_response
+from .saving import load, save
+from .training import fit
+
+_ESTIMATORS = ("FieldDenoiser", "FieldForecaster", "FieldInterpolator", "ManifoldClassifier")
+
+if TYPE_CHECKING:
+    from .estimators import FieldDenoiser, FieldForecaster, FieldInterpolator, ManifoldClassifier
+
+
+def __getattr__(name: str) -> Any:
+    """Estimators wait until they are first asked for: scikit-learn takes a while."""
+    if name in _ESTIMATORS:
+        return getattr(import_module(".estimators", __package__), name)
+    raise AttributeError(f"module 'tangentbundle' has no attribute {name!r}")
+
+
+__all__ = [
+    "FIR",
+    "Chebyshev",
+    "ConnectionLaplacian",
+    "Dense",
+    "Exact",
+    "FieldDenoiser",
+    "FieldForecaster",
+    "FieldInterpolator",
+    "Heat",
+    "IdealLowpass",
+    "ImpulseResponse",
+    "Lanczos",
+    "LinearOperator",
+    "LowpassNonAmplifying",
+    "ManifoldClassifier",
+    "Matern",
+    "Polynomial",
+    "Spectral",
+    "TangentBundle",
+    "Tikhonov",
+    "VarianceShare",
+    "Wavelet",
+    "WidestGap",
+    "datasets",
+    "errors",
+    "filters",
+    "fit",
+    "join",
+    "kernels",
+    "load",
+    "manifolds",
+    "nn",
+    "operators",
+    "plot_response",
+    "save",
+]
