@@ -39,6 +39,7 @@ ORDER = [
     "saving",
     "estimators",
     "io",
+    "plot",
     "experiments",
     "report",
     "cli",

@@ -84,6 +84,7 @@ def inspect(
         bundle = _bundle(job, field, dim, neighbors, eps)
         step("looking it over")
         found = bundle.diagnose(None if field.values is None else field.vectors, quiet=True)
+        job.summary.diagnosis = found
         tell = job.summary.tell
         tell("components", str(found.components), components=found.components)
         if found.dimension_histogram:
@@ -101,8 +102,7 @@ def inspect(
         if figures is not None:
             from .figures import draw
 
-            job.summary.files += draw(job.summary, figures)
-            job.summary.rows.append(("wrote", ", ".join(map(str, job.summary.files))))
+            job.summary.wrote(*draw(job.summary, figures))
 
 
 def _sizes(job: Job, field: Field) -> None:
@@ -177,8 +177,7 @@ def _write_spectrum(job: Job, output: Path, values: np.ndarray, fields: np.ndarr
         else:
             rows = "".join(f"{number},{value!r}\n" for number, value in enumerate(values.tolist()))
             place.write_text("number,eigenvalue\n" + rows)
-    job.summary.files.append(output)
-    job.summary.rows.append(("wrote", str(output)))
+    job.summary.wrote(output)
 
 
 @command
@@ -213,6 +212,7 @@ def filter(
         response, name = Tikhonov(tikhonov), f"Tikhonov smoothing of strength {tikhonov:g}"
     else:
         raise InvalidInputError("give one filter: --heat TIME or --tikhonov STRENGTH.")
+    job.summary.filter = response
     check_output(None, output)
     with job.steps(4) as step:
         step("reading")

@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import json
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -54,6 +55,9 @@ def display(
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="nothing but errors", rich_help_panel=OUTPUT)] = False,
     debug: Annotated[bool, typer.Option("--debug", help="show tracebacks", rich_help_panel=OUTPUT)] = False,
+    report: Annotated[
+        Path | None, typer.Option(help="also write a report for the browser: one .html file", rich_help_panel=OUTPUT)
+    ] = None,
 ) -> None:
     """Options of every command."""
 
@@ -63,20 +67,23 @@ class Job:
     """One run of a command."""
 
     command: str
+    line: str
     as_json: bool
     quiet: bool
     debug: bool
+    report: Path | None = None
     points: str = ""
     latlon: str = ""
     vectors: str = ""
     drop_missing: bool = False
     drop_duplicates: bool = False
+    code: int = 0
 
     @cached_property
     def summary(self) -> Summary:
         from tangentbundle.io import Summary
 
-        return Summary(self.command)
+        return Summary(self.command, self.line)
 
     def request(self, **changes: Any) -> Request:
         """What to read, as asked by the options."""
@@ -109,8 +116,7 @@ class Job:
 
         write_field(field, path)
         self.summary.after = field
-        self.summary.files.append(path)
-        self.summary.rows.append(("wrote", str(path)))
+        self.summary.wrote(path)
 
     @contextlib.contextmanager
     def steps(self, total: int, unit: str = "step") -> Iterator[Callable[[str], None]]:
@@ -146,14 +152,29 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     groups = (columns, display) if any(p.name == "file" for p in own) else (display,)
     common = [p for group in groups for p in inspect.signature(group, eval_str=True).parameters.values()]
 
-    def run(**given: Any) -> None:
-        job = Job(function.__name__, **{p.name: given.pop(p.name) for p in common})
+    def run(context: typer.Context, **given: Any) -> None:
+        shared = {p.name: given.pop(p.name) for p in common}
+        job = Job(function.__name__, command_line(context), **shared)
         _run(job, lambda: function(job, **given))
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__
-    parameters = [p.replace(kind=p.KEYWORD_ONLY) for p in (*own, *common)]
+    context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    parameters = [context, *(p.replace(kind=p.KEYWORD_ONLY) for p in (*own, *common))]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return run
+
+
+def command_line(context: typer.Context) -> str:
+    """What was typed, as a shell would read it again."""
+    words = ["tangentbundle", str(context.info_name)]
+    for option in context.command.params:
+        name, value = str(option.name), context.params.get(str(option.name))
+        if getattr(context.get_parameter_source(name), "name", "") != "COMMANDLINE":
+            continue
+        flag = option.opts[0] if value is not False else option.secondary_opts[0]
+        word = str(getattr(value, "value", value))
+        words += [word] if option.param_type_name == "argument" else [flag] if isinstance(value, bool) else [flag, word]
+    return shlex.join(words)
 
 
 def _run(job: Job, work: Callable[[], None]) -> None:
@@ -168,7 +189,19 @@ def _run(job: Job, work: Callable[[], None]) -> None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", TangentBundleWarning)
+            if job.report is not None:
+                from tangentbundle.report import check_report
+
+                check_report(job.report)
             work()
+        summary = job.summary
+        summary.warnings += dict.fromkeys(str(w.message) for w in caught)
+        summary.seconds = time.perf_counter() - started
+        if job.report is not None:
+            from tangentbundle.report import write_report
+
+            write_report(summary, job.report)
+            summary.wrote(job.report)
     except TangentBundleError as error:
         _fail(job, error, str(error), 2)
     except MemoryError as error:
@@ -177,15 +210,14 @@ def _run(job: Job, work: Callable[[], None]) -> None:
         raise
     except Exception as error:
         _fail(job, error, f"unexpected {type(error).__name__}: {error}. Run again with --debug and report it.", 1)
-    summary = job.summary
-    summary.warnings += dict.fromkeys(str(w.message) for w in caught)
-    summary.seconds = time.perf_counter() - started
     if job.as_json:
         typer.echo(json.dumps(summary.to_json(), indent=2, allow_nan=False))
     elif not job.quiet:
         typer.echo(str(summary))
         for text in summary.warnings:
             typer.echo(f"warning: {text}", err=True)
+    if job.code:
+        raise typer.Exit(job.code)
 
 
 def _fail(job: Job, error: BaseException, text: str, code: int) -> None:

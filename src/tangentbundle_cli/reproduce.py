@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from .job import Job, command
+
 
 class Name(StrEnum):
     """The paper's tables."""
@@ -25,7 +27,9 @@ class Protocol(StrEnum):
     best = "best"
 
 
+@command
 def reproduce(
+    job: Job,
     name: Annotated[Name, typer.Argument(help="which of the paper's tables")],
     full: Annotated[bool, typer.Option("--full/--quick", help="all cells and runs, or a few")] = False,
     protocol: Annotated[
@@ -36,41 +40,34 @@ def reproduce(
     cluster: Annotated[str | None, typer.Option(help="address of a Dask scheduler, tcp://...")] = None,
     out: Annotated[Path | None, typer.Option(help="folder; default runs/<name>-<protocol>-<quick|full>")] = None,
     resume: Annotated[bool, typer.Option("--resume/--no-resume", help="keep finished runs of the folder")] = True,
-    quiet: Annotated[bool, typer.Option("--quiet", help="no progress bar, no table")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="show tracebacks")] = False,
 ) -> None:
     """Make one of the paper's tables: numbers with the paper's beside, one JSON line a run, CSV, Markdown, figures.
 
     Example: tangentbundle reproduce torus --full --jobs 2
     """
-    from tangentbundle.errors import TangentBundleError
     from tangentbundle.experiments import experiment
     from tangentbundle.experiments.report import write_report
     from tangentbundle.experiments.runner import run_experiment
 
     folder = out or Path("runs") / f"{name.value}-{protocol.value}-{'full' if full else 'quick'}"
-    try:
-        chosen = experiment(name.value)
-        rows = run_experiment(
-            chosen,
-            folder,
-            full=full,
-            protocol=protocol.value,
-            seed=seed,
-            jobs=jobs,
-            cluster=cluster,
-            resume=resume,
-            quiet=quiet,
-        )
-        table, files = write_report(chosen, rows, protocol.value, folder)
-    except TangentBundleError as error:
-        if debug:
-            raise
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from None
-    if not quiet:
+    chosen, silent = experiment(name.value), job.quiet or job.as_json
+    rows = run_experiment(
+        chosen,
+        folder,
+        full=full,
+        protocol=protocol.value,
+        seed=seed,
+        jobs=jobs,
+        cluster=cluster,
+        resume=resume,
+        quiet=silent,
+    )
+    table, files = write_report(chosen, rows, protocol.value, folder)
+    if not silent:
         from rich.console import Console
         from rich.markdown import Markdown
 
         Console().print(Markdown(table.markdown()))
-        typer.echo("wrote " + ", ".join(str(file) for file in [folder / "results.jsonl", *files]))
+    job.summary.table = table
+    job.summary.tell("table", table.title, experiment=name.value, protocol=protocol.value, runs=len(rows))
+    job.summary.wrote(folder / "results.jsonl", *files)

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..bundle import TangentBundle
+from ..diagnostics import Diagnosis
+from ..filters import Filter
 from .field import Field
+
+if TYPE_CHECKING:
+    from ..experiments.tables import Table
 
 
 @dataclass
 class Summary:
     """A command's result. ``rows`` are (label, text) for people, ``data`` the same for machines.
 
-    ``before`` and ``after`` are the fields read and made, ``bundle`` and ``eigenvalues`` what was computed on the way,
-    ``files`` what was written.
+    ``line`` is what was typed, ``before`` and ``after`` are the fields read and made, ``fitted`` is what was made at
+    the places of ``before`` where ``after`` has others. ``bundle``, ``eigenvalues``, ``diagnosis`` and ``filter`` are
+    what was computed on the way, ``table`` is what was measured, ``files`` what was written.
     """
 
     command: str
+    line: str = ""
     source: Path | None = None
     rows: list[tuple[str, str]] = field(default_factory=list)
     data: dict[str, Any] = field(default_factory=dict)
@@ -29,14 +36,23 @@ class Summary:
     files: list[Path] = field(default_factory=list)
     before: Field | None = None
     after: Field | None = None
+    fitted: Field | None = None
     bundle: TangentBundle | None = None
     eigenvalues: np.ndarray | None = None
+    diagnosis: Diagnosis | None = None
+    filter: Filter | None = None
+    table: Table | None = None
     seconds: float = 0.0
 
     def tell(self, label: str, text: str, **data: Any) -> None:
         """Add a row, and its numbers."""
         self.rows.append((label, text))
         self.data |= data
+
+    def wrote(self, *files: Path) -> None:
+        """Add files that were written."""
+        self.files += files
+        self.rows.append(("wrote", ", ".join(map(str, files))))
 
     def __str__(self) -> str:
         lines = [f"{label:<26}{text}" for label, text in self.rows]

@@ -1,0 +1,139 @@
+"""Surfaces seen from afar: what shows, where it falls on the paper, and how light it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.ndimage import gaussian_filter
+from scipy.spatial import cKDTree
+
+from ..jit import njit
+from .thinning import spacing
+
+WIDTH = 520
+"""Pixels of a shaded picture."""
+
+SAMPLES = 60_000
+"""Discs of a surface: drawn on a mesh, or the most that are taken of a cloud."""
+
+
+@njit(cache=True)
+def _lay_discs(centres, normals, radius, depth, owner):  # pragma: no cover - compiled
+    """Write the height of the topmost disc, and its number, into every pixel; all lengths in pixels."""
+    for k in range(len(centres)):
+        x0, y0, z0 = centres[k]
+        nz = max(normals[k, 2], 0.05)
+        for y in range(max(0, int(y0 - radius)), min(depth.shape[0], int(y0 + radius) + 2)):
+            for x in range(max(0, int(x0 - radius)), min(depth.shape[1], int(x0 + radius) + 2)):
+                rise = -(normals[k, 0] * (x - x0) + normals[k, 1] * (y - y0)) / nz
+                if (x - x0) ** 2 + (y - y0) ** 2 + rise**2 <= radius**2 and z0 + rise > depth[y, x]:
+                    depth[y, x] = z0 + rise
+                    owner[y, x] = k
+
+
+@dataclass(frozen=True)
+class View:
+    """An orthographic view, from ``elevation`` and ``azimuth`` in degrees.
+
+    >>> View(90, -90).project(np.array([[1.0, 2.0, 3.0]])).round(6).tolist()
+    [[1.0, 2.0, 3.0]]
+    """
+
+    elevation: float = 35.0
+    azimuth: float = -60.0
+
+    @property
+    def axes(self) -> np.ndarray:
+        """Unit vectors to the right, up, and toward the viewer, ``(3, 3)``."""
+        a, b = np.radians(self.elevation), np.radians(self.azimuth)
+        right = np.array([-np.sin(b), np.cos(b), 0.0])
+        toward = np.array([np.cos(a) * np.cos(b), np.cos(a) * np.sin(b), np.sin(a)])
+        return np.stack([right, np.cross(toward, right), toward])
+
+    def project(self, points: np.ndarray) -> np.ndarray:
+        """Right, up, and toward the viewer, ``(n, 3)``."""
+        return points @ self.axes.T
+
+
+@dataclass(frozen=True, eq=False)
+class Patches:
+    """A surface as small discs: centres ``(m, 3)``, unit normals of either sign ``(m, 3)``, and their radius."""
+
+    centres: np.ndarray
+    normals: np.ndarray
+    radius: float
+
+    @classmethod
+    def of_mesh(cls, points: np.ndarray, faces: np.ndarray, seed: int = 0) -> Patches:
+        """Centres drawn by area."""
+        corners = points[faces]
+        normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+        area = np.linalg.norm(normals, axis=1)
+        rng = np.random.default_rng(seed)
+        rows = rng.choice(len(faces), SAMPLES, p=area / area.sum())
+        a, b = rng.random((2, SAMPLES, 1))
+        a, b = np.where(a + b > 1, 1 - a, a), np.where(a + b > 1, 1 - b, b)
+        p, q, r = corners[rows].transpose(1, 0, 2)
+        radius = 2.2 * float(np.sqrt(0.5 * area.sum() / SAMPLES))
+        return cls(p + a * (q - p) + b * (r - p), normals[rows] / area[rows, None], radius)
+
+    @classmethod
+    def of_cloud(cls, points: np.ndarray, neighbors: int = 12) -> Patches | None:
+        """One disc a point, if the cloud is a surface in space and dense enough to look like one; otherwise None."""
+        n = len(points)
+        if points.shape[1] != 3 or n < 400:
+            return None
+        if n > SAMPLES:
+            points = points[np.random.default_rng(0).choice(n, SAMPLES, replace=False)]
+        rows = cKDTree(points).query(points, neighbors + 1)[1]
+        local = points[rows] - points[rows].mean(axis=1, keepdims=True)
+        shares, axes = np.linalg.eigh(local.transpose(0, 2, 1) @ local)
+        radius, extent = 1.25 * spacing(points, 5), np.ptp(points, axis=0).max()
+        thin, flat = np.median(shares[:, 0] / shares.sum(axis=1)), np.median(shares[:, 1] / shares.sum(axis=1))
+        if thin > 0.04 or flat < 0.1 or radius > 0.1 * extent:
+            return None
+        return cls(points, axes[:, :, 0], radius)
+
+    def shade(self, view: View) -> Shading:
+        """The picture from a view: discs over discs, nearest on top, lit from above the viewer's shoulder."""
+        centres, normals = view.project(self.centres), view.project(self.normals)
+        normals = normals * np.where(normals[:, 2:] < 0, -1.0, 1.0)
+        low, high = centres[:, :2].min(axis=0) - self.radius, centres[:, :2].max(axis=0) + self.radius
+        pixel = float((high - low).max()) / WIDTH
+        shape = tuple(np.ceil((high - low)[::-1] / pixel).astype(int) + 1)
+        depth, owner = np.full(shape, -np.inf), np.zeros(shape, dtype=np.int64)
+        _lay_discs((centres - [*low, 0.0]) / pixel, normals, self.radius / pixel, depth, owner)
+        light = np.clip(normals @ np.array([0.15, 0.42, 0.9]), 0, 1)[owner]
+        there = np.isfinite(depth)
+        blur = max(0.5 * self.radius / pixel, 1.0)
+        smooth = gaussian_filter(np.where(there, light, 0.0), blur) / np.maximum(
+            gaussian_filter(1.0 * there, blur), 1e-9
+        )
+        return Shading(np.where(there, smooth, np.nan), pixel * depth, low, pixel, self.radius, view)
+
+
+@dataclass(frozen=True, eq=False)
+class Shading:
+    """Light in [0, 1] and depth, NaN and -inf where nothing is, from the lower left corner ``low`` on."""
+
+    light: np.ndarray
+    depth: np.ndarray
+    low: np.ndarray
+    pixel: float
+    radius: float
+    view: View
+
+    @property
+    def extent(self) -> tuple[float, float, float, float]:
+        """Left, right, bottom, top."""
+        right, top = self.low + self.pixel * np.array(self.light.shape[::-1])
+        return self.low[0], right, self.low[1], top
+
+    def visible(self, points: np.ndarray) -> np.ndarray:
+        """Which points ``(n, 3)`` lie on top."""
+        seen = self.view.project(points)
+        x, y = np.round((seen[:, :2] - self.low) / self.pixel).astype(int).T
+        inside = (x >= 0) & (y >= 0) & (x < self.depth.shape[1]) & (y < self.depth.shape[0])
+        depth = np.where(inside, self.depth[np.where(inside, y, 0), np.where(inside, x, 0)], np.inf)
+        return seen[:, 2] > depth - self.radius
