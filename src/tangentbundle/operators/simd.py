@@ -53,11 +53,6 @@ class _Emitter:
         product = self.b.fmul(a, x, flags=("contract",))
         return self.b.fadd(product, y, flags=("contract",))
 
-    def fnma(self, a, x, y):
-        """y - a x, in one instruction where the machine has it."""
-        product = self.b.fmul(a, x, flags=("contract",))
-        return self.b.fsub(y, product, flags=("contract",))
-
     def flip(self, x, sign):
         """-x where an integer is negative, else x: two bit operations, next to no time beside the sums."""
         bits = ir.IntType(8 * self.align)
@@ -187,7 +182,7 @@ def _finish(em, total, component, r):
 def _emit_plane(em, r):
     """d = 2: each edge holds (w cos, w sin); a complemented column marks a reflection, which first flips x1."""
     b = em.b
-    index, sums, blocks = em.loop(r.start, r.stop, [em.zero(), em.zero()])
+    index, sums, blocks = em.loop(r.start, r.stop, [em.zero()] * 4)
     for component in range(2):
         _prefetch_gathered(em, r, index, em.const(component))
     code, first = _gathered(em, r, index)
@@ -195,9 +190,9 @@ def _emit_plane(em, r):
     c = em.splat(b.load(b.gep(r.weights, [pair])))
     s = em.splat(b.load(b.gep(r.weights, [b.add(pair, em.const(1))])))
     x0, x1 = em.load(r.x, first), em.flip(em.load(r.x, b.add(first, r.channels)), code)
-    y0 = em.fnma(s, x1, em.fma(c, x0, sums[0]))
-    y1 = em.fma(c, x1, em.fma(s, x0, sums[1]))
-    em.close(index, sums, [y0, y1], blocks)
+    terms = [(c, x0), (s, x1), (s, x0), (c, x1)]  # four sums: one would have to wait for the other in two
+    em.close(index, sums, [em.fma(w, x, total) for (w, x), total in zip(terms, sums, strict=True)], blocks)
+    sums = [b.fsub(sums[0], sums[1]), b.fadd(sums[2], sums[3])]
     for component in range(2):
         _finish(em, sums[component], em.const(component), r)
 
