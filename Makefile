@@ -46,7 +46,7 @@ bench: setup ## run the benchmarks
 	@$(BIN)/python -m benchmarks
 
 docs: setup ## build the documentation into site/, to be read from disk
-	@$(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "Wrote site/index.html"
 
 lock: ## write requirements.lock anew from a fresh environment

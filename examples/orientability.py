@@ -1,0 +1,46 @@
+"""Torus or Klein bottle: the transports of a cloud tell whether its space has two sides.
+
+Along every edge the closest orthogonal map is a rotation or a reflection. If frames can be flipped so that only
+rotations are left, the space is orientable. On a Klein bottle no flipping does it: some loop always comes back
+mirrored. The picture flips frames outward from one point until all are reached, and marks in black the edges that
+reflect in the end: on the torus there are none, on the Klein bottle they form a cut that can be moved, and never
+removed.
+"""
+
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+
+import tangentbundle as tb
+
+spaces = {"torus": tb.manifolds.Torus(), "Klein bottle": tb.manifolds.KleinBottle(4)}
+figure, axes = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained")
+for axis, (name, space) in zip(axes, spaces.items(), strict=True):
+    bundle = tb.TangentBundle.from_points(space.sample(2500, seed=0), dim=2)
+    graph, det = bundle.sorted_graph, bundle.connection.det
+    n, ends = graph.num_points, graph.indices
+    starts = np.repeat(np.arange(n), np.diff(graph.indptr))
+    edges = sparse.csr_array((np.ones(len(ends)), (starts, ends)), shape=(n, n))
+    order, parent = csgraph.breadth_first_order(edges, 0, directed=False)
+    sign_of = dict(zip(zip(starts, ends, strict=True), det, strict=True))
+    flip = np.ones(n)
+    for i in order[1:]:
+        flip[i] = flip[parent[i]] * sign_of[parent[i], i]
+    torn = flip[starts] * det * flip[ends] < 0
+    orientable = bundle.diagnose(quiet=True).orientable
+    print(f"{name:12s} orientable: {orientable}, edges that reflect after flipping: {torn.mean():.1%}")
+
+    points = bundle.sorted_points - bundle.sorted_points.mean(axis=0)
+    flat = points @ np.linalg.svd(points, full_matrices=False)[2][:2].T
+    axis.scatter(*flat.T, s=5, color="0.75")
+    middle = (flat[starts[torn]] + flat[ends[torn]]) / 2
+    axis.plot(*middle.T, ".", color="black", ms=2)
+    axis.set(title=f"{name}: {torn.mean():.1%} of the edges reflect", aspect="equal", xticks=[], yticks=[])
+Path("out").mkdir(exist_ok=True)
+figure.savefig("out/orientability.png", dpi=110)
