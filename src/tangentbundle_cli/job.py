@@ -39,6 +39,9 @@ def columns(
     vectors: Annotated[
         str, typer.Option(help="columns of vectors: VX,VY,VZ or EAST,NORTH", rich_help_panel=COLUMNS)
     ] = "",
+    time: Annotated[
+        str, typer.Option(help="column of times, in tables with rows for each time and place", rich_help_panel=COLUMNS)
+    ] = "",
     drop_missing: Annotated[
         bool, typer.Option("--drop-missing", help="leave out rows with missing numbers", rich_help_panel=COLUMNS)
     ] = False,
@@ -75,6 +78,7 @@ class Job:
     points: str = ""
     latlon: str = ""
     vectors: str = ""
+    time: str = ""
     drop_missing: bool = False
     drop_duplicates: bool = False
     code: int = 0
@@ -91,7 +95,7 @@ class Job:
 
         names = {key: _split(getattr(self, key)) for key in ("points", "latlon", "vectors")}
         rows = {"drop_missing": self.drop_missing, "drop_duplicates": self.drop_duplicates}
-        return Request(**{**names, **rows, **changes})
+        return Request(**{**names, **rows, "time": self.time, **changes})
 
     def read(self, path: Path, *, needs_vectors: bool = True) -> Field:
         """The field of a file, told in the summary."""

@@ -81,7 +81,7 @@ def interpolate(
 
     check_output_early(output)
     field = job.read(file)
-    places = read_field(at, job.request(only_points=True, points=(), latlon=()))
+    places = read_field(at, job.request(only_points=True, points=(), latlon=(), time=""))
     job.summary.tell("at", f"{at.name}: {places}", places=len(places.space))
     job.summary.notes += [f"{at.name}: {note}" for note in places.notes]
     if (field.space.manifold, field.space.points.shape[1]) != (places.space.manifold, places.space.points.shape[1]):
@@ -112,9 +112,14 @@ def forecast(
     dim: Dim = None,
     seed: Seed = 0,
 ) -> None:
-    """Predict the next fields of a series in time: NetCDF, Zarr, or NPZ with vectors (T, n, D).
+    """Predict the next fields of a series in time.
 
-    Example: tangentbundle forecast series.nc --horizon 20 -o next.nc --std
+    A series is a NetCDF or Zarr file with a time axis, a table with a row for each time and place, or an NPZ file with
+    vectors (T, n, D).
+
+    Examples:
+        tangentbundle forecast series.nc --horizon 20 -o next.nc --std
+        tangentbundle forecast series.csv --time day --horizon 5 -o next.csv
     """
     import numpy as np
 

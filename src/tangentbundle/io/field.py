@@ -21,6 +21,7 @@ class Request:
     points: tuple[str, ...] = ()
     latlon: tuple[str, ...] = ()
     vectors: tuple[str, ...] = ()
+    time: str = ""
     drop_missing: bool = False
     drop_duplicates: bool = False
     only_points: bool = False
@@ -116,11 +117,7 @@ def first_of_each(points: np.ndarray) -> np.ndarray:
     >>> first_of_each(np.array([[0.0, 1.0], [2.0, 3.0], [-0.0, 1.0]])).tolist()
     [0, 1]
     """
-    bits = np.ascontiguousarray(points + 0.0, np.float64).view(np.uint64)
-    rng = np.random.default_rng(0)
-    keys = np.zeros(len(bits), np.uint64)
-    for k in range(bits.shape[1]):
-        keys = (keys ^ (bits[:, k] >> np.uint64(29)) ^ bits[:, k]) * np.uint64(2 * rng.integers(2**62) + 1)
+    keys = row_keys(points)
     order = np.argsort(keys, kind="stable")
     same = keys[order][1:] == keys[order][:-1]
     if not same.any():
@@ -128,6 +125,16 @@ def first_of_each(points: np.ndarray) -> np.ndarray:
     suspects = np.sort(order[np.r_[False, same] | np.r_[same, False]])
     kept = suspects[np.unique(points[suspects] + 0.0, axis=0, return_index=True)[1]]
     return np.setdiff1d(np.arange(len(points)), np.setdiff1d(suspects, kept))
+
+
+def row_keys(points: np.ndarray) -> np.ndarray:
+    """A random sum of the bits of each row ``(n, D)``: alike for equal rows, and rarely for others."""
+    bits = np.ascontiguousarray(points + 0.0, np.float64).view(np.uint64)
+    rng = np.random.default_rng(0)
+    keys = np.zeros(len(bits), np.uint64)
+    for k in range(bits.shape[1]):
+        keys = (keys ^ (bits[:, k] >> np.uint64(29)) ^ bits[:, k]) * np.uint64(2 * rng.integers(2**62) + 1)
+    return keys
 
 
 def check_count(n: int) -> None:

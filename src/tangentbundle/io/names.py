@@ -14,6 +14,7 @@ LATITUDE = ("lat", "latitude", "nav_lat")
 LONGITUDE = ("lon", "longitude", "long", "lng", "nav_lon")
 EASTWARD = (*EAST, "east", "eastward", "eastward_wind", "zonal")
 NORTHWARD = (*NORTH, "north", "northward", "northward_wind", "meridional")
+TIME = ("time", "date", "datetime", "timestamp", "valid_time")
 AXES = (("x", "y", "z"), ("px", "py", "pz"), ("pos_x", "pos_y", "pos_z"))
 COMPONENTS = (("vx", "vy", "vz"), ("v_x", "v_y", "v_z"), ("u", "v", "w"), ("dx", "dy", "dz"))
 UNIT = re.compile(r"^(.*?)\s*[\[(]([^\])]*)[\])]$")
@@ -22,13 +23,14 @@ UNIT = re.compile(r"^(.*?)\s*[\[(]([^\])]*)[\])]$")
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of a file's columns of points and vectors, and what was guessed."""
+    """The names of a file's columns of points, vectors and times, and what was guessed."""
 
     points: tuple[str, ...]
     vectors: tuple[str, ...]
     on_globe: bool
     units: str = ""
     notes: tuple[str, ...] = ()
+    time: str | None = None
 
 
 def bare(name: str) -> tuple[str, str]:
@@ -82,7 +84,10 @@ def find_columns(names: Sequence[str], request: Request) -> Columns:
     units = "".join(dict.fromkeys(bare(name)[1] for name in vectors))
     if units:
         notes.append(f"units of the vectors: {units}, from the column names")
-    return Columns(points, vectors, on_globe, units, tuple(notes))
+    time = request.time or next((known[n] for n in TIME if n in known), None)
+    if request.time:
+        _named((request.time,), names, "time")
+    return Columns(points, vectors, on_globe, units, tuple(notes), time)
 
 
 def _points(names: Sequence[str], known: dict[str, str], request: Request) -> tuple[tuple[str, ...], bool, bool]:

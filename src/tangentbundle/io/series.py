@@ -1,0 +1,82 @@
+"""Series in tables: one row for each time and place, in any order, gathered to fields over the same places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..errors import InvalidInputError
+from .columns import assemble
+from .field import Field, Request, one_dtype, row_keys
+from .names import Columns
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """Where a table has each time and place: row numbers ``(T, n)``, and the name of its column of times."""
+
+    name: str
+    rows: np.ndarray
+
+    def unfold(self, numbers: np.ndarray, size: int) -> np.ndarray:
+        """Numbers ``(T n,)`` of all times and places as a column of the table, NaN in rows that were left out."""
+        column = np.full(size, np.nan)
+        column[self.rows.ravel()] = numbers
+        return column
+
+
+def from_series(
+    column: Callable[[str], np.ndarray], times: np.ndarray | None, columns: Columns, request: Request
+) -> tuple[Field, Series] | None:
+    """The fields of a table by time; None if no place occurs at two times, as in a single field.
+
+    Places that lack some of the times are refused, or left out with ``drop_missing``.
+    """
+    assert columns.time is not None
+    if times is None or len(dates := np.unique(times)) < 2:
+        return None
+    coordinates = np.stack(one_dtype(*(column(name) for name in columns.points)), axis=1)
+    place, first = _places(coordinates)
+    if len(first) == len(coordinates):
+        return None
+    when = np.searchsorted(dates, times)
+    count = np.bincount(when * len(first) + place, minlength=len(dates) * len(first))
+    if count.max() > 1:
+        cell = int(count.argmax())
+        row = np.flatnonzero(when * len(first) + place == cell)[1]
+        raise InvalidInputError(
+            f"row {row + 1} repeats the time and place of an earlier one; a series has each place once at each time. "
+            f"Correct column {columns.time}, or delete one of the rows."
+        )
+    rows = np.full((len(dates), len(first)), -1)
+    rows[when, place] = np.arange(len(coordinates))
+    full: np.ndarray = np.all(rows >= 0, axis=0)
+    notes = [f"times: column {columns.time}, {'in order' if dates.dtype.kind != 'M' else 'dates'}"]
+    if not full.all():
+        if not request.drop_missing:
+            short = int(np.flatnonzero(~full)[0])
+            raise InvalidInputError(
+                f"{int((~full).sum())} of {len(full)} places lack some of the {len(dates)} times (first: that of row "
+                f"{first[short] + 1}). Fill the gaps, or leave these places out with --drop-missing."
+            )
+        notes.append(f"{int((~full).sum())} of {len(full)} places that lack some times left out")
+        rows, first = rows[:, full], first[full]
+    values = None
+    if columns.vectors:
+        values = np.stack(one_dtype(*(column(name) for name in columns.vectors)), axis=-1)[rows]
+        coordinates, values = one_dtype(coordinates, values)
+    field, kept = assemble(coordinates[first], values, columns, request)
+    rows = rows if kept is None else rows[:, kept]
+    known = dates if dates.dtype.kind == "M" and values is not None else None
+    return replace(field, times=known, notes=(*field.notes, *notes)), Series(columns.time, rows)
+
+
+def _places(coordinates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The number of each row's place, places counted as they first occur, and the first row of each place."""
+    _, first, place = np.unique(row_keys(coordinates), return_index=True, return_inverse=True)
+    if not np.array_equal(coordinates[first][place], coordinates, equal_nan=True):  # two places share a key
+        _, first, place = np.unique(coordinates + 0.0, axis=0, return_index=True, return_inverse=True)
+    rank = np.argsort(np.argsort(first))
+    return rank[place.ravel()], np.sort(first)
