@@ -180,7 +180,7 @@ def test_a_space_that_is_not_orientable():
 
 
 def test_memory_is_refused_with_the_number():
-    with pytest.raises(MemoryLimitError, match=r"directed edges and need about .* GB; the limit is .* GB"):
+    with pytest.raises(MemoryLimitError, match=r"directed edges would need about .* GB; the limit is .* GB"):
         TangentBundle.from_points(SPHERE, eps=100.0, max_memory=1000)
     with pytest.raises(MemoryLimitError, match="fewer neighbors"):
         TangentBundle.from_points(SPHERE, neighbors=250, max_memory=1000)

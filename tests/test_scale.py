@@ -57,21 +57,21 @@ def test_too_few_points():
 def test_connecting_radius_is_the_longest_gap():
     points = np.cumsum(np.random.default_rng(0).uniform(0.1, 1.0, 200))[:, None]
     gap = np.diff(points[:, 0]).max()
-    assert connecting_radius(points, radius_graph(points, 0.2)) == pytest.approx(gap)
+    assert connecting_radius(points, radius_graph(points, 0.2), 2 * gap) == pytest.approx(gap)
     plane = np.random.default_rng(1).uniform(size=(400, 2))
-    radius = connecting_radius(plane, radius_graph(plane, 0.02))
+    radius = connecting_radius(plane, radius_graph(plane, 0.02), 1.0)
     assert not radius_graph(plane, radius * (1 + 1e-9)).components().any()
     assert radius_graph(plane, radius * (1 - 1e-9)).components().any()
 
 
 def test_connecting_radius_of_coincident_points():
     points = np.repeat(np.array([[0.0], [1.0], [3.0]]), 5, axis=0)
-    assert connecting_radius(points, radius_graph(points, 2.5)) == pytest.approx(2.0)
+    assert connecting_radius(points, radius_graph(points, 2.5), 5.0) == pytest.approx(2.0)
 
 
 def test_no_near_connection_is_infinite():
     points = np.concatenate([np.arange(100.0), 1e6 + np.arange(100.0)])[:, None]
-    assert connecting_radius(points, radius_graph(points, 1.5)) == np.inf
+    assert connecting_radius(points, radius_graph(points, 1.5), 3.0) == np.inf
 
 
 @pytest.mark.parametrize("space", [Sphere(1), Sphere(2), Sphere(3), Torus(), SwissRoll()], ids=repr)

@@ -13,7 +13,15 @@ from .diagnostics import Diagnosis, diagnose
 from .dimension import DimensionRule, resolve_dimension
 from .errors import InvalidInputError, ShapeError
 from .frames import LocalPCA
-from .geometry import Scale, build_graph, check_cloud, graph_and_frames, warn_of_duplicates, warn_of_scale
+from .geometry import (
+    Scale,
+    build_graph,
+    check_cloud,
+    graph_and_frames,
+    warn_of_duplicates,
+    warn_of_noise,
+    warn_of_scale,
+)
 from .graph import NeighborGraph, edge_weights
 from .kernels import Gaussian, Kernel
 from .known_frames import check_frames, latlon_frames, mesh_frames
@@ -93,6 +101,7 @@ class TangentBundle:
             dim, local = resolve_dimension(cloud, dim)
             graph, eps, pca, eps_pca = graph_and_frames(cloud, dim, scale)
         frames = pca.frames(dim)
+        warn_of_noise(pca, dim)
         return cls(
             sorted_points=cloud,
             sorted_graph=graph,

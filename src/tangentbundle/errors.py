@@ -105,6 +105,10 @@ class DimensionWarning(TangentBundleWarning):
     """Local estimates of the dimension disagree."""
 
 
+class NoisyCloudWarning(TangentBundleWarning):
+    """Most of the variance of a neighbourhood lies off its tangent space."""
+
+
 class NotTangentWarning(TangentBundleWarning):
     """A large share of a field is normal to the manifold and is lost by projection."""
 

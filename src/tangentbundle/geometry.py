@@ -15,6 +15,7 @@ from .errors import (
     GlobalNeighborhoodWarning,
     InvalidInputError,
     IsolatedPointsError,
+    NoisyCloudWarning,
     RankDeficientError,
     TooFewPointsError,
 )
@@ -25,6 +26,9 @@ from .search import sampled_nearest
 
 GLOBAL_SHARE = 0.5
 """A median neighbourhood with more than this share of the cloud is no longer local."""
+
+NOISE_SHARE = 0.4
+"""Share of a median neighbourhood's variance off its tangent space above which the cloud counts as noisy."""
 
 STEEP = 0.25
 """Mean squared sine between neighbouring tangent spaces above which an automatic scale is narrowed."""
@@ -87,19 +91,19 @@ def build_graph(points: np.ndarray, dim: int, scale: Scale, wanted: int | None =
     radius = 0.0 if scale.eps is None else float(np.sqrt(scale.eps))
     if scale.eps is None:
         wanted = wanted or scale.neighbors or target_neighbors(len(points), dim)
-        check_memory(min(wanted, len(points)) * float(len(points)), scale.max_memory, "Ask for fewer neighbors.")
+        check_memory(min(wanted, len(points)) * float(len(points)), scale.max_memory, "Ask for fewer neighbors.", dim)
         radius = radius_for_neighbors(points, wanted) * (1 + 1e-6)  # ties are all in, whatever their rounding
         if radius == 0.0:
             raise TooFewPointsError(
                 f"half of the points have {wanted} or more exact duplicates; remove them with "
                 "np.unique(points, axis=0)."
             )
-    graph = radius_graph(points, radius, max_memory=scale.max_memory)
+    graph = radius_graph(points, radius, max_memory=scale.max_memory, dim=dim)
     if scale.automatic and graph.components().any():
-        joined = connecting_radius(points, graph) * (1 + 1e-9)
+        joined = connecting_radius(points, graph, 2 * radius)
         if joined <= 2 * radius:
-            radius = joined
-            graph = radius_graph(points, radius, max_memory=scale.max_memory)
+            radius = joined * (1 + 1e-9)
+            graph = radius_graph(points, radius, max_memory=scale.max_memory, dim=dim)
     isolated = np.flatnonzero(graph.degrees == 0)
     if len(isolated):
         nearest, _ = nearest_distances(points, 1, isolated[:100])
@@ -131,6 +135,19 @@ def warn_of_scale(graph: NeighborGraph) -> None:
         )
 
 
+def warn_of_noise(pca: LocalPCA, dim: int) -> None:
+    """Warn of neighbourhoods whose variance lies mostly off the tangent spaces."""
+    share = float(np.median(pca.residual(dim)))
+    if share > NOISE_SHARE:
+        warnings.warn(
+            f"{share:.0%} of the variance of the median neighbourhood lies off its tangent space: noise hides the "
+            f"manifold at this scale, or its dimension is not {dim}. Use a larger eps, give another dim, or project "
+            "the cloud onto its leading principal coordinates first.",
+            NoisyCloudWarning,
+            stacklevel=3,
+        )
+
+
 def estimate_frames(
     points: np.ndarray, graph: NeighborGraph, eps: float, dim: int, scale: Scale
 ) -> tuple[LocalPCA, float]:
@@ -141,7 +158,7 @@ def estimate_frames(
     """
     eps_pca = scale.eps_pca or eps * 0.5 ** (2 / dim)
     if eps_pca > eps:
-        graph = radius_graph(points, float(np.sqrt(eps_pca)), max_memory=scale.max_memory)
+        graph = radius_graph(points, float(np.sqrt(eps_pca)), max_memory=scale.max_memory, dim=dim)
     pca = local_pca(points, graph, float(np.sqrt(eps_pca)), axes=dim)
     least = min(2 * dim + 2, len(points) - 1)
     poor = np.flatnonzero(pca.counts < least)

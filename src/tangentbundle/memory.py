@@ -1,4 +1,4 @@
-"""Large pages for large arrays.
+"""Memory: refused before it is allocated where there is not enough, and large pages for large arrays.
 
 Memory fresh from the system is mapped page by page when first written, and rows read at random miss the processor's
 table of pages; with pages of 2 MB instead of 4 kB both cost next to nothing. Linux gives them on request.
@@ -12,8 +12,31 @@ from functools import cache
 
 import torch
 
+from .errors import MemoryLimitError
+
 LEAST = 2**22
 """Bytes from which large pages are asked for, as NumPy does for its own arrays."""
+
+
+def memory_limit(max_memory: float | None = None) -> float:
+    """Bytes that may be used: as given, or 80 % of what is free."""
+    import psutil  # only here: a machine without it can still run what was built elsewhere
+
+    return 0.8 * psutil.virtual_memory().available if max_memory is None else max_memory
+
+
+def require_memory(need: float, what: str, remedy: str, max_memory: float | None = None) -> None:
+    """Refuse what would need more bytes than there are, before anything is allocated.
+
+    >>> require_memory(8e18, "a matrix of 10^9 rows", "Use the operator itself.", max_memory=16e9)
+    Traceback (most recent call last):
+    tangentbundle.errors.MemoryLimitError: a matrix of 10^9 rows would need about 8e+09 GB; the limit is 16 GB. Use ...
+    """
+    limit = memory_limit(max_memory)
+    if need > limit:
+        raise MemoryLimitError(
+            f"{what} would need about {need / 1e9:.3g} GB; the limit is {limit / 1e9:.3g} GB. {remedy}"
+        )
 
 
 @cache

@@ -11,10 +11,12 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
+from scipy.spatial import cKDTree
 
 from .errors import TooFewPointsError
-from .graph import NeighborGraph, knn_graph
-from .search import sampled_nearest
+from .graph import NeighborGraph
+from .memory import memory_limit
+from .search import sampled_nearest, search_tree
 
 MAX_NEIGHBORS = 160
 """Cap on the automatic number of neighbours: keeps the cost linear in n (error floor below 1 %)."""
@@ -47,14 +49,27 @@ def radius_for_neighbors(points: np.ndarray, k: int) -> float:
     return float(np.median(distances[:, -1]))
 
 
-def connecting_radius(points: np.ndarray, graph: NeighborGraph) -> float:
-    """The least radius whose ball graph is connected (infinite if no near search finds it).
+def connecting_radius(points: np.ndarray, graph: NeighborGraph, within: float) -> float:
+    """The least radius whose ball graph is connected, infinite if it is larger than ``within``; exact.
 
-    It is the longest edge of a minimum spanning tree; the tree is looked for among the graph's own edges
-    and the 16 nearest neighbours of each point.
+    It is the longest edge of a minimum spanning tree. Of all edges up to ``within`` only those that leave one of the
+    smaller components of the graph can be missing from it. (Infinite, too, where memory would not hold them.)
+
+    >>> from tangentbundle.graph import radius_graph
+    >>> line = np.array([[0.0], [1.0], [3.0], [4.0]])
+    >>> [connecting_radius(line, radius_graph(line, 1.0), within) for within in (1.5, 2.0)]
+    [inf, 2.0]
     """
-    near = knn_graph(points, min(16, len(points) - 1))
-    links = _links(near).maximum(_links(graph))
+    labels, tree = graph.components(), search_tree(points)
+    small = np.flatnonzero(labels != np.bincount(labels).argmax())
+    some = cKDTree(tree.data[small])
+    if 64.0 * some.count_neighbors(tree, within) > memory_limit():
+        return np.inf
+    near = some.sparse_distance_matrix(tree, within * (1 + 1e-12), output_type="ndarray")
+    near = near[labels[small[near["i"]]] != labels[near["j"]]]
+    ends = small[near["i"]], near["j"]
+    bridges = sparse.csr_array((near["v"], ends), shape=(len(points),) * 2)
+    links = bridges.maximum(_links(graph))
     if csgraph.connected_components(links, directed=False)[0] > 1:
         return np.inf
     return float(csgraph.minimum_spanning_tree(links).data.max())

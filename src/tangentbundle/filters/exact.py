@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import torch
 
 from ..arrays import is_batched
 from ..errors import ConvergenceError
+from ..memory import require_memory
 from ..operators import ConnectionLaplacian, Joined, LinearOperator
 from ..operators.registry import differentiate, torch_op, vectorise
 from .base import Filter
@@ -18,6 +20,8 @@ from .expansion import require_finite
 
 KEPT = 64
 """Banks whose coefficients or matrices an operator keeps."""
+
+_keeping = threading.Lock()
 
 
 class Method(ABC):
@@ -37,14 +41,19 @@ class Method(ABC):
         learns = learn(filters)
         key = (self, tuple((id(f), *((id(p), _version(p)) for p in f.parameters())) for f in filters))
         kept = operator.cache.setdefault("banks", {})
-        if not learns and key in kept:
-            return kept[key][0]
+        found = None if learns else kept.get(key)
+        if found is not None:
+            return found[0]
         with torch.inference_mode(False), torch.enable_grad():  # what is kept must serve training too
             result = compute()
         if not result.requires_grad:
-            while len(kept) >= KEPT:
-                del kept[next(iter(kept))]
-            kept[key] = (result, [(f, f.parameters()) for f in filters])  # keeping them keeps their identities taken
+            with _keeping:
+                while len(kept) >= KEPT:
+                    del kept[next(iter(kept))]
+                kept[key] = (
+                    result,
+                    [(f, f.parameters()) for f in filters],
+                )  # keeping them keeps their identities taken
         return result
 
 
@@ -136,6 +145,8 @@ def _matrices(filters: Sequence[Filter], operator: LinearOperator) -> torch.Tens
     from .methods import EXACT_SIZE, Chebyshev
 
     size = operator.shape[0]
+    need, what = 8.0 * (2 * len(filters) + 3) * size**2, f"{len(filters)} dense filters of {size} rows"
+    require_memory(need, what, "Use method=Chebyshev(), which forms no matrix.")
     if isinstance(operator, ConnectionLaplacian) and size > EXACT_SIZE:
         double = operator.to(dtype=torch.float64)
         double.spectral_interval = operator.spectral_interval

@@ -10,6 +10,7 @@ import torch
 
 from ..arrays import finite
 from ..errors import ConvergenceError
+from ..memory import require_memory
 from ..operators import ConnectionLaplacian
 from .base import Filter
 from .chebyshev import dots
@@ -89,6 +90,9 @@ def _iterate(filters, operator, x, tol, max_steps):
     max_steps = min(max_steps, operator.shape[0])
     for basis, alpha, beta, norm in krylov(operator, x, max_steps):
         steps = len(alpha)
+        if steps % CHECK_EVERY == 1 and x.device.type == "cpu":  # the basis so far is allocated already
+            need, remedy = x.nbytes * (steps + 2 * CHECK_EVERY), "Use method=Chebyshev(), or fewer channels at once."
+            require_memory(need, f"{steps + CHECK_EVERY} Lanczos steps of {x.shape[-1]} channels", remedy)
         exhausted = steps == operator.shape[0] or bool((beta[-1] == 0).all())
         if steps % CHECK_EVERY and not exhausted and steps < max_steps:
             continue

@@ -9,6 +9,7 @@ from itertools import count
 import numpy as np
 
 from ..errors import InvalidInputError
+from ..memory import require_memory
 
 
 def _require(valid, expected, got, remedy):
@@ -90,7 +91,9 @@ class Manifold(ABC):
 
     def sample(self, n: int, seed=None, dtype=np.float64) -> np.ndarray:
         """Points (n, D), independent and uniform by volume; seed is an int or a Generator."""
-        return self._sample(_integer("n", n), np.random.default_rng(seed)).astype(dtype)
+        what = f"{_integer('n', n)} points in R^{self.ambient_dim}"
+        require_memory(32.0 * n * self.ambient_dim, what, "Sample fewer.")  # drawing takes about four such arrays
+        return self._sample(int(n), np.random.default_rng(seed)).astype(dtype)
 
     @abstractmethod
     def _sample(self, n, rng): ...

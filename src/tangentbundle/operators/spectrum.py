@@ -10,6 +10,7 @@ from scipy.linalg import eigh_tridiagonal
 from scipy.sparse.linalg import LinearOperator
 
 from ..errors import ConvergenceError
+from ..memory import require_memory
 from .product import BlockMatrix, along_curve, step, unsort_rows
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def lowest_eigenpairs(
     r"""Eigenvalues of :math:`-\Delta` ascending, and mass-orthonormal fields ``(n, d, k)``; residuals below tol."""
     size = laplacian.shape[0]
     if size <= max(DENSE_SIZE, 3 * k):
+        _require_rows(size, size, k)
         operator, root = symmetric_product(laplacian)
         values, vectors = np.linalg.eigh(operator.matmat(np.eye(size)))
         averages, fields = torch.from_numpy(values[::-1][:k].copy()), vectors[:, ::-1][:, :k] / root[:, None]
@@ -67,7 +69,9 @@ def _filtered_subspace(
     matrix = along_curve(indptr, cols, values, order)
     root = mass.index_select(0, order).sqrt()[:, None, None]
     guard = max(12, min(k, 32 + k // 4))  # the next eigenvalues too, so that a cluster at k is seldom cut
-    low, width = least_average(laplacian), min(n * d, 4 * -(-(k + guard) // 4))
+    width = min(n * d, 4 * -(-(k + guard) // 4))
+    _require_rows(n * d, width, k)
+    low = least_average(laplacian)
     noise = np.random.default_rng(seed).standard_normal((n * d, width))
     block = torch.from_numpy(noise).to(root)
     for _ in range(MAX_FILTERS):
@@ -90,6 +94,11 @@ def _filtered_subspace(
         f"the eigensolver has {int((residual <= tol).sum())} of {k} eigenpairs after {MAX_FILTERS} rounds. Loosen tol, "
         "or ask for a few more or fewer: the next eigenvalues lie too close."
     )
+
+
+def _require_rows(size: int, width: int, k: int) -> None:
+    """Refuse eigenpairs whose five float64 work arrays ``(size, width)`` do not fit."""
+    require_memory(5 * 8.0 * size * width, f"{k} eigenpairs of {size} rows", "Ask for fewer, or use fewer points.")
 
 
 def _amplify(matrix: BlockMatrix, fields: torch.Tensor, low: float, cut: float) -> torch.Tensor:
