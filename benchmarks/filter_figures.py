@@ -25,7 +25,7 @@ def response() -> plt.Figure:
         "wavelet, peak at 5": tb.Wavelet(0.2),
     }
     for axis, (name, filter) in zip(axes, filters.items(), strict=True):
-        tb.plot_response(filter, laplacian, ax=axis)
+        tb.plot.response(filter, laplacian, axes=axis)
         axis.set_title(f"{name}\n{axis.get_title()}", fontsize=9)
     return fig
 

@@ -25,7 +25,6 @@ from .filters import (
     Wavelet,
 )
 from .operators import ConnectionLaplacian, LinearOperator, join
-from .plotting import plot_response
 from .saving import load, save
 from .training import fit
 
@@ -76,6 +75,5 @@ __all__ = [
     "manifolds",
     "nn",
     "operators",
-    "plot_response",
     "save",
 ]

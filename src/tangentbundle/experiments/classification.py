@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,11 @@ class Classification(Experiment):
         sample = Sample.drawn(task["clouds"], draw(seed, self.name, task["dataset"]))
         rows = _by_networks(sample, task["dataset"]) if task["protocol"] == "paper" else _by_estimators(sample)
         return rows + _baselines(sample)
+
+    def figures(self, rows: Sequence[Row], folder: Path) -> list[Path]:
+        from .figures import classification_figures
+
+        return classification_figures(rows, folder)
 
     def notes(self, rows: Sequence[Row], protocol: str) -> str:
         return NOTES[protocol] + NOTES["both"]

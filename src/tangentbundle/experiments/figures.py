@@ -1,4 +1,4 @@
-"""Figures of the experiments."""
+"""Figures of the experiments, from their rows and from one draw of their data."""
 
 from __future__ import annotations
 
@@ -8,65 +8,120 @@ from typing import Any
 
 import numpy as np
 
+from .. import plot
+from ..datasets import torus_field
+from ..estimators import FieldDenoiser
+from ..manifolds import KleinBottle, Torus
 from .base import Row
+from .interpolation import INTERPOLATIONS
 
-
-def save_figure(figure: Any, path: Path) -> Path:
-    """Write a figure and close it."""
-    import matplotlib.pyplot as plt
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
-    return path
-
-
-def blank(columns: int, size: float = 4.2, **options: Any) -> tuple[Any, Any]:
-    """A figure with a row of axes, drawn without a display."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    return plt.subplots(1, columns, figsize=(size * columns, size), layout="constrained", **options)
+NETWORKS = 3
+"""Methods that are networks: they come first in all rows."""
 
 
 def torus_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Clean, noisy and denoised fields of one draw; errors of all methods against the noise."""
-    from ..datasets import torus_field
-    from ..estimators import FieldDenoiser
     from .torus import FIELDS
 
-    sample = torus_field(250, FIELDS["tangent"], seed=0)
+    sample = torus_field(400, FIELDS["tangent"], seed=0)
     noisy = sample.noisy(0.3, seed=1).vectors
     clean = FieldDenoiser(dim=2).fit(sample.points, noisy).predict(sample.points)
-    figure, axes = blank(3, subplot_kw={"projection": "3d"})
-    for axis, (title, field) in zip(
-        axes,
-        {"clean": sample.vectors, "noisy, tau = 0.3": noisy, "denoised by FieldDenoiser": clean}.items(),
-        strict=True,
-    ):
-        length = np.linalg.norm(field - sample.vectors, axis=1)
-        arrows = axis.quiver(*sample.points.T, *(0.05 * field.T), array=length, cmap="viridis", lw=0.9)
-        arrows.set_clim(0, 0.8)
-        axis.set(title=title, box_aspect=(1, 1, 0.3), xlim=(-0.4, 0.4), ylim=(-0.4, 0.4), zlim=(-0.12, 0.12))
-        axis.set_axis_off()
-        axis.view_init(55, -60)
-    figure.colorbar(arrows, ax=axes, label="length of the error", shrink=0.7)
-    paths = [save_figure(figure, folder / "torus_fields.png")]
+    panels = {"clean": sample.vectors, "noisy, tau = 0.3": noisy, "denoised by FieldDenoiser": clean}
+    whole = torus_field(40_000, FIELDS["tangent"], seed=0).points
+    figure = plot.fields(sample.points, panels, truth=sample.vectors, surface=whole, view=plot.View(50, -60))
+    paths = [plot.save(figure, folder / "torus_fields.png")]
 
-    methods = list(dict.fromkeys(row["method"] for row in rows))
     sizes = sorted({row["n"] for row in rows})
-    figure, axes = blank(len(sizes), sharey=True, squeeze=False)
+    figure, axes = plot.canvas(1, len(sizes), (4.2, 4.2), sharey=True)
     for axis, n in zip(axes[0], sizes, strict=True):
-        for number, method in enumerate(methods):
-            mine = [row for row in rows if row["n"] == n and row["method"] == method]
-            taus = sorted({row["tau"] for row in mine})
-            means = [np.mean([row["mse"] for row in mine if row["tau"] == tau]) for tau in taus]
-            style = {"color": f"C{number % 10}", "ls": "-" if number < 10 else "--"}
-            axis.plot(taus, means, marker="o", ms=4, label=method, **style)
+        plot.curves(_by([row for row in rows if row["n"] == n], "tau", "mse"), heavy=NETWORKS, axes=axis)
         axis.set(xscale="log", yscale="log", xlabel="noise tau", title=f"n = {n}")
-        axis.grid(alpha=0.25, which="both")
-    axes[0][0].set_ylabel("mean squared error")
-    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside right upper", frameon=False, fontsize=8)
-    return [*paths, save_figure(figure, folder / "torus_errors.png")]
+    axes[0, 0].set_ylabel("mean squared error")
+    plot.legend_below(figure, axes[0, 0])
+    return [*paths, plot.save(figure, folder / "torus_errors.png")]
+
+
+def reconstruction_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
+    """Both metrics against the masked share, and maps of one draw.
+
+    The error of a masked point tells methods apart; the sum over masked points divided by n falls for all.
+    """
+    largest = max(row["n"] for row in rows)
+    figure, axes = plot.canvas(1, 2, (4.6, 4.6))
+    titles = {"per_node": "error of a masked point", "paper_metric": "the paper's metric: sum over masked / n"}
+    for axis, (score, title) in zip(axes[0], titles.items(), strict=True):
+        methods = _by([row for row in rows if row["n"] == largest], "masked", score)
+        plot.curves(methods, heavy=NETWORKS, axes=axis)
+        axis.set(xlabel="masked share", title=title, ylim=(0, None), xticks=sorted({row["masked"] for row in rows}))
+    axes[0, 0].set_ylabel(f"squared error, n = {largest}")
+    plot.legend_below(figure, axes[0, 0])
+    paths = [plot.save(figure, folder / "reconstruction_errors.png")]
+    return [*paths, _reconstruction_map(rows[0]["data"], largest, folder / "reconstruction_map.png")]
+
+
+def _reconstruction_map(data: str, n: int, path: Path) -> Path:
+    """Truth, what was observed, two reconstructions and their errors, of one draw with half of the points masked."""
+    from .reconstruction import Scene, reconstruct
+
+    scene = Scene({"data": data, "protocol": "paper", "masks": 1, "n": n, "sampling": 0}, 0, shares=(0.5,))
+    station, masked, sites = scene.stations()[0], scene.masks[0], scene.sites
+    guesses = {
+        "DD-TNN": reconstruct(sites.views("MLP")[0], [station], 0)[0],
+        "inverse distance": INTERPOLATIONS["inverse distance"](station),
+    }
+    top = float(np.quantile(np.linalg.norm(scene.truth, axis=1), 0.98))
+    same: dict[str, Any] = {"top": top, "colorbar": False}
+    figure, axes = plot.canvas(2, 3, (4.7, 2.7))
+    plot.wind_map(sites.lat, sites.lon, scene.truth, title="true wind", axes=axes[0, 0], **same)
+    observed = f"observed: {(~masked).sum()} of {len(masked)} points"
+    plot.wind_map(sites.lat, sites.lon, station.wind, title=observed, axes=axes[1, 0], **same)
+    for column, (method, guess) in enumerate(guesses.items(), start=1):
+        size = np.linalg.norm(guess - scene.truth, axis=1)
+        there = np.where(masked[:, None], guess, np.nan)
+        words = f"its error, {size[masked].mean():.1f} m/s on average"
+        plot.wind_map(sites.lat, sites.lon, there, title=f"{method}, at masked points", axes=axes[0, column], **same)
+        plot.value_map(sites.lat, sites.lon, np.where(masked, size, np.nan), title=words, axes=axes[1, column], **same)
+    figure.colorbar(axes[0, 0].collections[-1], ax=axes[0], label="speed, m/s", shrink=0.8)
+    figure.colorbar(axes[1, 1].collections[-1], ax=axes[1], label="error, m/s", shrink=0.8)
+    return plot.save(figure, path)
+
+
+def forecast_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
+    """Error against lead time for the largest n, one panel a horizon; bands are standard deviations over draws."""
+    largest = max(row["n"] for row in rows)
+    rows = [row for row in rows if row["n"] == largest]
+    horizons, methods = sorted({r["horizon"] for r in rows}), list(dict.fromkeys(r["method"] for r in rows))
+    figure, axes = plot.canvas(1, len(horizons), (4.2, 4.2), sharey=True)
+    for axis, horizon in zip(axes[0], horizons, strict=True):
+        runs = {m: [r["by_lead"] for r in rows if (r["horizon"], r["method"]) == (horizon, m)] for m in methods}
+        lead = range(1, horizon + 1)
+        drawn = {m: (lead, list(zip(*group, strict=True))) for m, group in runs.items() if group}
+        plot.curves(drawn, heavy=NETWORKS, band=True, axes=axis)
+        axis.set(xlabel="steps after the last input", title=f"$T_f$ = {horizon}, n = {largest}", ylim=(0, None))
+    axes[0, 0].set(ylabel="mean squared error")
+    plot.legend_below(figure, axes[0, 0], columns=8)
+    return [plot.save(figure, folder / "forecast_lead.png")]
+
+
+def classification_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
+    """The two surfaces, with a cloud of each; the accuracy of every method, a dot a run."""
+    shapes = {"torus": Torus(), "Klein bottle, immersed": KleinBottle(3)}
+    paths = [plot.save(plot.surfaces(shapes), folder / "classification_surfaces.png")]
+    groups: dict[str, list[float]] = {}
+    for row in rows:
+        name = row["method"] + ("" if row["activation"] == "-" else f", {row['activation']}")
+        groups.setdefault(name, []).append(row["accuracy"])
+    figure, axes = plot.canvas(1, 1, (7.0, 0.9 + 0.36 * len(groups)))
+    plot.bars(groups, label="accuracy on test clouds", axes=axes[0, 0])
+    axes[0, 0].set_xlim(0, 1.02)
+    return [*paths, plot.save(figure, folder / "classification_accuracy.png")]
+
+
+def _by(rows: Sequence[Row], key: str, score: str) -> dict[str, tuple[list[float], list[list[float]]]]:
+    """Scores of every method, grouped by a key of the rows: what ``plot.curves`` draws."""
+    found = {}
+    for method in dict.fromkeys(row["method"] for row in rows):
+        mine = [row for row in rows if row["method"] == method]
+        numbers = sorted({row[key] for row in mine})
+        found[method] = numbers, [[row[score] for row in mine if row[key] == number] for number in numbers]
+    return found

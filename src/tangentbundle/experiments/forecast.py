@@ -82,7 +82,7 @@ class Forecast(Experiment):
         )
 
     def figures(self, rows: Sequence[Row], folder: Path) -> list[Path]:
-        from .maps import forecast_figures
+        from .figures import forecast_figures
 
         return forecast_figures(rows, folder)
 

@@ -73,7 +73,7 @@ class Reconstruction(Experiment):
         )
 
     def figures(self, rows: Sequence[Row], folder: Path) -> list[Path]:
-        from .maps import reconstruction_figures
+        from .figures import reconstruction_figures
 
         return reconstruction_figures(rows, folder)
 

@@ -1,8 +1,44 @@
-"""Pictures of fields, maps, spectra and filters (``pip install 'tangentbundle[plot]'``)."""
+"""Pictures of fields, maps, spectra and filters (``pip install 'tangentbundle[plot]'``).
 
+What draws into one place takes and returns matplotlib ``axes``; what draws several returns the figure.
+"""
+
+from .curves import bars, convergence, curves, diagnostics, multiplicities, response, spectrum
 from .fields import field, fields
-from .style import canvas, save
+from .files import file_field
+from .illustrations import diffusion, surfaces, tangent_space, transport
+from .maps import globe, value_map, wind_components, wind_map
+from .projections import Azimuthal, Mollweide, Orthographic, Projection
+from .style import canvas, legend_below, save
 from .thinning import spread_out
 from .views import View
 
-__all__ = ["View", "canvas", "field", "fields", "save", "spread_out"]
+__all__ = [
+    "Azimuthal",
+    "Mollweide",
+    "Orthographic",
+    "Projection",
+    "View",
+    "bars",
+    "canvas",
+    "convergence",
+    "curves",
+    "diagnostics",
+    "diffusion",
+    "field",
+    "fields",
+    "file_field",
+    "globe",
+    "legend_below",
+    "multiplicities",
+    "response",
+    "save",
+    "spectrum",
+    "spread_out",
+    "surfaces",
+    "tangent_space",
+    "transport",
+    "value_map",
+    "wind_components",
+    "wind_map",
+]

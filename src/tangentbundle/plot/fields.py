@@ -20,10 +20,11 @@ def field(
     vectors: np.ndarray | None = None,
     *,
     faces: np.ndarray | None = None,
+    surface: np.ndarray | None = None,
     color: np.ndarray | None = None,
     label: str = "length",
     top: float | None = None,
-    arrows: int = 700,
+    arrows: int | np.ndarray = 700,
     scale: float | None = None,
     view: View | None = None,
     title: str = "",
@@ -33,12 +34,13 @@ def field(
     """Arrows on a surface, in a cloud or in the plane; returns matplotlib axes.
 
     Surfaces in space, meshes and dense clouds alike, are shaded and hide what lies behind them. At most ``arrows``
-    points get one, spread evenly; the longer ones are as long as these points are apart.
+    points get one, spread evenly, or the points of these numbers; the longer ones are as long as points are apart.
 
     Args:
         points: ``(n, D)``; for D > 3 the three widest directions are shown.
         vectors: ambient vectors ``(n, D)``, or None for points alone.
         faces: triangles ``(f, 3)`` of a mesh.
+        surface: more points ``(m, 3)`` of the surface, to shade it well where ``points`` are few.
         color: a number for each point ``(n,)``; by default the length of its vector.
         label, top: name and end of the scale of colours.
         scale: length of an arrow for a vector of length one; by default chosen.
@@ -58,7 +60,8 @@ def field(
         places, moves, depth = points, vectors, None
         axes.scatter(*points[spread_out(points, 4000)].T, s=4, color="0.8", linewidths=0, zorder=0)
     else:
-        patches = Patches.of_cloud(points) if faces is None else Patches.of_mesh(points, faces)
+        cloud = points if surface is None else surface
+        patches = Patches.of_cloud(cloud) if faces is None else Patches.of_mesh(points, faces)
         places = view.project(points)
         moves = None if vectors is None else view.project(vectors)
         if patches is None:
@@ -71,8 +74,9 @@ def field(
             axes.imshow(grey, extent=shading.extent, origin="lower", interpolation="bilinear", zorder=0)
             seen = np.flatnonzero(shading.visible(points))
     if moves is not None and vectors is not None:
-        shown = seen[spread_out(points[seen], arrows)]
+        shown = chosen(points, seen, arrows)
         length = np.linalg.norm(vectors, axis=1)
+        shown = shown[length[shown] > 1e-3 * top_of(length)]
         values = length if color is None else color
         if scale is None:
             scale = spacing(points[shown]) / top_of(length)
@@ -101,11 +105,17 @@ def field(
 
 
 def fields(
-    points: np.ndarray, panels: Mapping[str, np.ndarray], *, truth: np.ndarray | None = None, **options: Any
+    points: np.ndarray,
+    panels: Mapping[str, np.ndarray],
+    *,
+    truth: np.ndarray | None = None,
+    colors: Mapping[str, np.ndarray] | None = None,
+    **options: Any,
 ) -> Any:
     """The same points in every panel, a field ``(n, D)`` each, drawn alike; returns the matplotlib figure.
 
-    With ``truth`` colours are the lengths of errors, otherwise those of the vectors.
+    Colours are the lengths of errors if the ``truth`` is given, ``colors`` {panel: numbers ``(n,)``} if they are, and
+    the lengths of the vectors otherwise. Other options are those of ``field``.
 
     >>> import tangentbundle as tb
     >>> torus = tb.manifolds.Torus()
@@ -116,9 +126,9 @@ def fields(
     ['clean', 'twice']
     """
     figure, axes = canvas(1, len(panels), (4.8, 4.0))
-    colors = {k: np.linalg.norm(v if truth is None else v - truth, axis=1) for k, v in panels.items()}
+    colors = colors or {k: np.linalg.norm(v if truth is None else v - truth, axis=1) for k, v in panels.items()}
     lengths = np.concatenate([np.linalg.norm(v, axis=1) for v in panels.values()])
-    shown = points[spread_out(points, options.get("arrows", 700))]
+    shown = points[chosen(points, np.arange(len(points)), options.get("arrows", 700))]
     options = {
         "label": "length" if truth is None else "length of the error",
         "top": top_of(np.concatenate(list(colors.values()))),
@@ -129,6 +139,13 @@ def fields(
         field(points, vectors, color=colors[title], title=title, colorbar=False, axes=axis, **options)
     figure.colorbar(axes[0, -1].collections[-1], ax=axes, label=options["label"], shrink=0.7)
     return figure
+
+
+def chosen(points: np.ndarray, seen: np.ndarray, arrows: int | np.ndarray) -> np.ndarray:
+    """Which of the points seen get arrows."""
+    if isinstance(arrows, np.ndarray):
+        return np.intersect1d(arrows, seen)
+    return seen[spread_out(points[seen], arrows)]
 
 
 def flat_or_space(

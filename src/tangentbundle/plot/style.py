@@ -17,7 +17,21 @@ LENGTHS, ERRORS, SIGNED = "plasma", "magma_r", "RdBu_r"
 BRIGHTEST = 0.78
 """Share of the colours of lengths that is used: the rest is too light for arrows on paper."""
 
-LINES = ("#440154", "#b5367a", "#fb8861", "#0d3b66", "#2a788e", "#35a07b", "#7ad151", "#7f7f7f", "#bcbd22", "#9ecae1")
+LINES = (
+    "#440154",
+    "#b5367a",
+    "#fb8861",
+    "#0d3b66",
+    "#2a788e",
+    "#35a07b",
+    "#7ad151",
+    "#7f7f7f",
+    "#bcbd22",
+    "#9ecae1",
+    "#393b79",
+    "#000000",
+    "#8c6d31",
+)
 DASHES = ("--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
 
 

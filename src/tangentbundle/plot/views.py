@@ -91,7 +91,7 @@ class Patches:
         shares, axes = np.linalg.eigh(local.transpose(0, 2, 1) @ local)
         radius, extent = 1.25 * spacing(points, 5), np.ptp(points, axis=0).max()
         thin, flat = np.median(shares[:, 0] / shares.sum(axis=1)), np.median(shares[:, 1] / shares.sum(axis=1))
-        if thin > 0.04 or flat < 0.1 or radius > 0.1 * extent:
+        if thin > 0.04 or flat < 0.1 or radius > 0.08 * extent:
             return None
         return cls(points, axes[:, :, 0], radius)
 
