@@ -7,6 +7,8 @@ from .curves import bars, convergence, curves, diagnostics, multiplicities, resp
 from .fields import field, fields
 from .files import file_field
 from .illustrations import diffusion, surfaces, tangent_space, transport
+from .interactive import interactive_field, interactive_map
+from .layers import Layer
 from .maps import globe, value_map, wind_components, wind_map
 from .projections import Azimuthal, Mollweide, Orthographic, Projection
 from .style import canvas, legend_below, save
@@ -15,6 +17,7 @@ from .views import View
 
 __all__ = [
     "Azimuthal",
+    "Layer",
     "Mollweide",
     "Orthographic",
     "Projection",
@@ -29,6 +32,8 @@ __all__ = [
     "fields",
     "file_field",
     "globe",
+    "interactive_field",
+    "interactive_map",
     "legend_below",
     "multiplicities",
     "response",

@@ -1,0 +1,205 @@
+"""Numbers against numbers: spectra, responses, convergence, errors of methods, diagnostics of a bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from ..errors import InvalidInputError
+from ..filters import Filter
+from ..operators import ConnectionLaplacian
+from .style import LINES, axes_or_new, canvas, line_look
+
+if TYPE_CHECKING:
+    from ..bundle import TangentBundle
+
+
+def multiplicities(values: np.ndarray, gap: float = 0.12) -> list[int]:
+    """Sizes of groups of eigenvalues ``(k,)``, ascending: a new one begins where they rise by more than ``gap``.
+
+    The rise is relative to the larger one, and to a hundredth of the largest at least. The last group may go on.
+
+    >>> multiplicities(np.array([0.0, 0.98, 0.99, 1.01, 4.9, 5.1]))
+    [1, 3, 2]
+    """
+    values = np.asarray(values, dtype=float)
+    if not len(values):
+        return []
+    rises = np.diff(values) > gap * np.maximum(values[1:], 0.01 * values[-1])
+    return np.diff(np.r_[0, np.flatnonzero(rises) + 1, len(values)]).tolist()
+
+
+def spectrum(values: np.ndarray, *, gap: float = 0.12, axes: Any = None) -> Any:
+    """Eigenvalues of minus the Laplacian, with the size of every group of (nearly) equal ones; returns axes.
+
+    >>> import matplotlib; matplotlib.use("Agg")
+    >>> import tangentbundle as tb
+    >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(1000, seed=0), dim=2).laplacian()
+    >>> [text.get_text() for text in tb.plot.spectrum(lap.spectrum(16)[0]).texts]
+    ['6×', '10×']
+    """
+    axes, values = axes_or_new(axes, (7, 4)), np.asarray(values, dtype=float)
+    start = 0
+    for number, size in enumerate(multiplicities(values, gap)):
+        group = np.arange(start, start + size)
+        color = LINES[(0, 4)[number % 2]]
+        axes.vlines(group + 1, 0, values[group], color=color, lw=1.2, alpha=0.5)
+        axes.plot(group + 1, values[group], "o", ms=5, color=color)
+        if size > 1:
+            place = (group.mean() + 1, values[group].max())
+            axes.annotate(f"{size}×", place, (0, 7), textcoords="offset points", ha="center", color=color)
+        start += size
+    axes.set(xlabel="number", ylabel="eigenvalue of $-\\Delta$", ylim=(0, 1.12 * values.max(initial=1e-9)))
+    axes.grid(axis="y", alpha=0.25)
+    return axes
+
+
+def response(filter: Filter, operator: ConnectionLaplacian, *, eigenvalues: int = 40, axes: Any = None) -> Any:
+    r"""The response of a filter at an operator's eigenvalues, beside the paper's bound :math:`\lambda^{-2}`.
+
+    Stems stand at the ``eigenvalues`` smallest eigenvalues of :math:`-\Delta`, the line is the response in between, the
+    dashed line the decay that a lowpass filter must match in the end; the title says which of the paper's three
+    properties hold. Returns the matplotlib axes.
+
+    >>> import matplotlib; matplotlib.use("Agg")
+    >>> import tangentbundle as tb
+    >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(300, seed=0)).laplacian()
+    >>> tb.plot.response(tb.Heat(0.1), lap).get_xlabel()
+    'eigenvalue of $-\\Delta$'
+    """
+    axes = axes_or_new(axes, (7, 4))
+    lam = np.asarray(torch.as_tensor(operator.spectrum(min(eigenvalues, operator.shape[0]))[0]).cpu(), dtype=float)
+    line = np.linspace(0.0, 1.05 * lam[-1], 600)
+    with torch.no_grad():
+        at_line, at_lam = (np.asarray(filter.response(values)) for values in (line, lam))
+    top = 1.1 * max(np.abs(at_line).max(), np.abs(at_lam).max(), 1e-12)
+    with np.errstate(divide="ignore"):
+        bound = line**-2.0
+    axes.plot(line[bound < top], bound[bound < top], "--", color=LINES[2], lw=1.5, label=r"$\lambda^{-2}$")
+    axes.plot(line, at_line, color=LINES[4], lw=1.6, label=r"response $\hat h(\lambda)$")
+    stems = axes.stem(lam, at_lam, linefmt=LINES[4], markerfmt="o", basefmt=" ", label=f"first {len(lam)} eigenvalues")
+    stems.markerline.set_markersize(4)
+    stems.stemlines.set(alpha=0.4, linewidth=1)
+    axes.axhline(0.0, color="0.6", lw=0.8)
+    properties = filter.properties()
+    words = [
+        "lowpass" if properties.lowpass else "not lowpass",
+        "non-amplifying" if properties.gain <= 1 + 1e-12 else f"largest gain {properties.gain:.3g}",
+        f"Lipschitz {properties.lipschitz:.3g}",
+    ]
+    axes.set(xlabel="eigenvalue of $-\\Delta$", ylabel="response", xlim=(0.0, line[-1]))
+    axes.set_ylim(min(0.0, 1.1 * at_line.min()), top)
+    axes.set_title(", ".join(words) + f"\n({properties.basis})", fontsize=10)
+    axes.legend(frameon=False)
+    return axes
+
+
+def curves(
+    methods: Mapping[str, tuple[Sequence[float], Sequence[Sequence[float]]]],
+    *,
+    heavy: int = 0,
+    band: bool = False,
+    axes: Any = None,
+) -> Any:
+    """Means of repeated scores against a number, a line for each method; returns axes.
+
+    Args:
+        methods: name: (numbers ``(k,)``, scores of the runs at each of them, ``k`` lists).
+        heavy: so many of the first lines are thick.
+        band: shade one standard deviation on either side.
+
+    >>> import matplotlib; matplotlib.use("Agg")
+    >>> axes = curves({"ours": ([1, 2], [[0.1, 0.3], [0.2, 0.2]])})
+    >>> axes.lines[0].get_ydata().tolist()
+    [0.2, 0.2]
+    """
+    axes = axes_or_new(axes)
+    for number, (name, (numbers, scores)) in enumerate(methods.items()):
+        look = line_look(number, heavy)
+        means, spreads = (np.array([f(group) for group in scores]) for f in (np.mean, np.std))
+        axes.plot(numbers, means, marker="" if band else "o", ms=4, **look, label=name)
+        if band:
+            axes.fill_between(numbers, means - spreads, means + spreads, color=look["color"], alpha=0.12, linewidth=0)
+    axes.grid(alpha=0.25, which="both")
+    return axes
+
+
+def convergence(
+    numbers: Sequence[float],
+    errors: Mapping[str, Sequence[float] | tuple[Sequence[float], Sequence[float]]],
+    *,
+    axes: Any = None,
+) -> Any:
+    """Errors against the number of points on doubly logarithmic axes, with the slope of each line; returns axes.
+
+    ``errors`` are {name: errors} or {name: (errors, standard deviations)}.
+
+    >>> import matplotlib; matplotlib.use("Agg")
+    >>> axes = convergence([100, 1000, 10000], {"heat": [0.1, 0.01, 0.001]})
+    >>> axes.get_legend().get_texts()[0].get_text()
+    'heat: slope -1.00'
+    """
+    axes = axes_or_new(axes, (7, 4.6))
+    n = np.asarray(numbers, dtype=float)
+    for number, (name, told) in enumerate(errors.items()):
+        mean, std = told if isinstance(told, tuple) else (told, None)
+        mean = np.asarray(mean, dtype=float)
+        if len(mean) != len(n) or not (mean > 0).all():
+            raise InvalidInputError(
+                f"expected {len(n)} positive errors of {name!r}, one a number of points, got {mean}."
+            )
+        slope = np.polyfit(np.log(n), np.log(mean), 1)[0]
+        label = f"{name}: slope {slope:.2f}"
+        axes.errorbar(n, mean, std, fmt="o-", ms=4, capsize=2, color=LINES[(4, 1, 2, 5, 0)[number % 5]], label=label)
+    axes.set(xscale="log", yscale="log", xlabel="points", ylabel="error")
+    axes.grid(alpha=0.25, which="both")
+    axes.legend(frameon=False, fontsize=9)
+    return axes
+
+
+def bars(
+    groups: Mapping[str, Sequence[float]], *, label: str = "", chance: float | None = None, axes: Any = None
+) -> Any:
+    """Scores of methods as bars, every run as a dot; a dashed line at ``chance``. Returns axes.
+
+    >>> import matplotlib; matplotlib.use("Agg")
+    >>> axes = bars({"network": [0.9, 0.8], "majority": [0.5]}, label="accuracy")
+    >>> [round(float(bar.get_width()), 2) for bar in axes.patches]
+    [0.85, 0.5]
+    """
+    axes = axes_or_new(axes, (6.4, 0.5 + 0.4 * len(groups)))
+    for number, scores in enumerate(groups.values()):
+        color = LINES[4] if len(scores) else "0.8"
+        axes.barh(number, np.mean(scores), height=0.62, color=color, alpha=0.75)
+        axes.plot(scores, np.full(len(scores), number), "o", ms=3.5, color=LINES[0], alpha=0.7)
+    if chance is not None:
+        axes.axvline(chance, color="0.4", ls="--", lw=1)
+    axes.set_yticks(range(len(groups)), groups)
+    axes.invert_yaxis()
+    axes.set(xlabel=label)
+    axes.grid(axis="x", alpha=0.25)
+    return axes
+
+
+def diagnostics(bundle: TangentBundle) -> Any:
+    """Neighbours of a point, local dimensions, how far neighbourhoods are from their frames; the matplotlib figure.
+
+    >>> import tangentbundle as tb
+    >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Torus().sample(500, seed=0))
+    >>> len(tb.plot.diagnostics(bundle).axes)
+    3
+    """
+    from .histograms import of_bundle
+
+    found = of_bundle(bundle)
+    figure, axes = canvas(1, len(found), (4.2, 3.4))
+    for axis, histogram in zip(axes[0], found, strict=True):
+        axis.bar(histogram.middles, histogram.counts, width=0.92 * histogram.width, color=LINES[4])
+        axis.set(xlabel=histogram.label, ylabel="points")
+        axis.grid(axis="y", alpha=0.25)
+        if len(histogram.counts) < 8:
+            axis.set_xticks(histogram.middles)
+    return figure
