@@ -43,6 +43,14 @@ def _hilbert_codes(start, stop, cells, out):  # pragma: no cover - compiled
         out[r] = code
 
 
+def principal_axes(sample: np.ndarray) -> np.ndarray:
+    """Orthonormal directions ``(D, q)`` of centred points, that of the greatest spread first."""
+    sample = sample / max(float(np.abs(sample).max()), np.finfo(float).tiny)
+    if len(sample) <= sample.shape[1]:
+        return np.linalg.svd(sample, full_matrices=False)[2].T
+    return np.linalg.eigh(sample.T @ sample)[1][:, ::-1]
+
+
 def principal_coordinates(points: np.ndarray, count: int | None = None) -> np.ndarray:
     """The cloud centred and turned to its principal axes, widest first: all distances stay.
 
@@ -54,12 +62,7 @@ def principal_coordinates(points: np.ndarray, count: int | None = None) -> np.nd
     """
     n, dims = points.shape
     centred = points - points.mean(axis=0)
-    sample = centred[:: max(1, n // max(4000, 4 * dims))]
-    sample = sample / max(float(np.abs(sample).max()), np.finfo(float).tiny)
-    if n <= dims:
-        axes = np.linalg.svd(sample, full_matrices=False)[2].T
-    else:
-        axes = np.linalg.eigh(sample.T @ sample)[1][:, ::-1]
+    axes = principal_axes(centred[:: max(1, n // max(4000, 4 * dims))])
     turned = centred @ axes[:, :count]
     spread = np.ptp(turned, axis=0)
     return np.ascontiguousarray(turned[:, spread >= 1e-13 * spread.max()])
@@ -76,8 +79,17 @@ def curve_order(points: np.ndarray) -> np.ndarray:
     if points.shape[1] > 3:
         points = principal_coordinates(points, 3)
     low, high = points.min(axis=0), points.max(axis=0)
-    extent = float((high - low).max()) or 1.0
+    return np.argsort(curve_codes(points, low, float((high - low).max()) or 1.0), kind="stable")
+
+
+def curve_codes(points: np.ndarray, low: np.ndarray, extent: float) -> np.ndarray:
+    """Places on the Hilbert curve, int64 ``(n,)``, of points ``(n, D <= 3)`` in the cube of width ``extent`` at
+    ``low``.
+
+    >>> curve_codes(np.array([[0.9], [0.1]]), np.zeros(1), 1.0).tolist()
+    [58981, 6553]
+    """
     cells = ((points - low) / extent * (2**BITS - 1)).astype(np.int64)
     codes = np.empty(len(cells), np.int64)
     run_ranges(_hilbert_codes, len(cells), cells, codes)
-    return np.argsort(codes, kind="stable")
+    return codes

@@ -19,20 +19,19 @@ from ..operators.registry import differentiate, torch_op, vectorise
 Tensor = torch.Tensor
 
 
-def _recurrence(matrix: BlockMatrix, x: Tensor, count: int, middle: float, radius: float, targets):
-    """Yield T_0 x, T_1 x, ... in turn; ``targets(m)`` gives the running sums that T_m x is added to.
+def recurrence(
+    matrix: BlockMatrix, previous: Tensor, current: Tensor, terms: range, middle: float, radius: float, targets
+):
+    """Yield T_m x in turn for the consecutive m >= 1 in ``terms``, from the two terms before (T_0 x twice for m = 1).
 
-    A yielded tensor is overwritten two steps later.
+    ``targets(m)`` gives the running sums that T_m x is added to. A yielded tensor is overwritten two steps later.
     """
-    previous, current = x, x
-    buffers = [torch.empty_like(x), torch.empty_like(x)]
-    for m in range(count):
-        if m > 0:
-            factor = (1.0 if m == 1 else 2.0) / radius
-            scalars = (factor, -factor * middle, 0.0 if m == 1 else -1.0)
-            out = buffers[m % 2]
-            step(matrix, current, previous, out, scalars, targets=targets(m))
-            previous, current = current, out
+    buffers = [torch.empty_like(current), torch.empty_like(current)]
+    for m in terms:
+        factor = (1.0 if m == 1 else 2.0) / radius
+        out = buffers[m % 2]
+        step(matrix, current, previous, out, (factor, -factor * middle, 0.0 if m == 1 else -1.0), targets=targets(m))
+        previous, current = current, out
         yield m, current
 
 
@@ -53,7 +52,8 @@ def bank(
     x = sort_rows(x, order)
     sums = coefficients[:, 0, None, None, None] * x
     columns = coefficients.T.contiguous()
-    for _ in _recurrence(matrix, x, len(columns), middle, radius, lambda m: Extras(sums, columns[m])):
+    terms = range(1, len(columns))
+    for _ in recurrence(matrix, x, x, terms, middle, radius, lambda m: Extras(sums, columns[m])):
         pass
     return unsort_rows(sums, order)
 
@@ -103,7 +103,8 @@ def dots(
     matrix = along_curve(indptr, cols, values, order)
     x, y = sort_rows(x, order), sort_rows(y, order).flatten(1)
     out = x.new_empty((len(y), count))
-    for m, term in _recurrence(matrix, x, count, middle, radius, lambda m: None):
+    out[:, 0] = y @ x.flatten()
+    for m, term in recurrence(matrix, x, x, range(1, count), middle, radius, lambda m: None):
         out[:, m] = y @ term.flatten()
     return out
 

@@ -18,7 +18,7 @@ FAINT = 1e-10
 
 
 @njit(cache=True, nogil=True)
-def _row_sums(start, stop, indptr, indices, weights, factor, out):  # pragma: no cover - compiled
+def row_sums(start, stop, indptr, indices, weights, factor, out):  # pragma: no cover - compiled
     for i in range(start, stop):
         total = 0.0
         for e in range(indptr[i], indptr[i + 1]):
@@ -48,37 +48,30 @@ def normalise(graph: NeighborGraph, weights: np.ndarray) -> tuple[np.ndarray, np
     """
     n = graph.num_points
     degree, mass = np.empty(n), np.empty(n)
-    run_ranges(_row_sums, n, graph.indptr, graph.indices, weights, np.ones(n), degree)
+    run_ranges(row_sums, n, graph.indptr, graph.indices, weights, np.ones(n), degree)
     faint = np.flatnonzero(~(degree > FAINT * np.median(degree)))
     if len(faint):
         raise IsolatedPointsError(
             f"the kernel gives {len(faint)} of {n} points no weight to speak of: their neighbours lie at the rim of "
             "its support. Use a larger eps, more neighbors, or a kernel that falls off less steeply."
         )
-    run_ranges(_row_sums, n, graph.indptr, graph.indices, weights, 1.0 / degree, mass)
+    run_ranges(row_sums, n, graph.indptr, graph.indices, weights, 1.0 / degree, mass)
     return degree, mass
 
 
-def assemble(
+def average_blocks(
     graph: NeighborGraph,
     connection: Connection,
     weights: np.ndarray,
-    scale: float,
-    order: np.ndarray,
-    kind: ArrayKind,
-    frames: np.ndarray | None = None,
-) -> ConnectionLaplacian:
-    r"""Store :math:`P_{ij} = w_{ij} O_{ij} / (m_i \deg_i \deg_j)` compactly in the wanted precision.
-
-    ``graph``, ``connection``, ``weights`` and ``frames`` are in curve order; ``order[k]`` is the user's index of
-    the k-th point on the curve.
-    """
-    degree, mass = normalise(graph, weights)
-    left, right = 1.0 / (degree * mass), 1.0 / degree
-    real = np.float32 if kind.dtype == torch.float32 else np.float64
-    rank = connection.dim
+    degree: np.ndarray,
+    mass: np.ndarray,
+    real: type,
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""Columns and values of :math:`P_{ij} = w_{ij} O_{ij} / (m_i \deg_i \deg_j)`, as ``BlockMatrix`` stores them."""
+    left, right, rank = 1.0 / (degree * mass), 1.0 / degree, connection.dim
     maps = connection.values if rank == 2 else connection.blocks()
-    cols, values = np.empty(graph.num_edges, np.int32), np.empty(maps.shape, real)
+    cols: np.ndarray = np.empty(graph.num_edges, np.int32)
+    values: np.ndarray = np.empty(maps.shape, real)
     run_ranges(
         _weigh,
         graph.num_points,
@@ -90,6 +83,26 @@ def assemble(
         cols,
         values.reshape(graph.num_edges, -1),
     )
+    return cols, values
+
+
+def assemble(
+    graph: NeighborGraph,
+    connection: Connection,
+    weights: np.ndarray,
+    scale: float,
+    order: np.ndarray,
+    kind: ArrayKind,
+    frames: np.ndarray | None = None,
+) -> ConnectionLaplacian:
+    r"""The Laplacian of a graph and a connection, compactly in the wanted precision.
+
+    ``graph``, ``connection``, ``weights`` and ``frames`` are in curve order; ``order[k]`` is the user's index of
+    the k-th point on the curve.
+    """
+    degree, mass = normalise(graph, weights)
+    real = np.float32 if kind.dtype == torch.float32 else np.float64
+    cols, values = average_blocks(graph, connection, weights, degree, mass, real)
     in_user_order = np.empty(len(order), real)
     in_user_order[order] = mass / mass.sum()
     laplacian = ConnectionLaplacian(
@@ -99,7 +112,7 @@ def assemble(
         order=torch.from_numpy(order.astype(np.int32)),
         mass=torch.from_numpy(in_user_order),
         scale=scale,
-        dim=rank,
+        dim=connection.dim,
         kind=kind,
         sorted_frames=frames,
     )

@@ -1,0 +1,175 @@
+r"""Frames, degrees and the average P of one partition, from its points and those around it.
+
+Every quantity at a point is computed from the same numbers in the same order as on a single machine, so that both
+agree to the last digits. What is global is the scale; degrees :math:`\deg_i` need the points within one radius r of a
+partition, masses :math:`m_i = \sum_j w_{ij}/(\deg_i \deg_j)` those within two. Frames and degrees are computed once,
+by the partition that owns the point, and read by others: their signs agree.
+
+With a halo of :math:`s` radii, rows of P up to :math:`(s - 1) r` away are whole, and :math:`s` products in a row need
+no exchange: each makes the outermost ring invalid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from ..arrays import ArrayKind
+from ..errors import IsolatedPointsError
+from ..frames import LocalPCA, local_pca
+from ..graph import NeighborGraph, edge_weights, nearest_graph, radius_graph
+from ..kernels import Kernel
+from ..operators import ConnectionLaplacian
+from ..operators.assembly import FAINT, average_blocks, row_sums
+from ..operators.product import BlockMatrix
+from ..parallel import run_ranges
+from ..transport import connect
+from .cloud import Cloud, Surrounded
+from .files import load_array, save_array
+
+SLACK = 1 + 1e-9
+"""Of radii, so that a distance at the rim counts as inside however it was rounded."""
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """What all partitions must know: dimension, squared radii of graph and PCA, kernel, precision, the halo's rings."""
+
+    dim: int
+    eps: float
+    eps_pca: float
+    rescue: bool
+    kernel: Kernel
+    real: type
+    rings: int
+
+    @property
+    def radius(self) -> float:
+        return float(np.sqrt(self.eps))
+
+    @property
+    def scale(self) -> float:
+        r""":math:`c\,\epsilon`, as in ``ConnectionLaplacian``."""
+        return self.kernel.calibration(self.dim) * self.eps
+
+
+def rows_of(graph: NeighborGraph, rows: slice) -> NeighborGraph:
+    """Some consecutive rows of a graph; columns keep their numbers."""
+    ends = graph.indptr[rows.start : rows.stop + 1]
+    edges = slice(ends[0], ends[-1])
+    return NeighborGraph(ends - ends[0], graph.indices[edges], graph.distances[edges])
+
+
+def build_frames(cloud: Cloud, geometry: Geometry, p: int) -> tuple[int, float, float]:
+    """Frames and degrees of a partition; returns its edges, and medians of degrees and of points in the PCA balls."""
+    part, summary = cloud.exchange.part, cloud.exchange.part("summary", p)
+    if not summary.exists():
+        widest = float(np.sqrt(max(geometry.eps, geometry.eps_pca)))
+        near = cloud.surrounded(p, widest * SLACK)
+        graph = rows_of(radius_graph(near.points, geometry.radius), near.inside)
+        isolated = int((graph.degrees == 0).sum())
+        if isolated:
+            raise IsolatedPointsError(
+                f"{isolated} of the {graph.num_points} points of partition {p} have no neighbour within sqrt(eps) = "
+                f"{geometry.radius:.4g}. Use a larger eps (mind the units of the coordinates), give neighbors=..., or "
+                "remove outliers."
+            )
+        degree = np.empty(graph.num_points)
+        weights = edge_weights(graph, geometry.kernel, geometry.radius)
+        ones = np.ones(len(near.points))
+        run_ranges(row_sums, graph.num_points, graph.indptr, graph.indices, weights, ones, degree)
+        if geometry.eps_pca > geometry.eps:
+            graph = rows_of(radius_graph(near.points, float(np.sqrt(geometry.eps_pca))), near.inside)
+        centers = near.points[near.inside]
+        pca = local_pca(near.points, graph, float(np.sqrt(geometry.eps_pca)), centers=centers, axes=geometry.dim)
+        if geometry.rescue:
+            rescue(cloud, near, pca, geometry.dim, widest)
+        save_array(part("frames", p), pca.frames(geometry.dim))
+        save_array(part("degree", p), degree)
+        save_array(summary, np.array([graph.num_edges, np.median(degree), np.median(pca.counts)]))
+    edges, degree, count = load_array(summary)
+    return int(edges), float(degree), float(count)
+
+
+def rescue(cloud: Cloud, near: Surrounded, pca: LocalPCA, dim: int, reach: float) -> None:
+    """Points with few others in their PCA ball take their nearest ones, however far: even beyond the halo's reach."""
+    least = min(2 * dim + 2, cloud.exchange.rows - 1)
+    poor = np.flatnonzero(pca.counts < least)
+    if not len(poor):
+        return
+    centers, numbers = near.points[near.inside][poor], near.numbers[near.inside][poor]
+    points, known = near.points, near.numbers
+    if len(points) <= least:
+        reach, known = np.inf, np.arange(cloud.exchange.rows)
+        points = cloud.gather("points", known)
+    graph = nearest_graph(points, np.searchsorted(known, numbers), least)
+    if graph.distances.max() > reach:  # those found bound how far the nearest of all can be
+        known = cloud.near(np.stack([centers, centers], axis=1), graph.distances.max() * SLACK)
+        points = cloud.gather("points", known)
+        graph = nearest_graph(points, np.searchsorted(known, numbers), least)
+    radii = np.maximum(1.2 * graph.distances.reshape(-1, least)[:, -1], np.finfo(float).tiny)
+    better = local_pca(points, graph, radii, centers=centers, axes=dim)
+    for name in ("axes", "variances", "total", "counts"):
+        getattr(pca, name)[poor] = getattr(better, name)
+
+
+def build_operator(cloud: Cloud, geometry: Geometry, p: int, median_degree: float) -> tuple[list[int], float]:
+    r"""The rows of P that a partition needs; returns the partitions it borders, and a lower bound of P there."""
+    part, place = cloud.exchange.part, cloud.exchange.part("interval", p)
+    if not place.exists():
+        near = cloud.surrounded(p, geometry.rings * geometry.radius * SLACK)
+        degree = cloud.gather("degree", near.numbers)
+        faint = int((~(degree[near.inside] > FAINT * median_degree)).sum())
+        if faint:
+            raise IsolatedPointsError(
+                f"the kernel gives {faint} points of partition {p} no weight to speak of: their neighbours lie at the "
+                "rim of its support. Use a larger eps, more neighbors, or a kernel that falls off less steeply."
+            )
+        whole = near.away <= (geometry.rings - 1) * geometry.radius
+        graph = only_rows(radius_graph(near.points, geometry.radius), whole)
+        weights = edge_weights(graph, geometry.kernel, geometry.radius)
+        mass = np.empty(len(degree))
+        run_ranges(row_sums, len(degree), graph.indptr, graph.indices, weights, 1.0 / degree, mass)
+        mass[~whole] = 1.0
+        connection = connect(cloud.gather("frames", near.numbers), graph, geometry.real)
+        cols, values = average_blocks(graph, connection, weights, degree, mass, geometry.real)
+        save_array(part("numbers", p), near.numbers)
+        save_array(part("mass", p), mass[near.inside])
+        save_array(part("indptr", p), graph.indptr)
+        save_array(part("cols", p), cols)
+        save_array(part("values", p), values)
+        save_array(place, np.array([_least_average(geometry, graph, cols, values, mass, whole)]))
+    borders = [q for q, _ in cloud.parts_of(load_array(part("numbers", p)))]
+    return borders, float(load_array(place)[0])
+
+
+def only_rows(graph: NeighborGraph, kept: np.ndarray) -> NeighborGraph:
+    """The graph with all but some rows empty."""
+    edges = np.repeat(kept, graph.degrees)
+    indptr = np.concatenate([[0], np.cumsum(np.where(kept, graph.degrees, 0))])
+    return NeighborGraph(indptr.astype(np.int64), graph.indices[edges], graph.distances[edges])
+
+
+def _least_average(geometry, graph, cols, values, mass, whole) -> float:
+    """A bound of the spectrum on fields that live on whole rows: that of a principal submatrix of P."""
+    inner = values * whole[graph.indices].reshape(-1, *([1] * (values.ndim - 1)))
+    laplacian = ConnectionLaplacian(
+        indptr=torch.from_numpy(graph.indptr),
+        cols=torch.from_numpy(cols),
+        values=torch.from_numpy(inner.astype(values.dtype)),
+        order=torch.arange(len(mass), dtype=torch.int32),
+        mass=torch.from_numpy(mass.astype(values.dtype)),
+        scale=geometry.scale,
+        dim=geometry.dim,
+        kind=ArrayKind(False, torch.float32 if values.dtype == np.float32 else torch.float64, torch.device("cpu")),
+    )
+    return 1.0 - laplacian.spectral_interval[1] * geometry.scale
+
+
+def matrix_of(cloud: Cloud, p: int) -> BlockMatrix:
+    """The rows of P of a partition and its halo."""
+    indptr, cols, values = (np.array(load_array(cloud.exchange.part(name, p))) for name in ("indptr", "cols", "values"))
+    order = torch.arange(len(indptr) - 1, dtype=torch.int32)
+    return BlockMatrix(torch.from_numpy(indptr), torch.from_numpy(cols), torch.from_numpy(values), order)

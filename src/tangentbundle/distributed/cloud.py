@@ -1,0 +1,168 @@
+"""A cloud in partitions along the curve: what lies near a partition, and near a sample of points."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from ..search import sample_rows
+from .engine import run_all
+from .exchange import Exchange
+from .files import load_array, save_array
+
+BLOCK = 2048
+"""Consecutive points on the curve that share a box; what is near is found by boxes first."""
+
+
+def boxes_of(points: np.ndarray) -> np.ndarray:
+    """Boxes ``(b, 2, D)``, low and high corners, of blocks of consecutive points."""
+    starts = np.arange(0, len(points), BLOCK)
+    if not len(starts):
+        return np.empty((0, 2, points.shape[1]))
+    return np.stack([np.minimum.reduceat(points, starts), np.maximum.reduceat(points, starts)], axis=1)
+
+
+def gaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """The least distance of each of ``boxes`` (b, 2, D) from ``others`` (m, 2, D), ``(b,)``."""
+    least = np.full(len(boxes), np.inf)
+    for low, high in others:
+        apart = np.maximum(np.maximum(boxes[:, 0] - high, low - boxes[:, 1]), 0.0)
+        np.minimum(least, np.square(apart).sum(axis=1), out=least)
+    return np.sqrt(least)
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """The points of an exchange in the order of the curve; their numbers count along it."""
+
+    exchange: Exchange
+
+    @classmethod
+    def of(cls, exchange: Exchange) -> Cloud:
+        """Needs ``exchange.bring("points", ...)``."""
+        cloud, place = cls(exchange), exchange.folder / "boxes.npy"
+        if not place.exists():
+            found = run_all(_boxes_of_part, [(exchange, p) for p in range(exchange.num_parts)])
+            save_array(place, np.concatenate(found))
+        return cloud
+
+    def __getstate__(self) -> dict:
+        return {"exchange": self.exchange}
+
+    @cached_property
+    def boxes(self) -> np.ndarray:
+        """Boxes ``(b, 2, D)`` of the blocks of all partitions, in order."""
+        return np.array(load_array(self.exchange.folder / "boxes.npy"))
+
+    @cached_property
+    def blocks(self) -> np.ndarray:
+        """First and last point of each block, ``(b, 2)``."""
+        spans = []
+        for start, stop in zip(self.exchange.offsets[:-1], self.exchange.offsets[1:], strict=True):
+            starts = np.arange(start, stop, BLOCK)
+            spans.append(np.stack([starts, np.minimum(starts + BLOCK, stop)], axis=1))
+        return np.concatenate(spans)
+
+    def own(self, p: int) -> np.ndarray:
+        """Numbers of the points of a partition."""
+        return np.arange(self.exchange.offsets[p], self.exchange.offsets[p + 1])
+
+    def parts_of(self, numbers: np.ndarray) -> list[tuple[int, slice]]:
+        """Partitions of sorted numbers, each with the slice of those in it."""
+        ends = np.searchsorted(numbers, self.exchange.offsets)
+        return [(p, slice(a, b)) for p, (a, b) in enumerate(itertools.pairwise(ends)) if b > a]
+
+    def gather(self, name: str, numbers: np.ndarray, folder: Path | None = None, axis: int = 0) -> np.ndarray:
+        """Rows of sorted numbers, from ``part(name, p)`` or ``folder/name-p.npy``."""
+        out: np.ndarray | None = None
+        before = (slice(None),) * axis
+        for p, span in self.parts_of(numbers):
+            place = self.exchange.part(name, p) if folder is None else folder / f"{name}-{p:06d}.npy"
+            rows, stored = numbers[span] - self.exchange.offsets[p], load_array(place)
+            if out is None:
+                out = np.empty((*stored.shape[:axis], len(numbers), *stored.shape[axis + 1 :]), stored.dtype)
+            whole = len(rows) == rows[-1] - rows[0] + 1
+            out[(*before, span)] = stored[(*before, slice(rows[0], rows[-1] + 1) if whole else rows)]
+        assert out is not None
+        return out
+
+    def near(self, boxes: np.ndarray, reach: float) -> np.ndarray:
+        """Sorted numbers of all points in blocks within ``reach`` of some boxes; some lie further."""
+        chosen = self.blocks[gaps(self.boxes, boxes) <= reach]
+        return np.concatenate([np.arange(a, b) for a, b in chosen]) if len(chosen) else np.empty(0, np.int64)
+
+    def surrounded(self, p: int, reach: float) -> Surrounded:
+        """A partition with every point within ``reach`` of it."""
+        points = np.array(load_array(self.exchange.part("points", p)))
+        own, numbers = self.own(p), self.near(boxes_of(points), reach)
+        others = np.setdiff1d(numbers, own, assume_unique=True)
+        if not len(others):
+            return Surrounded(own, points, np.zeros(len(own)), slice(0, len(own)))
+        found = self.gather("points", others)
+        away, _ = cKDTree(points, balanced_tree=False, compact_nodes=False).query(
+            found, distance_upper_bound=np.nextafter(reach, np.inf)
+        )
+        close = np.isfinite(away)
+        numbers = np.concatenate([own, others[close]])
+        order = np.argsort(numbers)
+        first = int(np.searchsorted(others[close], own[0]))
+        return Surrounded(
+            numbers[order],
+            np.concatenate([points, found[close]])[order],
+            np.concatenate([np.zeros(len(own)), away[close]])[order],
+            slice(first, first + len(own)),
+        )
+
+    def sampled_nearest(self, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows of ``sample_rows``, and distances and numbers ``(m, k)`` of their nearest other points."""
+        rows = sample_rows(self.exchange.rows)
+        sample = self.gather("points", rows)
+        if k + 1 < len(rows):
+            bounds = cKDTree(sample).query(sample, k=k + 1)[0][:, -1] * (1 + 1e-9)
+        else:
+            bounds = np.full(len(rows), np.inf)
+        found = run_all(_nearest_in_part, [(self, p, sample, bounds, k + 1) for p in range(self.exchange.num_parts)])
+        distances, numbers = (np.concatenate([f[a] for f in found], axis=1) for a in (0, 1))
+        order = np.argsort(distances, axis=1, kind="stable")[:, : k + 1]
+        distances, numbers = (np.take_along_axis(a, order, axis=1) for a in (distances, numbers))
+        itself = numbers == rows[:, None]
+        itself[~itself.any(axis=1), -1] = True  # among exact duplicates the point may be absent
+        return rows, distances[~itself].reshape(-1, k), numbers[~itself].reshape(-1, k)
+
+
+@dataclass(frozen=True)
+class Surrounded:
+    """A partition and its halo in the order of the curve: numbers, points, distances from the partition (zero inside),
+    and where the partition is.
+    """
+
+    numbers: np.ndarray
+    points: np.ndarray = field(repr=False)
+    away: np.ndarray = field(repr=False)
+    inside: slice
+
+
+def _boxes_of_part(exchange: Exchange, p: int) -> np.ndarray:
+    return boxes_of(load_array(exchange.part("points", p)))
+
+
+def _nearest_in_part(
+    cloud: Cloud, p: int, sample: np.ndarray, bounds: np.ndarray, k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Distances and numbers ``(m, k)`` of the nearest points of one partition; infinite beyond the bounds."""
+    points = np.array(load_array(cloud.exchange.part("points", p)))
+    boxes = boxes_of(points)
+    close = np.array([gaps(boxes, box).min() for box in np.stack([sample, sample], axis=1)[:, None]]) <= bounds
+    distances, numbers = np.full((len(sample), k), np.inf), np.full((len(sample), k), -1, np.int64)
+    if close.any():
+        found, rows = cKDTree(points, balanced_tree=False, compact_nodes=False).query(
+            sample[close], k=np.arange(1, k + 1)
+        )
+        distances[close] = found
+        numbers[close] = np.where(np.isfinite(found), rows + cloud.exchange.offsets[p], -1)
+    return distances, numbers

@@ -1,0 +1,59 @@
+"""Tasks on Dask: threads of this machine, or the workers of a cluster where a ``distributed.Client`` is connected.
+
+A task reads files, writes one file and returns nothing large. A file is written beside its place and then put there,
+so that a task whose worker died is simply done again, and one that was done already is skipped.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from .files import extra
+
+RETRIES = 2
+"""Further attempts at a task that failed: a lost connection, say. Tasks of lost workers are done again in any case."""
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A function with its arguments, which Dask need not look into."""
+
+    function: Callable[..., Any]
+    arguments: tuple
+
+    def __call__(self, *after: Any) -> Any:
+        return self.function(*self.arguments)
+
+
+class Plan:
+    """Tasks and what they wait for, known by their keys.
+
+    >>> plan = Plan()
+    >>> first = plan.add(max, 1, 2)
+    >>> plan.run([first, plan.add(min, 3, 4, after=[first])])
+    [2, 3]
+    """
+
+    def __init__(self) -> None:
+        self.graph: dict[str, tuple] = {}
+
+    def add(self, function: Callable[..., Any], *arguments: Any, after: Iterable[str] = ()) -> str:
+        """The function of the arguments, once the tasks in ``after`` are done; returns its key."""
+        key = f"{function.__name__.strip('_')}-{uuid.uuid4().hex}"
+        self.graph[key] = (_Call(function, arguments), *after)
+        return key
+
+    def run(self, keys: Iterable[str]) -> list[Any]:
+        """Do these tasks and all that they wait for; their results in order."""
+        base, threaded = extra("dask.base"), extra("dask.threaded")
+        get = base.get_scheduler() or threaded.get
+        return list(get(self.graph, list(keys), retries=RETRIES))
+
+
+def run_all(function: Callable[..., Any], arguments: Iterable[tuple]) -> list[Any]:
+    """The function of each tuple of arguments, in any order; results in order."""
+    plan = Plan()
+    return plan.run([plan.add(function, *each) for each in arguments])

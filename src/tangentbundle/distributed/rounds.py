@@ -1,0 +1,153 @@
+r"""The Chebyshev recurrence in rounds: a partition reads its halo, takes s steps by itself, and writes its rows.
+
+State ``r`` of a partition holds :math:`T_{m-1}(Z) x` and :math:`T_m(Z) x` for :math:`m = r s`, and the sums
+:math:`\sum_{m' \le m} a_{km'} T_{m'}(Z) x`. A round needs the state before of the partition and of those it borders,
+nothing else: there is no moment at which all wait for each other. States are files; the one before the last is removed
+when nobody can need it any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ..filters.chebyshev import recurrence
+from ..operators.product import Extras
+from .build import Geometry, matrix_of
+from .cloud import Cloud
+from .engine import Plan
+from .files import load_array, save_array
+from .results import Sink
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """A recurrence on vectors ``part(vectors, p)``, with ``coefficients`` (k, m) of k filters on the spectrum of P
+    between ``middle`` minus and plus ``radius``.
+
+    ``probes`` random signs are added as channels, and with ``moments`` the inner products of consecutive terms, in
+    which any filter's energy and trace can be read, are kept.
+    """
+
+    cloud: Cloud = field(repr=False)
+    geometry: Geometry
+    borders: tuple[tuple[int, ...], ...] = field(repr=False)
+    folder: Path
+    vectors: str
+    coefficients: np.ndarray = field(repr=False)
+    middle: float
+    radius: float
+    probes: int = 0
+    moments: bool = False
+
+    @property
+    def terms(self) -> int:
+        return self.coefficients.shape[1]
+
+    @property
+    def count(self) -> int:
+        return -(-(self.terms - 1) // self.geometry.rings)
+
+    def _place(self, name: str, p: int, number: int) -> Path:
+        return self.folder / f"state-{number:06d}" / f"{name}-{p:06d}.npy"
+
+    def plan(self) -> tuple[Plan, list[str]]:
+        """All rounds of all partitions, and the keys of the last ones."""
+        plan, parts = Plan(), range(self.cloud.exchange.num_parts)
+        done = [plan.add(self.start, p) for p in parts]
+        for number in range(1, self.count + 1):
+            done = [plan.add(self.advance, p, number, after=[done[q] for q in self.borders[p]]) for p in parts]
+        return plan, done
+
+    def start(self, p: int) -> None:
+        """Ambient vectors to coordinates: state 0."""
+        if self._place("sums", p, 0).exists():
+            return
+        frames = load_array(self.cloud.exchange.part("frames", p))
+        vectors = load_array(self.cloud.exchange.part(self.vectors, p)).astype(np.float64)
+        vectors = vectors if vectors.ndim == 3 else vectors[:, :, None]
+        x = np.einsum("nij,nic->njc", frames, vectors).astype(self.geometry.real)
+        if self.probes:
+            signs = np.random.default_rng([self.probes, p]).choice([-1.0, 1.0], size=(*x.shape[:2], self.probes))
+            x = np.concatenate([x, signs.astype(x.dtype)], axis=2)
+        save_array(self._place("terms", p, 0), np.stack([x, x]))
+        if self.moments:
+            self._save_moments(p, 0, [x, x])
+        save_array(self._place("sums", p, 0), self.coefficients[:, 0, None, None, None].astype(x.dtype) * x)
+
+    def advance(self, p: int, number: int) -> None:
+        """One round."""
+        if self._place("sums", p, number).exists():
+            return
+        cloud, first = self.cloud, 1 + (number - 1) * self.geometry.rings
+        numbers = np.array(load_array(cloud.exchange.part("numbers", p)))
+        own = np.searchsorted(numbers, cloud.exchange.offsets[p : p + 2])
+        inside = slice(own[0], own[1])
+        before = self._place("terms", p, number - 1).parent
+        previous, current = torch.from_numpy(cloud.gather("terms", numbers, before, axis=1)).unbind(0)
+        stored = load_array(self._place("sums", p, number - 1))
+        sums = torch.zeros((len(stored), *current.shape), dtype=current.dtype)
+        sums[:, inside] = torch.from_numpy(np.array(stored))
+        columns = torch.from_numpy(np.ascontiguousarray(self.coefficients.T, dtype=self.geometry.real))
+        terms = range(first, min(first + self.geometry.rings, self.terms))
+        pairs: list[np.ndarray] = [current.numpy()[inside]]
+        last = [previous, current]
+        step = recurrence(
+            matrix_of(cloud, p), previous, current, terms, self.middle, self.radius, lambda m: Extras(sums, columns[m])
+        )
+        for _, term in step:
+            last = [last[1], term]
+            if self.moments:
+                pairs.append(term.numpy()[inside].copy())
+        save_array(self._place("terms", p, number), torch.stack([part[inside] for part in last]).numpy())
+        if self.moments:
+            self._save_moments(p, number, pairs)
+        save_array(self._place("sums", p, number), sums[:, inside].numpy())
+        for name in ("terms", "sums"):
+            self._place(name, p, number - 2).unlink(missing_ok=True)
+
+    def _save_moments(self, p: int, number: int, terms: Sequence[np.ndarray]) -> None:
+        """Mass inner products of each term with itself and with the one before, ``(2, steps, channels)``."""
+        mass = load_array(self.cloud.exchange.part("mass", p))
+        pairs = zip(terms[1:], terms[1:], strict=True), zip(terms[1:], terms[:-1], strict=True)
+        products = [[np.einsum("n,ndc,ndc->c", mass, a, b, dtype=np.float64) for a, b in both] for both in pairs]
+        save_array(self._place("moments", p, number), np.array(products))
+
+    def collect_moments(self) -> np.ndarray:
+        r"""Moments :math:`\langle x, T_m(Z) x \rangle` of every channel, ``(2 m - 1, c)`` from m terms."""
+        parts = range(self.cloud.exchange.num_parts)
+        rounds = [
+            np.sum([load_array(self._place("moments", p, r)) for p in parts], axis=0) for r in range(self.count + 1)
+        ]
+        same, next_to = (np.concatenate([r[k] for r in rounds]) for k in (0, 1))
+        moments = np.empty((2 * len(same) - 1, same.shape[1]))
+        moments[0::2] = 2 * same - same[0]
+        if len(same) > 1:
+            moments[1::2] = 2 * next_to[1:] - next_to[1]
+        return moments
+
+    def write(self, names: Sequence[str], sink: Sink, flat: bool) -> None:
+        """Do all rounds, and write the filtered ambient vectors in the order of the file they came from."""
+        exchange = self.cloud.exchange
+        plan, done = self.plan()
+        back = [plan.add(self.finish, p, tuple(names), flat, after=[done[p]]) for p in range(exchange.num_parts)]
+        give = [
+            plan.add(exchange.give, number, tuple(names), self.folder / "back", sink, after=back)
+            for number in range(len(exchange.ranges))
+        ]
+        plan.run(give)
+
+    def finish(self, p: int, names: tuple[str, ...], flat: bool) -> None:
+        """Coordinates to ambient vectors, rows of each range of the file together."""
+        places = [self.folder / "back" / f"{name}-{p:06d}.npy" for name in names]
+        if all(place.exists() for place in places):
+            return
+        exchange, sums = self.cloud.exchange, load_array(self._place("sums", p, self.count))
+        frames = load_array(exchange.part("frames", p))
+        for place, filtered in zip(places, sums, strict=True):
+            ambient = np.einsum("nij,njc->nic", frames, filtered).astype(self.geometry.real)
+            save_array(place, exchange.unmerge(ambient[:, :, 0] if flat else ambient, p))
