@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 CHANNELS = 32
 """Fields filtered at once."""
 
+MODES = 6
+"""Eigenfields of a report."""
+
 LARGE, EDGES, LEAST = 400_000, 40_000_000, 24
 """Above so many points, so many edges in all but at least so many a point: the automatic scale would need 11 GB."""
 
@@ -84,7 +87,6 @@ def inspect(
         bundle = _bundle(job, field, dim, neighbors, eps)
         step("looking it over")
         found = bundle.diagnose(None if field.values is None else field.vectors, quiet=True)
-        job.summary.diagnosis = found
         tell = job.summary.tell
         tell("components", str(found.components), components=found.components)
         if found.dimension_histogram:
@@ -148,6 +150,8 @@ def spectrum(
         tangentbundle spectrum mesh.ply -k 30
         tangentbundle spectrum points.csv -o fields.npz
     """
+    import numpy as np
+
     from tangentbundle.errors import OutputError
     from tangentbundle.io import check_output
 
@@ -162,6 +166,9 @@ def spectrum(
         bundle = _bundle(job, field, dim, neighbors, eps)
         step("eigenvalues")
         values, fields = _spectrum(job, bundle, k, scalar=scalar)
+        if job.report is not None and not scalar:
+            ambient = bundle.to_ambient(fields[..., :MODES]).reshape(bundle.num_points, bundle.ambient_dim, -1)
+            job.summary.modes = np.moveaxis(np.asarray(ambient, float), -1, 0)
     if output is not None:
         _write_spectrum(job, output, values, fields if scalar else bundle.to_ambient(fields))
 

@@ -51,6 +51,8 @@ def at_every_time(
             else:
                 mean = estimator.predict(places)
             made.append(mean)
+            if number == 0 and job.report is not None and target is not field:
+                job.summary.fitted = field.with_vectors(estimator.predict(points)[None])
     names = field.names if len(field.names) == len(target.names) else target.names
     result = replace(target, names=names, units=field.units, times=field.times)
     return result.with_vectors(np.stack(made), std=np.stack(spreads) if std else None), levels

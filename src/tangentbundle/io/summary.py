@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..bundle import TangentBundle
-from ..diagnostics import Diagnosis
 from ..filters import Filter
 from .field import Field
 
@@ -22,8 +21,9 @@ class Summary:
     """A command's result. ``rows`` are (label, text) for people, ``data`` the same for machines.
 
     ``line`` is what was typed, ``before`` and ``after`` are the fields read and made, ``fitted`` is what was made at
-    the places of ``before`` where ``after`` has others. ``bundle``, ``eigenvalues``, ``diagnosis`` and ``filter`` are
-    what was computed on the way, ``table`` is what was measured, ``files`` what was written.
+    the places of ``before`` where ``after`` has others. ``bundle``, ``eigenvalues`` with the first few of their ambient
+    fields ``modes (k, n, D)``, and ``filter`` are what was computed on the way, ``table`` is what was measured,
+    ``files`` are what was written.
     """
 
     command: str
@@ -39,7 +39,7 @@ class Summary:
     fitted: Field | None = None
     bundle: TangentBundle | None = None
     eigenvalues: np.ndarray | None = None
-    diagnosis: Diagnosis | None = None
+    modes: np.ndarray | None = None
     filter: Filter | None = None
     table: Table | None = None
     seconds: float = 0.0

@@ -148,8 +148,16 @@ def chosen(points: np.ndarray, seen: np.ndarray, arrows: int | np.ndarray) -> np
     return seen[spread_out(points[seen], arrows)]
 
 
+def principal_axes(points: np.ndarray) -> np.ndarray | None:
+    """The three widest directions ``(D, 3)`` of points in more than three dimensions."""
+    if points.shape[1] <= 3:
+        return None
+    few = points[:: len(points) // 20_000 + 1]
+    return np.linalg.svd(few - few.mean(axis=0), full_matrices=False)[2][:3].T
+
+
 def flat_or_space(
-    points: np.ndarray, vectors: np.ndarray | None
+    points: np.ndarray, vectors: np.ndarray | None, axes: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray | None, tuple[str, ...]]:
     """Points and vectors in two or three dimensions, and names of the axes; more are seen along the widest ones."""
     points = np.asarray(points, dtype=float)
@@ -163,5 +171,5 @@ def flat_or_space(
         return points, None if vectors is None else np.hstack([vectors, np.zeros_like(vectors)]), ("x", "")
     if dim <= 3:
         return points, vectors, ("x", "y", "z")[:dim]
-    axes = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)[2][:3].T
+    axes = principal_axes(points) if axes is None else axes
     return points @ axes, None if vectors is None else vectors @ axes, tuple(f"principal axis {k}" for k in (1, 2, 3))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..datasets.extras import extra
-from .fields import flat_or_space
+from .fields import flat_or_space, principal_axes
 from .histograms import Histogram
 from .layers import INK, Layer, bodies, colorscale_of, in_plane, in_space, plain, polyline
 from .maps import DENSE, raster
@@ -32,22 +33,23 @@ def interactive_field(layers: Sequence[Layer], *, faces: np.ndarray | None = Non
     """
     go = extra("plotly.graph_objects", "Interactive figures", "plot")
     figure, owners = go.Figure(), []
-    flat = [flat_or_space(layer.points, layer.vectors) for layer in layers]
+    axes = principal_axes(layers[0].points)
+    flat = [flat_or_space(layer.points, layer.vectors, axes) for layer in layers]
     space = flat[0][0].shape[1] == 3
     if space:
         for trace in bodies(go, flat[0][0], faces):
             figure.add_trace(trace)
             owners.append(-1)
     for number, (layer, (points, vectors, _)) in enumerate(zip(layers, flat, strict=True)):
-        shown = Layer(layer.name, points, vectors, layer.shade, layer.label, layer.values).thinned()
+        shown = replace(layer, points=points, vectors=vectors, color=layer.shade).thinned()
         for trace in (in_space if space else in_plane)(go, shown, _same_scale(layers, layer)):
             figure.add_trace(trace)
             owners.append(number)
     names = flat[0][2]
     if space:
         axis = {"showbackground": False, "showspikes": False, "title": {"font": {"size": 11}}}
-        axes = {f"{a}axis": {**axis, "title": {"text": n}} for a, n in zip("xyz", names, strict=True)}
-        figure.update_layout(scene={"aspectmode": "data", **axes})
+        titles = {f"{a}axis": {**axis, "title": {"text": n}} for a, n in zip("xyz", names, strict=True)}
+        figure.update_layout(scene={"aspectmode": "data", **titles})
     else:
         figure.update_layout(yaxis={"scaleanchor": "x", "title": names[1]}, xaxis={"title": names[0]})
     return _finished(figure, layers, owners, height)
@@ -72,7 +74,7 @@ def interactive_map(layers: Sequence[Layer], chart: Projection, *, height: int =
     for number, layer in enumerate(layers):
         top = _same_scale(layers, layer)
         if len(layer.points) > DENSE:
-            picture, (left, right, low, high) = raster(chart, layer.points, layer.shade, 480)
+            picture, (left, right, low, high) = raster(chart, layer.points, layer.shade, 400)
             rows, columns = picture.shape
             place = {"x0": left + (right - left) / columns / 2, "dx": (right - left) / columns}
             place |= {"y0": low + (high - low) / rows / 2, "dy": (high - low) / rows}
@@ -82,7 +84,7 @@ def interactive_map(layers: Sequence[Layer], chart: Projection, *, height: int =
         shown = layer.thinned()
         plane = chart.project(shown.points)
         moves = None if shown.vectors is None else chart.turn(shown.points, shown.vectors)
-        on_map = Layer(shown.name, plane, moves, shown.shade, shown.label, shown.values)
+        on_map = replace(shown, points=plane, vectors=moves, color=shown.shade)
         for trace in in_plane(go, on_map, top, over=len(layer.points) > DENSE):
             figure.add_trace(trace)
             owners.append(number)

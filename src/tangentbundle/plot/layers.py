@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from ..datasets.extras import extra
-from .style import BRIGHTEST, ERRORS, LENGTHS, LINES, top_of
+from .style import BRIGHTEST, LENGTHS, LINES, top_of
 from .thinning import spacing, spread_out
 
 SHOWN, ARROWS = 3000, 900
@@ -25,6 +25,7 @@ class Layer:
     """One field of a picture: points ``(n, D)``, ambient vectors ``(n, D)`` or None, and a number for the colour.
 
     ``values`` are shown under the mouse: {name: numbers ``(n,)``}. Without ``color`` it is the length of the vectors.
+    Layers with the same ``label`` share a scale.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Layer:
     vectors: np.ndarray | None = None
     color: np.ndarray | None = None
     label: str = "length"
+    palette: str = LENGTHS
     values: dict[str, np.ndarray] = field(default_factory=dict)
 
     def thinned(self, count: int = SHOWN) -> Layer:
@@ -44,7 +46,9 @@ class Layer:
             return None if array is None else array[rows]
 
         values = {name: numbers[rows] for name, numbers in self.values.items()}
-        return Layer(self.name, self.points[rows], some(self.vectors), some(self.color), self.label, values)
+        return replace(
+            self, points=self.points[rows], vectors=some(self.vectors), color=some(self.color), values=values
+        )
 
     @property
     def shade(self) -> np.ndarray:
@@ -60,10 +64,10 @@ def plain(words: Any) -> str:
 
 
 def colorscale_of(layer: Layer) -> list[list[Any]]:
-    """A plotly scale of colours: errors and spreads are told by their label."""
+    """A plotly scale of colours."""
     colormaps = extra("matplotlib", "Figures", "plot").colormaps
     shares = np.linspace(0, 1, 24)
-    colors = colormaps[LENGTHS](BRIGHTEST * shares) if layer.label.startswith("length") else colormaps[ERRORS](shares)
+    colors = colormaps[layer.palette](shares * (BRIGHTEST if layer.palette == LENGTHS else 1.0))
     return [
         [float(a), f"rgb({r},{g},{b})"]
         for a, (r, g, b) in zip(shares, np.round(255 * colors[:, :3]).astype(int), strict=True)
@@ -147,7 +151,11 @@ def _heads(tip: np.ndarray, move: np.ndarray, shade: np.ndarray) -> tuple[np.nda
 
 def bodies(go: Any, points: np.ndarray, faces: np.ndarray | None) -> list[Any]:
     """What arrows stand on: a mesh, or the unit sphere; it hides what lies behind."""
-    look = {"color": "#b9c2cb", "hoverinfo": "skip", "lighting": {"ambient": 0.7, "diffuse": 0.5, "specular": 0.05}}
+    look: dict[str, Any] = {
+        "color": "#b9c2cb",
+        "hoverinfo": "skip",
+        "lighting": {"ambient": 0.7, "diffuse": 0.5, "specular": 0.05},
+    }
     if faces is not None and len(faces) <= 60_000:
         x, y, z = points.T
         i, j, k = faces.T
