@@ -8,3 +8,6 @@ NAMES = (
     *("accuracy", "build", "product", "scaling", "highdim", "startup", "scale", "heat", "growth", "convergence"),
     *("networks", "transfer"),
 )
+
+ON_REQUEST = ("large",)
+"""Those that take too long to be run with all others."""

@@ -26,7 +26,7 @@ from ..operators.assembly import FAINT, average_blocks, row_sums
 from ..operators.product import BlockMatrix
 from ..parallel import run_ranges
 from ..transport import connect
-from .cloud import Cloud, Surrounded
+from .cloud import Cloud, Surrounded, boxes_of
 from .files import load_array, save_array
 
 SLACK = 1 + 1e-9
@@ -106,7 +106,7 @@ def rescue(cloud: Cloud, near: Surrounded, pca: LocalPCA, dim: int, reach: float
         points = cloud.gather("points", known)
     graph = nearest_graph(points, np.searchsorted(known, numbers), least)
     if graph.distances.max() > reach:  # those found bound how far the nearest of all can be
-        known = cloud.near(np.stack([centers, centers], axis=1), graph.distances.max() * SLACK)
+        known = cloud.near(boxes_of(centers), graph.distances.max() * SLACK)
         points = cloud.gather("points", known)
         graph = nearest_graph(points, np.searchsorted(known, numbers), least)
     radii = np.maximum(1.2 * graph.distances.reshape(-1, least)[:, -1], np.finfo(float).tiny)

@@ -6,12 +6,17 @@ so that a task whose worker died is simply done again, and one that was done alr
 
 from __future__ import annotations
 
+import logging
+import time
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from .files import extra
+
+LOG = logging.getLogger("tangentbundle.distributed")
+"""Says what was done and how long it took, at the level of information."""
 
 RETRIES = 2
 """Further attempts at a task that failed: a lost connection, say. Tasks of lost workers are done again in any case."""
@@ -48,9 +53,12 @@ class Plan:
 
     def run(self, keys: Iterable[str]) -> list[Any]:
         """Do these tasks and all that they wait for; their results in order."""
-        base, threaded = extra("dask.base"), extra("dask.threaded")
-        get = base.get_scheduler() or threaded.get
-        return list(get(self.graph, list(keys), retries=RETRIES))
+        base, threaded, wanted = extra("dask.base"), extra("dask.threaded"), list(keys)
+        get, started = base.get_scheduler() or threaded.get, time.perf_counter()
+        results = list(get(self.graph, wanted, retries=RETRIES))
+        names = dict.fromkeys(key.rsplit("-", 1)[0] for key in self.graph)
+        LOG.info("%s: %d tasks, %.1f s", ", ".join(names), len(self.graph), time.perf_counter() - started)
+        return results
 
 
 def run_all(function: Callable[..., Any], arguments: Iterable[tuple]) -> list[Any]:
