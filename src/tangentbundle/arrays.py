@@ -92,6 +92,12 @@ def finite(tensor: torch.Tensor, name: str) -> torch.Tensor:
     return tensor
 
 
+def finite_where_seen(tensor: torch.Tensor, name: str) -> torch.Tensor:
+    """Refuse NaN and infinity on CPUs. Elsewhere, and in ``torch.compile``, ``vmap`` and the like, looking is dear."""
+    hidden = torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None
+    return tensor if hidden or tensor.device.type != "cpu" else finite(tensor, name)
+
+
 def points_array(points: Array, name: str = "points") -> tuple[np.ndarray, ArrayKind]:
     """Validate a cloud of points and return it as a contiguous ``(n, D)`` float64 array."""
     tensor, kind = float_tensor(points, name)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import torch
 
-from .arrays import Array, ArrayKind, finite, float_tensor, points_array
+from .arrays import Array, ArrayKind, finite_where_seen, float_tensor, points_array
 from .diagnostics import Diagnosis, diagnose
 from .dimension import DimensionRule, resolve_dimension
 from .errors import InvalidInputError, ShapeError
@@ -297,7 +297,7 @@ class TangentBundle:
         ``(..., n, D)`` becomes ``(..., n, d, 1)``, and ``(..., n, D, c)`` becomes ``(..., n, d, c)``.
         """
         tensor, kind = float_tensor(vectors, "vectors")
-        finite(tensor, "vectors")
+        finite_where_seen(tensor, "vectors")
         n, dims = self.num_points, self.ambient_dim
         if tensor.ndim == 2 or tensor.shape[-3:-1] != (n, dims):
             tensor = tensor[..., None]
@@ -314,6 +314,7 @@ class TangentBundle:
         ``(..., n, d, c)`` becomes ``(..., n, D, c)``; a single channel is dropped: ``(..., n, D)``.
         """
         tensor, kind = float_tensor(signal, "signal")
+        finite_where_seen(tensor, "signal")
         n, d = self.num_points, self.rank
         if tensor.ndim < 3 or tensor.shape[-3:-1] != (n, d):
             raise ShapeError(

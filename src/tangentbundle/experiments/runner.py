@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import time
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -57,14 +58,17 @@ def key_of(task: Task) -> str:
 
 
 class Ledger:
-    """A file with one JSON line a run. A task's lines are appended together; a torn end is cut off when reopened."""
+    """A file with one JSON line a run, each with its checksum.
+
+    A task's lines are appended together. A torn end is cut off when reopened; damage elsewhere is refused.
+    """
 
     def __init__(self, path: Path, header: Row, resume: bool) -> None:
         self.path = path
         self.rows: list[Row] = []
         if resume and path.exists():
             self.rows = _whole_tasks(_read(path, header))
-        lines = [json.dumps({"header": header})] + [json.dumps(row) for row in self.rows]
+        lines = [_sealed({"header": header})] + [_sealed(row) for row in self.rows]
         write_atomically(path, ("\n".join(lines) + "\n").encode())
         self.done = {row["task"] for row in self.rows}
 
@@ -75,7 +79,7 @@ class Ledger:
             return
         marked = [{"task": key, "of": len(rows), **row} for row in rows]
         with self.path.open("a") as file:
-            file.write("".join(json.dumps(row) + "\n" for row in marked))
+            file.write("".join(_sealed(row) + "\n" for row in marked))
             file.flush()
             os.fsync(file.fileno())
         self.rows.extend(marked)
@@ -83,23 +87,49 @@ class Ledger:
 
 
 def _read(path: Path, header: Row) -> Iterator[Row]:
-    with path.open() as file:
-        lines = file.read().splitlines()
-    try:
-        found = json.loads(lines[0])["header"] if lines else None
-    except (ValueError, KeyError, TypeError) as error:
-        raise DamagedFileError(f"{path} is no file of results. Choose another folder, or move it away.") from error
+    *lines, _ = path.read_text(errors="replace").split("\n")  # what follows the last line break was torn off
+    sealed = any(SEAL in line for line in lines)  # files from before there were checksums have none
+    found = _unsealed(lines[0], sealed).get("header") if lines else None
+    if found is None:
+        raise DamagedFileError(f"{path} is no file of results. Choose another folder, or move it away.")
     if found != header:
         raise InvalidInputError(
             f"{path} holds results of other settings ({found}), wanted {header}. Choose another folder, or run "
             "without --resume to start anew."
         )
-    for line in lines[1:]:
-        try:
-            row = json.loads(line)
-        except ValueError:
-            return  # the end was torn off; its task runs again
+    for number, line in enumerate(lines[1:], start=2):
+        row = _unsealed(line, sealed)
+        if not {"task", "of"} <= row.keys():
+            raise DamagedFileError(
+                f"line {number} of {path} is damaged: its checksum does not fit. Restore the file from a copy, or "
+                "delete that line: its task then runs again."
+            )
         yield row
+
+
+SEAL = ', "crc32": "'
+
+
+def _sealed(row: Row) -> str:
+    """A row as JSON whose last entry is the checksum of the text before it."""
+    text = json.dumps(row)[:-1]
+    return f'{text}{SEAL}{zlib.crc32(text.encode()):08x}"}}'
+
+
+def _unsealed(line: str, sealed: bool = True) -> Row:
+    """The row of a line, empty if it was changed.
+
+    >>> line = _sealed({"task": "n=1", "mse": 0.25})
+    >>> _unsealed(line), _unsealed(line.replace("0.25", "0.35"))
+    ({'task': 'n=1', 'mse': 0.25}, {})
+    """
+    text = line.rpartition(SEAL)[0] if sealed else line[:-1]
+    try:
+        row = json.loads(text + "}")
+    except ValueError:
+        return {}
+    intact = isinstance(row, dict) and (not sealed or line == _sealed(row))
+    return row if intact else {}
 
 
 def _whole_tasks(rows: Iterator[Row]) -> list[Row]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..arrays import Array, float_tensor
+from ..arrays import Array, finite_where_seen, float_tensor
 from ..errors import InvalidInputError, NonFiniteError
 from ..operators import LinearOperator
 from .properties import Interval, Properties, numeric_properties
@@ -78,6 +78,7 @@ class Filter(ABC):
         """
         from .methods import apply_bank
 
+        finite_where_seen(float_tensor(x, "signal")[0], "signal")
         return apply_bank([self], operator, x, method)[0]
 
     def properties(self, on: Interval | LinearOperator | None = None) -> Properties:

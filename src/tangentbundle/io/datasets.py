@@ -15,6 +15,7 @@ from ..datasets.sources import open_dataset
 from ..datasets.xarrays import EAST, NORTH, coordinate, from_xarray
 from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError
 from ..known_frames import latlon_frames
+from ..memory import require_memory
 from .columns import from_columns
 from .field import Field, Request, check_count, first_of_each
 from .names import find_columns, without_unit
@@ -52,6 +53,7 @@ def read_dataset(path: Path, request: Request) -> Field:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Failed to open Zarr store with consolidated")  # read all the same
             with open_dataset(path) as ds:
+                require_memory(2.0 * ds.nbytes, f"reading {path.name}", "Choose some times or a region first.")
                 ds = ds.load()
     except InvalidInputError:
         raise

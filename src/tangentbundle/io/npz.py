@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import DamagedFileError, DTypeError, InvalidInputError, MissingColumnsError, ShapeError
+from ..memory import require_memory
 from .columns import assemble, from_columns, to_columns
 from .field import Field, Request, check_count, one_dtype
 from .names import Columns, find_columns
@@ -68,18 +70,39 @@ _MARK = "tangentbundle names"
 
 def _load(path: Path) -> dict[str, np.ndarray]:
     try:
+        _check_sizes(path)
         with np.load(path, allow_pickle=False) as file:
             if not hasattr(file, "files"):
                 raise DamagedFileError(
                     f"{path.name} is a single array, not an archive. Use np.savez(file, points=...)."
                 )
             return {name: file[name] for name in file.files}
-    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+    except (OSError, EOFError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         if isinstance(error, DamagedFileError):
             raise
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
         remedy = "Arrays of objects are never read." if "pickle" in text else "Write it anew with np.savez."
         raise DamagedFileError(f"{path.name} is no readable NumPy archive ({text}). {remedy}") from error
+
+
+def _check_sizes(path: Path) -> None:
+    """Refuse, before anything is allocated, arrays that are not as long as they say, or larger than memory."""
+    if not zipfile.is_zipfile(path):
+        return
+    with zipfile.ZipFile(path) as archive:
+        total = sum(entry.file_size for entry in archive.infolist())
+        require_memory(2.0 * total, f"reading {path.name}, {total / 1e9:.3g} GB unpacked,", "Split it, or sample rows.")
+        for entry in archive.infolist():
+            with archive.open(entry) as file:
+                version = np.lib.format.read_magic(file)
+                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+                shape, _, dtype = read(file)
+                wanted, there = math.prod(shape) * dtype.itemsize, entry.file_size - file.tell()
+            if not dtype.hasobject and wanted != there:
+                raise DamagedFileError(
+                    f"array {entry.filename} of {path.name} says it has {wanted} bytes, shape {shape}, but there are "
+                    f"{there}. Write it anew with np.savez."
+                )
 
 
 def _array(arrays: dict[str, np.ndarray], asked: Sequence[str], usual: Sequence[str]) -> str | None:

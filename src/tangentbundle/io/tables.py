@@ -13,6 +13,7 @@ import numpy as np
 
 from ..datasets.extras import extra
 from ..errors import DamagedFileError, DTypeError, InvalidInputError, MissingColumnsError
+from ..memory import require_memory
 from .columns import from_columns, to_columns
 from .field import Field, Request
 from .names import Columns, find_columns
@@ -70,6 +71,8 @@ def read_parquet(path: Path, request: Request) -> Field:
     """A field from a Parquet file."""
     parquet = extra("pyarrow.parquet", WHAT, "files")
     try:
+        told = parquet.read_metadata(path)
+        require_memory(16.0 * told.num_rows * told.num_columns, f"the table {path.name}", "Split it, or sample rows.")
         table = parquet.read_table(path)
         table = table.rename_columns([name.strip() for name in table.column_names])
     except (ValueError, OSError, LookupError, RuntimeError, NotImplementedError) as error:

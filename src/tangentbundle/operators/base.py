@@ -10,7 +10,7 @@ import torch
 import torch.autograd.forward_ad as forward_ad
 from scipy.sparse.linalg import LinearOperator as ScipyLinearOperator
 
-from ..arrays import Array, ArrayKind, float_tensor
+from ..arrays import Array, ArrayKind, finite_where_seen, float_tensor
 from ..errors import DeviceError, DTypeError, InvalidInputError, MemoryLimitError, ShapeError
 
 
@@ -91,11 +91,11 @@ class LinearOperator(ABC):
     def __matmul__(self, signal: Array) -> Array:
         """Apply the operator to a NumPy array or tensor ``(..., n, d, c)``; the same kind comes back."""
         tensor, kind = self.check(signal)
-        return kind.wrap(self.apply(tensor))
+        return kind.wrap(self.apply(finite_where_seen(tensor, "signal")))
 
     def inner(self, f: Array, g: Array) -> torch.Tensor:
         """The mass inner product of two signals, one number for each leading index and channel."""
-        f, g = self.check(f)[0], self.check(g)[0]
+        f, g = (finite_where_seen(self.check(signal)[0], "signal") for signal in (f, g))
         return torch.einsum("n,...ndc,...ndc->...c", self.mass, f, g)
 
     def norm(self, f: Array) -> torch.Tensor:

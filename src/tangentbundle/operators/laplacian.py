@@ -9,6 +9,7 @@ in and come back in the user's order.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -16,12 +17,15 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from ..arrays import Array, ArrayKind, float_tensor, whole
+from ..arrays import Array, ArrayKind, finite_where_seen, float_tensor, whole
 from ..errors import DTypeError, InvalidInputError, ShapeError
 from .base import LinearOperator
 from .product import BlockMatrix, block_product, use_triton
 from .sliced import SlicedMatrix
 from .spectrum import least_average, lowest_eigenpairs
+
+_extending = threading.Lock()
+"""Held while eigenfields are added to those kept: threads must not extend them in two ways."""
 
 
 @dataclass(eq=False, repr=False)
@@ -136,7 +140,7 @@ class ConnectionLaplacian(LinearOperator):
             values=self.values.to(device, dtype),
             order=self.order.to(device),
             mass=self.mass.to(device, dtype),
-            kind=ArrayKind(is_torch, dtype, device),
+            kind=ArrayKind(is_torch, dtype, device, self.kind.library if device == self.device else None),
         )
 
     def to_scipy(self) -> sparse.csr_array:
@@ -174,13 +178,14 @@ class ConnectionLaplacian(LinearOperator):
         k = (size if size <= 2_000 else 128) if k is None else whole(k, "k")
         if k > size:
             raise InvalidInputError(f"k must lie between 1 and n d = {size}, got {k}.")
-        kept = self.cache.get("fields")
-        if kept is None or len(kept[0]) < k:
-            with torch.inference_mode(False):  # what is kept must serve training too
-                values, fields = lowest_eigenpairs(self.to(dtype=torch.float64), k, tol=1e-9, seed=0)
-                pairs = (values, fields) if kept is None else self._extend(kept[0], kept[1], values, fields)
-                kept = tuple(part.to(self.dtype) for part in pairs)
-            self.cache["fields"] = kept
+        with _extending:
+            kept = self.cache.get("fields")
+            if kept is None or len(kept[0]) < k:
+                with torch.inference_mode(False):  # what is kept must serve training too
+                    values, fields = lowest_eigenpairs(self.to(dtype=torch.float64), k, tol=1e-9, seed=0)
+                    pairs = (values, fields) if kept is None else self._extend(kept[0], kept[1], values, fields)
+                    kept = tuple(part.to(self.dtype) for part in pairs)
+                self.cache["fields"] = kept
         return kept[0][:k], kept[1][:, :, :k]
 
     def _extend(self, kept_values, kept_fields, values, fields) -> tuple[torch.Tensor, torch.Tensor]:
@@ -199,6 +204,7 @@ class ConnectionLaplacian(LinearOperator):
         of them Parseval holds: the plain norm of the transform is the mass norm of the signal.
         """
         x, kind = self.check(signal)
+        finite_where_seen(x, "signal")
         fields = self._fields(k)[1]
         return kind.wrap(torch.einsum("n,ndk,...ndc->...kc", self.mass, fields, x))
 
@@ -212,6 +218,7 @@ class ConnectionLaplacian(LinearOperator):
             )
         if spectrum.dtype != self.dtype:
             raise DTypeError(f"transform is {spectrum.dtype} but the operator is {self.dtype}; convert one.")
+        finite_where_seen(spectrum, "transform")
         fields = self._fields(spectrum.shape[-2])[1]
         return kind.wrap(torch.einsum("ndk,...kc->...ndc", fields, spectrum))
 
