@@ -1,4 +1,4 @@
-"""One door for arrays: NumPy or torch comes in, the same kind goes out."""
+"""One door for arrays: NumPy, torch or another library of arrays comes in, the same kind goes out."""
 
 from __future__ import annotations
 
@@ -12,22 +12,28 @@ import torch
 from .errors import DTypeError, InvalidInputError, NonFiniteError, ShapeError
 
 Array = Any
-"""A NumPy array or a torch tensor."""
+"""A NumPy array, a torch tensor, or an array of another library that speaks DLPack (JAX, CuPy)."""
 
 FLOATS = (torch.float32, torch.float64)
 
 
 @dataclass(frozen=True)
 class ArrayKind:
-    """What an array was, so that an answer can be given in the same kind."""
+    """What an array was, so that an answer can be given in the same kind.
+
+    ``library`` is the namespace of arrays that are neither of NumPy nor of torch; they come and go by DLPack, in place.
+    """
 
     is_torch: bool
     dtype: torch.dtype
     device: torch.device
+    library: Any = None
 
     def wrap(self, value: torch.Tensor | np.ndarray) -> Array:
-        """Return ``value`` as a tensor or NumPy array of this kind's dtype and device."""
+        """Return ``value`` as an array of this kind's library, dtype and device."""
         tensor = torch.as_tensor(value)
+        if self.library is not None:
+            return self.library.from_dlpack(tensor.detach().to(self.device, self.dtype).contiguous())
         if not self.is_torch:
             return tensor.detach().to("cpu", self.dtype).numpy()
         return tensor.to(self.device, self.dtype)
@@ -38,6 +44,9 @@ def float_tensor(value: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
 
     Integers and booleans become float64; other dtypes, ragged lists, text, masked and sparse arrays are refused.
     """
+    library = None
+    if hasattr(value, "__dlpack__") and not isinstance(value, (torch.Tensor, np.ndarray, np.generic)):
+        value, library = _from_dlpack(value, name)
     is_torch = isinstance(value, torch.Tensor)
     if is_torch:
         if value.layout != torch.strided:
@@ -71,7 +80,19 @@ def float_tensor(value: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
         tensor = tensor.to(torch.float64)
     if tensor.dtype not in FLOATS:
         raise DTypeError(f"{name} must be float32 or float64, got {tensor.dtype}; convert it first.")
-    return tensor, ArrayKind(is_torch, tensor.dtype, tensor.device)
+    return tensor, ArrayKind(is_torch, tensor.dtype, tensor.device, library)
+
+
+def _from_dlpack(value: Any, name: str) -> tuple[torch.Tensor, Any]:
+    """The tensor in the memory of another library's array, and that library's namespace (None if it has no way back)."""
+    try:
+        tensor = torch.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"{name}, of {type(value).__module__}, cannot be shared by DLPack ({error}). Convert it to NumPy first."
+        ) from error
+    library = value.__array_namespace__() if hasattr(value, "__array_namespace__") else None
+    return tensor, library if hasattr(library, "from_dlpack") else None
 
 
 def is_batched(tensor: torch.Tensor) -> bool:

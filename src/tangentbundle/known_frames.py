@@ -85,7 +85,24 @@ def mesh_frames(vertices: np.ndarray, faces: Array) -> np.ndarray:
             f"{len(lost)} vertices (first: {lost[0]}) have no normal: they belong to no triangle, or "
             "their triangles cancel. Remove them, or make the triangles' orientations agree."
         )
-    normal /= length[:, None]
+    return normal_frames(normal)
+
+
+def normal_frames(normals: Array) -> np.ndarray:
+    """Tangent bases ``(n, 3, 2)`` perpendicular to normals ``(n, 3)`` of any length, oriented by them.
+
+    >>> normal_frames(np.array([[0.0, 0.0, 2.0]])).shape
+    (1, 3, 2)
+    """
+    tensor, _ = float_tensor(normals, "normals")
+    if tensor.ndim != 2 or tensor.shape[1] != 3:
+        raise ShapeError(f"normals must have shape (n, 3), got {tuple(tensor.shape)}.")
+    normal = finite(tensor, "normals").detach().cpu().double().numpy()
+    length = np.linalg.norm(normal, axis=1)
+    lost = np.flatnonzero(length == 0)
+    if len(lost):
+        raise RankDeficientError(f"{len(lost)} normals (first: {lost[0]}) have no length. Remove these points.")
+    normal = normal / length[:, None]
     helper = np.eye(3)[np.abs(normal).argmin(axis=1)]
     first = np.cross(normal, helper)
     first /= np.linalg.norm(first, axis=1, keepdims=True)

@@ -31,6 +31,14 @@ class Connection:
     det: np.ndarray
     dim: int
 
+    @classmethod
+    def from_blocks(cls, maps: np.ndarray, dtype: type = np.float64) -> Connection:
+        """The compact form of orthogonal maps ``(e, d, d)``."""
+        d = maps.shape[1]
+        det = np.where(np.linalg.det(maps) > 0, 1, -1).astype(np.int8)
+        values = maps if d > 2 else maps[:, :, 0][:, : 2 * (d - 1)]
+        return cls(np.ascontiguousarray(values, dtype=dtype), det, d)
+
     def blocks(self, edges: slice | np.ndarray = slice(None)) -> np.ndarray:
         """The maps as ``(e, d, d)`` matrices."""
         det = self.det[edges].astype(self.values.dtype)
@@ -219,9 +227,7 @@ def connect_exactly(
             )
         forward = closest_orthogonal(forward)  # rounding only
         maps[a : a + CHUNK] = np.where((i < j)[:, None, None], forward, forward.transpose(0, 2, 1))
-    det = np.where(np.linalg.det(maps) > 0, 1, -1).astype(np.int8)
-    values = maps if d > 2 else maps[:, :, 0][:, : 2 * (d - 1)]
-    return Connection(np.ascontiguousarray(values, dtype=dtype), det, d)
+    return Connection.from_blocks(maps, dtype)
 
 
 CHUNK = 2**16

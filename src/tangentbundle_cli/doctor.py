@@ -7,9 +7,11 @@ from .job import Job, command
 PACKAGES = ("tangentbundle", "numpy", "scipy", "torch", "numba", "scikit-learn", "triton")
 EXTRAS = {
     "data": ("xarray", "netCDF4", "pooch"),
-    "files": ("pandas", "pyarrow", "meshio", "zarr"),
+    "files": ("pyarrow", "meshio", "zarr"),
     "plot": ("matplotlib", "plotly"),
     "cluster": ("dask",),
+    "pyg": ("torch-geometric",),
+    "pyvista": ("pyvista",),
 }
 
 

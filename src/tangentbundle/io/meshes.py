@@ -12,10 +12,11 @@ import numpy as np
 
 from ..datasets.extras import extra
 from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError, OutputError
+from .claims import claims
 from .columns import assemble, to_columns
 from .field import Field, Request, check_count, one_dtype
 from .names import Columns, find_columns
-from .spaces import Mesh
+from .spaces import Cloud, Mesh
 
 SUFFIXES = (".ply", ".obj", ".stl", ".vtk", ".vtu", ".off")
 BARE = (".obj", ".stl", ".off")
@@ -36,16 +37,25 @@ class MeshFile:
 def read_mesh(path: Path, request: Request) -> Field:
     """A field on a mesh, from its vertex data; without triangles, the vertices are a cloud."""
     meshio = extra("meshio", "Reading meshes", "files")
+    claimed = claims(path)
     try:
         with contextlib.redirect_stdout(io.StringIO()), np.errstate(over="ignore"):  # meshio prints
             mesh = meshio.read(path)
     except (SystemExit, Exception) as error:  # meshio raises whatever its parsers meet, and exits on its own errors
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DamagedFileError(f"{path.name} is no readable {path.suffix[1:].upper()} mesh ({text}).") from error
+    if claimed.get("vertex", len(mesh.points)) != len(mesh.points):
+        raise DamagedFileError(f"{path.name} has {len(mesh.points)} of {claimed['vertex']} vertices: it is cut short.")
+    return from_meshio(mesh, request, path.name)
+
+
+def from_meshio(mesh: Any, request: Request, name: str = "the mesh") -> Field:
+    """The field of a ``meshio.Mesh``."""
     points = np.asarray(mesh.points)
     check_count(len(points))
     faces, notes = _triangles(mesh)
     names, values, array = _vectors(mesh.point_data, points, request, notes)
+    normals = _normals(mesh.point_data, points, notes)
     points = points if points.dtype == np.float32 else points.astype(np.float64)
     if values is not None:
         points, values = one_dtype(points, np.asarray(values))
@@ -53,10 +63,11 @@ def read_mesh(path: Path, request: Request) -> Field:
     field, rows = assemble(points, values, columns, request)
     if len(faces):
         if rows is not None:
-            raise InvalidInputError(
-                f"rows of {path.name} cannot be left out: its triangles count them. Clean the mesh."
-            )
-        field = replace(field, space=Mesh(points, faces))
+            raise InvalidInputError(f"rows of {name} cannot be left out: its triangles count them. Clean the mesh.")
+        field = replace(field, space=Mesh(points, faces, normals=normals))
+    elif normals is not None:
+        kept = normals if rows is None else normals[rows]
+        field = replace(field, space=Cloud(field.space.points, field.space.names, kept))
     return replace(field, origin=MeshFile(dict(mesh.point_data), array) if rows is None else None)
 
 
@@ -73,6 +84,23 @@ def _triangles(mesh: Any) -> tuple[np.ndarray, list[str]]:
             notes.append(f"{len(corners)} cells of kind {block.type} left out")
     faces = np.concatenate(parts).astype(np.int64)
     return faces, notes if len(faces) else [*notes, "no triangles: the vertices are a cloud of points"]
+
+
+def _normals(data: dict[str, np.ndarray], points: np.ndarray, notes: list[str]) -> np.ndarray | None:
+    """Normals that the file brings for all its vertices, as one array or as three."""
+    named = {name.lower(): name for name in reversed(data)}
+    single = next((named[n] for n in ("normals", "normal") if n in named), None)
+    if single is not None and data[single].shape == points.shape == (len(points), 3):
+        normals, said = np.asarray(data[single], float), single
+    elif all(n in named and data[named[n]].ndim == 1 for n in ("nx", "ny", "nz")):
+        normals, said = np.stack([np.asarray(data[named[n]], float) for n in ("nx", "ny", "nz")], axis=1), "nx, ny, nz"
+    else:
+        return None
+    if not np.isfinite(normals).all() or not np.linalg.norm(normals, axis=1).all():
+        notes.append(f"vertex data {said} not used as normals: some are missing")
+        return None
+    notes.append(f"tangent planes: perpendicular to vertex data {said}")
+    return normals
 
 
 def _vectors(
@@ -107,24 +135,34 @@ def write_mesh(field: Field, path: Path) -> None:
     """A mesh with the vectors as vertex data: one array, or vx, vy, vz where a format has numbers only."""
     meshio = extra("meshio", "Writing meshes", "files")
     check_mesh_output(field, path)
-    origin = field.origin if isinstance(field.origin, MeshFile) else MeshFile({}, "vectors")
-    data = dict(origin.point_data)
-    table = {n: c for n, c in to_columns(field).items() if n not in field.space.names}
-    if path.suffix in SCALAR or origin.array is None:
-        data = {n: a for n, a in data.items() if n != origin.array and (a.ndim == 1 or path.suffix not in SCALAR)}
-        data |= {n: np.ascontiguousarray(c) for n, c in table.items()}
-    else:
-        assert field.values is not None
-        data[origin.array] = field.values[0]
-        if field.std is not None:
-            data[f"{origin.array}_std"] = field.std[0]
+    mesh = to_meshio(field, numbers_only=path.suffix in SCALAR)
+    with contextlib.redirect_stdout(io.StringIO()):
+        meshio.write(path, mesh)
+
+
+def to_meshio(field: Field, *, numbers_only: bool = False) -> Any:
+    """A ``meshio.Mesh`` with the vectors as vertex data beside that of the file they came from."""
+    meshio = extra("meshio", "Meshes", "files")
     points = field.space.points
     faces = field.space.faces if isinstance(field.space, Mesh) else np.zeros((0, 3), np.int64)
-    cells: list = (
-        [("triangle", faces.astype(np.int32))] if len(faces) else [("vertex", np.arange(len(points))[:, None])]
-    )
-    with contextlib.redirect_stdout(io.StringIO()):
-        meshio.write(path, meshio.Mesh(points, cells, point_data=data))
+    cells = [("triangle", faces.astype(np.int32))] if len(faces) else [("vertex", np.arange(len(points))[:, None])]
+    return meshio.Mesh(points, cells, point_data=vertex_data(field, numbers_only))
+
+
+def vertex_data(field: Field, numbers_only: bool = False) -> dict[str, np.ndarray]:
+    """Arrays at the vertices: vectors, their standard deviations, and what else the mesh had."""
+    origin = field.origin if isinstance(field.origin, MeshFile) else MeshFile({}, "vectors")
+    data = dict(origin.point_data)
+    if field.values is None:
+        return data
+    if numbers_only or origin.array is None:
+        data = {n: a for n, a in data.items() if n != origin.array and (a.ndim == 1 or not numbers_only)}
+        table = {n: c for n, c in to_columns(field).items() if n not in field.space.names}
+        return data | {n: np.ascontiguousarray(c) for n, c in table.items()}
+    data[origin.array] = field.values[0]
+    if field.std is not None:
+        data[f"{origin.array}_std"] = field.std[0]
+    return data
 
 
 def check_mesh_output(field: Field, path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..bundle import TangentBundle
-from ..known_frames import latlon_frames
+from ..known_frames import latlon_frames, normal_frames
 from ..manifolds import Sphere
 
 
@@ -58,20 +58,28 @@ class Space(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Cloud(Space):
-    """Bare points ``(n, D)``: tangent spaces and dimension are estimated."""
+    """Bare points ``(n, D)``: tangent spaces and dimension are estimated, or given by normals ``(n, 3)``."""
 
     points: np.ndarray
     names: tuple[str, ...]
+    normals: np.ndarray | None = None
+
+    @property
+    def dim(self) -> int | None:  # type: ignore[override]
+        return None if self.normals is None else 2
 
     @property
     def vector_names(self) -> tuple[str, ...]:
         return tuple(f"v{name}" for name in self.names)
 
     def bundle(self, **scale: Any) -> TangentBundle:
-        return TangentBundle.from_points(self.points, **scale)
+        if self.normals is None:
+            return TangentBundle.from_points(self.points, **scale)
+        scale.pop("dim", None)
+        return TangentBundle.from_frames(self.points, normal_frames(self.normals), **scale)
 
     def select(self, rows: np.ndarray) -> Cloud:
-        return Cloud(self.points[rows], self.names)
+        return Cloud(self.points[rows], self.names, None if self.normals is None else self.normals[rows])
 
     def __str__(self) -> str:
         return f"{len(self)} points in R^{self.points.shape[1]}"
@@ -130,11 +138,12 @@ class Globe(Space):
 
 @dataclass(frozen=True, eq=False)
 class Mesh(Space):
-    """A triangle mesh in space: tangent planes from the triangles' normals."""
+    """A triangle mesh in space: tangent planes from its own normals ``(n, 3)``, or from those of its triangles."""
 
     points: np.ndarray
     faces: np.ndarray
     names: tuple[str, ...] = ("x", "y", "z")
+    normals: np.ndarray | None = None
     dim = 2
 
     @property
@@ -143,6 +152,8 @@ class Mesh(Space):
 
     def bundle(self, **scale: Any) -> TangentBundle:
         scale.pop("dim", None)
+        if self.normals is not None:
+            return TangentBundle.from_frames(self.points, normal_frames(self.normals), **scale)
         return TangentBundle.from_mesh(self.points, self.faces, **scale)
 
     def __str__(self) -> str:

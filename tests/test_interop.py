@@ -1,0 +1,219 @@
+"""Other libraries: PyTorch Geometric, meshio, PyVista, and arrays by DLPack. Each against the library itself."""
+
+import array_api_strict
+import meshio
+import numpy as np
+import pytest
+import torch
+
+import tangentbundle as tb
+from tangentbundle.errors import DTypeError, InvalidInputError, MissingColumnsError, MissingExtraError
+from tangentbundle.interop import (
+    AttachBundle,
+    from_meshio,
+    from_pyg,
+    from_pyvista,
+    laplacian_of,
+    to_meshio,
+    to_pyg,
+    to_pyvista,
+)
+from tangentbundle.io import Cloud, Field, Mesh
+
+SPHERE = tb.manifolds.Sphere(2)
+CLOUDS = {
+    "circle": tb.manifolds.Sphere(1),
+    "sphere": SPHERE,
+    "klein": tb.manifolds.KleinBottle(),
+    "three": tb.manifolds.Sphere(3),
+}
+
+
+@pytest.fixture(scope="module")
+def pyg():
+    return pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
+
+
+def octahedron():
+    points = np.concatenate([np.eye(3), -np.eye(3)])
+    signs = [(a, b, c) for a in (0, 3) for b in (1, 4) for c in (2, 5)]
+    return points, np.array([(a, b, c) if (a + b + c) % 2 else (a, c, b) for a, b, c in signs])
+
+
+# PyTorch Geometric.
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", CLOUDS)
+def test_pyg_round_trip_gives_the_same_laplacian(pyg, name, dtype):
+    space = CLOUDS[name]
+    points = space.sample(200, seed=0).astype(dtype)
+    tangent = tb.TangentBundle.from_points(points, dim=space.dim, kernel=tb.kernels.Gaussian(2.0))
+    for bundle in (tangent, tangent.scalar()):
+        again = from_pyg(to_pyg(bundle))
+        assert (bundle.laplacian().to_scipy() != again.laplacian().to_scipy()).nnz == 0
+        assert (again.eps, again.dim, again.kernel) == (bundle.eps, bundle.dim, bundle.kernel)
+    assert np.array_equal(from_pyg(to_pyg(tangent)).frames, tangent.frames)
+
+
+def test_pyg_messages_are_the_operator(pyg):
+    """Delta x from the tensors of Data alone, as a message-passing layer would have it."""
+    bundle = tb.TangentBundle.from_points(torch.from_numpy(SPHERE.sample(150, seed=0)))
+    x = torch.randn(150, 2, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    data = to_pyg(bundle, x=x)
+    source, target = data.edge_index
+
+    def gather(values):
+        return torch.zeros(150, *values.shape[1:], dtype=values.dtype).index_add_(0, target, values)
+
+    degree = gather(data.edge_weight)
+    weight = data.edge_weight / degree[source] / degree[target]
+    mean = (
+        gather(torch.einsum("e,eij,ejc->eic", weight, data.transport, data.x[source])) / gather(weight)[:, None, None]
+    )
+    scale = bundle.kernel.calibration(2) * data.eps
+    assert torch.allclose((mean - x) / scale, bundle.laplacian() @ x)
+    assert data.validate()
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_pyg_batches(pyg, keep):
+    from torch_geometric.data import Data
+    from torch_geometric.loader import DataLoader
+
+    sizes, attach = (60, 80, 100), AttachBundle(keep=keep, neighbors=10, dim=2)
+    clouds = [torch.from_numpy(SPHERE.sample(n, seed=n)) for n in sizes]
+    signals = [torch.randn(n, 2, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(n)) for n in sizes]
+    data = [attach(Data(pos=p, x=x)) for p, x in zip(clouds, signals, strict=True)]
+    batch = next(iter(DataLoader(data, batch_size=3)))
+    operator = laplacian_of(batch)
+    alone = [tb.TangentBundle.from_points(p, neighbors=10, dim=2).laplacian() for p in clouds]
+    expected = torch.cat([lap @ x for lap, x in zip(alone, signals, strict=True)])
+    assert operator.sizes == sizes and torch.allclose(operator @ batch.x, expected)
+    assert torch.allclose(laplacian_of(data[0]) @ signals[0], expected[:60])
+    with pytest.raises(InvalidInputError, match="batch of 3"):
+        from_pyg(batch)
+    net = tb.nn.TNN([1, 4, 1], seed=0).double()
+    loss = net(batch.x, operator).square().mean()
+    loss.backward()
+    assert all(p.grad is not None for p in net.parameters())
+
+
+def test_pyg_takes_normals_and_triangles(pyg):
+    from torch_geometric.data import Data
+    from torch_geometric.transforms import Compose, NormalizeScale
+
+    points = torch.from_numpy(SPHERE.sample(200, seed=0))
+    exact = AttachBundle()(Data(pos=points, normal=3 * points))
+    assert torch.einsum("nd,ndk->nk", points, exact.frames).abs().max() < 1e-12
+    vertices, faces = (torch.from_numpy(a) for a in octahedron())
+    meshed = Compose([NormalizeScale(), AttachBundle(dim=2)])(Data(pos=vertices, face=faces.T.contiguous()))
+    same = tb.TangentBundle.from_mesh(meshed.pos, faces)
+    assert torch.equal(meshed.frames, same.frames) and torch.equal(from_pyg(meshed).frames, same.frames)
+
+
+def test_pyg_data_that_hold_no_bundle_are_refused(pyg):
+    from torch_geometric.data import Data
+
+    data = to_pyg(tb.TangentBundle.from_points(SPHERE.sample(60, seed=0)))
+    moved = data.clone()
+    moved.pos = 2 * moved.pos
+    cut = data.clone()
+    cut.edge_index, cut.edge_weight, cut.transport = cut.edge_index[:, 1:], cut.edge_weight[1:], cut.transport[1:]
+    for bad in (moved, cut):
+        with pytest.raises(InvalidInputError, match="changed"):
+            from_pyg(bad)
+    with pytest.raises(MissingColumnsError, match="lacks edge_index"):
+        from_pyg(Data(pos=data.pos))
+    with pytest.raises(MissingColumnsError, match=r"data\.pos"):
+        AttachBundle()(Data())
+
+
+def test_missing_libraries_are_named(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "torch_geometric.data", None)
+    monkeypatch.setitem(__import__("sys").modules, "pyvista", None)
+    bundle = tb.TangentBundle.from_points(SPHERE.sample(60, seed=0))
+    with pytest.raises(MissingExtraError, match=r"tangentbundle\[pyg\]"):
+        to_pyg(bundle)
+    with pytest.raises(MissingExtraError, match=r"tangentbundle\[pyvista\]"):
+        from_pyvista(None)
+
+
+# Meshes.
+
+
+def test_meshio_in_and_out():
+    points, faces = octahedron()
+    flow, heat = np.cross(points, [0.0, 0.0, 1.0]), np.arange(6.0)
+    mesh = meshio.Mesh(points, [("triangle", faces)], {"flow": flow, "heat": heat})
+    field = from_meshio(mesh)
+    assert isinstance(field.space, Mesh) and np.array_equal(field.vectors[0], flow) and "flow" in field.notes[0]
+    made = to_meshio(field.with_vectors(2 * field.vectors))
+    assert np.array_equal(made.point_data["flow"], 2 * flow) and np.array_equal(made.point_data["heat"], heat)
+    assert np.array_equal(made.cells_dict["triangle"], faces)
+    assert from_meshio(meshio.Mesh(points, [("triangle", faces)])).values is None
+    with pytest.raises(MissingColumnsError, match="speed"):
+        from_meshio(mesh, "speed")
+
+
+def test_a_cloud_with_normals_has_exact_planes():
+    """Scanned points bring normals: the planes come from them, not from an estimate."""
+    points = SPHERE.sample(400, seed=0)
+    flow = SPHERE.gradient_field(points, 2)
+    whole = meshio.Mesh(points, [], {"flow": flow, "Normals": points})
+    parts = meshio.Mesh(points, [], {"flow": flow, **{f"n{a}": points[:, k] for k, a in enumerate("xyz")}})
+    for mesh in (whole, parts):
+        field = from_meshio(mesh)
+        bundle = field.space.bundle()
+        assert isinstance(field.space, Cloud) and np.abs(np.einsum("nd,ndk->nk", points, bundle.frames)).max() < 1e-12
+        assert np.allclose(bundle.to_ambient(bundle.to_coordinates(flow)), flow)
+        assert "tangent planes" in field.notes[-1]
+    holes = meshio.Mesh(points, [], {"flow": flow, "Normals": points * (np.arange(400) > 0)[:, None]})
+    assert from_meshio(holes).space.normals is None
+
+
+def test_pyvista_in_and_out():
+    pyvista = pytest.importorskip("pyvista", reason="pyvista is not installed: pip install 'tangentbundle[pyvista]'")
+    mesh = pyvista.Sphere(theta_resolution=20, phi_resolution=20)
+    mesh.point_data["flow"] = np.cross(mesh.points, [0.0, 0.0, 1.0]).astype(np.float32)
+    field = from_pyvista(mesh)
+    assert isinstance(field.space, Mesh) and field.space.normals is not None
+    bundle = field.space.bundle()
+    smooth = tb.Heat(0.01)(bundle.laplacian(), bundle.to_coordinates(field.vectors[0]))
+    made = to_pyvista(field.with_vectors(bundle.to_ambient(smooth)[None]))
+    assert made.n_faces == mesh.n_faces and np.allclose(made.points, mesh.points)
+    assert made.point_data["flow"].shape == mesh.points.shape and np.allclose(made["Normals"], mesh["Normals"])
+    cloud = to_pyvista(Field(Cloud(np.asarray(mesh.points), ("x", "y", "z")), np.ones((1, mesh.n_points, 3))))
+    assert np.array_equal(from_pyvista(cloud).values[0], np.ones((mesh.n_points, 3)))
+
+
+# Arrays of other libraries.
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_arrays_of_any_library_that_speaks_dlpack(dtype):
+    """The same numbers as with NumPy, in the arrays of the library that asked."""
+    xp, plain = array_api_strict, SPHERE.sample(200, seed=0).astype(dtype)
+    points, vectors = xp.asarray(plain), xp.asarray(np.ones((200, 3), dtype))
+    bundle, same = tb.TangentBundle.from_points(points), tb.TangentBundle.from_points(plain)
+    x = bundle.to_coordinates(vectors)
+    y = tb.Heat(0.1)(bundle.laplacian(), x)
+    values, fields = bundle.laplacian().spectrum(3)
+    for made in (bundle.points, bundle.frames, x, y, bundle.laplacian() @ x, bundle.to_ambient(y), values, fields):
+        assert type(made) is type(points) and made.dtype == getattr(xp, dtype)
+    expected = tb.Heat(0.1)(same.laplacian(), same.to_coordinates(np.ones((200, 3), dtype)))
+    assert np.array_equal(np.from_dlpack(y), expected)
+
+
+def test_arrays_by_dlpack_are_checked():
+    class NoWay:
+        def __dlpack__(self, **options):
+            raise BufferError("on another planet")
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+    with pytest.raises(InvalidInputError, match="another planet"):
+        tb.TangentBundle.from_points(NoWay())
+    with pytest.raises(DTypeError):
+        tb.TangentBundle.from_points(array_api_strict.asarray(np.ones((5, 3), complex)))
