@@ -5,11 +5,13 @@ from .autoregression import Autoregression
 from .classifier import ManifoldClassifier
 from .covariance import Covariance, Helmholtz, Isotropic, Potential, Rotational
 from .denoiser import FieldDenoiser
+from .flows import FlowProcess, Incompressible, Irrotational
 from .forecaster import FieldForecaster
 from .gated import GatedNetwork
 from .history import Empirical, Modulated, Seasonal
 from .interpolator import FieldInterpolator
 from .process import GaussianProcess
+from .selfsupervised import BlindSpots, SelfSupervised, Stein
 from .shape import Geometry, Holonomy, LowSpectrum, Neighborhoods
 from .sparse import SparseProcess
 from .spectral import GCV, SURE, SpectralShrinkage
@@ -19,17 +21,21 @@ __all__ = [
     "SURE",
     "AmbientProcess",
     "Autoregression",
+    "BlindSpots",
     "ByEvidence",
     "Covariance",
     "Empirical",
     "FieldDenoiser",
     "FieldForecaster",
     "FieldInterpolator",
+    "FlowProcess",
     "GatedNetwork",
     "GaussianProcess",
     "Geometry",
     "Helmholtz",
     "Holonomy",
+    "Incompressible",
+    "Irrotational",
     "Isotropic",
     "LowSpectrum",
     "ManifoldClassifier",
@@ -38,6 +44,8 @@ __all__ = [
     "Potential",
     "Rotational",
     "Seasonal",
+    "SelfSupervised",
     "SparseProcess",
     "SpectralShrinkage",
+    "Stein",
 ]

@@ -4,27 +4,26 @@ Where vectors are measured with all their ambient components, those that are nor
 how large the noise is, and more where estimated tangent planes are tilted or a field is not quite tangent. Along the
 principal axes :math:`u_a` of the vectors the components are independent,
 
-.. math:: u_a \cdot v(x) \sim \mathrm{GP}(0, \sigma_a^2\, k(|x - x'| / \ell)), \qquad y = v + \eta,
+.. math:: u_a \cdot v(x) \sim \mathrm{GP}(0, \sigma_a^2\, k(|L^{-1}(x - x')|)), \qquad y = v + \eta,
 
-with one length and one noise for all; a component that the field does not have gets :math:`\sigma_a \to 0`.
+with one noise and the same lengths L along the principal axes of the points for all. A component that the field does
+not have gets :math:`\sigma_a \to 0`; an axis on which it does not depend gets a great length.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
-import torch
-from scipy.optimize import minimize
 
 from ..errors import InvalidInputError
-from .covariance import Covariance, Isotropic, Sites
+from .correlations import Correlations, Prior, Profile
 from .problem import Fitted, Method, Problem
-from .process import JITTER, NOISE_START, PRIOR, Evidence, Posterior
+from .process import JITTER, NOISE_START
 
 SMOOTHNESS = (np.inf, 2.5, 1.5)
+CHUNK = 2048
 
 
 @dataclass(frozen=True)
@@ -37,98 +36,99 @@ class AmbientProcess(Method):
     """
 
     smoothness: Sequence[float] = SMOOTHNESS
-    likelihood_size: int = 800
+    likelihood_size: int = 400
 
     def fit(self, problem: Problem) -> AmbientPosterior:
         if problem.ambient is None:
             raise InvalidInputError("AmbientProcess() needs vectors with all ambient components.")
-        n = len(problem.ambient)
+        n, noise = len(problem.ambient), problem.noise
         axes = np.linalg.eigh(problem.ambient.T @ problem.ambient)[1]
-        sites = _scalar(problem, problem.spaces.points[:n])
-        noise = None if problem.noise is None else torch.from_numpy(problem.noise)
-        components = torch.from_numpy(problem.ambient @ axes)
-        seen = [Evidence(sites, column[:, None], noise) for column in components.T]
-        some = torch.from_numpy(np.sort(problem.rng.choice(n, min(n, self.likelihood_size), replace=False)))
-        trial = [Evidence(sites[some], part.values[some], None if noise is None else noise[some]) for part in seen]
-        fits = [(_maximise(Isotropic(smoothness), trial), smoothness) for smoothness in self.smoothness]
-        (theta, _), smoothness = min(fits, key=lambda fit: fit[0][1])
-        posteriors = [
-            Posterior.of(Isotropic(smoothness), theta[[1 + a, 0, -1]], part, problem) for a, part in enumerate(seen)
-        ]
-        return AmbientPosterior(posteriors, torch.from_numpy(axes), problem)
+        components = problem.ambient @ axes
+        sizes = 0.5 * np.log(np.maximum(np.square(components).mean(axis=0), JITTER))
+        prior = Prior(np.append(sizes, NOISE_START if noise is None else 0.0), known_noise=noise is not None)
+        everything = np.arange(n)
+        some = everything
+        if n > self.likelihood_size:
+            some = np.sort(problem.rng.choice(n, self.likelihood_size, replace=False))
+        trial = self._correlations(problem, some)
+        best = trial.best(tuple(self.smoothness), components[some], prior)
+        whole = trial
+        if len(some) < n:
+            whole = self._correlations(problem, everything)
+            best = whole.profile(best.shape, components, prior)
+        return AmbientPosterior.of(whole, best, components, axes, problem)
 
+    def _correlations(self, problem: Problem, index: np.ndarray) -> Correlations:
+        """Kept with the points if they do not depend on a known noise."""
 
-def _scalar(problem: Problem, points: np.ndarray) -> Sites:
-    """Sites for functions instead of fields."""
-    return problem.sites(points, np.ones((len(points), 1, 1)))
+        def make() -> Correlations:
+            return Correlations(problem.spaces.points[index], None if problem.noise is None else problem.noise[index])
 
-
-def _maximise(covariance: Covariance, seen: Sequence[Evidence]) -> tuple[np.ndarray, float]:
-    """Parameters of greatest likelihood times a weak prior around their starts, and minus its logarithm there.
-
-    They are the length, the amplitude of every axis, and the noise.
-    """
-    sizes = [float(part.values.square().mean().clamp_min(1e-8).sqrt().log()) for part in seen]
-    center = np.array([covariance.start[1], *sizes, NOISE_START])
-
-    def objective(vector: np.ndarray) -> tuple[float, np.ndarray]:
-        theta = torch.from_numpy(vector.copy()).requires_grad_()
-        total = 0.5 * np.square((vector - center) / PRIOR).sum()
-        for a, part in enumerate(seen):
-            total += part.loss(covariance, torch.stack([theta[1 + a], theta[0], theta[-1]]))
-        if theta.grad is None or not np.isfinite(total):
-            return 1e10, np.zeros_like(vector)
-        return float(total), theta.grad.numpy() + (vector - center) / PRIOR**2
-
-    bounds = [(c - 9.0, c + 6.0) for c in center]
-    starts = [center, center + np.eye(len(center))[0]]  # the likelihood may have modes of short and of long lengths
-    options = {"maxiter": 100, "ftol": 1e-7}
-    found = [minimize(objective, s, jac=True, method="L-BFGS-B", bounds=bounds, options=options) for s in starts]
-    best = min(found, key=lambda result: result.fun)
-    return best.x, float(best.fun)
+        return problem.spaces.kept(("correlations", index.tobytes()), make) if problem.noise is None else make()
 
 
 @dataclass(frozen=True, eq=False)
 class AmbientPosterior(Fitted):
     """The processes of the components given data, one for each principal axis, the columns of ``axes``."""
 
-    components: list[Posterior]
-    axes: torch.Tensor = field(repr=False)
-    problem: Problem = field(repr=False)
+    correlations: Correlations = field(repr=False)
+    profile: Profile
+    coefficients: np.ndarray = field(repr=False)
+    vectors: np.ndarray = field(repr=False)
+    axes: np.ndarray = field(repr=False)
+    noise: float
+    evidence: float
 
-    @property
-    def noise(self) -> float:  # type: ignore[override]
-        return self.components[0].noise
-
-    @cached_property
-    def evidence(self) -> float:  # type: ignore[override]
-        """The log density of all components."""
-        return sum(part.log_density for part in self.components)
+    @classmethod
+    def of(
+        cls, correlations: Correlations, profile: Profile, components: np.ndarray, axes: np.ndarray, problem: Problem
+    ) -> AmbientPosterior:
+        spectrum, vectors = correlations.decomposed(profile.shape)
+        variance = np.outer(spectrum, profile.sizes) + profile.noise
+        coefficients = profile.sizes * (vectors.T @ (components / correlations.root[:, None])) / variance
+        known = problem.noise
+        level = float(np.sqrt(profile.noise if known is None else known.mean()))
+        units = components.shape[1] * float(np.log(correlations.root).sum())
+        return cls(correlations, profile, coefficients, vectors, axes, level, profile.density - units)
 
     def predict(
         self, points: np.ndarray, frames: np.ndarray, *, with_covariance: bool
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        line = np.ones((len(points), 1, 1))
-        parts = [part.predict(points, line, with_covariance=with_covariance) for part in self.components]
-        turned = np.einsum("mij,ik->mjk", frames, self.axes.numpy())  # principal components to coordinates
-        mean = np.einsum("mjk,km->mj", turned, np.stack([m[:, 0] for m, _ in parts]))
-        if not with_covariance:
+        parts = [
+            self._part(points[a : a + CHUNK], frames[a : a + CHUNK], with_covariance)
+            for a in range(0, len(points), CHUNK)
+        ]
+        means, spreads = zip(*parts, strict=True)
+        return np.concatenate(means), np.concatenate(spreads) if with_covariance else None
+
+    def _part(self, points: np.ndarray, frames: np.ndarray, spread: bool) -> tuple[np.ndarray, np.ndarray | None]:
+        cross = self.correlations.cross(points, self.profile.shape) @ self.vectors
+        turned = np.einsum("mij,ik->mjk", frames, self.axes)  # principal components to coordinates
+        mean = np.einsum("mjk,mk->mj", turned, cross @ self.coefficients)
+        if not spread:
             return mean, None
-        spread = np.stack([c[:, 0, 0] for _, c in parts if c is not None])
-        return mean, np.einsum("mjk,km,mlk->mjl", turned, spread, turned)
+        sizes = self.profile.sizes
+        explained = np.square(cross) @ (sizes**2 / (np.outer(self.profile.spectrum, sizes) + self.profile.noise))
+        return mean, np.einsum("mjk,mk,mlk->mjl", turned, np.maximum(sizes - explained, 0.0), turned)
 
 
 @dataclass(frozen=True)
 class ByEvidence(Method):
     """The one of several methods whose fit gives all measured components the greatest density.
 
-    For methods of the tangent part the normal components count as white noise of their own.
+    For methods of the tangent part the normal components count as white noise of their own. They are compared on
+    ``trial_size`` random points if there are more, and only the best is fitted to all.
     """
 
     methods: Sequence[Method]
+    trial_size: int = 80
 
     def fit(self, problem: Problem) -> Fitted:
-        return max((method.fit(problem) for method in self.methods), key=lambda fitted: fitted.evidence)
+        n = len(problem.values)
+        if n <= self.trial_size:
+            return max((method.fit(problem) for method in self.methods), key=lambda fitted: fitted.evidence)
+        trial = problem.part(np.sort(problem.rng.choice(n, self.trial_size, replace=False)))
+        return max(self.methods, key=lambda method: method.fit(trial).evidence).fit(problem)
 
 
 def normal_evidence(problem: Problem) -> float:

@@ -44,7 +44,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         X, y = _validated(self, X, y)
         n, more = len(X), self._more_points(X)
         cloud = X if more is None else np.concatenate([X, more])
-        self.spaces_ = TangentSpaces.of(cloud, self.dim, self.manifold)
+        self.spaces_ = self._spaces(cloud)
         self.frames_ = self.spaces_.frames[:n]
         coordinates = np.einsum("nij,ni->nj", self.frames_, y)
         self.normal_share_ = _check_tangent(y, coordinates)
@@ -88,6 +88,15 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         if return_cov:
             return field, blocks
         return field, np.sqrt(np.maximum(np.einsum("nii->ni", blocks), 0.0))
+
+    def _spaces(self, cloud: np.ndarray) -> TangentSpaces:
+        """Those of the last fit if nothing they depend on has changed, with all that was kept with them."""
+        asked, before = (self.dim, self.manifold), getattr(self, "_spaces_of_", (None, None))
+        unchanged = hasattr(self, "spaces_") and all(a is b for a, b in zip(asked, before, strict=True))
+        self._spaces_of_ = asked
+        if unchanged and np.array_equal(self.spaces_.points, cloud):
+            return self.spaces_
+        return TangentSpaces.of(cloud, self.dim, self.manifold)
 
     def _default(self, n: int) -> Method:
         raise NotImplementedError

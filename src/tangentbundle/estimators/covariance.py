@@ -18,6 +18,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -51,14 +52,58 @@ class Sites:
         """The bases as rows ``(n d, D)``."""
         return self.frames.mT.reshape(-1, self.frames.shape[1])
 
+    @cached_property
     def turned(self) -> Sites:
         """With every basis turned by a quarter."""
         return replace(self, frames=self.frames @ QUARTER)
+
+    @cached_property
+    def with_itself(self) -> Pairs:
+        return Pairs(self, self)
 
     def __getitem__(self, index) -> Sites:
         past = None if self.past is None else self.past[:, index]
         mean = None if self.mean is None else self.mean[index]
         return Sites(self.points[index], self.frames[index], past, mean)
+
+
+class Pairs:
+    """What covariances need of two sets of sites whatever the parameters, computed when first asked for."""
+
+    def __init__(self, a: Sites, b: Sites) -> None:
+        self.a, self.b = a, b
+
+    @cached_property
+    def distances(self) -> torch.Tensor:
+        """Ambient distances ``(n, m)``, floored to be differentiable."""
+        a, b = self.a.points, self.b.points
+        squared = a.square().sum(1)[:, None] + b.square().sum(1) - 2 * a @ b.T
+        return (squared.clamp_min(0.0) + 1e-16).sqrt()
+
+    @cached_property
+    def overlaps(self) -> torch.Tensor:
+        """``O_i^T O_j``, as ``(n d, m d)``."""
+        return self.a.rows @ self.b.rows.T
+
+    @cached_property
+    def along(self) -> torch.Tensor:
+        """``O_i^T x x^T O_j`` with ``x = x_i - x_j``, as ``(n d, m d)``."""
+        (n, d), m, (a, b) = (len(self.a), self.a.dim), len(self.b), (self.a, self.b)
+        left = (a.frames.mT @ a.points[:, :, None]).reshape(n * d, 1) - a.rows @ b.points.T
+        right = b.rows @ a.points.T - (b.frames.mT @ b.points[:, :, None]).reshape(m * d, 1)
+        left = left[:, :, None].expand(-1, -1, d).reshape(n * d, m * d)
+        return left * right.T[:, None, :].expand(-1, d, -1).reshape(n * d, m * d)
+
+    @cached_property
+    def squares(self) -> torch.Tensor:
+        """``x^T O_i O_j^T x (n, m)``: where all bases are the same, the squared distances along them."""
+        n, m, d = len(self.a), len(self.b), self.a.dim
+        return self.along.reshape(n, d, m, d).diagonal(dim1=1, dim2=3).sum(-1)
+
+
+def pairs(a: Sites, b: Sites) -> Pairs:
+    """Kept for sites with themselves, of which a likelihood asks again and again."""
+    return a.with_itself if a is b else Pairs(a, b)
 
 
 def blocks(k: torch.Tensor, d: int) -> torch.Tensor:
@@ -68,9 +113,8 @@ def blocks(k: torch.Tensor, d: int) -> torch.Tensor:
 
 
 def distances(a: Sites, b: Sites) -> torch.Tensor:
-    """Ambient distances ``(n, m)``, floored to be differentiable."""
-    squared = a.points.square().sum(1)[:, None] + b.points.square().sum(1) - 2 * a.points @ b.points.T
-    return (squared.clamp_min(0.0) + 1e-16).sqrt()
+    """Ambient distances ``(n, m)``."""
+    return pairs(a, b).distances
 
 
 def matern(r: torch.Tensor, smoothness: float) -> torch.Tensor:
@@ -158,7 +202,7 @@ class Isotropic(_Stationary):
 
     def __call__(self, theta: torch.Tensor, a: Sites, b: Sites) -> torch.Tensor:
         k = torch.exp(2 * theta[0]) * matern(distances(a, b) * torch.exp(-theta[1]), self.smoothness)
-        return blocks(k, a.dim) * (a.rows @ b.rows.T)
+        return blocks(k, a.dim) * pairs(a, b).overlaps
 
 
 @dataclass(frozen=True)
@@ -173,16 +217,11 @@ class Potential(_Stationary):
     start = (-0.5, -0.8)
 
     def __call__(self, theta: torch.Tensor, a: Sites, b: Sites) -> torch.Tensor:
-        amplitude, length = torch.exp(2 * theta[0]), torch.exp(theta[1])
-        d, n, m = a.dim, len(a), len(b)
-        s = np.sqrt(5) * distances(a, b) / length
-        decay = amplitude * torch.exp(-s)
-        left = (a.frames.mT @ a.points[:, :, None]).reshape(n * d, 1) - a.rows @ b.points.T  # O_i^T (x_i - x_j)
-        right = b.rows @ a.points.T - (b.frames.mT @ b.points[:, :, None]).reshape(m * d, 1)  # O_j^T (x_i - x_j)
-        left = left[:, :, None].expand(-1, -1, d).reshape(n * d, m * d)
-        right = right.T[:, None, :].expand(-1, d, -1).reshape(n * d, m * d)
-        outer = (5 / length.square()) * left * right
-        return blocks(decay * (1 + s), d) * (a.rows @ b.rows.T) - blocks(decay, d) * outer
+        length, near = torch.exp(theta[1]), pairs(a, b)
+        s = np.sqrt(5) * near.distances / length
+        decay = torch.exp(2 * theta[0] - s)
+        straight = blocks(decay * (1 + s), a.dim) * near.overlaps
+        return straight - blocks(decay * (5 / length.square()), a.dim) * near.along
 
 
 @dataclass(frozen=True)
@@ -192,7 +231,7 @@ class Rotational(_Stationary):
     start = (0.0, -0.5)
 
     def __call__(self, theta: torch.Tensor, a: Sites, b: Sites) -> torch.Tensor:
-        return Potential()(theta, a.turned(), b.turned())
+        return Potential()(theta, a.turned, b.turned)
 
 
 def Helmholtz() -> Covariance:

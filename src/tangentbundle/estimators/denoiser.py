@@ -6,6 +6,7 @@ from typing import Any
 
 from .ambient import AmbientProcess, ByEvidence
 from .base import FieldEstimator
+from .flows import FlowProcess, Incompressible, Irrotational
 from .problem import Method
 from .process import GaussianProcess
 from .spectral import SpectralShrinkage
@@ -55,4 +56,5 @@ class FieldDenoiser(FieldEstimator):
     def _default(self, n: int) -> Method:
         if n > EXACT_POINTS:
             return SpectralShrinkage()
-        return ByEvidence((GaussianProcess(), AmbientProcess()))
+        flows = (FlowProcess(kind) for kind in (Incompressible(), Irrotational()))
+        return ByEvidence((GaussianProcess(), ByEvidence((AmbientProcess(), *flows), trial_size=100)), trial_size=50)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -36,6 +36,16 @@ class Problem:
         plain = Sites(scaled, torch.from_numpy(np.ascontiguousarray(frames)))
         past = self.past if past is None else past
         return plain if past is None else past.attach(plain, points)
+
+    def part(self, index: np.ndarray) -> Problem:
+        """The same field at some of its points only."""
+        return replace(
+            self,
+            spaces=self.spaces.part(index),
+            values=self.values[index],
+            noise=None if self.noise is None else self.noise[index],
+            ambient=None if self.ambient is None else self.ambient[index],
+        )
 
 
 class Fitted(ABC):
@@ -84,3 +94,23 @@ def nearest_and_away(spaces: TangentSpaces, points: np.ndarray) -> tuple[np.ndar
     distances, index = spaces.tree.query(points)
     reach = 3 * float(np.median(spaces.tree.query(spaces.points[:2000], k=2)[0][:, 1]))
     return index, np.minimum(1.0, np.square(distances / reach))
+
+
+@dataclass(frozen=True, eq=False)
+class AtNodes(Fitted):
+    """A field known at the nodes of ``spaces``, carried elsewhere: ``values (n, d)``, ``spread (n,)`` its variances."""
+
+    spaces: TangentSpaces = field(repr=False)
+    values: np.ndarray = field(repr=False)
+    spread: np.ndarray = field(repr=False)
+    noise: float
+
+    def predict(
+        self, points: np.ndarray, frames: np.ndarray, *, with_covariance: bool
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        mean = carry(self.spaces, self.values[:, :, None], points, frames)[:, :, 0]
+        if not with_covariance:
+            return mean, None
+        index, away = nearest_and_away(self.spaces, points)
+        variance = self.spread[index] + float(np.mean(np.square(self.values))) * away
+        return mean, variance[:, None, None] * np.eye(self.spaces.dim)

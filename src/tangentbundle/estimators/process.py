@@ -202,6 +202,8 @@ def select(
                 best = (loss, covariance, theta)
     assert best is not None
     _, covariance, theta = best
+    if trial[0] is seen:
+        return covariance, theta
     center = np.array([*covariance.start, NOISE_START])
     return covariance, maximise(covariance, seen.patches(size, count, rng), center, width, theta)[0]
 

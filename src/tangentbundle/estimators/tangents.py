@@ -7,7 +7,9 @@ new point from the training points around it; where the space is orientable all 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -37,6 +39,7 @@ class TangentSpaces:
     manifold: Manifold | None
     tree: cKDTree
     neighbors: int
+    _kept: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, points: np.ndarray, dim: int | None = None, manifold: Manifold | None = None) -> TangentSpaces:
@@ -75,6 +78,21 @@ class TangentSpaces:
     @property
     def dim(self) -> int:
         return self.frames.shape[2]
+
+    def part(self, index: np.ndarray) -> TangentSpaces:
+        """Some of the points, with their bases."""
+
+        def make() -> TangentSpaces:
+            points, frames, neighbors = self.points[index], self.frames[index], min(self.neighbors, len(index))
+            return TangentSpaces(points, frames, self.oriented, self.manifold, cKDTree(points), neighbors)
+
+        return self.kept(("part", index.tobytes()), make)
+
+    def kept(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What ``make()`` gave when it was first asked for: for what depends on the points alone."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]
 
     def at(self, points: np.ndarray) -> np.ndarray:
         """Bases ``(m, D, d)`` at other points; at training points those of training."""
