@@ -1,37 +1,124 @@
-"""Every Python block of the README and the documentation runs, and prints what the block after it says."""
+"""Every block of code of README and documentation runs, and prints what the page says (how exactly: `pages`)."""
 
-import contextlib
-import io
+import importlib.util
+import os
 import re
+import runpy
+import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from pages import blocks, check, run_python, run_shell, run_tool
+
+import tangentbundle as tb
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"```python\n(.*?)```(?:\n```\n(.*?)```)?", re.DOTALL)
-BLOCKS = [
-    pytest.param(*match, id=f"{page.relative_to(ROOT)}:{number}")
-    for page in PAGES
-    for number, match in enumerate(BLOCK.findall(page.read_text()))
-]
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+FIRST_STEPS = [ROOT / "README.md", ROOT / "docs/start.md"]
+IN_A_CLONE = ("make ", "source ")
+"""Commands that only make sense in a clone; `test_a_newcomer` runs them there."""
+ELSEWHERE = {"docs/tool.md": ("doctor",)}
+"""Commands whose output is about the machine; they have tests of their own."""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 def test_there_are_blocks():
-    assert len(BLOCKS) >= 5
+    assert sum(len(blocks(page.read_text())) for page in PAGES) > 40
 
 
-@pytest.mark.parametrize("code, output", BLOCKS)
-def test_block(code, output, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # some write files
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(code, "block", "exec"), {})
-    if output:
-        assert printed.getvalue() == output
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_page(page, folder):
+    for block in blocks(page.read_text()):
+        if block.kind == "python":
+            printed = run_python(block.text)
+            if block.output is not None:
+                check(printed, block.output, block.text)
+            continue
+        for command, output in block.commands:
+            words = shlex.split(command)
+            if command.startswith(IN_A_CLONE) or words[1] in ELSEWHERE.get(str(page.relative_to(ROOT)), ()):
+                continue
+            printed = run_tool(words[1:]) if words[0] == "tangentbundle" else run_shell([command], folder)[0]
+            check(printed, output, f"$ {command}")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_example(example, folder, capsys):
+    """It prints what the gallery says and draws a picture, and the gallery has one."""
+    runpy.run_path(str(example), run_name="__main__")
+    check(capsys.readouterr().out, (ROOT / f"docs/gallery/{example.stem}.txt").read_text(), example.name)
+    assert Path(f"out/{example.stem}.png").stat().st_size > 5000
+    assert (ROOT / f"docs/gallery/{example.stem}.png").stat().st_size > 5000
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_links_and_pictures_exist(page):
-    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
-        assert target.startswith("https://") or (page.parent / target).exists(), f"{page.name} links to {target}"
+    made = {"benchmarks.md", "gallery/index.md", "reference/index.md", *(f"gallery/{e.stem}.md" for e in EXAMPLES)}
+    for target in re.findall(r"\]\(([^)#]+)[)#]", page.read_text()):
+        path = page.parent / target
+        generated = os.path.relpath(path, ROOT / "docs") in made
+        assert target.startswith("https://") or path.exists() or generated, f"{page.name} links to {target}"
+
+
+def load(script: str):
+    spec = importlib.util.spec_from_file_location(Path(script).stem, ROOT / script)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_reference_has_every_public_name():
+    reference = load("scripts/pages/reference.py")
+    modules = reference.public_modules()
+    packages = {path.parent.name for path in (ROOT / "src/tangentbundle").glob("*/__init__.py")}
+    offered = {name for name in packages if hasattr(getattr(tb, name), "__all__")}
+    assert offered <= set(modules), "a package with an __all__ is missing in scripts/pages/reference.py"
+    for module in modules.values():
+        names = reference.public_names(module)
+        assert names and all(getattr(getattr(module, name), "__doc__", None) for name in names)
+
+
+def test_formulas_become_mathml():
+    formulas = load("scripts/pages/formulas.py")
+    for page in PAGES:
+        for tex in re.findall(r"\$\$(.+?)\$\$|(?<![\\$])\$([^$\n]+)\$", page.read_text().split("```")[0], re.DOTALL):
+            assert "<math" in formulas.mathml(tex[0] or tex[1])
+
+
+@pytest.mark.slow
+def test_the_site_builds_and_needs_no_network(tmp_path):
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and not done.stdout + done.stderr
+    pages = list(tmp_path.rglob("*.html"))
+    assert len(pages) > 40
+    for page in pages:
+        text = page.read_text()
+        assert not re.search(r'<(?:script|img|iframe)[^>]+src="?https?:|<link[^>]+stylesheet[^>]+https?:', text), (
+            page.name
+        )
+        assert "arithmatex" not in text and ":math:" not in text, f"{page.name} has a formula that was not made"
+
+
+@pytest.mark.slow
+def test_a_newcomer(tmp_path):
+    """A fresh clone, and every command of the first pages as printed, one after the other (takes minutes)."""
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(tmp_path / "clone")], check=True)
+    for page in FIRST_STEPS:
+        steps = [step for block in blocks(page.read_text()) if block.kind == "console" for step in block.commands]
+        printed = run_shell([command for command, _ in steps], tmp_path / "clone")
+        for (command, output), got in zip(steps, printed, strict=True):
+            if not command.startswith("make demo"):
+                check(got, output, f"$ {command}")

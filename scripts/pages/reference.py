@@ -20,12 +20,16 @@ MODULES = (
     "estimators.baselines",
     "datasets",
     "io",
+    "plot",
     "experiments",
     "testing",
     "errors",
 )
 """In the order of the flow of data."""
 
+
+HOMES = ("filters", "estimators", "operators")
+"""Where names are documented that the package itself offers, too."""
 
 ONLY_DOCSTRING = """    options:
       members: false
@@ -51,11 +55,6 @@ def public_names(module: ModuleType) -> list[str]:
     ]
 
 
-def entry(module: ModuleType, name: str) -> str:
-    """Where a name is documented: under the module that offers it, and has it from below."""
-    return f"::: {module.__name__}.{name}\n"
-
-
 def page(module: ModuleType, elsewhere: dict[str, str]) -> str:
     """A page of Markdown; names already on another page are linked."""
     here = [name for name in public_names(module) if name not in elsewhere]
@@ -64,7 +63,7 @@ def page(module: ModuleType, elsewhere: dict[str, str]) -> str:
     if there:
         links = ", ".join(f"[`{name}`]({elsewhere[name]}.md#{PACKAGE}.{elsewhere[name]}.{name})" for name in there)
         lines += [f"Also here, for short: {links}.", ""]
-    return "\n".join([*lines, *(entry(module, name) for name in here)])
+    return "\n".join([*lines, *(f"::: {module.__name__}.{name}\n" for name in here)])
 
 
 def summary(module: ModuleType) -> str:
@@ -73,9 +72,7 @@ def summary(module: ModuleType) -> str:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     modules = public_modules()
-    elsewhere = {
-        name: short for short in ("filters", "estimators", "operators") for name in public_names(modules[short])
-    }
+    elsewhere = {name: short for short in HOMES for name in public_names(modules[short])}
     nav: list = ["reference/index.md"]
     rows = ["# Reference", "", "Every public name, from its docstring. The order is the flow of data.", ""]
     for short, module in modules.items():
@@ -83,7 +80,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, path, content=page(module, {} if short else elsewhere)))
         nav.append({module.__name__: path})
         names = ", ".join(f"`{name}`" for name in public_names(module) if short or name not in elsewhere)
-        rows += [f"**[{module.__name__}]({short or PACKAGE}.md)**: {summary(module)}", "", f":   {names}", ""]
+        rows += [f"## [{module.__name__}]({short or PACKAGE}.md)", "", summary(module), "", names, ""]
     files.append(File.generated(config, "reference/index.md", content="\n".join(rows)))
     config.nav = [{"Reference": nav} if item == {"Reference": "reference/"} else item for item in config.nav or []]
     return files
