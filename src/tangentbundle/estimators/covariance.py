@@ -106,10 +106,23 @@ def pairs(a: Sites, b: Sites) -> Pairs:
     return a.with_itself if a is b else Pairs(a, b)
 
 
+class _Blocks(torch.autograd.Function):
+    """Sums of strided slices: several times faster than torch's own sum over axes of two or three entries."""
+
+    @staticmethod
+    def forward(ctx, k: torch.Tensor, d: int) -> torch.Tensor:
+        ctx.d, (n, m) = d, k.shape
+        return k[:, None, :, None].expand(n, d, m, d).reshape(n * d, m * d)
+
+    @staticmethod
+    def backward(ctx, grad: torch.Tensor):  # type: ignore[override]
+        rows = sum(grad[i :: ctx.d] for i in range(ctx.d))
+        return sum(rows[:, i :: ctx.d] for i in range(ctx.d)), None  # type: ignore[index]
+
+
 def blocks(k: torch.Tensor, d: int) -> torch.Tensor:
     """Each entry of ``(n, m)`` as a constant ``d x d`` block: ``(n d, m d)``."""
-    n, m = k.shape
-    return k[:, None, :, None].expand(n, d, m, d).reshape(n * d, m * d)
+    return k if d == 1 else _Blocks.apply(k, d)
 
 
 def distances(a: Sites, b: Sites) -> torch.Tensor:
