@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from tangentbundle import TangentBundle
     from tangentbundle.io import Field
 
-CHANNELS = 32
-"""Fields filtered at once."""
-
 MODES = 6
 """Eigenfields of a report."""
 
@@ -206,11 +203,10 @@ def filter(
         tangentbundle filter field.npz --heat 0.1 -o smooth.npz
         tangentbundle filter wind.nc --tikhonov 0.01 -o smooth.nc
     """
-    import numpy as np
-
     from tangentbundle import Heat, Tikhonov
     from tangentbundle.errors import InvalidInputError
     from tangentbundle.io import check_output
+    from tangentbundle.io.actions import filtered
 
     if heat is not None and tikhonov is None:
         response: Any = Heat(heat)
@@ -227,20 +223,12 @@ def filter(
         check_output(field, output)
         step("building the bundle")
         bundle = _bundle(job, field, dim, neighbors, eps)
-        vectors = field.vectors.astype(field.space.coordinates.dtype, copy=False)
-        _normal_part(job, bundle, vectors)
+        _normal_part(job, bundle, field.vectors)
         step("filtering")
-        lap, smooth = bundle.laplacian(), np.empty_like(vectors)
-        before = after = 0.0
-        for a in range(0, len(vectors), CHANNELS):
-            x = bundle.to_coordinates(np.ascontiguousarray(vectors[a : a + CHANNELS].transpose(1, 2, 0)))
-            y = response(lap, x)
-            before, after = before + float(np.square(x).sum()), after + float(np.square(y).sum())
-            smooth[a : a + CHANNELS] = bundle.to_ambient(y).reshape(*vectors.shape[1:], -1).transpose(2, 0, 1)
-        kept = after / before if before else 1.0
+        made, kept = filtered(field, bundle, response)
         job.summary.tell("filter", f"{name}; {kept:.1%} of the tangent energy is left", energy_left=kept)
         step("writing")
-        job.write(field.with_vectors(smooth), output)
+        job.write(made, output)
 
 
 @command
@@ -262,15 +250,19 @@ def denoise(
         tangentbundle denoise field.csv --vectors ex,ey,ez --std -o clean.parquet
     """
     from tangentbundle import FieldDenoiser
+    from tangentbundle.io import check_output
+    from tangentbundle.io.actions import known
 
-    from .predict import at_every_time, check_output_early, known
+    from .predict import at_every_time
 
-    check_output_early(output)
-    field = job.read(file)
-    check_output_early(output, field)
+    check_output(None, output)
+    with job.steps(1) as step:
+        step("reading")
+        field = job.read(file)
+    check_output(field, output)
     estimator = FieldDenoiser(**known(field, dim), random_state=seed)
     made, levels = at_every_time(job, estimator, field, field, noise, std)
-    share = float(estimator.normal_share_)
+    share = max(0.0, float(estimator.normal_share_))
     job.summary.tell("dimension", str(estimator.spaces_.dim), dimension=estimator.spaces_.dim)
     job.summary.tell("normal part", f"{share:.1%} of the vectors' energy, left out", normal_share=share)
     level = float(sum(levels) / len(levels))

@@ -13,49 +13,25 @@ from .job import Dim, Job, Output, Source, command
 if TYPE_CHECKING:
     from tangentbundle.io import Field
 
-WINDOW = 60
-"""Most recent fields that a forecast starts from."""
-
 Std = Annotated[bool, typer.Option("--std", help="also write the standard deviation of each component")]
 Seed = Annotated[int, typer.Option(help="of what is random")]
-
-
-def known(field: Field, dim: int | None) -> dict[str, Any]:
-    """What an estimator may know of a file's space."""
-    return {"dim": field.space.dim if dim is None else dim, "manifold": field.space.manifold}
-
-
-def check_output_early(output: Path, field: Field | None = None) -> None:
-    """Refuse an output that cannot be written before the work is done."""
-    from tangentbundle.io import check_output
-
-    check_output(field, output)
 
 
 def at_every_time(
     job: Job, estimator: Any, field: Field, target: Field, noise: float | None, std: bool
 ) -> tuple[Field, list[float]]:
     """Fit to each field of a file and predict at the points of ``target``; also the noise levels."""
-    import numpy as np
+    from tangentbundle.io.actions import predicted
 
-    points, places, vectors = field.space.points, target.space.points, field.vectors
-    made, spreads, levels = [], [], []
-    with job.steps(len(vectors), "field") as step:
-        for number, one in enumerate(vectors):
-            step(f"field {number + 1}")
-            estimator.fit(points, one, noise_std=noise)
-            levels.append(float(estimator.noise_))
-            if std:
-                mean, covariance = estimator.predict(places, return_cov=True)
-                spreads.append(target.space.spread(covariance))
-            else:
-                mean = estimator.predict(places)
-            made.append(mean)
+    with job.steps(len(field), "field") as step:
+        step("field 1")
+
+        def fitted(number: int) -> None:
             if number == 0 and job.report is not None and target is not field:
-                job.summary.fitted = field.with_vectors(estimator.predict(points)[None])
-    names = field.names if len(field.names) == len(target.names) else target.names
-    result = replace(target, names=names, units=field.units, times=field.times)
-    return result.with_vectors(np.stack(made), std=np.stack(spreads) if std else None), levels
+                job.summary.fitted = field.with_vectors(estimator.predict(field.space.points)[None])
+            step(f"field {min(number + 2, len(field))}")
+
+        return predicted(estimator, field, target, noise=noise, std=std, fitted=fitted)
 
 
 @command
@@ -79,21 +55,25 @@ def interpolate(
     """
     from tangentbundle import FieldInterpolator
     from tangentbundle.errors import InvalidInputError
-    from tangentbundle.io import read_field
+    from tangentbundle.io import check_output, read_field
+    from tangentbundle.io.actions import known
 
-    check_output_early(output)
-    field = job.read(file)
-    places = read_field(at, job.request(only_points=True, points=(), latlon=(), time=""))
+    check_output(None, output)
+    with job.steps(2) as step:
+        step(f"reading {file.name}")
+        field = job.read(file)
+        step(f"reading {at.name}")
+        places = read_field(at, job.request(only_points=True, points=(), latlon=(), time=""))
     job.summary.tell("at", f"{at.name}: {places}", places=len(places.space))
     job.summary.notes += [f"{at.name}: {note}" for note in places.notes]
     if (field.space.manifold, field.space.points.shape[1]) != (places.space.manifold, places.space.points.shape[1]):
         raise InvalidInputError(
             f"{file.name} holds {field.space}, but {at.name} {places.space}. Give both in the same coordinates."
         )
-    check_output_early(output, places)
+    check_output(places, output)
     estimator = FieldInterpolator(**known(field, dim), random_state=seed)
     made, levels = at_every_time(job, estimator, field, places, noise, std)
-    share = float(estimator.normal_share_)
+    share = max(0.0, float(estimator.normal_share_))
     job.summary.tell("normal part", f"{share:.1%} of the vectors' energy, left out", normal_share=share)
     level = sum(levels) / len(levels)
     unit = f" {field.units}" if field.units else ""
@@ -126,45 +106,29 @@ def forecast(
     import numpy as np
 
     from tangentbundle import FieldForecaster
-    from tangentbundle.datasets.timeline import regular
     from tangentbundle.errors import InvalidInputError
+    from tangentbundle.io import check_output
+    from tangentbundle.io.actions import forecasted, known, recent_fields
 
-    check_output_early(output)
-    field = job.read(file)
-    check_output_early(output, replace(field, values=np.zeros((horizon, len(field.space), len(field.names)))))
-    if len(field) < 2:
-        raise InvalidInputError(f"a forecast needs a series in time; {file.name} holds one field.")
-    vectors, times = field.vectors, field.times
-    last = slice(0, len(vectors)) if times is None else regular(times).segments()[-1]
-    recent = slice(max(last.start, len(vectors) - WINDOW), len(vectors))
-    with job.steps(2) as step:
+    check_output(None, output)
+    with job.steps(3) as step:
+        step("reading")
+        field = job.read(file)
+        check_output(replace(field, values=np.zeros((horizon, len(field.space), len(field.names)))), output)
+        if len(field) < 2:
+            raise InvalidInputError(f"a forecast needs a series in time; {file.name} holds one field.")
         step("learning")
-        estimator = FieldForecaster(**known(field, dim), random_state=seed).fit(field.space.points, vectors, times)
-        step("forecasting")
-        told = None if times is None else times[recent]
-        future, spread = estimator.predict(vectors[recent], horizon, told, return_std=True)
-    later = None
-    if times is not None:
-        line, ahead = regular(times), [times[-1:]]
-        for _ in range(horizon):
-            ahead.append(line.next(ahead[-1]))
-        later = np.concatenate(ahead[1:])
-        job.summary.tell("from, to", f"{later[0].astype('datetime64[m]')}, {later[-1].astype('datetime64[m]')}")
-    job.summary.tell("learned from", f"{len(vectors)} fields, started from the last {len(vectors[recent])}")
+        estimator = FieldForecaster(**known(field, dim), random_state=seed)
+        made = forecasted(field, estimator, horizon, lambda: step("forecasting"))
+    if made.times is not None:
+        first, last = made.times[[0, -1]].astype("datetime64[m]")
+        job.summary.tell("from, to", f"{first}, {last}")
+    recent = recent_fields(field)
+    job.summary.tell("learned from", f"{len(field)} fields, started from the last {recent.stop - recent.start}")
     job.summary.tell("steps", str(horizon), horizon=horizon)
-    spreads = np.stack([_component_spread(field, one) for one in spread]) if std else None
+    assert made.std is not None
     unit = f" {field.units}" if field.units else ""
-    first, final = (float(np.sqrt(np.square(spread[k]).mean())) for k in (0, -1))
-    text = f"{first:.3g}{unit} at the first step, {final:.3g}{unit} at the last"
-    job.summary.tell("standard deviation", text, first_std=first, last_std=final)
-    job.write(replace(field.with_vectors(future), std=spreads, times=later), output)
-
-
-def _component_spread(field: Field, std: Any) -> Any:
-    """Standard deviations of the file's components, from those of ambient ones that are alike in all directions."""
-    import numpy as np
-
-    if std.shape[1] == len(field.names):
-        return std
-    level = np.sqrt(np.square(std).sum(axis=1) / len(field.names))
-    return np.repeat(level[:, None], len(field.names), axis=1)
+    near, far = (float(np.sqrt(np.square(made.std[k]).mean())) for k in (0, -1))
+    text = f"{near:.3g}{unit} at the first step, {far:.3g}{unit} at the last"
+    job.summary.tell("standard deviation", text, first_std=near, last_std=far)
+    job.write(made if std else replace(made, std=None), output)

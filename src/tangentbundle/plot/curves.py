@@ -20,16 +20,23 @@ if TYPE_CHECKING:
 def multiplicities(values: np.ndarray, gap: float = 0.12) -> list[int]:
     """Sizes of groups of eigenvalues ``(k,)``, ascending: a new one begins where they rise by more than ``gap``.
 
-    The rise is relative to the larger one, and to a hundredth of the largest at least. The last group may go on.
+    The rise is relative to the larger one, and to a hundredth of the largest at least. A group that spans more than
+    one and a half such gaps is none: its members stand alone. The last group may go on beyond the eigenvalues given.
 
     >>> multiplicities(np.array([0.0, 0.98, 0.99, 1.01, 4.9, 5.1]))
     [1, 3, 2]
+    >>> multiplicities(np.array([1.0, 1.1, 1.2, 1.3, 1.4]))
+    [1, 1, 1, 1, 1]
     """
     values = np.asarray(values, dtype=float)
     if not len(values):
         return []
     rises = np.diff(values) > gap * np.maximum(values[1:], 0.01 * values[-1])
-    return np.diff(np.r_[0, np.flatnonzero(rises) + 1, len(values)]).tolist()
+    sizes: list[int] = []
+    for group in np.split(values, np.flatnonzero(rises) + 1):
+        wide = group[-1] - group[0] > 1.5 * gap * max(group[-1], 0.01 * values[-1])
+        sizes += [1] * len(group) if wide else [len(group)]
+    return sizes
 
 
 def spectrum(values: np.ndarray, *, gap: float = 0.12, axes: Any = None) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from .style import axes_or_new, canvas, length_colors, top_of
-from .thinning import spacing, spread_out
+from .thinning import reach, spread_out
 from .views import Patches, View
 
 ARROW = {"angles": "xy", "scale_units": "xy", "scale": 1, "headwidth": 3.6, "headlength": 4.4, "headaxislength": 4.0}
@@ -79,7 +79,7 @@ def field(
         shown = shown[length[shown] > 1e-3 * top_of(length)]
         values = length if color is None else color
         if scale is None:
-            scale = spacing(points[shown]) / top_of(length)
+            scale = reach(points[shown]) / top_of(length)
         if depth is not None:
             shown = shown[np.argsort(depth[shown])]
         drawn = axes.quiver(
@@ -132,7 +132,7 @@ def fields(
     options = {
         "label": "length" if truth is None else "length of the error",
         "top": top_of(np.concatenate(list(colors.values()))),
-        "scale": spacing(shown) / top_of(lengths),
+        "scale": reach(shown) / top_of(lengths),
         **options,
     }
     for axis, (title, vectors) in zip(axes[0], panels.items(), strict=True):

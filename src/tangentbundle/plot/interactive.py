@@ -40,6 +40,7 @@ def interactive_field(layers: Sequence[Layer], *, faces: np.ndarray | None = Non
         for trace in bodies(go, flat[0][0], faces):
             figure.add_trace(trace)
             owners.append(-1)
+    solid = bool(owners)
     for number, (layer, (points, vectors, _)) in enumerate(zip(layers, flat, strict=True)):
         shown = replace(layer, points=points, vectors=vectors, color=layer.shade).thinned()
         for trace in (in_space if space else in_plane)(go, shown, _same_scale(layers, layer)):
@@ -47,9 +48,9 @@ def interactive_field(layers: Sequence[Layer], *, faces: np.ndarray | None = Non
             owners.append(number)
     names = flat[0][2]
     if space:
-        axis = {"showbackground": False, "showspikes": False, "title": {"font": {"size": 11}}}
+        axis = {"showbackground": False, "showspikes": False, "visible": not solid}
         titles = {f"{a}axis": {**axis, "title": {"text": n}} for a, n in zip("xyz", names, strict=True)}
-        figure.update_layout(scene={"aspectmode": "data", **titles})
+        figure.update_layout(scene={"aspectmode": "data", "camera": {"eye": _eye(flat[0][0])}, **titles})
     else:
         figure.update_layout(yaxis={"scaleanchor": "x", "title": names[1]}, xaxis={"title": names[0]})
     return _finished(figure, layers, owners, height)
@@ -160,6 +161,15 @@ def _finished(figure: Any, layers: Sequence[Layer], owners: Sequence[int], heigh
         menu = {"type": "buttons", "direction": "right", "x": 0, "y": 1.08, "xanchor": "left", "buttons": buttons}
         figure.update_layout(updatemenus=[menu])
     return figure
+
+
+def _eye(points: np.ndarray) -> dict[str, float]:
+    """Where to look from: nearer to flat things."""
+    sides = np.ptp(points, axis=0)
+    distance = 1.55 * (sides.max() / (np.prod(np.maximum(sides, 0.3 * sides.max())) ** (1 / 3) or 1.0)) ** 0.5
+    a, b = np.radians(35), np.radians(-60)
+    way = np.cos(a) * np.cos(b), np.cos(a) * np.sin(b), np.sin(a)
+    return {axis: float(distance * part) for axis, part in zip("xyz", way, strict=True)}
 
 
 def _same_scale(layers: Sequence[Layer], layer: Layer) -> float:

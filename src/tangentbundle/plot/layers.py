@@ -11,10 +11,15 @@ import numpy as np
 
 from ..datasets.extras import extra
 from .style import BRIGHTEST, LENGTHS, LINES, top_of
-from .thinning import spacing, spread_out
+from .thinning import reach, spread_out
 
 SHOWN, ARROWS = 3000, 900
 """Most points and most arrows of a layer."""
+
+BODY = "#d3dae1"
+
+STEPS = 8
+"""Colours of arrows in the plane."""
 
 INK = "#7a8794"
 """A grey that is seen on light and dark pages."""
@@ -80,7 +85,13 @@ def _markers(layer: Layer, top: float, size: float) -> dict[str, Any]:
     told = "<br>".join(f"{plain(name)} %{{customdata[{k}]:.4g}}" for k, name in enumerate(names))
     columns = np.stack([layer.values[name] for name in names], axis=1) if names else None
     bar = {"title": {"text": plain(layer.label), "side": "right"}, "thickness": 12, "len": 0.75}
-    color = {"color": layer.shade, "colorscale": colorscale_of(layer), "cmin": 0, "cmax": top, "colorbar": bar}
+    color = {
+        "color": layer.shade.astype(np.float32),
+        "colorscale": colorscale_of(layer),
+        "cmin": 0,
+        "cmax": top,
+        "colorbar": bar,
+    }
     if layer.vectors is None and not layer.shade.any():
         color = {"color": LINES[4]}
     extra_line = f"<extra>{plain(layer.name)}</extra>"
@@ -94,26 +105,34 @@ def _markers(layer: Layer, top: float, size: float) -> dict[str, Any]:
 
 def in_plane(go: Any, layer: Layer, top: float, over: bool = False) -> list[Any]:
     """Dots and arrows in the plane; ``over`` a filled map dots are invisible until the mouse finds them."""
-    look = _markers(layer, top, 9 if over else 5)
+    look = _markers(layer, top, 9 if over else 4)
     if over:
         look["marker"]["opacity"] = 0
-    traces = [go.Scatter(x=layer.points[:, 0], y=layer.points[:, 1], **look)]
-    if layer.vectors is not None:
-        rows = spread_out(layer.points, ARROWS)
-        foot, length = layer.points[rows], top_of(np.linalg.norm(layer.vectors, axis=1))
-        move = 1.3 * spacing(foot) / length * layer.vectors[rows]
-        across = move @ np.array([[0.0, 1.0], [-1.0, 0.0]])
-        tip = foot + move
-        curves = np.stack([foot, tip, tip - 0.32 * move + 0.17 * across, tip, tip - 0.32 * move - 0.17 * across])
-        x, y = polyline(list(curves.transpose(1, 2, 0)))
-        line = {"color": "white" if over else INK, "width": 1.1}
+    x, y = layer.points.T.astype(np.float32)
+    traces = [go.Scatter(x=x, y=y, **look)]
+    if layer.vectors is None:
+        return traces
+    rows = spread_out(layer.points, ARROWS)
+    foot, length = layer.points[rows], top_of(np.linalg.norm(layer.vectors, axis=1))
+    move = 1.3 * reach(foot) / length * layer.vectors[rows]
+    across, tip = move @ np.array([[0.0, 1.0], [-1.0, 0.0]]), foot + move
+    curves = np.stack([foot, tip, tip - 0.32 * move + 0.17 * across, tip, tip - 0.32 * move - 0.17 * across], axis=2)
+    if over:
+        levels, colors = np.zeros(len(rows), int), ["white"]
+    else:  # lines have one colour each
+        levels = np.clip(STEPS * layer.shade[rows] / top, 0, STEPS - 1).astype(int)
+        scale = colorscale_of(layer)
+        colors = [scale[round((k + 0.5) / STEPS * (len(scale) - 1))][1] for k in range(STEPS)]
+    for k in np.unique(levels):
+        x, y = polyline(list(curves[levels == k]))
+        line = {"color": colors[k], "width": 1.2}
         traces.append(go.Scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip"))
     return traces
 
 
 def in_space(go: Any, layer: Layer, top: float) -> list[Any]:
     """Dots, shafts and heads in space."""
-    x, y, z = layer.points.T
+    x, y, z = layer.points.T.astype(np.float32)
     traces = [go.Scatter3d(x=x, y=y, z=z, **_markers(layer, top, 2.6))]
     if layer.vectors is None:
         return traces
@@ -121,12 +140,12 @@ def in_space(go: Any, layer: Layer, top: float) -> list[Any]:
     lengths = np.linalg.norm(layer.vectors[rows], axis=1)
     rows = rows[lengths > 1e-3 * top_of(lengths)] if lengths.any() else rows[:0]
     foot, shade = layer.points[rows], layer.shade[rows]
-    move = 1.2 * spacing(layer.points[rows]) / top_of(lengths) * layer.vectors[rows]
+    move = 1.2 * reach(foot) / top_of(lengths) * layer.vectors[rows]
     tip, scale = foot + move, colorscale_of(layer)
     x, y, z = polyline(list(np.stack([foot, tip]).transpose(1, 2, 0)))
-    color = {"color": np.repeat(shade, 3), "colorscale": scale, "cmin": 0, "cmax": top, "width": 3}
+    color = {"color": np.repeat(shade, 3).astype(np.float32), "colorscale": scale, "cmin": 0, "cmax": top, "width": 3}
     traces.append(go.Scatter3d(x=x, y=y, z=z, mode="lines", line=color, hoverinfo="skip"))
-    corners, faces, shades = _heads(tip, 0.4 * move, shade)
+    corners, faces, shades = _heads(tip, 0.33 * move, shade)
     head = {"intensity": shades, "colorscale": scale, "cmin": 0, "cmax": top, "showscale": False, "hoverinfo": "skip"}
     x, y, z = corners.T
     i, j, k = faces.T
@@ -140,30 +159,30 @@ def _heads(tip: np.ndarray, move: np.ndarray, shade: np.ndarray) -> tuple[np.nda
     other = np.where(np.abs(move[:, :1]) < np.abs(move[:, 1:2]), [[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]])
     side = np.cross(move, other)
     length = np.linalg.norm(move, axis=1, keepdims=True)
-    side *= 0.28 * length / np.maximum(np.linalg.norm(side, axis=1, keepdims=True), 1e-300)
+    side *= 0.25 * length / np.maximum(np.linalg.norm(side, axis=1, keepdims=True), 1e-300)
     up = np.cross(move, side) / np.maximum(length, 1e-300)
     base = tip - move
     corners = np.stack([tip, base + side, base + up, base - side, base - up], axis=1).reshape(-1, 3)
     pattern = np.array([[0, 1, 2], [0, 2, 3], [0, 3, 4], [0, 4, 1], [1, 2, 3], [1, 3, 4]])
     faces = (5 * np.arange(m)[:, None, None] + pattern).reshape(-1, 3)
-    return corners, faces, np.repeat(shade, 5)
+    return corners.astype(np.float32), faces.astype(np.int32), np.repeat(shade, 5).astype(np.float32)
 
 
 def bodies(go: Any, points: np.ndarray, faces: np.ndarray | None) -> list[Any]:
     """What arrows stand on: a mesh, or the unit sphere; it hides what lies behind."""
     look: dict[str, Any] = {
-        "color": "#b9c2cb",
+        "color": BODY,
         "hoverinfo": "skip",
         "lighting": {"ambient": 0.7, "diffuse": 0.5, "specular": 0.05},
     }
     if faces is not None and len(faces) <= 60_000:
-        x, y, z = points.T
-        i, j, k = faces.T
+        x, y, z = points.T.astype(np.float32)
+        i, j, k = faces.T.astype(np.int32)
         return [go.Mesh3d(x=x, y=y, z=z, i=i, j=j, k=k, **look)]
     if np.allclose(np.linalg.norm(points, axis=1), 1.0, atol=1e-6):
         a, b = np.meshgrid(np.linspace(0, np.pi, 37), np.linspace(0, 2 * np.pi, 73), indexing="ij")
         x, y, z = 0.985 * np.stack([np.sin(a) * np.cos(b), np.sin(a) * np.sin(b), np.cos(a)])
-        grey = [[0, "#b9c2cb"], [1, "#b9c2cb"]]
+        grey = [[0, BODY], [1, BODY]]
         look = {"colorscale": grey, "showscale": False, "hoverinfo": "skip", "lighting": look["lighting"]}
         return [
             go.Surface(

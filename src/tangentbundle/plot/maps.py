@@ -11,7 +11,7 @@ from ..known_frames import latlon_frames
 from .fields import ARROW
 from .projections import Mollweide, Orthographic, Projection, fitting
 from .style import ERRORS, SIGNED, axes_or_new, canvas, length_colors, top_of
-from .thinning import spacing, spread_out
+from .thinning import reach, spacing, spread_out
 
 DENSE = 2500
 """Above so many places colours fill the map, and arrows are drawn on top in one colour."""
@@ -56,7 +56,7 @@ def wind_map(
     shown = seen[spread_out(points[seen], arrows)]
     plane = chart.project(points[shown])
     moves = chart.turn(points[shown], np.einsum("nda,na->nd", frames[shown], wind[shown]))
-    moves *= 1.3 * spacing(plane) / top
+    moves *= 1.3 * reach(plane) / top
     style = {"width": 0.0026 if len(shown) > 150 else 0.0035, **ARROW}
     if dense:
         axes.quiver(*plane.T, *moves.T, color="white", alpha=0.9, **style)

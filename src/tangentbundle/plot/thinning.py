@@ -40,3 +40,8 @@ def spacing(points: np.ndarray, rank: int = 3) -> float:
         return float(np.ptp(points, axis=0).max(initial=0.0)) or 1.0
     few = points[:: len(points) // 4000 + 1]
     return float(np.median(cKDTree(points).query(few, rank + 1)[0][:, rank])) or 1.0
+
+
+def reach(points: np.ndarray) -> float:
+    """How long arrows at points ``(n, D)`` may be: to the neighbours, and an eighth of the whole at most."""
+    return min(spacing(points), 0.125 * float(np.ptp(points, axis=0).max(initial=0.0)) or 1.0)

@@ -30,7 +30,8 @@ def _fields(summary: Summary) -> str:
     faces = space.faces if isinstance(space, Mesh) else None
     turning = "Drag to turn, scroll to come nearer, point at a dot to read its values. "
     body = page.plot(interactive.interactive_field(layers, faces=faces), "which field is shown in space")
-    shown = page.section("The field", body, page.note(turning + words))
+    title = "The field" if summary.modes is None else "Eigenfields, with their eigenvalues"
+    shown = page.section(title, body, page.note(turning + words))
     if isinstance(space, Globe):
         chart = fitting(space.lat, space.lon)
         body = page.plot(interactive.interactive_map(layers, chart), "which field is shown on the map")
@@ -112,7 +113,7 @@ def _layer(name: str, field: Field, number: int = 0) -> Layer:
 def _mode(field: Field, number: int, value: float, vectors: np.ndarray) -> Layer:
     values = _values(Field(field.space))
     values["length"] = np.linalg.norm(vectors, axis=1)
-    name = f"{number + 1}: eigenvalue {value:.3g}"
+    name = f"{number + 1}: {value:.4g}"
     return Layer(name, np.asarray(field.space.points, dtype=float), vectors, values=values)
 
 
