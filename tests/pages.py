@@ -14,7 +14,6 @@ import io
 import os
 import re
 import subprocess
-import sys
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,12 +95,13 @@ def run_tool(words: list[str]) -> str:
     return result.stdout + result.stderr
 
 
-def run_shell(commands: list[str], folder: Path) -> list[str]:
-    """Output of each command, typed one after the other into one shell, with this Python's programs at hand."""
+def run_shell(commands: list[str], folder: Path, programs: Path | None = None) -> list[str]:
+    """Output of each command, typed one after the other into one shell; ``programs`` are found first."""
     mark = "--- end of command ---"
     script = "\n".join(f"{{ {command}\n}} 2>&1 || echo exit code $?\necho '{mark}'" for command in commands)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    path = os.pathsep.join([*([str(programs)] if programs else []), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path}
     done = subprocess.run(
-        ["bash", "-c", script], cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=True
+        ["bash", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, check=True
     )
     return done.stdout.split(f"{mark}\n")[:-1]

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -18,7 +17,6 @@ from typer.testing import CliRunner
 import tangentbundle as tb
 from tangentbundle_cli import app
 
-ROOT = Path(__file__).parents[1]
 TOOL = [sys.executable, "-m", "tangentbundle"]
 COMMANDS = ("inspect", "denoise", "interpolate", "forecast", "filter", "spectrum", "doctor", "reproduce")
 SPHERE = tb.manifolds.Sphere(2)
@@ -228,25 +226,3 @@ def test_an_interrupt_leaves_nothing(number, folder):
         process.communicate(timeout=20)
     assert process.returncode != 0 and Path("out.csv").read_text() == "old"
     assert sorted(p.name for p in folder.iterdir()) == before
-
-
-def test_the_page_of_the_tool(tmp_path, monkeypatch):
-    """docs/tool.md: its Python block makes the files, its commands print what it says (but for last digits)."""
-    monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs/tool.md").read_text()
-    exec(compile(re.search(r"```python\n(.*?)```", page, re.DOTALL)[1], "page", "exec"), {})
-    blocks = re.findall(r"```console\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) >= 6
-    for block in blocks:
-        line, expected = block.split("\n", 1)
-        assert line.startswith("$ tangentbundle ")
-        words = shlex.split(line)[2:]
-        if words[0] == "doctor":  # versions and times differ, and it has a test of its own
-            continue
-        result = run(*words, code=2 if "error:" in expected else 0)
-        assert labels(result.stdout + result.stderr) == labels(expected)
-
-
-def labels(text):
-    """Lines with their numbers shortened: the last digits differ between machines."""
-    return [re.sub(r"\d+(\.\d+)?", lambda m: f"{float(m[0]):.1g}", line).split() for line in text.splitlines()]

@@ -27,18 +27,21 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def title(name: str) -> str:
-    """The first line of the benchmark's module, or its name where a module has several results."""
-    source = ROOT / "benchmarks" / f"{name}.py"
-    document = ast.get_docstring(ast.parse(source.read_text())) if source.exists() else None
-    return (document or f"{name.replace('_', ' ')}.").splitlines()[0]
+    """The first line of the benchmark's module; a module may have several results, ``<module>_<part>``."""
+    for module in (name, name.split("_")[0]):
+        source = ROOT / "benchmarks" / f"{module}.py"
+        if source.exists():
+            return (ast.get_docstring(ast.parse(source.read_text())) or name).splitlines()[0]
+    return name
 
 
 def section(path: Path) -> list[str]:
     result = json.loads(path.read_text())
     name, rows = result["name"], result["rows"]
-    machine = ", ".join(f"{key.replace('_', ' ')}: {number(value)}" for key, value in result["machine"].items())
+    machine = ", ".join(f"{key.replace('_', ' ')} {number(value)}" for key, value in result["machine"].items())
     versions = ", ".join(f"{key} {value}" for key, value in result["versions"].items())
-    lines = [f"## {name.replace('_', ' ')}", "", title(name), "", f"{machine}; {versions}.", ""]
+    where = "; ".join(filter(None, [result.get("date"), machine, versions]))
+    lines = [f"## {name.replace('_', ' ')}", "", title(name), "", f"<small>{where}</small>", ""]
     if len(rows) <= LONG:
         return [*lines, *table(rows), ""]
     return [*lines, f'??? note "{len(rows)} rows"', "", *(f"    {line}" for line in table(rows)), ""]

@@ -48,8 +48,13 @@ class Example:
         )
 
 
+FIRST = ("heat_flow", "wind_map", "parallel_transport", "sphere_spectrum", "frequencies")
+"""Shown before the others."""
+
+
 def examples() -> list[Example]:
-    return [Example(path) for path in sorted((ROOT / "examples").glob("*.py"))]
+    found = {path.stem: Example(path) for path in sorted((ROOT / "examples").glob("*.py"))}
+    return [found.pop(name) for name in FIRST] + list(found.values())
 
 
 def index(found: list[Example]) -> str:
