@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+LONG = ("heat_flow", "transfer", "wind_map")
 FIRST_STEPS = [ROOT / "README.md", ROOT / "docs/start.md"]
 BIN = Path(sys.executable).parent
 IN_A_CLONE = ("make ", "source ")
@@ -54,7 +55,10 @@ def test_page(page, folder):
             check(printed, output, f"$ {command}")
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "example",
+    [pytest.param(e, id=e.stem, marks=[pytest.mark.slow] if e.stem in LONG else []) for e in EXAMPLES],
+)
 def test_example(example, folder, capsys):
     """It prints what the gallery says and draws a picture, and the gallery has one."""
     runpy.run_path(str(example), run_name="__main__")
