@@ -9,6 +9,7 @@ import pytest
 import tangentbundle as tb
 from tangentbundle.errors import InvalidInputError, TangentBundleError
 from tangentbundle.io import Request, read_field, write_field
+from tangentbundle.io.actions import forecasted
 
 
 def series(times=4, seed=0):
@@ -67,6 +68,21 @@ def test_numbers_tell_the_order_of_times(tmp_path):
     assert len(field) == 4 and field.times is None
     sizes = np.linalg.norm(field.values, axis=(1, 2))
     assert np.allclose(sizes, sizes[0] * np.arange(1, 5))
+
+
+@pytest.mark.parametrize("dated", [True, False])
+def test_forecasts_of_tables_come_after_them(dated, tmp_path):
+    """As many steps ahead as the table has: they are new rows, not the old ones with other numbers."""
+    table, *_, dates = series(times=20)
+    if not dated:
+        table["time"] = 10 * np.searchsorted(dates, table["time"].to_numpy())
+    table.to_csv(tmp_path / "a.csv", index=False)
+    field = read_field(tmp_path / "a.csv")
+    made = forecasted(field, tb.FieldForecaster(dim=2, random_state=0), 20)
+    write_field(replace(made, std=None), tmp_path / "b.csv")
+    again = pd.read_csv(tmp_path / "b.csv", parse_dates=["time"] if dated else None)
+    later = dates[-1] + np.arange(1, 21) * np.timedelta64(12, "h") if dated else 190 + 10 * np.arange(1, 21)
+    assert np.array_equal(again["time"].unique(), later) and len(again) == 20 * 30
 
 
 def test_text_is_read_in_blocks(tmp_path, monkeypatch):

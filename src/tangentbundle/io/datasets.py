@@ -59,6 +59,11 @@ def read_dataset(path: Path, request: Request) -> Field:
         raise
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise DamagedFileError(f"{path.name} cannot be read ({' '.join(str(error).split())[:200]}).") from error
+    return from_dataset(ds, request)
+
+
+def from_dataset(ds: Any, request: Request) -> Field:
+    """The field of an ``xarray.Dataset``."""
     if request.latlon:
         ds = _with_coordinates(ds, request.latlon)
     try:

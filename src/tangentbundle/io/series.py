@@ -15,10 +15,21 @@ from .names import Columns
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Where a table has each time and place: row numbers ``(T, n)``, and the name of its column of times."""
+    """Where a table has each time and place: row numbers ``(T, n)``; its column of times, and these ``(T,)``."""
 
     name: str
+    times: np.ndarray
     rows: np.ndarray
+
+    def after(self) -> Series:
+        """What comes after the series has none of its rows."""
+        return replace(self, rows=self.rows[:0])
+
+    def labels(self, count: int) -> np.ndarray:
+        """Times of a series without dates: its own, or as many more."""
+        if count == len(self.rows):
+            return self.times
+        return self.times[-1] + (self.times[-1] - self.times[-2]) * np.arange(1, count + 1)
 
     def unfold(self, numbers: np.ndarray, size: int) -> np.ndarray:
         """Numbers ``(T n,)`` of all times and places as a column of the table, NaN in rows that were left out."""
@@ -70,7 +81,7 @@ def from_series(
     field, kept = assemble(coordinates[first], values, columns, request)
     rows = rows if kept is None else rows[:, kept]
     known = dates if dates.dtype.kind == "M" and values is not None else None
-    return replace(field, times=known, notes=(*field.notes, *notes)), Series(columns.time, rows)
+    return replace(field, times=known, notes=(*field.notes, *notes)), Series(columns.time, dates, rows)
 
 
 def _places(coordinates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

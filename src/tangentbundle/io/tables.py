@@ -211,7 +211,9 @@ def to_table(field: Field) -> Any:
     parts = [to_columns(field, k) for k in range(steps)]
     numbers = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     if origin is None or steps != (1 if series is None else len(series.rows)):
-        head = {} if steps == 1 else {series.name if series else "time": np.repeat(_labels(field), len(field.space))}
+        head = {}
+        if series is not None or steps > 1:
+            head[series.name if series else "time"] = np.repeat(_labels(field, series), len(field.space))
         return pyarrow.table({**head, **numbers})
     table, places = origin.table, set(field.space.names)
     for name, column in numbers.items():
@@ -228,9 +230,18 @@ def to_table(field: Field) -> Any:
     return table if series is None else table.take(np.sort(series.rows.ravel()))
 
 
-def _labels(field: Field) -> np.ndarray:
-    """Dates as they are commonly written, or numbers of steps."""
-    return np.arange(len(field)) if field.times is None else field.times
+def _labels(field: Field, series: Series | None) -> np.ndarray:
+    """Dates, or numbers that tell the order."""
+    if field.times is not None:
+        return field.times
+    return np.arange(len(field)) if series is None else series.labels(len(field))
+
+
+def after_rows(origin: Any) -> Any:
+    """The rest of a file, for what comes after its series."""
+    if isinstance(origin, TableFile) and origin.series is not None:
+        return replace(origin, series=origin.series.after())
+    return origin
 
 
 def write_csv(field: Field, path: Path) -> None:
@@ -250,8 +261,11 @@ def _dates_as_text(table: Any) -> Any:
 
     for k, kind in enumerate(table.schema.types):
         if pyarrow.types.is_timestamp(kind):
-            dates = np.datetime_as_string(table.column(k).to_numpy().astype("datetime64[ns]"), unit="auto")
-            table = table.set_column(k, table.column_names[k], pyarrow.array(dates))
+            dates = table.column(k).to_numpy()
+            there = dates[~np.isnat(dates)]
+            unit = next(u for u in ("D", "m", "s", "ns") if (there.astype(f"datetime64[{u}]") == there).all())
+            text = np.datetime_as_string(dates.astype(f"datetime64[{unit}]"))
+            table = table.set_column(k, table.column_names[k], pyarrow.array(text, mask=np.isnat(dates)))
     return table
 
 
