@@ -11,10 +11,13 @@ import numpy as np
 from ..datasets.extras import extra
 from .fields import flat_or_space, principal_axes
 from .histograms import Histogram
-from .layers import INK, Layer, bodies, colorscale_of, in_plane, in_space, plain, polyline
+from .layers import INK, Layer, colorscale_of, globe_body, in_plane, in_space, mesh_body, plain, polyline
 from .maps import DENSE, raster
 from .projections import Projection
 from .style import LINES, top_of
+
+FACES = 60_000
+"""Most triangles of a mesh that is drawn under its arrows."""
 
 
 def interactive_field(layers: Sequence[Layer], *, faces: np.ndarray | None = None, height: int = 560) -> Any:
@@ -36,16 +39,18 @@ def interactive_field(layers: Sequence[Layer], *, faces: np.ndarray | None = Non
     axes = principal_axes(layers[0].points)
     flat = [flat_or_space(layer.points, layer.vectors, axes) for layer in layers]
     space = flat[0][0].shape[1] == 3
-    if space:
-        for trace in bodies(go, flat[0][0], faces):
-            figure.add_trace(trace)
-            owners.append(-1)
-    solid = bool(owners)
+    globe = space and all(np.allclose(np.linalg.norm(p, axis=1), 1.0, atol=1e-6) for p, _, _ in flat)
+    solid = globe or (space and faces is not None and len(faces) <= FACES)
+    if faces is not None and solid and not globe:
+        figure.add_trace(mesh_body(go, flat[0][0], faces))
+        owners.append(-1)
     for number, (layer, (points, vectors, _)) in enumerate(zip(layers, flat, strict=True)):
-        shown = replace(layer, points=points, vectors=vectors, color=layer.shade).thinned()
-        for trace in (in_space if space else in_plane)(go, shown, _same_scale(layers, layer)):
-            figure.add_trace(trace)
-            owners.append(number)
+        whole, top = replace(layer, points=points, vectors=vectors, color=layer.shade), _same_scale(layers, layer)
+        over = globe and len(points) > DENSE
+        traces = [globe_body(go, whole, top)] if globe else []
+        traces += in_space(go, whole.thinned(), top, over) if space else in_plane(go, whole.thinned(), top)
+        figure.add_traces(traces)
+        owners += [number] * len(traces)
     names = flat[0][2]
     if space:
         axis = {"showbackground": False, "showspikes": False, "visible": not solid}

@@ -8,15 +8,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from ..datasets.extras import extra
+from .maps import DENSE
 from .style import BRIGHTEST, LENGTHS, LINES, top_of
 from .thinning import reach, spread_out
 
 SHOWN, ARROWS = 3000, 900
 """Most points and most arrows of a layer."""
 
-BODY = "#d3dae1"
+BODY, LIGHT = "#d3dae1", {"ambient": 1.0, "diffuse": 0.1, "specular": 0.0, "fresnel": 0.0}
+"""Colour and light of surfaces under the arrows."""
 
 STEPS = 8
 """Colours of arrows in the plane."""
@@ -130,10 +133,13 @@ def in_plane(go: Any, layer: Layer, top: float, over: bool = False) -> list[Any]
     return traces
 
 
-def in_space(go: Any, layer: Layer, top: float) -> list[Any]:
-    """Dots, shafts and heads in space."""
+def in_space(go: Any, layer: Layer, top: float, over: bool = False) -> list[Any]:
+    """Dots, shafts and heads in space; white and almost without dots ``over`` a coloured globe."""
     x, y, z = layer.points.T.astype(np.float32)
-    traces = [go.Scatter3d(x=x, y=y, z=z, **_markers(layer, top, 2.6))]
+    look = _markers(layer, top, 2.6)
+    if over:
+        look["marker"]["size"] = 1.2
+    traces = [go.Scatter3d(x=x, y=y, z=z, **look)]
     if layer.vectors is None:
         return traces
     rows = spread_out(layer.points, ARROWS)
@@ -141,11 +147,11 @@ def in_space(go: Any, layer: Layer, top: float) -> list[Any]:
     rows = rows[lengths > 1e-3 * top_of(lengths)] if lengths.any() else rows[:0]
     foot, shade = layer.points[rows], layer.shade[rows]
     move = 1.2 * reach(foot) / top_of(lengths) * layer.vectors[rows]
-    tip, scale = foot + move, colorscale_of(layer)
+    tip, scale = foot + move, [[0, "white"], [1, "white"]] if over else colorscale_of(layer)
     x, y, z = polyline(list(np.stack([foot, tip]).transpose(1, 2, 0)))
     color = {"color": np.repeat(shade, 3).astype(np.float32), "colorscale": scale, "cmin": 0, "cmax": top, "width": 3}
     traces.append(go.Scatter3d(x=x, y=y, z=z, mode="lines", line=color, hoverinfo="skip"))
-    corners, faces, shades = _heads(tip, 0.33 * move, shade)
+    corners, faces, shades = _heads(tip, 0.42 * move, shade)
     head = {"intensity": shades, "colorscale": scale, "cmin": 0, "cmax": top, "showscale": False, "hoverinfo": "skip"}
     x, y, z = corners.T
     i, j, k = faces.T
@@ -159,7 +165,7 @@ def _heads(tip: np.ndarray, move: np.ndarray, shade: np.ndarray) -> tuple[np.nda
     other = np.where(np.abs(move[:, :1]) < np.abs(move[:, 1:2]), [[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]])
     side = np.cross(move, other)
     length = np.linalg.norm(move, axis=1, keepdims=True)
-    side *= 0.25 * length / np.maximum(np.linalg.norm(side, axis=1, keepdims=True), 1e-300)
+    side *= 0.27 * length / np.maximum(np.linalg.norm(side, axis=1, keepdims=True), 1e-300)
     up = np.cross(move, side) / np.maximum(length, 1e-300)
     base = tip - move
     corners = np.stack([tip, base + side, base + up, base - side, base - up], axis=1).reshape(-1, 3)
@@ -168,32 +174,27 @@ def _heads(tip: np.ndarray, move: np.ndarray, shade: np.ndarray) -> tuple[np.nda
     return corners.astype(np.float32), faces.astype(np.int32), np.repeat(shade, 5).astype(np.float32)
 
 
-def bodies(go: Any, points: np.ndarray, faces: np.ndarray | None) -> list[Any]:
-    """What arrows stand on: a mesh, or the unit sphere; it hides what lies behind."""
-    look: dict[str, Any] = {
-        "color": BODY,
-        "hoverinfo": "skip",
-        "lighting": {"ambient": 0.7, "diffuse": 0.5, "specular": 0.05},
-    }
-    if faces is not None and len(faces) <= 60_000:
-        x, y, z = points.T.astype(np.float32)
-        i, j, k = faces.T.astype(np.int32)
-        return [go.Mesh3d(x=x, y=y, z=z, i=i, j=j, k=k, **look)]
-    if np.allclose(np.linalg.norm(points, axis=1), 1.0, atol=1e-6):
-        a, b = np.meshgrid(np.linspace(0, np.pi, 37), np.linspace(0, 2 * np.pi, 73), indexing="ij")
-        x, y, z = 0.985 * np.stack([np.sin(a) * np.cos(b), np.sin(a) * np.sin(b), np.cos(a)])
-        grey = [[0, BODY], [1, BODY]]
-        look = {"colorscale": grey, "showscale": False, "hoverinfo": "skip", "lighting": look["lighting"]}
-        return [
-            go.Surface(
-                x=x,
-                y=y,
-                z=z,
-                contours={"x": {"highlight": False}, "y": {"highlight": False}, "z": {"highlight": False}},
-                **look,
-            )
-        ]
-    return []
+def mesh_body(go: Any, points: np.ndarray, faces: np.ndarray) -> Any:
+    """A mesh that hides what lies behind it."""
+    x, y, z = points.T.astype(np.float32)
+    i, j, k = faces.T.astype(np.int32)
+    return go.Mesh3d(x=x, y=y, z=z, i=i, j=j, k=k, color=BODY, lighting=LIGHT, hoverinfo="skip")
+
+
+def globe_body(go: Any, layer: Layer, top: float) -> Any:
+    """The unit sphere, in the colours of a layer of many points and grey under few."""
+    dense = len(layer.points) > DENSE
+    rows, columns = (121, 241) if dense else (37, 73)
+    a, b = np.meshgrid(np.linspace(0, np.pi, rows), np.linspace(0, 2 * np.pi, columns), indexing="ij")
+    places = np.stack([np.sin(a) * np.cos(b), np.sin(a) * np.sin(b), np.cos(a)], axis=-1)
+    shade = np.zeros(a.shape)
+    if dense:
+        shade = layer.shade[cKDTree(layer.points).query(places)[1]]
+    x, y, z = 0.995 * np.moveaxis(places, -1, 0).astype(np.float32)
+    color = {"surfacecolor": shade.astype(np.float32), "cmin": 0, "cmax": top, "showscale": False}
+    scale = colorscale_of(layer) if dense else [[0, BODY], [1, BODY]]
+    still = {axis: {"highlight": False} for axis in "xyz"}
+    return go.Surface(x=x, y=y, z=z, colorscale=scale, lighting=LIGHT, contours=still, hoverinfo="skip", **color)
 
 
 def polyline(curves: Sequence[np.ndarray]) -> np.ndarray:

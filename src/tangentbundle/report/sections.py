@@ -173,7 +173,14 @@ def _residuals(summary: Summary) -> str:
         found.append(Histogram.of(_level(after), f"standard deviation{_unit(before)}"))
     if not found:
         return ""
-    return page.section("Residuals", page.plot(interactive.interactive_histograms(found), "residuals"))
+    words = (
+        "The fit has seen the values at observed places: elsewhere the standard deviation tells the error."
+        if where
+        else ""
+    )
+    return page.section(
+        "Residuals", page.plot(interactive.interactive_histograms(found), "residuals"), page.note(words)
+    )
 
 
 def _in_time(summary: Summary) -> str:
