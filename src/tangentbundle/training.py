@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from .arrays import whole
+from .arrays import positive, whole
 from .console import deferred_interrupt
 from .console import progress as progress_bar
 from .errors import DivergedWarning, InvalidInputError, TrainingError
@@ -106,6 +106,11 @@ def fit(
     parameters = [p for p in net.parameters() if p.requires_grad]
     if not parameters:
         raise InvalidInputError(f"{type(net).__name__} has no parameters to train.")
+    for name, value in (("lr", lr), ("clip", clip)):
+        if value is not None:
+            positive(value, name)
+    if patience is not None:
+        whole(patience, "patience")
     make = optimizer or (lambda parts: torch.optim.Adam(parts, lr=lr, foreach=True))
     steps = -(-len(data) // (whole(accumulate, "accumulate") * (1 if fabric is None else fabric.world_size)))
     run = _Run(net, parameters, make(parameters), loss, schedule, clip, accumulate, fabric, single=steps == 1)
@@ -121,11 +126,12 @@ def fit(
                 run.restore(place)
         interrupted = stack.enter_context(deferred_interrupt())
         show = stack.enter_context(progress_bar(whole(epochs, "epochs"), "epoch", progress and is_writer))
-        saved = time.monotonic()
+        saved, asked = time.monotonic(), False
         while run.result.epochs < epochs and run.active.any() and run.result.stopped == "not yet":
             run.epoch(data, validation, seed, patience, min_delta)
             show(run.result.epochs, run.summary())
-            if interrupted():
+            if run.anywhere(interrupted()):
+                asked = True
                 break
             if place is not None and is_writer and time.monotonic() - saved > every:
                 run.store(place)
@@ -134,7 +140,7 @@ def fit(
         if place is not None and is_writer:
             run.store(place)
         run.adopt_best()
-    if interrupted():
+    if asked or (fabric is None and interrupted()):
         raise KeyboardInterrupt("training was interrupted; the best weights so far are in the network")
     return run.report()
 
@@ -204,6 +210,12 @@ class _Run:
     def _summed(self, total: torch.Tensor) -> torch.Tensor:
         """The sum over processes."""
         return total if self.fabric is None else self.fabric.all_reduce(total.clone(), reduce_op="sum")
+
+    def anywhere(self, flag: bool) -> bool:
+        """Whether any process says so: all must stop in the same epoch, or the others would wait for ever."""
+        if self.fabric is None or self.fabric.world_size == 1:
+            return flag
+        return bool(self.fabric.all_reduce(torch.tensor(float(flag)), reduce_op="sum") > 0)
 
     def _finish_gradients(self) -> None:
         """Average over processes, then clip, each replica by itself."""

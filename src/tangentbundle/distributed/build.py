@@ -16,12 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from ..arrays import ArrayKind
 from ..errors import IsolatedPointsError
 from ..frames import LocalPCA, local_pca
 from ..graph import NeighborGraph, edge_weights, nearest_graph, radius_graph
 from ..kernels import Kernel
-from ..operators import ConnectionLaplacian
 from ..operators.assembly import FAINT, average_blocks, row_sums
 from ..operators.product import BlockMatrix
 from ..parallel import run_ranges
@@ -115,10 +113,10 @@ def rescue(cloud: Cloud, near: Surrounded, pca: LocalPCA, dim: int, reach: float
         getattr(pca, name)[poor] = getattr(better, name)
 
 
-def build_operator(cloud: Cloud, geometry: Geometry, p: int, median_degree: float) -> tuple[list[int], float]:
-    r"""The rows of P that a partition needs; returns the partitions it borders, and a lower bound of P there."""
-    part, place = cloud.exchange.part, cloud.exchange.part("interval", p)
-    if not place.exists():
+def build_operator(cloud: Cloud, geometry: Geometry, p: int, median_degree: float) -> tuple[list[int], int]:
+    """The rows of P that a partition needs; returns the partitions it touches, itself included, and its halo's size."""
+    part = cloud.exchange.part
+    if not part("values", p).exists():
         near = cloud.surrounded(p, geometry.rings * geometry.radius * SLACK)
         degree = cloud.gather("degree", near.numbers)
         faint = int((~(degree[near.inside] > FAINT * median_degree)).sum())
@@ -140,9 +138,8 @@ def build_operator(cloud: Cloud, geometry: Geometry, p: int, median_degree: floa
         save_array(part("indptr", p), graph.indptr)
         save_array(part("cols", p), cols)
         save_array(part("values", p), values)
-        save_array(place, np.array([_least_average(geometry, graph, cols, values, mass, whole)]))
-    borders = [q for q, _ in cloud.parts_of(load_array(part("numbers", p)))]
-    return borders, float(load_array(place)[0])
+    numbers = load_array(part("numbers", p))
+    return [q for q, _ in cloud.parts_of(numbers)], len(numbers) - len(cloud.own(p))
 
 
 def only_rows(graph: NeighborGraph, kept: np.ndarray) -> NeighborGraph:
@@ -150,22 +147,6 @@ def only_rows(graph: NeighborGraph, kept: np.ndarray) -> NeighborGraph:
     edges = np.repeat(kept, graph.degrees)
     indptr = np.concatenate([[0], np.cumsum(np.where(kept, graph.degrees, 0))])
     return NeighborGraph(indptr.astype(np.int64), graph.indices[edges], graph.distances[edges])
-
-
-def _least_average(geometry, graph, cols, values, mass, whole) -> float:
-    """A bound of the spectrum on fields that live on whole rows: that of a principal submatrix of P."""
-    inner = values * whole[graph.indices].reshape(-1, *([1] * (values.ndim - 1)))
-    laplacian = ConnectionLaplacian(
-        indptr=torch.from_numpy(graph.indptr),
-        cols=torch.from_numpy(cols),
-        values=torch.from_numpy(inner.astype(values.dtype)),
-        order=torch.arange(len(mass), dtype=torch.int32),
-        mass=torch.from_numpy(mass.astype(values.dtype)),
-        scale=geometry.scale,
-        dim=geometry.dim,
-        kind=ArrayKind(False, torch.float32 if values.dtype == np.float32 else torch.float64, torch.device("cpu")),
-    )
-    return 1.0 - laplacian.spectral_interval[1] * geometry.scale
 
 
 def matrix_of(cloud: Cloud, p: int) -> BlockMatrix:

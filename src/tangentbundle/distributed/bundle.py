@@ -34,9 +34,6 @@ from .shrinkage import Shrinkage, candidates, choose, terms_needed
 PARTITION = 500_000
 """Points of a partition, by default: a few hundred MB at work."""
 
-LOCAL_MARGIN = 0.05
-"""What the least average over partitions is lowered by, as fields on a partition do not see all of P."""
-
 
 @dataclass(frozen=True)
 class DistributedBundle:
@@ -69,7 +66,7 @@ class DistributedBundle:
     cloud: Cloud = field(repr=False)
     geometry: Geometry
     borders: tuple[tuple[int, ...], ...] = field(repr=False)
-    interval: Interval
+    halo: float
     neighbors: int
     edges: int
     vectors: Source | None = field(repr=False)
@@ -179,14 +176,12 @@ class DistributedBundle:
             geometry = replace(geometry, rings=automatic if rings is None else whole(rings, "rings"))
             degree = float(np.median(degrees))
             found = run_all(build_operator, [(cloud, geometry, p, degree) for p in every])
-        least = min(bound for _, bound in found)
-        least = max(-1.0, least - (LOCAL_MARGIN * (1.0 - least) if exchange.num_parts > 1 else 0.0))
         return cls(
             folder=place,
             cloud=cloud,
             geometry=geometry,
-            borders=_symmetric([borders for borders, _ in found]),
-            interval=(0.0, (1.0 - least) / geometry.scale),
+            borders=_symmetric([near for near, _ in found]),
+            halo=sum(points for _, points in found) / exchange.rows,
             neighbors=max(int(np.median(counts)), 2 * d + 2),
             edges=sum(edges),
             vectors=vectors,
@@ -210,11 +205,16 @@ class DistributedBundle:
     def eps(self) -> float:
         return self.geometry.eps
 
+    @property
+    def interval(self) -> Interval:
+        r"""What encloses the eigenvalues of :math:`-\Delta`: an average P has its spectrum in [-1, 1]."""
+        return 0.0, 2.0 / self.geometry.scale
+
     def __repr__(self) -> str:
         return (
             f"DistributedBundle({self.num_points} points in {self.num_parts} partitions, dim={self.dim}, "
-            f"eps={self.eps:.4g}, {self.edges / self.num_points:.1f} neighbours a point, halo of "
-            f"{self.geometry.rings} radii, {self.geometry.kernel})"
+            f"eps={self.eps:.4g}, {self.edges / self.num_points:.1f} neighbours a point, halos of "
+            f"{self.geometry.rings} radii add {self.halo:.0%}, {self.geometry.kernel})"
         )
 
     # What it does.
@@ -315,11 +315,11 @@ class DistributedBundle:
         return f"vectors-{mark}"
 
     def _rounds(self, source: Source, coefficients: np.ndarray, **options) -> Rounds:
-        name, scale, (low, high) = self._bring(source), self.geometry.scale, self.interval
-        mark = hashlib.sha256(f"{name} {options} {self.interval}".encode() + coefficients.tobytes()).hexdigest()[:12]
-        middle, radius = 1 - scale * (low + high) / 2, scale * (high - low) / 2
-        place = self.folder / f"run-{mark}"
-        return Rounds(self.cloud, self.geometry, self.borders, place, name, coefficients, middle, radius, **options)
+        name = self._bring(source)
+        mark = hashlib.sha256(f"{name} {options}".encode() + coefficients.tobytes()).hexdigest()[:12]
+        return Rounds(
+            self.cloud, self.geometry, self.borders, self.folder / f"run-{mark}", name, coefficients, **options
+        )
 
     def _write(self, rounds: Rounds, source: Source, names: list[str], sink: Sink) -> None:
         ranges = self.cloud.exchange.ranges

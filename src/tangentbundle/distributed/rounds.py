@@ -1,9 +1,9 @@
 r"""The Chebyshev recurrence in rounds: a partition reads its halo, takes s steps by itself, and writes its rows.
 
-State ``r`` of a partition holds :math:`T_{m-1}(Z) x` and :math:`T_m(Z) x` for :math:`m = r s`, and the sums
-:math:`\sum_{m' \le m} a_{km'} T_{m'}(Z) x`. A round needs the state before of the partition and of those it borders,
-nothing else: there is no moment at which all wait for each other. States are files; the one before the last is removed
-when nobody can need it any more.
+P has its spectrum in [-1, 1]. State ``r`` of a partition holds :math:`T_{m-1}(P) x` and :math:`T_m(P) x` for
+:math:`m = r s`, and the sums :math:`\sum_{m' \le m} a_{km'} T_{m'}(P) x`. A round needs the last state of the partition
+and of those it borders, nothing else: there is no moment at which all wait for each other. States are files; the one
+before the last is removed when nobody can need it any more.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from .results import Sink
 
 @dataclass(frozen=True)
 class Rounds:
-    """A recurrence on vectors ``part(vectors, p)``, with ``coefficients`` (k, m) of k filters on the spectrum of P
-    between ``middle`` minus and plus ``radius``.
+    """A recurrence on vectors ``part(vectors, p)``, with ``coefficients`` (k, m) of k filters.
 
     ``probes`` random signs are added as channels, and with ``moments`` the inner products of consecutive terms, in
     which any filter's energy and trace can be read, are kept.
@@ -39,8 +38,6 @@ class Rounds:
     folder: Path
     vectors: str
     coefficients: np.ndarray = field(repr=False)
-    middle: float
-    radius: float
     probes: int = 0
     moments: bool = False
 
@@ -96,9 +93,7 @@ class Rounds:
         terms = range(first, min(first + self.geometry.rings, self.terms))
         pairs: list[np.ndarray] = [current.numpy()[inside]]
         last = [previous, current]
-        step = recurrence(
-            matrix_of(cloud, p), previous, current, terms, self.middle, self.radius, lambda m: Extras(sums, columns[m])
-        )
+        step = recurrence(matrix_of(cloud, p), previous, current, terms, 0.0, 1.0, lambda m: Extras(sums, columns[m]))
         for _, term in step:
             last = [last[1], term]
             if self.moments:
@@ -118,7 +113,7 @@ class Rounds:
         save_array(self._place("moments", p, number), np.array(products))
 
     def collect_moments(self) -> np.ndarray:
-        r"""Moments :math:`\langle x, T_m(Z) x \rangle` of every channel, ``(2 m - 1, c)`` from m terms."""
+        r"""Moments :math:`\langle x, T_m(P) x \rangle` of every channel, ``(2 m - 1, c)`` from m terms."""
         parts = range(self.cloud.exchange.num_parts)
         rounds = [
             np.sum([load_array(self._place("moments", p, r)) for p in parts], axis=0) for r in range(self.count + 1)

@@ -1,7 +1,7 @@
 r"""The choice of a denoising filter from moments alone.
 
-One recurrence on the data x and on random signs z gives the moments :math:`\mu_m = \langle x, T_m(Z) x \rangle` and
-:math:`\langle z, T_m(Z) z \rangle` in the mass inner product, in which P is self-adjoint. With them
+One recurrence on the data x and on random signs z gives the moments :math:`\mu_m = \langle x, T_m(P) x \rangle` and
+:math:`\langle z, T_m(P) z \rangle` in the mass inner product, in which P is self-adjoint. With them
 
 .. math:: \|x - Hx\|^2 = \langle x, (1 - \hat h)^2(-\Delta)\, x \rangle, \quad
           \mathrm{tr}(MH) = E \langle z, H z \rangle

@@ -1,0 +1,311 @@
+"""Clouds in partitions: the same numbers as on a single machine, on threads, on clusters, and after losses."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+from scipy.spatial import cKDTree
+
+import tangentbundle as tb
+from tangentbundle.errors import (
+    DuplicatePointsWarning,
+    InvalidInputError,
+    IsolatedPointsError,
+    MissingColumnsError,
+    NonFiniteError,
+    ShapeError,
+    TooFewPointsError,
+)
+from tangentbundle.estimators.problem import carry
+from tangentbundle.estimators.tangents import TangentSpaces
+
+dask = pytest.importorskip("dask")
+zarr = pytest.importorskip("zarr")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+from tangentbundle.distributed import DistributedBundle, NpyArray, ParquetColumns, ZarrArray  # noqa: E402
+from tangentbundle.distributed.cloud import boxes_of, gaps  # noqa: E402
+from tangentbundle.distributed.exchange import Curve, Exchange  # noqa: E402
+from tangentbundle.ordering import curve_order  # noqa: E402
+
+BANK = {"heat": tb.Heat(0.02), "fir": tb.FIR([0.5, 0.3, 0.2], step=0.01)}
+
+
+def uneven(n, seed):
+    """Points of S^2, four times as dense in the north, in random order."""
+    points, rng = tb.manifolds.Sphere(2).sample(8 * n, seed=seed), np.random.default_rng(seed)
+    return points[rng.random(len(points)) < 0.25 + 0.75 * (points[:, 2] > 0)][:n]
+
+
+CLOUDS = {
+    "sphere": (tb.manifolds.Sphere(2).sample(2500, seed=0), {"dim": 2, "neighbors": 24}),
+    "torus": (tb.manifolds.Torus().sample(2000, seed=1), {"dim": 2, "neighbors": 20}),
+    "uneven": (uneven(2500, 2), {"dim": 2, "neighbors": 50}),
+    "flat torus in R^4": (tb.manifolds.FlatTorus((1.0, 0.7)).sample(1500, seed=3), {"dim": 2, "eps": 0.15}),
+    "three-sphere": (tb.manifolds.Sphere(3).sample(1500, seed=4), {"dim": 3, "neighbors": 30}),
+    "circle": (tb.manifolds.Sphere(1).sample(800, seed=5), {"neighbors": 10, "eps_pca": 0.01}),
+}
+
+
+def write(folder, points, vectors=None):
+    np.save(folder / "points.npy", points)
+    if vectors is not None:
+        np.save(folder / "vectors.npy", vectors)
+        return {"points": folder / "points.npy", "folder": folder / "work", "vectors": folder / "vectors.npy"}
+    return {"points": folder / "points.npy", "folder": folder / "work"}
+
+
+def read(path, name="vectors"):
+    return zarr.open_group(path, mode="r")[name][:]
+
+
+@pytest.mark.parametrize("name", CLOUDS)
+def test_a_bank_agrees_with_the_single_machine(name, tmp_path):
+    """Frames to the last bit, filters within what Chebyshev promises; partitions of unequal neighbours, any rings."""
+    points, options = CLOUDS[name]
+    vectors = np.random.default_rng(1).standard_normal((*points.shape, 2))
+    bundle = DistributedBundle.from_npy(
+        **write(tmp_path, points, vectors), partition=len(points) // 4, rings=3, **options
+    )
+    whole = tb.TangentBundle.from_points(points, **options)
+    assert bundle.num_parts == 4 and bundle.dim == whole.dim and bundle.edges == whole.sorted_graph.num_edges
+    assert bundle.eps == whole.eps and bundle.geometry.eps_pca == whole.eps_pca
+    if points.shape[1] <= 3:  # the very same curve
+        frames = [np.load(bundle.cloud.exchange.part("frames", p)) for p in range(4)]
+        assert np.array_equal(np.concatenate(frames), whole.sorted_frames)
+    bundle.filter(BANK, tmp_path / "out.zarr")
+    lap, x = whole.laplacian(), whole.to_coordinates(vectors)
+    for key, h in BANK.items():
+        expected = whole.to_ambient(h(lap, x, tb.Chebyshev()))
+        assert np.abs(read(tmp_path / "out.zarr", key) - expected).max() < 1e-5
+    assert not list(tmp_path.glob("work/run-*")) and not list(tmp_path.glob(".out*")), "nothing is left over"
+
+
+def test_formats_and_precision(tmp_path):
+    """Zarr, Parquet and .npy hold the same cloud; float32 points are filtered in float32."""
+    points, vectors = (tb.manifolds.Sphere(2).sample(1200, seed=k, dtype=np.float32) for k in (0, 1))
+    group = zarr.open_group(tmp_path / "in.zarr", mode="w")
+    group.create_array("points", data=points, chunks=(100, 3))
+    for k, axis in enumerate("xyz"):
+        group.create_array(f"v{axis}", data=vectors[:, k], chunks=(70,))
+    import pyarrow
+
+    names = ("x", "y", "z", "vx", "vy", "vz")
+    table = pyarrow.table(dict(zip(names, np.concatenate([points, vectors], axis=1).T.copy(), strict=True)))
+    (tmp_path / "in.parquet").mkdir()
+    for k in range(3):
+        parquet.write_table(table[400 * k : 400 * k + 400], tmp_path / f"in.parquet/{k}.parquet", row_group_size=150)
+    options = {"dim": 2, "neighbors": 20, "partition": 500}
+    made = [
+        DistributedBundle.from_npy(**write(tmp_path, points, vectors), **options),
+        DistributedBundle.from_zarr(tmp_path / "in.zarr", tmp_path / "b", vectors=("vx", "vy", "vz"), **options),
+        DistributedBundle.from_parquet(tmp_path / "in.parquet", tmp_path / "c", **options),
+    ]
+    for k, bundle in enumerate(made):
+        bundle.filter(tb.Heat(0.05), tmp_path / f"{k}.zarr")
+    made[0].filter(tb.Heat(0.05), tmp_path / "3.parquet")
+    first = read(tmp_path / "0.zarr")
+    whole = tb.TangentBundle.from_points(points, dim=2, neighbors=20)
+    expected = whole.to_ambient(tb.Heat(0.05)(whole.laplacian(), whole.to_coordinates(vectors)))
+    assert first.dtype == np.float32 and np.abs(first - expected).max() < 1e-5
+    assert all(np.array_equal(read(tmp_path / f"{k}.zarr"), first) for k in (1, 2))
+    columns = ParquetColumns(str(tmp_path / "3.parquet"), tuple(f"vectors_{k}" for k in range(3)))
+    assert np.array_equal(columns.read(0, 1200), first) and np.array_equal(columns.read(37, 700), first[37:700])
+
+
+def test_denoising_finds_the_noise_and_agrees_with_the_filter_it_chose(tmp_path):
+    sphere, rng = tb.manifolds.Sphere(2), np.random.default_rng(2)
+    points, places = sphere.sample(3000, seed=0), sphere.sample(700, seed=9)
+    clean = sphere.gradient_field(points, 2)
+    level = 0.4 * clean.std()
+    noisy = clean + level * rng.standard_normal(clean.shape)
+    bundle = DistributedBundle.from_npy(**write(tmp_path, points, noisy), dim=2, neighbors=24, partition=1500, rings=12)
+    chosen = bundle.denoise(tmp_path / "clean.zarr")
+    denoised = read(tmp_path / "clean.zarr")
+    assert chosen.noise == pytest.approx(level, rel=0.04)
+    assert np.mean((denoised - clean) ** 2) < 0.1 * level**2
+    whole = tb.TangentBundle.from_points(points, dim=2, neighbors=24)
+    expected = whole.to_ambient(chosen.response(whole.laplacian(), whole.to_coordinates(noisy)))
+    assert np.abs(denoised - expected).max() < 1e-5
+    known = bundle.denoise(tmp_path / "known.zarr", noise_std=level)
+    assert known.noise == level
+
+    np.save(tmp_path / "places.npy", places)
+    vectors = ZarrArray(str(tmp_path / "clean.zarr"), "vectors")
+    bundle.interpolate(NpyArray(str(tmp_path / "places.npy")), tmp_path / "there.zarr", vectors=vectors)
+    frames = np.asarray(whole.frames)
+    spaces = TangentSpaces(points, frames, False, None, cKDTree(points), bundle.neighbors)
+    bases = spaces.at(places)
+    values = carry(spaces, np.einsum("nij,ni->nj", frames, denoised)[:, :, None], places, bases)
+    expected = np.einsum("mij,mj->mi", bases, values[:, :, 0])
+    assert np.abs(read(tmp_path / "there.zarr") - expected).max() < 1e-10
+    truth = sphere.gradient_field(places, 2)
+    assert np.mean((expected - truth) ** 2) < 0.1 * np.mean(truth**2)
+
+
+def test_rows_come_back_where_they_were(tmp_path):
+    """To the partitions and back is the identity, and the partitions follow the library's own curve."""
+    points = uneven(1000, 3)
+    points[500:600] = points[:100]  # at the same place on the curve: they stay in the order of the file
+    np.save(tmp_path / "points.npy", points)
+    source = NpyArray(str(tmp_path / "points.npy"))
+    ranges = source.ranges(130)
+    exchange = Exchange.of(tmp_path / "e", source, ranges, Curve.around(source, ranges), 5)
+    exchange.bring("points", source)
+    parts = [np.load(exchange.part("points", p)) for p in range(5)]
+    assert np.array_equal(np.concatenate(parts), points[curve_order(points)])
+    assert max(map(len, parts)) < 1.5 * min(map(len, parts))
+
+    class Kept:
+        rows = np.zeros_like(points)
+
+        def write(self, number, rows, values):
+            self.rows[slice(*rows)] = values["points"]
+
+    for p in range(5):
+        np.save(tmp_path / f"points-{p:06d}.npy", exchange.unmerge(parts[p], p))
+    for number in range(len(ranges)):
+        exchange.give(number, ["points"], tmp_path, Kept())
+    assert np.array_equal(Kept.rows, points)
+
+
+def test_boxes_bound_distances():
+    points = tb.manifolds.Torus().sample(5000, seed=0)
+    points = points[curve_order(points)]
+    boxes = boxes_of(points)
+    near = gaps(boxes, boxes_of(points[:300]))
+    for k, box in enumerate(near):
+        assert box <= cKDTree(points[:300]).query(points[2048 * k : 2048 * (k + 1)])[0].min()
+    assert near[0] == 0
+
+
+CLUSTER_BANK = {"heat": tb.Heat(0.05)}
+
+
+@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_a_cluster_that_loses_a_worker(workers, tmp_path):
+    """A worker is killed in the middle of the recurrence; the answer is that of threads, to the last bit."""
+    distributed = pytest.importorskip("distributed")
+    points, options = CLOUDS["sphere"]
+    options = {**options, "partition": 400, "rings": 2}
+    vectors = np.random.default_rng(1).standard_normal(points.shape)
+    DistributedBundle.from_npy(**write(tmp_path, points, vectors), **options).filter(tb.Heat(0.05), tmp_path / "a.zarr")
+    with (
+        distributed.LocalCluster(
+            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="CRITICAL"
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        victim = next(iter(client.run(os.getpid).values()))
+        killed = threading.Thread(target=_kill_when, args=(victim, tmp_path / "cluster", "run-*/state-000003/sums-*"))
+        killed.start()
+        place = {**write(tmp_path, points, vectors), "folder": tmp_path / "cluster"}
+        DistributedBundle.from_npy(**place, **options).filter(tb.Heat(0.05), tmp_path / "b.zarr")
+        killed.join()
+        assert victim not in client.run(os.getpid).values()
+    assert np.array_equal(read(tmp_path / "a.zarr"), read(tmp_path / "b.zarr"))
+
+
+def _kill_when(process, folder, pattern):
+    deadline = time.monotonic() + 120
+    while not list(folder.glob(pattern)) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    os.kill(process, signal.SIGKILL)
+
+
+def test_killed_and_started_again(tmp_path):
+    """SIGKILL of the whole run: what was done is kept, and the end is as if nothing had happened."""
+    points, options = CLOUDS["torus"]
+    place = write(tmp_path, points, np.random.default_rng(1).standard_normal(points.shape))
+    code = (
+        "import sys, tangentbundle as tb; from tangentbundle.distributed import DistributedBundle;"
+        "b = DistributedBundle.from_npy(sys.argv[1], sys.argv[2], vectors=sys.argv[3], dim=2, neighbors=20, "
+        "partition=400, rings=2); b.filter(tb.Heat(0.05), sys.argv[4])"
+    )
+    command = [sys.executable, "-c", code, *map(str, place.values()), str(tmp_path / "a.zarr")]
+    with subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}) as process:
+        _kill_when(process.pid, tmp_path / "work", "run-*/state-000004/sums-*")
+    assert process.returncode == -signal.SIGKILL and not (tmp_path / "a.zarr").exists()
+    before = {file: file.stat().st_mtime_ns for file in tmp_path.glob("work/cloud/part-*/values.npy")}
+    bundle = DistributedBundle.from_npy(**place, **options, partition=400, rings=2)
+    bundle.filter(tb.Heat(0.05), tmp_path / "a.zarr")
+    assert before == {file: file.stat().st_mtime_ns for file in before}, "what was built is not built again"
+    anew = DistributedBundle.from_npy(**{**place, "folder": tmp_path / "anew"}, **options, partition=400, rings=2)
+    anew.filter(tb.Heat(0.05), tmp_path / "b.zarr")
+    assert np.array_equal(read(tmp_path / "a.zarr"), read(tmp_path / "b.zarr"))
+
+
+def test_what_is_refused(tmp_path):
+    points = tb.manifolds.Sphere(2).sample(600, seed=0)
+    good = write(tmp_path, points, points)
+    bundle = DistributedBundle.from_npy(**good, dim=2, neighbors=20, partition=300)
+    with pytest.raises(InvalidInputError, match="other points or settings"):
+        DistributedBundle.from_npy(**good, dim=2, neighbors=21, partition=300)
+    with pytest.raises(InvalidInputError, match=r"\.zarr or \.parquet"):
+        bundle.filter(tb.Heat(0.1), tmp_path / "out.csv")
+    with pytest.raises(InvalidInputError, match="must be one such as Heat"):
+        bundle.filter({}, tmp_path / "out.zarr")
+    np.save(tmp_path / "short.npy", points[:-1])
+    with pytest.raises(ShapeError, match="vectors must have shape"):
+        bundle.filter(tb.Heat(0.1), tmp_path / "out.zarr", vectors=NpyArray(str(tmp_path / "short.npy")))
+    bad = points.copy()
+    bad[17, 1] = np.nan
+    np.save(tmp_path / "bad.npy", bad)
+    with pytest.raises(NonFiniteError, match="rows 0 to 600 of"):
+        bundle.filter(tb.Heat(0.1), tmp_path / "out.zarr", vectors=NpyArray(str(tmp_path / "bad.npy")))
+    assert not (tmp_path / "out.zarr").exists()
+    new = {"folder": tmp_path / "w", "dim": 2, "partition": 600}
+    with pytest.raises(NonFiniteError, match="rows 0 to 600 of"):
+        DistributedBundle.from_npy(tmp_path / "bad.npy", **new, neighbors=20)
+    with pytest.raises(IsolatedPointsError, match="no neighbour within"):
+        DistributedBundle.from_npy(good["points"], **{**new, "folder": tmp_path / "v"}, eps=1e-8)
+    with pytest.raises(TooFewPointsError, match="neighbours a point need"):
+        DistributedBundle.from_npy(good["points"], **{**new, "folder": tmp_path / "u"}, neighbors=600)
+    with pytest.raises(InvalidInputError, match="dim must be"):
+        DistributedBundle.from_npy(good["points"], tmp_path / "t", dim=4)
+    with pytest.raises(InvalidInputError, match="there is no file"):
+        DistributedBundle.from_npy(tmp_path / "nothing.npy", tmp_path / "s")
+    (tmp_path / "pickle.npy").write_bytes(b"\x80\x04N.")
+    with pytest.raises(InvalidInputError, match="no readable"):
+        DistributedBundle.from_npy(tmp_path / "pickle.npy", tmp_path / "r")
+    zarr.open_group(tmp_path / "in.zarr", mode="w").create_array("x", data=points)
+    with pytest.raises(MissingColumnsError, match="no array 'points'; it has"):
+        DistributedBundle.from_zarr(tmp_path / "in.zarr", tmp_path / "q")
+
+
+def test_duplicates_are_told(tmp_path):
+    points = np.repeat(tb.manifolds.Sphere(2).sample(300, seed=0), 2, axis=0)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        bundle = DistributedBundle.from_npy(**write(tmp_path, points, points), dim=2, neighbors=24, partition=200)
+    assert any(issubclass(w.category, DuplicatePointsWarning) for w in told)
+    bundle.filter(tb.Heat(0.1), tmp_path / "out.zarr")
+    assert np.isfinite(read(tmp_path / "out.zarr")).all()
+
+
+def test_a_search_on_a_cluster_is_the_search_on_this_machine():
+    """scikit-learn's searches through joblib's Dask backend."""
+    joblib, distributed = pytest.importorskip("joblib"), pytest.importorskip("distributed")
+    from sklearn.model_selection import GridSearchCV
+
+    torus, rng = tb.manifolds.Torus(), np.random.default_rng(0)
+    points = torus.sample(150, seed=0)
+    noisy = torus.tangent_field(points) + 0.3 * rng.standard_normal(points.shape)
+    methods = [tb.estimators.SpectralShrinkage(neighbors=k) for k in (12, 24)]
+    search = GridSearchCV(tb.FieldDenoiser(dim=2, random_state=0), {"method": methods}, cv=3)
+    here = search.fit(points, noisy).cv_results_["mean_test_score"]
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="CRITICAL"
+        ) as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_config("dask"),
+    ):
+        there = search.fit(points, noisy).cv_results_["mean_test_score"]
+    assert there == pytest.approx(here, rel=1e-9)
