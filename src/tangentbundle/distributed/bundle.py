@@ -256,8 +256,8 @@ class DistributedBundle:
     ) -> Shrinkage:
         """Remove noise by the filter of least estimated risk; returns it, with the noise's standard deviation.
 
-        As ``SpectralShrinkage``, with risks weighted by volume; all channels share the filter. ``noise_std`` is the
-        known level, ``probes`` the random signs for traces.
+        As ``estimators.SpectralShrinkage``; all channels share the filter. ``noise_std`` is the known level, ``probes``
+        the random signs for traces.
         """
         source = self._source(vectors)
         sink_for(out)  # what cannot be written is refused before any work

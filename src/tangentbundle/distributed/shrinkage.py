@@ -8,7 +8,7 @@ One recurrence on the data x and on random signs z gives the moments :math:`\mu_
 
 are sums over the Chebyshev coefficients of :math:`(1 - \hat h)^2` and :math:`\hat h`: any number of filters is judged
 without applying them. The family, Stein's risk estimate and the noise level from what high frequencies hold are those
-of ``SpectralShrinkage``; energies are weighted by volume instead of by point.
+of ``estimators.SpectralShrinkage``.
 """
 
 from __future__ import annotations
@@ -19,10 +19,14 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from ..estimators.spectral import CUTS, DECADES, POWERS, SURE, Criterion, identity, rational
+from ..estimators.spectral import SURE, Criterion
 from ..filters import Filter, Spectral
 from ..filters.expansion import expand, fixed_order
 from ..filters.properties import Interval
+
+POWERS = (1.0, 2.0, 4.0)
+CUTS = np.logspace(-4.0, 0.5, 14)
+"""Cut-offs for each power, as shares of the largest eigenvalue."""
 
 ACCURACY = 1e-4
 """Of the responses that are judged."""
@@ -37,9 +41,13 @@ class Shrinkage:
 
 
 def candidates(top: float) -> list[Filter]:
-    """The identity, and responses whose cut-offs fall from the largest eigenvalue."""
-    cuts = top * np.logspace(-DECADES, 0.5, CUTS)
-    return [identity(), *(rational(float(cut), power) for power in POWERS for cut in cuts)]
+    r"""The identity, and responses :math:`1/(1 + (\lambda/c)^p)` with cut-offs c up to above the largest eigenvalue."""
+    identity = Spectral(torch.ones_like, "identity")
+    return [identity, *(rational(top * float(share), power) for power in POWERS for share in CUTS)]
+
+
+def rational(cut: float, power: float) -> Filter:
+    return Spectral(lambda lam: 1 / (1 + (lam / cut) ** power), f"rational({cut:.3g}, {power:g})")
 
 
 def terms_needed(filters: Sequence[Filter], interval: Interval) -> int:
@@ -82,5 +90,5 @@ def choose(
     risks = []
     for h in filters:
         residual = max(energy(_residual(h), signal), 0.0)
-        risks.append(criterion(residual, energy(h, probes), total, variance))  # type: ignore[arg-type]
+        risks.append(criterion(residual, energy(h, probes), total, variance))
     return Shrinkage(filters[int(np.argmin(risks))], float(np.sqrt(variance)))
