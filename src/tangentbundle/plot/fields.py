@@ -76,7 +76,8 @@ def field(
     if moves is not None and vectors is not None:
         shown = chosen(points, seen, arrows)
         length = np.linalg.norm(vectors, axis=1)
-        shown = shown[length[shown] > 1e-3 * top_of(length)]
+        long = length[shown] > 1e-3 * top_of(length)
+        shown = shown[long] if long.any() else shown
         values = length if color is None else color
         if scale is None:
             scale = reach(points[shown]) / top_of(length)

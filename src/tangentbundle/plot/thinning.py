@@ -37,11 +37,16 @@ def spread_out(points: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
 def spacing(points: np.ndarray, rank: int = 3) -> float:
     """Median distance of a point ``(n, D)`` from its ``rank``-th neighbour."""
     if len(points) <= rank:
-        return float(np.ptp(points, axis=0).max(initial=0.0)) or 1.0
+        return extent(points)
     few = points[:: len(points) // 4000 + 1]
     return float(np.median(cKDTree(points).query(few, rank + 1)[0][:, rank])) or 1.0
 
 
 def reach(points: np.ndarray) -> float:
     """How long arrows at points ``(n, D)`` may be: to the neighbours, and an eighth of the whole at most."""
-    return min(spacing(points), 0.125 * float(np.ptp(points, axis=0).max(initial=0.0)) or 1.0)
+    return min(spacing(points), 0.125 * extent(points))
+
+
+def extent(points: np.ndarray) -> float:
+    """The longest side of the box around points ``(n, D)``; one if there is none."""
+    return (float(np.ptp(points, axis=0).max()) if len(points) else 0.0) or 1.0

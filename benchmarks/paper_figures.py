@@ -1,0 +1,94 @@
+"""The paper's figures from real results: ``python -m benchmarks.paper_figures`` writes docs/figures/paper_*.png.
+
+One function for each figure of the paper, in its order. The wind is GFS where its files are, otherwise the series
+inside the package.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import tangentbundle as tb
+from tangentbundle.experiments.wind import available, source_of
+
+from .figures import FOLDER
+
+VIEW = tb.plot.View(28, 40)
+
+
+def sphere(n: int = 4000) -> tuple[np.ndarray, tb.TangentBundle]:
+    points = tb.manifolds.Sphere(2).sample(n, seed=0)
+    return points, tb.TangentBundle.from_points(points, dim=2)
+
+
+def toward(points: np.ndarray, right: float, up: float) -> int:
+    """The point of the sphere that is seen so far to the right and up."""
+    place = VIEW.axes.T @ [right, up, (1 - right**2 - up**2) ** 0.5]
+    return int((points @ place).argmax())
+
+
+def tangent_vector() -> Any:
+    """A point, its tangent space, and a vector in it."""
+    points, bundle = sphere()
+    figure, axes = tb.plot.canvas(size=(4.4, 4.2))
+    tb.plot.tangent_space(bundle, toward(points, 0.2, 0.25), VIEW.axes[0], view=VIEW, axes=axes[0, 0])
+    return figure
+
+
+def diffusion() -> Any:
+    """Two vectors smeared out by heat flow on the bundle."""
+    points, bundle = sphere()
+    start = np.zeros_like(points)
+    for right, up, way in ((-0.6, -0.1, VIEW.axes[1]), (0.5, 0.2, VIEW.axes[0])):
+        k = toward(points, right, up)
+        start[k] = bundle.frames[k] @ (bundle.frames[k].T @ way)
+    return tb.plot.diffusion(bundle, start, (0.0, 0.02, 0.1, 0.5), view=VIEW)
+
+
+def signal() -> Any:
+    """A field on the sphere: a signal of the tangent bundle."""
+    manifold = tb.manifolds.Sphere(2)
+    points = manifold.sample(6000, seed=0)
+    figure, axes = tb.plot.canvas(size=(5.2, 4.2))
+    tb.plot.field(points, manifold.gradient_field(points, 3), view=VIEW, axes=axes[0, 0])
+    return figure
+
+
+def response() -> Any:
+    """A lowpass, non-amplifying, Lipschitz filter at the eigenvalues of the sphere's bundle."""
+    figure, axes = tb.plot.canvas(size=(7.0, 4.2))
+    tb.plot.response(tb.Heat(0.15), sphere()[1].laplacian(), axes=axes[0, 0])
+    return figure
+
+
+def transport() -> Any:
+    """A vector carried from i to j by the connection that was estimated from the points."""
+    points, bundle = sphere()
+    figure, axes = tb.plot.canvas(size=(4.4, 4.2))
+    ends = toward(points, -0.75, -0.3), toward(points, 0.7, 0.35)
+    tb.plot.transport(bundle, *ends, VIEW.axes[1], view=VIEW, axes=axes[0, 0])
+    return figure
+
+
+def wind() -> Any:
+    """Zonal and meridional wind."""
+    data = source_of(available()).field
+    return tb.plot.wind_components(data.lat, data.lon, data.components[0])
+
+
+def surfaces() -> Any:
+    """The torus and the immersed Klein bottle, with a cloud of 100 points each."""
+    return tb.plot.surfaces({"torus": tb.manifolds.Torus(), "Klein bottle, immersed": tb.manifolds.KleinBottle(3)})
+
+
+def main() -> None:
+    for draw in (tangent_vector, diffusion, signal, response, transport, wind, surfaces):
+        print(
+            "Wrote", tb.plot.save(draw(), FOLDER / f"paper_{draw.__name__}.png", dpi=80).relative_to(FOLDER.parents[1])
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""Pictures: maps keep areas and directions, arrows are spread evenly, surfaces hide what lies behind them."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import tangentbundle as tb
+from tangentbundle.known_frames import latlon_frames
+
+pytest.importorskip("matplotlib")
+
+from tangentbundle.plot.maps import raster
+from tangentbundle.plot.projections import fitting, on_sphere
+from tangentbundle.plot.style import canvas
+from tangentbundle.plot.thinning import spread_out
+from tangentbundle.plot.views import Patches
+
+SPHERE, TORUS = tb.manifolds.Sphere(2), tb.manifolds.Torus()
+CHARTS = [
+    tb.plot.Mollweide(),
+    tb.plot.Mollweide(150.0),
+    tb.plot.Azimuthal(35.0, 140.0, 60.0),
+    tb.plot.Orthographic(-20.0, 80.0),
+]
+EQUAL_AREA = [chart for chart in CHARTS if not isinstance(chart, tb.plot.Orthographic)]
+
+
+def seen_places(chart, n=400):
+    points = SPHERE.sample(n, seed=0)
+    plane = chart.project(points)
+    inner = np.linalg.norm(plane / np.abs(chart.outline()).max(axis=0), axis=1) < 0.9
+    return points[inner], plane[inner]
+
+
+@pytest.mark.parametrize("chart", CHARTS, ids=repr)
+def test_maps_can_be_inverted(chart):
+    points, plane = seen_places(chart)
+    assert len(points) > 50 and np.allclose(chart.inverse(plane), points, atol=1e-7)
+    assert np.isnan(chart.inverse(np.array([[9.0, 9.0]]))).all()
+
+
+def steps(chart, points, frames, h=1e-5):
+    """The images of small steps east and north, per length, ``(n, 2, 2)``."""
+    moved = [points + h * frames[:, :, a] for a in (0, 1)]
+    back = [points - h * frames[:, :, a] for a in (0, 1)]
+    unit = [p / np.linalg.norm(p, axis=1, keepdims=True) for p in (*moved, *back)]
+    images = [chart.project(p) for p in unit]
+    return np.stack([images[0] - images[2], images[1] - images[3]], axis=2) / (2 * h)
+
+
+def frames_of(points):
+    lat, lon = np.degrees(np.arcsin(points[:, 2])), np.degrees(np.arctan2(points[:, 1], points[:, 0]))
+    return latlon_frames(lat, lon)[1]
+
+
+@pytest.mark.parametrize("chart", EQUAL_AREA, ids=repr)
+def test_areas_are_kept(chart):
+    points, _ = seen_places(chart)
+    determinants = np.linalg.det(steps(chart, points, frames_of(points)))
+    assert np.allclose(determinants, 1.0, atol=1e-4)
+
+
+@pytest.mark.parametrize("chart", CHARTS, ids=repr)
+def test_arrows_follow_the_map_and_keep_their_length(chart):
+    points, _ = seen_places(chart)
+    frames = frames_of(points)
+    wind = np.random.default_rng(0).standard_normal((len(points), 2))
+    arrows = chart.turn(points, np.einsum("nda,na->nd", frames, wind))
+    along = np.einsum("nka,na->nk", steps(chart, points, frames), wind)
+    along /= np.linalg.norm(along, axis=1, keepdims=True)
+    assert np.allclose(np.linalg.norm(arrows, axis=1), np.linalg.norm(wind, axis=1))
+    assert np.allclose(np.einsum("nk,nk->n", arrows, along), np.linalg.norm(wind, axis=1), rtol=1e-3)
+
+
+def test_the_map_fits_the_places():
+    lat, lon = np.meshgrid(np.linspace(40, 55, 5), np.linspace(-10, 20, 5))
+    chart = fitting(lat.ravel(), lon.ravel())
+    assert isinstance(chart, tb.plot.Azimuthal) and 40 < chart.lat < 60 and -10 < chart.lon < 20
+    assert np.isfinite(chart.project(on_sphere(lat.ravel(), lon.ravel()))).all()
+    assert isinstance(fitting(np.array([-80.0, 0, 80]), np.array([0.0, 120, 240])), tb.plot.Mollweide)
+
+
+def test_a_map_shows_the_nearest_value_and_nothing_far_away():
+    points = SPHERE.sample(3000, seed=0)
+    north = points[points[:, 2] > 0]
+    picture, (left, right, low, high) = raster(tb.plot.Mollweide(), north, north[:, 2], 200)
+    assert np.isclose((right - left) / (high - low), 2.0)
+    height = np.linspace(low, high, len(picture))
+    middle = picture[:, 100]
+    assert np.isnan(middle[height < -0.3]).all() and np.isfinite(middle[(height > 0.1) & (height < 1.3)]).all()
+    assert np.nanmax(picture) > 0.95 and np.nanmin(picture) < 0.1
+
+
+@pytest.mark.parametrize("n", [1000, 5000, 100_000])
+def test_arrows_are_spread_evenly_however_uneven_the_sample(n):
+    rng = np.random.default_rng(0)
+    points = np.concatenate([rng.uniform(0, 1, (n // 2, 2)), rng.uniform(0, 0.1, (n // 2, 2))])
+    rows = spread_out(points, 64)
+    assert len(np.unique(rows)) == 64
+    distance = np.linalg.norm(points[rows][:, None] - points[rows][None], axis=2) + 9 * np.eye(64)
+    assert distance.min() > 0.5 / 8  # on a grid of 8 x 8 it would be 1/7
+
+
+def test_a_sphere_hides_its_other_side():
+    points = SPHERE.sample(4000, seed=0)
+    view = tb.plot.View(20, 70)
+    shading = Patches.of_cloud(points).shade(view)
+    depth, seen = view.project(points)[:, 2], shading.visible(points)
+    assert seen[depth > 0.3].mean() > 0.99 and seen[depth < -0.3].mean() < 0.01
+    area = np.isfinite(shading.light).sum() * shading.pixel**2
+    assert abs(area / np.pi - 1) < 0.1  # a disc of radius one
+
+
+def test_what_is_no_surface_is_not_shaded():
+    rng = np.random.default_rng(0)
+    angle = rng.uniform(0, 2 * np.pi, 1000)
+    curve = np.stack([np.cos(angle), np.sin(angle), np.sin(3 * angle)], axis=1)
+    assert Patches.of_cloud(rng.standard_normal((1000, 3))) is None
+    assert Patches.of_cloud(curve) is None and Patches.of_cloud(SPHERE.sample(50, seed=0)) is None
+    assert Patches.of_cloud(TORUS.sample(3000, seed=0)) is not None
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 7])
+def test_fields_of_any_dimension_can_be_drawn(dim):
+    rng = np.random.default_rng(0)
+    axes = canvas()[1][0, 0]
+    tb.plot.field(rng.standard_normal((50, dim)), rng.standard_normal((50, dim)), axes=axes)
+    figure = tb.plot.interactive_field([tb.plot.Layer("a", rng.standard_normal((50, dim)), rng.random((50, dim)))])
+    assert len(axes.collections) >= 2 and len(figure.data) >= 2
+
+
+def test_a_field_without_length_and_shapes_that_do_not_fit():
+    axes = canvas()[1][0, 0]
+    tb.plot.field(TORUS.sample(500, seed=0), np.zeros((500, 3)), axes=axes)
+    with pytest.raises(tb.errors.ShapeError, match="expected points"):
+        tb.plot.field(np.zeros((5, 3)), np.zeros((4, 3)), axes=axes)
+
+
+def test_carried_around_a_sphere_vectors_turn_by_the_area():
+    """Along an octant, back to where it began, a vector turns by a right angle."""
+    from tangentbundle.plot.illustrations import _block, _path
+
+    points = np.concatenate([np.eye(3), SPHERE.sample(6000, seed=0)])
+    bundle = tb.TangentBundle.from_points(points, dim=2)
+    turn = np.eye(2)
+    for start, end in ((0, 1), (1, 2), (2, 0)):
+        path = _path(bundle, start, end)
+        for i, j in zip(path[1:], path[:-1], strict=True):
+            turn = _block(bundle, i, j) @ turn
+    assert abs(np.degrees(np.arccos(np.trace(turn) / 2)) - 90) < 12
+
+
+def test_far_points_without_a_path_are_told():
+    points = np.concatenate([SPHERE.sample(600, seed=0), SPHERE.sample(600, seed=1) + 9.0])
+    with pytest.warns(tb.errors.TangentBundleWarning):
+        bundle = tb.TangentBundle.from_points(points, dim=2, neighbors=20)
+    with pytest.raises(tb.errors.InvalidInputError, match="different components"):
+        tb.plot.transport(bundle, 0, 1199, axes=canvas()[1][0, 0])
+
+
+def test_without_matplotlib_or_plotly_the_remedy_is_told(monkeypatch):
+    for name in ("matplotlib.figure", "plotly.graph_objects"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(tb.errors.MissingExtraError, match=r"pip install 'tangentbundle\[plot\]'"):
+        canvas()
+    with pytest.raises(tb.errors.MissingExtraError, match=r"pip install 'tangentbundle\[plot\]'"):
+        tb.plot.interactive_field([tb.plot.Layer("a", np.zeros((5, 3)))])
+
+
+def test_pictures_are_loaded_only_when_asked_for():
+    import subprocess
+
+    code = "import tangentbundle as tb, sys; tb.TangentBundle; print([m for m in sys.modules if 'plot' in m])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "matplotlib" not in found and "plotly" not in found and "tangentbundle.plot" not in found
+
+
+def test_figures_of_the_classification(tmp_path):
+    from tangentbundle.experiments import experiment
+
+    same = {"oracle": None, "parameters": 1, "seconds": 0.0}
+    rows = [{"method": "DD-TNN", "activation": "Id", "accuracy": a, **same} for a in (0.8, 0.9)] + [
+        {"method": "majority class", "activation": "-", "accuracy": 0.5, **same}
+    ]
+    paths = experiment("classification").figures(rows, tmp_path)
+    assert [p.name for p in paths] == ["classification_surfaces.png", "classification_accuracy.png"]
+    assert all(p.read_bytes()[:4] == b"\x89PNG" for p in paths)
