@@ -27,6 +27,7 @@ from tangentbundle.estimators import (
     SpectralShrinkage,
 )
 from tangentbundle.estimators.baselines import CLASSICS, AmbientProcess, ComponentProcess
+from tangentbundle.estimators.process import JITTER, Evidence, Posterior
 
 SPHERE, TORUS = tb.manifolds.Sphere(2), tb.manifolds.Torus()
 ISOTROPIC = GaussianProcess(Isotropic(1.5))
@@ -118,6 +119,34 @@ def test_intervals_cover_what_they_say(space, length):
             hits.append([np.mean(np.abs(off) < z * std) for z in (0.6745, 1.6449)])
     assert np.abs(np.mean(noisy_hits, axis=0) - [0.5, 0.9]).max() < 0.05
     assert np.abs(np.mean(field_hits, axis=0) - [0.5, 0.9]).max() < 0.05
+
+
+def test_calibrated_intervals_know_heavy_tails():
+    rng, frames = np.random.default_rng(0), SPHERE.frames
+    points, places = SPHERE.sample(300, seed=1), SPHERE.sample(600, seed=2)
+
+    def measured(x):
+        return SPHERE.gradient_field(x, 1) + np.einsum("nij,nj->ni", frames(x), rng.standard_t(2.2, (len(x), 2)))
+
+    model = tb.FieldInterpolator(ISOTROPIC, manifold=SPHERE).fit(points, measured(points))
+    truth = measured(places)
+    for level in (0.5, 0.9):
+        low, high = model.predict_interval(places, level)
+        assert abs(np.mean((low < truth) & (truth < high)) - level) < 0.05
+    field, std = model.predict(places, return_std=True, with_noise=True)
+    assert np.mean(np.abs(truth - field) < 0.6745 * std) > 0.6  # a Gaussian's half holds more
+
+
+def test_errors_left_out_are_those_of_fits_without_the_point():
+    points = SPHERE.sample(40, seed=3)
+    vectors = SPHERE.gradient_field(points, 2)
+    whole = tb.FieldInterpolator(ISOTROPIC, manifold=SPHERE).fit(points, vectors).fitted_
+    seen, keep = whole.seen, np.arange(1, 40)
+    rows = np.arange(2, 80)
+    rest = Posterior.of(whole.covariance, whole.theta, Evidence(seen.sites[keep], seen.values[rows]), whole.problem)
+    mean, cov = rest.predict(points[:1], SPHERE.frames(points[:1]), with_covariance=True)
+    std = np.sqrt(np.diag(cov[0]) + whole.noise**2 + JITTER)
+    np.testing.assert_allclose(whole.residuals[0], (seen.values[:2, 0].numpy() - mean[0]) / std, rtol=1e-4, atol=1e-6)
 
 
 def test_the_sparse_process_comes_near_the_exact_one():

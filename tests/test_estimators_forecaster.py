@@ -70,6 +70,24 @@ def test_red_noise_is_damped_as_it_should(red):
         assert least * 0.9 < error(futures[:, lead], truth[:, lead]) < 1.12 * least
 
 
+def test_white_noise_is_left_to_the_climate():
+    series = ambient(red_noise(260, memory=0.0, seed=5))
+    forecaster = tb.FieldForecaster(manifold=SPHERE).fit(POINTS, series[:200])
+    starts = range(200, 256, 4)
+    futures = np.stack([forecaster.predict(series[s - 20 : s], horizon=4) for s in starts])
+    truth = np.stack([series[s : s + 4] for s in starts])
+    assert error(futures, truth) < 1.03 * error(series[:200].mean(axis=0), truth)
+
+
+def test_persistence_is_beaten_where_there_is_memory(red):
+    series, forecaster = red
+    starts = range(300, 410, 5)
+    futures = np.stack([forecaster.predict(series[s - 20 : s], horizon=8) for s in starts])
+    truth = np.stack([series[s : s + 8] for s in starts])
+    last = np.stack([series[s - 1 : s] for s in starts])
+    assert error(futures, truth) < 0.75 * error(last, truth)  # the best linear forecast: 0.67
+
+
 def test_intervals_cover(red):
     series, forecaster = red
     inside = []

@@ -28,10 +28,10 @@ JITTER = 1e-8
 PRIOR = 3.0
 """Standard deviation of the prior on logarithms of parameters."""
 
-ADJUST = 0.2
-"""The same once a history has been learned from."""
+ADJUST, SEASON = 0.2, 1.0
+"""The same once a history has been learned from; and of a change of season, of which one season tells little."""
 
-HISTORY_SITES, HISTORY_FIELDS = 300, 12
+HISTORY_SITES, HISTORY_FIELDS = 150, 12
 """Points and fields of a history that hyperparameters are learned from."""
 
 NOISE_START = -2.0
@@ -92,7 +92,11 @@ class Evidence:
 
 
 def maximise(
-    covariance: Covariance, seen: Sequence[Evidence], center: np.ndarray, width: float, start: np.ndarray | None = None
+    covariance: Covariance,
+    seen: Sequence[Evidence],
+    center: np.ndarray,
+    width: float | np.ndarray,
+    start: np.ndarray | None = None,
 ) -> tuple[np.ndarray, float]:
     """Parameters ``(p + 1,)``, the noise last, that maximise likelihood times prior, and minus its logarithm there."""
 
@@ -149,9 +153,9 @@ class GaussianProcess(Method):
             assert sites.mean is not None
             seen = Evidence(sites, values - sites.mean.reshape(-1, 1), noise)
             covariance, center = self._learn(options[-1], problem)
-            theta = maximise(covariance, seen.patches(self.likelihood_size, self.patches, problem.rng), center, ADJUST)[
-                0
-            ]
+            parts = seen.patches(self.likelihood_size, self.patches, problem.rng)
+            width = np.array([*(SEASON if "seasonal" in name else ADJUST for name in covariance.names), ADJUST])
+            theta = maximise(covariance, parts, center, width)[0]
             return Posterior.of(covariance, theta, seen, problem)
         seen = Evidence(sites, values, noise)
         best = select(options, seen, self.likelihood_size, self.patches, problem.rng)
@@ -242,6 +246,19 @@ class Posterior(Fitted):
         """The estimated noise's standard deviation (root mean square of a known one)."""
         known = self.seen.noise
         return float(np.exp(self.theta[-1])) if known is None else float(known.mean().sqrt())
+
+    @cached_property
+    def residuals(self) -> np.ndarray:
+        r"""Errors at sites left out one at a time over their predicted standard deviations ``(n, d)``.
+
+        With :math:`P = (K + N)^{-1}` the error at site i is :math:`P_{ii}^{-1} (P y)_i`, its covariance
+        :math:`P_{ii}^{-1}`.
+        """
+        n, d = len(self.seen.sites), self.seen.sites.dim
+        inverse = torch.cholesky_inverse(self.factor).reshape(n, d, n, d)
+        covariances = torch.linalg.inv(inverse.diagonal(dim1=0, dim2=2).permute(2, 0, 1))
+        errors = (covariances @ self.weights.reshape(n, d, 1))[:, :, 0]
+        return (errors / covariances.diagonal(dim1=1, dim2=2).sqrt()).numpy()
 
     def predict(
         self, points: np.ndarray, frames: np.ndarray, *, with_covariance: bool

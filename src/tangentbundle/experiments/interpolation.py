@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.spatial import cKDTree
 from sklearn.base import clone
 
+from ..datasets import WindData
 from ..estimators import FieldInterpolator
-from ..estimators.baselines import AmbientProcess, InverseDistance, Mean, Nearest, ThinPlate, Zero
+from ..estimators.baselines import AmbientProcess, ComponentProcess, InverseDistance, Mean, Nearest, ThinPlate, Zero
 from ..manifolds import Sphere
 from ..operators import LinearOperator
 from .wind import Sites
@@ -116,11 +118,24 @@ INTERPOLATIONS: dict[str, Interpolation] = {
     "vector heat": vector_heat,
 }
 
-CONTENDERS: dict[str, Interpolation] = {
-    "FieldInterpolator": projected(FieldInterpolator(manifold=Sphere(2), random_state=0)),
-    "ambient Gaussian process": projected(AmbientProcess()),
-}
-"""Of the protocol ``best``: kriging on the tangent bundle, and kriging that knows nothing of it."""
+
+def contenders(past: WindData) -> dict[str, Interpolation]:
+    """Of the protocol ``best``: kriging on the tangent bundle, alone and with past fields, and kriging blind to it."""
+    seen = past.ambient[~past.filled]
+    alone = FieldInterpolator(manifold=Sphere(2), random_state=0)
+    learned = FieldInterpolator(manifold=Sphere(2), random_state=0, history=seen, history_points=past.points)
+    return {
+        "FieldInterpolator": projected(alone),
+        "FieldInterpolator, history": projected(learned),
+        "mean of the history": lambda stations: stations.sites.tangent(past_mean(past, stations.sites.points)),
+        "ambient Gaussian process": projected(AmbientProcess()),
+        "a process a component": projected(ComponentProcess()),
+    }
+
+
+def past_mean(past: WindData, points: np.ndarray) -> np.ndarray:
+    """The mean of past fields, at the nearest points of their grid."""
+    return past.ambient[~past.filled].mean(axis=0)[cKDTree(past.points).query(points)[1]]
 
 
 def _turn(sites: Sites) -> np.ndarray:

@@ -52,6 +52,11 @@ class GFS:
         train, test = (GFSBlocks(blocks=(block,)).load() for block in "AB")
         return train, test
 
+    @property
+    def past(self) -> WindData:
+        """Fields to learn from before ``field`` is reconstructed: of another year, from the same season."""
+        return self.periods[0]
+
 
 class Navy:
     """The monthly means inside the package: the first to reconstruct, six years to train and five to test forecasts."""
@@ -72,6 +77,11 @@ class Navy:
     @property
     def periods(self) -> tuple[WindData, WindData]:
         return self._all.during(slice(0, 72)), self._all.during(slice(72, None))
+
+    @property
+    def past(self) -> WindData:
+        """The other fields."""
+        return self._all.during(slice(1, None))
 
 
 SOURCES: dict[str, GFS | Navy] = {source.name: source for source in (GFS(), Navy())}
