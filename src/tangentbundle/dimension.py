@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .arrays import positive
 from .errors import DimensionWarning, InvalidInputError
 from .frames import local_pca
 from .graph import graph_of_lists
@@ -40,7 +41,8 @@ class VarianceShare(DimensionRule):
     gamma: float = 0.8
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.gamma <= 1.0:
+        object.__setattr__(self, "gamma", positive(self.gamma, "gamma"))
+        if self.gamma > 1.0:
             raise InvalidInputError(f"gamma must lie in (0, 1], got {self.gamma}.")
 
     def local(self, spectra: Spectra) -> np.ndarray:

@@ -174,7 +174,7 @@ def _to_blocks(x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
 
 def _from_blocks(y: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
     """Undo ``_to_blocks``."""
-    rows = y.reshape(-1, operator.dim, y.shape[-1])
+    rows = y.reshape(y.shape[0] * y.shape[1] // operator.dim, operator.dim, y.shape[-1])
     return rows[operator.slots] if isinstance(operator, Joined) and len(set(operator.sizes)) > 1 else rows
 
 

@@ -136,7 +136,10 @@ def _stream(path: Path, header: Header, numeric: Sequence[str]) -> Any:
 
 def _refuse_text(path: Path, header: Header, columns: Columns) -> None:
     """Say which of the columns of numbers holds text, and where first."""
-    table = _stream(path, header, ())
+    try:
+        table = _stream(path, header, ())
+    except ValueError as error:
+        raise DamagedFileError(f"{path.name} is no UTF-8 text ({error}). Convert it first.") from error
     for name in (*columns.points, *columns.vectors):
         _numbers(table[name], name)
 

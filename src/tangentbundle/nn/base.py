@@ -78,7 +78,8 @@ def checked(x: Any, operator: LinearOperator, channels: int, weight: torch.Tenso
 
 def widths(channels: Sequence[int], least: int) -> list[int]:
     """The numbers of channels of a network, input first."""
-    if isinstance(channels, str) or not hasattr(channels, "__iter__") or len(list(channels)) < least:
+    listed = not isinstance(channels, str | torch.Tensor) and hasattr(channels, "__iter__")
+    if not listed or len(list(channels)) < least:
         raise InvalidInputError(
             f"channels must list at least {least} widths, input first, such as [1, 8, 1], got {channels!r}."
         )
