@@ -84,7 +84,7 @@ def float_tensor(value: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
 
 
 def _from_dlpack(value: Any, name: str) -> tuple[torch.Tensor, Any]:
-    """The tensor in the memory of another library's array, and that library's namespace (None if it has no way back)."""
+    """The tensor in the memory of another library's array, and its namespace (None if it has no way back)."""
     try:
         tensor = torch.from_dlpack(value)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
@@ -102,7 +102,7 @@ def is_batched(tensor: torch.Tensor) -> bool:
 
 def finite(tensor: torch.Tensor, name: str) -> torch.Tensor:
     """Refuse NaN and infinity, saying where the first one is."""
-    if tensor.numel() and not bool(torch.isfinite(tensor.sum())):  # one pass; slow path only if bad
+    if tensor.numel() and not _surely_finite(tensor):
         bad = ~torch.isfinite(tensor)
         if bool(bad.any()):
             where = tuple(int(i) for i in torch.nonzero(bad)[0])
@@ -111,6 +111,15 @@ def finite(tensor: torch.Tensor, name: str) -> torch.Tensor:
                 f"or infinite (first at index {where}). Drop or fill those rows first."
             )
     return tensor
+
+
+def _surely_finite(tensor: torch.Tensor) -> bool:
+    """One pass; false for NaN and infinity, and for sums that are too large."""
+    if tensor.device.type != "cpu":
+        return bool(torch.isfinite(tensor.sum()))
+    # not by torch, whose threads would go on waiting for work where the product's threads are to run next
+    numbers = tensor.detach().reshape(-1).numpy()
+    return bool(np.isfinite(np.vdot(numbers, numbers)))
 
 
 def finite_where_seen(tensor: torch.Tensor, name: str) -> torch.Tensor:
