@@ -1,5 +1,7 @@
 """The two experiments with wind: what is scored, and that nothing leaks from what is scored."""
 
+import gzip
+
 import numpy as np
 import pytest
 import torch
@@ -8,8 +10,10 @@ from tangentbundle.datasets import load_wind
 from tangentbundle.errors import InvalidInputError
 from tangentbundle.experiments import forecast, interpolation, reconstruction, wind
 from tangentbundle.experiments.base import draw
+from tangentbundle.experiments.beside import beside
 from tangentbundle.experiments.forecast import Forecast, Period
 from tangentbundle.experiments.reconstruction import Reconstruction, Scene, Watch
+from tangentbundle.experiments.runner import run_experiment
 from tangentbundle.experiments.tables import tabulate
 
 RECONSTRUCTION = {"data": "navy", "protocol": "paper", "masks": 1, "n": 100, "sampling": 0}
@@ -218,6 +222,23 @@ def test_best_forecasts_wait_for_their_estimator(monkeypatch):
     monkeypatch.delattr("tangentbundle.estimators.FieldForecaster", raising=False)
     with pytest.raises(InvalidInputError, match="FieldForecaster"):
         Forecast().tasks(full=False, protocol="best")
+
+
+def test_networks_are_trained_once_and_shown_beside(tmp_path):
+    paper, best = (run_experiment(Forecast(), tmp_path / p, protocol=p, quiet=True) for p in ("paper", "best"))
+    both = beside(Forecast(), best, tmp_path / "paper", full=False, seed=0)
+    assert both[: len(best)] == best and "FieldForecaster" not in {row["method"] for row in paper}
+    assert [row["method"] for row in both[len(best) :]] == ["DD-TNN", "MNN", "RNN"]
+    same = {row["method"]: row["mse"] for row in paper}
+    assert all(row["mse"] == same[row["method"]] for row in both if row["method"] != "FieldForecaster")
+    packed = tmp_path / "packed"
+    packed.mkdir()
+    (packed / "results.jsonl.gz").write_bytes(gzip.compress((tmp_path / "paper" / "results.jsonl").read_bytes()))
+    assert beside(Forecast(), best, packed, full=False, seed=0) == both
+    with pytest.raises(InvalidInputError, match="other settings"):
+        beside(Forecast(), best, tmp_path / "paper", full=False, seed=1)
+    with pytest.raises(InvalidInputError, match="no results"):
+        beside(Forecast(), best, tmp_path, full=False, seed=0)
 
 
 def test_figures(tmp_path):

@@ -39,6 +39,9 @@ def reproduce(
     jobs: Annotated[int, typer.Option(help="processes; -1 for all cores")] = 1,
     cluster: Annotated[str | None, typer.Option(help="address of a Dask scheduler, tcp://...")] = None,
     out: Annotated[Path | None, typer.Option(help="folder; default runs/<name>-<protocol>-<quick|full>")] = None,
+    beside: Annotated[
+        Path | None, typer.Option(help="folder of finished results of the paper's protocol, to show their networks")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume/--no-resume", help="keep finished runs of the folder")] = True,
 ) -> None:
     """Make one of the paper's tables: numbers with the paper's beside, one JSON line a run, CSV, Markdown, figures.
@@ -46,6 +49,7 @@ def reproduce(
     Example: tangentbundle reproduce torus --full --jobs 2
     """
     from tangentbundle.experiments import experiment
+    from tangentbundle.experiments.beside import beside as with_rows_of
     from tangentbundle.experiments.report import write_report
     from tangentbundle.experiments.runner import run_experiment
 
@@ -62,6 +66,8 @@ def reproduce(
         resume=resume,
         quiet=silent,
     )
+    if beside is not None:
+        rows = with_rows_of(chosen, rows, beside, full=full, seed=seed)
     table, files = write_report(chosen, rows, protocol.value, folder)
     if not silent:
         from rich.console import Console

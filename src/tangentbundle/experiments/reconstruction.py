@@ -56,7 +56,8 @@ class Reconstruction(Experiment):
         best = (
             "\n\n`FieldInterpolator, history` has also seen other fields at all points of the grid, those of the "
             "training period of the forecasts; 'mean of the history' is their mean. All other rows see the one "
-            "masked field alone."
+            "masked field alone. Networks are not trained again: their rows are those of the paper's protocol, on the "
+            "same draws (`--beside`)."
         )
         return self._notes(rows) + (best if protocol == "best" else "")
 
@@ -104,13 +105,12 @@ class Scene:
 
     def outcomes(self, seed: int) -> dict[str, tuple[np.ndarray, list]]:
         """Wind ``(masks, n, 2)`` of every method; for networks also the errors at masked points of an oracle."""
-        stations, found = self.stations(), {}
-        for view in self.sites.views("MLP"):
+        stations, found, best = self.stations(), {}, self.task["protocol"] == "best"
+        for view in [] if best else self.sites.views("MLP"):
             watch = Watch(view, self.truth, self.masks, self.unit)
             weights = int(draw(seed, "weights", view.name, self.task["n"], self.task["sampling"]).integers(2**31))
             winds = reconstruct(view, stations, weights, watch)
             found[view.name] = winds, [e[m] for e, m in zip(watch.errors.numpy(), self.masks, strict=True)]
-        best = self.task["protocol"] == "best"
         methods = INTERPOLATIONS | (contenders(source_of(self.task["data"]).past) if best else {})
         none = [None] * len(stations)
         return found | {name: (np.stack([m(s) for s in stations]), none) for name, m in methods.items()}

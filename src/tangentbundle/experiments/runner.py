@@ -67,7 +67,7 @@ class Ledger:
         self.path = path
         self.rows: list[Row] = []
         if resume and path.exists():
-            self.rows = _whole_tasks(_read(path, header))
+            self.rows = read_results(path, header)
         lines = [_sealed({"header": header})] + [_sealed(row) for row in self.rows]
         write_atomically(path, ("\n".join(lines) + "\n").encode())
         self.done = {row["task"] for row in self.rows}
@@ -132,8 +132,9 @@ def _unsealed(line: str, sealed: bool = True) -> Row:
     return row if intact else {}
 
 
-def _whole_tasks(rows: Iterator[Row]) -> list[Row]:
-    kept = list(rows)
+def read_results(path: Path, header: Row) -> list[Row]:
+    """The rows of all finished tasks in a file whose first line must be that header."""
+    kept = list(_read(path, header))
     counts = Counter(row["task"] for row in kept)
     return [row for row in kept if counts[row["task"]] == row["of"]]
 
