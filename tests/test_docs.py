@@ -1,6 +1,5 @@
 """Every block of code of README and documentation runs, and prints what the page says (how exactly: `pages`)."""
 
-import importlib.util
 import os
 import re
 import runpy
@@ -8,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -76,15 +76,9 @@ def test_links_and_pictures_exist(page):
         assert target.startswith("https://") or path.exists() or generated, f"{page.name} links to {target}"
 
 
-def load(script: str):
-    spec = importlib.util.spec_from_file_location(Path(script).stem, ROOT / script)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_reference_has_every_public_name():
-    reference = load("scripts/pages/reference.py")
+def test_the_reference_has_every_public_name(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "scripts/pages")
+    reference = import_module("reference")
     modules = reference.public_modules()
     packages = {path.parent.name for path in (ROOT / "src/tangentbundle").glob("*/__init__.py")}
     offered = {name for name in packages if hasattr(getattr(tb, name), "__all__")}
@@ -94,8 +88,9 @@ def test_the_reference_has_every_public_name():
         assert names and all(getattr(getattr(module, name), "__doc__", None) for name in names)
 
 
-def test_formulas_become_mathml():
-    formulas = load("scripts/pages/formulas.py")
+def test_formulas_become_mathml(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "scripts/pages")
+    formulas = import_module("formulas")
     for page in PAGES:
         for tex in re.findall(r"\$\$(.+?)\$\$|(?<![\\$])\$([^$\n]+)\$", page.read_text().split("```")[0], re.DOTALL):
             assert "<math" in formulas.mathml(tex[0] or tex[1])

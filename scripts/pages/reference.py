@@ -6,6 +6,7 @@ import inspect
 from importlib import import_module
 from types import ModuleType
 
+from docstrings import markdown
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
@@ -70,7 +71,8 @@ def page(module: ModuleType, elsewhere: dict[str, str]) -> str:
 
 
 def summary(module: ModuleType) -> str:
-    return (inspect.getdoc(module) or "").split("\n\n")[0].replace("\n", " ")
+    """The first paragraph of a module's docstring."""
+    return markdown((inspect.getdoc(module) or "").split("\n\n")[0].replace("\n", " "))
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
