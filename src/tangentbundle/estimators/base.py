@@ -77,13 +77,14 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self, "fitted_")
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        self.spaces_.warn_if_far(X)
+        far = self.spaces_.warn_if_far(X)
         frames = self.spaces_.at(X)
         mean, blocks = self.fitted_.predict(X, frames, with_covariance=return_std or return_cov)
         field = self.scale_ * np.einsum("nij,nj->ni", frames, mean)
         if not (return_std or return_cov):
             return field
         noise = self.fitted_.noise**2 * with_noise * np.eye(self.spaces_.dim)
+        noise = noise + far[:, None, None] * np.eye(self.spaces_.dim)  # far away at least the size of the data
         blocks = self.scale_**2 * (frames @ (blocks + noise) @ frames.transpose(0, 2, 1))
         if return_cov:
             return field, blocks

@@ -19,6 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -115,9 +116,9 @@ class _Blocks(torch.autograd.Function):
         return k[:, None, :, None].expand(n, d, m, d).reshape(n * d, m * d)
 
     @staticmethod
-    def backward(ctx, grad: torch.Tensor):  # type: ignore[override]
-        rows = sum(grad[i :: ctx.d] for i in range(ctx.d))
-        return sum(rows[:, i :: ctx.d] for i in range(ctx.d)), None  # type: ignore[index]
+    def backward(ctx, grad: torch.Tensor):
+        rows: Any = sum(grad[i :: ctx.d] for i in range(ctx.d))
+        return sum(rows[:, i :: ctx.d] for i in range(ctx.d)), None
 
 
 def blocks(k: torch.Tensor, d: int) -> torch.Tensor:

@@ -1,25 +1,33 @@
 r"""Denoising by filters of the connection Laplacian, without a dense matrix: for large clouds.
 
 Among the responses :math:`h(\lambda) = 1/(1 + (\lambda/c)^p)` the one of least estimated risk is taken, by Stein's
-unbiased estimate for noise of variance :math:`\sigma^2` in N coordinates,
+unbiased estimate for noise of variances :math:`\sigma_i^2`,
 
-.. math:: \mathrm{SURE} = \|x - Hx\|^2 - N\sigma^2 + 2\sigma^2\, \mathrm{tr}\, H,
+.. math:: \mathrm{SURE} = \|x - Hx\|^2 - \mathrm{tr}\, N + 2\, \mathrm{tr}\, NH, \qquad
+          \|x\|^2 = \sum_i m_i |x_i|^2, \quad N = \mathrm{diag}(\sigma_i^2),
 
-or by generalised cross-validation. Traces are estimated with random signs. The noise's level comes from what high
-frequencies hold: :math:`\|(I - P)^m x\|^2 / \mathrm{tr}\,(I - P)^{2m}`, least over m, P the average over neighbours.
+in the mass, or by generalised cross-validation. All filters are judged by the moments
+:math:`\langle x, T_m(\Delta)\, x\rangle` of the data and of random signs, from a single Chebyshev recurrence, and only
+the best is applied. Where the noise is uneven, averages that weigh vectors by their precision,
+:math:`H(wx) / H_0 w` with :math:`w_i = 1/\sigma_i^2` and :math:`H_0` the same filter of functions, are tried, too.
+The noise's level comes from what high frequencies hold: :math:`\|(I - P)^m x\|^2 / \mathrm{tr}\,(I - P)^{2m}`, least
+over m, P the average over neighbours.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice, pairwise
 
 import numpy as np
 import torch
+from numpy.polynomial.chebyshev import chebinterpolate
 
 from ..bundle import TangentBundle
-from ..filters import Chebyshev, Filter, Spectral, apply_bank
 from ..operators import ConnectionLaplacian
+from ..scale import affordable_neighbors
 from .problem import AtNodes, Method, Problem, carry
 from .tangents import TangentSpaces
 
@@ -28,24 +36,25 @@ CUTS = 14
 """Cut-offs for each power, log-spaced from the largest eigenvalue down."""
 
 DECADES = 4.0
-GROUP = 7
-"""Filters applied at once."""
+TERMS = 256
+"""Of the recurrence: moments, and degrees of filters, are twice as many. Enough for the lowest cut-off."""
 
-ACCURACY = Chebyshev(tol=1e-4)
+LEAST_WEIGHT = 1e-3
+"""Of a vector in averages by precision, relative to their mean."""
 
 
 class Criterion(ABC):
     """An estimate of a filter's risk from its residual ``|x - Hx|^2``, trace, and the noise's variance."""
 
     @abstractmethod
-    def __call__(self, residual: float, trace: float, size: int, variance: float) -> float: ...
+    def __call__(self, residual: float, trace: float, size: float, variance: float) -> float: ...
 
 
 @dataclass(frozen=True)
 class SURE(Criterion):
     """Stein's unbiased risk estimate; needs the noise's level."""
 
-    def __call__(self, residual: float, trace: float, size: int, variance: float) -> float:
+    def __call__(self, residual: float, trace: float, size: float, variance: float) -> float:
         return residual - size * variance + 2 * variance * trace
 
 
@@ -53,87 +62,141 @@ class SURE(Criterion):
 class GCV(Criterion):
     """Generalised cross-validation; needs no noise level, and oversmooths where noise is small."""
 
-    def __call__(self, residual: float, trace: float, size: int, variance: float) -> float:
+    def __call__(self, residual: float, trace: float, size: float, variance: float) -> float:
         free = 1.0 - trace / size
         return residual / free**2 if free > 1e-3 else np.inf  # the identity leaves nothing to judge by
 
 
-def rational(cut: float, power: float) -> Filter:
-    r""":math:`1/(1 + (\lambda/c)^p)`."""
-    return Spectral(lambda lam: 1 / (1 + (lam / cut) ** power), f"rational({cut:.3g}, {power:g})")
+@dataclass(frozen=True)
+class Rational:
+    r""":math:`1/(1 + (\lambda/c)^p)`; the identity for c = infinity."""
 
+    cut: float
+    power: float
 
-def identity() -> Filter:
-    return Spectral(torch.ones_like, "identity")
+    def __call__(self, lam: np.ndarray) -> np.ndarray:
+        return 1 / (1 + (np.maximum(lam, 0.0) / self.cut) ** self.power)
 
 
 @dataclass(frozen=True)
 class SpectralShrinkage(Method):
-    r"""Method of ``FieldDenoiser``: the filter of least estimated risk; grows linearly with the number of points.
+    """Method of ``FieldDenoiser``: the filter of least estimated risk; grows linearly with the number of points.
 
     Args:
         criterion: ``SURE()`` or ``GCV()``.
         neighbors: neighbours of the median point in the graph; default automatic.
-        probes: random signs for traces and standard deviations.
+        probes: random signs for traces and standard deviations; default 8, and 2 from 100 000 points on.
         uneven: estimate a noise level of its own for every neighbourhood. Uneven levels, estimated or given, weigh
-            the vectors in all averages: :math:`H(wx) / H_0 w` with :math:`w_i = 1/\sigma_i^2`, :math:`H_0` the same
-            filter of functions.
+            the vectors by their precision.
     """
 
     criterion: Criterion = SURE()
     neighbors: int | None = None
-    probes: int = 8
+    probes: int | None = None
     uneven: bool = False
 
     def fit(self, problem: Problem) -> FilteredField:
-        spaces = problem.spaces
-        bundle = TangentBundle.from_frames(spaces.points, spaces.frames, neighbors=self.neighbors)
+        spaces, n = problem.spaces, len(problem.values)
+        neighbors = self.neighbors or affordable_neighbors(n)
+        bundle = TangentBundle.from_frames(spaces.points, spaces.frames, neighbors=neighbors)
         lap = bundle.laplacian()
         x = torch.from_numpy(np.ascontiguousarray(problem.values))[:, :, None]
-        signs = problem.rng.choice([-1.0, 1.0], size=(*problem.values.shape, self.probes))
-        probes = torch.from_numpy(signs)
-        variance = problem.noise
-        if variance is None:
-            variance = high_frequency_variance(lap, x, probes) * np.ones(len(x))
-            if self.uneven:
-                variance = local_variance(lap, x, probes, spaces)
-        noise, weights = torch.from_numpy(variance)[:, None, None], _weights(variance)
-        top = lap.spectral_interval[1]
-        cuts = top * np.logspace(-DECADES, 0.5, CUTS)
-        filters = [identity(), *(rational(float(c), p) for p in POWERS for c in cuts)]
-        best: tuple[float, Filter, np.ndarray, np.ndarray] | None = None
-        inputs = torch.cat([x, probes], dim=2)
-        scalar = None if weights is None else bundle.scalar().laplacian()
-        for a in range(0, len(filters), GROUP):
-            group = filters[a : a + GROUP]
-            outputs = apply_bank(group, lap, inputs if weights is None else weights * inputs, ACCURACY)
-            if scalar is not None and weights is not None:
-                sums = apply_bank(group, scalar, weights, ACCURACY)
-                outputs = [o / s.clamp_min(0.1 * float(weights.min())) for o, s in zip(outputs, sums, strict=True)]
-            for h, out in zip(group, outputs, strict=True):
-                residual = float((x - out[:, :, :1]).square().sum())
-                share = (probes * out[:, :, 1:]).mean(dim=2)  # the diagonal of H, estimated
-                risk = self.criterion(
-                    residual, float((share * noise[:, :, 0]).sum() / noise.mean()), x.numel(), float(noise.mean())
-                )
-                if best is None or risk < best[0]:
-                    best = (risk, h, out[:, :, 0].numpy(), share.numpy())
-        assert best is not None
-        smooth = carry(spaces, best[3].mean(axis=1)[:, None, None] * np.ones((1, spaces.dim, 1)), *_self(spaces), 32)
-        spread = variance * np.clip(np.abs(smooth[:, :, 0]).mean(axis=1), 1e-3, 1.0)
-        return FilteredField(spaces, best[2], spread, float(np.sqrt(variance.mean())), best[1])
+        count = self.probes if self.probes is not None else 8 if n < 100_000 else 2
+        signs = torch.from_numpy(problem.rng.choice([-1.0, 1.0], size=(*problem.values.shape, count)))
+        variance = self._variance(problem, lap, x, signs)
+        noise = torch.from_numpy(variance)[:, None, None]
+        steps = Recurrence(lap)
+        data, traces = steps.moments(x), steps.moments(noise.sqrt() * signs)
+        level = float(variance.mean())
+
+        def risk(filter: Rational) -> float:
+            residual = float(steps.coefficients(lambda lam: (1 - filter(lam)) ** 2) @ data)
+            trace = float(steps.coefficients(filter) @ traces)
+            return self.criterion(max(residual, 0.0), trace / level, float(traces[0]) / level, level)
+
+        cuts = lap.spectral_interval[1] * np.logspace(-DECADES, 0.5, CUTS)
+        best = min((Rational(float(c), p) for p in POWERS for c in (np.inf, *cuts)), key=risk)
+        signals = torch.cat([x, signs], dim=2)
+        answers = [(best, signals if best.cut == np.inf else steps.apply(best, signals))]
+        if np.ptp(variance) > 1e-9 * level and best.cut < np.inf:
+            weights, plain = _weights(variance), Recurrence(bundle.scalar().laplacian())
+            for finer in (Rational(f * best.cut, best.power) for f in (1.0, 2.0, 4.0)):
+                sums = plain.apply(finer, weights).clamp_min(0.1 * float(weights.min()))
+                answers.append((finer, steps.apply(finer, weights * signals) / sums))
+
+        def measured(answer: tuple[Rational, torch.Tensor]) -> float:
+            mass = lap.mass[:, None] / lap.mass.mean()
+            residual = float((mass * (x - answer[1][:, :, :1])[:, :, 0].square()).sum())
+            trace = float((mass * noise[:, :, 0] * _diagonal(signs, answer[1])).sum())
+            return self.criterion(residual, trace / level, float(traces[0]) / level, level)
+
+        best, out = min(answers, key=measured)
+        own = variance * _diagonal(signs, out).mean(dim=1).numpy()
+        around = carry(spaces, own[:, None, None] * np.ones((1, spaces.dim, 1)), spaces.points, spaces.frames, 32)
+        spread = np.clip(np.abs(around[:, :, 0]).mean(axis=1), 1e-3 * variance.min(), variance.max())
+        return FilteredField(spaces, out[:, :, 0].numpy(), spread, float(np.sqrt(level)), best)
+
+    def _variance(self, problem: Problem, lap: ConnectionLaplacian, x: torch.Tensor, signs: torch.Tensor) -> np.ndarray:
+        if problem.noise is not None:
+            return np.maximum(problem.noise, 1e-14)
+        if self.uneven:
+            return local_variance(lap, x, signs, problem.spaces)
+        return np.full(len(x), high_frequency_variance(lap, x, signs))
 
 
-def _weights(variance: np.ndarray) -> torch.Tensor | None:
-    """Inverse variances ``(n, 1, 1)`` of mean one, or None where they are all the same."""
-    if np.ptp(variance) <= 1e-12 * float(variance.max()):
-        return None
-    weights = 1 / np.maximum(variance, 1e-4 * float(variance.mean()))
-    return torch.from_numpy(weights / weights.mean())[:, None, None]
+def _diagonal(signs: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    """The diagonal ``(n, d)`` of a linear map, estimated from its outputs at random signs."""
+    return (signs * out[:, :, 1:]).mean(dim=2)
 
 
-def _self(spaces: TangentSpaces) -> tuple[np.ndarray, np.ndarray]:
-    return spaces.points, spaces.frames
+def _weights(variance: np.ndarray) -> torch.Tensor:
+    """Precisions ``(n, 1, 1)`` of mean one."""
+    weights = 1 / np.maximum(variance, LEAST_WEIGHT * float(variance.mean()))
+    return torch.from_numpy(weights / weights.mean())[:, None, None].clamp_min(LEAST_WEIGHT)
+
+
+@dataclass(frozen=True, eq=False)
+class Recurrence:
+    """Chebyshev polynomials of a Laplacian, to a fixed degree."""
+
+    laplacian: ConnectionLaplacian
+
+    @property
+    def top(self) -> float:
+        return self.laplacian.spectral_interval[1]
+
+    def terms(self, x: torch.Tensor) -> Iterator[torch.Tensor]:
+        """``T_0 x, T_1 x, ...``, of ``-2 Delta / top - 1``."""
+        factor = -2 / self.top
+        before, now = x, factor * (self.laplacian @ x) - x
+        yield before
+        while True:
+            yield now
+            before, now = now, (2 * factor) * (self.laplacian @ now) - 2 * now - before
+
+    def moments(self, x: torch.Tensor) -> np.ndarray:
+        """``<x, T_m x>`` in the mass for m below twice ``TERMS``, mean over the channels.
+
+        By ``2 T_a T_b = T_{a+b} + T_{|a-b|}``, from half as many products.
+        """
+        mass = (self.laplacian.mass / self.laplacian.mass.mean())[:, None, None]
+        found = []
+        for now, after in pairwise(islice(self.terms(x), TERMS + 1)):
+            found += [float((mass * now * now).sum()), float((mass * now * after).sum())]
+        return (2 * np.array(found) - np.tile(found[:2], TERMS)) / x.shape[2]
+
+    def coefficients(self, response: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Of a response of eigenvalues ``lambda >= 0``."""
+        return chebinterpolate(lambda t: response(0.5 * self.top * (t + 1)), 2 * TERMS - 1)
+
+    def apply(self, response: Callable[[np.ndarray], np.ndarray], x: torch.Tensor) -> torch.Tensor:
+        """``h(-Delta) x``; terms that no longer count are left out."""
+        found = self.coefficients(response)
+        found = found[: int(np.flatnonzero(np.abs(found) > 1e-6).max(initial=0)) + 1]
+        out = torch.zeros_like(x)
+        for c, term in zip(found, self.terms(x), strict=False):
+            out += float(c) * term
+        return out
 
 
 def high_frequency_variance(lap: ConnectionLaplacian, x: torch.Tensor, probes: torch.Tensor) -> float:
@@ -160,6 +223,6 @@ def local_variance(
 
 @dataclass(frozen=True, eq=False)
 class FilteredField(AtNodes):
-    """A filtered field; ``response`` is the filter chosen."""
+    """A filtered field; ``response`` is that of the filter chosen."""
 
-    response: Filter
+    response: Rational

@@ -23,7 +23,7 @@ from ..errors import FarPointsWarning, IsolatedPointsError, TangentBundleWarning
 from ..frames import local_pca
 from ..graph import NeighborGraph, nearest_graph
 from ..manifolds import Manifold
-from ..scale import target_neighbors
+from ..scale import affordable_neighbors, target_neighbors
 
 FAR = 3.0
 """A point is far from the training points if it is this many times further than any two of them that are nearest."""
@@ -57,7 +57,7 @@ class TangentSpaces:
         with warnings.catch_warnings():  # scales and components matter to Laplacians, not to tangent spaces
             warnings.simplefilter("ignore", TangentBundleWarning)
             try:
-                bundle = TangentBundle.from_points(points, dim=dim)
+                bundle = TangentBundle.from_points(points, dim=dim, neighbors=affordable_neighbors(len(points)))
             except IsolatedPointsError:  # an outlier has a tangent space, too: that of its nearest points
                 return cls.from_nearest(points, resolve_dimension(points, dim)[0])
         signs, oriented = orient(bundle)
@@ -114,11 +114,11 @@ class TangentSpaces:
         axes[known] = nearest[known]
         return axes
 
-    def warn_if_far(self, points: np.ndarray) -> None:
-        """Warn of points much further from the training points than these are from each other."""
+    def warn_if_far(self, points: np.ndarray) -> np.ndarray:
+        """Which points are much further from the training points than these are from each other ``(m,)``; warns."""
         if len(self.points) < 2:
-            return
-        spacing = self.tree.query(self.points, k=2)[0][:, 1].max()
+            return np.zeros(len(points), dtype=bool)
+        spacing = self.kept("spacing", lambda: self.tree.query(self.points, k=2)[0][:, 1].max())
         distances = self.tree.query(points)[0]
         far = distances > FAR * spacing
         if far.any():
@@ -129,6 +129,7 @@ class TangentSpaces:
                 FarPointsWarning,
                 stacklevel=3,
             )
+        return far
 
 
 def orient(bundle: TangentBundle) -> tuple[np.ndarray, bool]:
