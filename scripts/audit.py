@@ -1,4 +1,4 @@
-"""Ask the package registry for known vulnerabilities of the locked versions; skip, saying so, where it does not answer."""
+"""Ask the registry for known vulnerabilities of the locked versions; skip, saying so, where it does not answer."""
 
 from __future__ import annotations
 

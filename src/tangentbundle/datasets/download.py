@@ -50,7 +50,7 @@ def fetch(
         sha256: checksum, if known. Without it, the announced length and the file's own structure are checked.
         attempts: how often to try while the connection fails; pauses double, from ``pause`` seconds.
     """
-    if Path(name).name != name:
+    if name in ("", ".", "..") or Path(name).name != name:
         raise InvalidInputError(f"expected the name of a file without folders, got {name!r}.")
     mirror = mirror or os.environ.get(MIRROR) or None
     if mirror and "://" not in mirror:
