@@ -46,10 +46,10 @@ def uneven(n, seed):
 CLOUDS = {
     "sphere": (tb.manifolds.Sphere(2).sample(2500, seed=0), {"dim": 2, "neighbors": 24}),
     "torus": (tb.manifolds.Torus().sample(2000, seed=1), {"dim": 2, "neighbors": 20}),
-    "uneven": (uneven(2500, 2), {"dim": 2, "neighbors": 50}),
+    "uneven": (uneven(2500, 2), {"dim": 2, "neighbors": 60}),
     "flat torus in R^4": (tb.manifolds.FlatTorus((1.0, 0.7)).sample(1500, seed=3), {"dim": 2, "eps": 0.15}),
     "three-sphere": (tb.manifolds.Sphere(3).sample(1500, seed=4), {"dim": 3, "neighbors": 30}),
-    "circle": (tb.manifolds.Sphere(1).sample(800, seed=5), {"neighbors": 10, "eps_pca": 0.01}),
+    "circle": (tb.manifolds.Sphere(1).sample(800, seed=5), {"neighbors": 24, "eps_pca": 0.01}),
 }
 
 

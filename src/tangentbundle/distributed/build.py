@@ -78,6 +78,7 @@ def build_frames(cloud: Cloud, geometry: Geometry, p: int) -> tuple[int, float, 
         weights = edge_weights(graph, geometry.kernel, geometry.radius)
         ones = np.ones(len(near.points))
         run_ranges(row_sums, graph.num_points, graph.indptr, graph.indices, weights, ones, degree)
+        edges = graph.num_edges
         if geometry.eps_pca > geometry.eps:
             graph = rows_of(radius_graph(near.points, float(np.sqrt(geometry.eps_pca))), near.inside)
         centers = near.points[near.inside]
@@ -86,9 +87,9 @@ def build_frames(cloud: Cloud, geometry: Geometry, p: int) -> tuple[int, float, 
             rescue(cloud, near, pca, geometry.dim, widest)
         save_array(part("frames", p), pca.frames(geometry.dim))
         save_array(part("degree", p), degree)
-        save_array(summary, np.array([graph.num_edges, np.median(degree), np.median(pca.counts)]))
-    edges, degree, count = load_array(summary)
-    return int(edges), float(degree), float(count)
+        save_array(summary, np.array([edges, np.median(degree), np.median(pca.counts)]))
+    total, middle, count = load_array(summary)
+    return int(total), float(middle), float(count)
 
 
 def rescue(cloud: Cloud, near: Surrounded, pca: LocalPCA, dim: int, reach: float) -> None:

@@ -152,9 +152,7 @@ class DistributedBundle:
         ranges = points.ranges(whole(partition, "partition"))
         with only_writer(folder) as place:
             place = place.absolute()
-            _claim(
-                place, f"{points!r} of {_changed(points)}, {partition} a partition, {dim}, {asked}, {kernel}, {rings}"
-            )
+            _claim(place, f"{points!r} ({_mark(points)}), {partition} a part, {dim}, {asked}, {kernel}, {rings}")
             curve = Curve.around(points, ranges)
             parts = max(1, round(points.shape[0] / partition))
             exchange = Exchange.of(place / "cloud", points, ranges, curve, parts)
@@ -286,12 +284,13 @@ class DistributedBundle:
             )
         exchange, ranges = self.cloud.exchange, points.ranges(self._rows_at_once)
         with only_writer(self.folder):
-            name, home = self._bring(source), self.folder / "places"
+            name, home = self._bring(source), self.folder / f"places-{_mark(points)}"
             places = Exchange.of(home, points, ranges, exchange.curve, exchange.splits)
             places.bring("points", points)
-            sink.create(["vectors"], (points.shape[0], *source.shape[1:]), np.dtype(self.geometry.real), ranges)
-            Carrier(self.cloud, places, name, self.neighbors, home / "back", self.geometry.real).write(sink)
-            sink.finish()
+            carrier = Carrier(self.cloud, places, name, self.neighbors, home / f"back-{name}", self.geometry.real)
+            shape = (points.shape[0], *source.shape[1:])
+            with sink.open(["vectors"], shape, np.dtype(self.geometry.real), ranges):
+                carrier.write(sink)
             shutil.rmtree(home, ignore_errors=True)
 
     @property
@@ -310,9 +309,9 @@ class DistributedBundle:
 
     def _bring(self, source: Source) -> str:
         """The name under which a file's rows lie in the partitions."""
-        mark = hashlib.sha256(f"{source!r} {_changed(source)}".encode()).hexdigest()[:12]
-        self.cloud.exchange.bring(f"vectors-{mark}", source)
-        return f"vectors-{mark}"
+        name = f"vectors-{_mark(source)}"
+        self.cloud.exchange.bring(name, source)
+        return name
 
     def _rounds(self, source: Source, coefficients: np.ndarray, **options) -> Rounds:
         name = self._bring(source)
@@ -323,9 +322,8 @@ class DistributedBundle:
 
     def _write(self, rounds: Rounds, source: Source, names: list[str], sink: Sink) -> None:
         ranges = self.cloud.exchange.ranges
-        sink.create(names, source.shape, np.dtype(self.geometry.real), ranges)
-        rounds.write(names, sink, flat=len(source.shape) == 2)
-        sink.finish()
+        with sink.open(names, source.shape, np.dtype(self.geometry.real), ranges):
+            rounds.write(names, sink, flat=len(source.shape) == 2)
         shutil.rmtree(rounds.folder, ignore_errors=True)
 
 
@@ -336,9 +334,12 @@ def _absolute(path: str | os.PathLike) -> str:
     return str(place)
 
 
-def _changed(source: Source) -> int:
-    """When a file was last changed."""
-    return Path(source.path).stat().st_mtime_ns
+def _mark(source: Source) -> str:
+    """What tells a file from others, and from itself before it was changed."""
+    place = Path(source.path)
+    states = [file.stat() for file in ([place] if place.is_file() else place.rglob("*"))]
+    newest, size = max(state.st_mtime_ns for state in states), sum(state.st_size for state in states)
+    return hashlib.sha256(f"{source!r} {newest} {size}".encode()).hexdigest()[:12]
 
 
 def _claim(folder: Path, settings: str) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,66 +18,65 @@ from ..files import check_place
 from .files import Range, extra
 
 
+@dataclass(frozen=True)
 class Sink(ABC):
     """Rows to write, some of them at a time: each range by one task, again and again if need be."""
 
+    path: str
+
+    @property
+    def partial(self) -> Path:
+        """Where results are until all are there."""
+        return Path(self.path).with_name(f".{Path(self.path).name}.partial")
+
+    @contextlib.contextmanager
+    def open(
+        self, names: Sequence[str], shape: tuple[int, ...], dtype: np.dtype, ranges: Sequence[Range]
+    ) -> Iterator[None]:
+        """Make room; what was written is put in place if the block ends well, and removed if not."""
+        target, old = Path(self.path), self.partial.with_suffix(f".{uuid.uuid4().hex}")
+        try:
+            self.create(names, shape, dtype, ranges)
+            yield
+            if target.exists():
+                target.replace(old)
+            self.partial.replace(target)
+        finally:
+            for folder in (self.partial, old):
+                shutil.rmtree(folder, ignore_errors=True)
+
     @abstractmethod
     def create(self, names: Sequence[str], shape: tuple[int, ...], dtype: np.dtype, ranges: Sequence[Range]) -> None:
-        """Make room, beside the final place."""
+        """Make room in ``partial``."""
 
     @abstractmethod
     def write(self, number: int, rows: Range, values: dict[str, np.ndarray]) -> None:
         """Write the range of this number."""
 
-    @abstractmethod
-    def finish(self) -> None:
-        """Put all in place."""
-
-
-def _partial(path: str) -> Path:
-    return Path(path).with_name(f".{Path(path).name}.partial")
-
-
-def _put(path: str) -> None:
-    """The folder of results to its place; an older one steps aside first and then goes."""
-    target, old = Path(path), Path(path).with_name(f".{Path(path).name}.{uuid.uuid4().hex}")
-    if target.exists():
-        target.replace(old)
-    _partial(path).replace(target)
-    shutil.rmtree(old, ignore_errors=True)
-
 
 @dataclass(frozen=True)
 class ZarrSink(Sink):
-    """A Zarr group with an array for each result."""
-
-    path: str
+    """A Zarr group with an array for each result; a range is a chunk."""
 
     def create(self, names: Sequence[str], shape: tuple[int, ...], dtype: np.dtype, ranges: Sequence[Range]) -> None:
-        zarr = extra("zarr")
-        group = zarr.open_group(_partial(self.path), mode="w")
+        group = extra("zarr").open_group(self.partial, mode="w")
         size = max(stop - start for start, stop in ranges)
         for name in names:
             group.create_array(name, shape=shape, chunks=(size, *shape[1:]), dtype=dtype)
 
     def write(self, number: int, rows: Range, values: dict[str, np.ndarray]) -> None:
-        group = extra("zarr").open_group(_partial(self.path), mode="r+")
+        group = extra("zarr").open_group(self.partial, mode="r+")
         for name, array in values.items():
             group[name][rows[0] : rows[1]] = array
-
-    def finish(self) -> None:
-        _put(self.path)
 
 
 @dataclass(frozen=True)
 class ParquetSink(Sink):
     """A folder of Parquet files, one a range, with a column for each component and channel of each result."""
 
-    path: str
-
     def create(self, names: Sequence[str], shape: tuple[int, ...], dtype: np.dtype, ranges: Sequence[Range]) -> None:
-        shutil.rmtree(_partial(self.path), ignore_errors=True)
-        _partial(self.path).mkdir(parents=True)
+        shutil.rmtree(self.partial, ignore_errors=True)
+        self.partial.mkdir()
 
     def write(self, number: int, rows: Range, values: dict[str, np.ndarray]) -> None:
         arrow, parquet = extra("pyarrow"), extra("pyarrow.parquet")
@@ -84,19 +84,16 @@ class ParquetSink(Sink):
         for name, array in values.items():
             for place in np.ndindex(array.shape[1:]):
                 columns["_".join([name, *map(str, place)])] = np.ascontiguousarray(array[(slice(None), *place)])
-        target = _partial(self.path) / f"rows-{number:06d}.parquet"
+        target = self.partial / f"rows-{number:06d}.parquet"
         beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
         parquet.write_table(arrow.table(columns), beside)
         beside.replace(target)
-
-    def finish(self) -> None:
-        _put(self.path)
 
 
 def sink_for(path: str | os.PathLike) -> Sink:
     """Where results go, by the suffix."""
     text, suffix = str(Path(path).expanduser().absolute()), Path(path).suffix.lower()
-    kinds: dict[str, type] = {".zarr": ZarrSink, ".parquet": ParquetSink}
+    kinds: dict[str, type[Sink]] = {".zarr": ZarrSink, ".parquet": ParquetSink}
     if suffix not in kinds:
         raise InvalidInputError(f"results go to .zarr or .parquet, got {Path(path).name}. Change the suffix.")
     if not Path(text).is_dir():
