@@ -18,7 +18,11 @@ from .thinning import reach, spread_out
 SHOWN, ARROWS = 3000, 900
 """Most points and most arrows of a layer."""
 
-BODY, LIGHT = "#d3dae1", {"ambient": 1.0, "diffuse": 0.1, "specular": 0.0, "fresnel": 0.0}
+BODY = "#d3dae1"
+LIGHT = {
+    "lighting": {"ambient": 0.78, "diffuse": 0.42, "specular": 0.0, "fresnel": 0.0},
+    "lightposition": {"x": 4e4, "y": -7e4, "z": 9e4},
+}
 """Colour and light of surfaces under the arrows."""
 
 STEPS = 8
@@ -178,7 +182,7 @@ def mesh_body(go: Any, points: np.ndarray, faces: np.ndarray) -> Any:
     """A mesh that hides what lies behind it."""
     x, y, z = points.T.astype(np.float32)
     i, j, k = faces.T.astype(np.int32)
-    return go.Mesh3d(x=x, y=y, z=z, i=i, j=j, k=k, color=BODY, lighting=LIGHT, hoverinfo="skip")
+    return go.Mesh3d(x=x, y=y, z=z, i=i, j=j, k=k, color=BODY, hoverinfo="skip", **LIGHT)
 
 
 def globe_body(go: Any, layer: Layer, top: float) -> Any:
@@ -194,7 +198,7 @@ def globe_body(go: Any, layer: Layer, top: float) -> Any:
     color = {"surfacecolor": shade.astype(np.float32), "cmin": 0, "cmax": top, "showscale": False}
     scale = colorscale_of(layer) if dense else [[0, BODY], [1, BODY]]
     still = {axis: {"highlight": False} for axis in "xyz"}
-    return go.Surface(x=x, y=y, z=z, colorscale=scale, lighting=LIGHT, contours=still, hoverinfo="skip", **color)
+    return go.Surface(x=x, y=y, z=z, colorscale=scale, contours=still, hoverinfo="skip", **color, **LIGHT)
 
 
 def polyline(curves: Sequence[np.ndarray]) -> np.ndarray:
