@@ -98,3 +98,10 @@ def test_text_is_read_in_blocks(tmp_path, monkeypatch):
     with pytest.raises(TangentBundleError, match="row 500 has 'east'"):
         (tmp_path / "c.csv").write_text((tmp_path / "a.csv").read_text().replace("249001,249.5", "249001,east"))
         read_field(tmp_path / "c.csv")
+
+
+def test_one_place_is_enough_to_predict_at(tmp_path):
+    (tmp_path / "at.csv").write_text("lat,lon\n50,10\n")
+    assert len(read_field(tmp_path / "at.csv", Request(only_points=True)).space) == 1
+    with pytest.raises(TangentBundleError, match="at least 3 points"):
+        read_field(tmp_path / "at.csv", Request(needs_vectors=False))

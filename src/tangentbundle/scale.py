@@ -21,6 +21,9 @@ from .search import sampled_nearest, search_tree
 MAX_NEIGHBORS = 160
 """Cap on the automatic number of neighbours: keeps the cost linear in n (error floor below 1 %)."""
 
+LARGE, EDGES, FEW = 400_000, 40_000_000, 24
+"""Above so many points, so many edges are affordable, but at least so many neighbours: 3.2 GB for a million points."""
+
 
 def target_neighbors(n: int, d: int) -> int:
     r"""Neighbours in a ball at the automatic scale: :math:`0.29 \cdot 2^d\, n^{2/(d+2)}`, clipped.
@@ -30,6 +33,15 @@ def target_neighbors(n: int, d: int) -> int:
     """
     wish = round(0.29 * 2**d * n ** (2 / (d + 2)))
     return min(max(wish, least_neighbors(n, d)), MAX_NEIGHBORS, n - 1)
+
+
+def affordable_neighbors(n: int) -> int | None:
+    """Neighbours with which a large cloud fits a laptop, where the automatic number does not; None for others.
+
+    >>> affordable_neighbors(100_000), affordable_neighbors(1_000_000)
+    (None, 40)
+    """
+    return max(FEW, EDGES // n) if n > LARGE else None
 
 
 def least_neighbors(n: int, d: int) -> int:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 MODES = 6
 """Eigenfields of a report."""
 
-LARGE, EDGES, LEAST = 400_000, 40_000_000, 24
-"""Above so many points, so many edges in all but at least so many a point: the automatic scale would need 11 GB."""
+SAMPLE = 50_000
+"""Points of a large cloud whose eigenvalues are shown."""
 
 
 def _bundle(job: Job, field: Field, dim: int | None, neighbors: int | None, eps: float | None) -> TangentBundle:
@@ -27,14 +27,15 @@ def _bundle(job: Job, field: Field, dim: int | None, neighbors: int | None, eps:
     import numpy as np
 
     from tangentbundle.errors import IsolatedPointsError
+    from tangentbundle.scale import affordable_neighbors
 
     given = {"dim": dim, "neighbors": neighbors, "eps": eps}
     scale = {name: value for name, value in given.items() if value is not None}
-    few = max(LEAST, EDGES // len(field.space))
-    if len(field.space) > LARGE and neighbors is None and eps is None:
+    few = affordable_neighbors(len(field.space))
+    if few is not None and neighbors is None and eps is None:
         try:
             bundle = field.space.bundle(**scale, neighbors=few)
-            job.summary.notes.append(f"above {LARGE} points {few} neighbours are used, for memory; see --neighbors")
+            job.summary.notes.append(f"of so many points {few} neighbours are used, for memory; see --neighbors")
         except IsolatedPointsError:
             bundle = field.space.bundle(**scale)
     else:
@@ -96,12 +97,26 @@ def inspect(
             tell("normal part", f"{found.normal_share:.1%} of the vectors' energy", normal_share=found.normal_share)
             _sizes(job, field)
         step("eigenvalues")
-        _spectrum(job, bundle, k)
+        _spectrum(job, _sampled(job, field, bundle) if k else bundle, k)
         step("figures")
         if figures is not None:
             from .figures import draw
 
             job.summary.wrote(*draw(job.summary, figures))
+
+
+def _sampled(job: Job, field: Field, bundle: TangentBundle) -> TangentBundle:
+    """The bundle of some points of a large cloud: enough to look its spectrum over, and minutes faster."""
+    import numpy as np
+
+    from tangentbundle.scale import affordable_neighbors
+
+    n = len(field.space)
+    if affordable_neighbors(n) is None or hasattr(field.space, "faces"):
+        return bundle
+    rows = np.random.default_rng(0).choice(n, SAMPLE, replace=False)
+    job.summary.notes.append(f"eigenvalues are those of {SAMPLE} points drawn at random; spectrum has those of all")
+    return field.space.select(rows).bundle(dim=bundle.dim)
 
 
 def _sizes(job: Job, field: Field) -> None:

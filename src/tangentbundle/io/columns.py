@@ -19,7 +19,7 @@ def from_columns(
 ) -> tuple[Field, np.ndarray | None]:
     """A field from named columns, and the rows kept if not all were. Vectors may be ``(n,)`` or ``(T, n)``."""
     coordinates = np.stack(one_dtype(*(column(name) for name in columns.points)), axis=1)
-    check_count(len(coordinates))
+    check_count(len(coordinates), request)
     values = None
     if columns.vectors:
         values = np.stack(one_dtype(*(column(name) for name in columns.vectors)), axis=-1)
@@ -36,12 +36,12 @@ def assemble(
     rows, notes = usable_rows(np.concatenate(numbers, axis=1) if len(numbers) > 1 else coordinates, request)
     if rows is not None:
         coordinates = coordinates[rows]
-        check_count(len(coordinates))
+        check_count(len(coordinates), request)
     space = _space(coordinates, columns)
     first, more = distinct_rows(space, request)
     if first is not None:
         space, rows = space.select(first), first if rows is None else rows[first]
-        check_count(len(space))
+        check_count(len(space), request)
     if isinstance(space, Globe) and np.abs(space.lat).max() < RADIANS and np.ptp(space.lat) > 0.2:
         more.append("all latitudes lie within 1.6 degrees of the equator: are they radians? Degrees were assumed")
     if values is not None and rows is not None:

@@ -72,11 +72,11 @@ def from_dataset(ds: Any, request: Request) -> Field:
         return _from_variables(ds, request)
     names = () if request.only_points else _names(ds, request)
     if not names:
-        return _cells(ds, lat, lon)
+        return _cells(ds, lat, lon, request)
     dated = any(c.dtype.kind == "M" for c in ds[names[0]].coords.values())
     data = from_xarray(ds if dated else ds.expand_dims({UNDATED: [np.datetime64("2000-01-01", "ns")]}), "", *names)
     data = data.during(~data.filled)
-    check_count(len(data.lat))
+    check_count(len(data.lat), request)
     lat, lon = (coordinate(ds, ds[names[0]], name) for name in ("latitude", "longitude"))
     places = {*lat.dims, *lon.dims}
     dates = [d for d in ds[names[0]].dims if d not in places and ds[d].dtype.kind == "M"]
@@ -125,11 +125,11 @@ def _names(ds: Any, request: Request) -> tuple[str, ...]:
     return ()
 
 
-def _cells(ds: Any, lat: Any, lon: Any) -> Field:
+def _cells(ds: Any, lat: Any, lon: Any, request: Request) -> Field:
     """The cells of a grid, each place once, without vectors."""
     origin = GridFile(ds, lat, lon, ({}, {}), None)
     latitude, longitude = cell_angles(origin)
-    check_count(len(latitude))
+    check_count(len(latitude), request)
     places = np.round(latlon_frames(latitude, longitude)[0], 9)
     first = first_of_each(places)
     notes = [f"points: {lat.name}, {lon.name}, in degrees"]

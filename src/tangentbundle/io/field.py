@@ -137,10 +137,11 @@ def row_keys(points: np.ndarray) -> np.ndarray:
     return keys
 
 
-def check_count(n: int) -> None:
-    """Refuse files without enough rows for any geometry."""
-    if n < 3:
-        raise TooFewPointsError(f"a field needs at least 3 points, the file has {n}. Give more points.")
+def check_count(n: int, request: Request) -> None:
+    """Refuse files without enough rows for any geometry; one place is enough to predict at."""
+    least = 1 if request.only_points else 3
+    if n < least:
+        raise TooFewPointsError(f"a field needs at least {least} points, the file has {n}. Give more points.")
 
 
 def one_dtype(*arrays: np.ndarray) -> list[np.ndarray]:

@@ -52,7 +52,7 @@ def read_mesh(path: Path, request: Request) -> Field:
 def from_meshio(mesh: Any, request: Request, name: str = "the mesh") -> Field:
     """The field of a ``meshio.Mesh``."""
     points = np.asarray(mesh.points)
-    check_count(len(points))
+    check_count(len(points), request)
     faces, notes = _triangles(mesh)
     names, values, array = _vectors(mesh.point_data, points, request, notes)
     normals = _normals(mesh.point_data, points, notes)

@@ -32,7 +32,7 @@ def read_npz(path: Path, request: Request) -> Field:
         field, rows = from_columns(lambda n: _real(arrays[n], n), columns, request)
         return replace(field, times=_times(arrays, field), origin=arrays if rows is None else None)
     points = _real(arrays[name], name)
-    check_count(len(points))
+    check_count(len(points), request)
     notes = [] if request.points else [f"points: array {name}, guessed by name"]
     vectors = None
     key = None if request.only_points else _array(arrays, request.vectors, VECTORS)

@@ -1,0 +1,118 @@
+"""An accessor for xarray: ``import tangentbundle.interop.xarray``, and every dataset has ``ds.tangentbundle``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..bundle import TangentBundle
+from ..datasets.extras import extra
+from ..errors import InvalidInputError
+from ..filters import Filter
+from ..io import Field, Request
+from ..io.actions import filtered, forecasted, known, predicted
+from ..io.datasets import GridFile, from_dataset, to_dataset
+
+if TYPE_CHECKING:
+    import xarray
+else:
+    xarray = extra("xarray", "The accessor ds.tangentbundle")
+
+
+@xarray.register_dataset_accessor("tangentbundle")
+class DatasetAccessor:
+    """Vector fields of a dataset: eastward and northward variables on the globe, or x, y, z, vx, vy, vz at points.
+
+    Variables are found by their CF names; ``vectors=("u10", "v10")`` names them. A result is the dataset itself with
+    new numbers in these variables: coordinates, units, attributes and all other variables stay. Without
+    latitude and longitude, points and vectors lie along one dimension.
+
+    >>> import numpy as np, xarray as xr, tangentbundle as tb, tangentbundle.interop.xarray
+    >>> lat, lon = np.arange(-80, 81, 20.0), np.arange(0, 360, 20.0)
+    >>> u = np.cos(np.radians(lat))[:, None] * np.ones(len(lon))
+    >>> ds = xr.Dataset({"u": (("lat", "lon"), u, {"units": "m s-1"}), "v": (("lat", "lon"), 0 * u)},
+    ...                 {"lat": lat, "lon": lon})
+    >>> smooth = ds.tangentbundle.filter(tb.Heat(0.1))                   # a rotation: its eigenvalue is 1
+    >>> smooth["u"].dims, smooth["u"].attrs["units"], round(float(smooth["u"].sel(lat=0).mean()), 1)
+    (('lat', 'lon'), 'm s-1', 0.9)
+    """
+
+    def __init__(self, ds: xarray.Dataset) -> None:
+        self._ds = ds
+
+    def field(self, vectors: tuple[str, ...] = (), **request: Any) -> Field:
+        """Points and vectors as ``tangentbundle.io`` has them; ``field.notes`` say what was guessed."""
+        return from_dataset(self._ds.load(), Request(vectors=tuple(vectors), **request))
+
+    def bundle(self, **scale: Any) -> TangentBundle:
+        """The tangent bundle of the places; ``scale`` are options such as ``neighbors``."""
+        return self.field(needs_vectors=False).space.bundle(**scale)
+
+    def filter(self, response: Filter, *, vectors: tuple[str, ...] = (), **scale: Any) -> xarray.Dataset:
+        """The fields of every time after a filter, such as ``Heat(0.01)``; on the globe the Earth's radius is one."""
+        field = self.field(vectors)
+        return self._with(filtered(field, field.space.bundle(**scale), response)[0])
+
+    def denoise(
+        self, *, noise: float | None = None, std: bool = False, vectors: tuple[str, ...] = (), seed: int = 0
+    ) -> xarray.Dataset:
+        """The fields of every time without noise, its level estimated unless given; with ``std`` also ``u_std``."""
+        from ..estimators import FieldDenoiser
+
+        field = self.field(vectors)
+        made, _ = predicted(FieldDenoiser(**known(field), random_state=seed), field, field, noise=noise, std=std)
+        return self._with(made)
+
+    def interpolate(
+        self,
+        at: xarray.Dataset,
+        *,
+        noise: float | None = None,
+        std: bool = False,
+        vectors: tuple[str, ...] = (),
+        seed: int = 0,
+    ) -> xarray.Dataset:
+        """The fields of every time at the places of another dataset, grid or stations; with ``std`` also ``u_std``."""
+        from ..estimators import FieldInterpolator
+
+        if not isinstance(at, xarray.Dataset):
+            raise InvalidInputError(f"at must be a dataset with coordinates of the places, got {type(at).__name__}.")
+        field, places = self.field(vectors), from_dataset(at.load(), Request(only_points=True, needs_vectors=False))
+        estimator = FieldInterpolator(**known(field), random_state=seed)
+        made = to_dataset(predicted(estimator, field, places, noise=noise, std=std)[0])
+        time = field.origin.dimension if isinstance(field.origin, GridFile) else None
+        if time is not None and time not in made.dims:
+            made = made.expand_dims({time: field.times})
+        return self._described(made, field)
+
+    def forecast(
+        self, horizon: int, *, std: bool = False, vectors: tuple[str, ...] = (), seed: int = 0
+    ) -> xarray.Dataset:
+        """The next ``horizon`` fields of a series in time."""
+        from ..estimators import FieldForecaster
+
+        field = self.field(vectors)
+        made = to_dataset(forecasted(field, FieldForecaster(**known(field), random_state=seed), horizon))
+        return self._described(made if std else made[list(field.names)], field)
+
+    def _with(self, made: Field) -> xarray.Dataset:
+        """This dataset with other vectors."""
+        like = self._ds[made.names[0]]
+        ds = to_dataset(made)
+        if not isinstance(made.origin, GridFile):
+            ds = ds.rename(point=like.dims[-1])
+        new: dict[str, Any] = {}
+        for name, variable in ds.data_vars.items():
+            if dict(variable.sizes) == dict(like.sizes):  # times may have been left out
+                variable = variable.transpose(*like.dims)
+            if name in self._ds:
+                variable.attrs = dict(self._ds[name].attrs)
+            new[str(name)] = variable.drop_vars([c for c in variable.coords if c not in variable.dims])
+        return self._ds.assign(new)
+
+    def _described(self, made: xarray.Dataset, field: Field) -> xarray.Dataset:
+        """New fields elsewhere or later, with what this dataset says of itself and of its vectors."""
+        for name in field.names:
+            if name in made and name in self._ds:
+                made[name].attrs = dict(self._ds[name].attrs)
+        made.attrs = {**made.attrs, **self._ds.attrs}
+        return made
