@@ -9,6 +9,7 @@ and B are two seasons of one year.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -16,11 +17,12 @@ import tangentbundle as tb
 from tangentbundle.datasets import GFSBlocks, load_wind
 from tangentbundle.estimators import SpectralShrinkage
 from tangentbundle.estimators.baselines import AmbientProcess, ComponentProcess, InverseDistance, Mean, ThinPlate, Zero
+from tangentbundle.estimators.interpolator import tail
 
 from .harness import Row, print_table, save
 
-HALF, MOST = 0.6745, 1.6449
-"""Half widths of central 50 and 90 % intervals, in standard deviations."""
+LEVELS = 0.5, 0.9
+"""Of the intervals whose coverage is measured."""
 
 SCORED = 1000
 """Points at which wind is scored, drawn like the masked ones: these alone are too few to score by."""
@@ -79,12 +81,12 @@ def denoise(runs: int) -> list[Row]:
     return rows
 
 
-def interpolate(runs: int) -> list[Row]:
+def interpolate(runs: int, sizes: Sequence[int] = (100, 200, 300, 400)) -> list[Row]:
     """Wind of block B at points not observed, relative to the zero predictor; with a history: block A."""
     past, data = (load_wind(GFSBlocks(blocks=(block,))) for block in "AB")
     sphere, rows = tb.manifolds.Sphere(2), []
     times = np.flatnonzero(~data.filled)
-    for n in (100, 200, 300, 400):
+    for n in sizes:
         for mask in (0.5, 0.3, 0.1):
             errors: dict[str, list[float]] = {}
             hits: dict[str, list[list[float]]] = {}
@@ -117,7 +119,8 @@ def interpolate(runs: int) -> list[Row]:
                         answer, cov = model.predict(points[hidden], return_cov=True, with_noise=True)
                         std = np.sqrt(np.einsum("nij,nik,nkj->nj", frames, cov, frames))
                         off = np.abs(in_frames(frames, answer) - truth)
-                        hits.setdefault(name, []).append([np.mean(off < z * std) for z in (HALF, MOST)])
+                        widths = [tail(level, model.fitted_.residuals) for level in LEVELS]
+                        hits.setdefault(name, []).append([np.mean(off < z * std) for z in widths])
                     else:
                         answer = model.predict(points[hidden])
                     errors.setdefault(name, []).append(float(np.square(in_frames(frames, answer) - truth).sum()))
@@ -144,8 +147,10 @@ def main() -> None:
     parser.add_argument("task", choices=["denoise", "interpolate"])
     parser.add_argument("--runs", type=int, default=8, help="draws for each cell")
     parser.add_argument("--quick", action="store_true", help="two runs, nothing saved")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[100, 200, 300, 400], help="points of interpolate")
     options = parser.parse_args()
-    rows = {"denoise": denoise, "interpolate": interpolate}[options.task](2 if options.quick else options.runs)
+    runs = 2 if options.quick else options.runs
+    rows = denoise(runs) if options.task == "denoise" else interpolate(runs, options.sizes)
     if not options.quick:
         save(f"estimators_{options.task}", rows)
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -9,6 +10,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import tangentbundle as tb
 from tangentbundle.errors import (
+    ConvergenceError,
     FarPointsWarning,
     InvalidInputError,
     MemoryLimitError,
@@ -21,6 +23,7 @@ from tangentbundle.estimators import (
     GCV,
     GaussianProcess,
     Isotropic,
+    LocalProcess,
     Potential,
     Rotational,
     SparseProcess,
@@ -28,6 +31,7 @@ from tangentbundle.estimators import (
 )
 from tangentbundle.estimators.baselines import CLASSICS, AmbientProcess, ComponentProcess
 from tangentbundle.estimators.process import JITTER, Evidence, Posterior
+from tangentbundle.estimators.sparse import conjugate_gradients
 
 SPHERE, TORUS = tb.manifolds.Sphere(2), tb.manifolds.Torus()
 ISOTROPIC = GaussianProcess(Isotropic(1.5))
@@ -163,6 +167,31 @@ def test_the_sparse_process_comes_near_the_exact_one():
     assert errors[1] < 3 * errors[0] < 0.2 * energy(tangent(support))
     std = sparse.predict(support, return_std=True)[1]
     assert 0.6 < np.sqrt(3 * np.mean(std**2) / errors[1]) < 1.6
+
+
+def test_the_local_process_is_the_exact_one_where_all_count_and_near_it_where_few_do():
+    truth, stations, places = random_field(1000, 0.3), SPHERE.sample(300, seed=0), SPHERE.sample(200, seed=1)
+
+    def tangent(x):
+        return np.einsum("nij,nj->ni", SPHERE.frames(x), in_frames(SPHERE.frames(x), truth(x)))
+
+    y = tangent(stations) + 0.1 * np.random.default_rng(7).standard_normal((300, 3))
+    options = {"likelihood_size": 200, "patches": 3}
+    methods = [GaussianProcess(Isotropic(1.5), **options)]
+    methods += [LocalProcess(Isotropic(1.5), neighbors=k, **options) for k in (300, 80)]
+    models = [tb.FieldInterpolator(m, manifold=SPHERE, random_state=0).fit(stations, y) for m in methods]
+    exact, whole, few = (m.predict(places, return_std=True) for m in models)
+    np.testing.assert_allclose(whole, exact, atol=1e-9)
+    assert energy(few[0] - tangent(places)) < 1.2 * energy(exact[0] - tangent(places))
+    assert (few[1] > exact[1] - 1e-9).all() and few[1].mean() < 1.2 * exact[1].mean()
+
+
+def test_a_solver_that_cannot_go_on_says_so():
+    def indefinite(x):
+        return x * torch.tensor([1.0, -1.0])[:, None, None]
+
+    with pytest.raises(ConvergenceError, match="max_steps"):
+        conjugate_gradients(indefinite, torch.ones(2, 1, 1), tol=1e-8, max_steps=50)
 
 
 def test_history_beats_a_single_field():

@@ -10,6 +10,7 @@ from .forecaster import FieldForecaster
 from .gated import GatedNetwork
 from .history import Empirical, Modulated, Seasonal
 from .interpolator import FieldInterpolator
+from .local import LocalProcess
 from .process import GaussianProcess
 from .selfsupervised import BlindSpots, SelfSupervised, Stein
 from .shape import Geometry, Holonomy, LowSpectrum, Neighborhoods
@@ -37,6 +38,7 @@ __all__ = [
     "Incompressible",
     "Irrotational",
     "Isotropic",
+    "LocalProcess",
     "LowSpectrum",
     "ManifoldClassifier",
     "Modulated",

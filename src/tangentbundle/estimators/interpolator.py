@@ -11,12 +11,12 @@ from sklearn.utils import check_array
 from ..errors import InvalidInputError, ShapeError
 from .base import FieldEstimator
 from .history import Past
+from .local import LocalProcess
 from .problem import Method
 from .process import GaussianProcess
-from .sparse import SparseProcess
 
 EXACT_POINTS = 2000
-"""Up to this many points the default is an exact Gaussian process."""
+"""Up to this many points the default is an exact Gaussian process, above it a local one."""
 
 
 class FieldInterpolator(FieldEstimator):
@@ -27,7 +27,7 @@ class FieldInterpolator(FieldEstimator):
     covariance, a parametric one scaled by their local size, and their mean as the first guess.
 
     Args:
-        method: ``GaussianProcess(...)`` or ``SparseProcess(...)``; default by size.
+        method: ``GaussianProcess(...)``, ``LocalProcess(...)`` or ``SparseProcess(...)``; default by size.
         dim: intrinsic dimension, or a rule to estimate it; default estimated.
         manifold: a known manifold, such as ``manifolds.Sphere(2)`` for the Earth, for exact tangent spaces.
         support: further points ``(s, D)`` of the manifold, without vectors: better tangent spaces, and the nodes of
@@ -71,7 +71,7 @@ class FieldInterpolator(FieldEstimator):
 
         They lie symmetrically about the prediction, as many standard deviations away as the share ``level`` of errors
         does that each training vector has when it is left out: no tails are taken for granted. Where a method has no
-        such errors (``SparseProcess``) tails are Gaussian.
+        such errors (all but ``GaussianProcess``) tails are Gaussian.
         """
         if not 0 < level < 1:
             raise InvalidInputError(f"level must be a share between 0 and 1, such as 0.9, got {level!r}.")
@@ -80,7 +80,7 @@ class FieldInterpolator(FieldEstimator):
         return field - width, field + width
 
     def _default(self, n: int) -> Method:
-        return GaussianProcess() if n <= EXACT_POINTS else SparseProcess()
+        return GaussianProcess() if n <= EXACT_POINTS else LocalProcess()
 
     def _more_points(self, X: np.ndarray) -> np.ndarray | None:
         known = self.support if self.support is not None or self.manifold is not None else self.history_points

@@ -67,11 +67,14 @@ class Evidence:
         found = []
         for center in rng.choice(len(self.sites), count, replace=False):
             away = (self.sites.points - self.sites.points[center]).square().sum(1)
-            index = torch.topk(away, size, largest=False).indices
-            rows = (index[:, None] * self.sites.dim + torch.arange(self.sites.dim)).reshape(-1)
-            noise = None if self.noise is None else self.noise[index]
-            found.append(Evidence(self.sites[index], self.values[rows], noise))
+            found.append(self.part(torch.topk(away, size, largest=False).indices.numpy()))
         return found
+
+    def part(self, index: np.ndarray) -> Evidence:
+        """What was seen at some of the sites."""
+        rows = (index[:, None] * self.sites.dim + np.arange(self.sites.dim)).ravel()
+        noise = None if self.noise is None else self.noise[index]
+        return Evidence(self.sites[index], self.values[rows], noise)
 
     def loss(self, covariance: Covariance, theta: torch.Tensor, grad: bool = True) -> float:
         r"""The negative log marginal likelihood of all fields (infinite where the matrix is not positive definite).
@@ -143,8 +146,13 @@ class GaussianProcess(Method):
         if n > self.max_points:
             raise MemoryLimitError(
                 f"an exact process of {n} points would need a dense matrix of {n * d} rows; the limit is "
-                f"{self.max_points} points. Use SparseProcess() (SpectralShrinkage() to denoise), or raise max_points."
+                f"{self.max_points} points. Use LocalProcess() (SpectralShrinkage() to denoise), or raise max_points."
             )
+        return Posterior.of(*self.parameters(problem), problem)
+
+    def parameters(self, problem: Problem) -> tuple[Covariance, np.ndarray, Evidence]:
+        """The covariance, its parameters, and what was seen."""
+        n, d = problem.values.shape
         options = self._options(d, problem.spaces.oriented)
         sites = problem.sites(problem.spaces.points[:n], problem.spaces.frames[:n])
         values = torch.from_numpy(np.ascontiguousarray(problem.values)).reshape(-1, 1)
@@ -156,10 +164,9 @@ class GaussianProcess(Method):
             parts = seen.patches(self.likelihood_size, self.patches, problem.rng)
             width = np.array([*(SEASON if "seasonal" in name else ADJUST for name in covariance.names), ADJUST])
             theta = maximise(covariance, parts, center, width)[0]
-            return Posterior.of(covariance, theta, seen, problem)
+            return covariance, theta, seen
         seen = Evidence(sites, values, noise)
-        best = select(options, seen, self.likelihood_size, self.patches, problem.rng)
-        return Posterior.of(best[0], best[1], seen, problem)
+        return *select(options, seen, self.likelihood_size, self.patches, problem.rng), seen
 
     def _learn(self, base: Covariance, problem: Problem) -> tuple[Covariance, np.ndarray]:
         """The covariance with a history, and parameters by which its first two thirds predict the last best."""

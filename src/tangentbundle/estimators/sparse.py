@@ -129,13 +129,14 @@ def conjugate_gradients(
     for _ in range(max_steps):
         if bool((old <= tol**2 * size).all()):
             return x
-        image = product(p)
-        if not bool(torch.isfinite(image).all()):
+        image, active = product(p), old > tol**2 * size
+        curvature = (p * image).sum(dim=(0, 1))
+        if bool((active & ~(curvature > 0)).any()):  # rounding has made the matrix indefinite
             break
-        step = old / (p * image).sum(dim=(0, 1)).clamp_min(1e-300)
+        step = torch.where(active, old / curvature.clamp_min(1e-300), 0.0)
         x, r = x + step * p, r - step * image
         new = r.square().sum(dim=(0, 1))
-        p, old = r + (new / old.clamp_min(1e-300)) * p, new
+        p, old = r + torch.where(active, new / old.clamp_min(1e-300), 0.0) * p, new
     left = float((old / size).sqrt().max())
     raise ConvergenceError(
         f"conjugate gradients stopped after {max_steps} steps with a relative residual of {left:.2g}; "
