@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from scipy import sparse
-from scipy.sparse import csgraph
 
 from .arrays import Array, ArrayKind, float_tensor
 from .errors import NotTangentWarning
 from .graph import NeighborGraph
+from .jit import njit
 from .operators.assembly import assemble
 from .transport import CHUNK, Connection
 
@@ -74,18 +73,35 @@ class Diagnosis:
 def synchronise_signs(graph: NeighborGraph, det: np.ndarray) -> bool:
     """Whether signs s_i exist with ``s_i det_ij s_j = 1`` on all edges.
 
-    Exact, by the double cover: two copies of every point, linked straight where det = 1 and crosswise where
-    det = -1. Signs exist if and only if no point is linked to its own copy.
+    Exact: the points are joined edge by edge, each with its sign relative to the first of its set; an edge within a set
+    must agree with these signs.
     """
-    n = graph.num_points
-    rows, cols = graph.rows.astype(np.int64), graph.indices.astype(np.int64)
-    crossed = np.where(det < 0, n, 0)
-    links = sparse.coo_array(
-        (np.ones(2 * len(rows), np.int8), (np.r_[rows, rows + n], np.r_[cols + crossed, cols + n - crossed])),
-        shape=(2 * n, 2 * n),
-    )
-    labels = csgraph.connected_components(links, directed=False)[1]
-    return bool((labels[:n] != labels[n:]).all())
+    return _signs_agree(graph.indptr, graph.indices, det)
+
+
+@njit(cache=True, nogil=True)
+def _signs_agree(indptr, indices, det):  # pragma: no cover - compiled
+    n = len(indptr) - 1
+    parent, flipped = np.arange(n), np.zeros(n, np.bool_)
+    ends, flips = np.empty(2, np.int64), np.zeros(2, np.bool_)
+    for i in range(n):
+        for e in range(indptr[i], indptr[i + 1]):
+            ends[0], ends[1] = i, indices[e]
+            for k in range(2):
+                at, flip = ends[k], False
+                while parent[at] != at:  # halves the path on the way
+                    flipped[at] ^= flipped[parent[at]]
+                    parent[at] = parent[parent[at]]
+                    flip ^= flipped[at]
+                    at = parent[at]
+                ends[k], flips[k] = at, flip
+            differ = flips[0] ^ flips[1] ^ (det[e] < 0)
+            if ends[0] != ends[1]:
+                parent[max(ends[0], ends[1])] = min(ends[0], ends[1])
+                flipped[max(ends[0], ends[1])] = differ
+            elif differ:
+                return False
+    return True
 
 
 def confident_edges(bundle: TangentBundle) -> NeighborGraph:
