@@ -16,7 +16,13 @@ from .base import Row
 from .interpolation import INTERPOLATIONS
 
 NETWORKS = 3
-"""Methods that are networks: they come first in all rows."""
+"""Methods that are networks: they come first in rows of the paper's protocol."""
+
+
+def _emphasised(rows: Sequence[Row]) -> tuple[list[Row], int]:
+    """Rows with the library's own estimators first, and how many methods to draw heavily: these, or the networks."""
+    own = {row["method"] for row in rows if row["method"].startswith("Field")}
+    return sorted(rows, key=lambda row: row["method"] not in own), len(own) or NETWORKS
 
 
 def torus_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
@@ -46,12 +52,13 @@ def reconstruction_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
 
     The error of a masked point tells methods apart; the sum over masked points divided by n falls for all.
     """
+    rows, heavy = _emphasised(rows)
     largest = max(row["n"] for row in rows)
     figure, axes = plot.canvas(1, 2, (4.6, 4.6))
     titles = {"per_node": "error of a masked point", "paper_metric": "the paper's metric: sum over masked / n"}
     for axis, (score, title) in zip(axes[0], titles.items(), strict=True):
         methods = _by([row for row in rows if row["n"] == largest], "masked", score)
-        plot.curves(methods, heavy=NETWORKS, axes=axis)
+        plot.curves(methods, heavy=heavy, axes=axis)
         axis.set(xlabel="masked share", title=title, ylim=(0, None), xticks=sorted({row["masked"] for row in rows}))
     axes[0, 0].set_ylabel(f"squared error, n = {largest}")
     plot.legend_below(figure, axes[0, 0])
@@ -88,6 +95,7 @@ def _reconstruction_map(data: str, n: int, path: Path) -> Path:
 
 def forecast_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Error against lead time for the largest n, one panel a horizon; bands are standard deviations over draws."""
+    rows, heavy = _emphasised(rows)
     largest = max(row["n"] for row in rows)
     rows = [row for row in rows if row["n"] == largest]
     horizons, methods = sorted({r["horizon"] for r in rows}), list(dict.fromkeys(r["method"] for r in rows))
@@ -96,7 +104,7 @@ def forecast_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
         runs = {m: [r["by_lead"] for r in rows if (r["horizon"], r["method"]) == (horizon, m)] for m in methods}
         lead = range(1, horizon + 1)
         drawn = {m: (lead, list(zip(*group, strict=True))) for m, group in runs.items() if group}
-        plot.curves(drawn, heavy=NETWORKS, band=True, axes=axis)
+        plot.curves(drawn, heavy=heavy, band=True, axes=axis)
         axis.set(xlabel="steps after the last input", title=f"$T_f$ = {horizon}, n = {largest}", ylim=(0, None))
     axes[0, 0].set(ylabel="mean squared error")
     plot.legend_below(figure, axes[0, 0], columns=8)
