@@ -63,10 +63,11 @@ def scale() -> None:
 
 def hero() -> None:
     """The demo's field on a torus: clean, noisy, filtered."""
-    from examples.demo import Problem, figure, report
+    import tangentbundle as tb
+    from examples.heat_flow import Problem, figure, report
 
     problem = Problem.make()
-    figure(problem, report(problem), FOLDER / "hero.png")
+    tb.plot.save(figure(problem, report(problem)), FOLDER / "hero.png", dpi=150)
 
 
 def save(fig, name: str) -> None:

@@ -33,16 +33,15 @@ def response() -> plt.Figure:
 def convergence() -> plt.Figure:
     """Error of a filtered eigenfield against n, with the fitted slope."""
     rows = load("convergence")
-    fig, axis = plt.subplots(figsize=(7, 4.6), layout="constrained")
-    for number, key in enumerate(dict.fromkeys((row["filter"], row["degree"]) for row in rows)):
+    errors = {}
+    for key in dict.fromkeys((row["filter"], row["degree"]) for row in rows):
         mine = [row for row in rows if (row["filter"], row["degree"]) == key]
-        n, error, std = (np.array([row[name] for row in mine]) for name in ("n", "error", "std"))
-        label = f"{key[0]}, eigenvalue {mine[0]['eigenvalue']:g}: slope {mine[0]['slope']:.2f}"
-        axis.errorbar(n, error, std, fmt="o-", ms=4, capsize=2, color=f"C{number}", label=label)
-    axis.set(xscale="log", yscale="log", xlabel="points", ylabel="relative error against the continuous filter")
+        name = f"{key[0]}, eigenvalue {mine[0]['eigenvalue']:g}"
+        errors[name] = [row["error"] for row in mine], [row["std"] for row in mine]
+    fig, axes = tb.plot.canvas(size=(7, 4.6))
+    axis = tb.plot.convergence([row["n"] for row in mine], errors, axes=axes[0, 0])
+    axis.set_ylabel("relative error against the continuous filter")
     axis.set_title("A filter of a sampled eigenfield on $S^2$, automatic scale, estimated frames", fontsize=10)
-    axis.grid(alpha=0.25, which="both")
-    axis.legend(frameon=False, fontsize=9)
     return fig
 
 
@@ -74,13 +73,11 @@ def growth() -> plt.Figure:
 def transfer() -> plt.Figure:
     """The distance of a trained network's output to the dense-sampling answer, against the number of points."""
     rows = load("transfer")
-    n, difference, std = (np.array([row[name] for row in rows]) for name in ("n", "relative_difference", "std"))
-    fig, axis = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
-    axis.errorbar(n, difference, std, fmt="o-", ms=4, capsize=2, label=f"slope {rows[0]['slope']:.2f}")
-    axis.set(xscale="log", yscale="log", xlabel="points", ylabel="relative difference to 80 000 points")
+    told = [row["relative_difference"] for row in rows], [row["std"] for row in rows]
+    fig, axes = tb.plot.canvas(size=(6.4, 4.2))
+    axis = tb.plot.convergence([row["n"] for row in rows], {"trained network": told}, axes=axes[0, 0])
+    axis.set_ylabel("relative difference to 80 000 points")
     axis.set_title("Weights trained on 400 points of a torus, run unchanged on more", fontsize=10)
-    axis.grid(alpha=0.25, which="both")
-    axis.legend(frameon=False)
     return fig
 
 

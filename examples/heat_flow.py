@@ -9,11 +9,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 
 import tangentbundle as tb
@@ -60,66 +57,6 @@ class Problem:
         return self.bundle.to_ambient(self.bundle.to_coordinates(flowed))
 
 
-class View:
-    """The torus seen from afar (orthographic): which points show, where they fall, and a shaded picture of it."""
-
-    def __init__(self, elevation: float = 42.0, turn: float = 20.0):
-        a, b = np.radians(elevation), np.radians(turn)
-        right = np.array([-np.sin(b), np.cos(b), 0.0])
-        toward = np.array([np.cos(a) * np.cos(b), np.cos(a) * np.sin(b), np.sin(a)])
-        self.axes = np.stack([right, np.cross(toward, right), toward])
-        self.half = TORUS.R + TORUS.r + 0.08, TORUS.R * np.sin(a) + TORUS.r + 0.08
-
-    @staticmethod
-    def distance(x: np.ndarray) -> np.ndarray:
-        """Signed distance of points ``(..., 3)`` from the torus."""
-        return np.hypot(np.hypot(x[..., 0], x[..., 1]) - TORUS.R, x[..., 2]) - TORUS.r
-
-    def visible(self, points: np.ndarray) -> np.ndarray:
-        """Whether the viewer sees each point, and not at a grazing angle."""
-        steps = np.linspace(0.04, 3.0, 300)[:, None, None] * self.axes[2]
-        return (self.distance(points + steps) > 0.007).all(axis=0)
-
-    def picture(self, width: int = 700) -> np.ndarray:
-        """Grey levels, white where the torus is not."""
-        w, h = self.half
-        u, v = np.meshgrid(np.linspace(-w, w, width), np.linspace(h, -h, int(width * h / w)))
-        x = u[..., None] * self.axes[0] + v[..., None] * self.axes[1] + 3.0 * self.axes[2]
-        for _ in range(80):
-            x = x - self.distance(x)[..., None] * self.axes[2]
-        ring = x * [1, 1, 0]
-        normal = x - TORUS.R * ring / np.linalg.norm(ring, axis=-1, keepdims=True)
-        light = np.clip(normal @ (self.axes[2] + 0.5 * self.axes[1]) / TORUS.r / 1.12, 0, 1)
-        return np.where(self.distance(x) < 0.01, 0.62 + 0.36 * light, 1.0)
-
-    def draw(self, axis, points: np.ndarray, vectors: np.ndarray, errors: np.ndarray, most: float, scale: float = 0.11):
-        """The torus with arrows coloured by their error."""
-        w, h = self.half
-        axis.imshow(self.picture(), extent=(-w, w, -h, h), cmap="gray", vmin=0, vmax=1, interpolation="bilinear")
-        flat, arrows = points @ self.axes[:2].T, scale * vectors @ self.axes[:2].T
-        style = {"angles": "xy", "scale_units": "xy", "scale": 1, "width": 0.0034, "headwidth": 3.6, "headlength": 4.2}
-        drawn = axis.quiver(*flat.T, *arrows.T, errors, cmap="plasma", clim=(0, most), pivot="mid", **style)
-        axis.set(xlim=(-w, w), ylim=(-h, h))
-        axis.axis("off")
-        return drawn
-
-
-def figure(problem: Problem, panels: dict[str, np.ndarray], path: Path, shown: int = 900, dpi: int = 150) -> None:
-    """The same points in every panel, a field ``(n, 3)`` each; colour is the distance from the clean vector."""
-    view = View()
-    rows = np.flatnonzero(view.visible(problem.points))[:shown]
-    w, h = view.half
-    fig, axes = plt.subplots(1, len(panels), figsize=(5.0 * len(panels), 5.0 * h / w + 0.5), layout="constrained")
-    for axis, (title, vectors) in zip(axes, panels.items(), strict=True):
-        errors = np.linalg.norm(vectors - problem.field, axis=1)
-        drawn = view.draw(axis, problem.points[rows], vectors[rows], errors[rows], most=1.5)
-        axis.set_title(title, fontsize=14)
-    fig.colorbar(drawn, ax=axes, shrink=0.75, aspect=30, pad=0.01, label="distance from the true unit vector")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fig.savefig(path, dpi=dpi)
-    plt.close(fig)
-
-
 def report(problem: Problem) -> dict[str, np.ndarray]:
     """Print the errors; return the fields to draw, by title."""
     noisy = problem.bundle.to_ambient(problem.noisy)
@@ -138,11 +75,18 @@ def report(problem: Problem) -> dict[str, np.ndarray]:
     }
 
 
+def figure(problem: Problem, panels: dict[str, np.ndarray]) -> Any:
+    """The same points in every panel, a field ``(n, 3)`` each; colour is the distance from the clean vector."""
+    label, view = "distance from the true unit vector", tb.plot.View(elevation=42, azimuth=20)
+    look = {"label": label, "top": 1.5, "view": view, "arrows": 600, "scale": 0.12}
+    return tb.plot.fields(problem.points, panels, truth=problem.field, **look)
+
+
 def main() -> None:
     start = time.perf_counter()
     problem, path = Problem.make(), Path("out/heat_flow.png")
     print(f"{problem.bundle}\n")
-    figure(problem, report(problem), path)
+    tb.plot.save(figure(problem, report(problem)), path)
     print(f"Wrote {path} ({time.perf_counter() - start:.0f} s in all).")
 
 

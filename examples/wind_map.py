@@ -6,12 +6,6 @@ places that were left out. `Sphere(2)` tells the interpolator that the space is 
 guess.
 """
 
-from pathlib import Path
-
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 
 import tangentbundle as tb
@@ -38,23 +32,14 @@ print(f"mean of the stations     {error(mean):.2f} m/s")
 print(f"FieldInterpolator        {error(predicted[rest]):.2f} m/s")
 print(f"its own expectation      {np.sqrt(weight @ (std[rest] ** 2).sum(axis=1)):.2f} m/s")
 
-figure, axes = plt.subplots(2, 1, figsize=(9, 8.4), layout="constrained", sharex=True)
+figure, axes = tb.plot.canvas(3, 1, (8, 4))
 east_north = np.einsum("nda,nd->na", wind.frames, predicted)
-spread = np.linalg.norm(std, axis=1)
-for axis, components, title in (
-    (axes[0], wind.components[0], "the wind, January 1982"),
-    (axes[1], east_north, f"from {len(at)} stations; colour: its standard deviation"),
-):
-    grid = (np.unique(wind.lat).size, -1)
-    if axis is axes[1]:
-        lon, lat, shade = (values.reshape(grid) for values in (wind.lon, wind.lat, spread))
-        drawn = axis.pcolormesh(lon, lat, shade, cmap="YlOrBr", alpha=0.7)
-        axis.plot(wind.lon[at], wind.lat[at], ".", color="tab:blue", ms=5, label="stations")
-        axis.legend(loc="lower left")
-        figure.colorbar(drawn, ax=axis, label="m/s", shrink=0.8)
-    every = slice(None, None, 2)
-    axis.quiver(wind.lon[every], wind.lat[every], *components[every].T, scale=350, width=0.0013)
-    axis.set(title=title, ylabel="latitude", ylim=(-85, 85), aspect=1.0)
-axes[1].set_xlabel("longitude")
-Path("out").mkdir(exist_ok=True)
-figure.savefig("out/wind_map.png", dpi=110)
+same = {"label": "speed, m/s", "top": 10.0}
+tb.plot.wind_map(wind.lat, wind.lon, wind.components[0], title="the wind, January 1982", axes=axes[0, 0], **same)
+tb.plot.wind_map(wind.lat, wind.lon, east_north, title=f"from {len(at)} stations", axes=axes[1, 0], **same)
+spread, chart = np.linalg.norm(std, axis=1), tb.plot.Mollweide()
+tb.plot.value_map(
+    wind.lat, wind.lon, spread, label="m/s", title="its standard deviation; the stations", axes=axes[2, 0]
+)
+axes[2, 0].plot(*chart.project(stations).T, ".", color="tab:blue", ms=5)
+tb.plot.save(figure, "out/wind_map.png", dpi=90)

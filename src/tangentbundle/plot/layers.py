@@ -188,7 +188,7 @@ def mesh_body(go: Any, points: np.ndarray, faces: np.ndarray) -> Any:
 def globe_body(go: Any, layer: Layer, top: float) -> Any:
     """The unit sphere, in the colours of a layer of many points and grey under few."""
     dense = len(layer.points) > DENSE
-    rows, columns = (121, 241) if dense else (37, 73)
+    rows, columns = (91, 181) if dense else (37, 73)
     a, b = np.meshgrid(np.linspace(0, np.pi, rows), np.linspace(0, 2 * np.pi, columns), indexing="ij")
     places = np.stack([np.sin(a) * np.cos(b), np.sin(a) * np.sin(b), np.cos(a)], axis=-1)
     shade = np.zeros(a.shape)
