@@ -192,9 +192,10 @@ def _sort_rows(exchange: Exchange, name: str, source: Source, number: int) -> No
     place = exchange._run(name, number)
     if not place.exists():
         start, stop = exchange.ranges[number]
-        rows = float_tensor(source.read(start, stop), name)[0]
+        kind = name.partition("-")[0]
+        rows = float_tensor(source.read(start, stop), kind)[0]
         try:
-            finite(rows, name)
+            finite(rows, kind)
         except NonFiniteError as error:
             raise NonFiniteError(f"rows {start} to {stop} of {source.path}: {error}") from error
         save_array(place, rows.numpy()[load_array(exchange._run("order", number))])
