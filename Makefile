@@ -3,23 +3,26 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 TORCH  ?= 2.13.0
 TRITON ?= 3.7.1# the version that this torch asks for in its CUDA builds
+ATHERIS := sys_platform == "linux" and platform_machine == "x86_64" and python_version < "3.14"
 
 BIN   := .venv/bin
 STAMP := .venv/.installed
+SHARE ?= 1
 PIP_INSTALL := -m pip install -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow lint format bench docs lock clean
+.PHONY: help setup demo test test-slow stress lint format bench docs lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 setup: $(STAMP) ## create .venv with the locked dependencies and this package
 
-$(STAMP): requirements.lock pyproject.toml
+$(STAMP): requirements.lock requirements.hashes pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed: make setup PYTHON=/path/to/python" >&2; exit 1; }
 	@echo "Installing into .venv (a few minutes the first time)"
 	@$(PYTHON) -m venv .venv
+	@$(BIN)/python $(PIP_INSTALL) --no-deps --require-hashes -r requirements.hashes
 	@$(BIN)/python $(PIP_INSTALL) -r requirements.lock
 	@$(BIN)/python $(PIP_INSTALL) --no-build-isolation --no-deps -e .
 	@touch $@
@@ -33,10 +36,14 @@ test: setup ## run the tests and docstring examples, without the slow ones
 test-slow: setup ## run every test, the slow ones too
 	@$(BIN)/python -m pytest --timeout=3600
 
-lint: setup ## check style, formatting and types
+stress: setup ## fuzzing, kills, damage, threads and limits (minutes; ten times as much with SHARE=10)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m stress --share $(SHARE)
+
+lint: setup ## check style, formatting and types, and ask for known vulnerabilities
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/python scripts/audit.py
 
 format: setup ## fix style and formatting
 	@$(BIN)/ruff check --fix .
@@ -58,8 +65,9 @@ lock: ## write requirements.lock anew from a fresh environment
 	{ echo '# Exact versions of all that running, testing and building needs. Written by `make lock`, which'; \
 	  echo '# installs the project with its dev extra into a fresh environment and lists what came.'; \
 	  grep -viE '^(pip|tangentbundle|(nvidia|cuda)[a-z0-9_.-]*)==' "$$tmp/all" \
-	  | sed -E 's/\+[^ ]*$$//; s/^(triton==.*)/\1 ; sys_platform == "linux"/'; } > "$$tmp/lock"; \
-	cp "$$tmp/lock" requirements.lock; echo "Wrote requirements.lock"
+	  | sed -E 's/\+[^ ]*$$//; s/^(triton==.*)/\1 ; sys_platform == "linux"/; s/^(atheris==.*)/\1 ; $(ATHERIS)/'; } > "$$tmp/lock"; \
+	cp "$$tmp/lock" requirements.lock; echo "Wrote requirements.lock"; \
+	"$$py" scripts/lock_hashes.py
 
 clean: ## remove .venv, caches and build outputs (results in out/ and runs/ stay)
 	@rm -rf .venv dist build site .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
