@@ -100,6 +100,25 @@ def test_intervals_cover(red):
     assert np.abs(np.mean(inside, axis=0) - [0.5, 0.9]).max() < 0.05
 
 
+def test_intervals_know_heavy_tails():
+    rng = np.random.default_rng(3)
+    x = [rng.standard_t(3, (len(POINTS), 2))]
+    for _ in range(399):
+        x.append(0.7 * x[-1] + rng.standard_t(3, x[-1].shape))
+    series = np.stack(x)
+    forecaster = tb.FieldForecaster(manifold=SPHERE).fit(POINTS, ambient(series[:300]))
+    for level in (0.5, 0.9):
+        inside = []
+        for s in range(300, 390, 6):
+            low, high = forecaster.predict_interval(ambient(series[s - 20 : s]), 6, level=level)
+            middle = np.einsum("nij,tni->tnj", FRAMES, (low + high) / 2)
+            half = np.sqrt(np.square(high - low).sum(axis=-1) / 8)[..., None]
+            inside.append(np.mean(np.abs(series[s : s + 6] - middle) < half))
+        assert abs(np.mean(inside) - level) < 0.04, level
+    with pytest.raises(InvalidInputError, match="level"):
+        forecaster.predict_interval(ambient(series[:20]), 2, level=90)
+
+
 def test_drift_of_the_climate_is_taken_from_the_window():
     season = 3 * SPHERE.gradient_field(POINTS, 1)
     training, later = ambient(red_noise(200)), ambient(red_noise(100, seed=1)) + season

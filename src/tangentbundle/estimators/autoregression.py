@@ -25,6 +25,7 @@ import torch
 from ..bundle import TangentBundle
 from ..filters import Chebyshev, Heat, apply_bank
 from ..operators import ConnectionLaplacian
+from .calibration import tail
 from .forecasting import ForecastMethod, Predictor, Record
 from .tangents import TangentSpaces
 
@@ -34,6 +35,9 @@ PENALTIES = (np.inf, 6.0, 3.0, 1.5, 0.7, 0.3)
 
 NEAR = 9
 """The median distance to the nearest points, itself and eight others, is the unit of distance."""
+
+QUANTILES = 500
+"""Of errors, kept to tell their tails."""
 
 SKILL = 0.01
 """Share of the anomalies' energy that a forecast must explain to be used."""
@@ -104,8 +108,8 @@ class Neighborhood:
 
 @dataclass(frozen=True, eq=False)
 class Lead:
-    """Coefficients of one lead, its factor ``b_h``, the share of energy it explains and the variance ``(n,)`` of a
-    coordinate's error.
+    """Coefficients of one lead, its factor ``b_h``, the share of energy it explains, the variance ``(n,)`` of a
+    coordinate's error, and standardised errors ``(q,)``, all cross-validated.
     """
 
     shared: np.ndarray
@@ -113,6 +117,7 @@ class Lead:
     factor: float
     skill: float
     variance: np.ndarray
+    residuals: np.ndarray
 
 
 @dataclass(eq=False)
@@ -145,6 +150,16 @@ class LaggedModels(Predictor):
         known = [lead.variance for lead in self._leads(horizon, self._lags(length))]
         rest = np.square(self.record.anomalies[self.record.observed]).mean(axis=(0, 2))
         return np.stack(known + [rest] * (horizon - len(known)))
+
+    def memory(self, length: int, horizon: int) -> np.ndarray:
+        known = [np.sqrt(lead.skill) for lead in self._leads(horizon, self._lags(length))]
+        return np.array(known + [0.0] * (horizon - len(known)))
+
+    def tails(self, level: float, length: int, horizon: int) -> np.ndarray:
+        known = [tail(level, lead.residuals) for lead in self._leads(horizon, self._lags(length))]
+        a = self.record.anomalies[self.record.observed]
+        rest = tail(level, _standardised(a, np.square(a).mean(axis=(0, 2))))
+        return np.array(known + [rest] * (horizon - len(known)))
 
     def _signals(self, fields: np.ndarray) -> list[np.ndarray]:
         """Fields ``(T, n, d)``, smoothed ones, and derivatives along the smoothed mean."""
@@ -206,7 +221,13 @@ def _fit_lead(shared: np.ndarray, local: np.ndarray, target: np.ndarray, origins
     (weights, matrices), *_ = _solve(shared, local, target, penalties[best : best + 1])
     variance = np.square(factor * guess - target).mean(axis=(0, 2))
     skill = 1 - float(variance.mean()) / max(float(np.square(target).mean()), 1e-300)
-    return Lead(weights, matrices, factor, skill, variance)
+    return Lead(weights, matrices, factor, skill, variance, _standardised(factor * guess - target, variance))
+
+
+def _standardised(errors: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """Quantiles ``(q,)`` of the sizes of errors ``(m, n, d)`` in units of their standard deviations."""
+    sizes = np.abs(errors) / np.sqrt(np.maximum(variance, 1e-300))[:, None]
+    return np.quantile(sizes, (np.arange(QUANTILES) + 0.5) / QUANTILES)
 
 
 def _solve(shared: np.ndarray, local: np.ndarray, target: np.ndarray, penalties):

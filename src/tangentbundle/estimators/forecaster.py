@@ -13,6 +13,7 @@ from ..arrays import whole
 from ..errors import InvalidInputError, NonFiniteError, ShapeError, TooFewPointsError
 from .autoregression import Autoregression
 from .base import _check_tangent
+from .calibration import share
 from .climate import Climate
 from .clock import Clock
 from .forecasting import ForecastMethod, Record
@@ -121,9 +122,20 @@ class FieldForecaster(BaseEstimator):
         field = self.scale_ * np.einsum("nij,tnj->tni", self.frames_, future)
         if not return_std:
             return field
-        spread = self.fitted_.variance(len(values), horizon) + error
+        memory = self.fitted_.memory(len(values), horizon)[:, None]
+        spread = self.fitted_.variance(len(values), horizon) + np.square(1 - memory) * error
         lengths = np.linalg.norm(self.frames_, axis=2)
         return field, self.scale_ * np.sqrt(spread)[:, :, None] * lengths
+
+    def predict_interval(self, recent, horizon, times=None, level=0.9):
+        """Bounds ``(horizon, n, D)``, lower and upper, of each ambient component of the next fields.
+
+        As many standard deviations from the forecast as the share ``level`` of cross-validated errors at that lead.
+        """
+        level = share(level)
+        field, std = self.predict(recent, horizon, times=times, return_std=True)
+        width = self.fitted_.tails(level, len(np.asarray(recent)), len(field))[:, None, None] * std
+        return field - width, field + width
 
 
 def _series(series, shape: tuple[int, int], least: int, verb: str) -> np.ndarray:

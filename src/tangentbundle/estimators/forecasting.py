@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .calibration import tail
 from .tangents import TangentSpaces
 
 
@@ -43,6 +44,14 @@ class Predictor(ABC):
     @abstractmethod
     def variance(self, length: int, horizon: int) -> np.ndarray:
         """The variance ``(H, n)`` of a coordinate's error, from cross-validation, for windows of some length."""
+
+    def memory(self, length: int, horizon: int) -> np.ndarray:
+        """The share ``(H,)`` of an anomaly that is still in its forecast: an error of the climate shrinks by it."""
+        return np.zeros(horizon)
+
+    def tails(self, level: float, length: int, horizon: int) -> np.ndarray:
+        """Half widths ``(H,)`` of central intervals in standard deviations; Gaussian ones unless a method knows."""
+        return np.full(horizon, tail(level, None))
 
 
 class ForecastMethod(ABC):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
 from sklearn.utils import check_array
 
-from ..errors import InvalidInputError, ShapeError
+from ..errors import ShapeError
 from .base import FieldEstimator
+from .calibration import share, tail
 from .history import Past
 from .local import LocalProcess
 from .problem import Method
@@ -73,8 +73,7 @@ class FieldInterpolator(FieldEstimator):
         does that each training vector has when it is left out: no tails are taken for granted. Where a method has no
         such errors (all but ``GaussianProcess``) tails are Gaussian.
         """
-        if not 0 < level < 1:
-            raise InvalidInputError(f"level must be a share between 0 and 1, such as 0.9, got {level!r}.")
+        level = share(level)
         field, std = self.predict(X, return_std=True, with_noise=True)
         width = tail(level, getattr(self.fitted_, "residuals", None)) * std
         return field - width, field + width
@@ -91,19 +90,6 @@ class FieldInterpolator(FieldEstimator):
             return None
         points = X if self.history_points is None else _points(self.history_points, X, "history_points")
         return Past.of(points, self.history)
-
-
-def tail(level: float, residuals: np.ndarray | None) -> float:
-    """Half the width of a central interval, in standard deviations: the conformal quantile of standardised residuals.
-
-    With too few residuals for that level, or none, the Gaussian one.
-
-    >>> round(tail(0.9, None), 3), tail(0.5, np.array([0.1, -0.2, 0.3, -0.4, 0.5]))
-    (1.645, 0.3)
-    """
-    sizes = np.sort(np.abs(np.ravel([] if residuals is None else residuals)))
-    rank = int(np.ceil((len(sizes) + 1) * level))
-    return float(sizes[rank - 1] if rank <= len(sizes) else norm.ppf((1 + level) / 2))
 
 
 def _points(points: Any, X: np.ndarray, name: str) -> np.ndarray:
