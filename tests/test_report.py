@@ -145,6 +145,7 @@ class Visit:
 
     def __init__(self, browser, path: Path):
         self.page = browser.new_page(viewport={"width": 1100, "height": 900}, color_scheme="light")
+        self.page.set_default_timeout(120_000)  # busy machines
         self.faults, self.loaded = [], []
         self.page.on("console", lambda m: self.faults.append(m.text) if m.type == "error" else None)
         self.page.on("pageerror", lambda e: self.faults.append(str(e)))
@@ -203,7 +204,7 @@ def test_the_mouse_reads_values_off_the_map(browser, folder):
     visit.page.mouse.move(place[0] - 3, place[1])
     visit.page.mouse.move(*place)
     told = visit.page.locator(".hoverlayer .hovertext").first
-    told.wait_for(timeout=5000)
+    told.wait_for()
     words = told.text_content()
     assert all(name in words for name in ("lat", "lon", "u", "v", "standard deviation", "predicted"))
     visit.close()

@@ -55,7 +55,7 @@ def interactive_field(layers: Sequence[Layer], *, faces: np.ndarray | None = Non
     if space:
         axis = {"showbackground": False, "showspikes": False, "visible": not solid}
         titles = {f"{a}axis": {**axis, "title": {"text": n}} for a, n in zip("xyz", names, strict=True)}
-        figure.update_layout(scene={"aspectmode": "data", "camera": {"eye": _eye(flat[0][0])}, **titles})
+        figure.update_layout(scene={"aspectmode": "data", "camera": {"eye": _eye(flat[0][0], globe)}, **titles})
     else:
         figure.update_layout(yaxis={"scaleanchor": "x", "title": names[1]}, xaxis={"title": names[0]})
     return _finished(figure, layers, owners, height)
@@ -168,12 +168,14 @@ def _finished(figure: Any, layers: Sequence[Layer], owners: Sequence[int], heigh
     return figure
 
 
-def _eye(points: np.ndarray) -> dict[str, float]:
-    """Where to look from: nearer to flat things."""
+def _eye(points: np.ndarray, globe: bool) -> dict[str, float]:
+    """Where to look from: nearer to flat things, and to the side of the globe where points are."""
     sides = np.ptp(points, axis=0)
-    distance = 1.55 * (sides.max() / (np.prod(np.maximum(sides, 0.3 * sides.max())) ** (1 / 3) or 1.0)) ** 0.5
     a, b = np.radians(35), np.radians(-60)
-    way = np.cos(a) * np.cos(b), np.cos(a) * np.sin(b), np.sin(a)
+    way, middle = np.array([np.cos(a) * np.cos(b), np.cos(a) * np.sin(b), np.sin(a)]), points.mean(axis=0)
+    if globe:
+        sides, way = np.ones(3), middle / np.linalg.norm(middle) if np.linalg.norm(middle) > 0.3 else way
+    distance = 1.55 * (sides.max() / (np.prod(np.maximum(sides, 0.3 * sides.max())) ** (1 / 3) or 1.0)) ** 0.5
     return {axis: float(distance * part) for axis, part in zip("xyz", way, strict=True)}
 
 

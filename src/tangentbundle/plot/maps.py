@@ -96,7 +96,8 @@ def value_map(
     top = top_of(np.abs(values)) if top is None else top
     colors, low = (SIGNED, -top) if signed else (ERRORS, 0.0)
     _paper(axes, chart, points)
-    axes.scatter(*chart.project(points[~known]).T, s=4, color="0.8", linewidths=0)
+    dots = {"s": 4, "color": "0.8"} if known.any() else {"s": 10, "color": "0.45"}
+    axes.scatter(*chart.project(points[~known]).T, linewidths=0, **dots)
     if known.sum() > DENSE:
         drawn = _fill(axes, chart, points[known], values[known], colors, low, top)
     else:
