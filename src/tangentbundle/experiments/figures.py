@@ -107,7 +107,7 @@ def forecast_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
         plot.curves(drawn, heavy=heavy, band=True, axes=axis)
         axis.set(xlabel="steps after the last input", title=f"$T_f$ = {horizon}, n = {largest}", ylim=(0, None))
     axes[0, 0].set(ylabel="mean squared error")
-    plot.legend_below(figure, axes[0, 0], columns=8)
+    plot.legend_below(figure, axes[0, 0], columns=3 * len(horizons))
     return [plot.save(figure, folder / "forecast_lead.png")]
 
 
