@@ -77,7 +77,7 @@ def test_a_bank_agrees_with_the_single_machine(name, tmp_path):
     assert bundle.num_parts == 4 and bundle.dim == whole.dim and bundle.edges == whole.sorted_graph.num_edges
     assert bundle.eps == whole.eps and bundle.geometry.eps_pca == whole.eps_pca
     if points.shape[1] <= 3:  # the very same curve
-        frames = [np.load(bundle.cloud.exchange.part("frames", p)) for p in range(4)]
+        frames = [np.load(bundle.cloud.exchange.part(bundle.geometry.of_frames("frames"), p)) for p in range(4)]
         assert np.array_equal(np.concatenate(frames), whole.sorted_frames)
     bundle.filter(BANK, tmp_path / "out.zarr")
     lap, x = whole.laplacian(), whole.to_coordinates(vectors)
@@ -147,6 +147,21 @@ def test_denoising_finds_the_noise_and_agrees_with_the_filter_it_chose(tmp_path)
     assert np.abs(read(tmp_path / "there.zarr") - expected).max() < 1e-10
     truth = sphere.gradient_field(places, 2)
     assert np.mean((expected - truth) ** 2) < 0.1 * np.mean(truth**2)
+
+
+def test_bundles_of_one_folder_do_not_mix(tmp_path):
+    """Another scale is built beside the first, on the same partitions; a changed file is read again."""
+    points, rng = tb.manifolds.Sphere(2).sample(900, seed=0), np.random.default_rng(0)
+    place = write(tmp_path, points, rng.standard_normal(points.shape))
+    few, many = (DistributedBundle.from_npy(**place, dim=2, neighbors=k, partition=450) for k in (20, 40))
+    for seed in (1, 2):
+        vectors = np.random.default_rng(seed).standard_normal(points.shape)
+        np.save(place["vectors"], vectors)
+        for bundle, k in ((few, 20), (many, 40)):
+            bundle.filter(tb.Heat(0.1), tmp_path / "out.zarr")
+            whole = tb.TangentBundle.from_points(points, dim=2, neighbors=k)
+            expected = whole.to_ambient(tb.Heat(0.1)(whole.laplacian(), whole.to_coordinates(vectors)))
+            assert np.abs(read(tmp_path / "out.zarr") - expected).max() < 1e-5
 
 
 def test_rows_come_back_where_they_were(tmp_path):
@@ -232,7 +247,7 @@ def test_killed_and_started_again(tmp_path):
     with subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}) as process:
         _kill_when(process.pid, tmp_path / "work", "run-*/state-000004/sums-*")
     assert process.returncode == -signal.SIGKILL and not (tmp_path / "a.zarr").exists()
-    before = {file: file.stat().st_mtime_ns for file in tmp_path.glob("work/cloud/part-*/values.npy")}
+    before = {file: file.stat().st_mtime_ns for file in tmp_path.glob("work/cloud/part-*/values-*.npy")}
     bundle = DistributedBundle.from_npy(**place, **options, partition=400, rings=2)
     bundle.filter(tb.Heat(0.05), tmp_path / "a.zarr")
     assert before == {file: file.stat().st_mtime_ns for file in before}, "what was built is not built again"
@@ -245,8 +260,8 @@ def test_what_is_refused(tmp_path):
     points = tb.manifolds.Sphere(2).sample(600, seed=0)
     good = write(tmp_path, points, points)
     bundle = DistributedBundle.from_npy(**good, dim=2, neighbors=20, partition=300)
-    with pytest.raises(InvalidInputError, match="other points or settings"):
-        DistributedBundle.from_npy(**good, dim=2, neighbors=21, partition=300)
+    with pytest.raises(InvalidInputError, match="holds other partitions"):
+        DistributedBundle.from_npy(**good, dim=2, neighbors=20, partition=200)
     with pytest.raises(InvalidInputError, match=r"\.zarr or \.parquet"):
         bundle.filter(tb.Heat(0.1), tmp_path / "out.csv")
     with pytest.raises(InvalidInputError, match="must be one such as Heat"):

@@ -11,7 +11,8 @@ no exchange: each makes the outermost ring invalid.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -47,10 +48,22 @@ class Geometry:
     def radius(self) -> float:
         return float(np.sqrt(self.eps))
 
+    def of_frames(self, name: str) -> str:
+        """The name of a file that depends on the frames' settings: those of other settings may lie beside it."""
+        return f"{name}-{_digest(replace(self, rings=0))}"
+
+    def of_operator(self, name: str) -> str:
+        """The name of a file that depends on all settings."""
+        return f"{name}-{_digest(self)}"
+
     @property
     def scale(self) -> float:
         r""":math:`c\,\epsilon`, as in ``ConnectionLaplacian``."""
         return self.kernel.calibration(self.dim) * self.eps
+
+
+def _digest(settings: Geometry) -> str:
+    return hashlib.sha256(repr(settings).encode()).hexdigest()[:12]
 
 
 def rows_of(graph: NeighborGraph, rows: slice) -> NeighborGraph:
@@ -62,7 +75,8 @@ def rows_of(graph: NeighborGraph, rows: slice) -> NeighborGraph:
 
 def build_frames(cloud: Cloud, geometry: Geometry, p: int) -> tuple[int, float, float]:
     """Frames and degrees of a partition; returns its edges, and medians of degrees and of points in the PCA balls."""
-    part, summary = cloud.exchange.part, cloud.exchange.part("summary", p)
+    part, name = cloud.exchange.part, geometry.of_frames
+    summary = part(name("summary"), p)
     if not summary.exists():
         widest = float(np.sqrt(max(geometry.eps, geometry.eps_pca)))
         near = cloud.surrounded(p, widest * SLACK)
@@ -85,8 +99,8 @@ def build_frames(cloud: Cloud, geometry: Geometry, p: int) -> tuple[int, float, 
         pca = local_pca(near.points, graph, float(np.sqrt(geometry.eps_pca)), centers=centers, axes=geometry.dim)
         if geometry.rescue:
             rescue(cloud, near, pca, geometry.dim, widest)
-        save_array(part("frames", p), pca.frames(geometry.dim))
-        save_array(part("degree", p), degree)
+        save_array(part(name("frames"), p), pca.frames(geometry.dim))
+        save_array(part(name("degree"), p), degree)
         save_array(summary, np.array([edges, np.median(degree), np.median(pca.counts)]))
     total, middle, count = load_array(summary)
     return int(total), float(middle), float(count)
@@ -116,10 +130,10 @@ def rescue(cloud: Cloud, near: Surrounded, pca: LocalPCA, dim: int, reach: float
 
 def build_operator(cloud: Cloud, geometry: Geometry, p: int, median_degree: float) -> tuple[list[int], int]:
     """The rows of P that a partition needs; returns the partitions it touches, itself included, and its halo's size."""
-    part = cloud.exchange.part
-    if not part("values", p).exists():
+    part, name, frames = cloud.exchange.part, geometry.of_operator, geometry.of_frames
+    if not part(name("values"), p).exists():
         near = cloud.surrounded(p, geometry.rings * geometry.radius * SLACK)
-        degree = cloud.gather("degree", near.numbers)
+        degree = cloud.gather(frames("degree"), near.numbers)
         faint = int((~(degree[near.inside] > FAINT * median_degree)).sum())
         if faint:
             raise IsolatedPointsError(
@@ -132,14 +146,14 @@ def build_operator(cloud: Cloud, geometry: Geometry, p: int, median_degree: floa
         mass = np.empty(len(degree))
         run_ranges(row_sums, len(degree), graph.indptr, graph.indices, weights, 1.0 / degree, mass)
         mass[~whole] = 1.0
-        connection = connect(cloud.gather("frames", near.numbers), graph, geometry.real)
+        connection = connect(cloud.gather(frames("frames"), near.numbers), graph, geometry.real)
         cols, values = average_blocks(graph, connection, weights, degree, mass, geometry.real)
-        save_array(part("numbers", p), near.numbers)
-        save_array(part("mass", p), mass[near.inside])
-        save_array(part("indptr", p), graph.indptr)
-        save_array(part("cols", p), cols)
-        save_array(part("values", p), values)
-    numbers = load_array(part("numbers", p))
+        save_array(part(name("numbers"), p), near.numbers)
+        save_array(part(name("mass"), p), mass[near.inside])
+        save_array(part(name("indptr"), p), graph.indptr)
+        save_array(part(name("cols"), p), cols)
+        save_array(part(name("values"), p), values)
+    numbers = load_array(part(name("numbers"), p))
     return [q for q, _ in cloud.parts_of(numbers)], len(numbers) - len(cloud.own(p))
 
 
@@ -150,8 +164,9 @@ def only_rows(graph: NeighborGraph, kept: np.ndarray) -> NeighborGraph:
     return NeighborGraph(indptr.astype(np.int64), graph.indices[edges], graph.distances[edges])
 
 
-def matrix_of(cloud: Cloud, p: int) -> BlockMatrix:
+def matrix_of(cloud: Cloud, geometry: Geometry, p: int) -> BlockMatrix:
     """The rows of P of a partition and its halo."""
-    indptr, cols, values = (np.array(load_array(cloud.exchange.part(name, p))) for name in ("indptr", "cols", "values"))
+    files = (cloud.exchange.part(geometry.of_operator(name), p) for name in ("indptr", "cols", "values"))
+    indptr, cols, values = (np.array(load_array(file)) for file in files)
     order = torch.arange(len(indptr) - 1, dtype=torch.int32)
     return BlockMatrix(torch.from_numpy(indptr), torch.from_numpy(cols), torch.from_numpy(values), order)

@@ -152,7 +152,7 @@ class DistributedBundle:
         ranges = points.ranges(whole(partition, "partition"))
         with only_writer(folder) as place:
             place = place.absolute()
-            _claim(place, f"{points!r} ({_mark(points)}), {partition} a part, {dim}, {asked}, {kernel}, {rings}")
+            _claim(place, f"{points!r} ({_mark(points)}), {partition} points a partition")
             curve = Curve.around(points, ranges)
             parts = max(1, round(points.shape[0] / partition))
             exchange = Exchange.of(place / "cloud", points, ranges, curve, parts)
@@ -287,7 +287,7 @@ class DistributedBundle:
             name, home = self._bring(source), self.folder / f"places-{_mark(points)}"
             places = Exchange.of(home, points, ranges, exchange.curve, exchange.splits)
             places.bring("points", points)
-            carrier = Carrier(self.cloud, places, name, self.neighbors, home / f"back-{name}", self.geometry.real)
+            carrier = Carrier(self.cloud, places, name, self.neighbors, home / f"back-{name}", self.geometry)
             shape = (points.shape[0], *source.shape[1:])
             with sink.open(["vectors"], shape, np.dtype(self.geometry.real), ranges):
                 carrier.write(sink)
@@ -315,7 +315,7 @@ class DistributedBundle:
 
     def _rounds(self, source: Source, coefficients: np.ndarray, **options) -> Rounds:
         name = self._bring(source)
-        mark = hashlib.sha256(f"{name} {options}".encode() + coefficients.tobytes()).hexdigest()[:12]
+        mark = hashlib.sha256(f"{name} {options} {self.geometry}".encode() + coefficients.tobytes()).hexdigest()[:12]
         return Rounds(
             self.cloud, self.geometry, self.borders, self.folder / f"run-{mark}", name, coefficients, **options
         )
@@ -343,12 +343,12 @@ def _mark(source: Source) -> str:
 
 
 def _claim(folder: Path, settings: str) -> None:
-    """Refuse a folder with the partitions of other points or settings."""
-    note = folder / "settings.txt"
+    """Refuse a folder with other partitions."""
+    note = folder / "partitions.txt"
     if note.exists() and note.read_text() != settings:
         raise InvalidInputError(
-            f"{folder} holds the partitions of other points or settings ({note.read_text()}), wanted {settings}. "
-            "Choose another folder, or delete it."
+            f"{folder} holds other partitions ({note.read_text()}), wanted {settings}. Choose another folder, or "
+            "delete it."
         )
     write_atomically(note, settings.encode())
 

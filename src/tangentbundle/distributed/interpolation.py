@@ -10,7 +10,7 @@ from scipy.spatial import cKDTree
 
 from ..estimators.problem import carry
 from ..estimators.tangents import TangentSpaces
-from .build import SLACK
+from .build import SLACK, Geometry
 from .cloud import BLOCK, Cloud, boxes_of
 from .engine import Plan
 from .exchange import Exchange
@@ -34,7 +34,7 @@ class Carrier:
     vectors: str
     neighbors: int
     folder: Path
-    real: type
+    geometry: Geometry = field(repr=False)
 
     def write(self, sink: Sink) -> None:
         plan, parts = Plan(), range(self.places.num_parts)
@@ -47,7 +47,7 @@ class Carrier:
         if not place.exists():
             points = np.array(load_array(self.places.part("points", p)))
             shape = load_array(self.cloud.exchange.part(self.vectors, p)).shape[1:]
-            values = np.empty((len(points), *shape), self.real)
+            values = np.empty((len(points), *shape), self.geometry.real)
             for a in range(0, len(points), BLOCK):
                 values[a : a + BLOCK] = self.near(points[a : a + BLOCK], p)
             save_array(place, self.places.unmerge(values, p))
@@ -65,7 +65,7 @@ class Carrier:
                 break
             reach = farthest * SLACK
             known = cloud.near(boxes, reach)
-        frames = np.array(cloud.gather("frames", known))
+        frames = np.array(cloud.gather(self.geometry.of_frames("frames"), known))
         spaces = TangentSpaces(np.array(tree.data), frames, False, None, tree, min(self.neighbors, len(known)))
         vectors = cloud.gather(self.vectors, known).astype(np.float64)
         ambient = vectors if vectors.ndim == 3 else vectors[:, :, None]

@@ -42,8 +42,8 @@ class Sink(ABC):
                 target.replace(old)
             self.partial.replace(target)
         finally:
-            for folder in (self.partial, old):
-                shutil.rmtree(folder, ignore_errors=True)
+            for place in (self.partial, old):
+                place.unlink() if place.is_file() else shutil.rmtree(place, ignore_errors=True)
 
     @abstractmethod
     def create(self, names: Sequence[str], shape: tuple[int, ...], dtype: np.dtype, ranges: Sequence[Range]) -> None:

@@ -64,7 +64,7 @@ class Rounds:
         """Ambient vectors to coordinates: state 0."""
         if self._place("sums", p, 0).exists():
             return
-        frames = load_array(self.cloud.exchange.part("frames", p))
+        frames = load_array(self.cloud.exchange.part(self.geometry.of_frames("frames"), p))
         vectors = load_array(self.cloud.exchange.part(self.vectors, p)).astype(np.float64)
         vectors = vectors if vectors.ndim == 3 else vectors[:, :, None]
         x = np.einsum("nij,nic->njc", frames, vectors).astype(self.geometry.real)
@@ -81,7 +81,7 @@ class Rounds:
         if self._place("sums", p, number).exists():
             return
         cloud, first = self.cloud, 1 + (number - 1) * self.geometry.rings
-        numbers = np.array(load_array(cloud.exchange.part("numbers", p)))
+        numbers = np.array(load_array(cloud.exchange.part(self.geometry.of_operator("numbers"), p)))
         own = np.searchsorted(numbers, cloud.exchange.offsets[p : p + 2])
         inside = slice(own[0], own[1])
         before = self._place("terms", p, number - 1).parent
@@ -93,7 +93,8 @@ class Rounds:
         terms = range(first, min(first + self.geometry.rings, self.terms))
         pairs: list[np.ndarray] = [current.numpy()[inside]]
         last = [previous, current]
-        step = recurrence(matrix_of(cloud, p), previous, current, terms, 0.0, 1.0, lambda m: Extras(sums, columns[m]))
+        matrix = matrix_of(cloud, self.geometry, p)
+        step = recurrence(matrix, previous, current, terms, 0.0, 1.0, lambda m: Extras(sums, columns[m]))
         for _, term in step:
             last = [last[1], term]
             if self.moments:
@@ -107,7 +108,7 @@ class Rounds:
 
     def _save_moments(self, p: int, number: int, terms: Sequence[np.ndarray]) -> None:
         """Mass inner products of each term with itself and with the one before, ``(2, steps, channels)``."""
-        mass = load_array(self.cloud.exchange.part("mass", p))
+        mass = load_array(self.cloud.exchange.part(self.geometry.of_operator("mass"), p))
         pairs = zip(terms[1:], terms[1:], strict=True), zip(terms[1:], terms[:-1], strict=True)
         products = [[np.einsum("n,ndc,ndc->c", mass, a, b, dtype=np.float64) for a, b in both] for both in pairs]
         save_array(self._place("moments", p, number), np.array(products))
@@ -142,7 +143,7 @@ class Rounds:
         if all(place.exists() for place in places):
             return
         exchange, sums = self.cloud.exchange, load_array(self._place("sums", p, self.count))
-        frames = load_array(exchange.part("frames", p))
+        frames = load_array(exchange.part(self.geometry.of_frames("frames"), p))
         for place, filtered in zip(places, sums, strict=True):
             ambient = np.einsum("nij,njc->nic", frames, filtered).astype(self.geometry.real)
             save_array(place, exchange.unmerge(ambient[:, :, 0] if flat else ambient, p))
