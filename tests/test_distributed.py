@@ -14,6 +14,7 @@ from scipy.spatial import cKDTree
 
 import tangentbundle as tb
 from tangentbundle.errors import (
+    DisconnectedWarning,
     DuplicatePointsWarning,
     InvalidInputError,
     IsolatedPointsError,
@@ -304,6 +305,15 @@ def test_duplicates_are_told(tmp_path):
     assert np.isfinite(read(tmp_path / "out.zarr")).all()
 
 
+def test_pieces_are_counted_across_partitions(tmp_path):
+    """Two spheres, each in several partitions, are two components."""
+    sphere = tb.manifolds.Sphere(2).sample(800, seed=0)
+    points = np.concatenate([sphere, sphere[::-1] + np.array([0.0, 0.0, 3.0])])
+    with pytest.warns(DisconnectedWarning, match="has 2 components"):
+        bundle = DistributedBundle.from_npy(**write(tmp_path, points), dim=2, neighbors=30, partition=300)
+    assert bundle.components == 2 and bundle.num_parts == 5
+
+
 def test_a_search_on_a_cluster_is_the_search_on_this_machine():
     """scikit-learn's searches through joblib's Dask backend."""
     joblib, distributed = pytest.importorskip("joblib"), pytest.importorskip("distributed")
@@ -312,7 +322,7 @@ def test_a_search_on_a_cluster_is_the_search_on_this_machine():
     torus, rng = tb.manifolds.Torus(), np.random.default_rng(0)
     points = torus.sample(150, seed=0)
     noisy = torus.tangent_field(points) + 0.3 * rng.standard_normal(points.shape)
-    methods = [tb.estimators.SpectralShrinkage(neighbors=k) for k in (12, 24)]
+    methods = [tb.estimators.SpectralShrinkage(neighbors=k) for k in (16, 32)]
     search = GridSearchCV(tb.FieldDenoiser(dim=2, random_state=0), {"method": methods}, cv=3)
     here = search.fit(points, noisy).cv_results_["mean_test_score"]
     with (

@@ -22,6 +22,7 @@ from ..geometry import Scale
 from ..kernels import Gaussian, Kernel
 from .build import Geometry, build_frames, build_operator
 from .cloud import Cloud
+from .components import count_components
 from .engine import run_all
 from .exchange import Curve, Exchange
 from .files import NpyArray, ParquetColumns, Source, ZarrArray
@@ -69,6 +70,7 @@ class DistributedBundle:
     halo: float
     neighbors: int
     edges: int
+    components: int
     vectors: Source | None = field(repr=False)
 
     # Construction.
@@ -174,6 +176,7 @@ class DistributedBundle:
             geometry = replace(geometry, rings=automatic if rings is None else whole(rings, "rings"))
             degree = float(np.median(degrees))
             found = run_all(build_operator, [(cloud, geometry, p, degree) for p in every])
+            components = count_components(cloud, geometry)
         return cls(
             folder=place,
             cloud=cloud,
@@ -182,6 +185,7 @@ class DistributedBundle:
             halo=sum(points for _, points in found) / exchange.rows,
             neighbors=max(int(np.median(counts)), 2 * d + 2),
             edges=sum(edges),
+            components=components,
             vectors=vectors,
         )
 
