@@ -1,0 +1,84 @@
+"""What loading costs: the library waits for torch only when it is used, the tool's help for nothing.
+
+Seconds are those of the processor, which a busy machine does not lengthen; the least of several counts.
+"""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import tangentbundle as tb
+
+HELP = {
+    "tangentbundle": "from tangentbundle_cli import app; app(['--help'], standalone_mode=False)",
+    "python -m tangentbundle": (
+        "import runpy; sys.argv = ['tangentbundle', '--help']\n"
+        "try: runpy.run_module('tangentbundle', run_name='__main__')\n"
+        "except SystemExit: pass"
+    ),
+}
+END = "\nprint(json.dumps([time.process_time(), sorted(m for m in sys.modules if '.' not in m)]), file=sys.stderr)"
+
+
+def run(code):
+    """What a new Python prints on standard error, read as JSON, and on standard output."""
+    begin = "import json, os, sys, time\n"
+    done = subprocess.run([sys.executable, "-c", begin + code], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stderr.splitlines()[-1]), done.stdout
+
+
+@pytest.mark.parametrize("name", HELP)
+def test_help_takes_less_than_a_second_and_loads_nothing_heavy(name):
+    seconds = []
+    for _ in range(3):
+        (used, modules), text = run(HELP[name] + END)
+        assert not {"torch", "numpy", "scipy", "pyarrow"} & {*modules} and "denoise" in text and "doctor" in text
+        seconds.append(used)
+    assert min(seconds) < 1.0
+
+
+def test_the_library_takes_less_than_two_seconds_beyond_torch():
+    code = (
+        "import tangentbundle as tb; early = 'torch' in sys.modules\n"
+        "import torch; start = time.process_time()\n"
+        "[getattr(tb, name) for name in tb.__all__ if not name.startswith(('Field', 'ManifoldC'))]\n"
+        "light = [m for m in ('pandas', 'xarray', 'pyarrow', 'sklearn', 'matplotlib', 'dask') if m in sys.modules]\n"
+        "print(json.dumps([time.process_time() - start, early, light]), file=sys.stderr)"
+    )
+    seconds = []
+    for _ in range(2):
+        (used, early, light), _ = run(code)
+        assert not early and light == []
+        seconds.append(used)
+    assert min(seconds) < 2.0
+
+
+def test_every_public_name_is_there():
+    names = [*tb.__all__, "interop", "io", "testing"]
+    assert all(getattr(tb, name) is not None for name in names) and {*tb.__all__} <= {*dir(tb)}
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = tb.nothing
+
+
+@pytest.mark.parametrize("name", HELP)
+def test_threads_are_told_to_sleep_before_torch_is_loaded(name):
+    """OpenMP reads its settings once, when torch is loaded."""
+    line = HELP[name].replace("--help", "inspect', 'none.csv")
+    code = (
+        "class Watch:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'torch': print(os.environ.get('OMP_WAIT_POLICY'))\n"
+        "os.environ.pop('OMP_WAIT_POLICY', None); sys.meta_path.insert(0, Watch())\n"
+        f"try:\n    {line.replace(chr(10), chr(10) + '    ')}\nexcept BaseException: pass\n"
+        "print('[]', file=sys.stderr)"
+    )
+    assert run(code)[1].splitlines()[0] == "PASSIVE"
+
+
+def test_python_m_is_the_command():
+    words = [sys.executable, "-m", "tangentbundle", "inspect", "none.csv"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr == "error: there is no file none.csv. Check the path.\n"
