@@ -126,10 +126,14 @@ class Cloud:
             bounds = cKDTree(sample).query(sample, k=k + 1)[0][:, -1] * (1 + 1e-9)
         else:
             bounds = np.full(len(rows), np.inf)
-        found = run_all(_nearest_in_part, [(self, p, sample, bounds, k + 1) for p in range(self.exchange.num_parts)])
-        distances, numbers = (np.concatenate([f[a] for f in found], axis=1) for a in (0, 1))
-        order = np.argsort(distances, axis=1, kind="stable")[:, : k + 1]
-        distances, numbers = (np.take_along_axis(a, order, axis=1) for a in (distances, numbers))
+        distances, numbers = np.full((len(rows), k + 1), np.inf), np.full((len(rows), k + 1), -1, np.int64)
+        parts = range(self.exchange.num_parts)
+        for close, *found in run_all(_nearest_in_part, [(self, p, sample, bounds, k + 1) for p in parts]):
+            both = [
+                np.concatenate([old[close], new], axis=1) for old, new in zip((distances, numbers), found, strict=True)
+            ]
+            order = np.argsort(both[0], axis=1, kind="stable")[:, : k + 1]
+            distances[close], numbers[close] = (np.take_along_axis(a, order, axis=1) for a in both)
         itself = numbers == rows[:, None]
         itself[~itself.any(axis=1), -1] = True  # among exact duplicates the point may be absent
         return rows, distances[~itself].reshape(-1, k), numbers[~itself].reshape(-1, k)
@@ -153,16 +157,12 @@ def _boxes_of_part(exchange: Exchange, p: int) -> np.ndarray:
 
 def _nearest_in_part(
     cloud: Cloud, p: int, sample: np.ndarray, bounds: np.ndarray, k: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Distances and numbers ``(m, k)`` of the nearest points of one partition; infinite beyond the bounds."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Which points of the sample a partition can be near to, and distances and numbers ``(m, k)`` of its nearest."""
     points = np.array(load_array(cloud.exchange.part("points", p)))
     boxes = boxes_of(points)
-    close = np.array([gaps(boxes, box).min() for box in np.stack([sample, sample], axis=1)[:, None]]) <= bounds
-    distances, numbers = np.full((len(sample), k), np.inf), np.full((len(sample), k), -1, np.int64)
-    if close.any():
-        found, rows = cKDTree(points, balanced_tree=False, compact_nodes=False).query(
-            sample[close], k=np.arange(1, k + 1)
-        )
-        distances[close] = found
-        numbers[close] = np.where(np.isfinite(found), rows + cloud.exchange.offsets[p], -1)
-    return distances, numbers
+    away = np.array([gaps(boxes, box).min() for box in np.stack([sample, sample], axis=1)[:, None]])
+    close = np.flatnonzero(away <= bounds)
+    tree = cKDTree(points, balanced_tree=False, compact_nodes=False)
+    distances, rows = (a.reshape(len(close), k) for a in tree.query(sample[close], k=np.arange(1, k + 1)))
+    return close, distances, np.where(np.isfinite(distances), rows + cloud.exchange.offsets[p], -1)
