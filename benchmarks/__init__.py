@@ -6,7 +6,7 @@ repeats, and things that are compared take turns in one process.
 
 NAMES = (
     *("accuracy", "build", "product", "scaling", "highdim", "startup", "scale", "heat", "growth", "convergence"),
-    *("networks", "transfer"),
+    *("networks", "transfer", "endurance"),
 )
 
 ON_REQUEST = ("large",)

@@ -158,7 +158,10 @@ def joined(number, signal):
 
 def estimators(name, points, vectors):
     model = getattr(tb, name)()
-    model.fit(points, vectors)
+    try:
+        model.fit(points, vectors)
+    except ValueError as error:  # of scikit-learn, about shapes and NaN, in the words its users know
+        raise tb.errors.InvalidInputError(str(error)) from error
     finite(model.predict(points))
 
 

@@ -101,7 +101,7 @@ class TangentBundle:
             dim, local = resolve_dimension(cloud, dim)
             graph, eps, pca, eps_pca = graph_and_frames(cloud, dim, scale)
         frames = pca.frames(dim)
-        warn_of_noise(pca, dim)
+        warn_of_noise(pca, frames, graph)
         return cls(
             sorted_points=cloud,
             sorted_graph=graph,

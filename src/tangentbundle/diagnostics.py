@@ -24,6 +24,10 @@ FACING = 0.8
 """Least determinant between two frames whose sign is trusted."""
 
 
+CUT = 0.03
+"""Least share of edges across a hypersurface that cuts a space open, in units of the d-th root of a ball's share."""
+
+
 @dataclass(frozen=True)
 class Diagnosis:
     """What ``TangentBundle.diagnose`` found; ``print`` it for the report.
@@ -127,7 +131,8 @@ def orientability(bundle: TangentBundle) -> tuple[bool, bool, float]:
     If no exact signs exist, the orientation line bundle decides: its Laplacian has transports
     :math:`\det O_{ij}`, and a kernel exactly if the space is orientable. A few wrong edges lift the kernel only a
     little; the space counts as orientable if the lowest eigenvalue stays below a tenth of the first non-zero
-    eigenvalue of the scalar Laplacian.
+    eigenvalue of the scalar Laplacian. So it does if fewer edges are bad than would have to be cut to make a
+    non-orientable space orientable: across a whole hypersurface, whose share goes with the radius of a ball.
     """
     edges = confident_edges(bundle)
     det = np.where(edges.distances > 0, 1, -1).astype(np.int8)
@@ -153,8 +158,9 @@ def orientability(bundle: TangentBundle) -> tuple[bool, bool, float]:
     twisted, field = lowest(det, 1)
     plain, _ = lowest(np.ones_like(det), 2)
     signs = np.sign(field[:, 0, 0])
-    bad = signs[graph.rows] * det * signs[graph.indices] < 0
-    return bool(twisted[0] < 0.1 * plain[1]), False, float(bad.mean())
+    bad = float((signs[graph.rows] * det * signs[graph.indices] < 0).mean())
+    share = float(np.median(graph.degrees)) / graph.num_points
+    return bool(twisted[0] < 0.1 * plain[1] or bad < CUT * share ** (1 / bundle.dim)), False, bad
 
 
 def normal_share(bundle: TangentBundle, field: Array) -> float:

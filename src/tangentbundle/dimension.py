@@ -49,7 +49,7 @@ class VarianceShare(DimensionRule):
         size = max(k for k in spectra if k <= 24)
         singular = np.sqrt(np.maximum(spectra[size], 0.0))
         share = np.cumsum(singular, axis=1) / np.maximum(singular.sum(axis=1, keepdims=True), 1e-300)
-        return 1 + (share < self.gamma - 1e-12).sum(axis=1)
+        return np.minimum(1 + (share < self.gamma - 1e-12).sum(axis=1), singular.shape[1])
 
 
 @dataclass(frozen=True)

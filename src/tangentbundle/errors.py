@@ -106,7 +106,7 @@ class DimensionWarning(TangentBundleWarning):
 
 
 class NoisyCloudWarning(TangentBundleWarning):
-    """Most of the variance of a neighbourhood lies off its tangent space."""
+    """Noise hides the tangent spaces, or there are signs of outliers."""
 
 
 class NotTangentWarning(TangentBundleWarning):

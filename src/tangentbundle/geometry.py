@@ -30,6 +30,10 @@ GLOBAL_SHARE = 0.5
 NOISE_SHARE = 0.4
 """Share of a median neighbourhood's variance off its tangent space above which the cloud counts as noisy."""
 
+TILTED_SHARE, SMOOTH = 0.015, 0.93
+"""Outliers are suspected where more pairs of neighbours than this share stand at more than 60 degrees, though the
+cosine of the median pair is above ``SMOOTH`` (measured: on clean surfaces of that smoothness it is below 0.01)."""
+
 STEEP = 0.25
 """Mean squared sine between neighbouring tangent spaces above which an automatic scale is narrowed."""
 
@@ -135,14 +139,25 @@ def warn_of_scale(graph: NeighborGraph) -> None:
         )
 
 
-def warn_of_noise(pca: LocalPCA, dim: int) -> None:
-    """Warn of neighbourhoods whose variance lies mostly off the tangent spaces."""
+def warn_of_noise(pca: LocalPCA, frames: np.ndarray, graph: NeighborGraph) -> None:
+    """Warn of neighbourhoods whose variance lies mostly off the tangent spaces, and of signs of outliers."""
+    dim = frames.shape[2]
     share = float(np.median(pca.residual(dim)))
     if share > NOISE_SHARE:
         warnings.warn(
             f"{share:.0%} of the variance of the median neighbourhood lies off its tangent space: noise hides the "
             f"manifold at this scale, or its dimension is not {dim}. Use a larger eps, give another dim, or project "
             "the cloud onto its leading principal coordinates first.",
+            NoisyCloudWarning,
+            stacklevel=3,
+        )
+    cosines = np.linalg.svd(facing(frames, graph), compute_uv=False)[:, -1]
+    tilted = float((cosines < 0.5).mean())
+    if tilted > TILTED_SHARE and np.median(cosines) > SMOOTH:
+        warnings.warn(
+            f"most neighbouring tangent spaces agree well, but {tilted:.1%} of pairs stand at more than 60 degrees: "
+            "there may be outliers, sharp edges, or sheets closer to each other than the scale. Remove outliers, or "
+            "use a smaller eps.",
             NoisyCloudWarning,
             stacklevel=3,
         )
@@ -171,12 +186,16 @@ def estimate_frames(
     return pca, float(eps_pca)
 
 
-def steepness(frames: np.ndarray, graph: NeighborGraph) -> float:
-    """Mean squared sine of the angles between neighbouring tangent spaces, over a sample of edges."""
+def facing(frames: np.ndarray, graph: NeighborGraph) -> np.ndarray:
+    """The products of the bases at both ends, ``(4000, d, d)``, of a sample of edges."""
     edges = np.random.default_rng(0).integers(0, graph.num_edges, 4000)
     rows = np.searchsorted(graph.indptr, edges, side="right") - 1
-    overlap = frames[rows].transpose(0, 2, 1) @ frames[graph.indices[edges]]
-    return 1e-12 + float(1.0 - np.square(overlap).sum(axis=(1, 2)).mean() / frames.shape[2])
+    return frames[rows].transpose(0, 2, 1) @ frames[graph.indices[edges]]
+
+
+def steepness(frames: np.ndarray, graph: NeighborGraph) -> float:
+    """Mean squared sine of the angles between neighbouring tangent spaces, over a sample of edges."""
+    return 1e-12 + float(1.0 - np.square(facing(frames, graph)).sum(axis=(1, 2)).mean() / frames.shape[2])
 
 
 def graph_and_frames(points: np.ndarray, dim: int, scale: Scale) -> tuple[NeighborGraph, float, LocalPCA, float]:

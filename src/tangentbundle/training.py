@@ -106,9 +106,10 @@ def fit(
     parameters = [p for p in net.parameters() if p.requires_grad]
     if not parameters:
         raise InvalidInputError(f"{type(net).__name__} has no parameters to train.")
-    for name, value in (("lr", lr), ("clip", clip)):
-        if value is not None:
-            positive(value, name)
+    if optimizer is None:
+        positive(lr, "lr")
+    if clip is not None:
+        positive(clip, "clip")
     if patience is not None:
         whole(patience, "patience")
     make = optimizer or (lambda parts: torch.optim.Adam(parts, lr=lr, foreach=True))

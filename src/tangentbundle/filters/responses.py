@@ -263,7 +263,7 @@ def Tikhonov(strength: float) -> Spectral:
 def Matern(kappa: float, alpha: float = 2.0) -> Spectral:
     r"""The normalised Matern response :math:`(1 + \lambda/\kappa^2)^{-\alpha}`."""
     k, p = float(_scalar(kappa, "kappa", positive=True)), float(_scalar(alpha, "alpha", positive=True))
-    return Spectral(lambda lam: (1 + lam / k**2) ** (-p), f"Matern({k:g}, {p:g})")
+    return Spectral(lambda lam: (1 + lam / k / k) ** (-p), f"Matern({k:g}, {p:g})")
 
 
 def IdealLowpass(cutoff: float) -> Spectral:

@@ -24,7 +24,10 @@ def _integer(name, value):
 
 
 def _positive(name, values, least=1):
-    numbers = tuple(np.atleast_1d(np.asarray(values, dtype=float)).tolist())
+    try:
+        numbers = tuple(np.atleast_1d(np.asarray(values, dtype=float)).tolist())
+    except (TypeError, ValueError):  # words, ragged lists
+        numbers = ()
     valid = len(numbers) >= least and all(0 < number < np.inf for number in numbers)
     _require(valid, f"{name} to be {least} or more positive numbers", values, f"change {name}")
     return numbers

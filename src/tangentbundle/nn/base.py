@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from math import prod
 from numbers import Integral
 from typing import Any, Self, TypeVar
 
@@ -12,6 +13,7 @@ import torch
 
 from ..arrays import whole
 from ..errors import DeviceError, DTypeError, InvalidInputError, ShapeError
+from ..memory import require_memory
 from ..operators import LinearOperator
 
 Part = TypeVar("Part")
@@ -119,4 +121,5 @@ def seeded(kind: Callable[..., Layer], *sizes: int, source: torch.Generator, **o
 
 def uniform(*shape: int, fan_in: int, source: torch.Generator) -> torch.nn.Parameter:
     r"""Weights from the uniform law on :math:`\pm 1/\sqrt{\text{fan in}}`, torch's own for linear layers."""
+    require_memory(16.0 * prod(shape), f"weights of shape {shape}", "Use fewer channels.")
     return torch.nn.Parameter((2 * torch.rand(shape, generator=source) - 1) / max(fan_in, 1) ** 0.5)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from ..arrays import positive, whole
+from ..errors import InvalidInputError
 from ..filters import Chebyshev, Dense, Exact, Filter, Heat, Method, apply_bank, merge_bank
 from ..operators import LinearOperator
 from .base import Configured, checked, generator, uniform
@@ -39,11 +40,12 @@ def _heat(t: float) -> Heat:
 
     (A plain dictionary: torch.compile looks through ``functools.lru_cache``.)
     """
-    if t not in _heats:
+    heat = _heats.get(t)
+    if heat is None:
         if len(_heats) >= 1024:
             _heats.clear()
-        _heats[t] = Heat(t)
-    return _heats[t]
+        heat = _heats[t] = Heat(t)
+    return heat
 
 
 def network_method(operator: LinearOperator) -> Method:
@@ -51,6 +53,10 @@ def network_method(operator: LinearOperator) -> Method:
     largest = max(operator.sizes) * operator.dim
     padded = len(operator.sizes) * largest**2  # a joined operator's matrices all have the size of the largest
     return Dense() if largest <= DENSE_SIZE and padded <= 50 * DENSE_SIZE**2 else Chebyshev()
+
+
+MAX_TAPS = 1000
+"""Taps of a layer: each is a filter to evaluate."""
 
 
 class BundleConv(Configured):
@@ -80,6 +86,8 @@ class BundleConv(Configured):
         super().__init__()
         self.in_channels, self.out_channels = whole(in_channels, "in_channels"), whole(out_channels, "out_channels")
         self.taps = whole(taps, "taps")
+        if self.taps > MAX_TAPS:
+            raise InvalidInputError(f"a layer has at most {MAX_TAPS} taps, got {taps}. Use a larger step instead.")
         self.method = method
         fan_in = self.taps * self.in_channels
         self.weight = uniform(self.taps, self.in_channels, self.out_channels, fan_in=fan_in, source=generator(seed))
