@@ -167,8 +167,8 @@ def test_moments_and_filters_are_those_of_the_eigenvectors():
     spread = (vectors * torch.from_numpy(response(values.numpy()))) @ vectors.T
     expected = ((spread * root) @ x.reshape(300, 2)) / root[:, None]
     assert torch.allclose(steps.apply(response, x).reshape(300, 2), expected, atol=1e-4)
-    quadratic = (mass[:, None] * x.reshape(300, 2) * expected).sum() / mass.mean() / 2
-    assert np.isclose(steps.coefficients(response) @ steps.moments(x), float(quadratic), rtol=1e-4)
+    quadratic = (mass[:, None] * x.reshape(300, 2) * expected).sum(dim=0) / mass.mean()
+    assert np.allclose(steps.coefficients(response) @ steps.moments(x), quadratic.numpy(), rtol=1e-4)
 
 
 @pytest.mark.parametrize("told", [True, False])

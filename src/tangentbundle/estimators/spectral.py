@@ -39,6 +39,9 @@ DECADES = 4.0
 TERMS = 256
 """Of the recurrence: moments, and degrees of filters, are twice as many. Enough for the lowest cut-off."""
 
+MANY = 100_000
+"""Points from which single precision and fewer probes are enough."""
+
 LEAST_WEIGHT = 1e-3
 """Of a vector in averages by precision, relative to their mean."""
 
@@ -97,16 +100,18 @@ class SpectralShrinkage(Method):
 
     def fit(self, problem: Problem) -> FilteredField:
         spaces, n = problem.spaces, len(problem.values)
-        neighbors = self.neighbors or affordable_neighbors(n)
-        bundle = TangentBundle.from_frames(spaces.points, spaces.frames, neighbors=neighbors)
+        dtype = np.float64 if n < MANY else np.float32
+        points, frames, values = (a.astype(dtype) for a in (spaces.points, spaces.frames, problem.values))
+        bundle = TangentBundle.from_frames(points, frames, neighbors=self.neighbors or affordable_neighbors(n))
         lap = bundle.laplacian()
-        x = torch.from_numpy(np.ascontiguousarray(problem.values))[:, :, None]
-        count = self.probes if self.probes is not None else 8 if n < 100_000 else 2
-        signs = torch.from_numpy(problem.rng.choice([-1.0, 1.0], size=(*problem.values.shape, count)))
+        x = torch.from_numpy(values)[:, :, None]
+        count = self.probes if self.probes is not None else 8 if n < MANY else 2
+        signs = torch.from_numpy(problem.rng.choice(np.array([-1.0, 1.0], dtype), size=(*values.shape, count)))
         variance = self._variance(problem, lap, x, signs)
-        noise = torch.from_numpy(variance)[:, None, None]
+        noise = torch.from_numpy(variance.astype(dtype))[:, None, None]
         steps = Recurrence(lap)
-        data, traces = steps.moments(x), steps.moments(noise.sqrt() * signs)
+        moments = steps.moments(torch.cat([x, noise.sqrt() * signs], dim=2))
+        data, traces = moments[:, 0], moments[:, 1:].mean(axis=1)
         level = float(variance.mean())
 
         def risk(filter: Rational) -> float:
@@ -119,7 +124,7 @@ class SpectralShrinkage(Method):
         signals = torch.cat([x, signs], dim=2)
         answers = [(best, signals if best.cut == np.inf else steps.apply(best, signals))]
         if np.ptp(variance) > 1e-9 * level and best.cut < np.inf:
-            weights, plain = _weights(variance), Recurrence(bundle.scalar().laplacian())
+            weights, plain = _weights(variance).to(x.dtype), Recurrence(bundle.scalar().laplacian())
             for finer in (Rational(f * best.cut, best.power) for f in (1.0, 2.0, 4.0)):
                 sums = plain.apply(finer, weights).clamp_min(0.1 * float(weights.min()))
                 answers.append((finer, steps.apply(finer, weights * signals) / sums))
@@ -131,10 +136,10 @@ class SpectralShrinkage(Method):
             return self.criterion(residual, trace / level, float(traces[0]) / level, level)
 
         best, out = min(answers, key=measured)
-        own = variance * _diagonal(signs, out).mean(dim=1).numpy()
+        own = variance * _diagonal(signs, out).mean(dim=1).double().numpy()
         around = carry(spaces, own[:, None, None] * np.ones((1, spaces.dim, 1)), spaces.points, spaces.frames, 32)
         spread = np.clip(np.abs(around[:, :, 0]).mean(axis=1), 1e-3 * variance.min(), variance.max())
-        return FilteredField(spaces, out[:, :, 0].numpy(), spread, float(np.sqrt(level)), best)
+        return FilteredField(spaces, out[:, :, 0].double().numpy(), spread, float(np.sqrt(level)), best)
 
     def _variance(self, problem: Problem, lap: ConnectionLaplacian, x: torch.Tensor, signs: torch.Tensor) -> np.ndarray:
         if problem.noise is not None:
@@ -172,18 +177,21 @@ class Recurrence:
         yield before
         while True:
             yield now
-            before, now = now, (2 * factor) * (self.laplacian @ now) - 2 * now - before
+            after = self.laplacian @ now
+            after.mul_(2 * factor).sub_(now, alpha=2).sub_(before)
+            before, now = now, after
 
     def moments(self, x: torch.Tensor) -> np.ndarray:
-        """``<x, T_m x>`` in the mass for m below twice ``TERMS``, mean over the channels.
+        """``<x, T_m x>`` in the mass for m below twice ``TERMS``, for each channel ``(2 TERMS, c)``.
 
         By ``2 T_a T_b = T_{a+b} + T_{|a-b|}``, from half as many products.
         """
         mass = (self.laplacian.mass / self.laplacian.mass.mean())[:, None, None]
         found = []
         for now, after in pairwise(islice(self.terms(x), TERMS + 1)):
-            found += [float((mass * now * now).sum()), float((mass * now * after).sum())]
-        return (2 * np.array(found) - np.tile(found[:2], TERMS)) / x.shape[2]
+            weighed = mass * now
+            found += [(weighed * other).sum(dim=(0, 1)).double().numpy() for other in (now, after)]
+        return 2 * np.array(found) - np.tile(found[:2], (TERMS, 1))
 
     def coefficients(self, response: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         """Of a response of eigenvalues ``lambda >= 0``."""
@@ -192,7 +200,7 @@ class Recurrence:
     def apply(self, response: Callable[[np.ndarray], np.ndarray], x: torch.Tensor) -> torch.Tensor:
         """``h(-Delta) x``; terms that no longer count are left out."""
         found = self.coefficients(response)
-        found = found[: int(np.flatnonzero(np.abs(found) > 1e-6).max(initial=0)) + 1]
+        found = found[: int(np.flatnonzero(np.abs(found) > 1e-5).max(initial=0)) + 1]
         out = torch.zeros_like(x)
         for c, term in zip(found, self.terms(x), strict=False):
             out += float(c) * term
