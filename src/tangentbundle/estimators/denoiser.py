@@ -19,9 +19,9 @@ class FieldDenoiser(FieldEstimator):
     r"""Removes noise from a vector field on a manifold known by points only.
 
     The tangent field is estimated by a method: by default a Gaussian process, of the tangent parts of the vectors with
-    covariance :math:`O_i^T K(x_i, x_j) O_j`, of the ambient vectors themselves, or of an ambient flow without divergence
-    or circulation, whichever has the greatest marginal likelihood, which also chooses kind, scales and noise level;
-    above 2 000 points by the filter of the connection Laplacian with the least estimated risk.
+    covariance :math:`O_i^T K(x_i, x_j) O_j`, of the ambient vectors themselves, or of an ambient flow without
+    divergence or circulation, whichever has the greatest marginal likelihood, which also chooses kind, scales and noise
+    level; above 2 000 points by the filter of the connection Laplacian with the least estimated risk.
 
     Args:
         method: ``GaussianProcess(...)``, ``AmbientProcess(...)``, ``FlowProcess(...)``, ``SpectralShrinkage(...)``,
