@@ -155,13 +155,25 @@ def kill_experiment(kills: int, rng: np.random.Generator) -> dict[str, Any]:
     raise AssertionError
 
 
+def first_version(folder: str, reported: Any) -> float:
+    """Seconds until a file in each format is there."""
+    process, start = context.Process(target=write, args=(folder, reported)), time.perf_counter()
+    process.start()
+    while min(reported) < 0 and process.is_alive():
+        time.sleep(0.01)
+    process.kill()
+    process.join()
+    return time.perf_counter() - start
+
+
 def kill_writing(kills: int, rng: np.random.Generator) -> dict[str, Any]:
     """Every file reported as written is there, whole, in that version or the next."""
     done = failures = checked = 0
     with tempfile.TemporaryDirectory() as folder:
         reported = context.Array("d", [-1.0] * len(SUFFIXES), lock=False)
+        longest = first_version(folder, reported)
         while done < kills:
-            done += kill_at_random(write, (folder, reported), 2.0, rng)
+            done += kill_at_random(write, (folder, reported), longest, rng)
             for suffix, version in zip(SUFFIXES, reported, strict=True):
                 path = Path(folder) / f"field{suffix}"
                 if version < 0:

@@ -107,7 +107,7 @@ def fit(
     if not parameters:
         raise InvalidInputError(f"{type(net).__name__} has no parameters to train.")
     if optimizer is None:
-        positive(lr, "lr")
+        lr = positive(lr, "lr")
     if clip is not None:
         positive(clip, "clip")
     if patience is not None:

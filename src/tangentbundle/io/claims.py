@@ -26,13 +26,18 @@ def claims(path: Path) -> dict[str, int]:
     content, suffix = path.read_bytes(), path.suffix.lower()
     found: dict[str, int] = {}
     if suffix == ".ply":
-        found = {what.decode(): int(n) for what, n in PLY.findall(content[: content.find(b"end_header")])}
+        header, end, _ = content.partition(b"end_header")
+        if not end:
+            raise DamagedFileError(f"{path.name} is no readable PLY mesh: its header has no end_header.")
+        found = {what.decode(): int(n) for what, n in PLY.findall(header)}
     elif suffix == ".vtk":
         found = {what.decode(): int(n) for what, n in VTK.findall(content)}
         if grid := DIMENSIONS.search(content):
             cells = math.prod(int(n) for n in grid.groups())
             require_memory(100.0 * cells, f"the grid of {path.name}, {cells:.3g} points,", "Sample it first.")
-    elif suffix == ".off" and (counts := OFF.match(content)):
+    elif suffix == ".off":
+        if not (counts := OFF.match(content)):
+            raise DamagedFileError(f"{path.name} is no readable OFF mesh: it does not begin with OFF and its counts.")
         found = {"vertices": int(counts[1]), "faces": int(counts[2])}
     elif suffix == ".stl" and len(content) >= 84 and not content.lstrip().startswith(b"solid"):
         found = {"bytes of triangles": 50 * struct.unpack("<I", content[80:84])[0]}
