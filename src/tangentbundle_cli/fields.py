@@ -267,6 +267,7 @@ def denoise(
     from tangentbundle import FieldDenoiser
     from tangentbundle.io import check_output
     from tangentbundle.io.actions import known
+    from tangentbundle.scale import affordable_neighbors
 
     from .predict import at_every_time
 
@@ -275,6 +276,9 @@ def denoise(
         step("reading")
         field = job.read(file)
     check_output(field, output)
+    few = affordable_neighbors(len(field.space))
+    if few is not None:
+        job.summary.notes.append(f"of so many points {few} neighbours are used, for memory")
     estimator = FieldDenoiser(**known(field, dim), random_state=seed)
     made, levels = at_every_time(job, estimator, field, field, noise, std)
     share = max(0.0, float(estimator.normal_share_))
