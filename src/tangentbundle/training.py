@@ -108,6 +108,8 @@ def fit(
         raise InvalidInputError(f"{type(net).__name__} has no parameters to train.")
     if optimizer is None:
         lr = positive(lr, "lr")
+        if lr > 1e6:  # torch's optimisers overflow
+            raise InvalidInputError(f"lr must be at most 1e6, got {lr:g}. Useful rates lie far below 1.")
     if clip is not None:
         positive(clip, "clip")
     if patience is not None:
