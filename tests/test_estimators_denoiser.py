@@ -187,6 +187,22 @@ def test_filters_weigh_vectors_by_their_precision(told):
         assert std[points[:, 2] < -0.2].mean() > 2.5 * std[points[:, 2] > 0.2].mean()
 
 
+@pytest.mark.parametrize("noise", [0.01, 0.3])
+def test_details_finer_than_the_automatic_scale_are_no_noise(noise):
+    sphere, rng = tb.manifolds.Sphere(2), np.random.default_rng(5)
+    points = sphere.sample(3000, seed=2)
+    waves, phases = 12 * rng.standard_normal((12, 3)), rng.uniform(0, 6, 12)
+    rough = np.sin(points @ waves.T + phases) @ rng.standard_normal((12, 3))
+    field = rough - np.sum(rough * points, axis=1, keepdims=True) * points
+    field /= np.sqrt(np.square(field).mean())
+    noisy = field + noise * rng.standard_normal(field.shape)
+    denoiser = tb.FieldDenoiser(SpectralShrinkage(), manifold=sphere, random_state=0).fit(points, noisy)
+    assert denoiser.noise_ == pytest.approx(noise, rel=0.5, abs=0.05)
+    tangent = noisy - np.sum(noisy * points, axis=1, keepdims=True) * points
+    left, before = (np.square(v - field).mean() for v in (denoiser.predict(points), tangent))
+    assert left < 1.05 * before
+
+
 def test_a_network_learns_to_denoise_from_the_noisy_field_alone():
     points, clean, noisy = noisy_torus(200, 0.3, seed=1)
     model = tb.FieldDenoiser(SelfSupervised(Stein()), dim=2, random_state=0).fit(points, noisy)

@@ -11,11 +11,14 @@ in the mass, or by generalised cross-validation. All filters are judged by the m
 the best is applied. Where the noise is uneven, averages that weigh vectors by their precision,
 :math:`H(wx) / H_0 w` with :math:`w_i = 1/\sigma_i^2` and :math:`H_0` the same filter of functions, are tried, too.
 The noise's level comes from what high frequencies hold: :math:`\|(I - P)^m x\|^2 / \mathrm{tr}\,(I - P)^{2m}`, least
-over m, P the average over neighbours.
+over m, P the average over neighbours; or, if that is less, from the marginal likelihood of a Gaussian process on a few
+compact patches, since a field may have details finer than P resolves. For the same reason a graph of few neighbours
+is tried beside the automatic one.
 """
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -26,9 +29,11 @@ import torch
 from numpy.polynomial.chebyshev import chebinterpolate
 
 from ..bundle import TangentBundle
+from ..errors import IsolatedPointsError
 from ..operators import ConnectionLaplacian
 from ..scale import affordable_neighbors
 from .problem import AtNodes, Method, Problem, carry
+from .process import GaussianProcess
 from .tangents import TangentSpaces
 
 POWERS = (1.0, 2.0, 4.0)
@@ -41,6 +46,9 @@ TERMS = 256
 
 MANY = 100_000
 """Points from which single precision and fewer probes are enough."""
+
+PATCH = 150
+"""Points of a patch on which a Gaussian process judges the noise."""
 
 LEAST_WEIGHT = 1e-3
 """Of a vector in averages by precision, relative to their mean."""
@@ -87,7 +95,8 @@ class SpectralShrinkage(Method):
 
     Args:
         criterion: ``SURE()`` or ``GCV()``.
-        neighbors: neighbours of the median point in the graph; default automatic.
+        neighbors: neighbours of the median point in the graph; default: an automatic number or 8 (d + 1), whichever has
+            the less risk.
         probes: random signs for traces and standard deviations; default 8, and 2 from 100 000 points on.
         uneven: estimate a noise level of its own for every neighbourhood. Uneven levels, estimated or given, weigh
             the vectors by their precision.
@@ -99,16 +108,34 @@ class SpectralShrinkage(Method):
     uneven: bool = False
 
     def fit(self, problem: Problem) -> FilteredField:
-        spaces, n = problem.spaces, len(problem.values)
+        n, count = len(problem.values), self.probes
         dtype = np.float64 if n < MANY else np.float32
-        points, frames, values = (a.astype(dtype) for a in (spaces.points, spaces.frames, problem.values))
-        bundle = TangentBundle.from_frames(points, frames, neighbors=self.neighbors or affordable_neighbors(n))
-        lap = bundle.laplacian()
-        x = torch.from_numpy(values)[:, :, None]
-        count = self.probes if self.probes is not None else 8 if n < MANY else 2
-        signs = torch.from_numpy(problem.rng.choice(np.array([-1.0, 1.0], dtype), size=(*values.shape, count)))
-        variance = self._variance(problem, lap, x, signs)
-        noise = torch.from_numpy(variance.astype(dtype))[:, None, None]
+        count = count if count is not None else 8 if n < MANY else 2
+        signs = problem.rng.choice(np.array([-1.0, 1.0], dtype), size=(*problem.values.shape, count))
+        bundles = list(self._bundles(problem, dtype))
+        variance = np.min([self._variance(problem, bundle.laplacian(), signs) for bundle in bundles], axis=0)
+        if problem.noise is None and not self.uneven:
+            theta = GaussianProcess(likelihood_size=PATCH).parameters(problem)[1]
+            variance = np.minimum(variance, np.exp(2 * theta[-1]))
+        return min((self._filtered(problem, b, variance, signs) for b in bundles), key=lambda pair: pair[0])[1]
+
+    def _bundles(self, problem: Problem, dtype: type) -> Iterator[TangentBundle]:
+        points: np.ndarray = problem.spaces.points.astype(dtype)
+        frames: np.ndarray = problem.spaces.frames.astype(dtype)
+        n, usual = len(points), self.neighbors or affordable_neighbors(len(points))
+        yield TangentBundle.from_frames(points, frames, neighbors=usual)
+        if self.neighbors is None and n > (few := 8 * (frames.shape[2] + 1)):
+            with contextlib.suppress(IsolatedPointsError):  # too uneven a cloud for so few
+                yield TangentBundle.from_frames(points, frames, neighbors=few)
+
+    def _filtered(
+        self, problem: Problem, bundle: TangentBundle, variance: np.ndarray, probes: np.ndarray
+    ) -> tuple[float, FilteredField]:
+        """The filter of least risk on a bundle, with its risk."""
+        spaces, lap = problem.spaces, bundle.laplacian()
+        x = torch.from_numpy(problem.values.astype(probes.dtype))[:, :, None]
+        signs = torch.from_numpy(probes)
+        noise = torch.from_numpy(variance.astype(probes.dtype))[:, None, None]
         steps = Recurrence(lap)
         moments = steps.moments(torch.cat([x, noise.sqrt() * signs], dim=2))
         data, traces = moments[:, 0], moments[:, 1:].mean(axis=1)
@@ -135,13 +162,15 @@ class SpectralShrinkage(Method):
             trace = float((mass * noise[:, :, 0] * _diagonal(signs, answer[1])).sum())
             return self.criterion(residual, trace / level, float(traces[0]) / level, level)
 
-        best, out = min(answers, key=measured)
+        risks = [measured(answer) for answer in answers]
+        best, out = answers[int(np.argmin(risks))]
         own = variance * _diagonal(signs, out).mean(dim=1).double().numpy()
         around = carry(spaces, own[:, None, None] * np.ones((1, spaces.dim, 1)), spaces.points, spaces.frames, 32)
         spread = np.clip(np.abs(around[:, :, 0]).mean(axis=1), 1e-3 * variance.min(), variance.max())
-        return FilteredField(spaces, out[:, :, 0].double().numpy(), spread, float(np.sqrt(level)), best)
+        return min(risks), FilteredField(spaces, out[:, :, 0].double().numpy(), spread, float(np.sqrt(level)), best)
 
-    def _variance(self, problem: Problem, lap: ConnectionLaplacian, x: torch.Tensor, signs: torch.Tensor) -> np.ndarray:
+    def _variance(self, problem: Problem, lap: ConnectionLaplacian, probes: np.ndarray) -> np.ndarray:
+        x, signs = torch.from_numpy(problem.values.astype(probes.dtype))[:, :, None], torch.from_numpy(probes)
         if problem.noise is not None:
             return np.maximum(problem.noise, 1e-14)
         if self.uneven:
