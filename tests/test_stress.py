@@ -150,6 +150,15 @@ def test_a_truncated_mesh_is_no_smaller_mesh(tmp_path):
         read_field(path)
 
 
+@pytest.mark.parametrize(
+    "name, content", [("a.ply", b"ply\nformat ascii 1.0\ncomment x"), ("a.off", b"OFF\n# 4 4 0\n")]
+)
+def test_headers_without_an_end_are_no_endless_loops(name, content, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DamagedFileError, match="no readable"):
+        read_field(tmp_path / name)
+
+
 @pytest.mark.parametrize("name", ["../evil.nc", "..", "", "folder/file.nc", "/etc/hosts"])
 def test_names_in_the_cache_have_no_folders(name, tmp_path):
     with pytest.raises(InvalidInputError, match="without folders"):
