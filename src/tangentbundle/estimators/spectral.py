@@ -96,7 +96,7 @@ class SpectralShrinkage(Method):
     Args:
         criterion: ``SURE()`` or ``GCV()``.
         neighbors: neighbours of the median point in the graph; default: an automatic number or 8 (d + 1), whichever has
-            the less risk.
+            the less risk, and 40 for very large clouds.
         probes: random signs for traces and standard deviations; default 8, and 2 from 100 000 points on.
         uneven: estimate a noise level of its own for every neighbourhood. Uneven levels, estimated or given, weigh
             the vectors by their precision.
@@ -124,7 +124,7 @@ class SpectralShrinkage(Method):
         frames: np.ndarray = problem.spaces.frames.astype(dtype)
         n, usual = len(points), self.neighbors or affordable_neighbors(len(points))
         yield TangentBundle.from_frames(points, frames, neighbors=usual)
-        if self.neighbors is None and n > (few := 8 * (frames.shape[2] + 1)):
+        if usual is None and n > (few := 8 * (frames.shape[2] + 1)):
             with contextlib.suppress(IsolatedPointsError):  # too uneven a cloud for so few
                 yield TangentBundle.from_frames(points, frames, neighbors=few)
 
