@@ -32,7 +32,7 @@ from ..bundle import TangentBundle
 from ..errors import IsolatedPointsError
 from ..operators import ConnectionLaplacian
 from ..scale import affordable_neighbors
-from .problem import AtNodes, Method, Problem, carry
+from .problem import AtNodes, Method, Problem
 from .process import GaussianProcess
 from .tangents import TangentSpaces
 
@@ -156,17 +156,20 @@ class SpectralShrinkage(Method):
                 sums = plain.apply(finer, weights).clamp_min(0.1 * float(weights.min()))
                 answers.append((finer, steps.apply(finer, weights * signals) / sums))
 
-        def measured(answer: tuple[Rational, torch.Tensor]) -> float:
+        def measured(answer: tuple[Rational, torch.Tensor], criterion: Criterion = self.criterion) -> float:
             mass = lap.mass[:, None] / lap.mass.mean()
             residual = float((mass * (x - answer[1][:, :, :1])[:, :, 0].square()).sum())
             trace = float((mass * noise[:, :, 0] * _diagonal(signs, answer[1])).sum())
-            return self.criterion(residual, trace / level, float(traces[0]) / level, level)
+            return criterion(residual, trace / level, float(traces[0]) / level, level)
 
         risks = [measured(answer) for answer in answers]
         best, out = answers[int(np.argmin(risks))]
         own = variance * _diagonal(signs, out).mean(dim=1).double().numpy()
-        around = carry(spaces, own[:, None, None] * np.ones((1, spaces.dim, 1)), spaces.points, spaces.frames, 32)
-        spread = np.clip(np.abs(around[:, :, 0]).mean(axis=1), 1e-3 * variance.min(), variance.max())
+        near = spaces.tree.query(spaces.points, k=min(32, len(own)))[1]
+        spread = np.clip(own[near].mean(axis=1), 1e-3 * variance.min(), variance.max())
+        passed = level * float(out[:, :, 1:].square().mean())  # noise that is left: the risk is no less
+        risk = max(measured((best, out), SURE()) / x.numel(), passed)
+        spread = np.clip(spread * risk / spread.mean(), 0.0, variance.max())
         return min(risks), FilteredField(spaces, out[:, :, 0].double().numpy(), spread, float(np.sqrt(level)), best)
 
     def _variance(self, problem: Problem, lap: ConnectionLaplacian, probes: np.ndarray) -> np.ndarray:
