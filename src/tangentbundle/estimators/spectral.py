@@ -156,20 +156,17 @@ class SpectralShrinkage(Method):
                 sums = plain.apply(finer, weights).clamp_min(0.1 * float(weights.min()))
                 answers.append((finer, steps.apply(finer, weights * signals) / sums))
 
-        def measured(answer: tuple[Rational, torch.Tensor], criterion: Criterion = self.criterion) -> float:
+        def measured(answer: tuple[Rational, torch.Tensor]) -> float:
             mass = lap.mass[:, None] / lap.mass.mean()
             residual = float((mass * (x - answer[1][:, :, :1])[:, :, 0].square()).sum())
             trace = float((mass * noise[:, :, 0] * _diagonal(signs, answer[1])).sum())
-            return criterion(residual, trace / level, float(traces[0]) / level, level)
+            return self.criterion(residual, trace / level, float(traces[0]) / level, level)
 
         risks = [measured(answer) for answer in answers]
         best, out = answers[int(np.argmin(risks))]
-        own = variance * _diagonal(signs, out).mean(dim=1).double().numpy()
+        own = variance * out[:, :, 1:].square().mean(dim=(1, 2)).double().numpy()  # the noise that is left
         near = spaces.tree.query(spaces.points, k=min(32, len(own)))[1]
         spread = np.clip(own[near].mean(axis=1), 1e-3 * variance.min(), variance.max())
-        passed = level * float(out[:, :, 1:].square().mean())  # noise that is left: the risk is no less
-        risk = max(measured((best, out), SURE()) / x.numel(), passed)
-        spread = np.clip(spread * risk / spread.mean(), 0.0, variance.max())
         return min(risks), FilteredField(spaces, out[:, :, 0].double().numpy(), spread, float(np.sqrt(level)), best)
 
     def _variance(self, problem: Problem, lap: ConnectionLaplacian, probes: np.ndarray) -> np.ndarray:
