@@ -1,4 +1,4 @@
-"""What loading costs: the library waits for torch only when it is used, the tool's help for nothing.
+"""What loading costs: the library is there when it is imported, the tool's help waits for nothing.
 
 Seconds are those of the processor, which a busy machine does not lengthen; the least of several counts.
 """
@@ -14,8 +14,8 @@ import tangentbundle as tb
 HELP = {
     "tangentbundle": "from tangentbundle_cli import app; app(['--help'], standalone_mode=False)",
     "python -m tangentbundle": (
-        "import runpy; sys.argv = ['tangentbundle', '--help']\n"
-        "try: runpy.run_module('tangentbundle', run_name='__main__')\n"
+        "import runpy; sys.argv = ['-m', '--help']\n"  # as Python has it while it looks for the module
+        "try: runpy.run_module('tangentbundle', run_name='__main__', alter_sys=True)\n"
         "except SystemExit: pass"
     ),
 }
@@ -42,16 +42,15 @@ def test_help_takes_less_than_a_second_and_loads_nothing_heavy(name):
 
 def test_the_library_takes_less_than_two_seconds_beyond_torch():
     code = (
-        "import tangentbundle as tb; early = 'torch' in sys.modules\n"
         "import torch; start = time.process_time()\n"
-        "[getattr(tb, name) for name in tb.__all__ if not name.startswith(('Field', 'ManifoldC'))]\n"
+        "import tangentbundle as tb; loaded = 'tangentbundle.bundle' in sys.modules\n"
         "light = [m for m in ('pandas', 'xarray', 'pyarrow', 'sklearn', 'matplotlib', 'dask') if m in sys.modules]\n"
-        "print(json.dumps([time.process_time() - start, early, light]), file=sys.stderr)"
+        "print(json.dumps([time.process_time() - start, loaded, light]), file=sys.stderr)"
     )
     seconds = []
     for _ in range(2):
-        (used, early, light), _ = run(code)
-        assert not early and light == []
+        (used, loaded, light), _ = run(code)
+        assert loaded and light == []
         seconds.append(used)
     assert min(seconds) < 2.0
 

@@ -4,6 +4,7 @@ The order of the modules is the flow of data: points, ``graph``, ``frames``, ``t
 ``filters``, ``nn``. ``manifolds`` holds exact spaces to test against.
 """
 
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """Modules and names come when first asked for: ``import tangentbundle`` alone does not wait for torch."""
+    """Modules and names, when first asked for."""
     if not name.isidentifier() or (name.startswith("__") and name != "__all__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if find_spec(f"{__name__}.{name}") is not None:
@@ -25,3 +26,8 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return [*globals(), *import_module(".api", __name__).__all__]
+
+
+# the command, `tangentbundle` or `python -m tangentbundle`, loads what it needs when it needs it
+if "tangentbundle_cli" not in sys.modules and sys.argv[:1] != ["-m"]:
+    import_module(".api", __name__)
