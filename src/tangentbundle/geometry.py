@@ -34,6 +34,9 @@ TILTED_SHARE, SMOOTH = 0.015, 0.93
 """Outliers are suspected where more pairs of neighbours than this share stand at more than 60 degrees, though the
 cosine of the median pair is above ``SMOOTH`` (measured: on clean surfaces of that smoothness it is below 0.01)."""
 
+ENOUGH = 500
+"""Points from which such a share says something: among fewer, curved ends of an ellipsoid look the same."""
+
 STEEP = 0.25
 """Mean squared sine between neighbouring tangent spaces above which an automatic scale is narrowed."""
 
@@ -151,6 +154,8 @@ def warn_of_noise(pca: LocalPCA, frames: np.ndarray, graph: NeighborGraph) -> No
             NoisyCloudWarning,
             stacklevel=3,
         )
+    if graph.num_points < ENOUGH:
+        return
     cosines = np.linalg.svd(facing(frames, graph), compute_uv=False)[:, -1]
     tilted = float((cosines < 0.5).mean())
     if tilted > TILTED_SHARE and np.median(cosines) > SMOOTH:
