@@ -35,16 +35,25 @@ def baseline(name: str) -> ModuleType:
         raise MissingBaseline(f"{name} is not installed; it comes with pip install 'tangentbundle[bench]'") from error
 
 
+CALLS = 4
+"""Of a function in a row."""
+
+
 def best_in_turns(functions: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
-    """Least seconds of each function; they take turns, so that a busy machine hinders all alike."""
+    """Least seconds of each function; they take turns, so that a busy machine hinders all alike.
+
+    A turn is a few calls in a row: the first ones find caches full of another function's data, and cores on which its
+    OpenMP threads still spin.
+    """
     best = dict.fromkeys(functions, float("inf"))
     for function in functions.values():
         function()  # compile and fill caches
     for _ in range(repeats):
         for name, function in functions.items():
-            start = time.perf_counter()
-            function()
-            best[name] = min(best[name], time.perf_counter() - start)
+            for _ in range(CALLS):
+                start = time.perf_counter()
+                function()
+                best[name] = min(best[name], time.perf_counter() - start)
     return best
 
 
