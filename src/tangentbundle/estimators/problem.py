@@ -111,6 +111,9 @@ class AtNodes(Fitted):
         mean = carry(self.spaces, self.values[:, :, None], points, frames)[:, :, 0]
         if not with_covariance:
             return mean, None
-        index, away = nearest_and_away(self.spaces, points)
-        variance = self.spread[index] + float(np.mean(np.square(self.values))) * away
-        return mean, variance[:, None, None] * np.eye(self.spaces.dim)
+        return mean, self._covariance(frames, *nearest_and_away(self.spaces, points))
+
+    def _covariance(self, frames: np.ndarray, nearest: np.ndarray, away: np.ndarray) -> np.ndarray:
+        """Blocks ``(m, d, d)`` in ``frames``, by the nearest nodes and how far, from 0 to 1, they are away."""
+        variance = self.spread[nearest] + float(np.mean(np.square(self.values))) * away
+        return variance[:, None, None] * np.eye(self.spaces.dim)

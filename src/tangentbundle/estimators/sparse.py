@@ -13,7 +13,7 @@ Matheron's rule, :math:`f + C A^T (A C A^T + N)^{-1} (y - A f - \eta)`, give the
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -23,9 +23,8 @@ from ..errors import ConvergenceError
 from ..filters import Chebyshev, Matern
 from ..operators import ConnectionLaplacian
 from .covariance import Isotropic
-from .problem import Fitted, Method, Problem, carry, nearest_and_away
+from .problem import AtNodes, Method, Problem
 from .process import Evidence, select
-from .tangents import TangentSpaces
 
 ACCURACY = Chebyshev(tol=1e-8)
 WIDTH = 0.7
@@ -145,23 +144,13 @@ def conjugate_gradients(
 
 
 @dataclass(frozen=True, eq=False)
-class SparsePosterior(Fitted):
-    """Mean ``(N, d)`` and covariances ``(N, d, d)`` at all nodes; elsewhere carried from the nearest ones."""
+class SparsePosterior(AtNodes):
+    """Mean ``(N, d)`` and covariances, ``spread (N, d, d)``, at all nodes; elsewhere carried from the nearest ones."""
 
-    spaces: TangentSpaces = field(repr=False)
-    values: np.ndarray = field(repr=False)
-    spread: np.ndarray = field(repr=False)
-    noise: float
     amplitude: float
     length: float
 
-    def predict(
-        self, points: np.ndarray, frames: np.ndarray, *, with_covariance: bool
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        mean = carry(self.spaces, self.values[:, :, None], points, frames)[:, :, 0]
-        if not with_covariance:
-            return mean, None
-        index, away = nearest_and_away(self.spaces, points)
-        turn = frames.transpose(0, 2, 1) @ self.spaces.frames[index]
-        blocks = turn @ self.spread[index] @ turn.transpose(0, 2, 1)
-        return mean, blocks + (self.amplitude**2 * away)[:, None, None] * np.eye(self.spaces.dim)
+    def _covariance(self, frames: np.ndarray, nearest: np.ndarray, away: np.ndarray) -> np.ndarray:
+        turn = frames.transpose(0, 2, 1) @ self.spaces.frames[nearest]
+        blocks = turn @ self.spread[nearest] @ turn.transpose(0, 2, 1)
+        return blocks + (self.amplitude**2 * away)[:, None, None] * np.eye(self.spaces.dim)

@@ -108,16 +108,15 @@ class SpectralShrinkage(Method):
     uneven: bool = False
 
     def fit(self, problem: Problem) -> FilteredField:
-        n, count = len(problem.values), self.probes
-        dtype = np.float64 if n < MANY else np.float32
-        count = count if count is not None else 8 if n < MANY else 2
+        dtype, usual = (np.float64, 8) if len(problem.values) < MANY else (np.float32, 2)
+        count = usual if self.probes is None else self.probes
         signs = problem.rng.choice(np.array([-1.0, 1.0], dtype), size=(*problem.values.shape, count))
-        bundles = list(self._bundles(problem, dtype))
-        variance = np.min([self._variance(problem, bundle.laplacian(), signs) for bundle in bundles], axis=0)
+        bundles = [(bundle, bundle.laplacian()) for bundle in self._bundles(problem, dtype)]
+        variance = np.min([self._variance(problem, lap, signs) for _, lap in bundles], axis=0)
         if problem.noise is None and not self.uneven:
             theta = GaussianProcess(likelihood_size=PATCH).parameters(problem)[1]
             variance = np.minimum(variance, np.exp(2 * theta[-1]))
-        return min((self._filtered(problem, b, variance, signs) for b in bundles), key=lambda pair: pair[0])[1]
+        return min((self._filtered(problem, *both, variance, signs) for both in bundles), key=lambda pair: pair[0])[1]
 
     def _bundles(self, problem: Problem, dtype: type) -> Iterator[TangentBundle]:
         points: np.ndarray = problem.spaces.points.astype(dtype)
@@ -129,10 +128,15 @@ class SpectralShrinkage(Method):
                 yield TangentBundle.from_frames(points, frames, neighbors=few)
 
     def _filtered(
-        self, problem: Problem, bundle: TangentBundle, variance: np.ndarray, probes: np.ndarray
+        self,
+        problem: Problem,
+        bundle: TangentBundle,
+        lap: ConnectionLaplacian,
+        variance: np.ndarray,
+        probes: np.ndarray,
     ) -> tuple[float, FilteredField]:
         """The filter of least risk on a bundle, with its risk."""
-        spaces, lap = problem.spaces, bundle.laplacian()
+        spaces = problem.spaces
         x = torch.from_numpy(problem.values.astype(probes.dtype))[:, :, None]
         signs = torch.from_numpy(probes)
         noise = torch.from_numpy(variance.astype(probes.dtype))[:, None, None]
