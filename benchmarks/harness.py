@@ -35,21 +35,25 @@ def baseline(name: str) -> ModuleType:
         raise MissingBaseline(f"{name} is not installed; it comes with pip install 'tangentbundle[bench]'") from error
 
 
-CALLS = 4
+CALLS = 16
 """Of a function in a row."""
+
+REST = 0.25
+"""Seconds before a turn: OpenMP threads go on spinning for up to a fifth of a second after their work is done."""
 
 
 def best_in_turns(functions: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
     """Least seconds of each function; they take turns, so that a busy machine hinders all alike.
 
-    A turn is a few calls in a row: the first ones find caches full of another function's data, and cores on which its
-    OpenMP threads still spin.
+    A turn is a few calls in a row, since the first ones find caches full of another function's data, and begins when
+    all threads of the one before have come to rest.
     """
     best = dict.fromkeys(functions, float("inf"))
     for function in functions.values():
         function()  # compile and fill caches
     for _ in range(repeats):
         for name, function in functions.items():
+            time.sleep(REST)
             for _ in range(CALLS):
                 start = time.perf_counter()
                 function()

@@ -11,6 +11,7 @@ from tangentbundle.errors import (
     InvalidInputError,
     IsolatedPointsError,
     MemoryLimitError,
+    NonFiniteError,
     ShapeError,
     TangentBundleError,
 )
@@ -32,6 +33,19 @@ def test_is_a_linear_operator():
     assert "rank 2" in repr(LAP) and "float64" in repr(LAP)
     x, y = signal(N, 2, 1), signal(N, 2, 1, seed=1)
     np.testing.assert_allclose(LAP @ (2.0 * x - 3.0 * y), 2.0 * (LAP @ x) - 3.0 * (LAP @ y), atol=1e-10)
+
+
+@pytest.mark.parametrize("manifold", [Sphere(2), Sphere(3)])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_nothing_that_is_not_finite_goes_unseen(manifold, bad):
+    lap = bundle_of(manifold).laplacian()
+    x = np.zeros((lap.num_points, lap.dim, 3))
+    for i in range(0, lap.num_points, 7):
+        x[i, i % lap.dim, i % 3] = bad
+        with pytest.raises(NonFiniteError, match=rf"1 of {x.size} values .* index \({i}, {i % lap.dim}, {i % 3}\)"):
+            lap @ x
+        x[i] = 0.0
+    assert np.isfinite(lap @ np.full_like(x, 1e300)).all()  # large is not infinite
 
 
 def test_leading_dimensions_and_channels_are_independent():

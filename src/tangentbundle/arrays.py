@@ -122,10 +122,15 @@ def _surely_finite(tensor: torch.Tensor) -> bool:
     return bool(np.isfinite(np.vdot(numbers, numbers)))
 
 
-def finite_where_seen(tensor: torch.Tensor, name: str) -> torch.Tensor:
-    """Refuse NaN and infinity on CPUs. Elsewhere, and in ``torch.compile``, ``vmap`` and the like, looking is dear."""
+def is_seen(tensor: torch.Tensor) -> bool:
+    """Whether values can be looked at for little: on CPUs, but not in ``torch.compile``, ``vmap`` and the like."""
     hidden = torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None
-    return tensor if hidden or tensor.device.type != "cpu" else finite(tensor, name)
+    return not hidden and tensor.device.type == "cpu"
+
+
+def finite_where_seen(tensor: torch.Tensor, name: str) -> torch.Tensor:
+    """Refuse NaN and infinity where they can be looked at for little."""
+    return finite(tensor, name) if is_seen(tensor) else tensor
 
 
 def points_array(points: Array, name: str = "points") -> tuple[np.ndarray, ArrayKind]:

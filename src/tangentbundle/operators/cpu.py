@@ -8,6 +8,7 @@ belongs to row ``order[r]`` of the signals. What a row will read and write is pr
 from __future__ import annotations
 
 import numba
+import numpy as np
 
 from .simd import block_1, block_4, block_8, block_16, block_32, plane_1, plane_4, plane_8, plane_16, plane_32
 
@@ -63,3 +64,28 @@ def block_rows(start, stop, indptr, order, matrix, signals, extras, alpha, beta,
         while k < channels:
             block_1(matrix, signals, extras, row, later, a, b, k, alpha, beta, gamma)
             k += 1
+
+
+@numba.njit(cache=True, nogil=True)
+def witnesses(indptr, cols):  # pragma: no cover - compiled
+    """Rows that between them read every row, chosen greedily along the curve: about one in eight."""
+    read = np.zeros(len(indptr) - 1, np.bool_)
+    chosen = np.empty(len(read), np.int64)
+    count = 0
+    for r in range(len(read)):
+        if not read[r]:
+            chosen[count] = r
+            count += 1
+            for e in range(indptr[r], indptr[r + 1]):
+                read[cols[e] if cols[e] >= 0 else ~cols[e]] = True
+    return chosen[:count]
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"reassoc"})
+def rows_sum(y, rows):  # pragma: no cover - compiled
+    """The sum of some rows ``(n, m)``, in any order: vector instructions need that leave."""
+    total = y.dtype.type(0)
+    for r in rows:
+        for k in range(y.shape[1]):
+            total += y[r, k]
+    return total

@@ -11,7 +11,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-LEAD = 120
+LEAD = 80
 """Edges of lead for prefetching the rows that they read."""
 
 
