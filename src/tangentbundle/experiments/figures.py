@@ -13,7 +13,8 @@ from ..datasets import torus_field
 from ..estimators import FieldDenoiser
 from ..manifolds import KleinBottle, Torus
 from .base import Row
-from .interpolation import INTERPOLATIONS
+from .interpolation import INTERPOLATIONS, contenders
+from .wind import source_of
 
 NETWORKS = 3
 """Methods that are networks: they come first in rows of the paper's protocol."""
@@ -63,19 +64,27 @@ def reconstruction_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
     axes[0, 0].set_ylabel(f"squared error, n = {largest}")
     plot.legend_below(figure, axes[0, 0])
     paths = [plot.save(figure, folder / "reconstruction_errors.png")]
-    return [*paths, _reconstruction_map(rows[0]["data"], largest, folder / "reconstruction_map.png")]
+    ours = [method for method in dict.fromkeys(row["method"] for row in rows) if method.startswith("FieldInterpolator")]
+    return [*paths, _reconstruction_map(rows[0]["data"], largest, ours, folder / "reconstruction_map.png")]
 
 
-def _reconstruction_map(data: str, n: int, path: Path) -> Path:
-    """Truth, what was observed, two reconstructions and their errors, of one draw with half of the points masked."""
+def _reconstruction_map(data: str, n: int, ours: Sequence[str], path: Path) -> Path:
+    """Truth, what was observed, two reconstructions and their errors, of one draw with half of the points masked.
+
+    The reconstructions are ours, or, where there are none, the paper's and a simple one.
+    """
     from .reconstruction import Scene, reconstruct
 
     scene = Scene({"data": data, "protocol": "paper", "masks": 1, "n": n, "sampling": 0}, 0, shares=(0.5,))
     station, masked, sites = scene.stations()[0], scene.masks[0], scene.sites
-    guesses = {
-        "DD-TNN": reconstruct(sites.views("MLP")[0], [station], 0)[0],
-        "inverse distance": INTERPOLATIONS["inverse distance"](station),
-    }
+    if ours:
+        methods = contenders(source_of(data).past)
+        guesses = {name: methods[name](station) for name in ours[:2]}
+    else:
+        guesses = {
+            "DD-TNN": reconstruct(sites.views("MLP")[0], [station], 0)[0],
+            "inverse distance": INTERPOLATIONS["inverse distance"](station),
+        }
     top = float(np.quantile(np.linalg.norm(scene.truth, axis=1), 0.98))
     same: dict[str, Any] = {"top": top, "colorbar": False}
     figure, axes = plot.canvas(2, 3, (4.7, 2.7))
