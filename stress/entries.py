@@ -254,6 +254,6 @@ def row(name: str, inputs: int) -> dict[str, Any]:
 
 
 def run(share: float = 1.0) -> list[dict[str, Any]]:
-    with ProcessPoolExecutor(2, multiprocessing.get_context("forkserver")) as pool:
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
         jobs = [pool.submit(row, entry.name, max(3, round(entry.inputs * share))) for entry in ENTRIES]
         return [job.result() for job in jobs]

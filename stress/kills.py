@@ -1,112 +1,96 @@
-"""SIGKILL at random moments of training, of an experiment and of file writing; and two writers on one folder."""
+"""SIGKILL at random moments of training, of ``reproduce`` and of file writing; and two writers on one folder."""
 
 from __future__ import annotations
 
-import itertools
 import multiprocessing
+import os
 import pickle
+import signal
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from typer.testing import CliRunner
 
 import tangentbundle as tb
-from tangentbundle.errors import BusyFolderError
-from tangentbundle.experiments.base import Column, Experiment
-from tangentbundle.experiments.runner import run_experiment
+from tangentbundle.errors import BusyFolderError, TangentBundleError
 from tangentbundle.files import read_tensors
-from tangentbundle.io import Field, read_field, write_field
-from tangentbundle.io.spaces import Cloud
-from tangentbundle.parallel import one_thread
+from tangentbundle.io import read_field
 from tangentbundle.training import KIND
+from tangentbundle_cli import app
 
-KILLS = {"training": 40, "experiment": 30, "writing": 30}
-EPOCHS = 40
-SUFFIXES = (".csv", ".npz", ".parquet", ".ply", ".zarr", ".safetensors")
+from .victims import EPOCHS, SUFFIXES, TASKS, problem, reproduce, small_torus, train, write
+
+KILLS = {"training": 40, "reproduce": 30, "writing": 30}
+STEPS = 3
+"""A kill comes at a random moment of the next third of the work, so that they lie evenly over all of it."""
 
 context = multiprocessing.get_context("forkserver")
-context.set_forkserver_preload([__name__])  # children start with the library imported
+context.set_forkserver_preload(["stress.warm"])  # nobody else in this process may use it before
 
 
-class Toy(Experiment):
-    """Forty tasks of two rows, each a few milliseconds of arithmetic."""
+@dataclass
+class Killer:
+    """Starts processes and kills them, and counts: only those at work when they were killed."""
 
-    name, title, cell = "toy", "Toy", ("n", "method")
-    columns = (Column("mse", "error"),)
+    rng: np.random.Generator
+    kills: int = 0
+    torn: int = 0
+    failures: int = 0
+    quarters: list[int] = field(default_factory=lambda: [0] * 4)
+    starts: list[float] = field(default_factory=list)
 
-    def tasks(self, full, protocol):
-        return [{"n": n} for n in range(40)]
+    def start(self, work: Callable, *arguments: Any) -> multiprocessing.process.BaseProcess:
+        """A process that has begun to work."""
+        begun, asked = context.Array("d", [0.0], lock=False), time.perf_counter()
+        process = context.Process(target=work, args=(begun, *arguments))
+        process.start()
+        while not begun[0] and process.is_alive():
+            time.sleep(0.001)
+        self.starts.append(time.perf_counter() - asked)
+        return process
 
-    def run(self, task, seed):
-        matrix = np.random.default_rng([seed, task["n"]]).standard_normal((120, 120))
-        values = np.linalg.svd(matrix, compute_uv=False)
-        return [{"n": task["n"], "method": m, "mse": float(values[k])} for k, m in enumerate(("first", "second"))]
+    def undisturbed(self, work: Callable, *arguments: Any) -> float:
+        """Seconds of a process that nobody kills."""
+        process, begun = self.start(work, *arguments), time.perf_counter()
+        process.join()
+        assert process.exitcode == 0, f"{work.__name__} ended with {process.exitcode}"
+        return time.perf_counter() - begun
 
+    def kill(self, folder: Path, longest: float, work: Callable, *arguments: Any) -> bool:
+        """Kill it at a random moment of the next part of its work; False if it had ended by itself."""
+        before = _leftovers(folder)
+        process = self.start(work, *arguments)
+        process.join(float(self.rng.uniform(0.0, longest / STEPS)))
+        process.kill()
+        process.join()
+        if process.exitcode != -signal.SIGKILL:
+            assert process.exitcode == 0, f"{work.__name__} ended with {process.exitcode}"
+            return False
+        self.kills += 1
+        self.torn += bool(_leftovers(folder) - before)
+        return True
 
-# What the killed processes do.
+    def must(self, holds: bool) -> None:
+        self.failures += not holds
 
-
-def train(folder: str, problem: bytes) -> None:
-    with one_thread():
-        net = tb.nn.TNN([1, 2, 1], seed=3).double()
-        tb.fit(net, pickle.loads(problem), epochs=EPOCHS, checkpoint=folder, every=0.0, progress=False)
-        tb.save(net, Path(folder) / "final.safetensors")
-
-
-def experiment(folder: str, _: bytes) -> None:
-    run_experiment(Toy(), folder, quiet=True)
-    (Path(folder) / "finished").touch()
-
-
-def write(folder: str, reported: Any) -> None:
-    """Version after version of a file in each format; ``reported`` holds the last one written of each."""
-    points = np.random.default_rng(0).standard_normal((200, 3))
-    for version in itertools.count(int(max(reported)) + 1):
-        for number, suffix in enumerate(SUFFIXES):
-            path = Path(folder) / f"field{suffix}"
-            if suffix == ".safetensors":
-                net = tb.nn.TNN([1, 1], seed=0)
-                torch.nn.init.constant_(next(net.parameters()), float(version))
-                tb.save(net, path)
-            else:
-                write_field(Field(Cloud(points, ("x", "y", "z")), np.full((1, 200, 3), float(version))), path)
-            reported[number] = version
-
-
-# How they are killed, and what must hold after each time.
-
-
-def kill_at_random(work: Callable, arguments: tuple, longest: float, rng: np.random.Generator) -> bool:
-    """Start a process, and kill it after up to ``longest`` seconds; False if it had ended by itself."""
-    process = context.Process(target=work, args=arguments)
-    process.start()
-    process.join(float(rng.uniform(0.0, longest)))
-    alive = process.is_alive()
-    process.kill()
-    process.join()
-    if not alive and process.exitcode:
-        raise RuntimeError(f"{work.__name__} ended with {process.exitcode}")
-    return alive
+    def row(self, what: str, **more: Any) -> dict[str, Any]:
+        start = round(1e3 * float(np.median(self.starts)), 1)
+        row = {"what": what, "kills": self.kills, "amid a file": self.torn, **more}
+        return {**row, "start_ms": start, "failures": self.failures}
 
 
-def undisturbed(work: Callable, arguments: tuple) -> float:
-    """Seconds of a process that nobody kills."""
-    process, start = context.Process(target=work, args=arguments), time.perf_counter()
-    process.start()
-    process.join()
-    if process.exitcode:
-        raise RuntimeError(f"{work.__name__} ended with {process.exitcode}")
-    return time.perf_counter() - start
+def _leftovers(folder: Path) -> set[str]:
+    """Hidden folders of files that were being written."""
+    return {path.name for path in folder.glob(".*.*") if path.is_dir()}
 
 
-def _problem() -> bytes:
-    lap = tb.TangentBundle.from_points(torch.from_numpy(tb.manifolds.Torus().sample(60, seed=1)), dim=2).laplacian()
-    signals = torch.randn(4, 60, 2, 1, generator=torch.Generator().manual_seed(5), dtype=lap.dtype)
-    return pickle.dumps([(x, lap, tb.Heat(0.3)(lap, x)) for x in signals])
+# What must hold after each kill, and at the end.
 
 
 def _weights(folder: Path) -> torch.Tensor:
@@ -115,112 +99,114 @@ def _weights(folder: Path) -> torch.Tensor:
 
 def kill_training(kills: int, rng: np.random.Generator) -> dict[str, Any]:
     """Checkpoints stay readable and never go back; the end has the weights of an undisturbed run."""
-    problem, done, resumed, failures = _problem(), 0, 0, 0
+    data, killer, ends = problem(), Killer(rng), 0
     with tempfile.TemporaryDirectory() as folder:
-        longest = undisturbed(train, (f"{folder}/whole", problem))
+        longest = killer.undisturbed(train, f"{folder}/whole", data)
         truth = _weights(Path(folder) / "whole")
-        for attempt in itertools.count():
-            place, epochs = Path(folder) / str(attempt), 0
+        while killer.kills < kills:
+            place, epochs = Path(folder) / str(ends), 0
             while not (place / "final.safetensors").exists():
-                done += kill_at_random(train, (str(place), problem), longest, rng)
+                killed, now = killer.kill(place, longest, train, str(place), data), 0
                 if (place / "checkpoint.safetensors").exists():
                     now = len(read_tensors(place / "checkpoint.safetensors", KIND)[0]["history.training loss"])
-                    failures += now < epochs
-                    epochs = now
-            resumed += 1
-            failures += not torch.equal(_weights(place), truth)
-            if done >= kills:
-                return {"what": "training with checkpoints", "kills": done, "ends": resumed, "failures": failures}
-    raise AssertionError
+                killer.must(now >= epochs)
+                killer.quarters[min(4 * now // EPOCHS, 3)] += killed
+                epochs = now
+            ends += 1
+            killer.must(torch.equal(_weights(place), truth))
+    return killer.row("training with checkpoints", ends=ends, quarters=killer.quarters)
 
 
-def _rows(rows: list[dict]) -> list[dict]:
-    return [{key: value for key, value in row.items() if key != "task_seconds"} for row in rows]
+def _tables(folder: Path) -> tuple[list[str], bytes, bytes]:
+    """What ``reproduce`` left: its rows without their times, and the tables."""
+    rows = [line.split(', "task_seconds"')[0] for line in (folder / "results.jsonl").read_text().splitlines()]
+    return rows, (folder / "table.csv").read_bytes(), (folder / "table.md").read_bytes()
 
 
-def kill_experiment(kills: int, rng: np.random.Generator) -> dict[str, Any]:
-    """Lines once seen whole stay; the end has the rows of an undisturbed run."""
-    done, resumed, failures = 0, 0, 0
+def kill_reproduce(kills: int, rng: np.random.Generator) -> dict[str, Any]:
+    """Lines of tasks once seen whole stay; the end has the rows and tables of an undisturbed run."""
+    killer, ends = Killer(rng), 0
     with tempfile.TemporaryDirectory() as folder:
-        longest = undisturbed(experiment, (f"{folder}/whole", b""))
-        truth = _rows(run_experiment(Toy(), f"{folder}/whole", quiet=True))
-        for attempt in itertools.count():
-            place, seen = Path(folder) / str(attempt), []
+        longest = killer.undisturbed(reproduce, f"{folder}/whole")
+        truth = _tables(Path(folder) / "whole")
+        each = (len(truth[0]) - 1) // TASKS
+        while killer.kills < kills:
+            place, seen = Path(folder) / str(ends), []
             while not (place / "finished").exists():
-                done += kill_at_random(experiment, (str(place), b""), longest, rng)
+                killed, lines = killer.kill(place, longest, reproduce, str(place)), []
                 if (place / "results.jsonl").exists():
-                    *lines, _ = (place / "results.jsonl").read_text().split("\n")
-                    failures += not set(seen) <= set(lines)
-                    seen = lines[1 : 1 + 2 * ((len(lines) - 1) // 2)]  # a task's two lines are reported together
-            resumed += 1
-            failures += _rows(run_experiment(Toy(), place, quiet=True)) != truth
-            if done >= kills:
-                return {"what": "experiment with results", "kills": done, "ends": resumed, "failures": failures}
-    raise AssertionError
+                    lines = (place / "results.jsonl").read_text().split("\n")[:-1]
+                killer.must(lines[: len(seen)] == seen)
+                done = max(len(lines) - 1, 0) // each
+                killer.quarters[min(4 * done // TASKS, 3)] += killed
+                seen = lines[: 1 + each * done]  # a task's lines are reported together
+            ends += 1
+            killer.must(_tables(place) == truth)
+    return killer.row("reproduce torus", ends=ends, quarters=killer.quarters)
 
 
-def first_version(folder: str, reported: Any) -> float:
-    """Seconds until a file in each format is there."""
-    process, start = context.Process(target=write, args=(folder, reported)), time.perf_counter()
-    process.start()
-    while min(reported) < 0 and process.is_alive():
-        time.sleep(0.01)
-    process.kill()
-    process.join()
-    return time.perf_counter() - start
+def _version(path: Path) -> float:
+    """The version that a file holds, nan if it is not whole."""
+    try:
+        if path.suffix == ".safetensors":
+            return float(next(tb.load(path).parameters()).detach().flatten()[0])
+        values = read_field(path).values
+        return float(values.flat[0]) if np.ptp(values) == 0 else np.nan
+    except TangentBundleError:
+        return np.nan
 
 
 def kill_writing(kills: int, rng: np.random.Generator) -> dict[str, Any]:
     """Every file reported as written is there, whole, in that version or the next."""
-    done = failures = checked = 0
+    killer, checked = Killer(rng), 0
     with tempfile.TemporaryDirectory() as folder:
         reported = context.Array("d", [-1.0] * len(SUFFIXES), lock=False)
-        longest = first_version(folder, reported)
-        while done < kills:
-            done += kill_at_random(write, (folder, reported), longest, rng)
+        longest = killer.undisturbed(write, folder, reported, 3)
+        while killer.kills < kills:
+            killer.kill(Path(folder), longest, write, folder, reported)
             for suffix, version in zip(SUFFIXES, reported, strict=True):
-                path = Path(folder) / f"field{suffix}"
-                if version < 0:
-                    continue
-                if suffix == ".safetensors":
-                    found = float(next(tb.load(path).parameters()).detach().flatten()[0])
-                else:
-                    values = read_field(path).values
-                    found = float(values.flat[0]) if np.ptp(values) == 0 else np.nan
+                killer.must(version <= _version(Path(folder) / f"field{suffix}") <= max(reported) + 1)
                 checked += 1
-                failures += not version <= found <= max(reported) + 1
-    row = {"what": f"writing {' '.join(SUFFIXES)}", "kills": done, "files checked": checked}
-    return {**row, "versions": int(max(reported)) + 1, "failures": failures}
+    versions = int(max(reported)) + 1
+    return killer.row(f"writing {' '.join(SUFFIXES)}", versions=versions, **{"files checked": checked})
 
 
-def second_writer(kills: int, rng: np.random.Generator) -> dict[str, Any]:
-    """While one process trains in a folder, a second is refused by name; after it, it is not."""
-    problem, failures = pickle.loads(_problem()), 0
-    with tempfile.TemporaryDirectory() as folder:
-        process = context.Process(target=train, args=(folder, pickle.dumps(problem)))
-        process.start()
-        while process.is_alive() and not (Path(folder) / "checkpoint.safetensors").exists():
-            time.sleep(0.01)
-        for work in (
-            lambda: tb.fit(tb.nn.TNN([1, 2, 1]).double(), problem, checkpoint=folder, progress=False),
-            lambda: run_experiment(Toy(), folder, quiet=True),
-        ):
-            try:
-                work()
-                failures += 1
-            except BusyFolderError:
-                pass
-        busy = process.is_alive()
-        process.kill()
-        process.join()
-        run_experiment(Toy(), folder, quiet=True)
-    return {"what": "two writers on one folder", "inputs": 2, "failures": failures if busy else 1}
+def second_writer() -> dict[str, Any]:
+    """While one process writes in a folder, a second is refused by name; after it, it is not."""
+    data, killer, tried = problem(), Killer(np.random.default_rng(0)), 0
+
+    def fit(folder: str) -> bool:
+        try:
+            tb.fit(tb.nn.TNN([1, 2, 1], seed=3).double(), pickle.loads(data), epochs=1, checkpoint=folder)
+        except BusyFolderError:
+            return False
+        return True
+
+    def command(folder: str) -> bool:
+        with small_torus():
+            done = CliRunner().invoke(app, ["reproduce", "torus", "--out", folder, "--quiet"])
+        killer.must(done.exit_code == 0 or (done.exit_code == 2 and "another process is writing" in done.output))
+        return done.exit_code == 0
+
+    for first, sign in (((train, data), "checkpoint.safetensors"), ((reproduce,), "results.jsonl")):
+        with tempfile.TemporaryDirectory() as folder:
+            process = killer.start(first[0], folder, *first[1:])
+            while process.is_alive() and not (Path(folder) / sign).exists():
+                time.sleep(0.001)
+            os.kill(process.pid or 0, signal.SIGSTOP)  # it holds the folder, and does not end before the others came
+            for second in (fit, command):
+                killer.must(not second(folder))
+                tried += 1
+            process.kill()
+            process.join()
+            killer.must(process.exitcode == -signal.SIGKILL and fit(folder) and command(folder))
+    return {"what": "two writers on one folder", "inputs": tried, "failures": killer.failures}
 
 
 def run(share: float = 1.0) -> list[dict[str, Any]]:
     rng, rows = np.random.default_rng(0), []
-    works = {"training": kill_training, "experiment": kill_experiment, "writing": kill_writing}
+    works = {"training": kill_training, "reproduce": kill_reproduce, "writing": kill_writing}
     for name, work in works.items():
         rows.append(work(max(1, round(KILLS[name] * share)), rng))
         print(rows[-1], flush=True)
-    return [*rows, second_writer(1, rng)]
+    return [*rows, second_writer()]

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import tangentbundle as tb
-from stress import damage, entries, kills, limits, reader, threads
+from stress import damage, entries, kills, limits, reader, threads, victims
 from tangentbundle.datasets.download import fetch
 from tangentbundle.errors import (
     DamagedFileError,
@@ -72,6 +72,15 @@ def test_shared_by_threads():
 @pytest.mark.slow
 def test_kills():
     assert not any(row["failures"] for row in kills.run(0.05))
+
+
+@pytest.mark.parametrize("suffix", [suffix for suffix in victims.SUFFIXES if suffix != ".zarr"])
+def test_the_killer_sees_what_is_lost(suffix, tmp_path):
+    victims.write([0.0], str(tmp_path), [6.0] * len(victims.SUFFIXES), most=1)
+    path = tmp_path / f"field{suffix}"
+    assert kills._version(path) == 7.0
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    assert np.isnan(kills._version(path))
 
 
 # What it found.
@@ -148,6 +157,13 @@ def test_a_truncated_mesh_is_no_smaller_mesh(tmp_path):
     path.write_bytes(lines[: int(0.6 * len(lines))])
     with pytest.raises(DamagedFileError):
         read_field(path)
+
+
+def test_a_single_array_is_no_archive(tmp_path):
+    with (tmp_path / "a.npz").open("wb") as file:
+        np.save(file, np.ones((3, 3)))
+    with pytest.raises(DamagedFileError, match="is a single array"):
+        read_field(tmp_path / "a.npz")
 
 
 @pytest.mark.parametrize(

@@ -71,8 +71,9 @@ _MARK = "tangentbundle names"
 def _load(path: Path) -> dict[str, np.ndarray]:
     try:
         _check_sizes(path)
-        with np.load(path, allow_pickle=False) as file:
-            if not hasattr(file, "files"):
+        with path.open("rb") as stream:  # NumPy leaves it open if it is no archive
+            file = np.load(stream, allow_pickle=False)
+            if isinstance(file, np.ndarray):
                 raise DamagedFileError(
                     f"{path.name} is a single array, not an archive. Use np.savez(file, points=...)."
                 )
