@@ -86,7 +86,7 @@ class General(Experiment):
 
     name = "general"
     title = "Beyond wind and torus"
-    cell = ("case", "task")
+    cell = ("case", "job")
     columns = (
         Column("error", "relative squared error", headline=True),
         Column("in50", "in 50 % intervals"),
@@ -126,7 +126,7 @@ class General(Experiment):
             base, truth = frames[part], in_frames(frames[part], field[part])
             for name, answer in found.items():
                 off = in_frames(base, answer) - truth
-                row = {"case": task["case"], "task": job, "draw": task["draw"], "method": name}
+                row = {"case": task["case"], "job": job, "draw": task["draw"], "method": name}
                 row["error"] = float(np.square(off).sum() / np.square(in_frames(base, unit)).sum())
                 if name.startswith("Field"):
                     cov = model.predict(points[part], return_cov=True)[1]

@@ -35,8 +35,8 @@ def baseline(name: str) -> ModuleType:
         raise MissingBaseline(f"{name} is not installed; it comes with pip install 'tangentbundle[bench]'") from error
 
 
-CALLS = 16
-"""Of a function in a row."""
+CALLS, TURN = 16, 0.05
+"""Calls of a function in a row, and the seconds after which there are no more of them."""
 
 REST = 0.25
 """Seconds before a turn: OpenMP threads go on spinning for up to a fifth of a second after their work is done."""
@@ -54,10 +54,13 @@ def best_in_turns(functions: dict[str, Callable[[], Any]], repeats: int) -> dict
     for _ in range(repeats):
         for name, function in functions.items():
             time.sleep(REST)
+            turn = time.perf_counter()
             for _ in range(CALLS):
                 start = time.perf_counter()
                 function()
                 best[name] = min(best[name], time.perf_counter() - start)
+                if time.perf_counter() > turn + TURN:
+                    break
     return best
 
 
