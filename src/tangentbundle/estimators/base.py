@@ -60,7 +60,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
             past=None if past is None else past.scaled(1 / self.scale_),
             ambient=y / self.scale_,
         )
-        method = self._default(n) if self.method is None else self.method
+        method = self._default(*X.shape) if self.method is None else self.method
         if not isinstance(method, Method):
             raise InvalidInputError(f"method must be an object such as GaussianProcess(), got {method!r}.")
         with one_thread(y.size < SMALL):
@@ -99,7 +99,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
             return self.spaces_
         return TangentSpaces.of(cloud, self.dim, self.manifold)
 
-    def _default(self, n: int) -> Method:
+    def _default(self, n: int, ambient: int) -> Method:
         raise NotImplementedError
 
     def _more_points(self, X: np.ndarray) -> np.ndarray | None:

@@ -14,14 +14,18 @@ from .spectral import SpectralShrinkage
 EXACT_POINTS = 2000
 """Up to this many points the default is an exact Gaussian process."""
 
+FLOW_DIMENSIONS = 6
+"""Up to this many ambient dimensions flows are tried: of many components, no divergence says little about each."""
+
 
 class FieldDenoiser(FieldEstimator):
     r"""Removes noise from a vector field on a manifold known by points only.
 
     The tangent field is estimated by a method: by default a Gaussian process, of the tangent parts of the vectors with
-    covariance :math:`O_i^T K(x_i, x_j) O_j`, of the ambient vectors themselves, or of an ambient flow without
-    divergence or circulation, whichever has the greatest marginal likelihood, which also chooses kind, scales and noise
-    level; above 2 000 points by the filter of the connection Laplacian with the least estimated risk.
+    covariance :math:`O_i^T K(x_i, x_j) O_j`, of the ambient vectors themselves, or (in up to 6 dimensions) of an
+    ambient flow without divergence or circulation, whichever has the greatest marginal likelihood, which also chooses
+    kind, scales and noise level; above 2 000 points by the filter of the connection Laplacian with the least estimated
+    risk.
 
     Args:
         method: ``GaussianProcess(...)``, ``AmbientProcess(...)``, ``FlowProcess(...)``, ``SpectralShrinkage(...)``,
@@ -54,8 +58,8 @@ class FieldDenoiser(FieldEstimator):
         self.manifold = manifold
         self.random_state = random_state
 
-    def _default(self, n: int) -> Method:
+    def _default(self, n: int, ambient: int) -> Method:
         if n > EXACT_POINTS:
             return SpectralShrinkage()
-        flows = (FlowProcess(kind) for kind in (Incompressible(), Irrotational()))
+        flows = [FlowProcess(kind) for kind in (Incompressible(), Irrotational()) if ambient <= FLOW_DIMENSIONS]
         return ByEvidence((GaussianProcess(), ByEvidence((AmbientProcess(), *flows), trial_size=100)), trial_size=50)

@@ -78,7 +78,7 @@ class FieldInterpolator(FieldEstimator):
         width = tail(level, getattr(self.fitted_, "residuals", None)) * std
         return field - width, field + width
 
-    def _default(self, n: int) -> Method:
+    def _default(self, n: int, ambient: int) -> Method:
         return GaussianProcess() if n <= EXACT_POINTS else LocalProcess()
 
     def _more_points(self, X: np.ndarray) -> np.ndarray | None:
