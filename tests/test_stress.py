@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import warnings
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -163,6 +164,14 @@ def test_a_single_array_is_no_archive(tmp_path):
     with (tmp_path / "a.npz").open("wb") as file:
         np.save(file, np.ones((3, 3)))
     with pytest.raises(DamagedFileError, match="is a single array"):
+        read_field(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("header", ["{'descr': '<f8',", "{[]: 1}", "-" * 9000 + "1", "\t1\n  2"])
+def test_headers_of_arrays_are_parsed_with_care(header, tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("points.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode())
+    with pytest.raises(DamagedFileError, match="no readable header"):
         read_field(tmp_path / "a.npz")
 
 

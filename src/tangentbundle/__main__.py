@@ -2,4 +2,5 @@
 
 from tangentbundle_cli import app
 
-app(prog_name="tangentbundle")
+if __name__ == "__main__":  # processes that it starts import this file, too
+    app(prog_name="tangentbundle")

@@ -209,6 +209,10 @@ def filter(
     dim: Dim = None,
     neighbors: Neighbors = None,
     eps: Eps = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="work part by part on so many processes: for files larger than memory")
+    ] = None,
+    cluster: Annotated[str | None, typer.Option(help="the same on a Dask scheduler's workers, tcp://...")] = None,
 ) -> None:
     """Filter a field with a function of the connection Laplacian; its normal part is left out.
 
@@ -216,7 +220,7 @@ def filter(
 
     Examples:
         tangentbundle filter field.npz --heat 0.1 -o smooth.npz
-        tangentbundle filter wind.nc --tikhonov 0.01 -o smooth.nc
+        tangentbundle filter large.parquet --heat 0.1 -o smooth.parquet --workers 4
     """
     from tangentbundle import Heat, Tikhonov
     from tangentbundle.errors import InvalidInputError
@@ -231,6 +235,11 @@ def filter(
     else:
         raise InvalidInputError("give one filter: --heat TIME or --tikhonov STRENGTH.")
     job.summary.filter = response
+    if workers is not None or cluster is not None:
+        from .large import filter_in_parts
+
+        filter_in_parts(job, file, output, response, workers, cluster, dim=dim, neighbors=neighbors, eps=eps)
+        return
     check_output(None, output)
     with job.steps(4) as step:
         step("reading")

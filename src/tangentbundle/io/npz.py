@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -95,15 +96,24 @@ def _check_sizes(path: Path) -> None:
         require_memory(2.0 * total, f"reading {path.name}, {total / 1e9:.3g} GB unpacked,", "Split it, or sample rows.")
         for entry in archive.infolist():
             with archive.open(entry) as file:
-                version = np.lib.format.read_magic(file)
-                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-                shape, _, dtype = read(file)
+                shape, dtype = _header(file, f"array {entry.filename} of {path.name}")
                 wanted, there = math.prod(shape) * dtype.itemsize, entry.file_size - file.tell()
             if not dtype.hasobject and wanted != there:
                 raise DamagedFileError(
                     f"array {entry.filename} of {path.name} says it has {wanted} bytes, shape {shape}, but there are "
                     f"{there}. Write it anew with np.savez."
                 )
+
+
+def _header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], np.dtype]:
+    """Shape and type of an array. NumPy evaluates them as Python's literals, whose parser has errors of many kinds."""
+    try:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(file)
+        return shape, dtype
+    except Exception as error:
+        raise DamagedFileError(f"{name} has no readable header ({error}). Write it anew with np.savez.") from error
 
 
 def _array(arrays: dict[str, np.ndarray], asked: Sequence[str], usual: Sequence[str]) -> str | None:

@@ -1,0 +1,103 @@
+"""Fields larger than memory: what ``--workers`` and ``--cluster`` do, by ``tangentbundle.distributed``."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .job import Job
+
+if TYPE_CHECKING:
+    from tangentbundle import Filter
+    from tangentbundle.distributed import DistributedBundle
+
+
+def filter_in_parts(
+    job: Job, file: Path, output: Path, response: Filter, workers: int | None, cluster: str | None, **scale: Any
+) -> None:
+    """Filter a file part by part. What is done lies beside the output until all is: a run that was stopped goes on."""
+    from tangentbundle.distributed.results import sink_for
+    from tangentbundle.errors import InvalidInputError
+
+    refused: dict[str, Any] = {"--report": job.report, "--time": job.time, "--latlon": job.latlon}
+    refused |= {"--drop-missing": job.drop_missing, "--drop-duplicates": job.drop_duplicates}
+    if given := [name for name, value in refused.items() if value]:
+        raise InvalidInputError(f"{given[0]} does not go with --workers and --cluster, which never see the whole file.")
+    sink_for(output)  # what cannot be written is refused before any work
+    work = output.absolute().with_name(f".{output.name}.work")
+    with job.steps(2) as step, machines(workers, cluster):
+        step("building the bundle")
+        bundle = bundle_of(job, file, work, {name: value for name, value in scale.items() if value is not None})
+        _tell(job, file, bundle)
+        step("filtering")
+        bundle.filter(response, output)
+    shutil.rmtree(work, ignore_errors=True)
+    job.summary.wrote(output)
+
+
+@contextlib.contextmanager
+def machines(workers: int | None, cluster: str | None) -> Iterator[None]:
+    """Tasks run on the workers of a cluster, or on so many processes of this machine."""
+    from tangentbundle.distributed.files import extra
+    from tangentbundle.errors import InvalidInputError
+
+    if workers is not None and cluster is not None:
+        raise InvalidInputError("give --workers, for this machine, or --cluster, not both.")
+    dask = extra("distributed")
+    with contextlib.ExitStack() as stack:
+        place: Any = cluster
+        if cluster is None:
+            place = dask.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+            stack.enter_context(place)
+        try:
+            stack.enter_context(dask.Client(place, timeout=20))
+        except (OSError, ValueError) as error:
+            raise InvalidInputError(f"no Dask scheduler answers at {cluster}. Start one: dask scheduler.") from error
+        yield
+
+
+def bundle_of(job: Job, file: Path, work: Path, scale: dict[str, Any]) -> DistributedBundle:
+    """The bundle of a Parquet file or folder, or of a Zarr group; columns are named by options, or guessed and told."""
+    from tangentbundle.distributed import DistributedBundle
+    from tangentbundle.distributed.files import extra
+    from tangentbundle.errors import InvalidInputError
+    from tangentbundle.io.names import find_columns
+
+    if not file.exists():
+        raise InvalidInputError(f"there is no file {file}. Check the path.")
+    if file.suffix == ".zarr":
+        names = sorted(extra("zarr").open_group(file, mode="r").array_keys())
+        if "points" in names and not job.points:
+            vectors = job.vectors or "vectors"
+            return DistributedBundle.from_zarr(file, work, vectors=vectors, **scale)
+        make: Any = DistributedBundle.from_zarr
+    elif file.suffix in (".parquet", ".pq"):
+        first = next(iter(sorted(file.glob("*.parquet"))), file) if file.is_dir() else file
+        names = extra("pyarrow.parquet").read_schema(first).names
+        make = DistributedBundle.from_parquet
+    else:
+        raise InvalidInputError(f"--workers and --cluster read .parquet and .zarr, not {file.name}. Convert it first.")
+    columns = find_columns(names, job.request())
+    if columns.on_globe:
+        raise InvalidInputError(
+            "--workers and --cluster take points in space, not latitude and longitude. Write x, y, z and the vectors' "
+            "three components first."
+        )
+    job.summary.notes += columns.notes
+    return make(file, work, points=columns.points, vectors=columns.vectors, **scale)
+
+
+def _tell(job: Job, file: Path, bundle: DistributedBundle) -> None:
+    dims = bundle.cloud.boxes.shape[2]
+    parts = f"{bundle.num_parts} partition{'s' * (bundle.num_parts > 1)}"
+    tell = job.summary.tell
+    job.summary.source = file
+    text = f"{file.name}: {bundle.num_points} points in R^{dims}, {parts}"
+    tell("read", text, points=bundle.num_points, ambient_dim=dims, partitions=bundle.num_parts)
+    tell("dimension", f"{bundle.dim} in R^{dims} (frames estimated)", dimension=bundle.dim)
+    near = bundle.edges / bundle.num_points
+    tell("scale", f"eps {bundle.eps:.4g}, radius {bundle.eps**0.5:.4g}, {near:.0f} neighbours", eps=bundle.eps)
+    tell("components", str(bundle.components), components=bundle.components)

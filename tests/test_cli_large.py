@@ -1,0 +1,70 @@
+"""``tangentbundle filter --workers`` and ``--cluster``: the numbers of one process, from files read part by part."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import tangentbundle as tb
+from tangentbundle_cli import app
+
+distributed = pytest.importorskip("distributed")
+zarr = pytest.importorskip("zarr")
+SPHERE = tb.manifolds.Sphere(2)
+SCALE = ("--heat", "0.1", "--dim", "2", "--neighbors", "24")
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert result.exit_code == code, (result.stdout, result.stderr, result.exception)
+    return result
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """One field as columns and as arrays; and what a single process makes of it."""
+    monkeypatch.chdir(tmp_path)
+    points = SPHERE.sample(800, seed=0)
+    vectors = SPHERE.gradient_field(points, 2)
+    pd.DataFrame(np.c_[points, vectors], columns=["x", "y", "z", "vx", "vy", "vz"]).to_parquet("big.parquet")
+    group = zarr.open_group("big.zarr", mode="w")
+    group.create_array("points", data=points)
+    group.create_array("vectors", data=vectors)
+    bundle = tb.TangentBundle.from_points(points, dim=2, neighbors=24)
+    return bundle.to_ambient(tb.Heat(0.1)(bundle.laplacian(), bundle.to_coordinates(vectors)))
+
+
+def test_on_a_cluster(files):
+    with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster:
+        where = ("--cluster", cluster.scheduler_address)
+        told = json.loads(run("filter", "big.parquet", *SCALE, "-o", "a.parquet", *where, "--json").stdout)
+        run("filter", "big.zarr", *SCALE, "-o", "b.zarr", *where)
+    assert told["points"] == 800 and told["dimension"] == 2 and told["components"] == 1 and len(told["notes"]) == 2
+    assert np.abs(pd.read_parquet("a.parquet").to_numpy() - files).max() < 1e-5
+    assert np.abs(zarr.open_group("b.zarr")["vectors"][:] - files).max() < 1e-5
+    assert sorted(p.name for p in Path().iterdir()) == ["a.parquet", "b.zarr", "big.parquet", "big.zarr"]
+
+
+@pytest.mark.slow
+def test_on_processes(files):
+    command = [sys.executable, "-m", "tangentbundle", "filter", "big.parquet", *SCALE, "-o", "a.parquet"]
+    subprocess.run([*command, "--workers", "2"], check=True, timeout=600)
+    assert np.abs(pd.read_parquet("a.parquet").to_numpy() - files).max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (("big.parquet", "-o", "a.csv", "--workers", "1"), "results go to .zarr or .parquet"),
+        (("big.parquet", "-o", "a.zarr", "--workers", "1", "--cluster", "tcp://x:1"), "not both"),
+        (("big.parquet", "-o", "a.zarr", "--workers", "1", "--drop-missing"), "--drop-missing does not go with"),
+    ],
+)
+def test_refused(files, arguments, message):
+    assert message in run("filter", *arguments, "--heat", "0.1", code=2).stderr
+    assert not Path("a.zarr").exists()
