@@ -20,7 +20,7 @@ def filter_in_parts(
 ) -> None:
     """Filter a file part by part. What is done lies beside the output until all is: a run that was stopped goes on."""
     from tangentbundle.distributed.results import sink_for
-    from tangentbundle.errors import InvalidInputError
+    from tangentbundle.errors import InvalidInputError, TangentBundleError
 
     refused: dict[str, Any] = {"--report": job.report, "--time": job.time, "--latlon": job.latlon}
     refused |= {"--drop-missing": job.drop_missing, "--drop-duplicates": job.drop_duplicates}
@@ -28,12 +28,18 @@ def filter_in_parts(
         raise InvalidInputError(f"{given[0]} does not go with --workers and --cluster, which never see the whole file.")
     sink_for(output)  # what cannot be written is refused before any work
     work = output.absolute().with_name(f".{output.name}.work")
-    with job.steps(2) as step, machines(workers, cluster):
-        step("building the bundle")
-        bundle = bundle_of(job, file, work, {name: value for name, value in scale.items() if value is not None})
-        _tell(job, file, bundle)
-        step("filtering")
-        bundle.filter(response, output)
+    fresh = not work.exists()
+    try:
+        with job.steps(2) as step, machines(workers, cluster):
+            step("building the bundle")
+            bundle = bundle_of(job, file, work, {name: value for name, value in scale.items() if value is not None})
+            _tell(job, file, bundle)
+            step("filtering")
+            bundle.filter(response, output)
+    except TangentBundleError:
+        if fresh:  # there is nothing to go on with; another run's folder stays
+            shutil.rmtree(work, ignore_errors=True)
+        raise
     shutil.rmtree(work, ignore_errors=True)
     job.summary.wrote(output)
 
