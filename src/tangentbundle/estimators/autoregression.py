@@ -58,14 +58,18 @@ class Autoregression(ForecastMethod):
     neighbors: int = 16
 
     def fit(self, record: Record) -> LaggedModels:
-        return LaggedModels(self, record, Neighborhood.of(record.spaces, self.neighbors))
+        from .places import ManyPlaces  # a kind of LaggedModels
+
+        models = LaggedModels if record.more is None else ManyPlaces
+        return models(self, record, Neighborhood.of(record.spaces, self.neighbors))
 
 
 @dataclass(frozen=True, eq=False)
 class Neighborhood:
     """Nearest points ``(n, k)`` and the maps ``(n, k, d, d)`` that carry their coordinates here.
 
-    ``decay (n, k)`` falls with distance; ``slopes (n, k, d)`` is what differences with neighbours weigh in a gradient.
+    ``decay (n, k)`` falls with distance; ``slopes (n, k, d)`` is what differences with neighbours weigh in a gradient;
+    ``unit`` is a distance between neighbours.
     """
 
     index: np.ndarray
@@ -73,7 +77,7 @@ class Neighborhood:
     decay: np.ndarray
     slopes: np.ndarray
     laplacian: ConnectionLaplacian
-    times: tuple[float, ...]
+    unit: float
 
     @classmethod
     def of(cls, spaces: TangentSpaces, count: int) -> Neighborhood:
@@ -88,12 +92,12 @@ class Neighborhood:
         moments = np.einsum("nk,nka,nkb->nab", weights, steps, steps)
         slopes = np.einsum("nab,nkb,nk->nka", np.linalg.pinv(moments, hermitian=True), steps, weights)
         laplacian = TangentBundle.from_frames(points, frames).laplacian()
-        return cls(index, maps, decay, slopes, laplacian, (0.25 * unit**2, unit**2))
+        return cls(index, maps, decay, slopes, laplacian, unit)
 
     def smooth(self, fields: np.ndarray) -> list[np.ndarray]:
         """Fields ``(T, n, d)`` after heat has spread over about a neighbour, and over two."""
         x = torch.from_numpy(np.ascontiguousarray(fields.transpose(1, 2, 0)))
-        outputs = apply_bank([Heat(t) for t in self.times], self.laplacian, x, Chebyshev(tol=1e-3))
+        outputs = apply_bank([Heat(t * self.unit**2) for t in (0.25, 1.0)], self.laplacian, x, Chebyshev(tol=1e-3))
         return [y.numpy().transpose(2, 0, 1) for y in outputs]
 
     def around(self, fields: np.ndarray) -> np.ndarray:
@@ -216,9 +220,13 @@ def _fit_lead(shared: np.ndarray, local: np.ndarray, target: np.ndarray, origins
             guesses[k, held] = _apply(w, m, shared[held], local[held])
     errors = np.square(guesses - target).mean(axis=(1, 2, 3))
     best = int(errors.argmin())
-    guess = guesses[best]
-    factor = float(np.clip((guess * target).sum() / max(np.square(guess).sum(), 1e-300), 0.0, 1.0))
     (weights, matrices), *_ = _solve(shared, local, target, penalties[best : best + 1])
+    return lead_of(weights, matrices, guesses[best], target)
+
+
+def lead_of(weights: np.ndarray, matrices: np.ndarray | None, guess: np.ndarray, target: np.ndarray) -> Lead:
+    """Coefficients with what cross-validated forecasts ``(m, n, d)`` tell of them."""
+    factor = float(np.clip((guess * target).sum() / max(np.square(guess).sum(), 1e-300), 0.0, 1.0))
     variance = np.square(factor * guess - target).mean(axis=(0, 2))
     skill = 1 - float(variance.mean()) / max(float(np.square(target).mean()), 1e-300)
     return Lead(weights, matrices, factor, skill, variance, _standardised(factor * guess - target, variance))

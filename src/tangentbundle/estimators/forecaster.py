@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..arrays import whole
@@ -14,7 +16,7 @@ from ..errors import InvalidInputError, NonFiniteError, ShapeError, TooFewPoints
 from .autoregression import Autoregression
 from .base import _check_tangent
 from .calibration import share
-from .climate import Climate
+from .climate import Climate, phases
 from .clock import Clock
 from .forecasting import ForecastMethod, Record
 from .tangents import TangentSpaces
@@ -67,11 +69,12 @@ class FieldForecaster(BaseEstimator):
         self.cycle = cycle
         self.random_state = random_state
 
-    def fit(self, points, series, times=None):
+    def fit(self, points, series, times=None, more=None):
         """Fit to points ``(n, D)`` and a series ``(T, n, D)`` of ambient vectors.
 
         ``times`` ``(T,)`` are dates (datetime64) on a regular clock, gaps allowed, or step numbers; default one step
-        after the other.
+        after the other. ``more`` are other points ``(m, D)`` and the series there at the same times ``(T, m, D)``, to
+        learn from: the denser they are, the better. Forecasts are made from, and for, the points alone.
         """
         points = validate_data(self, points, dtype=np.float64)
         if len(points) < 3:
@@ -79,7 +82,9 @@ class FieldForecaster(BaseEstimator):
         series = _series(series, points.shape, LEAST, "fit")
         cycle = None if self.cycle is None else whole(self.cycle, "cycle")
         self.clock_, ticks = Clock.of(times, len(series), cycle)
-        self.spaces_ = TangentSpaces.of(points, self.dim, self.manifold)
+        others, beside = _others(more, points, len(series))
+        known = TangentSpaces.of(np.concatenate([points, others]), self.dim, self.manifold)
+        self.spaces_ = known.part(np.arange(len(points))) if len(others) else known
         self.frames_ = self.spaces_.frames
         values = np.einsum("nij,tni->tnj", self.frames_, series)
         self.normal_share_ = _check_tangent(series.reshape(-1, series.shape[2]), values.reshape(-1, values.shape[2]))
@@ -94,7 +99,14 @@ class FieldForecaster(BaseEstimator):
         anomalies = values - self.climate_.mean - self.climate_.cycle[ticks % self.clock_.cycle]
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         self.last_ = int(ticks[-1])
-        self.fitted_ = method.fit(Record(*_on_clock(anomalies, ticks), self.climate_.mean, self.spaces_, rng))
+        record = Record(*_on_clock(anomalies, ticks), self.climate_.mean, self.spaces_, rng)
+        if len(others):
+            beside = np.einsum("nij,tni->tnj", known.frames[len(points) :], beside) / self.scale_
+            mean, departures = phases(beside, ticks, self.clock_.cycle)
+            anomalies = np.concatenate([anomalies, beside - mean - departures[ticks % self.clock_.cycle]], axis=1)
+            mean = np.concatenate([self.climate_.mean, mean])
+            record = replace(record, more=Record(*_on_clock(anomalies, ticks), mean, known, rng))
+        self.fitted_ = method.fit(record)
         return self
 
     def predict(self, recent, horizon, times=None, return_std=False):
@@ -154,6 +166,22 @@ def _series(series, shape: tuple[int, int], least: int, verb: str) -> np.ndarray
             "fields and give times=, or fill them."
         )
     return series
+
+
+def _others(more, points: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Other points and their series, without those that are among the points."""
+    if more is None:
+        return np.zeros((0, points.shape[1])), np.zeros((count, 0, points.shape[1]))
+    if not (isinstance(more, (tuple, list)) and len(more) == 2):
+        raise InvalidInputError("more must be a pair: other points (m, D) and the series there (T, m, D).")
+    others = check_array(more[0], dtype=np.float64)
+    if others.shape[1] != points.shape[1]:
+        raise ShapeError(f"the other points must have shape (m, {points.shape[1]}), got {others.shape}.")
+    series = _series(more[1], others.shape, count, "more")
+    if len(series) != count:
+        raise ShapeError(f"the series at other points must have the times of fit, {count}, got {len(series)}.")
+    new = cKDTree(points).query(others)[0] > 0
+    return others[new], series[:, new]
 
 
 def _on_clock(values: np.ndarray, ticks: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

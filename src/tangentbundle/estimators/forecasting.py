@@ -15,7 +15,8 @@ from .tangents import TangentSpaces
 class Record:
     """Anomalies ``(T, n, d)`` on a regular clock; ``observed (T,)`` is false where they were filled in.
 
-    ``usable (T,)`` is false where they could not be; ``mean (n, d)`` is the field they depart from.
+    ``usable (T,)`` is false where they could not be; ``mean (n, d)`` is the field they depart from. ``more`` is a
+    record of the same times at these points and, after them, at others.
     """
 
     anomalies: np.ndarray
@@ -24,6 +25,7 @@ class Record:
     mean: np.ndarray
     spaces: TangentSpaces
     rng: np.random.Generator
+    more: Record | None = None
 
     def origins(self, lead: int, lags: int) -> np.ndarray:
         """Times with ``lags`` usable fields up to them and an observed field ``lead`` steps later."""

@@ -47,6 +47,8 @@ class GatedNetwork(ForecastMethod):
     lr: float = 0.01
 
     def fit(self, record: Record) -> GatedForecast:
+        if record.more is not None:
+            raise InvalidInputError("GatedNetwork learns at its own points alone. Use Autoregression() with more=.")
         spaces, a = record.spaces, record.anomalies
         origins = record.origins(1, self.window)
         origins = origins[origins < len(a) - self.reach]
