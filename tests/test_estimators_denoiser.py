@@ -263,3 +263,31 @@ def test_clone_pipeline_and_grid_search():
     assert make_pipeline(FunctionTransformer(), clone(model)).fit(POINTS, FIELD).score(POINTS, FIELD) > 0.99
     grid = {"method": [AmbientProcess((0.5,)), AmbientProcess((np.inf,))]}
     assert GridSearchCV(model, grid, cv=3).fit(POINTS, FIELD).best_params_["method"].smoothness == (np.inf,)
+
+
+def test_few_points_in_many_dimensions():
+    """Planes estimated from so few points are wrong; what the field has off them is not thrown away."""
+    fixed = np.random.default_rng(1)
+    waves, phases = 2.0 * fixed.standard_normal((3, 40)), fixed.uniform(0, 2 * np.pi, 40)
+    torus = tb.manifolds.Torus(1.0, 0.4)
+    flat = torus.sample(160, seed=2)
+    points = np.cos(flat @ waves + phases)
+    clean = np.einsum("nij,nj->ni", -np.sin(flat @ waves + phases)[:, :, None] * waves.T, torus.tangent_field(flat))
+    noisy = clean + 0.2 * clean.std() * fixed.standard_normal(clean.shape)
+    denoiser = tb.FieldDenoiser(dim=2, random_state=0).fit(points[:120], noisy[:120])
+    off = np.square(denoiser.predict(points[:120]) - clean[:120]).mean()
+    assert not denoiser.tangent_ and off < 0.5 * np.square(noisy - clean)[:120].mean()
+    interpolator = tb.FieldInterpolator(dim=2, random_state=0).fit(points[:120], noisy[:120])
+    field, cov = interpolator.predict(points[120:], return_cov=True)
+    assert cov.shape == (40, 40, 40)
+    assert np.square(field - clean[120:]).sum() < 0.1 * np.square(clean[120:]).sum()
+
+
+def test_answers_on_a_known_manifold_are_tangent():
+    torus = tb.manifolds.Torus()
+    points = torus.sample(80, seed=0)
+    lifted = torus.tangent_field(points) + points  # a part of it is normal
+    denoiser = tb.FieldDenoiser(AmbientProcess(), manifold=torus).fit(points, lifted)
+    frames, answer = torus.frames(points), denoiser.predict(points)
+    np.testing.assert_allclose(np.einsum("nij,nkj,nk->ni", frames, frames, answer), answer, atol=1e-9)
+    assert denoiser.tangent_ and not tb.FieldDenoiser(AmbientProcess(), dim=2).fit(points, lifted).tangent_

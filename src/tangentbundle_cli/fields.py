@@ -278,7 +278,7 @@ def denoise(
     from tangentbundle.io.actions import known
     from tangentbundle.scale import affordable_neighbors
 
-    from .predict import at_every_time
+    from .predict import at_every_time, tell_normal_part
 
     check_output(None, output)
     with job.steps(1) as step:
@@ -290,9 +290,8 @@ def denoise(
         job.summary.notes.append(f"of so many points {few} neighbours are used, for memory")
     estimator = FieldDenoiser(**known(field, dim), random_state=seed)
     made, levels = at_every_time(job, estimator, field, field, noise, std)
-    share = max(0.0, float(estimator.normal_share_))
     job.summary.tell("dimension", str(estimator.spaces_.dim), dimension=estimator.spaces_.dim)
-    job.summary.tell("normal part", f"{share:.1%} of the vectors' energy, left out", normal_share=share)
+    tell_normal_part(job, estimator)
     level = float(sum(levels) / len(levels))
     unit = f" {field.units}" if field.units else ""
     job.summary.tell("noise", f"{level:.4g}{unit} in each component ({'given' if noise else 'estimated'})", noise=level)

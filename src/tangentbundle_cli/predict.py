@@ -73,8 +73,7 @@ def interpolate(
     check_output(places, output)
     estimator = FieldInterpolator(**known(field, dim), random_state=seed)
     made, levels = at_every_time(job, estimator, field, places, noise, std)
-    share = max(0.0, float(estimator.normal_share_))
-    job.summary.tell("normal part", f"{share:.1%} of the vectors' energy, left out", normal_share=share)
+    tell_normal_part(job, estimator)
     level = sum(levels) / len(levels)
     unit = f" {field.units}" if field.units else ""
     job.summary.tell("noise", f"{level:.4g}{unit} in each component ({'given' if noise else 'estimated'})", noise=level)
@@ -82,6 +81,12 @@ def interpolate(
         typical = float(made.std.mean())
         job.summary.tell("standard deviation", f"{typical:.4g}{unit} on average", mean_std=typical)
     job.write(made, output)
+
+
+def tell_normal_part(job: Job, estimator: Any) -> None:
+    share, kept = max(0.0, float(estimator.normal_share_)), not estimator.tangent_
+    what = "smoothed and kept: planes are estimated" if kept else "left out"
+    job.summary.tell("normal part", f"{share:.1%} of the vectors' energy, {what}", normal_share=share, normal_kept=kept)
 
 
 @command

@@ -28,7 +28,7 @@ CHUNK = 2048
 
 @dataclass(frozen=True)
 class AmbientProcess(Method):
-    """Method of ``FieldDenoiser``: a process of the ambient components, whose tangent part is the answer.
+    """Method of the field estimators: a process of the ambient components; of known manifolds, its tangent part.
 
     Args:
         smoothness: Matern smoothnesses of which the marginal likelihood takes the best.
@@ -70,6 +70,8 @@ class AmbientProcess(Method):
 @dataclass(frozen=True, eq=False)
 class AmbientPosterior(Fitted):
     """The processes of the components given data, one for each principal axis, the columns of ``axes``."""
+
+    whole = True
 
     correlations: Correlations = field(repr=False)
     profile: Profile

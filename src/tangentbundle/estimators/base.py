@@ -66,6 +66,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         with one_thread(y.size < SMALL):
             self.fitted_ = method.fit(problem)
         self.noise_ = self.scale_ * self.fitted_.noise
+        self.tangent_ = self.manifold is not None or not self.fitted_.whole
         return self
 
     def predict(self, X, return_std=False, return_cov=False, with_noise=False):
@@ -78,14 +79,14 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         check_is_fitted(self, "fitted_")
         X = validate_data(self, X, dtype=np.float64, reset=False)
         far = self.spaces_.warn_if_far(X)
-        frames = self.spaces_.at(X)
-        mean, blocks = self.fitted_.predict(X, frames, with_covariance=return_std or return_cov)
-        field = self.scale_ * np.einsum("nij,nj->ni", frames, mean)
+        bases = self.spaces_.at(X) if self.tangent_ else np.broadcast_to(np.eye(X.shape[1]), (*X.shape, X.shape[1]))
+        mean, blocks = self.fitted_.predict(X, bases, with_covariance=return_std or return_cov)
+        field = self.scale_ * np.einsum("nij,nj->ni", bases, mean)
         if not (return_std or return_cov):
             return field
-        noise = self.fitted_.noise**2 * with_noise * np.eye(self.spaces_.dim)
-        noise = noise + far[:, None, None] * np.eye(self.spaces_.dim)  # far away at least the size of the data
-        blocks = self.scale_**2 * (frames @ (blocks + noise) @ frames.transpose(0, 2, 1))
+        noise = self.fitted_.noise**2 * with_noise + far  # far away at least the size of the data
+        blocks = blocks + noise[:, None, None] * np.eye(bases.shape[2])
+        blocks = self.scale_**2 * (bases @ blocks @ bases.transpose(0, 2, 1))
         if return_cov:
             return field, blocks
         return field, np.sqrt(np.maximum(np.einsum("nii->ni", blocks), 0.0))
@@ -140,7 +141,7 @@ def _check_tangent(y: np.ndarray, coordinates: np.ndarray) -> float:
         )
     if share > 1 - 0.5 * d / D:
         warnings.warn(
-            f"{share:.0%} of the vectors' energy is normal to the tangent spaces and is dropped. Are they ambient "
+            f"{share:.0%} of the vectors' energy is normal to the tangent spaces. Are they ambient "
             "vectors, in the order of the points? Is the dimension right?",
             NotTangentWarning,
             stacklevel=3,

@@ -36,7 +36,9 @@ class FieldDenoiser(FieldEstimator):
 
     Attributes: ``fitted_`` the method's result, ``noise_`` the noise's standard deviation in each coordinate,
     ``frames_`` the tangent bases ``(n, D, d)``, ``normal_share_`` the share of the data's energy that was not
-    tangent, ``scale_`` their root mean square.
+    tangent, ``tangent_`` whether answers are, ``scale_`` their root mean square. Where the manifold is not known and
+    the evidence is for ambient vectors or flows, answers keep what is normal to the estimated planes: of few points
+    in many dimensions the planes are more often wrong than the vectors.
 
     >>> import numpy as np, tangentbundle as tb
     >>> torus, rng = tb.manifolds.Torus(), np.random.default_rng(0)

@@ -71,7 +71,7 @@ class Incompressible(Flow):
 
 @dataclass(frozen=True)
 class FlowProcess(Method):
-    """Method of ``FieldDenoiser``: a flow of ambient space, whose tangent part is the answer.
+    """Method of ``FieldDenoiser``: a flow of ambient space; of known manifolds, its tangent part.
 
     Args:
         covariance: ``Incompressible()``, ``Irrotational()``, a sum of both, ...
@@ -161,6 +161,8 @@ class White:
 @dataclass(frozen=True, eq=False)
 class FlowPosterior(Fitted):
     """A flow given data, along the columns of ``axes``."""
+
+    whole = True
 
     flow: Posterior
     axes: np.ndarray = field(repr=False)

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from ..errors import ShapeError
+from .ambient import AmbientProcess, ByEvidence
 from .base import FieldEstimator
 from .calibration import share, tail
 from .history import Past
@@ -27,7 +28,8 @@ class FieldInterpolator(FieldEstimator):
     covariance, a parametric one scaled by their local size, and their mean as the first guess.
 
     Args:
-        method: ``GaussianProcess(...)``, ``LocalProcess(...)`` or ``SparseProcess(...)``; default by size.
+        method: ``GaussianProcess(...)``, ``AmbientProcess(...)``, ``LocalProcess(...)`` or ``SparseProcess(...)``;
+            default by size, and by the evidence where neither manifold nor history are known.
         dim: intrinsic dimension, or a rule to estimate it; default estimated.
         manifold: a known manifold, such as ``manifolds.Sphere(2)`` for the Earth, for exact tangent spaces.
         support: further points ``(s, D)`` of the manifold, without vectors: better tangent spaces, and the nodes of
@@ -79,7 +81,11 @@ class FieldInterpolator(FieldEstimator):
         return field - width, field + width
 
     def _default(self, n: int, ambient: int) -> Method:
-        return GaussianProcess() if n <= EXACT_POINTS else LocalProcess()
+        if n > EXACT_POINTS:
+            return LocalProcess()
+        if self.manifold is not None or self.history is not None:
+            return GaussianProcess()
+        return ByEvidence((GaussianProcess(), AmbientProcess()))
 
     def _more_points(self, X: np.ndarray) -> np.ndarray | None:
         known = self.support if self.support is not None or self.manifold is not None else self.history_points

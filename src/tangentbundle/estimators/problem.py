@@ -54,6 +54,8 @@ class Fitted(ABC):
     noise: float
     evidence: float
     """The log density of all that was measured, of methods that know it."""
+    whole: bool = False
+    """Whether it describes whole ambient vectors, not their tangent parts alone."""
 
     @abstractmethod
     def predict(
