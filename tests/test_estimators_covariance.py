@@ -7,7 +7,7 @@ import torch
 from tangentbundle.estimators import Helmholtz, Isotropic, Potential, Rotational
 from tangentbundle.estimators.covariance import Sites, matern
 from tangentbundle.estimators.history import Empirical, Modulated, Past, Seasonal, gaspari_cohn, learned
-from tangentbundle.estimators.process import Evidence, maximise
+from tangentbundle.estimators.likelihood import Evidence, maximise
 from tangentbundle.manifolds import Sphere
 
 SPHERE = Sphere(2)
@@ -101,3 +101,46 @@ def test_the_taper_is_continuous_and_ends():
 
 def test_past_fields_are_exact_where_they_were_seen(past):
     assert np.allclose(past.interpolate(past.points[:9], past.fields), past.fields[:, :9], atol=1e-12)
+
+
+def rough(count, points, seed=0):
+    """Ambient fields ``(count, n, 3)`` of one stationary process, twice as large in the north."""
+    k = np.exp(-np.square(points[:, None] - points[None]).sum(axis=-1) / (2 * 0.4**2))
+    root = np.linalg.cholesky(k + 1e-9 * np.eye(len(points)))
+    fields = np.einsum("nm,tmi->tni", root, np.random.default_rng(seed).standard_normal((count, *points.shape)))
+    frames = SPHERE.frames(points)
+    fields = np.einsum("nij,nkj,tnk->tni", frames, frames, fields)
+    return fields * np.where(points[:, 2] > 0, 2.0, 1.0)[:, None]
+
+
+def test_shifted_fields_tell_more_of_correlations_and_leave_local_sizes():
+    points, rng = SPHERE.sample(500, seed=3), np.random.default_rng(0)
+    plain = Past.of(points, rough(20, points))
+    a, b, truth = (
+        sites(60, seed=4, past=p) for p in (plain, plain.shifted(0.4, 2, rng), Past.of(points, rough(4000, points, 1)))
+    )
+    theta = torch.tensor([0.0, 1.0], dtype=torch.float64)
+    assert torch.allclose(Empirical().diagonal(theta, a), Empirical().diagonal(theta, b))
+    assert b.past.shape[0] > 5 * a.past.shape[0]
+
+    def correlations(s):
+        matrix = Empirical()(theta, s, s)
+        return matrix / torch.sqrt(torch.outer(matrix.diagonal(), matrix.diagonal()))
+
+    errors = [(correlations(s) - correlations(truth)).square().mean() for s in (a, b)]
+    assert errors[1] < 0.75 * errors[0]
+    whole, part = Empirical()(theta, b, b), Empirical()(theta, b[slice(0, 7)], b)
+    assert torch.linalg.eigvalsh(whole).min() > -1e-8 * whole.max() and torch.allclose(part, whole[:14])
+
+
+def test_points_of_a_history_are_drawn_evenly():
+    points = SPHERE.sample_nonuniform(4000, 6.0, seed=0)
+    chosen = points[Past.of(points, np.zeros((8, 4000, 3))).spread(300, 2, np.random.default_rng(0))]
+    shares = [float((p[:, 2] > 0).mean()) for p in (points, chosen)]
+    assert abs(shares[1] - 0.5) < 0.08 and abs(shares[0] - 0.5) > 0.15
+
+
+def test_many_past_fields_are_not_shifted():
+    points = SPHERE.sample(10, seed=0)
+    past = Past.of(points, np.random.default_rng(0).standard_normal((2100, 10, 3)))
+    assert past.shifted(0.4, 2, np.random.default_rng(0)).shifts is None

@@ -30,7 +30,8 @@ from tangentbundle.estimators import (
     SpectralShrinkage,
 )
 from tangentbundle.estimators.baselines import CLASSICS, AmbientProcess, ComponentProcess
-from tangentbundle.estimators.process import JITTER, Evidence, Posterior
+from tangentbundle.estimators.likelihood import JITTER, Evidence
+from tangentbundle.estimators.process import Posterior
 from tangentbundle.estimators.sparse import conjugate_gradients
 
 SPHERE, TORUS = tb.manifolds.Sphere(2), tb.manifolds.Torus()

@@ -19,8 +19,8 @@ import numpy as np
 
 from ..errors import InvalidInputError
 from .correlations import Correlations, Prior, Profile
+from .likelihood import JITTER, NOISE_START
 from .problem import Fitted, Method, Problem
-from .process import JITTER, NOISE_START
 
 SMOOTHNESS = (np.inf, 2.5, 1.5)
 CHUNK = 2048

@@ -59,6 +59,12 @@ class Sites:
         return replace(self, frames=self.frames @ QUARTER)
 
     @cached_property
+    def size(self) -> torch.Tensor:
+        """The root mean square of past anomalies ``(n,)``."""
+        assert self.past is not None
+        return self.past.square().mean(dim=(0, 2)).sqrt()
+
+    @cached_property
     def with_itself(self) -> Pairs:
         return Pairs(self, self)
 
@@ -100,6 +106,12 @@ class Pairs:
         """``x^T O_i O_j^T x (n, m)``: where all bases are the same, the squared distances along them."""
         n, m, d = len(self.a), len(self.b), self.a.dim
         return self.along.reshape(n, d, m, d).diagonal(dim1=1, dim2=3).sum(-1)
+
+    @cached_property
+    def together(self) -> torch.Tensor:
+        """Mean products of past anomalies, as ``(n d, m d)``."""
+        assert self.a.past is not None and self.b.past is not None
+        return self.a.past.flatten(1).T @ self.b.past.flatten(1) / len(self.a.past)
 
 
 def pairs(a: Sites, b: Sites) -> Pairs:

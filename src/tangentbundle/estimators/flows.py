@@ -24,8 +24,9 @@ import torch
 
 from ..errors import InvalidInputError
 from .covariance import Covariance, Sites, blocks, pairs
+from .likelihood import JITTER, NOISE_START, PRIOR, Evidence, maximise
 from .problem import Fitted, Method, Problem
-from .process import JITTER, NOISE_START, PRIOR, Evidence, Posterior, maximise
+from .process import Posterior
 
 SIGNIFICANT = 3.0
 """Standard deviations by which neighbours' components must agree to be more than noise."""

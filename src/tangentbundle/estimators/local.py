@@ -15,8 +15,9 @@ from scipy.spatial import cKDTree
 
 from ..ordering import curve_order
 from .covariance import Covariance
+from .likelihood import Evidence
 from .problem import Fitted, Method, Problem
-from .process import Evidence, GaussianProcess, Posterior
+from .process import GaussianProcess, Posterior
 
 GROUP, OWN = 64, 12
 """Points that are predicted together, and nearest observations of each of them that always count."""
@@ -39,7 +40,7 @@ class LocalProcess(Method):
 
     def fit(self, problem: Problem) -> LocalPosterior:
         process = GaussianProcess(self.covariance, self.likelihood_size, self.patches)
-        covariance, theta, seen = process.parameters(problem)
+        covariance, theta, seen, problem = process.parameters(problem)
         tree = cKDTree(problem.spaces.points[: len(problem.values)])
         return LocalPosterior(covariance, theta, seen, problem, self.neighbors, tree)
 

@@ -10,31 +10,21 @@ starts. Above ``likelihood_size`` points it is the sum over compact patches of t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 import torch
-from scipy.optimize import minimize
 
-from ..errors import ConvergenceError, InvalidInputError, MemoryLimitError
-from .covariance import Covariance, Helmholtz, Isotropic, Potential, Sites
-from .history import learned
+from ..errors import InvalidInputError, MemoryLimitError
+from .covariance import Covariance, Helmholtz, Isotropic, Potential
+from .learning import learn
+from .likelihood import NOISE_START, PRIOR, Evidence, maximise
 from .problem import Fitted, Method, Problem
 
-JITTER = 1e-8
-"""Added to the diagonal, in units of the data's variance."""
-
-PRIOR = 3.0
-"""Standard deviation of the prior on logarithms of parameters."""
-
 ADJUST, SEASON = 0.2, 1.0
-"""The same once a history has been learned from; and of a change of season, of which one season tells little."""
+"""Widths of priors once a history has been learned from; the last of a change of season, of which one tells little."""
 
-HISTORY_SITES, HISTORY_FIELDS = 150, 12
-"""Points and fields of a history that hyperparameters are learned from."""
-
-NOISE_START = -2.0
 CHUNK = 2048
 
 
@@ -42,84 +32,6 @@ def candidates(d: int, oriented: bool) -> list[Covariance]:
     """Covariances among which the marginal likelihood chooses: smooth, rougher, and a Helmholtz mixture."""
     mixture = Helmholtz() if d == 2 and oriented else Potential() + Isotropic(0.5)
     return [Isotropic(np.inf), Isotropic(1.5), mixture]
-
-
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """Fields ``(n d, c)`` seen at sites, with the known noise variance of each site ``(n,)`` or None: to be
-    estimated.
-    """
-
-    sites: Sites
-    values: torch.Tensor
-    noise: torch.Tensor | None = None
-
-    def matrix(self, covariance: Covariance, theta: torch.Tensor) -> torch.Tensor:
-        """``K + N``."""
-        kernel = covariance(theta[:-1], self.sites, self.sites)
-        noise = torch.exp(2 * theta[-1]).expand(len(self.sites)) if self.noise is None else self.noise
-        return kernel + torch.diag((noise + JITTER).repeat_interleave(self.sites.dim))
-
-    def patches(self, size: int, count: int, rng: np.random.Generator) -> list[Evidence]:
-        """Itself if small, otherwise the nearest ``size`` sites of ``count`` random ones."""
-        if len(self.sites) <= size:
-            return [self]
-        found = []
-        for center in rng.choice(len(self.sites), count, replace=False):
-            away = (self.sites.points - self.sites.points[center]).square().sum(1)
-            found.append(self.part(torch.topk(away, size, largest=False).indices.numpy()))
-        return found
-
-    def part(self, index: np.ndarray) -> Evidence:
-        """What was seen at some of the sites."""
-        rows = (index[:, None] * self.sites.dim + np.arange(self.sites.dim)).ravel()
-        noise = None if self.noise is None else self.noise[index]
-        return Evidence(self.sites[index], self.values[rows], noise)
-
-    def loss(self, covariance: Covariance, theta: torch.Tensor, grad: bool = True) -> float:
-        r"""The negative log marginal likelihood of all fields (infinite where the matrix is not positive definite).
-
-        Adds its gradient to that of ``theta``: by :math:`\partial L/\partial K = \frac12 (c K^{-1} - A A^T)`,
-        :math:`A = K^{-1} Y`, so that only the covariance is differentiated automatically.
-        """
-        matrix = self.matrix(covariance, theta)
-        factor, info = torch.linalg.cholesky_ex(matrix.detach())
-        if int(info) > 0:
-            return np.inf
-        size, count = self.values.shape
-        weights = torch.cholesky_solve(self.values, factor)
-        if grad:
-            matrix.backward(0.5 * (count * torch.cholesky_inverse(factor) - weights @ weights.T))
-        logdet = float(factor.diagonal().log().sum())
-        return 0.5 * float((self.values * weights).sum()) + count * (logdet + 0.5 * size * np.log(2 * np.pi))
-
-
-def maximise(
-    covariance: Covariance,
-    seen: Sequence[Evidence],
-    center: np.ndarray,
-    width: float | np.ndarray,
-    start: np.ndarray | None = None,
-) -> tuple[np.ndarray, float]:
-    """Parameters ``(p + 1,)``, the noise last, that maximise likelihood times prior, and minus its logarithm there."""
-
-    def objective(vector: np.ndarray) -> tuple[float, np.ndarray]:
-        theta = torch.from_numpy(vector.copy()).requires_grad_()
-        total = sum(part.loss(covariance, theta) for part in seen) + 0.5 * np.square((vector - center) / width).sum()
-        if theta.grad is None or not np.isfinite(total):
-            return 1e10, np.zeros_like(vector)
-        return float(total), theta.grad.numpy() + (vector - center) / width**2
-
-    bounds = [(c - 6.0, c + 6.0) for c in center]
-    start = center if start is None else start
-    options = {"maxiter": 100, "ftol": 1e-6}
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    if not found.fun < 1e10:
-        raise ConvergenceError(
-            f"the covariance {covariance} of these data is not positive definite at any parameters tried. Are there "
-            "coincident points with different vectors and no noise? Give noise_std, or remove duplicates."
-        )
-    return found.x, float(found.fun)
 
 
 @dataclass(frozen=True)
@@ -148,40 +60,27 @@ class GaussianProcess(Method):
                 f"an exact process of {n} points would need a dense matrix of {n * d} rows; the limit is "
                 f"{self.max_points} points. Use LocalProcess() (SpectralShrinkage() to denoise), or raise max_points."
             )
-        return Posterior.of(*self.parameters(problem), problem)
+        return Posterior.of(*self.parameters(problem))
 
-    def parameters(self, problem: Problem) -> tuple[Covariance, np.ndarray, Evidence]:
-        """The covariance, its parameters, and what was seen."""
+    def parameters(self, problem: Problem) -> tuple[Covariance, np.ndarray, Evidence, Problem]:
+        """The covariance, its parameters, what was seen, and the problem with what was found in its history."""
         n, d = problem.values.shape
         options = self._options(d, problem.spaces.oriented)
+        if problem.past is not None:
+            covariance, center, past = learn(options[-1], problem, problem.past)
+            problem = replace(problem, past=past)
         sites = problem.sites(problem.spaces.points[:n], problem.spaces.frames[:n])
         values = torch.from_numpy(np.ascontiguousarray(problem.values)).reshape(-1, 1)
         noise = None if problem.noise is None else torch.from_numpy(problem.noise)
         if problem.past is not None:
             assert sites.mean is not None
             seen = Evidence(sites, values - sites.mean.reshape(-1, 1), noise)
-            covariance, center = self._learn(options[-1], problem)
             parts = seen.patches(self.likelihood_size, self.patches, problem.rng)
             width = np.array([*(SEASON if "seasonal" in name else ADJUST for name in covariance.names), ADJUST])
             theta = maximise(covariance, parts, center, width)[0]
-            return covariance, theta, seen
+            return covariance, theta, seen, problem
         seen = Evidence(sites, values, noise)
-        return *select(options, seen, self.likelihood_size, self.patches, problem.rng), seen
-
-    def _learn(self, base: Covariance, problem: Problem) -> tuple[Covariance, np.ndarray]:
-        """The covariance with a history, and parameters by which its first two thirds predict the last best."""
-        past, covariance = problem.past, learned(base)
-        assert past is not None
-        count = min(HISTORY_SITES, len(past.points))
-        index = np.sort(problem.rng.choice(len(past.points), count, replace=False))
-        points, split = past.points[index], 2 * len(past.fields) // 3
-        sites = problem.sites(points, problem.spaces.at(points), past.part(slice(split)))
-        assert sites.mean is not None
-        later = past.fields[split:][:: max(1, (len(past.fields) - split) // HISTORY_FIELDS)][:, index]
-        fields = torch.from_numpy(np.einsum("nij,tni->njt", sites.frames.numpy(), later)) - sites.mean[:, :, None]
-        seen = Evidence(sites, fields.reshape(-1, len(later)))
-        center = np.array([*covariance.start, NOISE_START])
-        return covariance, maximise(covariance, [seen], center, PRIOR)[0]
+        return *select(options, seen, self.likelihood_size, self.patches, problem.rng), seen, problem
 
     def _options(self, d: int, oriented: bool) -> list[Covariance]:
         given = candidates(d, oriented) if self.covariance is None else self.covariance

@@ -23,8 +23,9 @@ from ..errors import ConvergenceError
 from ..filters import Chebyshev, Matern
 from ..operators import ConnectionLaplacian
 from .covariance import Isotropic
+from .likelihood import Evidence
 from .problem import AtNodes, Method, Problem
-from .process import Evidence, select
+from .process import select
 
 ACCURACY = Chebyshev(tol=1e-8)
 WIDTH = 0.7
