@@ -33,6 +33,9 @@ WIDTH = 0.4
 PENALTIES = (3.0, 1.0, 0.5, 0.25, 0.12)
 """Ridge penalties, in units of the mean energy of a feature."""
 
+EARLIER = 0.1
+"""Scale of own lags after the second, whose coefficients so stay near those that all points share."""
+
 PARTS = 4
 """Parts of a fold whose moments are kept apart, so that times next to those held out can be left out."""
 
@@ -146,7 +149,7 @@ class ManyPlaces(LaggedModels):
     def _features(self, signals, origins: np.ndarray, lags: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
         """No shared features ``(m, n, d, 0)``; own lags and neighbours now ``(m, n, f)``."""
         (around,) = signals
-        lagged = [around[:, origins - lag, 0] for lag in lags]
+        lagged = [around[:, origins - lag, 0] * (1.0 if lag in lags[:2] else EARLIER) for lag in lags]
         now = self.near.decay[:, None, :, None] * around[:, origins, 1:]  # so that far ones are shrunk more
         local = np.concatenate([*lagged, now.reshape(*now.shape[:2], -1)], axis=-1).transpose(1, 0, 2)
         return np.zeros((*local.shape[:2], around.shape[3], 0)), local
