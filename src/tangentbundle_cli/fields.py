@@ -295,4 +295,8 @@ def denoise(
     level = float(sum(levels) / len(levels))
     unit = f" {field.units}" if field.units else ""
     job.summary.tell("noise", f"{level:.4g}{unit} in each component ({'given' if noise else 'estimated'})", noise=level)
+    if abs(made.vectors - field.vectors).max() <= 1e-6 * abs(field.vectors).max():
+        job.summary.notes.append(
+            "the field is left as it is: its detail is finer than its noise, and no filter would do better"
+        )
     job.write(made, output)
