@@ -18,6 +18,9 @@ from .harness import Row
 POINTS = 1_000_000
 CLOUDS = {"sphere": tb.manifolds.Sphere(2), "torus": tb.manifolds.Torus(1.0, 0.4)}
 COMMANDS = {"filter": ("--heat", "0.1"), "denoise": ()}
+JOBS = (("filter", "sphere"), ("filter", "torus"), ("denoise", "sphere"))
+"""Those of less memory first: the system tells the peak of all children so far."""
+
 ASKED = {"filter": {"asked_s": 120, "asked_gb": 6}}
 
 
@@ -42,11 +45,10 @@ def measure(command: str, source: Path, target: Path) -> Row:
 def run() -> list[Row]:
     rows = []
     with TemporaryDirectory() as folder:
-        for command in COMMANDS:  # the one of less memory first: the system tells the peak of all children alone
-            for name, manifold in CLOUDS.items():
-                source = Path(folder) / f"{name}.csv"
-                if not source.exists():
-                    write_cloud(manifold, source)
-                row = measure(command, source, Path(folder) / "out.csv")
-                rows.append({"cloud": name, "command": command, **row, **ASKED.get(command, {})})
+        for command, name in JOBS:
+            source = Path(folder) / f"{name}.csv"
+            if not source.exists():
+                write_cloud(CLOUDS[name], source)
+            row = measure(command, source, Path(folder) / "out.csv")
+            rows.append({"cloud": name, "command": command, **row, **ASKED.get(command, {})})
     return rows
