@@ -3,13 +3,14 @@
 import multiprocessing
 import os
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import torch
 
-from tangentbundle import TangentBundle
+from tangentbundle import TangentBundle, parallel
 from tangentbundle.manifolds import Sphere
 from tangentbundle.parallel import run_ranges
 
@@ -78,18 +79,42 @@ def test_the_number_of_threads_does_not_change_the_result(threads):
         torch.set_num_threads(before)
 
 
-def test_torch_governs_the_number_of_threads(several_threads):
-    names = set()
+@pytest.fixture(params=["torch's threads", "own pool"])
+def either_threads(request, several_threads, monkeypatch):
+    if request.param == "own pool":
+        monkeypatch.setattr(parallel, "_torch_threads", lambda: None)
+    elif parallel._torch_threads() is None:
+        pytest.skip("torch comes without GNU OpenMP")
+
+
+def test_torch_governs_the_number_of_threads(either_threads):
+    ranges, threads = [], set()
 
     def kernel(start, stop):
-        names.add(threading.current_thread().name)
+        ranges.append((start, stop))
+        threads.add(threading.get_ident())
+        time.sleep(0.01)  # so that all get something to do
 
     run_ranges(kernel, 1000, grain=1)
-    assert all(name.startswith("tangentbundle") for name in names) and 1 <= len(names) <= 3
+    assert len(threads) == 3
+    assert sorted(k for start, stop in ranges for k in range(start, stop)) == list(range(1000))
     torch.set_num_threads(1)
-    names.clear()
+    threads.clear()
     run_ranges(kernel, 1000, grain=1)
-    assert names == {threading.current_thread().name}
+    assert threads == {threading.get_ident()}
+
+
+def test_either_threads_give_the_same_product(either_threads):
+    expected = (LAP.to_scipy() @ X.reshape(6000, 5)).reshape(X.shape)
+    np.testing.assert_allclose(LAP @ X, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
+
+
+def test_errors_come_out_of_threads(either_threads):
+    def kernel(start, stop):
+        raise ZeroDivisionError(f"rows {start} to {stop}")
+
+    with pytest.raises(ZeroDivisionError, match="rows"):
+        run_ranges(kernel, 1000, grain=1)
 
 
 def _in_child(queue, expected):

@@ -62,6 +62,8 @@ def main() -> None:
         if options.out:
             with open(options.out, "w") as file:  # noqa: PTH123
                 json.dump(losses, file)
+    if world > 1:
+        torch.distributed.destroy_process_group()  # a process that ends with its threads at work may be aborted
 
 
 if __name__ == "__main__":
