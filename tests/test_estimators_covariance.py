@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from tangentbundle.estimators import Helmholtz, Isotropic, Potential, Rotational
+from tangentbundle.errors import InvalidInputError
+from tangentbundle.estimators import Helmholtz, Isotropic, Meridional, Planetary, Potential, Rotational, Zonal
 from tangentbundle.estimators.covariance import Sites, matern
 from tangentbundle.estimators.history import Empirical, Modulated, Past, Seasonal, gaspari_cohn, learned
 from tangentbundle.estimators.likelihood import Evidence, maximise
@@ -30,6 +31,9 @@ COVARIANCES = [Isotropic(s) for s in (0.5, 1.5, 2.5, np.inf)] + [
     Potential(),
     Rotational(),
     Helmholtz(),
+    Zonal(),
+    Meridional((1.0, -2.0, 0.5)),
+    Planetary(),
     Empirical(),
     Modulated(Isotropic(1.5)),
     Seasonal(),
@@ -69,6 +73,34 @@ def test_potential_is_the_second_derivative_of_the_matern_correlation():
     theta = torch.tensor([0.0, np.log(length)], dtype=torch.float64)
     got = Potential()(theta, a, b) * 5 / (3 * length**2)  # scaled to one at zero distance
     assert torch.allclose(got, expected, atol=1e-5)
+
+
+def test_zonal_fields_go_around_the_axis_and_meridional_ones_along_it():
+    a, theta = sites(30), torch.tensor([0.2, -0.5, 12.0], dtype=torch.float64)  # a stretch without end: bands
+    axis = torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
+    around, along = torch.linalg.cross(axis.expand(30, 3), a.points), axis - a.points * (a.points @ axis)[:, None]
+    z = a.points @ axis
+    k = np.exp(0.4) * matern((z[:, None] - z).abs() / np.exp(-0.5), 1.5)
+    for covariance, field in ((Zonal(), around), (Meridional(), along)):
+        ambient = torch.einsum("nip,npmq,mjq->nimj", a.frames, covariance(theta, a, a).reshape(30, 2, 30, 2), a.frames)
+        expected = torch.einsum("nm,ni,mj->nimj", k, field, field)
+        assert torch.allclose(ambient, expected, atol=1e-6)
+
+
+def test_the_axis_turns_with_space():
+    """Points, frames and axis rotated together: the same covariance."""
+    a, turn = sites(20), torch.linalg.qr(torch.from_numpy(np.random.default_rng(3).standard_normal((3, 3))))[0]
+    turn = turn * torch.linalg.det(turn).sign()
+    b = Sites(a.points @ turn.T, turn @ a.frames)
+    theta = torch.tensor(Planetary().start, dtype=torch.float64)
+    turned = Planetary(tuple((turn[:, 2] * 2.5).tolist()))  # of any length
+    assert torch.allclose(Planetary()(theta, a, a), turned(theta, b, b), atol=1e-10)
+
+
+@pytest.mark.parametrize("axis", [(0.0, 0.0, 0.0), (1.0, 0.0), (np.nan, 0.0, 1.0)])
+def test_an_axis_is_a_vector_of_space(axis):
+    with pytest.raises(InvalidInputError, match="axis"):
+        Zonal(axis)
 
 
 def test_the_gradient_of_the_likelihood_is_that_of_differences(past):

@@ -16,6 +16,7 @@ from .selfsupervised import BlindSpots, SelfSupervised, Stein
 from .shape import Geometry, Holonomy, LowSpectrum, Neighborhoods
 from .sparse import SparseProcess
 from .spectral import GCV, SURE, SpectralShrinkage
+from .zonal import Meridional, Planetary, Zonal
 
 __all__ = [
     "GCV",
@@ -41,8 +42,10 @@ __all__ = [
     "LocalProcess",
     "LowSpectrum",
     "ManifoldClassifier",
+    "Meridional",
     "Modulated",
     "Neighborhoods",
+    "Planetary",
     "Potential",
     "Rotational",
     "Seasonal",
@@ -50,4 +53,5 @@ __all__ = [
     "SparseProcess",
     "SpectralShrinkage",
     "Stein",
+    "Zonal",
 ]

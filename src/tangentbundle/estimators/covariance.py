@@ -138,6 +138,16 @@ def blocks(k: torch.Tensor, d: int) -> torch.Tensor:
     return k if d == 1 else _Blocks.apply(k, d)
 
 
+def multiples(k: torch.Tensor, f: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
+    """The covariance ``(n d, m d)`` of random multiples, of covariance ``k (n, m)``, of fields ``(n, d), (m, d)``."""
+    return blocks(k, f.shape[1]) * torch.outer(f.reshape(-1), g.reshape(-1))
+
+
+def squares(f: torch.Tensor) -> torch.Tensor:
+    """``f f^T`` at each site ``(n, d, d)``."""
+    return f[:, :, None] * f[:, None, :]
+
+
 def distances(a: Sites, b: Sites) -> torch.Tensor:
     """Ambient distances ``(n, m)``."""
     return pairs(a, b).distances
@@ -157,6 +167,8 @@ class Covariance(ABC):
 
     names: tuple[str, ...]
     start: tuple[float, ...]
+    seasonal: bool = False
+    """Whether it is of a change since a history was recorded, so that the history tells nothing of its parameters."""
 
     @abstractmethod
     def __call__(self, theta: torch.Tensor, a: Sites, b: Sites) -> torch.Tensor:
@@ -167,10 +179,11 @@ class Covariance(ABC):
         """The blocks ``(n, d, d)`` of each site with itself."""
 
     def __add__(self, other: Covariance) -> Covariance:
-        return Sum((*_terms(self), *_terms(other))) if isinstance(other, Covariance) else NotImplemented
+        return Sum((*terms_of(self), *terms_of(other))) if isinstance(other, Covariance) else NotImplemented
 
 
-def _terms(covariance: Covariance) -> tuple[Covariance, ...]:
+def terms_of(covariance: Covariance) -> tuple[Covariance, ...]:
+    """Those of a sum, or the covariance itself."""
     return covariance.terms if isinstance(covariance, Sum) else (covariance,)
 
 

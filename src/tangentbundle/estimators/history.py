@@ -3,7 +3,8 @@ r"""Covariances learned from past fields.
 The anomalies :math:`a_t` of T past fields about their mean :math:`\mu` give the localised empirical covariance
 :math:`\frac1T \sum_t a_t(x) a_t(y)^T \rho(|x - y|/L)`, with Gaspari and Cohn's taper :math:`\rho` (1999), which is
 zero from 2 L on. A parametric covariance scaled by the anomalies' local size fills in what T samples cannot tell, and
-a slowly varying factor of the mean allows for a change of season.
+a slowly varying factor of the mean allows for a change of season. After one, the mean itself is expected to have faded:
+the best guess of another season's mean is a part of this one's.
 
 Nearby places have similar statistics, so that T fields tell more than T samples of each: a shifted field is another
 sample. With displacements h, normalised anomalies :math:`\tilde a_t = a_t / s` of local size one, and
@@ -27,7 +28,8 @@ import torch
 from scipy.spatial import cKDTree
 
 from ..errors import NonFiniteError, ShapeError
-from .covariance import Covariance, Isotropic, Sites, blocks, distances, pairs
+from .covariance import Covariance, Sites, blocks, distances, matern, multiples, pairs, squares
+from .zonal import Axis, Meridional, Zonal
 
 LEAST = 8
 """Fewest past fields."""
@@ -90,28 +92,50 @@ class Seasonal(Covariance):
     r"""The past mean times a slowly varying factor: :math:`k(x_i, x_j)\, \mu_i \mu_j^T`, k Matern 3/2."""
 
     names = ("amplitude", "length")
-    start = (-1.0, -0.3)
+    start = (-0.5, -0.3)
+    seasonal = True
 
     def __call__(self, theta: torch.Tensor, a: Sites, b: Sites) -> torch.Tensor:
         assert a.mean is not None and b.mean is not None
-        k = Isotropic(1.5)(theta, *(replace(s, frames=torch.ones_like(s.points[:, :1, None])) for s in (a, b)))
-        return blocks(k, a.dim) * torch.outer(a.mean.reshape(-1), b.mean.reshape(-1))
+        k = torch.exp(2 * theta[0]) * matern(distances(a, b) * torch.exp(-theta[1]), 1.5)
+        return multiples(k, a.mean, b.mean)
 
     def diagonal(self, theta: torch.Tensor, a: Sites) -> torch.Tensor:
         assert a.mean is not None
-        return torch.exp(2 * theta[0]) * a.mean[:, :, None] * a.mean[:, None, :]
+        return torch.exp(2 * theta[0]) * squares(a.mean)
 
 
-def learned(base: Covariance) -> Covariance:
-    """The covariance used with a history: empirical, a modulated ``base``, and seasonal."""
-    return Empirical() + Modulated(base) + Seasonal()
+@dataclass(frozen=True)
+class SeasonalBands(Meridional):
+    """The past mean times a factor that is alike along circles of latitude."""
+
+    start = (-0.5, -0.8, 1.2)
+    seasonal = True
+
+    def tangent(self, a: Sites) -> torch.Tensor:
+        assert a.mean is not None
+        return a.mean
+
+
+@dataclass(frozen=True)
+class Drift(Zonal):
+    """A change of the field around an axis."""
+
+    seasonal = True
+
+
+def learned(base: Covariance, axis: Axis | None = None) -> Covariance:
+    """The covariance used with a history: empirical, a modulated ``base``, and changes of season."""
+    season = Seasonal() if axis is None else SeasonalBands(axis) + Drift(axis)
+    return Empirical() + Modulated(base) + season
 
 
 @dataclass(frozen=True, eq=False)
 class Past:
     """Past ambient fields ``(T, m, D)`` at points ``(m, D)``, their mean ``(m, D)`` and a search tree of the points.
 
-    ``shifts (g, s, D)``, if given, are displacements: field t is seen with those of set t modulo g, too.
+    ``shifts (g, s, D)``, if given, are displacements: field t is seen with those of set t modulo g, too. ``kept`` is
+    the share of the mean that is expected now.
     """
 
     points: np.ndarray
@@ -119,6 +143,7 @@ class Past:
     mean: np.ndarray
     tree: cKDTree
     shifts: np.ndarray | None = None
+    kept: float = 1.0
 
     @classmethod
     def of(cls, points: np.ndarray, fields: np.ndarray) -> Past:
@@ -193,6 +218,7 @@ class Past:
         values = np.einsum("nij,tni->tnj", frames, self.interpolate(points, self.fields))
         mean = values.mean(axis=0)
         values -= mean
+        mean *= self.kept
         if self.shifts is not None:
             same = normalised(values.transpose(1, 2, 0)).transpose(2, 0, 1)
             values = recoloured(np.concatenate([same, *self._displaced(points, frames)]), values)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from .covariance import Covariance
+from .covariance import Covariance, terms_of
 from .history import Past, learned
 from .likelihood import NOISE_START, PRIOR, Evidence, maximise
 from .problem import Problem
@@ -19,13 +20,38 @@ REACH = 1.0
 """Of displacements of past fields, in units of the length of the localised covariance."""
 
 
-def learn(base: Covariance, problem: Problem, past: Past) -> tuple[Covariance, np.ndarray, Past]:
-    """The covariance with a history, its parameters, and the history with displacements.
+ADJUST, SEASON = 0.2, 0.5
+"""Widths of priors once a history has been learned from; the last of a change of season, of which one tells little."""
 
-    Parameters are those by which the first two thirds of the fields predict the last third best; displacements are
-    used where they help to.
+KEPT = 0.7
+"""Share of the past mean that is expected in another season."""
+
+
+class Season(NamedTuple):
+    """What may hold of a field: means and widths of the prior on its parameters, the noise last, and its past."""
+
+    center: np.ndarray
+    width: np.ndarray
+    past: Past
+
+
+def learn(base: Covariance, problem: Problem, past: Past) -> tuple[Covariance, Season, Season]:
+    """The covariance with a history, and what holds of a new field in the same season and in another.
+
+    In the same season parameters are those by which the first two thirds of the fields predict the last third best,
+    and past fields are displaced where it helps to; of another season a history does not tell.
     """
-    covariance, split = learned(base), 2 * len(past.fields) // 3
+    covariance, theta, past = _within(base, problem, past)
+    terms = terms_of(covariance)
+    seasonal = np.array([*(term.seasonal for term in terms for _ in term.start), False])
+    other = np.where(seasonal, [*(s for term in terms for s in term.start), NOISE_START], theta)
+    width = np.where(seasonal, SEASON, ADJUST)
+    return covariance, Season(theta, width, past), Season(other, width, replace(past, kept=KEPT))
+
+
+def _within(base: Covariance, problem: Problem, past: Past) -> tuple[Covariance, np.ndarray, Past]:
+    """The covariance, its parameters in the season of the history, and the history with displacements."""
+    covariance, split = learned(base, problem.spaces.axis), 2 * len(past.fields) // 3
     index = past.spread(HISTORY_SITES, problem.spaces.dim, problem.rng)
     points, earlier = past.points[index], past.part(slice(split))
     frames = problem.spaces.at(points)

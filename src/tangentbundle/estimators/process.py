@@ -17,21 +17,25 @@ import numpy as np
 import torch
 
 from ..errors import InvalidInputError, MemoryLimitError
-from .covariance import Covariance, Helmholtz, Isotropic, Potential
+from .covariance import Covariance, Helmholtz, Isotropic, Potential, Rotational, terms_of
 from .learning import learn
 from .likelihood import NOISE_START, PRIOR, Evidence, maximise
 from .problem import Fitted, Method, Problem
-
-ADJUST, SEASON = 0.2, 1.0
-"""Widths of priors once a history has been learned from; the last of a change of season, of which one tells little."""
+from .tangents import TangentSpaces
+from .zonal import Meridional, Planetary, Zonal
 
 CHUNK = 2048
 
 
-def candidates(d: int, oriented: bool) -> list[Covariance]:
-    """Covariances among which the marginal likelihood chooses: smooth, rougher, and a Helmholtz mixture."""
-    mixture = Helmholtz() if d == 2 and oriented else Potential() + Isotropic(0.5)
-    return [Isotropic(np.inf), Isotropic(1.5), mixture]
+def candidates(spaces: TangentSpaces) -> list[Covariance]:
+    """Covariances among which the marginal likelihood chooses: smooth, rougher, a Helmholtz mixture, bands."""
+    bands = [] if spaces.axis is None else [Planetary(spaces.axis)]
+    return [Isotropic(np.inf), Isotropic(1.5), mixture(spaces), *bands]
+
+
+def mixture(spaces: TangentSpaces) -> Covariance:
+    """Rough fields with few assumptions."""
+    return Helmholtz() if spaces.dim == 2 and spaces.oriented else Potential() + Isotropic(0.5)
 
 
 @dataclass(frozen=True)
@@ -64,35 +68,49 @@ class GaussianProcess(Method):
 
     def parameters(self, problem: Problem) -> tuple[Covariance, np.ndarray, Evidence, Problem]:
         """The covariance, its parameters, what was seen, and the problem with what was found in its history."""
-        n, d = problem.values.shape
-        options = self._options(d, problem.spaces.oriented)
-        if problem.past is not None:
-            covariance, center, past = learn(options[-1], problem, problem.past)
-            problem = replace(problem, past=past)
-        sites = problem.sites(problem.spaces.points[:n], problem.spaces.frames[:n])
+        n = len(problem.values)
+        options = self._options(problem.spaces)
         values = torch.from_numpy(np.ascontiguousarray(problem.values)).reshape(-1, 1)
         noise = None if problem.noise is None else torch.from_numpy(problem.noise)
-        if problem.past is not None:
-            assert sites.mean is not None
-            seen = Evidence(sites, values - sites.mean.reshape(-1, 1), noise)
-            parts = seen.patches(self.likelihood_size, self.patches, problem.rng)
-            width = np.array([*(SEASON if "seasonal" in name else ADJUST for name in covariance.names), ADJUST])
-            theta = maximise(covariance, parts, center, width)[0]
-            return covariance, theta, seen, problem
-        seen = Evidence(sites, values, noise)
-        return *select(options, seen, self.likelihood_size, self.patches, problem.rng), seen, problem
 
-    def _options(self, d: int, oriented: bool) -> list[Covariance]:
-        given = candidates(d, oriented) if self.covariance is None else self.covariance
+        def given(problem: Problem) -> Evidence:
+            sites = problem.sites(problem.spaces.points[:n], problem.spaces.frames[:n])
+            return Evidence(sites, values if sites.mean is None else values - sites.mean.reshape(-1, 1), noise)
+
+        if problem.past is None:
+            seen = given(problem)
+            return *select(options, seen, self.likelihood_size, self.patches, problem.rng), seen, problem
+        base = mixture(problem.spaces) if self.covariance is None else options[-1]
+        covariance, *seasons = learn(base, problem, problem.past)
+        best: tuple[float, np.ndarray, Evidence, Problem] | None = None
+        seed = problem.rng.integers(2**32)
+        for center, width, past in seasons:
+            now = replace(problem, past=past)
+            seen = given(now)
+            parts = seen.patches(self.likelihood_size, self.patches, np.random.default_rng(seed))
+            theta, loss = maximise(covariance, parts, center, width)
+            if best is None or loss < best[0]:
+                best = loss, theta, seen, now
+        assert best is not None
+        return covariance, *best[1:]
+
+    def _options(self, spaces: TangentSpaces) -> list[Covariance]:
+        given = candidates(spaces) if self.covariance is None else self.covariance
         options = [given] if isinstance(given, Covariance) else list(given)
         if not options or not all(isinstance(option, Covariance) for option in options):
             raise InvalidInputError(
                 f"covariance must be a Covariance such as Isotropic(1.5), or several, got {given!r}."
             )
-        if any("rotational" in name for option in options for name in option.names) and not (d == 2 and oriented):
+        terms = {type(term) for option in options for term in terms_of(option)}
+        if terms & {Rotational, Zonal} and not (spaces.dim == 2 and spaces.oriented):
             raise InvalidInputError(
-                f"Rotational() needs an oriented surface, but here d = {d} and the frames "
-                f"{'agree' if oriented else 'do not agree'}. Use Potential() and Isotropic()."
+                f"Rotational() and Zonal() need an oriented surface, but here d = {spaces.dim} and the frames "
+                f"{'agree' if spaces.oriented else 'do not agree'}. Use Potential() and Isotropic()."
+            )
+        if terms & {Zonal, Meridional} and spaces.points.shape[1] != 3:
+            raise InvalidInputError(
+                f"Zonal() and Meridional() need a surface in space, but here D = {spaces.points.shape[1]}. Leave them "
+                "out."
             )
         return options
 

@@ -79,6 +79,11 @@ class TangentSpaces:
     def dim(self) -> int:
         return self.frames.shape[2]
 
+    @property
+    def axis(self) -> tuple[float, float, float] | None:
+        """Of a known surface of revolution."""
+        return self.manifold.axis if self.manifold is not None and self.oriented and self.dim == 2 else None
+
     def part(self, index: np.ndarray) -> TangentSpaces:
         """Some of the points, with their bases."""
 

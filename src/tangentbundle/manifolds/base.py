@@ -91,6 +91,8 @@ class Manifold(ABC):
     volume: float
     orientable: bool = True
     has_boundary: bool = False
+    axis: tuple[float, float, float] | None = None
+    """Of surfaces of revolution in space: the one that latitudes are counted along."""
 
     def sample(self, n: int, seed=None, dtype=np.float64) -> np.ndarray:
         """Points (n, D), independent and uniform by volume; seed is an int or a Generator."""
