@@ -35,8 +35,8 @@ def baseline(name: str) -> ModuleType:
         raise MissingBaseline(f"{name} is not installed; it comes with pip install 'tangentbundle[bench]'") from error
 
 
-CALLS, TURN = 16, 0.05
-"""Calls of a function in a row, and the seconds after which there are no more of them."""
+CALLS, LEAST, TURN = 16, 4, 0.05
+"""Calls of a function in a row: at most, at least, and the seconds after which there are no more of them."""
 
 REST = 0.25
 """Seconds before a turn: OpenMP threads go on spinning for up to a fifth of a second after their work is done."""
@@ -55,11 +55,11 @@ def best_in_turns(functions: dict[str, Callable[[], Any]], repeats: int) -> dict
         for name, function in functions.items():
             time.sleep(REST)
             turn = time.perf_counter()
-            for _ in range(CALLS):
+            for call in range(CALLS):
                 start = time.perf_counter()
                 function()
                 best[name] = min(best[name], time.perf_counter() - start)
-                if time.perf_counter() > turn + TURN:
+                if call + 1 >= LEAST and time.perf_counter() > turn + TURN:
                     break
     return best
 

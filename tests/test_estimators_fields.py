@@ -22,14 +22,17 @@ from tangentbundle.errors import (
 from tangentbundle.estimators import (
     GCV,
     GaussianProcess,
+    Helmholtz,
     Isotropic,
     LocalProcess,
+    Meridional,
     Potential,
     Rotational,
     SparseProcess,
     SpectralShrinkage,
 )
 from tangentbundle.estimators.baselines import CLASSICS, AmbientProcess, ComponentProcess
+from tangentbundle.estimators.covariance import Sites
 from tangentbundle.estimators.likelihood import JITTER, Evidence
 from tangentbundle.estimators.process import Posterior
 from tangentbundle.estimators.sparse import conjugate_gradients
@@ -296,6 +299,53 @@ def test_mostly_normal_vectors_bring_a_warning():
 def test_bad_options(options, fit, error):
     with pytest.raises(error):
         tb.FieldInterpolator(**{"method": ISOTROPIC, "manifold": SPHERE, **options}).fit(POINTS, FIELD, **fit)
+
+
+def test_bands_of_latitude_are_found_and_help():
+    """Jets around the axis of the sphere, from few stations."""
+    rng = np.random.default_rng(0)
+    stations, places = SPHERE.sample(50, seed=rng), SPHERE.sample(400, seed=rng)
+
+    def jets(x):
+        return np.cross([0.0, 0.0, 1.0], x) * np.cos(5 * x[:, 2:]) + 0.3 * SPHERE.gradient_field(x, 2)
+
+    def error(method):
+        model = tb.FieldInterpolator(method, manifold=SPHERE, random_state=0).fit(stations, jets(stations))
+        return model, np.mean((model.predict(places) - jets(places)) ** 2)
+
+    (model, ours), (_, plain) = error(None), error(GaussianProcess(Helmholtz()))
+    assert any("zonal" in name for name in model.fitted_.covariance.names)
+    assert ours < 0.2 * plain
+
+
+def seasons(now, seed=0):
+    """A history of a mean field with weather, and stations of a new field: ``now`` times the mean, with weather."""
+    rng = np.random.default_rng(seed)
+    points = SPHERE.sample(250, seed=rng)
+    mean = 2 * np.cross([0.3, 0.2, 1.0], points)
+    theta = torch.tensor([-0.5, -1.0], dtype=torch.float64)
+    sites = Sites(torch.from_numpy(points), torch.from_numpy(SPHERE.frames(points)))
+    root = np.linalg.cholesky(Isotropic(1.5)(theta, sites, sites).numpy() + 1e-8 * np.eye(500))
+    fields = (root @ rng.standard_normal((500, 61))).T.reshape(61, 250, 2)
+    fields = np.einsum("nij,tnj->tni", SPHERE.frames(points), fields)
+    return points, mean + fields[:60], now * mean + fields[60]
+
+
+@pytest.mark.parametrize(("now", "changed"), [(1.0, False), (0.1, True)])
+def test_a_change_of_season_is_told_by_the_field(now, changed):
+    points, past, field = seasons(now)
+    model = tb.FieldInterpolator(manifold=SPHERE, history=past, history_points=points, random_state=0)
+    model.fit(points[:40], field[:40])
+    assert (model.fitted_.problem.past.kept < 1) == changed
+    mean = past.mean(axis=0)
+    error = np.square(model.predict(points[40:]) - field[40:]).mean()
+    assert error < 0.7 * np.square(mean - field)[40:].mean()
+
+
+def test_axes_need_a_surface_in_space():
+    points = tb.manifolds.FlatTorus().sample(60, seed=0)
+    with pytest.raises(InvalidInputError, match="D = 4"):
+        tb.FieldInterpolator(GaussianProcess(Meridional()), dim=2).fit(points, points[:, [1, 0, 3, 2]] * [-1, 1, -1, 1])
 
 
 def test_turns_need_an_oriented_surface():

@@ -92,7 +92,7 @@ class Seasonal(Covariance):
     r"""The past mean times a slowly varying factor: :math:`k(x_i, x_j)\, \mu_i \mu_j^T`, k Matern 3/2."""
 
     names = ("amplitude", "length")
-    start = (-0.5, -0.3)
+    start = (-0.8, -0.3)
     seasonal = True
 
     def __call__(self, theta: torch.Tensor, a: Sites, b: Sites) -> torch.Tensor:
@@ -109,7 +109,7 @@ class Seasonal(Covariance):
 class SeasonalBands(Meridional):
     """The past mean times a factor that is alike along circles of latitude."""
 
-    start = (-0.5, -0.8, 1.2)
+    start = (-0.8, -0.8, 1.2)
     seasonal = True
 
     def tangent(self, a: Sites) -> torch.Tensor:

@@ -20,19 +20,26 @@ REACH = 1.0
 """Of displacements of past fields, in units of the length of the localised covariance."""
 
 
-ADJUST, SEASON = 0.2, 0.5
+ADJUST, SEASON = 0.2, 0.3
 """Widths of priors once a history has been learned from; the last of a change of season, of which one tells little."""
 
 KEPT = 0.7
 """Share of the past mean that is expected in another season."""
 
 
+CHANGE = 2.0
+"""Logarithm of the odds of another season before the field is seen: a wrong guess of no change costs more."""
+
+
 class Season(NamedTuple):
-    """What may hold of a field: means and widths of the prior on its parameters, the noise last, and its past."""
+    """What may hold of a field: means and widths of the prior on its parameters, the noise last, its past, and the
+    logarithm of how likely that is.
+    """
 
     center: np.ndarray
     width: np.ndarray
     past: Past
+    likely: float
 
 
 def learn(base: Covariance, problem: Problem, past: Past) -> tuple[Covariance, Season, Season]:
@@ -46,7 +53,7 @@ def learn(base: Covariance, problem: Problem, past: Past) -> tuple[Covariance, S
     seasonal = np.array([*(term.seasonal for term in terms for _ in term.start), False])
     other = np.where(seasonal, [*(s for term in terms for s in term.start), NOISE_START], theta)
     width = np.where(seasonal, SEASON, ADJUST)
-    return covariance, Season(theta, width, past), Season(other, width, replace(past, kept=KEPT))
+    return covariance, Season(theta, width, past, 0.0), Season(other, width, replace(past, kept=KEPT), CHANGE)
 
 
 def _within(base: Covariance, problem: Problem, past: Past) -> tuple[Covariance, np.ndarray, Past]:

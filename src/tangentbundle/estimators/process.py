@@ -84,13 +84,13 @@ class GaussianProcess(Method):
         covariance, *seasons = learn(base, problem, problem.past)
         best: tuple[float, np.ndarray, Evidence, Problem] | None = None
         seed = problem.rng.integers(2**32)
-        for center, width, past in seasons:
-            now = replace(problem, past=past)
+        for season in seasons:
+            now = replace(problem, past=season.past)
             seen = given(now)
             parts = seen.patches(self.likelihood_size, self.patches, np.random.default_rng(seed))
-            theta, loss = maximise(covariance, parts, center, width)
-            if best is None or loss < best[0]:
-                best = loss, theta, seen, now
+            theta, loss = maximise(covariance, parts, season.center, season.width)
+            if best is None or loss - season.likely < best[0]:
+                best = loss - season.likely, theta, seen, now
         assert best is not None
         return covariance, *best[1:]
 
