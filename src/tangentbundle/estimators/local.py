@@ -17,7 +17,7 @@ from ..ordering import curve_order
 from .covariance import Covariance
 from .likelihood import Evidence
 from .problem import Fitted, Method, Problem
-from .process import GaussianProcess, Posterior
+from .process import GaussianProcess, Posterior, candidates
 
 GROUP, OWN = 64, 12
 """Points that are predicted together, and nearest observations of each of them that always count."""
@@ -28,7 +28,7 @@ class LocalProcess(Method):
     """Method of ``FieldInterpolator`` for more points than an exact process takes: local kriging, linear in the points.
 
     Args:
-        covariance: as of ``GaussianProcess``.
+        covariance: as of ``GaussianProcess``; by default without bands of latitude.
         neighbors: observations around a group of points that predict it.
         likelihood_size, patches: as of ``GaussianProcess``.
     """
@@ -39,7 +39,11 @@ class LocalProcess(Method):
     patches: int = 4
 
     def fit(self, problem: Problem) -> LocalPosterior:
-        process = GaussianProcess(self.covariance, self.likelihood_size, self.patches)
+        # near observations tell more than bands of latitude, which would double the time
+        default = candidates(problem.spaces, bands=False)
+        process = GaussianProcess(
+            default if self.covariance is None else self.covariance, self.likelihood_size, self.patches
+        )
         covariance, theta, seen, problem = process.parameters(problem)
         tree = cKDTree(problem.spaces.points[: len(problem.values)])
         return LocalPosterior(covariance, theta, seen, problem, self.neighbors, tree)

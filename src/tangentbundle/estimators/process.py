@@ -27,10 +27,10 @@ from .zonal import Meridional, Planetary, Zonal
 CHUNK = 2048
 
 
-def candidates(spaces: TangentSpaces) -> list[Covariance]:
+def candidates(spaces: TangentSpaces, bands: bool = True) -> list[Covariance]:
     """Covariances among which the marginal likelihood chooses: smooth, rougher, a Helmholtz mixture, bands."""
-    bands = [] if spaces.axis is None else [Planetary(spaces.axis)]
-    return [Isotropic(np.inf), Isotropic(1.5), mixture(spaces), *bands]
+    planetary = [Planetary(spaces.axis)] if bands and spaces.axis is not None else []
+    return [Isotropic(np.inf), Isotropic(1.5), mixture(spaces), *planetary]
 
 
 def mixture(spaces: TangentSpaces) -> Covariance:
@@ -47,7 +47,8 @@ class GaussianProcess(Method):
 
     Args:
         covariance: a ``Covariance``, or several of which the marginal likelihood takes the best. Default: smooth,
-            rougher, and a Helmholtz mixture (on oriented surfaces); with a history only the last.
+            rougher, a Helmholtz mixture (on oriented surfaces), and one with bands of latitude (on known surfaces of
+            revolution); with a history only the mixture.
         likelihood_size: above this many points the likelihood is that of ``patches`` compact patches of this size.
         max_points: more are refused, as the matrix ``(n d, n d)`` is dense.
     """
