@@ -19,13 +19,11 @@ HISTORY_SITES, HISTORY_FIELDS = 150, 24
 REACH = 1.0
 """Of displacements of past fields, in units of the length of the localised covariance."""
 
-
 ADJUST, SEASON = 0.2, 0.3
 """Widths of priors once a history has been learned from; the last of a change of season, of which one tells little."""
 
 KEPT = 0.7
 """Share of the past mean that is expected in another season."""
-
 
 CHANGE = 2.0
 """Logarithm of the odds of another season before the field is seen: a wrong guess of no change costs more."""

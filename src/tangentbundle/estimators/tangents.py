@@ -82,7 +82,7 @@ class TangentSpaces:
     @property
     def axis(self) -> tuple[float, float, float] | None:
         """Of a known surface of revolution."""
-        return self.manifold.axis if self.manifold is not None and self.oriented and self.dim == 2 else None
+        return getattr(self.manifold, "axis", None) if self.oriented and self.dim == 2 else None
 
     def part(self, index: np.ndarray) -> TangentSpaces:
         """Some of the points, with their bases."""

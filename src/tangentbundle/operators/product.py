@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from ..memory import in_large_pages
+from ..memory import empty_like
 from ..parallel import run_ranges
 from .registry import differentiate, torch_op, vectorise
 
@@ -160,7 +160,7 @@ def block_product(
         x, matrix = sort_rows(x, order), along_curve(indptr, cols, values, order)
     else:
         x, matrix = x.contiguous(), BlockMatrix(indptr, cols, values, order)
-    y = in_large_pages(torch.empty_like(x))
+    y = empty_like(x)
     step(matrix, x, x, y, (alpha, beta, 0.0))
     return unsort_rows(y, order) if use_triton(x.device) else y
 
