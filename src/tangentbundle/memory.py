@@ -81,7 +81,7 @@ def empty_like(tensor: torch.Tensor) -> torch.Tensor:
         free = [k for k in range(len(_spare)) if _spare[k].nbytes == size + 64 and sys.getrefcount(_spare[k]) == 2]
         array = _spare.pop(free[0]) if free else np.empty(size + 64, np.uint8)
         _spare.append(array)  # the last used last
-        while sum(spare.nbytes for spare in _spare) > SPARE + 64 * len(_spare):
+        while sum(spare.nbytes for spare in _spare) > SPARE:
             _spare.pop(0)
         start = -array.ctypes.data % 64
         return torch.from_numpy(array[start : start + size]).view(tensor.dtype).view(tensor.shape)

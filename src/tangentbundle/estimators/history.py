@@ -29,7 +29,7 @@ from scipy.spatial import cKDTree
 
 from ..errors import NonFiniteError, ShapeError
 from .covariance import Covariance, Sites, blocks, distances, matern, multiples, pairs, squares
-from .zonal import Axis, Meridional, Zonal
+from .zonal import Axis, Bands, Zonal
 
 LEAST = 8
 """Fewest past fields."""
@@ -106,13 +106,13 @@ class Seasonal(Covariance):
 
 
 @dataclass(frozen=True)
-class SeasonalBands(Meridional):
+class SeasonalBands(Bands):
     """The past mean times a factor that is alike along circles of latitude."""
 
     start = (-0.8, -0.8, 1.2)
     seasonal = True
 
-    def tangent(self, a: Sites) -> torch.Tensor:
+    def field(self, a: Sites) -> torch.Tensor:
         assert a.mean is not None
         return a.mean
 

@@ -40,10 +40,8 @@ class LocalProcess(Method):
 
     def fit(self, problem: Problem) -> LocalPosterior:
         # near observations tell more than bands of latitude, which would double the time
-        default = candidates(problem.spaces, bands=False)
-        process = GaussianProcess(
-            default if self.covariance is None else self.covariance, self.likelihood_size, self.patches
-        )
+        given = candidates(problem.spaces, bands=False) if self.covariance is None else self.covariance
+        process = GaussianProcess(given, self.likelihood_size, self.patches)
         covariance, theta, seen, problem = process.parameters(problem)
         tree = cKDTree(problem.spaces.points[: len(problem.values)])
         return LocalPosterior(covariance, theta, seen, problem, self.neighbors, tree)

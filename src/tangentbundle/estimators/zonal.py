@@ -13,6 +13,7 @@ and the stretch s is large where the field hardly changes around the axis.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 
 import torch
@@ -24,12 +25,8 @@ Axis = tuple[float, float, float]
 
 
 @dataclass(frozen=True)
-class Meridional(Covariance):
-    """Fields along the meridians of an axis, alike along circles of latitude; ``axis`` is a vector of space.
-
-    >>> Meridional().names
-    ('amplitude', 'length', 'stretch')
-    """
+class Bands(Covariance):
+    """Random multiples of some ``field``, alike along circles of latitude around ``axis``, a vector of space."""
 
     axis: Axis = (0.0, 0.0, 1.0)
     names = ("amplitude", "length", "stretch")
@@ -45,26 +42,38 @@ class Meridional(Covariance):
         vector = torch.tensor(self.axis, dtype=torch.float64)
         return vector / vector.norm()
 
-    def tangent(self, a: Sites) -> torch.Tensor:
-        """The field's direction at each site ``(n, d)``."""
-        return a.frames.mT @ self.direction
+    @abstractmethod
+    def field(self, a: Sites) -> torch.Tensor:
+        """What is multiplied, at each site ``(n, d)``."""
 
     def __call__(self, theta: torch.Tensor, a: Sites, b: Sites) -> torch.Tensor:
         along = ((a.points @ self.direction)[:, None] - b.points @ self.direction).square()
         across = (pairs(a, b).distances.square() - along).clamp_min(0.0)
         r = (along + across * torch.exp(-2 * theta[2]) + 1e-16).sqrt() * torch.exp(-theta[1])
-        return multiples(torch.exp(2 * theta[0]) * matern(r, 1.5), self.tangent(a), self.tangent(b))
+        return multiples(torch.exp(2 * theta[0]) * matern(r, 1.5), self.field(a), self.field(b))
 
     def diagonal(self, theta: torch.Tensor, a: Sites) -> torch.Tensor:
-        return torch.exp(2 * theta[0]) * squares(self.tangent(a))
+        return torch.exp(2 * theta[0]) * squares(self.field(a))
 
 
 @dataclass(frozen=True)
-class Zonal(Meridional):
+class Meridional(Bands):
+    """Fields along the meridians of an axis, alike along circles of latitude.
+
+    >>> Meridional().names
+    ('amplitude', 'length', 'stretch')
+    """
+
+    def field(self, a: Sites) -> torch.Tensor:
+        return a.frames.mT @ self.direction
+
+
+@dataclass(frozen=True)
+class Zonal(Bands):
     """Fields around an axis, alike along circles of latitude, on an oriented surface (d = 2): jets and trade winds."""
 
-    def tangent(self, a: Sites) -> torch.Tensor:
-        return super().tangent(a.turned)
+    def field(self, a: Sites) -> torch.Tensor:
+        return a.turned.frames.mT @ self.direction
 
 
 def Planetary(axis: Axis = (0.0, 0.0, 1.0)) -> Covariance:
