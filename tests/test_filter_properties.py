@@ -1,0 +1,211 @@
+"""The three properties of filters, where they are known exactly, measured, or hold by construction."""
+
+import numpy as np
+import pytest
+import torch
+from filter_spaces import exp_impulse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tangentbundle as tb
+from tangentbundle.filters import Properties
+from tangentbundle.manifolds import Sphere
+
+LAM = np.concatenate([[0.0], np.geomspace(1e-6, 1e4, 300)])
+
+SOME = settings(max_examples=60, deadline=None, derandomize=True)
+
+coefficients = st.lists(st.floats(-5.0, 5.0), min_size=1, max_size=8)
+steps = st.floats(1e-3, 10.0)
+
+
+# The three properties, where they are known exactly.
+
+
+def dense_largest(taps):
+    """The largest |polynomial| on a fine grid of [0, 1], and how much the grid can miss."""
+    z = np.linspace(0.0, 1.0, 4001)
+    k = np.arange(len(taps))
+    return np.abs(np.polynomial.polynomial.polyval(z, taps)).max(), (k * k * np.abs(taps)).sum() / (8 * 4000**2)
+
+
+@SOME
+@given(coefficients, steps)
+def test_properties_of_firs(taps, step):
+    taps = np.array(taps)
+    got = tb.FIR(taps, step).properties()
+    assert got.basis == "exact"
+    assert got.lowpass == (taps[0] == 0.0)
+    size = np.abs(taps).sum()
+    gain, missed = dense_largest(taps)
+    assert gain - 1e-12 * size <= got.gain <= gain + missed + 1e-12 * size
+    # d/dlambda of sum h_k e^(-k s lambda) is -s sum k h_k z^k
+    slopes = np.arange(len(taps)) * taps
+    slope, missed = dense_largest(slopes)
+    rounding = 1e-12 * np.abs(slopes).sum()
+    assert step * (slope - rounding) <= got.lipschitz <= step * (slope + missed + rounding)
+
+
+@SOME
+@given(coefficients, steps, st.lists(st.floats(0.0, 100.0), min_size=2, max_size=12))
+def test_lipschitz_constants_and_gains_of_firs_bound_their_responses(taps, step, lam):
+    h = tb.FIR(taps, step)
+    lam = np.array(lam)
+    values = h.response(lam)
+    rounding = 1e-12 * np.abs(taps).sum()
+    assert np.abs(values).max() <= h.properties().gain + rounding
+    rises = np.abs(values[:, None] - values)
+    assert (rises <= h.lipschitz() * np.abs(lam[:, None] - lam) + rounding).all()
+    assert h.is_nonamplifying() == (h.properties().gain <= 1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    "taps, gain, lipschitz",
+    [
+        ([0.0, 4.0, -4.0], 1.0, 4.0),  # 4 z (1 - z): largest at z = 1/2, steepest, |4 z - 8 z^2|, at z = 1
+        ([1.0], 1.0, 0.0),
+        ([0.0, 0.0, 0.0], 0.0, 0.0),
+        ([1.0, 0.0, 0.0], 1.0, 0.0),
+        ([0.5, 0.3, 0.2], 1.0, 0.7),
+        ([1.0, 1.0, 5e-324], 2.0, 1.0),  # a last tap that divides nothing
+        ([0.0, 1.0, -1.0, 1e-17, 1e-300], 0.25, 1.0),
+    ],
+)
+def test_properties_of_firs_by_hand(taps, gain, lipschitz):
+    got = tb.FIR(taps, step=2.0).properties()
+    assert got.gain == pytest.approx(gain, rel=1e-12)
+    assert got.lipschitz == pytest.approx(2.0 * lipschitz, rel=1e-12)
+
+
+def test_properties_of_heat():
+    for t in (0.0, 0.3, 5.0):
+        assert tb.Heat(t).properties() == Properties(t > 0, t, 1.0, "exact")
+    assert not tb.Heat(0.0).is_lowpass()  # the identity keeps all frequencies
+    learnable = tb.Heat(torch.tensor(0.3, dtype=torch.float64, requires_grad=True))
+    assert learnable.lipschitz() == 0.3 and learnable.is_nonamplifying()
+
+
+def test_properties_of_polynomials():
+    constant = tb.Polynomial([0.5]).properties()
+    assert constant == Properties(False, 0.0, 0.5, "exact")
+    assert tb.Polynomial([1.0, -3.0]).properties() == Properties(False, 3.0, np.inf, "exact")
+    assert tb.Polynomial([1.0, -3.0, 0.1]).lipschitz() == np.inf
+    assert tb.Polynomial([0.0, 0.0]).properties() == Properties(True, 0.0, 0.0, "exact")
+
+
+@SOME
+@given(coefficients, st.floats(0.0, 3.0), st.floats(0.1, 5.0))
+def test_properties_of_polynomials_on_an_interval(h, low, width):
+    got = tb.Polynomial(h).properties((low, low + width))
+    assert got.basis.startswith("exact on eigenvalues from")
+    lam = np.linspace(low, low + width, 4001)
+    series = np.polynomial.Polynomial(np.array(h) * (-1.0) ** np.arange(len(h)))
+    size = np.polynomial.Polynomial(np.abs(h))(low + width)
+    for value, polynomial in ((got.gain, series), (got.lipschitz, series.deriv())):
+        largest = np.abs(polynomial(lam)).max()
+        missed = np.abs(polynomial.deriv(2)(lam)).max() * (width / 4000) ** 2 / 8 * 1.01
+        rounding = 1e-11 * len(h) ** 2 * (size + np.polynomial.Polynomial(np.abs(h)).deriv()(low + width))
+        assert largest - rounding <= value <= largest + missed + rounding
+
+
+# The three properties, where they are measured.
+
+
+@pytest.mark.parametrize(
+    "h, lowpass, lipschitz, gain",
+    [
+        (tb.ImpulseResponse(exp_impulse), True, 2.0, 1.0),
+        (tb.Heat(1.0) + tb.Heat(2.0), True, 3.0, 2.0),
+        (0.5 * tb.Heat(1.0), True, 0.5, 0.5),
+        (tb.Heat(1.0) @ tb.Heat(2.0), True, 3.0, 1.0),
+        (tb.Heat(1.0) - tb.Heat(0.0), False, 1.0, 1.0),
+        (tb.Tikhonov(2.0), False, 2.0, 1.0),
+        (tb.Matern(1.5, 2.0), True, 2 / 1.5**2, 1.0),
+        (tb.Matern(1.5, 1.5), False, 1.5 / 1.5**2, 1.0),
+        (tb.Matern(1.5, 4.0), True, 4 / 1.5**2, 1.0),
+        (tb.Wavelet(0.5), True, 0.5 * np.e, 1.0),
+        (tb.Spectral(lambda lam: 1 / (1 + lam) ** 2), True, 2.0, 1.0),
+        (tb.Spectral(torch.zeros_like), True, 0.0, 0.0),
+    ],
+)
+def test_measured_properties(h, lowpass, lipschitz, gain):
+    got = h.properties()
+    assert got.basis == "measured on eigenvalues from 0 to 1e+08"
+    assert got.lowpass == lowpass
+    assert got.gain == pytest.approx(gain, rel=1e-5)
+    assert got.lipschitz == pytest.approx(lipschitz, rel=2e-3)
+
+
+def test_measured_properties_on_an_operator():
+    lap = tb.TangentBundle.from_points(Sphere(2).sample(100, seed=0)).laplacian()
+    high = lap.spectral_interval[1]
+    on = tb.Spectral(lambda lam: lam).properties(lap)
+    assert on.basis == f"measured on eigenvalues from 0 to {high:.4g}"
+    assert on.gain == pytest.approx(high) and on.lipschitz == pytest.approx(1.0) and not on.lowpass
+    exact = tb.Polynomial([0.0, -1.0]).properties(lap)
+    assert exact.basis == f"exact on eigenvalues from 0 to {high:.4g}" and exact.gain == pytest.approx(high)
+    assert tb.IdealLowpass(3.0).is_lowpass((0.0, 100.0))
+    assert tb.IdealLowpass(3.0).lipschitz((0.0, 100.0)) > 100.0  # no constant serves a jump
+    assert "non-amplifying" in str(tb.Tikhonov(1.0).properties()) and "amplifying" in str(
+        (3.0 * tb.Heat(1)).properties()
+    )
+
+
+# Coefficients that are lowpass and non-amplifying by construction.
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(st.lists(st.floats(-50.0, 50.0), min_size=1, max_size=12), st.booleans())
+def test_lowpass_non_amplifying_for_all_numbers(free, single):
+    if single:
+        free = free[:9]
+    numbers = torch.tensor(free, dtype=torch.float32 if single else torch.float64)
+    taps = tb.LowpassNonAmplifying(len(free) + 1)(numbers)
+    assert taps.shape == (len(free) + 1,) and taps.dtype == numbers.dtype
+    h = tb.FIR(taps, step=0.1)
+    assert h.is_lowpass() and h.is_nonamplifying(), h.properties()
+    assert np.abs(h.response(LAM)).max() <= 1.0
+
+
+def test_lowpass_non_amplifying_reaches_what_it_should():
+    """With Bernstein coefficients 0, 1, ..., 1 the filter 1 - (1 - z)^N; with few of them any lowpass filter."""
+    taps = tb.LowpassNonAmplifying(5)(torch.full((4,), 40.0, dtype=torch.float64))
+    np.testing.assert_allclose(taps, [0.0, 4.0, -6.0, 4.0, -1.0], rtol=1e-12)
+    wanted = np.array([0.0, 0.6, 0.3])
+    # to Bernstein form of degree 2: b_1 = h_1 / 2, b_2 = h_1 + h_2
+    free = torch.from_numpy(np.arctanh([wanted[1] / 2, wanted[1:].sum()]))
+    np.testing.assert_allclose(tb.LowpassNonAmplifying(3)(free), wanted, rtol=1e-12)
+    many = torch.randn(3, 4, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    out = tb.LowpassNonAmplifying(4)(many)
+    assert out.shape == (4, 4, 5)
+    np.testing.assert_allclose(out[:, 2, 3], tb.LowpassNonAmplifying(4)(many[:, 2, 3]), rtol=1e-13)
+
+
+def test_gradients_flow_through_lowpass_non_amplifying():
+    free = torch.tensor([0.3, -1.2, 2.0], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(tb.LowpassNonAmplifying(4), free)
+    lam = torch.linspace(0.0, 20.0, 50, dtype=torch.float64)
+    goal = tb.Heat(0.25).response(lam)
+    optimizer = torch.optim.LBFGS([free], max_iter=60, line_search_fn="strong_wolfe")
+    module = tb.LowpassNonAmplifying(4)
+
+    def misfit():
+        optimizer.zero_grad()
+        loss = (tb.FIR(module(free), step=0.1).response(lam) - goal).square().mean()
+        loss.backward()
+        return loss
+
+    before = float(misfit().detach())
+    optimizer.step(misfit)
+    after = float(misfit().detach())
+    assert after < 1e-3 * before
+    learnt = tb.FIR(module(free).detach(), step=0.1)
+    assert learnt.is_lowpass() and learnt.is_nonamplifying()
+
+
+def test_as_a_parametrization():
+    layer = torch.nn.Linear(1, 3, bias=False)
+    layer.weight = torch.nn.Parameter(torch.randn(3, 1))
+    torch.nn.utils.parametrize.register_parametrization(layer, "weight", tb.LowpassNonAmplifying(4), unsafe=True)
+    assert layer.weight.shape == (4, 1) and float(layer.weight[0].detach()) == 0.0
+    assert tb.FIR(layer.weight[:, 0]).is_nonamplifying()
