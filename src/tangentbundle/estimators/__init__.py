@@ -1,6 +1,7 @@
 """Estimators in the manner of scikit-learn: vector fields on curved spaces, and clouds of points."""
 
 from .ambient import AmbientProcess, ByEvidence
+from .attentive import AttentionNetwork
 from .autoregression import Autoregression
 from .classifier import ManifoldClassifier
 from .covariance import Covariance, Helmholtz, Isotropic, Potential, Rotational
@@ -16,12 +17,14 @@ from .selfsupervised import BlindSpots, SelfSupervised, Stein
 from .shape import Geometry, Holonomy, LowSpectrum, Neighborhoods
 from .sparse import SparseProcess
 from .spectral import GCV, SURE, SpectralShrinkage
+from .stacked import Stacked
 from .zonal import Meridional, Planetary, Zonal
 
 __all__ = [
     "GCV",
     "SURE",
     "AmbientProcess",
+    "AttentionNetwork",
     "Autoregression",
     "BlindSpots",
     "ByEvidence",
@@ -52,6 +55,7 @@ __all__ = [
     "SelfSupervised",
     "SparseProcess",
     "SpectralShrinkage",
+    "Stacked",
     "Stein",
     "Zonal",
 ]

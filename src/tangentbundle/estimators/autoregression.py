@@ -25,19 +25,12 @@ import torch
 from ..bundle import TangentBundle
 from ..filters import Chebyshev, Heat, apply_bank
 from ..operators import ConnectionLaplacian
-from .calibration import tail
-from .forecasting import ForecastMethod, Predictor, Record
+from .forecasting import ForecastMethod, Judged, Predictor, Record, held_apart
 from .tangents import TangentSpaces
 
 FOLDS = 5
 PENALTIES = (np.inf, 6.0, 3.0, 1.5, 0.7, 0.3)
 """Ridge penalties of the local correction, in units of the anomalies' energy."""
-
-NEAR = 9
-"""The median distance to the nearest points, itself and eight others, is the unit of distance."""
-
-QUANTILES = 500
-"""Of errors, kept to tell their tails."""
 
 SKILL = 0.01
 """Share of the anomalies' energy that a forecast must explain to be used."""
@@ -86,7 +79,7 @@ class Neighborhood:
         index = index[:, 1:]
         maps = np.einsum("nia,nkib->nkab", frames, frames[index])
         steps = np.einsum("nia,nki->nka", frames, points[index] - points[:, None])
-        unit = float(np.median(away[:, 1:NEAR])) if away.shape[1] > 1 else 1.0
+        unit = spaces.spacing
         decay = np.exp(-np.square(away[:, 1:] / unit) / 2)
         weights = decay / np.maximum(np.square(steps).sum(axis=2), 1e-300)
         moments = np.einsum("nk,nka,nkb->nab", weights, steps, steps)
@@ -111,17 +104,13 @@ class Neighborhood:
 
 
 @dataclass(frozen=True, eq=False)
-class Lead:
-    """Coefficients of one lead, its factor ``b_h``, the share of energy it explains, the variance ``(n,)`` of a
-    coordinate's error, and standardised errors ``(q,)``, all cross-validated.
-    """
+class Lead(Judged):
+    """Coefficients of one lead, and cross-validated forecasts ``(m, n, d)`` from origins ``(m,)``."""
 
     shared: np.ndarray
     local: np.ndarray | None
-    factor: float
-    skill: float
-    variance: np.ndarray
-    residuals: np.ndarray
+    origins: np.ndarray
+    guess: np.ndarray
 
 
 @dataclass(eq=False)
@@ -141,7 +130,7 @@ class LaggedModels(Predictor):
         self.wind = self.near.smooth(self.record.mean[None])[0][0]
         self.signals = self._signals(a)
 
-    def predict(self, recent: np.ndarray, horizon: int) -> np.ndarray:
+    def predict(self, recent: np.ndarray, horizon: int, mean: np.ndarray) -> np.ndarray:
         lags = self._lags(len(recent))
         tail = recent[len(recent) - lags[-1] - 1 :]
         shared, local = self._features(self._signals(tail), np.array([lags[-1]]), lags)
@@ -150,20 +139,12 @@ class LaggedModels(Predictor):
             out[h] = lead.factor * _apply(lead.shared, lead.local, shared, local)[0]
         return out
 
-    def variance(self, length: int, horizon: int) -> np.ndarray:
-        known = [lead.variance for lead in self._leads(horizon, self._lags(length))]
-        rest = np.square(self.record.anomalies[self.record.observed]).mean(axis=(0, 2))
-        return np.stack(known + [rest] * (horizon - len(known)))
+    def judged(self, length: int, horizon: int) -> list[Lead]:
+        return list(self._leads(horizon, self._lags(length)))
 
-    def memory(self, length: int, horizon: int) -> np.ndarray:
-        known = [np.sqrt(lead.skill) for lead in self._leads(horizon, self._lags(length))]
-        return np.array(known + [0.0] * (horizon - len(known)))
-
-    def tails(self, level: float, length: int, horizon: int) -> np.ndarray:
-        known = [tail(level, lead.residuals) for lead in self._leads(horizon, self._lags(length))]
-        a = self.record.anomalies[self.record.observed]
-        rest = tail(level, _standardised(a, np.square(a).mean(axis=(0, 2))))
-        return np.array(known + [rest] * (horizon - len(known)))
+    def held_out(self, h: int, length: int) -> tuple[np.ndarray, np.ndarray] | None:
+        leads = self.judged(length, h)
+        return (leads[-1].origins, leads[-1].factor * leads[-1].guess) if len(leads) == h else None
 
     def _signals(self, fields: np.ndarray) -> list[np.ndarray]:
         """Fields ``(T, n, d)``, smoothed ones, and derivatives along the smoothed mean."""
@@ -213,7 +194,7 @@ def _fit_lead(shared: np.ndarray, local: np.ndarray, target: np.ndarray, origins
     guesses = np.zeros((len(penalties), *target.shape))
     edges = np.linspace(origins[0], origins[-1] + 1, FOLDS + 1)
     for a, b in pairwise(edges):
-        held, kept = (origins >= a) & (origins < b), (origins < a - span) | (origins >= b + span)
+        held, kept = (origins >= a) & (origins < b), held_apart(origins, a, b, span)
         if not (held.any() and kept.any()):
             continue
         for k, (w, m) in enumerate(_solve(shared[kept], local[kept], target[kept], penalties)):
@@ -221,21 +202,15 @@ def _fit_lead(shared: np.ndarray, local: np.ndarray, target: np.ndarray, origins
     errors = np.square(guesses - target).mean(axis=(1, 2, 3))
     best = int(errors.argmin())
     (weights, matrices), *_ = _solve(shared, local, target, penalties[best : best + 1])
-    return lead_of(weights, matrices, guesses[best], target)
+    return lead_of(weights, matrices, origins, guesses[best], target)
 
 
-def lead_of(weights: np.ndarray, matrices: np.ndarray | None, guess: np.ndarray, target: np.ndarray) -> Lead:
+def lead_of(
+    weights: np.ndarray, matrices: np.ndarray | None, origins: np.ndarray, guess: np.ndarray, target: np.ndarray
+) -> Lead:
     """Coefficients with what cross-validated forecasts ``(m, n, d)`` tell of them."""
-    factor = float(np.clip((guess * target).sum() / max(np.square(guess).sum(), 1e-300), 0.0, 1.0))
-    variance = np.square(factor * guess - target).mean(axis=(0, 2))
-    skill = 1 - float(variance.mean()) / max(float(np.square(target).mean()), 1e-300)
-    return Lead(weights, matrices, factor, skill, variance, _standardised(factor * guess - target, variance))
-
-
-def _standardised(errors: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """Quantiles ``(q,)`` of the sizes of errors ``(m, n, d)`` in units of their standard deviations."""
-    sizes = np.abs(errors) / np.sqrt(np.maximum(variance, 1e-300))[:, None]
-    return np.quantile(sizes, (np.arange(QUANTILES) + 0.5) / QUANTILES)
+    told = Judged.of(guess, target)
+    return Lead(told.factor, told.skill, told.variance, told.residuals, weights, matrices, origins, guess)
 
 
 def _solve(shared: np.ndarray, local: np.ndarray, target: np.ndarray, penalties):

@@ -130,7 +130,7 @@ class FieldForecaster(BaseEstimator):
         mean, cycle, error = self.climate_.updated(values, steps)
         ahead = steps[-1] + 1 + np.arange(horizon)
         anomalies = values - mean - cycle[steps % period]
-        future = self.fitted_.predict(anomalies, horizon) + mean + cycle[ahead % period]
+        future = self.fitted_.predict(anomalies, horizon, mean) + mean + cycle[ahead % period]
         field = self.scale_ * np.einsum("nij,tnj->tni", self.frames_, future)
         if not return_std:
             return field

@@ -18,7 +18,7 @@ from ..errors import InvalidInputError
 from ..nn import GatedTNN
 from ..operators import LinearOperator
 from ..training import fit
-from .forecasting import ForecastMethod, Predictor, Record
+from .forecasting import Direct, ForecastMethod, Record
 
 HELD_OUT = 0.2
 """Share of the training series, the latest, that chooses the weights and tells the errors."""
@@ -71,7 +71,7 @@ class GatedNetwork(ForecastMethod):
         first = int(len(origins) * (1 - HELD_OUT))
         train, later = origins[: max(first - self.reach, 1)], origins[first:]
         damping = np.array([_slope(a[train], a[train + h]) for h in range(1, self.reach + 1)], np.float32)
-        model = GatedForecast(self, net, operator, torch.from_numpy(damping), np.square(a).mean(axis=(0, 2)))
+        model = GatedForecast(self, record, net, operator, torch.from_numpy(damping), later)
 
         def loss(_: torch.nn.Module, numbers: np.ndarray) -> torch.Tensor:
             inputs = torch.stack([x[t - self.window + 1 : t + 1] for t in numbers])
@@ -92,8 +92,7 @@ class GatedNetwork(ForecastMethod):
             validation=held_out,
             progress=False,
         )
-        errors = [model.predict(a[: t + 1], self.reach) - a[t + 1 : t + 1 + self.reach] for t in later]
-        model.errors = np.square(errors).mean(axis=(0, 3))
+        model.guesses = np.stack([model.raw(a[: t + 1], record.mean) for t in later], axis=1)
         return model
 
 
@@ -102,29 +101,22 @@ def _slope(now: np.ndarray, then: np.ndarray) -> float:
 
 
 @dataclass(eq=False)
-class GatedForecast(Predictor):
-    """A trained network, its operator, the damping of persistence, and the variance of its errors."""
+class GatedForecast(Direct):
+    """A trained network, its operator, and the damping of persistence."""
 
     method: GatedNetwork
+    record: Record = field(repr=False)
     net: GatedTNN = field(repr=False)
     operator: LinearOperator = field(repr=False)
     damping: torch.Tensor = field(repr=False)
-    energy: np.ndarray = field(repr=False)
-    errors: np.ndarray | None = field(default=None, repr=False)
+    held: np.ndarray = field(repr=False)
 
     def run(self, inputs: torch.Tensor) -> torch.Tensor:
         """From ``(B, W, n, d)`` to ``(B, H, n, d)``."""
         outputs = self.net(inputs[..., None], self.operator)[0][:, -1].movedim(-1, 1)
         return outputs + self.damping[:, None, None] * inputs[:, -1:]
 
-    def predict(self, recent: np.ndarray, horizon: int) -> np.ndarray:
-        out = np.zeros((horizon, *recent.shape[1:]))
-        known = min(horizon, self.method.reach)
+    def raw(self, recent: np.ndarray, mean: np.ndarray) -> np.ndarray:
         with torch.no_grad():
             inputs = torch.from_numpy(recent[-self.method.window :].astype(np.float32))[None]
-            out[:known] = self.run(inputs)[0, :known].double().numpy()
-        return out
-
-    def variance(self, length: int, horizon: int) -> np.ndarray:
-        assert self.errors is not None
-        return np.stack([*self.errors, *[self.energy] * max(horizon - len(self.errors), 0)])[:horizon]
+            return self.run(inputs)[0].double().numpy()

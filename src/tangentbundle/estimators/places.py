@@ -201,4 +201,4 @@ class ManyPlaces(LaggedModels):
                     guess[held] = np.einsum("mnf,nfa->mna", local[held], matrices, optimize=True)
         best = int(np.square(guesses - target).mean(axis=(1, 2, 3)).argmin())
         (matrices,) = moments.solve(h, numbers >= 0, self.sizes, PENALTIES[best : best + 1])
-        return lead_of(np.zeros(0), matrices, guesses[best], target)
+        return lead_of(np.zeros(0), matrices, origins, guesses[best], target)

@@ -25,6 +25,9 @@ from ..graph import NeighborGraph, nearest_graph
 from ..manifolds import Manifold
 from ..scale import affordable_neighbors, target_neighbors
 
+NEAR = 9
+"""Points around one, itself among them, that tell the distance between neighbours."""
+
 FAR = 3.0
 """A point is far from the training points if it is this many times further than any two of them that are nearest."""
 
@@ -83,6 +86,18 @@ class TangentSpaces:
     def axis(self) -> tuple[float, float, float] | None:
         """Of a known surface of revolution."""
         return getattr(self.manifold, "axis", None) if self.oriented and self.dim == 2 else None
+
+    @property
+    def spacing(self) -> float:
+        """The median distance to the nearest points, eight of them."""
+        away = self.tree.query(self.points, k=min(NEAR, len(self.points)))[0][:, 1:]
+        return float(np.median(away)) if away.size else 1.0
+
+    @property
+    def evenly(self) -> np.ndarray:
+        """Probabilities ``(n,)`` by which points are drawn evenly over the space however dense they are."""
+        room = self.tree.query(self.points, k=min(NEAR, len(self.points)))[0][:, -1] ** self.dim
+        return room / room.sum()
 
     def part(self, index: np.ndarray) -> TangentSpaces:
         """Some of the points, with their bases."""
