@@ -47,7 +47,11 @@ KEPT = 0.4
 TURNS = 4
 """Turns of the bases whose forecasts are averaged, without an axis."""
 
-EPOCHS, DROPOUT, DECAY, CHUNK = 30, 0.1, 0.1, 8192
+EPOCHS, DROPOUT, DECAY = 30, 0.1, 0.1
+"""Of the training: stretches of one rate, share of numbers left out, and decay of weights."""
+
+CHUNK = 8192
+"""Points forecast at a time."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ class AttentionNetwork(ForecastMethod):
     """
 
     width: int = 64
-    layers: int = 2
+    layers: int = 1
     neighbors: int = 8
     window: int = 8
     reach: int = 8
@@ -147,7 +151,7 @@ class Views:
     steps: torch.Tensor
     away: torch.Tensor
 
-    def __getitem__(self, index: torch.Tensor) -> Views:
+    def __getitem__(self, index: torch.Tensor | slice) -> Views:
         return Views(self.near[index], self.maps[index], self.steps[index], self.away[index])
 
 
@@ -289,14 +293,17 @@ class AttentionForecast(Direct):
         few = max(self.method.window - len(recent), 0)  # the first is then repeated
         recent = np.concatenate([recent[:1].repeat(few, axis=0), recent[-self.method.window :]])
         fields, now = (self._directed(x) for x in (recent, mean))
-        t, total = torch.full((len(now),), len(recent) - 1), torch.zeros(())
-        with torch.no_grad():
-            for turn in self.turns:
-                seen = self.world.features(fields, now, self.views, t, self.method.window, turn)
-                for net in self.nets:
-                    total = total + net(*seen).view(len(now), self.method.reach, -1) @ turn
-        back = total @ self.world.turns / (len(self.nets) * len(self.turns))
-        return back.transpose(0, 1).double().numpy()
+        parts = [self._ahead(fields, now, self.views[a : a + CHUNK]) for a in range(0, len(now), CHUNK)]
+        return (torch.cat(parts) @ self.world.turns).transpose(0, 1).double().numpy()
+
+    @torch.no_grad()
+    def _ahead(self, fields: torch.Tensor, mean: torch.Tensor, view: Views) -> torch.Tensor:
+        """The networks' mean answer ``(B, reach, d)`` at some points, over all turns."""
+        t, answers = torch.full((len(view.near),), len(fields) - 1), []
+        for turn in self.turns:
+            seen = self.world.features(fields, mean, view, t, self.method.window, turn)
+            answers += [net(*seen).view(len(t), self.method.reach, -1) @ turn for net in self.nets]
+        return torch.stack(answers).mean(dim=0)
 
     def _directed(self, vectors: np.ndarray) -> torch.Tensor:
         """Vectors ``(..., n, d)`` in directed coordinates."""

@@ -19,10 +19,14 @@ from .calibration import share
 from .climate import Climate, phases
 from .clock import Clock
 from .forecasting import ForecastMethod, Record
+from .stacked import Stacked
 from .tangents import TangentSpaces
 
 LEAST = 16
 """Fewest fields to learn from."""
+
+NETWORK = 100, 5000
+"""Fewest fields, and vectors in all of them, from which a network learns by default."""
 
 
 class FieldForecaster(BaseEstimator):
@@ -32,7 +36,8 @@ class FieldForecaster(BaseEstimator):
     how far it has drifted; the anomaly is carried on by ``method``.
 
     Args:
-        method: ``Autoregression(...)`` (default) or ``GatedNetwork(...)``.
+        method: ``Autoregression(...)``, ``AttentionNetwork(...)``, ``GatedNetwork(...)`` or ``Stacked(...)``, several of
+            them; default the first two together, or the first alone where the series is short.
         dim: intrinsic dimension, or a rule to estimate it; default estimated.
         manifold: a known manifold, such as ``manifolds.Sphere(2)`` for the Earth, for exact tangent spaces.
         cycle: steps of a cycle; default from dates: a day, or twelve months. Otherwise none.
@@ -93,7 +98,7 @@ class FieldForecaster(BaseEstimator):
             raise InvalidInputError("the series is constant: there is nothing to learn. Its forecast is its value.")
         values = values / self.scale_
         self.climate_ = Climate.of(values, ticks, self.clock_.cycle)
-        method = Autoregression() if self.method is None else self.method
+        method = _default(len(series), len(points)) if self.method is None else self.method
         if not isinstance(method, ForecastMethod):
             raise InvalidInputError(f"method must be an object such as Autoregression(), got {method!r}.")
         anomalies = values - self.climate_.mean - self.climate_.cycle[ticks % self.clock_.cycle]
@@ -148,6 +153,11 @@ class FieldForecaster(BaseEstimator):
         field, std = self.predict(recent, horizon, times=times, return_std=True)
         width = self.fitted_.tails(level, len(np.asarray(recent)), len(field))[:, None, None] * std
         return field - width, field + width
+
+
+def _default(fields: int, points: int) -> ForecastMethod:
+    enough = fields >= NETWORK[0] and fields * points >= NETWORK[1]
+    return Stacked() if enough else Autoregression()
 
 
 def _series(series, shape: tuple[int, int], least: int, verb: str) -> np.ndarray:
