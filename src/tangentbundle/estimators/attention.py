@@ -3,10 +3,10 @@ r"""A network that looks from a place at the points around it.
 A place has features :math:`o` and so has each of its k neighbours, :math:`t_j`. Features of both meet in
 :math:`z_j = W\,\mathrm{gelu}(A t_j + B o)`, and the place's state attends to itself and to them:
 
-.. math:: x \leftarrow x + \sum_j \mathrm{softmax}_j(q^T k_j)\, v_j, \qquad x \leftarrow x + \mathrm{mlp}(x),
-          \qquad y = C x + L\,[o, t_1, \dots, t_k] .
+.. math:: x \leftarrow x + \sum_h V_h \sum_j \mathrm{softmax}_j(z_j^T Q_h x)\, z_j, \qquad
+          x \leftarrow x + \mathrm{mlp}(x), \qquad y = C x + L\,[o, t_1, \dots, t_k] .
 
-Only the place asks, so a layer costs one query instead of k. The linear path L, in the order of distance, begins at
+Only the place asks, and keys and values are the neighbours themselves: nothing is multiplied k times. The linear path L, in the order of distance, begins at
 zero, as C does: an untrained network gives nothing.
 """
 
@@ -52,16 +52,14 @@ class _Layer(nn.Module):
 
     def __init__(self, width: int, dropout: float):
         super().__init__()
-        self.norm, self.query, self.seen = nn.LayerNorm(width), nn.Linear(width, width), nn.Linear(width, 2 * width)
-        self.merge, self.drop = nn.Linear(width, width), nn.Dropout(dropout)
+        self.query = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, HEADS * width))
+        self.merge, self.drop = nn.Linear(HEADS * width, width), nn.Dropout(dropout)
         self.alone = nn.Sequential(
             nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.GELU(), nn.Dropout(dropout), nn.Linear(2 * width, width)
         )
 
     def forward(self, x: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
-        count, k, width = seen.shape
-        query = self.query(self.norm(x)).view(count, HEADS, 1, -1) / math.sqrt(width / HEADS)
-        keys, values = self.seen(seen).view(count, k, 2, HEADS, -1).permute(2, 0, 3, 1, 4)
-        weights = (query * keys).sum(dim=-1).softmax(dim=-1)
-        x = x + self.drop(self.merge((weights[..., None] * values).sum(dim=2).reshape(count, width)))
+        query = self.query(x).unflatten(1, (HEADS, -1)) / math.sqrt(x.shape[1])
+        weights = (query @ seen.mT).softmax(dim=2)
+        x = x + self.drop(self.merge((weights @ seen).flatten(1)))
         return x + self.drop(self.alone(x))

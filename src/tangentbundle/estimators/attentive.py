@@ -71,7 +71,7 @@ class AttentionNetwork(ForecastMethod):
     neighbors: int = 8
     window: int = 8
     reach: int = 8
-    steps: int = 600
+    steps: int = 1000
     batch: int = 512
     lr: float = 0.004
 
