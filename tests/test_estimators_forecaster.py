@@ -8,15 +8,19 @@ from sklearn.base import clone
 
 import tangentbundle as tb
 from tangentbundle.errors import InvalidInputError, NonFiniteError, ShapeError, TooFewPointsError
+from tangentbundle.estimators.attentive import AttentionNetwork
 from tangentbundle.estimators.autoregression import Autoregression, Neighborhood
 from tangentbundle.estimators.climate import Climate
 from tangentbundle.estimators.clock import Clock
 from tangentbundle.estimators.gated import GatedNetwork
+from tangentbundle.estimators.stacked import Stacked
 from tangentbundle.estimators.tangents import TangentSpaces
 
 SPHERE = tb.manifolds.Sphere(2)
 POINTS = SPHERE.sample(80, seed=0)
 FRAMES = SPHERE.frames(POINTS)
+LINEAR = Autoregression()
+BOTH = Stacked((LINEAR, AttentionNetwork(width=32, steps=200, batch=256)))
 
 
 def rotating(count: int, speed: float = 0.15, noise: float = 0.0, seed: int = 0) -> np.ndarray:
@@ -55,7 +59,7 @@ def red() -> tuple[np.ndarray, tb.FieldForecaster]:
 
 def test_moving_field_is_followed():
     series = rotating(140, noise=0.05)
-    forecaster = tb.FieldForecaster(manifold=SPHERE).fit(POINTS, series[:100])
+    forecaster = tb.FieldForecaster(BOTH, manifold=SPHERE).fit(POINTS, series[:100])
     future = forecaster.predict(series[100:120], horizon=6)
     assert error(future, series[120:126]) < 0.1 * error(series[119], series[120:126])
 
@@ -72,7 +76,7 @@ def test_red_noise_is_damped_as_it_should(red):
 
 def test_white_noise_is_left_to_the_climate():
     series = ambient(red_noise(260, memory=0.0, seed=5))
-    forecaster = tb.FieldForecaster(manifold=SPHERE).fit(POINTS, series[:200])
+    forecaster = tb.FieldForecaster(BOTH, manifold=SPHERE).fit(POINTS, series[:200])
     starts = range(200, 256, 4)
     futures = np.stack([forecaster.predict(series[s - 20 : s], horizon=4) for s in starts])
     truth = np.stack([series[s : s + 4] for s in starts])
@@ -106,7 +110,7 @@ def test_intervals_know_heavy_tails():
     for _ in range(399):
         x.append(0.7 * x[-1] + rng.standard_t(3, x[-1].shape))
     series = np.stack(x)
-    forecaster = tb.FieldForecaster(manifold=SPHERE).fit(POINTS, ambient(series[:300]))
+    forecaster = tb.FieldForecaster(LINEAR, manifold=SPHERE).fit(POINTS, ambient(series[:300]))
     for level in (0.5, 0.9):
         inside = []
         for s in range(300, 390, 6):
@@ -122,7 +126,7 @@ def test_intervals_know_heavy_tails():
 def test_drift_of_the_climate_is_taken_from_the_window():
     season = 3 * SPHERE.gradient_field(POINTS, 1)
     training, later = ambient(red_noise(200)), ambient(red_noise(100, seed=1)) + season
-    forecaster = tb.FieldForecaster(manifold=SPHERE).fit(POINTS, training)
+    forecaster = tb.FieldForecaster(LINEAR, manifold=SPHERE).fit(POINTS, training)
     far = forecaster.predict(later[:60], horizon=40)[20:]
     assert error(far, later[80:]) < 1.3 * error(season, later[80:]) < 0.5 * error(training.mean(0), later[80:])
 
@@ -138,7 +142,7 @@ def test_daily_cycle_is_known_from_dates():
     times = np.datetime64("2026-03-01T00") + 6 * np.arange(160) * np.timedelta64(1, "h")
     tide = np.cos(np.pi / 2 * np.arange(160))[:, None, None] * SPHERE.gradient_field(POINTS, 2)
     series = tide + 0.1 * ambient(red_noise(160, memory=0.2))
-    forecaster = tb.FieldForecaster(manifold=SPHERE).fit(POINTS, series[:120], times=times[:120])
+    forecaster = tb.FieldForecaster(BOTH, manifold=SPHERE).fit(POINTS, series[:120], times=times[:120])
     assert forecaster.clock_.cycle == 4
     for start in (121, 123):  # another phase each
         future = forecaster.predict(series[start : start + 1], horizon=12, times=times[start : start + 1])
@@ -148,7 +152,7 @@ def test_daily_cycle_is_known_from_dates():
 def test_gaps_are_allowed_in_training_and_refused_in_windows():
     times = np.delete(np.arange(200), [50, 90, 91, 92])
     series = ambient(red_noise(200))[times]
-    forecaster = tb.FieldForecaster(manifold=SPHERE).fit(POINTS, series, times=times)
+    forecaster = tb.FieldForecaster(BOTH, manifold=SPHERE).fit(POINTS, series, times=times)
     record = forecaster.fitted_.record
     assert record.observed.sum() == 196 and record.usable.sum() == 197 and len(record.anomalies) == 200
     assert forecaster.predict(series[40:60], 2, times=times[40:60]).shape == (2, 80, 3)

@@ -6,8 +6,8 @@ A place has features :math:`o` and so has each of its k neighbours, :math:`t_j`.
 .. math:: x \leftarrow x + \sum_h V_h \sum_j \mathrm{softmax}_j(z_j^T Q_h x)\, z_j, \qquad
           x \leftarrow x + \mathrm{mlp}(x), \qquad y = C x + L\,[o, t_1, \dots, t_k] .
 
-Only the place asks, and keys and values are the neighbours themselves: nothing is multiplied k times. The linear path L, in the order of distance, begins at
-zero, as C does: an untrained network gives nothing.
+Only the place asks, and keys and values are the neighbours themselves: nothing is multiplied k times. The
+linear path L takes neighbours in the order of distance; training begins with C and L at zero.
 """
 
 from __future__ import annotations
@@ -55,7 +55,11 @@ class _Layer(nn.Module):
         self.query = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, HEADS * width))
         self.merge, self.drop = nn.Linear(HEADS * width, width), nn.Dropout(dropout)
         self.alone = nn.Sequential(
-            nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.GELU(), nn.Dropout(dropout), nn.Linear(2 * width, width)
+            nn.LayerNorm(width),
+            nn.Linear(width, 2 * width),
+            nn.GELU(),
+            nn.Dropout(dropout),
+            nn.Linear(2 * width, width),
         )
 
     def forward(self, x: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:

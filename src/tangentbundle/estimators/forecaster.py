@@ -36,8 +36,8 @@ class FieldForecaster(BaseEstimator):
     how far it has drifted; the anomaly is carried on by ``method``.
 
     Args:
-        method: ``Autoregression(...)``, ``AttentionNetwork(...)``, ``GatedNetwork(...)`` or ``Stacked(...)``, several of
-            them; default the first two together, or the first alone where the series is short.
+        method: ``Autoregression(...)``, ``AttentionNetwork(...)``, ``GatedNetwork(...)``, or ``Stacked(...)`` of
+            several; default the first two together, or the first alone where the series is short.
         dim: intrinsic dimension, or a rule to estimate it; default estimated.
         manifold: a known manifold, such as ``manifolds.Sphere(2)`` for the Earth, for exact tangent spaces.
         cycle: steps of a cycle; default from dates: a day, or twelve months. Otherwise none.
@@ -98,7 +98,7 @@ class FieldForecaster(BaseEstimator):
             raise InvalidInputError("the series is constant: there is nothing to learn. Its forecast is its value.")
         values = values / self.scale_
         self.climate_ = Climate.of(values, ticks, self.clock_.cycle)
-        method = _default(len(series), len(points)) if self.method is None else self.method
+        method = default_method(len(series), len(points)) if self.method is None else self.method
         if not isinstance(method, ForecastMethod):
             raise InvalidInputError(f"method must be an object such as Autoregression(), got {method!r}.")
         anomalies = values - self.climate_.mean - self.climate_.cycle[ticks % self.clock_.cycle]
@@ -155,7 +155,8 @@ class FieldForecaster(BaseEstimator):
         return field - width, field + width
 
 
-def _default(fields: int, points: int) -> ForecastMethod:
+def default_method(fields: int, points: int) -> ForecastMethod:
+    """A network needs much to learn from; linear forecasts do not."""
     enough = fields >= NETWORK[0] and fields * points >= NETWORK[1]
     return Stacked() if enough else Autoregression()
 
