@@ -15,11 +15,23 @@ window's. The departures of the cycle's phases from the mean are treated likewis
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 BLOCKS = 8
 """Blocks of a training series that show how much a cycle varies by chance."""
+
+
+class Now(NamedTuple):
+    """Mean ``(n, d)`` and cycle ``(P, n, d)`` now, the variance ``(n,)`` of a coordinate's error of the mean, and
+    ``changed``, from 0 to 1: how much of the window's departure from training is no chance.
+    """
+
+    mean: np.ndarray
+    cycle: np.ndarray
+    error: np.ndarray
+    changed: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +77,8 @@ class Climate:
             return float(np.interp(length, lengths, errors))
         return float(errors[-1] * lengths[-1] / length)
 
-    def updated(self, recent: np.ndarray, ticks: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Mean and cycle now, from a window ``(W, n, d)``, and the variance ``(n,)`` of a coordinate's error."""
+    def updated(self, recent: np.ndarray, ticks: np.ndarray) -> Now:
+        """The climate of a window ``(W, n, d)``."""
         window, cycle = len(recent), self.cycle
         if self.period > 1 and window >= 2 * self.period:
             mean, seen = phases(recent, ticks, self.period)
@@ -76,7 +88,8 @@ class Climate:
             mean = (recent - cycle[ticks % self.period]).mean(axis=0)
         chance = self.sampling(window) + self.sampling(self.length)
         gains = self._gains(mean - self.mean, chance)
-        return self.mean + gains[:, None] * (mean - self.mean), cycle, gains * chance * self.sizes**2
+        mean = self.mean + gains[:, None] * (mean - self.mean)
+        return Now(mean, cycle, gains * chance * self.sizes**2, float(gains.mean()))
 
     def _gains(self, change: np.ndarray, chance: float) -> np.ndarray:
         """The share ``(n,)`` of a change ``(..., n, d)`` that is no chance."""

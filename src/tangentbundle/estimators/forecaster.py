@@ -25,6 +25,9 @@ from .tangents import TangentSpaces
 LEAST = 16
 """Fewest fields to learn from."""
 
+CALM = 0.2
+"""Share of a forecast's variance that is alike everywhere in quite another climate: what was calm need not be."""
+
 NETWORK = 100, 5000
 """Fewest fields, and vectors in all of them, from which a network learns by default."""
 
@@ -132,7 +135,7 @@ class FieldForecaster(BaseEstimator):
         if not usable.all():
             raise InvalidInputError("the recent fields have a gap of more than one step. Give those after it only.")
         steps = ticks[0] + np.arange(len(values))
-        mean, cycle, error = self.climate_.updated(values, steps)
+        mean, cycle, error, changed = self.climate_.updated(values, steps)
         ahead = steps[-1] + 1 + np.arange(horizon)
         anomalies = values - mean - cycle[steps % period]
         future = self.fitted_.predict(anomalies, horizon, mean) + mean + cycle[ahead % period]
@@ -140,7 +143,9 @@ class FieldForecaster(BaseEstimator):
         if not return_std:
             return field
         memory = self.fitted_.memory(len(values), horizon)[:, None]
-        spread = self.fitted_.variance(len(values), horizon) + np.square(1 - memory) * error
+        variance, alike = self.fitted_.variance(len(values), horizon), CALM * changed
+        variance = (1 - alike) * variance + alike * variance.mean(axis=1, keepdims=True)
+        spread = variance + np.square(1 - memory) * error
         lengths = np.linalg.norm(self.frames_, axis=2)
         return field, self.scale_ * np.sqrt(spread)[:, :, None] * lengths
 
