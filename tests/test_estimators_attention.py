@@ -11,8 +11,7 @@ from tangentbundle.errors import InvalidInputError
 from tangentbundle.estimators import AttentionNetwork, Autoregression, Stacked
 from tangentbundle.estimators.attention import NeighborAttention
 from tangentbundle.estimators.forecaster import default_method
-from tangentbundle.estimators.surroundings import directed
-from tangentbundle.estimators.tangents import TangentSpaces
+from tangentbundle.estimators.surroundings import Symmetry, directed
 
 SPHERE = tb.manifolds.Sphere(2)
 POINTS = SPHERE.sample(60, seed=0)
@@ -134,14 +133,26 @@ def test_the_default_has_a_network_where_there_is_enough_to_learn_from():
 
 def test_directed_bases_on_a_torus_and_at_the_poles():
     torus = tb.manifolds.Torus()
-    spaces = TangentSpaces.of(torus.sample(50, seed=0), manifold=torus)
-    turns, heights = directed(spaces)
+    points = torus.sample(50, seed=0)
+    turns, heights = directed(points, torus.frames(points), torus.axis)
     assert np.allclose(turns @ turns.transpose(0, 2, 1), np.eye(2)) and np.abs(heights).max() <= 1
     assert np.allclose(np.linalg.det(turns), 1)
-    poles = TangentSpaces.of(np.array([[0.0, 0.0, 1.0], [0.0, 0.0, -1.0], [1.0, 0.0, 0.0]]), manifold=SPHERE)
-    assert np.allclose(directed(poles)[0] @ directed(poles)[0].transpose(0, 2, 1), np.eye(2))
-    plain = TangentSpaces.of(SPHERE.sample(200, seed=0))
-    assert directed(plain)[1].shape == (200, 0)
+    poles = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, -1.0], [1.0, 0.0, 0.0]])
+    turns, heights = directed(poles, SPHERE.frames(poles), SPHERE.axis)
+    assert np.allclose(turns @ turns.transpose(0, 2, 1), np.eye(2)) and heights[:, 0].tolist() == [1, -1, 0]
+    assert directed(POINTS, FRAMES, None)[1].shape == (60, 0)
+
+
+@pytest.mark.parametrize(
+    ("dim", "axis", "oriented"), [(2, True, True), (1, False, False), (2, False, True), (3, False, False)]
+)
+def test_symmetries_are_turns(dim, axis, oriented):
+    symmetry, rng = Symmetry(dim, axis, oriented), np.random.default_rng(0)
+    found = [symmetry.random(rng) for _ in range(20)]
+    for turn in found + symmetry.some():
+        assert torch.allclose(turn @ turn.T, torch.eye(dim), atol=1e-6)
+    signs = {round(float(torch.linalg.det(turn))) for turn in found}
+    assert signs == ({1} if oriented and not axis else {1, -1})
 
 
 def test_network_ignores_the_order_of_a_batch_and_has_gradients():

@@ -17,7 +17,12 @@ import math
 import torch
 from torch import nn
 
+from ..training import Loss, fit
+
 HEADS = 4
+
+EPOCHS, DECAY = 30, 0.1
+"""Of a training: stretches of one rate, and the decay of weights."""
 
 
 class NeighborAttention(nn.Module):
@@ -67,3 +72,18 @@ class _Layer(nn.Module):
         weights = (query @ seen.mT).softmax(dim=2)
         x = x + self.drop(self.merge((weights @ seen).flatten(1)))
         return x + self.drop(self.alone(x))
+
+
+def train(net: nn.Module, loss: Loss, steps: int, lr: float) -> None:
+    """So many steps with a loss that draws its own batches; the rate rises for a tenth of them, then falls to zero."""
+    passes = min(EPOCHS, steps)
+    fit(
+        net,
+        range(-(-steps // passes)),
+        loss,
+        epochs=passes,
+        clip=1.0,
+        optimizer=lambda p: torch.optim.AdamW(p, lr=lr, weight_decay=DECAY, foreach=True),
+        schedule=lambda epoch: min((epoch + 1) / 3, 0.5 + 0.5 * math.cos(math.pi * epoch / passes)),
+        progress=False,
+    )

@@ -15,7 +15,6 @@ each says of the quarter it has not seen tells how good it is.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -23,8 +22,7 @@ import numpy as np
 import torch
 
 from ..errors import InvalidInputError
-from ..training import fit
-from .attention import NeighborAttention
+from .attention import NeighborAttention, train
 from .forecasting import Direct, ForecastMethod, Record, held_apart
 from .surroundings import EARLIER, Views, World
 
@@ -40,11 +38,7 @@ VIEWS = 20_000
 KEPT = 0.4
 """Share of the points that a random set of them has at least, where they are all there is."""
 
-TURNS = 4
-"""Turns of the bases whose forecasts are averaged, without an axis."""
-
-EPOCHS, DROPOUT, DECAY = 30, 0.1, 0.1
-"""Of the training: stretches of one rate, share of numbers left out, and decay of weights."""
+DROPOUT = 0.1
 
 CHUNK = 8192
 """Points forecast at a time."""
@@ -106,7 +100,8 @@ class AttentionNetwork(ForecastMethod):
 
     def _train(self, world: World, views: Views, times: np.ndarray, record: Record) -> NeighborAttention:
         d, ahead = world.mean.shape[1], torch.arange(1, self.reach + 1)
-        rng, origins, fine = record.rng, torch.from_numpy(times), torch.from_numpy(record.observed)
+        symmetry, rng = world.symmetry, record.rng
+        origins, fine = torch.from_numpy(times), torch.from_numpy(record.observed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(rng.integers(2**31)))
             own, token = d * (self.window + 1) + 1 + world.heights.shape[1], d * (EARLIER + 2) + 2
@@ -116,23 +111,13 @@ class AttentionNetwork(ForecastMethod):
             def loss(net: torch.nn.Module, _: int) -> torch.Tensor:
                 view = views[torch.randint(len(views.near), (self.batch,))]
                 t = origins[torch.randint(len(origins), (self.batch,))]
-                turn = world.turn(rng)
+                turn = symmetry.random(rng)
                 later = world.anomalies[t[:, None] + ahead, view.near[:, :1]] @ turn.T
                 seen = world.features(world.anomalies, world.mean, view, t, self.window, turn)
                 error = (net(*seen).view(-1, self.reach, d) - later).square().mean(dim=2)
                 return (error * fine[t[:, None] + ahead]).mean()
 
-            passes = min(EPOCHS, self.steps)
-            fit(
-                net,
-                range(-(-self.steps // passes)),
-                loss,
-                epochs=passes,
-                clip=1.0,
-                optimizer=lambda p: torch.optim.AdamW(p, lr=self.lr, weight_decay=DECAY, foreach=True),
-                schedule=lambda epoch: min((epoch + 1) / 3, 0.5 + 0.5 * math.cos(math.pi * epoch / passes)),
-                progress=False,
-            )
+            train(net, loss, self.steps, self.lr)
         return net
 
 
@@ -148,10 +133,7 @@ class AttentionForecast(Direct):
     def __post_init__(self) -> None:
         self.least = self.method.window
         self.views = self.world.views([np.arange(len(self.world.mean))], self.method.neighbors)
-        rng = np.random.default_rng(0)
-        self.turns = [self.world.turn(rng) for _ in range(TURNS)]
-        if self.world.heights.shape[1]:
-            self.turns = [torch.diag(torch.tensor([1.0, side])) for side in (1.0, -1.0)]
+        self.turns = self.world.symmetry.some()
 
     def raw(self, recent: np.ndarray, mean: np.ndarray) -> np.ndarray:
         few = max(self.method.window - len(recent), 0)  # the first is then repeated

@@ -10,6 +10,10 @@ from scipy.spatial import cKDTree
 
 from .forecasting import Record
 from .tangents import TangentSpaces
+from .zonal import Axis
+
+TURNS = 4
+"""Turns of bases whose answers are averaged, without an axis."""
 
 EARLIER = 4
 """Fields of the neighbours that are seen, the latest."""
@@ -49,7 +53,7 @@ class World:
     @classmethod
     def of(cls, record: Record, unit: float) -> World:
         spaces = record.spaces
-        turns, heights = directed(spaces)
+        turns, heights = directed(spaces.points, spaces.frames, spaces.axis)
         turned = np.einsum("nab,tnb->tna", turns, record.anomalies)
         sizes = np.sqrt(np.square(turned).mean(axis=(0, 2)))
         sizes = np.log(np.maximum(sizes, 1e-3 * max(float(sizes.max()), 1e-300)))
@@ -93,16 +97,9 @@ class World:
         maps, steps, away = others[0], others[1] / self.unit, others[2] / self.unit
         return Views(torch.from_numpy(near), *(torch.from_numpy(x.astype(np.float32)) for x in (maps, steps, away)))
 
-    def turn(self, rng: np.random.Generator) -> torch.Tensor:
-        """A random turn ``(d, d)`` of all bases: along an axis back to front or not, otherwise any."""
-        d = self.mean.shape[1]
-        if self.heights.shape[1]:
-            return torch.diag(torch.tensor([1.0, rng.choice([-1.0, 1.0])], dtype=torch.float32))
-        q, r = np.linalg.qr(rng.standard_normal((d, d)))
-        q *= np.sign(np.diag(r))
-        if self.spaces.oriented and np.linalg.det(q) < 0:
-            q[0] *= -1
-        return torch.from_numpy(q.astype(np.float32))
+    @property
+    def symmetry(self) -> Symmetry:
+        return Symmetry(self.mean.shape[1], self.heights.shape[1] > 0, self.spaces.oriented)
 
     def features(
         self, fields: torch.Tensor, mean: torch.Tensor, view: Views, t: torch.Tensor, window: int, turn: torch.Tensor
@@ -110,38 +107,71 @@ class World:
         """Of points ``(B, own)`` and neighbours ``(B, k, token)``, all vectors turned; fields up to times ``(B,)``."""
         here, there = view.near[:, 0], view.near[:, 1:]
         own = torch.cat([fields[t[:, None] - torch.arange(window), here[:, None]], mean[here][:, None]], dim=1) @ turn.T
-        side = torch.tensor([turn[-1, -1], 1.0])[: self.heights.shape[1]]
+        heights = mirrored(self.heights[here], turn)
         lags = fields[(t[:, None] - torch.arange(EARLIER))[:, None], there[:, :, None]]  # (B, k, lags, d)
         carried = torch.cat([lags, mean[there][:, :, None]], dim=2) @ view.maps.mT
         vectors = torch.cat([carried, view.steps[:, :, None]], dim=2) @ turn.T
         tokens = [vectors.flatten(2), view.away[..., None], self.sizes[there][..., None]]
         return (
-            torch.cat([own.flatten(1), self.sizes[here][:, None], self.heights[here] * side], dim=1),
+            torch.cat([own.flatten(1), self.sizes[here][:, None], heights], dim=1),
             torch.cat(tokens, dim=2),
         )
 
 
-def directed(spaces: TangentSpaces) -> tuple[np.ndarray, np.ndarray]:
-    """Turns ``(n, d, d)`` of the bases to around and along an axis, and heights along it and their sizes ``(n, 2)``.
+def directed(points: np.ndarray, frames: np.ndarray, axis: Axis | None) -> tuple[np.ndarray, np.ndarray]:
+    """Turns ``(n, d, d)`` of bases ``(n, D, d)`` to around and along an axis, and heights along it and their sizes
+    ``(n, 2)``, in units of the greatest distance from the origin.
 
     Without an axis, and at its ends, bases stay as they are.
 
     >>> import tangentbundle as tb
     >>> sphere = tb.manifolds.Sphere(2)
-    >>> spaces = TangentSpaces.of(sphere.sample(5, seed=0), manifold=sphere)
-    >>> turns, heights = directed(spaces)
-    >>> around, along = np.moveaxis(spaces.frames @ turns.transpose(0, 2, 1), 2, 0)
+    >>> points = sphere.sample(5, seed=0)
+    >>> turns, heights = directed(points, sphere.frames(points), sphere.axis)
+    >>> around, along = np.moveaxis(sphere.frames(points) @ turns.transpose(0, 2, 1), 2, 0)
     >>> bool(np.abs(around[:, 2]).max() < 1e-12), bool((along[:, 2] > 0).all()), heights.shape
     (True, True, (5, 2))
     """
-    n, d = len(spaces.points), spaces.dim
-    if spaces.axis is None:
+    n, d = len(points), frames.shape[2]
+    if axis is None:
         return np.broadcast_to(np.eye(d), (n, d, d)).copy(), np.zeros((n, 0))
-    axis = np.asarray(spaces.axis) / np.linalg.norm(spaces.axis)
-    along = np.einsum("nia,i->na", spaces.frames, axis)
+    unit = np.asarray(axis) / np.linalg.norm(axis)
+    along = np.einsum("nia,i->na", frames, unit)
     length = np.linalg.norm(along, axis=1, keepdims=True)
     along = np.where(length > 1e-6, along / np.maximum(length, 1e-300), [0.0, 1.0])
     turns = np.stack([np.stack([along[:, 1], -along[:, 0]], axis=1), along], axis=1)
-    height = spaces.points @ axis
-    height = height / max(float(np.abs(height).max()), 1e-300)
+    height = points @ unit / max(float(np.linalg.norm(points, axis=1).max()), 1e-300)
     return turns, np.stack([height, np.abs(height)], axis=1)
+
+
+def mirrored(heights: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
+    """Heights ``(B, 2)`` after a turn of all bases that may have put back to front; ``(B, 0)`` stay."""
+    return heights * torch.tensor([float(turn[-1, -1]), 1.0])[: heights.shape[1]]
+
+
+@dataclass(frozen=True)
+class Symmetry:
+    """Turns of all bases that leave the laws as they are: with an axis the mirror image of both sides of the equator,
+    otherwise all rotations, and reflections where the space has no orientation.
+    """
+
+    dim: int
+    axis: bool
+    oriented: bool
+
+    def random(self, rng: np.random.Generator) -> torch.Tensor:
+        """One of them ``(d, d)``."""
+        if self.axis:
+            return torch.diag(torch.tensor([1.0, rng.choice([-1.0, 1.0])], dtype=torch.float32))
+        q, r = np.linalg.qr(rng.standard_normal((self.dim, self.dim)))
+        q *= np.sign(np.diag(r))
+        if self.oriented and np.linalg.det(q) < 0:
+            q[0] *= -1
+        return torch.from_numpy(q.astype(np.float32))
+
+    def some(self) -> list[torch.Tensor]:
+        """All of them if there are two, otherwise a few, the same ones always."""
+        if self.axis:
+            return [torch.diag(torch.tensor([1.0, side])) for side in (1.0, -1.0)]
+        rng = np.random.default_rng(0)
+        return [self.random(rng) for _ in range(TURNS)]
