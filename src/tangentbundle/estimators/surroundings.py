@@ -120,7 +120,7 @@ class World:
 
 def directed(points: np.ndarray, frames: np.ndarray, axis: Axis | None) -> tuple[np.ndarray, np.ndarray]:
     """Turns ``(n, d, d)`` of bases ``(n, D, d)`` to around and along an axis, and heights along it and their sizes
-    ``(n, 2)``, in units of the greatest distance from the origin.
+    ``(n, 2)``, in units of the greatest of them.
 
     Without an axis, and at its ends, bases stay as they are.
 
@@ -140,7 +140,8 @@ def directed(points: np.ndarray, frames: np.ndarray, axis: Axis | None) -> tuple
     length = np.linalg.norm(along, axis=1, keepdims=True)
     along = np.where(length > 1e-6, along / np.maximum(length, 1e-300), [0.0, 1.0])
     turns = np.stack([np.stack([along[:, 1], -along[:, 0]], axis=1), along], axis=1)
-    height = points @ unit / max(float(np.linalg.norm(points, axis=1).max()), 1e-300)
+    height = points @ unit
+    height = height / max(float(np.abs(height).max()), 1e-300)
     return turns, np.stack([height, np.abs(height)], axis=1)
 
 
