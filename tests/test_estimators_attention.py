@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 
 import tangentbundle as tb
 from tangentbundle.errors import InvalidInputError
 from tangentbundle.estimators import AttentionNetwork, Autoregression, Stacked
 from tangentbundle.estimators.attention import NeighborAttention
 from tangentbundle.estimators.forecaster import default_method
+from tangentbundle.estimators.stacked import _least_squares
 from tangentbundle.estimators.surroundings import Symmetry, directed
 
 SPHERE = tb.manifolds.Sphere(2)
@@ -100,6 +104,24 @@ def test_forecasts_turn_with_the_world_about_its_axis():
     other = tb.FieldForecaster(SMALL, manifold=SPHERE, random_state=0).fit(POINTS @ turn, 3 * series @ turn)
     turned = other.predict(3 * series[-10:] @ turn, 2)  # in other units, too
     assert error(turned, 3 * made @ turn) < 1e-6 * error(turned, 0 * turned)
+
+
+def test_weights_are_those_of_nonnegative_least_squares():
+    rng = np.random.default_rng(0)
+    a, b, c = rng.standard_normal((3, 40, 5, 2))
+    assert np.allclose(_least_squares([a, b], 0.3 * a + 0.5 * b), [0.3, 0.5], atol=1e-6)
+    assert np.allclose(_least_squares([a, c], 0.4 * a - 0.5 * c + 0 * b)[1], 0, atol=1e-12)
+    assert np.allclose(_least_squares([a, b], 2 * a + 2 * b), [0.5, 0.5], atol=1e-6)
+    assert (_least_squares([0 * a, 0 * a], b) == 0).all()
+    assert np.allclose(_least_squares([a, a], a).sum(), 1, atol=1e-6)
+
+
+def test_a_fitted_forecaster_can_be_stored_and_is_the_same_again():
+    series = whirl(90)
+    forecaster = tb.FieldForecaster(Stacked((Autoregression(), SMALL)), manifold=SPHERE, random_state=0)
+    made = forecaster.fit(POINTS, series).predict(series[-10:], 3)
+    assert np.array_equal(pickle.loads(pickle.dumps(forecaster)).predict(series[-10:], 3), made)
+    assert np.allclose(clone(forecaster).fit(POINTS, series).predict(series[-10:], 3), made, atol=1e-5)
 
 
 @pytest.mark.parametrize("dim", [1, 3])

@@ -75,11 +75,21 @@ class StackedForecast(Predictor):
         if not told:
             return None
         times = reduce(np.intersect1d, [origins for origins, _ in told])
+        if not len(times):  # no time that they can be compared at: the first alone
+            told, part[np.flatnonzero(part)[1:]] = told[:1], False
+            times = told[0][0]
         target = self.record.anomalies[times + h]
         guesses = [guess[np.searchsorted(origins, times)] for origins, guess in told]
-        found = nnls(np.stack([g.ravel() for g in guesses], axis=1), target.ravel())[0]
-        found /= max(found.sum(), 1.0)
+        found = _least_squares(guesses, target)
         judged = Judged.of(np.tensordot(found, guesses, axes=1), target)
         weights = np.zeros(len(self.members))
         weights[part] = judged.factor * found
         return weights, judged
+
+
+def _least_squares(guesses: list[np.ndarray], target: np.ndarray) -> np.ndarray:
+    """Weights of guesses, none negative, at most one in all, by normal equations: there are few of them."""
+    gram = np.array([[np.vdot(a, b) for a in guesses] for b in guesses])
+    root = np.linalg.cholesky(gram + (1e-9 * np.trace(gram) + 1e-300) * np.eye(len(gram)))
+    found = nnls(root.T, np.linalg.solve(root, [np.vdot(guess, target) for guess in guesses]))[0]
+    return found / max(found.sum(), 1.0)
