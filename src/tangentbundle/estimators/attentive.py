@@ -29,8 +29,8 @@ from .surroundings import EARLIER, Views, World
 HELD_OUT = 0.25
 """Share of the times, the first and the last, that a network does not see."""
 
-LEAST = 40
-"""Fewest times to learn from."""
+LEAST, ASKED = 40, 250
+"""Fewest times to learn from, and most of each end that a network is asked for."""
 
 VIEWS = 20_000
 """Neighbourhoods to learn from, about."""
@@ -77,15 +77,15 @@ class AttentionNetwork(ForecastMethod):
         here = everywhere.part(len(record.spaces.points))
         views = everywhere.views(list(self._sets(record)), self.neighbors)
         span, part = self.window + self.reach, int(HELD_OUT * len(origins))
-        nets, guesses = [], []
-        held = origins[:part], origins[-part:]
-        for times in held:
+        nets, asked, guesses = [], [], []
+        for times in (origins[:part], origins[-part:]):
             kept = origins[held_apart(origins, times[0], times[-1] + 1, span)]
             nets.append(self._train(everywhere, views, kept, record))
             model = AttentionForecast(self, record, here, nets[-1:])
-            guesses += [model.raw(record.anomalies[: t + 1], record.mean) for t in times]
+            asked.append(times[:: -(-len(times) // ASKED)])
+            guesses += [model.raw(record.anomalies[t - self.window + 1 : t + 1], record.mean) for t in asked[-1]]
         model = AttentionForecast(self, record, here, nets)
-        model.held, model.guesses = np.concatenate(held), np.stack(guesses, axis=1)
+        model.held, model.guesses = np.concatenate(asked), np.stack(guesses, axis=1)
         return model
 
     def _sets(self, record: Record) -> Iterator[np.ndarray]:
