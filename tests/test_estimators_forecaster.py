@@ -54,7 +54,7 @@ def error(a: np.ndarray, b: np.ndarray) -> float:
 @pytest.fixture(scope="module")
 def red() -> tuple[np.ndarray, tb.FieldForecaster]:
     series = ambient(red_noise(420))
-    return series, tb.FieldForecaster(manifold=SPHERE).fit(POINTS, series[:300])
+    return series, tb.FieldForecaster(BOTH, manifold=SPHERE).fit(POINTS, series[:300])
 
 
 def test_moving_field_is_followed():
