@@ -25,6 +25,7 @@ from ..errors import InvalidInputError
 from .attention import NeighborAttention, train
 from .forecasting import Direct, ForecastMethod, Record, held_apart
 from .surroundings import EARLIER, Views, World
+from .tangents import evenly
 
 HELD_OUT = 0.25
 """Share of the times, the first and the last, that a network does not see."""
@@ -91,12 +92,12 @@ class AttentionNetwork(ForecastMethod):
     def _sets(self, record: Record) -> Iterator[np.ndarray]:
         """Random sets of points: as many of ``more`` as there are points, evenly drawn, or some of the points."""
         rng, n = record.rng, len(record.spaces.points)
-        evenly = None if record.more is None else record.more.spaces.evenly
+        even = None if record.more is None else evenly(record.more.spaces.tree, record.spaces.dim)
         for _ in range(max(VIEWS // n, 8)):
-            if evenly is None:
+            if even is None:
                 yield rng.choice(n, max(int(rng.uniform(KEPT, 1) * n), min(self.neighbors + 2, n)), replace=False)
             else:
-                yield rng.choice(len(evenly), n, replace=False, p=evenly)
+                yield rng.choice(len(even), n, replace=False, p=even)
 
     def _train(self, world: World, views: Views, times: np.ndarray, record: Record) -> NeighborAttention:
         d, ahead = world.mean.shape[1], torch.arange(1, self.reach + 1)

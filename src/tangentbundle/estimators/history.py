@@ -29,6 +29,7 @@ from scipy.spatial import cKDTree
 
 from ..errors import NonFiniteError, ShapeError
 from .covariance import Covariance, Sites, blocks, distances, matern, multiples, pairs, squares
+from .tangents import evenly
 from .zonal import Axis, Bands, Zonal
 
 LEAST = 8
@@ -171,8 +172,7 @@ class Past:
         m = len(self.points)
         if m <= count:
             return np.arange(m)
-        away = self.tree.query(self.points, k=min(9, m))[0][:, -1] ** d
-        return np.sort(rng.choice(m, count, replace=False, p=away / away.sum()))
+        return np.sort(rng.choice(m, count, replace=False, p=evenly(self.tree, d)))
 
     def interpolate(self, points: np.ndarray, fields: np.ndarray) -> np.ndarray:
         """Ambient fields ``(T, m, D)`` at other points ``(T, n, D)``, from their four nearest."""

@@ -93,12 +93,6 @@ class TangentSpaces:
         away = self.tree.query(self.points, k=min(NEAR, len(self.points)))[0][:, 1:]
         return float(np.median(away)) if away.size else 1.0
 
-    @property
-    def evenly(self) -> np.ndarray:
-        """Probabilities ``(n,)`` by which points are drawn evenly over the space however dense they are."""
-        room = self.tree.query(self.points, k=min(NEAR, len(self.points)))[0][:, -1] ** self.dim
-        return room / room.sum()
-
     def part(self, index: np.ndarray) -> TangentSpaces:
         """Some of the points, with their bases."""
 
@@ -171,3 +165,14 @@ def orient(bundle: TangentBundle) -> tuple[np.ndarray, bool]:
     out = np.empty(n)
     out[bundle.order] = signs
     return out, bool(len(agree) and agree.mean() > 0.98)
+
+
+def evenly(tree: cKDTree, d: int) -> np.ndarray:
+    """Probabilities ``(n,)`` by which points are drawn evenly over a space of dimension ``d`` however dense they are.
+
+    >>> p = evenly(cKDTree(np.concatenate([np.linspace(0, 1, 1000), np.linspace(1, 2, 100)])[:, None]), 1)
+    >>> round(float(p[:1000].sum()), 1), round(float(p[1000:].sum()), 1)
+    (0.5, 0.5)
+    """
+    room = tree.query(tree.data, k=min(NEAR, tree.n))[0][:, -1] ** d
+    return room / room.sum()
