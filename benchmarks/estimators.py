@@ -10,11 +10,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from itertools import product, repeat
+from typing import NamedTuple
 
 import numpy as np
+import torch
 
 import tangentbundle as tb
-from tangentbundle.datasets import GFSBlocks, load_wind
+from tangentbundle.datasets import GFSBlocks, WindData, load_wind
 from tangentbundle.estimators import SpectralShrinkage
 from tangentbundle.estimators.baselines import AmbientProcess, ComponentProcess, InverseDistance, Mean, ThinPlate, Zero
 from tangentbundle.estimators.calibration import tail
@@ -81,64 +86,75 @@ def denoise(runs: int) -> list[Row]:
     return rows
 
 
-def interpolate(runs: int, sizes: Sequence[int] = (100, 200, 300, 400)) -> list[Row]:
-    """Wind of block B at points not observed, relative to the zero predictor; with a history: block A."""
+@cache
+def blocks() -> tuple[WindData, WindData]:
+    """Block A, the history, and block B."""
     past, data = (load_wind(GFSBlocks(blocks=(block,))) for block in "AB")
-    sphere, rows = tb.manifolds.Sphere(2), []
-    times = np.flatnonzero(~data.filled)
-    for n in sizes:
-        for mask in (0.5, 0.3, 0.1):
-            errors: dict[str, list[float]] = {}
-            hits: dict[str, list[list[float]]] = {}
-            zero = []
-            for run in range(runs):
-                rng = np.random.default_rng([n, int(10 * mask), run])
-                index = rng.choice(len(data.points), n + SCORED, replace=False, p=data.area)
-                seen, hidden = index[: rng.binomial(n, 1 - mask)], index[n:]
-                wind, points, frames = data.ambient[rng.choice(times)], data.points, data.frames[hidden]
-                truth = in_frames(frames, wind[hidden])
-                zero.append(float(np.square(truth).sum()))
-                models = {
-                    "zero": Zero(),
-                    "mean": Mean(),
-                    "inverse distance": InverseDistance(),
-                    "thin plate": ThinPlate(),
-                    "ambient process": AmbientProcess(),
-                    "process per component": ComponentProcess(),
-                    "FieldInterpolator": tb.FieldInterpolator(manifold=sphere, random_state=0),
-                    "with history": tb.FieldInterpolator(
-                        manifold=sphere,
-                        random_state=0,
-                        history=past.ambient[~past.filled],
-                        history_points=past.points,
-                    ),
-                }
-                for name, model in models.items():
-                    model.fit(points[seen], wind[seen])
-                    if isinstance(model, tb.FieldInterpolator):
-                        answer, cov = model.predict(points[hidden], return_cov=True, with_noise=True)
-                        std = np.sqrt(np.einsum("nij,nik,nkj->nj", frames, cov, frames))
-                        off = np.abs(in_frames(frames, answer) - truth)
-                        widths = [tail(level, model.fitted_.residuals) for level in LEVELS]
-                        hits.setdefault(name, []).append([np.mean(off < z * std) for z in widths])
-                    else:
-                        answer = model.predict(points[hidden])
-                    errors.setdefault(name, []).append(float(np.square(in_frames(frames, answer) - truth).sum()))
-                answer = past.ambient[~past.filled].mean(axis=0)[hidden]
-                errors.setdefault("past mean", []).append(float(np.square(in_frames(frames, answer) - truth).sum()))
+    return past, data
+
+
+class Scored(NamedTuple):
+    """Squared errors of a draw's methods by name, and shares of truths in intervals of ``LEVELS`` of some."""
+
+    errors: dict[str, float]
+    hits: dict[str, list[float]]
+
+
+def interpolate_once(n: int, mask: float, run: int) -> Scored:
+    """One draw: stations, places to score at, and a time of block B."""
+    past, data = blocks()
+    sphere, rng = tb.manifolds.Sphere(2), np.random.default_rng([n, int(10 * mask), run])
+    index = rng.choice(len(data.points), n + SCORED, replace=False, p=data.area)
+    seen, hidden = index[: rng.binomial(n, 1 - mask)], index[n:]
+    wind, points, frames = data.ambient[rng.choice(np.flatnonzero(~data.filled))], data.points, data.frames[hidden]
+    truth, history = in_frames(frames, wind[hidden]), past.ambient[~past.filled]
+    known = {"manifold": sphere, "random_state": 0}
+    models = {
+        "zero": Zero(),
+        "mean": Mean(),
+        "inverse distance": InverseDistance(),
+        "thin plate": ThinPlate(),
+        "ambient process": AmbientProcess(),
+        "process per component": ComponentProcess(),
+        "FieldInterpolator": tb.FieldInterpolator(**known),
+        "with history": tb.FieldInterpolator(**known, history=history, history_points=past.points),
+    }
+    answers, hits = {}, {}
+    for name, model in models.items():
+        model.fit(points[seen], wind[seen])
+        if isinstance(model, tb.FieldInterpolator):
+            answers[name], cov = model.predict(points[hidden], return_cov=True, with_noise=True)
+            std = np.sqrt(np.einsum("nij,nik,nkj->nj", frames, cov, frames))
+            off = np.abs(in_frames(frames, answers[name]) - truth)
+            hits[name] = [float(np.mean(off < tail(level, model.fitted_.residuals) * std)) for level in LEVELS]
+        else:
+            answers[name] = model.predict(points[hidden])
+    answers["past mean"] = history.mean(axis=0)[hidden]
+    off = {name: in_frames(frames, answer) - truth for name, answer in answers.items()}
+    return Scored({name: float(np.square(x).sum()) for name, x in off.items()}, hits)
+
+
+def interpolate(runs: int, sizes: Sequence[int] = (100, 200, 300, 400), jobs: int = 1) -> list[Row]:
+    """Wind of block B at points not observed, relative to the zero predictor; with a history: block A."""
+    rows: list[Row] = []
+    with ProcessPoolExecutor(jobs, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        for n, mask in product(sizes, (0.5, 0.3, 0.1)):
+            draws = list(pool.map(interpolate_once, repeat(n), repeat(mask), range(runs)))
+            errors = {name: np.array([draw.errors[name] for draw in draws]) for name in draws[0].errors}
+            cell = []
             for name, values in errors.items():
-                ratios = np.array(values) / np.array(zero)
                 row = {
                     "n": n,
                     "mask": mask,
                     "method": name,
-                    "mean": sum(values) / sum(zero),
-                    "spread": float(ratios.std()),
+                    "mean": float(values.sum() / errors["zero"].sum()),
+                    "spread": float((values / errors["zero"]).std()),
                 }
-                if name in hits:
-                    row["in50"], row["in90"] = (float(v) for v in np.mean(hits[name], axis=0))
-                rows.append({**row, "runs": len(values)})
-            print_table(rows[-len(errors) :])
+                if name in draws[0].hits:
+                    row["in50"], row["in90"] = (float(v) for v in np.mean([draw.hits[name] for draw in draws], axis=0))
+                cell.append({**row, "runs": runs})
+            print_table(cell)
+            rows += cell
     return rows
 
 
@@ -148,9 +164,10 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=8, help="draws for each cell")
     parser.add_argument("--quick", action="store_true", help="two runs, nothing saved")
     parser.add_argument("--sizes", type=int, nargs="+", default=[100, 200, 300, 400], help="points of interpolate")
+    parser.add_argument("--jobs", type=int, default=1, help="processes of interpolate")
     options = parser.parse_args()
     runs = 2 if options.quick else options.runs
-    rows = denoise(runs) if options.task == "denoise" else interpolate(runs, options.sizes)
+    rows = denoise(runs) if options.task == "denoise" else interpolate(runs, options.sizes, options.jobs)
     if not options.quick:
         save(f"estimators_{options.task}", rows)
 

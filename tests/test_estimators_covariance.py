@@ -7,8 +7,9 @@ import torch
 from tangentbundle.errors import InvalidInputError
 from tangentbundle.estimators import Helmholtz, Isotropic, Meridional, Planetary, Potential, Rotational, Zonal
 from tangentbundle.estimators.covariance import Sites, matern
-from tangentbundle.estimators.history import Empirical, Modulated, Past, Seasonal, gaspari_cohn, learned
+from tangentbundle.estimators.history import Empirical, Modulated, Past, gaspari_cohn, learned
 from tangentbundle.estimators.likelihood import Evidence, maximise
+from tangentbundle.estimators.seasons import Seasonal, change
 from tangentbundle.manifolds import Sphere
 
 SPHERE = Sphere(2)
@@ -37,7 +38,9 @@ COVARIANCES = [Isotropic(s) for s in (0.5, 1.5, 2.5, np.inf)] + [
     Empirical(),
     Modulated(Isotropic(1.5)),
     Seasonal(),
+    change((1.0, -2.0, 0.5)),
     learned(Helmholtz()),
+    learned(Helmholtz(), (0.0, 0.0, 1.0)),
 ]
 
 

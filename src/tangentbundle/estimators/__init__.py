@@ -9,10 +9,11 @@ from .denoiser import FieldDenoiser
 from .flows import FlowProcess, Incompressible, Irrotational
 from .forecaster import FieldForecaster
 from .gated import GatedNetwork
-from .history import Empirical, Modulated, Seasonal
+from .history import Empirical, Modulated
 from .interpolator import FieldInterpolator
 from .local import LocalProcess
 from .process import GaussianProcess
+from .seasons import Seasonal
 from .selfsupervised import BlindSpots, SelfSupervised, Stein
 from .shape import Geometry, Holonomy, LowSpectrum, Neighborhoods
 from .sparse import SparseProcess

@@ -32,14 +32,15 @@ QUARTER = torch.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=torch.float64)
 
 @dataclass(frozen=True, eq=False)
 class Sites:
-    """Points ``(n, D)`` with bases ``(n, D, d)``; with a history also past anomalies ``(T, n, d)`` and mean ``(n,
-    d)``.
+    """Points ``(n, D)`` with bases ``(n, D, d)``; with a history also past anomalies ``(T, n, d)``, the past mean and
+    the one expected now, both ``(n, d)``.
     """
 
     points: torch.Tensor
     frames: torch.Tensor
     past: torch.Tensor | None = None
     mean: torch.Tensor | None = None
+    expected: torch.Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.points)
@@ -70,8 +71,8 @@ class Sites:
 
     def __getitem__(self, index) -> Sites:
         past = None if self.past is None else self.past[:, index]
-        mean = None if self.mean is None else self.mean[index]
-        return Sites(self.points[index], self.frames[index], past, mean)
+        means = (None if mean is None else mean[index] for mean in (self.mean, self.expected))
+        return Sites(self.points[index], self.frames[index], past, *means)
 
 
 class Pairs:

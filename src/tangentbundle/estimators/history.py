@@ -3,8 +3,7 @@ r"""Covariances learned from past fields.
 The anomalies :math:`a_t` of T past fields about their mean :math:`\mu` give the localised empirical covariance
 :math:`\frac1T \sum_t a_t(x) a_t(y)^T \rho(|x - y|/L)`, with Gaspari and Cohn's taper :math:`\rho` (1999), which is
 zero from 2 L on. A parametric covariance scaled by the anomalies' local size fills in what T samples cannot tell, and
-a slowly varying factor of the mean allows for a change of season. After one, the mean itself is expected to have faded:
-the best guess of another season's mean is a part of this one's.
+a slowly varying factor of the mean allows for a change of season; ``seasons`` says what is expected of the mean then.
 
 Nearby places have similar statistics, so that T fields tell more than T samples of each: a shifted field is another
 sample. With displacements h, normalised anomalies :math:`\tilde a_t = a_t / s` of local size one, and
@@ -28,9 +27,10 @@ import torch
 from scipy.spatial import cKDTree
 
 from ..errors import NonFiniteError, ShapeError
-from .covariance import Covariance, Sites, blocks, distances, matern, multiples, pairs, squares
+from .covariance import Covariance, Sites, blocks, distances, pairs
+from .seasons import change
 from .tangents import evenly
-from .zonal import Axis, Bands, Zonal
+from .zonal import Axis
 
 LEAST = 8
 """Fewest past fields."""
@@ -88,55 +88,17 @@ class Modulated(Covariance):
         return self.base.diagonal(theta, a) * a.size.square()[:, None, None]
 
 
-@dataclass(frozen=True)
-class Seasonal(Covariance):
-    r"""The past mean times a slowly varying factor: :math:`k(x_i, x_j)\, \mu_i \mu_j^T`, k Matern 3/2."""
-
-    names = ("amplitude", "length")
-    start = (-0.8, -0.3)
-    seasonal = True
-
-    def __call__(self, theta: torch.Tensor, a: Sites, b: Sites) -> torch.Tensor:
-        assert a.mean is not None and b.mean is not None
-        k = torch.exp(2 * theta[0]) * matern(distances(a, b) * torch.exp(-theta[1]), 1.5)
-        return multiples(k, a.mean, b.mean)
-
-    def diagonal(self, theta: torch.Tensor, a: Sites) -> torch.Tensor:
-        assert a.mean is not None
-        return torch.exp(2 * theta[0]) * squares(a.mean)
-
-
-@dataclass(frozen=True)
-class SeasonalBands(Bands):
-    """The past mean times a factor that is alike along circles of latitude."""
-
-    start = (-0.8, -0.8, 1.2)
-    seasonal = True
-
-    def field(self, a: Sites) -> torch.Tensor:
-        assert a.mean is not None
-        return a.mean
-
-
-@dataclass(frozen=True)
-class Drift(Zonal):
-    """A change of the field around an axis."""
-
-    seasonal = True
-
-
 def learned(base: Covariance, axis: Axis | None = None) -> Covariance:
     """The covariance used with a history: empirical, a modulated ``base``, and changes of season."""
-    season = Seasonal() if axis is None else SeasonalBands(axis) + Drift(axis)
-    return Empirical() + Modulated(base) + season
+    return Empirical() + Modulated(base) + change(axis)
 
 
 @dataclass(frozen=True, eq=False)
 class Past:
     """Past ambient fields ``(T, m, D)`` at points ``(m, D)``, their mean ``(m, D)`` and a search tree of the points.
 
-    ``shifts (g, s, D)``, if given, are displacements: field t is seen with those of set t modulo g, too. ``kept`` is
-    the share of the mean that is expected now.
+    ``shifts (g, s, D)``, if given, are displacements: field t is seen with those of set t modulo g, too. ``expected
+    (m, D)`` is the mean that is expected now, if it is another one.
     """
 
     points: np.ndarray
@@ -144,7 +106,7 @@ class Past:
     mean: np.ndarray
     tree: cKDTree
     shifts: np.ndarray | None = None
-    kept: float = 1.0
+    expected: np.ndarray | None = None
 
     @classmethod
     def of(cls, points: np.ndarray, fields: np.ndarray) -> Past:
@@ -216,13 +178,15 @@ class Past:
         """The sites with past anomalies and mean in their bases."""
         frames = sites.frames.numpy()
         values = np.einsum("nij,tni->tnj", frames, self.interpolate(points, self.fields))
-        mean = values.mean(axis=0)
+        mean = expected = values.mean(axis=0)
         values -= mean
-        mean *= self.kept
+        if self.expected is not None:
+            expected = np.einsum("nij,ni->nj", frames, self.interpolate(points, self.expected[None])[0])
         if self.shifts is not None:
             same = normalised(values.transpose(1, 2, 0)).transpose(2, 0, 1)
             values = recoloured(np.concatenate([same, *self._displaced(points, frames)]), values)
-        return replace(sites, past=torch.from_numpy(values), mean=torch.from_numpy(mean))
+        known = {"past": values, "mean": mean, "expected": expected}
+        return replace(sites, **{k: torch.from_numpy(v) for k, v in known.items()})
 
     def _displaced(self, points: np.ndarray, frames: np.ndarray) -> Iterator[np.ndarray]:
         """Normalised anomalies of displaced points, in the bases of the points themselves."""

@@ -12,6 +12,8 @@ from .covariance import Covariance, terms_of
 from .history import Past, learned
 from .likelihood import NOISE_START, PRIOR, Evidence, maximise
 from .problem import Problem
+from .seasons import KEPT, faded
+from .tangents import evenly
 
 HISTORY_SITES, HISTORY_FIELDS = 150, 24
 """Points and fields of a history that hyperparameters are learned from."""
@@ -22,10 +24,7 @@ REACH = 1.0
 ADJUST, SEASON = 0.2, 0.3
 """Widths of priors once a history has been learned from; the last of a change of season, of which one tells little."""
 
-KEPT = 0.7
-"""Share of the past mean that is expected in another season."""
-
-CHANGE = 2.0
+CHANGE = 4.0
 """Logarithm of the odds of another season before the field is seen: a wrong guess of no change costs more."""
 
 
@@ -51,7 +50,16 @@ def learn(base: Covariance, problem: Problem, past: Past) -> tuple[Covariance, S
     seasonal = np.array([*(term.seasonal for term in terms for _ in term.start), False])
     other = np.where(seasonal, [*(s for term in terms for s in term.start), NOISE_START], theta)
     width = np.where(seasonal, SEASON, ADJUST)
-    return covariance, Season(theta, width, past, 0.0), Season(other, width, replace(past, kept=KEPT), CHANGE)
+    return covariance, Season(theta, width, past, 0.0), Season(other, width, _changed(problem, past), CHANGE)
+
+
+def _changed(problem: Problem, past: Past) -> Past:
+    """The history, with the mean that is expected in another season."""
+    points, spaces = past.points, problem.spaces
+    if spaces.axis is None:
+        return replace(past, expected=KEPT * past.mean)
+    weights = evenly(past.tree, spaces.dim)
+    return replace(past, expected=faded(past.mean, points, spaces.at(points), weights, spaces.axis))
 
 
 def _within(base: Covariance, problem: Problem, past: Past) -> tuple[Covariance, np.ndarray, Past]:
@@ -65,8 +73,8 @@ def _within(base: Covariance, problem: Problem, past: Past) -> tuple[Covariance,
 
     def fitted(given: Past, start: np.ndarray) -> tuple[np.ndarray, float]:
         sites = problem.sites(points, frames, given)
-        assert sites.mean is not None
-        fields = torch.from_numpy(np.einsum("nij,tni->njt", frames, later)) - sites.mean[:, :, None]
+        assert sites.expected is not None
+        fields = torch.from_numpy(np.einsum("nij,tni->njt", frames, later)) - sites.expected[:, :, None]
         return maximise(covariance, [Evidence(sites, fields.reshape(-1, len(later)))], center, PRIOR, start)
 
     theta, loss = fitted(earlier, center)

@@ -76,7 +76,8 @@ class GaussianProcess(Method):
 
         def given(problem: Problem) -> Evidence:
             sites = problem.sites(problem.spaces.points[:n], problem.spaces.frames[:n])
-            return Evidence(sites, values if sites.mean is None else values - sites.mean.reshape(-1, 1), noise)
+            known = sites.expected
+            return Evidence(sites, values if known is None else values - known.reshape(-1, 1), noise)
 
         if problem.past is None:
             seen = given(problem)
@@ -195,7 +196,7 @@ class Posterior(Fitted):
                 part = self.problem.sites(points[a : a + CHUNK], frames[a : a + CHUNK])
                 cross = self.covariance(theta, part, self.seen.sites)
                 mean = (cross @ self.weights).reshape(len(part), d)
-                means.append(mean if part.mean is None else mean + part.mean)
+                means.append(mean if part.expected is None else mean + part.expected)
                 if with_covariance:
                     half = torch.linalg.solve_triangular(self.factor, cross.T, upper=False).T.reshape(len(part), d, -1)
                     spreads.append(self.covariance.diagonal(theta, part) - half @ half.mT)
