@@ -34,7 +34,6 @@ LEFT = 1.0, 0.65, 0.5
 WIDTH, CELLS = 0.05, 4
 """Width of circles of latitude in units of the points' distance from the middle, and cells in it."""
 
-
 TINY = 1e-6
 """Of the weight of a circle of latitude: with less nothing is known of it."""
 
