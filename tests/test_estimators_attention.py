@@ -136,6 +136,7 @@ def test_any_dimension_and_estimated_tangent_spaces(dim):
     assert error(future[0], series[80]) < error(0 * future[0], series[80])
 
 
+@pytest.mark.slow
 def test_more_places_are_learnt_from():
     others, few = SPHERE.sample(900, seed=5), POINTS[:10]
     series = whirl(80, np.concatenate([few, others]))
