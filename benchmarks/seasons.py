@@ -3,7 +3,7 @@
 Two months of one year, some months apart, are the mean of a history and the mean of another season. Printed are the
 shares by which the parts of the one predict the other best (least squares over all pairs), and the parameters of
 ``estimators.seasons.change`` that make the differences from ``estimators.seasons.faded`` most likely. The constants of
-``estimators.seasons`` come from here; the GFS blocks, on which estimators are tested, are not looked at.
+``estimators.seasons`` are near them. Of the GFS blocks, on which estimators are tested, only ``STEADY`` is used.
 """
 
 from __future__ import annotations

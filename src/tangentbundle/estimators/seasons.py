@@ -10,8 +10,9 @@ Half a year later the two sides of the equator have changed places, so the first
 round. The third, of land and sea, partly does. What cannot be expected is a covariance: multiples of the past mean,
 flows around the axis and along it, and eddies.
 
-All numbers of changes around an axis are those of a planet where they are best known: surface wind of the Earth, months
-a season apart in the eleven years inside the package (``python -m benchmarks.seasons`` prints them).
+Numbers of changes around an axis are near those of a planet where they are best known: surface wind of the Earth,
+months a season apart in the eleven years inside the package (``python -m benchmarks.seasons`` prints them). Drifts and
+eddies are taken smaller than there, where they have no weather beside them.
 """
 
 from __future__ import annotations
