@@ -1,6 +1,6 @@
 """Estimators in the manner of scikit-learn: vector fields on curved spaces, and clouds of points."""
 
-from .ambient import AmbientProcess, ByEvidence
+from .ambient import AmbientProcess, ByEvidence, UnlessHidden
 from .attentive import AttentionNetwork
 from .autoregression import Autoregression
 from .classifier import ManifoldClassifier
@@ -58,5 +58,6 @@ __all__ = [
     "SpectralShrinkage",
     "Stacked",
     "Stein",
+    "UnlessHidden",
     "Zonal",
 ]

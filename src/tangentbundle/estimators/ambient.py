@@ -1,13 +1,16 @@
 r"""Gaussian processes of ambient vectors, and the choice between methods by evidence.
 
 Where vectors are measured with all their ambient components, those that are normal to the manifold say something, too:
-how large the noise is, and more where estimated tangent planes are tilted or a field is not quite tangent. Along the
-principal axes :math:`u_a` of the vectors the components are independent,
+how large the noise is, and more where estimated tangent planes are tilted or a field is not quite tangent. Along
+orthonormal axes :math:`u_a` the components are independent,
 
 .. math:: u_a \cdot v(x) \sim \mathrm{GP}(0, \sigma_a^2\, k(|L^{-1}(x - x')|)), \qquad y = v + \eta,
 
 with one noise and the same lengths L along the principal axes of the points for all. A component that the field does
-not have gets :math:`\sigma_a \to 0`; an axis on which it does not depend gets a great length.
+not have gets :math:`\sigma_a \to 0`; an axis on which it does not depend gets a great length. The axes are the
+principal ones of the vectors or, where their D (D - 1) / 2 angles would be fitted to few points, those of the points or
+of the coordinates, whichever err less on left-out vectors: of many noisy components some combinations are larger by
+chance, and a process along these takes noise for signal.
 """
 
 from __future__ import annotations
@@ -25,6 +28,9 @@ from .problem import Fitted, Method, Problem
 SMOOTHNESS = (np.inf, 2.5, 1.5)
 CHUNK = 2048
 
+POINTS_PER_ANGLE = 10
+"""Fewer points are too few for axes of the vectors."""
+
 
 @dataclass(frozen=True)
 class AmbientProcess(Method):
@@ -41,9 +47,16 @@ class AmbientProcess(Method):
     def fit(self, problem: Problem) -> AmbientPosterior:
         if problem.ambient is None:
             raise InvalidInputError("AmbientProcess() needs vectors with all ambient components.")
-        n, noise = len(problem.ambient), problem.noise
-        axes = np.linalg.eigh(problem.ambient.T @ problem.ambient)[1]
+        n, D = problem.ambient.shape
+        if n >= D * (D - 1) / 2 * POINTS_PER_ANGLE:
+            return self._along(principal_axes(problem.ambient), problem, fitted=True)
+        options = principal_axes(problem.spaces.points[:n] - problem.center), np.eye(D)
+        fits = [self._along(axes, problem) for axes in options]
+        return min(fits, key=lambda fit: float(np.square(fit.left_out).sum()))
+
+    def _along(self, axes: np.ndarray, problem: Problem, fitted: bool = False) -> AmbientPosterior:
         components = problem.ambient @ axes
+        n, noise = len(components), problem.noise
         sizes = 0.5 * np.log(np.maximum(np.square(components).mean(axis=0), JITTER))
         prior = Prior(np.append(sizes, NOISE_START if noise is None else 0.0), known_noise=noise is not None)
         everything = np.arange(n)
@@ -56,7 +69,7 @@ class AmbientProcess(Method):
         if len(some) < n:
             whole = self._correlations(problem, everything)
             best = whole.profile(best.shape, components, prior)
-        return AmbientPosterior.of(whole, best, components, axes, problem)
+        return AmbientPosterior.of(whole, best, components, axes, problem, tilted=fitted)
 
     def _correlations(self, problem: Problem, index: np.ndarray) -> Correlations:
         """Kept with the points if they do not depend on a known noise."""
@@ -67,9 +80,26 @@ class AmbientProcess(Method):
         return problem.spaces.kept(("correlations", index.tobytes()), make) if problem.noise is None else make()
 
 
+def principal_axes(vectors: np.ndarray) -> np.ndarray:
+    """Orthonormal columns ``(D, D)``."""
+    return np.linalg.eigh(vectors.T @ vectors)[1]
+
+
+def tilts_of(components: np.ndarray, noise: float) -> np.ndarray:
+    r"""Variances ``(r,)`` of the angles by which axes fitted to noisy vectors are off towards any other.
+
+    Of a field with ``components (n, r)`` along them it is that of the slope of noise against each,
+    :math:`s^2 / (n \langle f_a^2 \rangle)`: a component across that is called zero is known no better.
+
+    >>> tilts_of(np.ones((100, 2)), 0.5).tolist()
+    [0.0025, 0.0025]
+    """
+    return noise**2 / (len(components) * np.maximum(np.square(components).mean(axis=0), JITTER))
+
+
 @dataclass(frozen=True, eq=False)
 class AmbientPosterior(Fitted):
-    """The processes of the components given data, one for each principal axis, the columns of ``axes``."""
+    """The processes of the components given data, one for each of the columns of ``axes``."""
 
     whole = True
 
@@ -78,20 +108,37 @@ class AmbientPosterior(Fitted):
     coefficients: np.ndarray = field(repr=False)
     vectors: np.ndarray = field(repr=False)
     axes: np.ndarray = field(repr=False)
+    tilts: np.ndarray = field(repr=False)
+    left_out: np.ndarray = field(repr=False)
+    residuals: np.ndarray = field(repr=False)
+    """Errors of left-out vectors over their standard deviations ``(n, D)``."""
     noise: float
     evidence: float
 
     @classmethod
     def of(
-        cls, correlations: Correlations, profile: Profile, components: np.ndarray, axes: np.ndarray, problem: Problem
+        cls,
+        correlations: Correlations,
+        profile: Profile,
+        components: np.ndarray,
+        axes: np.ndarray,
+        problem: Problem,
+        *,
+        tilted: bool,
     ) -> AmbientPosterior:
         spectrum, vectors = correlations.decomposed(profile.shape)
-        variance = np.outer(spectrum, profile.sizes) + profile.noise
-        coefficients = profile.sizes * (vectors.T @ (components / correlations.root[:, None])) / variance
+        variance, root = np.outer(spectrum, profile.sizes) + profile.noise, correlations.root[:, None]
+        weights = vectors.T @ (components / root) / variance
+        spread = root**2 / (np.square(vectors) @ (1 / variance))  # of errors of vectors left out, one at a time
+        left_out = (spread * (vectors @ weights) / root) @ axes.T
+        residuals = left_out / np.sqrt(spread @ np.square(axes.T))
         known = problem.noise
         level = float(np.sqrt(profile.noise if known is None else known.mean()))
-        units = components.shape[1] * float(np.log(correlations.root).sum())
-        return cls(correlations, profile, coefficients, vectors, axes, level, profile.density - units)
+        evidence = profile.density - components.shape[1] * float(np.log(root).sum())
+        coefficients = profile.sizes * weights
+        fit = vectors @ (spectrum[:, None] * coefficients) * root
+        tilts = tilts_of(fit, level) if tilted else np.zeros(len(axes))
+        return cls(correlations, profile, coefficients, vectors, axes, tilts, left_out, residuals, level, evidence)
 
     def predict(
         self, points: np.ndarray, frames: np.ndarray, *, with_covariance: bool
@@ -105,13 +152,15 @@ class AmbientPosterior(Fitted):
 
     def _part(self, points: np.ndarray, frames: np.ndarray, spread: bool) -> tuple[np.ndarray, np.ndarray | None]:
         cross = self.correlations.cross(points, self.profile.shape) @ self.vectors
-        turned = np.einsum("mij,ik->mjk", frames, self.axes)  # principal components to coordinates
-        mean = np.einsum("mjk,mk->mj", turned, cross @ self.coefficients)
+        turned = np.einsum("mij,ik->mjk", frames, self.axes)  # components to coordinates
+        along = cross @ self.coefficients
+        mean = np.einsum("mjk,mk->mj", turned, along)
         if not spread:
             return mean, None
         sizes = self.profile.sizes
         explained = np.square(cross) @ (sizes**2 / (np.outer(self.profile.spectrum, sizes) + self.profile.noise))
-        return mean, np.einsum("mjk,mk,mlk->mjl", turned, np.maximum(sizes - explained, 0.0), turned)
+        variance = np.maximum(sizes - explained, 0.0) + (np.square(along) @ self.tilts)[:, None]
+        return mean, np.einsum("mjk,mk,mlk->mjl", turned, variance, turned)
 
 
 @dataclass(frozen=True)
@@ -133,15 +182,37 @@ class ByEvidence(Method):
         return max(self.methods, key=lambda method: method.fit(trial).evidence).fit(problem)
 
 
+@dataclass(frozen=True)
+class UnlessHidden(Method):
+    """A method's fit, unless estimated tangent spaces hide more of the field than an ambient process would miss.
+
+    A fit of tangent parts may be likelier even so: of many components, what is hidden looks like a little more noise in
+    each. Compared are squared errors of whole vectors, left out one at a time.
+    """
+
+    method: Method
+    ambient: AmbientProcess = AmbientProcess()
+
+    def fit(self, problem: Problem) -> Fitted:
+        fitted = self.method.fit(problem)
+        if fitted.whole or problem.spaces.manifold is not None:
+            return fitted
+        if not hasattr(fitted, "left_out"):
+            raise InvalidInputError(
+                f"UnlessHidden() needs a method with errors of left-out vectors, such as GaussianProcess(), got "
+                f"{self.method!r}."
+            )
+        other = self.ambient.fit(problem)
+        missed = np.square(fitted.left_out).sum() + np.square(problem.normal).sum()
+        return other if np.square(other.left_out).sum() < missed else fitted
+
+
 def normal_evidence(problem: Problem) -> float:
     """The log density of the normal components of the data as white noise."""
     if problem.ambient is None:
         return 0.0
-    n, d = problem.values.shape
-    frames = problem.spaces.frames[:n]
-    normal = problem.ambient - np.einsum("nij,nj->ni", frames, problem.values)
-    count = n * (problem.ambient.shape[1] - d)
+    count = problem.ambient.size - problem.values.size
     if count == 0:
         return 0.0
-    variance = max(float(np.square(normal).sum()) / count, JITTER)
+    variance = max(float(np.square(problem.normal).sum()) / count, JITTER)
     return -0.5 * count * (np.log(2 * np.pi * variance) + 1.0)

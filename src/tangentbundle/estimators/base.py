@@ -67,14 +67,31 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
             self.fitted_ = method.fit(problem)
         self.noise_ = self.scale_ * self.fitted_.noise
         self.tangent_ = self.manifold is not None or not self.fitted_.whole
+        self.tilt_, self._noise_across_ = self._across()
         return self
+
+    def _across(self) -> tuple[float, float]:
+        """The field's energy across the tangent spaces, over that along them, and the noise's variance there.
+
+        Across known tangent spaces a field has no part; measured is noise. Estimated ones are tilted: what exceeds the
+        noise across them is the field.
+        """
+        D, d = self.frames_.shape[1:]
+        if d == D:
+            return 0.0, 0.0
+        share, noise = max(self.normal_share_, 0.0), self.fitted_.noise**2
+        measured = share / (1 - share) * d / (D - d)
+        if self.manifold is not None:
+            return 0.0, measured
+        return max(measured - noise, 0.0) * (D - d) / (d * max(1 - noise, 0.01)), min(measured, noise)
 
     def predict(self, X, return_std=False, return_cov=False, with_noise=False):
         """The field at points ``X (m, D)``, ambient ``(m, D)``.
 
         With ``return_std`` also its standard deviation ``(m, D)``, one for each ambient component, and with
         ``return_cov`` instead its covariances ``(m, D, D)``; they describe the field itself, or measurements of it if
-        ``with_noise``.
+        ``with_noise``. Where tangent spaces are estimated the spread across them is that of the field's part across
+        those of the training points, ``tilt_`` of its energy along them.
         """
         check_is_fitted(self, "fitted_")
         X = validate_data(self, X, dtype=np.float64, reset=False)
@@ -82,14 +99,17 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         bases = self.spaces_.at(X) if self.tangent_ else np.broadcast_to(np.eye(X.shape[1]), (*X.shape, X.shape[1]))
         mean, blocks = self.fitted_.predict(X, bases, with_covariance=return_std or return_cov)
         field = self.scale_ * np.einsum("nij,nj->ni", bases, mean)
-        if not (return_std or return_cov):
+        if blocks is None:
             return field
-        noise = self.fitted_.noise**2 * with_noise + far  # far away at least the size of the data
-        blocks = blocks + noise[:, None, None] * np.eye(bases.shape[2])
-        blocks = self.scale_**2 * (bases @ blocks @ bases.transpose(0, 2, 1))
+        D, d = bases.shape[1:]
+        energy = np.square(mean).sum(axis=1) + np.einsum("nii->n", blocks)
+        along = self.fitted_.noise**2 * with_noise + far  # far away at least the size of the data
+        across = self.tilt_ * energy / max(D - d, 1) + self._noise_across_ * with_noise + far * (self.manifold is None)
+        blocks = blocks + (along - across)[:, None, None] * np.eye(d)
+        spread = bases @ blocks @ bases.transpose(0, 2, 1) + across[:, None, None] * np.eye(D)
         if return_cov:
-            return field, blocks
-        return field, np.sqrt(np.maximum(np.einsum("nii->ni", blocks), 0.0))
+            return field, self.scale_**2 * spread
+        return field, self.scale_ * np.sqrt(np.maximum(np.einsum("nii->ni", spread), 0.0))
 
     def _spaces(self, cloud: np.ndarray) -> TangentSpaces:
         """Those of the last fit if nothing they depend on has changed, with all that was kept with them."""

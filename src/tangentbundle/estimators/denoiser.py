@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .ambient import AmbientProcess, ByEvidence
+from .ambient import AmbientProcess, ByEvidence, UnlessHidden
 from .base import FieldEstimator
 from .flows import FlowProcess, Incompressible, Irrotational
 from .problem import Method
@@ -24,8 +24,8 @@ class FieldDenoiser(FieldEstimator):
     The tangent field is estimated by a method: by default a Gaussian process, of the tangent parts of the vectors with
     covariance :math:`O_i^T K(x_i, x_j) O_j`, of the ambient vectors themselves, or (in up to 6 dimensions) of an
     ambient flow without divergence or circulation, whichever has the greatest marginal likelihood, which also chooses
-    kind, scales and noise level; above 2 000 points by the filter of the connection Laplacian with the least estimated
-    risk.
+    kind, scales and noise level (and not of tangent parts where estimated planes hide much, see ``UnlessHidden``);
+    above 2 000 points by the filter of the connection Laplacian with the least estimated risk.
 
     Args:
         method: ``GaussianProcess(...)``, ``AmbientProcess(...)``, ``FlowProcess(...)``, ``SpectralShrinkage(...)``,
@@ -36,9 +36,10 @@ class FieldDenoiser(FieldEstimator):
 
     Attributes: ``fitted_`` the method's result, ``noise_`` the noise's standard deviation in each coordinate,
     ``frames_`` the tangent bases ``(n, D, d)``, ``normal_share_`` the share of the data's energy that was not
-    tangent, ``tangent_`` whether answers are, ``scale_`` their root mean square. Where the manifold is not known and
-    the evidence is for ambient vectors or flows, answers keep what is normal to the estimated planes: of few points
-    in many dimensions the planes are more often wrong than the vectors.
+    tangent, ``tangent_`` whether answers are, ``tilt_`` the field's energy across estimated tangent spaces over that
+    along them, beyond the noise, ``scale_`` the root mean square of the tangent parts. Where the manifold is not
+    known and the evidence is for ambient vectors or flows, answers keep what is normal to the estimated planes: of
+    few points in many dimensions the planes are more often wrong than the vectors.
 
     >>> import numpy as np, tangentbundle as tb
     >>> torus, rng = tb.manifolds.Torus(), np.random.default_rng(0)
@@ -64,4 +65,5 @@ class FieldDenoiser(FieldEstimator):
         if n > EXACT_POINTS:
             return SpectralShrinkage()
         flows = [FlowProcess(kind) for kind in (Incompressible(), Irrotational()) if ambient <= FLOW_DIMENSIONS]
-        return ByEvidence((GaussianProcess(), ByEvidence((AmbientProcess(), *flows), trial_size=100)), trial_size=50)
+        whole = ByEvidence((AmbientProcess(), *flows), trial_size=100)
+        return UnlessHidden(ByEvidence((GaussianProcess(), whole), trial_size=50))

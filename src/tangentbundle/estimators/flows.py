@@ -23,6 +23,7 @@ import numpy as np
 import torch
 
 from ..errors import InvalidInputError
+from .ambient import tilts_of
 from .covariance import Covariance, Sites, blocks, pairs
 from .likelihood import JITTER, NOISE_START, PRIOR, Evidence, maximise
 from .problem import Fitted, Method, Problem
@@ -80,7 +81,7 @@ class FlowProcess(Method):
     """
 
     covariance: Covariance = Incompressible()
-    likelihood_size: int = 150
+    likelihood_size: int = 250
 
     def fit(self, problem: Problem) -> FlowPosterior:
         if problem.ambient is None:
@@ -98,7 +99,8 @@ class FlowProcess(Method):
         posterior = Posterior.of(self.covariance, theta, seen.field, within)
         with torch.no_grad():
             evidence = -sum(part.loss(self.covariance, torch.from_numpy(theta), grad=False) for part in seen.all)
-        return FlowPosterior(posterior, inside, evidence)
+        fit = posterior.predict(problem.spaces.points[:n], frames, with_covariance=False)[0]
+        return FlowPosterior(posterior, inside, tilts_of(fit, posterior.noise), evidence)
 
 
 def coherent_axes(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
@@ -167,6 +169,7 @@ class FlowPosterior(Fitted):
 
     flow: Posterior
     axes: np.ndarray = field(repr=False)
+    tilts: np.ndarray = field(repr=False)
     evidence: float
 
     @property
@@ -179,5 +182,8 @@ class FlowPosterior(Fitted):
         along = np.broadcast_to(self.axes, (len(points), *self.axes.shape))
         mean, spread = self.flow.predict(points, along, with_covariance=with_covariance)
         turned = np.einsum("mij,ik->mjk", frames, self.axes)
-        mean = np.einsum("mjk,mk->mj", turned, mean)
-        return mean, None if spread is None else turned @ spread @ turned.transpose(0, 2, 1)
+        answer = np.einsum("mjk,mk->mj", turned, mean)
+        if spread is None:
+            return answer, None
+        tilted = np.square(mean) @ self.tilts
+        return answer, turned @ spread @ turned.transpose(0, 2, 1) + tilted[:, None, None] * np.eye(frames.shape[2])

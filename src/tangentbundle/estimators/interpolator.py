@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from ..errors import ShapeError
-from .ambient import AmbientProcess, ByEvidence
+from .ambient import AmbientProcess, ByEvidence, UnlessHidden
 from .base import FieldEstimator
 from .calibration import share, tail
 from .history import Past
@@ -73,7 +73,7 @@ class FieldInterpolator(FieldEstimator):
 
         They lie symmetrically about the prediction, as many standard deviations away as the share ``level`` of errors
         does that each training vector has when it is left out: no tails are taken for granted. Where a method has no
-        such errors (all but ``GaussianProcess``) tails are Gaussian.
+        such errors (all but ``GaussianProcess`` and ``AmbientProcess``) tails are Gaussian.
         """
         level = share(level)
         field, std = self.predict(X, return_std=True, with_noise=True)
@@ -85,7 +85,7 @@ class FieldInterpolator(FieldEstimator):
             return LocalProcess()
         if self.manifold is not None or self.history is not None:
             return GaussianProcess()
-        return ByEvidence((GaussianProcess(), AmbientProcess()))
+        return UnlessHidden(ByEvidence((GaussianProcess(), AmbientProcess())))
 
     def _more_points(self, X: np.ndarray) -> np.ndarray | None:
         known = self.support if self.support is not None or self.manifold is not None else self.history_points

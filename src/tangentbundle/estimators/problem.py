@@ -30,6 +30,12 @@ class Problem:
     past: Past | None = None
     ambient: np.ndarray | None = None
 
+    @property
+    def normal(self) -> np.ndarray:
+        """What was dropped of the ambient vectors, ``(n, D)``."""
+        assert self.ambient is not None
+        return self.ambient - np.einsum("nij,nj->ni", self.spaces.frames[: len(self.values)], self.values)
+
     def sites(self, points: np.ndarray, frames: np.ndarray, past: Past | None = None) -> Sites:
         """Sites in the units of the covariances, with their history where there is one."""
         scaled = torch.from_numpy(np.ascontiguousarray((points - self.center) / self.unit))
@@ -56,6 +62,8 @@ class Fitted(ABC):
     """The log density of all that was measured, of methods that know it."""
     whole: bool = False
     """Whether it describes whole ambient vectors, not their tangent parts alone."""
+    left_out: np.ndarray
+    """Errors at points left out one at a time ``(n, d)``, or ``(n, D)`` of whole vectors, of methods that know them."""
 
     @abstractmethod
     def predict(

@@ -175,7 +175,17 @@ class Posterior(Fitted):
 
     @cached_property
     def residuals(self) -> np.ndarray:
-        r"""Errors at sites left out one at a time over their predicted standard deviations ``(n, d)``.
+        """Errors at sites left out one at a time over their predicted standard deviations ``(n, d)``."""
+        errors, covariances = self._left_out
+        return errors / np.sqrt(np.einsum("nii->ni", covariances))
+
+    @property
+    def left_out(self) -> np.ndarray:  # type: ignore[override]
+        return self._left_out[0]
+
+    @cached_property
+    def _left_out(self) -> tuple[np.ndarray, np.ndarray]:
+        r"""Errors at sites left out one at a time, and their covariances.
 
         With :math:`P = (K + N)^{-1}` the error at site i is :math:`P_{ii}^{-1} (P y)_i`, its covariance
         :math:`P_{ii}^{-1}`.
@@ -183,8 +193,7 @@ class Posterior(Fitted):
         n, d = len(self.seen.sites), self.seen.sites.dim
         inverse = torch.cholesky_inverse(self.factor).reshape(n, d, n, d)
         covariances = torch.linalg.inv(inverse.diagonal(dim1=0, dim2=2).permute(2, 0, 1))
-        errors = (covariances @ self.weights.reshape(n, d, 1))[:, :, 0]
-        return (errors / covariances.diagonal(dim1=1, dim2=2).sqrt()).numpy()
+        return (covariances @ self.weights.reshape(n, d, 1))[:, :, 0].numpy(), covariances.numpy()
 
     def predict(
         self, points: np.ndarray, frames: np.ndarray, *, with_covariance: bool
