@@ -187,7 +187,8 @@ class UnlessHidden(Method):
     """A method's fit, unless estimated tangent spaces hide more of the field than an ambient process would miss.
 
     A fit of tangent parts may be likelier even so: of many components, what is hidden looks like a little more noise in
-    each. Compared are squared errors of whole vectors, left out one at a time.
+    each. Compared are squared errors of whole vectors, left out one at a time; to be smaller means by two standard
+    errors of the mean difference.
     """
 
     method: Method
@@ -203,8 +204,9 @@ class UnlessHidden(Method):
                 f"{self.method!r}."
             )
         other = self.ambient.fit(problem)
-        missed = np.square(fitted.left_out).sum() + np.square(problem.normal).sum()
-        return other if np.square(other.left_out).sum() < missed else fitted
+        missed = np.square(fitted.left_out).sum(axis=1) + np.square(problem.normal).sum(axis=1)
+        gain = missed - np.square(other.left_out).sum(axis=1)
+        return other if gain.mean() > 2 * gain.std() / np.sqrt(len(gain)) else fitted
 
 
 def normal_evidence(problem: Problem) -> float:

@@ -1,0 +1,88 @@
+"""What intervals of 50 and 90 % hold, of all components of fields and measurements.
+
+Random smooth fields on spheres and tori, and the denoising fields of the torus, at several sizes and noises; tangent
+spaces estimated or known. ``FieldDenoiser``: the field at the noisy points; ``FieldInterpolator``: the field, and
+measurements by ``predict_interval``, at 300 other points. Components that are normal to a known manifold are zero and
+not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+import tangentbundle as tb
+from tangentbundle.manifolds import Manifold
+
+from .general import HALF, MOST
+from .harness import Row
+
+Field = Callable[[np.ndarray], np.ndarray]
+
+SPACES: dict[str, Manifold] = {"sphere": tb.manifolds.Sphere(2), "torus": tb.manifolds.Torus(0.3, 0.1)}
+SIZES, NOISES = (100, 400), (0.03, 0.1, 0.3)
+OTHERS, DRAWS = 300, 2
+
+
+def waves(space: Manifold, rng: np.random.Generator) -> Field:
+    """A random smooth tangent field: the tangent part of a sum of ambient waves of about a third of the radius."""
+    length = 0.35 * float(np.sqrt(space.sample(2000, seed=0).var(axis=0).sum()))
+    directions, phases = rng.standard_normal((200, 3)) / length, rng.uniform(0, 2 * np.pi, 200)
+    weights = rng.standard_normal((200, 3)) * np.sqrt(2 / 200)
+
+    def field(points: np.ndarray) -> np.ndarray:
+        frames = space.frames(points)
+        return np.einsum("nij,nkj,nk->ni", frames, frames, np.cos(points @ directions.T + phases) @ weights)
+
+    return field
+
+
+def turning(space: Manifold, rng: np.random.Generator) -> Field:
+    """The tangent field of the denoising experiment, around the axis of the torus."""
+    return space.tangent_field  # type: ignore[attr-defined]
+
+
+FIELDS: dict[str, tuple[str, Callable[[Manifold, np.random.Generator], Field]]] = {
+    "waves on a sphere": ("sphere", waves),
+    "waves on a torus": ("torus", waves),
+    "around a torus": ("torus", turning),
+}
+
+
+def cells() -> Iterator[tuple[str, bool, int, float]]:
+    return ((name, known, n, s) for name in FIELDS for known in (False, True) for n in SIZES for s in NOISES)
+
+
+def held(off: np.ndarray, std: np.ndarray) -> list[float]:
+    return [float(np.mean(np.abs(off) < width * std)) for width in (HALF, MOST)]
+
+
+def once(name: str, known: bool, n: int, noise: float, seed: int) -> list[float]:
+    """Shares inside 50 and 90 % intervals: denoised, interpolated, measured."""
+    rng = np.random.default_rng([seed, n, int(1000 * noise)])
+    space, make = SPACES[FIELDS[name][0]], FIELDS[name][1]
+    field, points, new = make(space, rng), space.sample(n, seed=rng), space.sample(OTHERS, seed=rng)
+    noisy, measured = (field(x) + noise * rng.standard_normal(x.shape) for x in (points, new))
+    options = {"manifold": space} if known else {"dim": 2}
+    shares: list[float] = []
+    for estimator, where in ((tb.FieldDenoiser, points), (tb.FieldInterpolator, new)):
+        model = estimator(**options, random_state=0).fit(points, noisy)
+        mean, cov = model.predict(where, return_cov=True)
+        axes = space.frames(where) if known else np.broadcast_to(np.eye(3), (len(where), 3, 3))
+        std = np.sqrt(np.maximum(np.einsum("nij,nik,nkj->nj", axes, cov, axes), 0.0))
+        shares += held(np.einsum("nij,ni->nj", axes, mean - field(where)), std)
+    for level in (0.5, 0.9):
+        low, high = model.predict_interval(new, level)
+        shares.append(float(np.mean((low < measured) & (measured < high))))
+    return shares
+
+
+def run() -> list[Row]:
+    kinds = [f"{kind} {level}" for kind in ("denoised", "interpolated", "measured") for level in (50, 90)]
+    rows: list[Row] = []
+    for name, known, n, noise in cells():
+        shares = np.mean([once(name, known, n, noise, seed) for seed in range(DRAWS)], axis=0).round(3).tolist()
+        row = {"field": name, "tangent spaces": "known" if known else "estimated", "n": n, "noise": noise}
+        rows.append(row | dict(zip(kinds, shares, strict=True)))
+    return rows
