@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
+from joblib import Parallel, delayed
 
 import tangentbundle as tb
 from tangentbundle.manifolds import Manifold
@@ -22,7 +23,7 @@ Field = Callable[[np.ndarray], np.ndarray]
 
 SPACES: dict[str, Manifold] = {"sphere": tb.manifolds.Sphere(2), "torus": tb.manifolds.Torus(0.3, 0.1)}
 SIZES, NOISES = (100, 400), (0.03, 0.1, 0.3)
-OTHERS, DRAWS = 300, 2
+OTHERS, DRAWS = 300, 8
 
 
 def waves(space: Manifold, rng: np.random.Generator) -> Field:
@@ -50,16 +51,20 @@ FIELDS: dict[str, tuple[str, Callable[[Manifold, np.random.Generator], Field]]] 
 }
 
 
-def cells() -> Iterator[tuple[str, bool, int, float]]:
-    return ((name, known, n, s) for name in FIELDS for known in (False, True) for n in SIZES for s in NOISES)
+ESTIMATED, KNOWN = "estimated", "known"
+
+
+def cells() -> Iterator[tuple[str, str, int, float]]:
+    return ((name, spaces, n, s) for name in FIELDS for spaces in (ESTIMATED, KNOWN) for n in SIZES for s in NOISES)
 
 
 def held(off: np.ndarray, std: np.ndarray) -> list[float]:
     return [float(np.mean(np.abs(off) < width * std)) for width in (HALF, MOST)]
 
 
-def once(name: str, known: bool, n: int, noise: float, seed: int) -> list[float]:
+def once(name: str, spaces: str, n: int, noise: float, seed: int) -> list[float]:
     """Shares inside 50 and 90 % intervals: denoised, interpolated, measured."""
+    known = spaces == KNOWN
     rng = np.random.default_rng([seed, n, int(1000 * noise)])
     space, make = SPACES[FIELDS[name][0]], FIELDS[name][1]
     field, points, new = make(space, rng), space.sample(n, seed=rng), space.sample(OTHERS, seed=rng)
@@ -80,9 +85,7 @@ def once(name: str, known: bool, n: int, noise: float, seed: int) -> list[float]
 
 def run() -> list[Row]:
     kinds = [f"{kind} {level}" for kind in ("denoised", "interpolated", "measured") for level in (50, 90)]
-    rows: list[Row] = []
-    for name, known, n, noise in cells():
-        shares = np.mean([once(name, known, n, noise, seed) for seed in range(DRAWS)], axis=0).round(3).tolist()
-        row = {"field": name, "tangent spaces": "known" if known else "estimated", "n": n, "noise": noise}
-        rows.append(row | dict(zip(kinds, shares, strict=True)))
-    return rows
+    calls = (delayed(once)(*cell, seed) for cell in cells() for seed in range(DRAWS))
+    shares = np.array(Parallel(n_jobs=-1)(calls)).reshape(-1, DRAWS, len(kinds)).mean(axis=1).round(3).tolist()
+    names = ("field", "tangent spaces", "n", "noise")
+    return [dict(zip((*names, *kinds), (*cell, *row), strict=True)) for cell, row in zip(cells(), shares, strict=True)]

@@ -25,7 +25,7 @@ import torch
 from ..errors import InvalidInputError
 from .ambient import tilts_of
 from .covariance import Covariance, Sites, blocks, pairs
-from .likelihood import JITTER, NOISE_START, PRIOR, Evidence, maximise
+from .likelihood import JITTER, NOISE_START, PRIOR, Evidence, White, maximise
 from .problem import Fitted, Method, Problem
 from .process import Posterior
 
@@ -143,22 +143,6 @@ class _Parts:
     @property
     def all(self) -> Sequence[Any]:
         return self.field, self.noise
-
-
-@dataclass(frozen=True, eq=False)
-class White:
-    """Components ``(n, k)`` that are noise alone, as evidence for its level."""
-
-    values: torch.Tensor
-    known: torch.Tensor | None
-
-    def loss(self, covariance: Covariance, theta: torch.Tensor, grad: bool = True) -> float:
-        level = torch.exp(2 * theta[-1]) if self.known is None else self.known[:, None]
-        variance = (level + JITTER).expand(self.values.shape)
-        total = 0.5 * ((2 * np.pi * variance).log() + self.values.square() / variance).sum()
-        if grad and self.known is None and self.values.numel():
-            total.backward()
-        return float(total.detach())
 
 
 @dataclass(frozen=True, eq=False)

@@ -71,9 +71,25 @@ class Evidence:
         return 0.5 * float((self.values * weights).sum()) + count * (logdet + 0.5 * size * np.log(2 * np.pi))
 
 
+@dataclass(frozen=True, eq=False)
+class White:
+    """Components ``(n, k)`` that are noise alone, as evidence for its level."""
+
+    values: torch.Tensor
+    known: torch.Tensor | None
+
+    def loss(self, covariance: Covariance, theta: torch.Tensor, grad: bool = True) -> float:
+        level = torch.exp(2 * theta[-1]) if self.known is None else self.known[:, None]
+        variance = (level + JITTER).expand(self.values.shape)
+        total = 0.5 * ((2 * np.pi * variance).log() + self.values.square() / variance).sum()
+        if grad and self.known is None and self.values.numel():
+            total.backward()
+        return float(total.detach())
+
+
 def maximise(
     covariance: Covariance,
-    seen: Sequence[Evidence],
+    seen: Sequence[Evidence | White],
     center: np.ndarray,
     width: float | np.ndarray,
     start: np.ndarray | None = None,

@@ -19,12 +19,18 @@ import torch
 from ..errors import InvalidInputError, MemoryLimitError
 from .covariance import Covariance, Helmholtz, Isotropic, Potential, Rotational, terms_of
 from .learning import learn
-from .likelihood import NOISE_START, PRIOR, Evidence, maximise
+from .likelihood import NOISE_START, PRIOR, Evidence, White, maximise
 from .problem import Fitted, Method, Problem
 from .tangents import TangentSpaces
 from .zonal import Meridional, Planetary, Zonal
 
 CHUNK = 2048
+
+TANGENT = 1e-3
+"""Vectors with less across a manifold, in units of their tangent parts, were measured along it."""
+
+ODDS = 5.0
+"""By which two noise levels, along and across, must be likelier than one, as a logarithm."""
 
 
 def candidates(spaces: TangentSpaces, bands: bool = True) -> list[Covariance]:
@@ -80,7 +86,12 @@ class GaussianProcess(Method):
             return Evidence(sites, values if known is None else values - known.reshape(-1, 1), noise)
 
         if problem.past is None:
-            seen = given(problem)
+            seen, across = given(problem), noise_across(problem)
+            if across is not None:
+                rng = np.random.default_rng(problem.rng.integers(2**32))
+                covariance, theta = select(options, seen, self.likelihood_size, self.patches, rng, also=(across,))
+                if agree(covariance, theta, seen, across):
+                    return covariance, theta, seen, problem
             return *select(options, seen, self.likelihood_size, self.patches, problem.rng), seen, problem
         base = mixture(problem.spaces) if self.covariance is None else options[-1]
         covariance, *seasons = learn(base, problem, problem.past)
@@ -117,11 +128,38 @@ class GaussianProcess(Method):
         return options
 
 
+def noise_across(problem: Problem) -> White | None:
+    """What was measured across a known manifold, where fields have no part: noise, if it is to be estimated."""
+    n, d = problem.values.shape
+    spaces = problem.spaces
+    if spaces.manifold is None or problem.noise is not None or problem.ambient is None or d == problem.ambient.shape[1]:
+        return None
+    across = np.linalg.svd(spaces.frames[:n])[0][:, :, d:]
+    values = np.einsum("nij,ni->nj", across, problem.ambient)
+    return White(torch.from_numpy(values), None) if np.square(values).mean() > TANGENT**2 else None
+
+
+def agree(covariance: Covariance, theta: np.ndarray, seen: Evidence, across: White) -> bool:
+    """Whether noise along and across is of one size: two are not much likelier."""
+    own = np.append(theta[:-1], 0.5 * float(across.values.square().mean().log()))
+    start = torch.from_numpy(theta)
+    one = seen.loss(covariance, start, grad=False) + across.loss(covariance, start, grad=False)
+    along, _ = maximise(covariance, [seen], theta, PRIOR)
+    two = seen.loss(covariance, torch.from_numpy(along), grad=False)
+    return one < two + across.loss(covariance, torch.from_numpy(own), grad=False) + ODDS
+
+
 def select(
-    options: Sequence[Covariance], seen: Evidence, size: int, count: int, rng: np.random.Generator, width: float = PRIOR
+    options: Sequence[Covariance],
+    seen: Evidence,
+    size: int,
+    count: int,
+    rng: np.random.Generator,
+    width: float = PRIOR,
+    also: Sequence[White] = (),
 ) -> tuple[Covariance, np.ndarray]:
     """The covariance of greatest evidence on patches of a third of the size, and its parameters on full ones."""
-    trial = seen.patches(max(size // 3, 2), count, rng)
+    trial: list[Evidence | White] = [*seen.patches(max(size // 3, 2), count, rng), *also]
     best: tuple[float, Covariance, np.ndarray] | None = None
     for covariance in options:
         center = np.array([*covariance.start, NOISE_START])
@@ -135,7 +173,7 @@ def select(
     if trial[0] is seen:
         return covariance, theta
     center = np.array([*covariance.start, NOISE_START])
-    return covariance, maximise(covariance, seen.patches(size, count, rng), center, width, theta)[0]
+    return covariance, maximise(covariance, [*seen.patches(size, count, rng), *also], center, width, theta)[0]
 
 
 @dataclass(frozen=True, eq=False)
