@@ -29,6 +29,9 @@ CHUNK = 2048
 TANGENT = 1e-3
 """Vectors with less across a manifold, in units of their tangent parts, were measured along it."""
 
+ENOUGH = 5000
+"""Points tell the size of the noise across."""
+
 ODDS = 5.0
 """By which two noise levels, along and across, must be likelier than one, as a logarithm."""
 
@@ -90,7 +93,7 @@ class GaussianProcess(Method):
             if across is not None:
                 rng = np.random.default_rng(problem.rng.integers(2**32))
                 covariance, theta = select(options, seen, self.likelihood_size, self.patches, rng, also=(across,))
-                if agree(covariance, theta, seen, across):
+                if agree(covariance, theta, seen.patches(self.likelihood_size, self.patches, rng), across):
                     return covariance, theta, seen, problem
             return *select(options, seen, self.likelihood_size, self.patches, problem.rng), seen, problem
         base = mixture(problem.spaces) if self.covariance is None else options[-1]
@@ -131,22 +134,25 @@ class GaussianProcess(Method):
 def noise_across(problem: Problem) -> White | None:
     """What was measured across a known manifold, where fields have no part: noise, if it is to be estimated."""
     n, d = problem.values.shape
-    spaces = problem.spaces
-    if spaces.manifold is None or problem.noise is not None or problem.ambient is None or d == problem.ambient.shape[1]:
+    spaces, ambient = problem.spaces, problem.ambient
+    if spaces.manifold is None or problem.noise is not None or ambient is None or d == ambient.shape[1]:
         return None
-    across = np.linalg.svd(spaces.frames[:n])[0][:, :, d:]
-    values = np.einsum("nij,ni->nj", across, problem.ambient)
+    some = slice(None, n, -(-n // ENOUGH))
+    across = np.linalg.svd(spaces.frames[:n][some])[0][:, :, d:]
+    values = np.einsum("nij,ni->nj", across, ambient[some])
     return White(torch.from_numpy(values), None) if np.square(values).mean() > TANGENT**2 else None
 
 
-def agree(covariance: Covariance, theta: np.ndarray, seen: Evidence, across: White) -> bool:
+def agree(covariance: Covariance, theta: np.ndarray, seen: Sequence[Evidence], across: White) -> bool:
     """Whether noise along and across is of one size: two are not much likelier."""
+    apart = maximise(covariance, seen, theta, PRIOR)[0]
     own = np.append(theta[:-1], 0.5 * float(across.values.square().mean().log()))
-    start = torch.from_numpy(theta)
-    one = seen.loss(covariance, start, grad=False) + across.loss(covariance, start, grad=False)
-    along, _ = maximise(covariance, [seen], theta, PRIOR)
-    two = seen.loss(covariance, torch.from_numpy(along), grad=False)
-    return one < two + across.loss(covariance, torch.from_numpy(own), grad=False) + ODDS
+
+    def loss(along: np.ndarray, noise: np.ndarray) -> float:
+        parts = [part.loss(covariance, torch.from_numpy(along), grad=False) for part in seen]
+        return sum(parts) + across.loss(covariance, torch.from_numpy(noise), grad=False)
+
+    return loss(theta, theta) < loss(apart, own) + ODDS
 
 
 def select(
