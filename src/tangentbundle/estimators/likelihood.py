@@ -78,6 +78,11 @@ class White:
     values: torch.Tensor
     known: torch.Tensor | None
 
+    @property
+    def level(self) -> float:
+        """The logarithm of its root mean square."""
+        return 0.5 * float(self.values.square().mean().log())
+
     def loss(self, covariance: Covariance, theta: torch.Tensor, grad: bool = True) -> float:
         level = torch.exp(2 * theta[-1]) if self.known is None else self.known[:, None]
         variance = (level + JITTER).expand(self.values.shape)

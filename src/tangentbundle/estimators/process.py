@@ -32,8 +32,15 @@ TANGENT = 1e-3
 ENOUGH = 5000
 """Points tell the size of the noise across."""
 
+MORE = 0.1
+"""By which the noise across must be greater than that along to say something of it, as a logarithm."""
+
 ODDS = 5.0
 """By which two noise levels, along and across, must be likelier than one, as a logarithm."""
+
+
+Model = tuple[Covariance, np.ndarray]
+"""A covariance with its parameters, the noise last."""
 
 
 def candidates(spaces: TangentSpaces, bands: bool = True) -> list[Covariance]:
@@ -90,12 +97,12 @@ class GaussianProcess(Method):
 
         if problem.past is None:
             seen, across = given(problem), noise_across(problem)
-            if across is not None:
-                rng = np.random.default_rng(problem.rng.integers(2**32))
-                covariance, theta = select(options, seen, self.likelihood_size, self.patches, rng, also=(across,))
-                if agree(covariance, theta, seen.patches(self.likelihood_size, self.patches, rng), across):
-                    return covariance, theta, seen, problem
-            return *select(options, seen, self.likelihood_size, self.patches, problem.rng), seen, problem
+            found = select(options, seen, self.likelihood_size, self.patches, problem.rng)
+            if across is not None and across.level > found[1][-1] + MORE:
+                one = select(options, seen, self.likelihood_size, self.patches, problem.rng, also=(across,))
+                if agree(one, found, seen.patches(self.likelihood_size, self.patches, problem.rng), across):
+                    found = one
+            return *found, seen, problem
         base = mixture(problem.spaces) if self.covariance is None else options[-1]
         covariance, *seasons = learn(base, problem, problem.past)
         best: tuple[float, np.ndarray, Evidence, Problem] | None = None
@@ -143,16 +150,19 @@ def noise_across(problem: Problem) -> White | None:
     return White(torch.from_numpy(values), None) if np.square(values).mean() > TANGENT**2 else None
 
 
-def agree(covariance: Covariance, theta: np.ndarray, seen: Sequence[Evidence], across: White) -> bool:
-    """Whether noise along and across is of one size: two are not much likelier."""
-    apart = maximise(covariance, seen, theta, PRIOR)[0]
-    own = np.append(theta[:-1], 0.5 * float(across.values.square().mean().log()))
+def agree(one: Model, two: Model, seen: Sequence[Evidence], across: White) -> bool:
+    """Whether a model with noise of one size, along and across, is to be preferred to one with noise of its own along.
 
-    def loss(along: np.ndarray, noise: np.ndarray) -> float:
-        parts = [part.loss(covariance, torch.from_numpy(along), grad=False) for part in seen]
+    That is so if it has more noise and is not much less likely: a rough field at few points looks like noise, and noise
+    along that is greater than across like a rough field, but the first would be denoised as if it were exact.
+    """
+
+    def loss(model: Model, noise: np.ndarray) -> float:
+        covariance, theta = model
+        parts = [part.loss(covariance, torch.from_numpy(theta), grad=False) for part in seen]
         return sum(parts) + across.loss(covariance, torch.from_numpy(noise), grad=False)
 
-    return loss(theta, theta) < loss(apart, own) + ODDS
+    return bool(one[1][-1] > two[1][-1]) and loss(one, one[1]) < loss(two, np.array([across.level])) + ODDS
 
 
 def select(
@@ -163,7 +173,7 @@ def select(
     rng: np.random.Generator,
     width: float = PRIOR,
     also: Sequence[White] = (),
-) -> tuple[Covariance, np.ndarray]:
+) -> Model:
     """The covariance of greatest evidence on patches of a third of the size, and its parameters on full ones."""
     trial: list[Evidence | White] = [*seen.patches(max(size // 3, 2), count, rng), *also]
     best: tuple[float, Covariance, np.ndarray] | None = None
