@@ -314,6 +314,7 @@ def test_pieces_are_counted_across_partitions(tmp_path):
     assert bundle.components == 2 and bundle.num_parts == 5
 
 
+@pytest.mark.slow
 def test_a_search_on_a_cluster_is_the_search_on_this_machine():
     """scikit-learn's searches through joblib's Dask backend."""
     joblib, distributed = pytest.importorskip("joblib"), pytest.importorskip("distributed")

@@ -55,6 +55,7 @@ def forecasts(method, series: np.ndarray, split: int, horizon: int = 1, **option
     return made, np.stack([series[s : s + horizon] for s in starts])
 
 
+@pytest.mark.slow
 def test_a_law_that_is_not_linear_is_learnt():
     series = whirl(160)
     network = AttentionNetwork(width=32, neighbors=4, window=2, reach=1, steps=400, batch=256)

@@ -109,6 +109,7 @@ def test_killed_in_the_middle_nothing_reported_is_lost(tmp_path):
     assert plain(rows) == plain(run_experiment(Slow(), tmp_path / "whole", quiet=True))
 
 
+@pytest.mark.slow
 def test_a_dask_cluster_that_loses_a_worker(serial, tmp_path):
     """Two workers, one killed in the middle: the table completes and equals the serial one."""
     distributed = pytest.importorskip("distributed")

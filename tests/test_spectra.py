@@ -59,6 +59,7 @@ def test_three_sphere_8000():
     assert_separated(values, VECTORS_S3[0], 3.0)
 
 
+@pytest.mark.slow
 def test_three_sphere_20000():
     values = sphere_spectrum(20_000, 0, dim=3)
     errors = group_errors(values, *VECTORS_S3)

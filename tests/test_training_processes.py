@@ -26,6 +26,7 @@ def losses(tmp_path, name, *command):
     return json.loads((tmp_path / name).read_text())
 
 
+@pytest.mark.slow
 def test_torchrun_with_two_processes_has_the_losses_of_one(tmp_path):
     """Five clouds in steps of two: one is left over, and its step belongs to one process alone."""
     run = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")

@@ -94,7 +94,7 @@ def _self_test(job: Job) -> bool:
         on_gpu = tb.Heat(0.1)(lap.to("cuda"), torch.from_numpy(x).cuda()).cpu().numpy()
         check("test: GPU agrees", float(np.linalg.norm(on_gpu - y) / np.linalg.norm(y)), 1e-4, start)
     start = perf_counter()
-    few, rng = points[:120], np.random.default_rng(0)
+    few, rng = points[:120], np.random.default_rng(1)  # another seed than that of the points
     clean = sphere.gradient_field(few, 2)
     noisy = clean + 0.3 * rng.standard_normal(clean.shape)
     made = tb.FieldDenoiser(dim=2, random_state=0).fit(few, noisy).predict(few)
