@@ -90,6 +90,7 @@ def test_refuses_other_settings_and_foreign_files(tmp_path):
         run_experiment(Toy(), tmp_path, quiet=True)
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_nothing_reported_is_lost(tmp_path):
     """SIGKILL while tasks finish; what was written stays, and the end is as if nothing had happened."""
     code = (
