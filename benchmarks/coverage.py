@@ -16,7 +16,7 @@ from joblib import Parallel, delayed
 import tangentbundle as tb
 from tangentbundle.manifolds import Manifold
 
-from .general import HALF, MOST
+from .general import held, measured
 from .harness import Row
 
 Field = Callable[[np.ndarray], np.ndarray]
@@ -58,17 +58,13 @@ def cells() -> Iterator[tuple[str, str, int, float]]:
     return ((name, spaces, n, s) for name in FIELDS for spaces in (ESTIMATED, KNOWN) for n in SIZES for s in NOISES)
 
 
-def held(off: np.ndarray, std: np.ndarray) -> list[float]:
-    return [float(np.mean(np.abs(off) < width * std)) for width in (HALF, MOST)]
-
-
 def once(name: str, spaces: str, n: int, noise: float, seed: int) -> list[float]:
     """Shares inside 50 and 90 % intervals: denoised, interpolated, measured."""
     known = spaces == KNOWN
     rng = np.random.default_rng([seed, n, int(1000 * noise)])
     space, make = SPACES[FIELDS[name][0]], FIELDS[name][1]
     field, points, new = make(space, rng), space.sample(n, seed=rng), space.sample(OTHERS, seed=rng)
-    noisy, measured = (field(x) + noise * rng.standard_normal(x.shape) for x in (points, new))
+    noisy, others = (field(x) + noise * rng.standard_normal(x.shape) for x in (points, new))
     options = {"manifold": space} if known else {"dim": 2}
     shares: list[float] = []
     for estimator, where in ((tb.FieldDenoiser, points), (tb.FieldInterpolator, new)):
@@ -77,9 +73,7 @@ def once(name: str, spaces: str, n: int, noise: float, seed: int) -> list[float]
         axes = space.frames(where) if known else np.broadcast_to(np.eye(3), (len(where), 3, 3))
         std = np.sqrt(np.maximum(np.einsum("nij,nik,nkj->nj", axes, cov, axes), 0.0))
         shares += held(np.einsum("nij,ni->nj", axes, mean - field(where)), std)
-    for level in (0.5, 0.9):
-        low, high = model.predict_interval(new, level)
-        shares.append(float(np.mean((low < measured) & (measured < high))))
+    shares += measured(model, new, others).values()
     return shares
 
 

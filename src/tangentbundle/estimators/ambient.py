@@ -55,6 +55,7 @@ class AmbientProcess(Method):
         return min(fits, key=lambda fit: float(np.square(fit.left_out).sum()))
 
     def _along(self, axes: np.ndarray, problem: Problem, fitted: bool = False) -> AmbientPosterior:
+        """The process along these axes, which may have been ``fitted`` to the vectors."""
         components = problem.ambient @ axes
         n, noise = len(components), problem.noise
         sizes = 0.5 * np.log(np.maximum(np.square(components).mean(axis=0), JITTER))
@@ -69,7 +70,7 @@ class AmbientProcess(Method):
         if len(some) < n:
             whole = self._correlations(problem, everything)
             best = whole.profile(best.shape, components, prior)
-        return AmbientPosterior.of(whole, best, components, axes, problem, tilted=fitted)
+        return AmbientPosterior.of(whole, best, components, axes, problem, fitted=fitted)
 
     def _correlations(self, problem: Problem, index: np.ndarray) -> Correlations:
         """Kept with the points if they do not depend on a known noise."""
@@ -81,7 +82,7 @@ class AmbientProcess(Method):
 
 
 def principal_axes(vectors: np.ndarray) -> np.ndarray:
-    """Orthonormal columns ``(D, D)``."""
+    """Orthonormal columns ``(D, D)``, by rising size of the vectors along them."""
     return np.linalg.eigh(vectors.T @ vectors)[1]
 
 
@@ -124,7 +125,7 @@ class AmbientPosterior(Fitted):
         axes: np.ndarray,
         problem: Problem,
         *,
-        tilted: bool,
+        fitted: bool,
     ) -> AmbientPosterior:
         spectrum, vectors = correlations.decomposed(profile.shape)
         variance, root = np.outer(spectrum, profile.sizes) + profile.noise, correlations.root[:, None]
@@ -137,7 +138,7 @@ class AmbientPosterior(Fitted):
         evidence = profile.density - components.shape[1] * float(np.log(root).sum())
         coefficients = profile.sizes * weights
         fit = vectors @ (spectrum[:, None] * coefficients) * root
-        tilts = tilts_of(fit, level) if tilted else np.zeros(len(axes))
+        tilts = tilts_of(fit, level) if fitted else np.zeros(len(axes))
         return cls(correlations, profile, coefficients, vectors, axes, tilts, left_out, residuals, level, evidence)
 
     def predict(

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from ..errors import InvalidInputError
-from .ambient import tilts_of
+from .ambient import principal_axes, tilts_of
 from .covariance import Covariance, Sites, blocks, pairs
 from .likelihood import JITTER, NOISE_START, PRIOR, Evidence, White, maximise
 from .problem import Fitted, Method, Problem
@@ -109,7 +109,7 @@ def coherent_axes(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     """
     assert problem.ambient is not None
     n, D = problem.ambient.shape
-    axes = np.linalg.eigh(problem.ambient.T @ problem.ambient)[1][:, ::-1]
+    axes = principal_axes(problem.ambient)[:, ::-1]
     components = problem.ambient @ axes
     nearest = problem.spaces.tree.query(problem.spaces.points[:n], k=2)[1][:, 1] % n
     agreement = (components * components[nearest]).sum(axis=0) / np.maximum(np.square(components).sum(axis=0), 1e-300)
