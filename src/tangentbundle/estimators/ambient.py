@@ -10,18 +10,20 @@ with one noise and the same lengths L along the principal axes of the points for
 not have gets :math:`\sigma_a \to 0`; an axis on which it does not depend gets a great length. The axes are the
 principal ones of the vectors or, where their D (D - 1) / 2 angles would be fitted to few points, those of the points or
 of the coordinates, whichever err less on left-out vectors: of many noisy components some combinations are larger by
-chance, and a process along these takes noise for signal.
+chance, and a process along these takes noise for signal. Errors then have directions of their own, see ``directions``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from ..errors import InvalidInputError
 from .correlations import Correlations, Prior, Profile
+from .directions import Directions
 from .likelihood import JITTER, NOISE_START
 from .problem import Fitted, Method, Problem
 
@@ -70,7 +72,8 @@ class AmbientProcess(Method):
         if len(some) < n:
             whole = self._correlations(problem, everything)
             best = whole.profile(best.shape, components, prior)
-        return AmbientPosterior.of(whole, best, components, axes, problem, fitted=fitted)
+        vectors = whole.decomposed(best.shape)[1]
+        return AmbientPosterior(whole, best, vectors, components, axes, problem, fitted)
 
     def _correlations(self, problem: Problem, index: np.ndarray) -> Correlations:
         """Kept with the points if they do not depend on a known noise."""
@@ -100,46 +103,79 @@ def tilts_of(components: np.ndarray, noise: float) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class AmbientPosterior(Fitted):
-    """The processes of the components given data, one for each of the columns of ``axes``."""
+    """The processes of the components given data, one for each of the columns of ``axes``, which may be ``fitted``."""
 
     whole = True
 
     correlations: Correlations = field(repr=False)
     profile: Profile
-    coefficients: np.ndarray = field(repr=False)
     vectors: np.ndarray = field(repr=False)
+    """Eigenvectors of the correlations ``(n, n)``."""
+    components: np.ndarray = field(repr=False)
     axes: np.ndarray = field(repr=False)
-    tilts: np.ndarray = field(repr=False)
-    left_out: np.ndarray = field(repr=False)
-    residuals: np.ndarray = field(repr=False)
-    """Errors of left-out vectors over their standard deviations ``(n, D)``."""
-    noise: float
-    evidence: float
+    problem: Problem = field(repr=False)
+    fitted: bool
 
-    @classmethod
-    def of(
-        cls,
-        correlations: Correlations,
-        profile: Profile,
-        components: np.ndarray,
-        axes: np.ndarray,
-        problem: Problem,
-        *,
-        fitted: bool,
-    ) -> AmbientPosterior:
-        spectrum, vectors = correlations.decomposed(profile.shape)
-        variance, root = np.outer(spectrum, profile.sizes) + profile.noise, correlations.root[:, None]
-        weights = vectors.T @ (components / root) / variance
-        spread = root**2 / (np.square(vectors) @ (1 / variance))  # of errors of vectors left out, one at a time
-        left_out = (spread * (vectors @ weights) / root) @ axes.T
-        residuals = left_out / np.sqrt(spread @ np.square(axes.T))
-        known = problem.noise
-        level = float(np.sqrt(profile.noise if known is None else known.mean()))
-        evidence = profile.density - components.shape[1] * float(np.log(root).sum())
-        coefficients = profile.sizes * weights
-        fit = vectors @ (spectrum[:, None] * coefficients) * root
-        tilts = tilts_of(fit, level) if fitted else np.zeros(len(axes))
-        return cls(correlations, profile, coefficients, vectors, axes, tilts, left_out, residuals, level, evidence)
+    @property
+    def noise(self) -> float:  # type: ignore[override]
+        known = self.problem.noise
+        if known is not None:
+            return float(np.sqrt(known.mean()))
+        return float(np.sqrt(self.profile.noise * (1.0 if self.directions is None else self.directions.noise)))
+
+    @property
+    def evidence(self) -> float:  # type: ignore[override]
+        return self.profile.density - len(self.axes) * float(np.log(self.correlations.root).sum())
+
+    @cached_property
+    def residuals(self) -> np.ndarray:
+        """Errors of left-out vectors over their standard deviations ``(n, D)``."""
+        errors, variances = self._left_out
+        if self.directions is None:
+            return self.left_out / np.sqrt(variances @ np.square(self.axes.T))
+        points, noise = self.problem.spaces.points[: len(errors)], self._noise
+        spread = self.directions.covariance(points, self.components - errors, variances - noise, noise)
+        return self.left_out / np.sqrt(np.einsum("ia,nab,ib->ni", self.axes, spread, self.axes, optimize=True))
+
+    @cached_property
+    def left_out(self) -> np.ndarray:  # type: ignore[override]
+        return self._left_out[0] @ self.axes.T
+
+    @cached_property
+    def directions(self) -> Directions | None:
+        """Of errors, unless the axes are the vectors' own."""
+        if self.fitted:
+            return None
+        errors, variances = self._left_out
+        own, known = variances - self._noise, self.problem.noise is not None
+        spaces = self.problem.spaces
+        return Directions.learn(spaces, self.axes, self.components, errors, own, self._noise, known_noise=known)
+
+    @property
+    def _noise(self) -> np.ndarray:
+        """The noise's variances ``(n, 1)``."""
+        return self.profile.noise * np.square(self.correlations.root)[:, None]
+
+    @cached_property
+    def _left_out(self) -> tuple[np.ndarray, np.ndarray]:
+        """Errors of vectors left out one at a time, along the axes, and their variances, each ``(n, D)``."""
+        root = self.correlations.root[:, None]
+        spread = root**2 / (np.square(self.vectors) @ (1 / self._variances))
+        return spread * (self.vectors @ self._weights) / root, spread
+
+    @cached_property
+    def _variances(self) -> np.ndarray:
+        """Of the data along the eigenvectors ``(n, D)``."""
+        return np.outer(self.profile.spectrum, self.profile.sizes) + self.profile.noise
+
+    @cached_property
+    def _weights(self) -> np.ndarray:
+        return self.vectors.T @ (self.components / self.correlations.root[:, None]) / self._variances
+
+    @cached_property
+    def _tilts(self) -> np.ndarray:
+        fit = self.vectors @ (self.profile.spectrum[:, None] * self.profile.sizes * self._weights)
+        return tilts_of(fit * self.correlations.root[:, None], self.noise)
 
     def predict(
         self, points: np.ndarray, frames: np.ndarray, *, with_covariance: bool
@@ -154,14 +190,19 @@ class AmbientPosterior(Fitted):
     def _part(self, points: np.ndarray, frames: np.ndarray, spread: bool) -> tuple[np.ndarray, np.ndarray | None]:
         cross = self.correlations.cross(points, self.profile.shape) @ self.vectors
         turned = np.einsum("mij,ik->mjk", frames, self.axes)  # components to coordinates
-        along = cross @ self.coefficients
+        sizes = self.profile.sizes
+        along = cross @ (sizes * self._weights)
         mean = np.einsum("mjk,mk->mj", turned, along)
         if not spread:
             return mean, None
-        sizes = self.profile.sizes
-        explained = np.square(cross) @ (sizes**2 / (np.outer(self.profile.spectrum, sizes) + self.profile.noise))
-        variance = np.maximum(sizes - explained, 0.0) + (np.square(along) @ self.tilts)[:, None]
-        return mean, np.einsum("mjk,mk,mlk->mjl", turned, variance, turned)
+        gains = sizes**2 / self._variances
+        variance = np.maximum(sizes - np.square(cross) @ gains, 0.0)
+        if self.directions is None:
+            variance += (np.square(along) @ self._tilts)[:, None]
+            return mean, np.einsum("mjk,mk,mlk->mjl", turned, variance, turned)
+        noise = np.minimum(self.profile.noise * (np.square(cross) @ (gains / self._variances)), variance)
+        covariance = self.directions.covariance(points, along, variance - noise, noise)
+        return mean, turned @ covariance @ turned.transpose(0, 2, 1)
 
 
 @dataclass(frozen=True)
