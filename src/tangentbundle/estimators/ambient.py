@@ -130,11 +130,11 @@ class AmbientPosterior(Fitted):
     @cached_property
     def residuals(self) -> np.ndarray:
         """Errors of left-out vectors over their standard deviations ``(n, D)``."""
-        errors, variances = self._left_out
+        errors, own, noise = self._left_out
         if self.directions is None:
-            return self.left_out / np.sqrt(variances @ np.square(self.axes.T))
-        points, noise = self.problem.spaces.points[: len(errors)], self._noise
-        spread = self.directions.covariance(points, self.components - errors, variances - noise, noise)
+            return self.left_out / np.sqrt((own + noise) @ np.square(self.axes.T))
+        points = self.problem.spaces.points[: len(errors)]
+        spread = self.directions.covariance(points, self.components - errors, own, noise)
         return self.left_out / np.sqrt(np.einsum("ia,nab,ib->ni", self.axes, spread, self.axes, optimize=True))
 
     @cached_property
@@ -146,22 +146,21 @@ class AmbientPosterior(Fitted):
         """Of errors, unless the axes are the vectors' own."""
         if self.fitted:
             return None
-        errors, variances = self._left_out
-        own, known = variances - self._noise, self.problem.noise is not None
-        spaces = self.problem.spaces
-        return Directions.learn(spaces, self.axes, self.components, errors, own, self._noise, known_noise=known)
-
-    @property
-    def _noise(self) -> np.ndarray:
-        """The noise's variances ``(n, 1)``."""
-        return self.profile.noise * np.square(self.correlations.root)[:, None]
+        known = self.problem.noise is not None
+        return Directions.learn(self.problem.spaces, self.axes, self.components, *self._left_out, known_noise=known)
 
     @cached_property
-    def _left_out(self) -> tuple[np.ndarray, np.ndarray]:
-        """Errors of vectors left out one at a time, along the axes, and their variances, each ``(n, D)``."""
-        root = self.correlations.root[:, None]
-        spread = root**2 / (np.square(self.vectors) @ (1 / self._variances))
-        return spread * (self.vectors @ self._weights) / root, spread
+    def _left_out(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        r"""Errors of vectors left out one at a time, along the axes, and their variances, each ``(n, D)``.
+
+        Of the variance, :math:`1 / P_{ii}` with P the inverse of the data's covariance, :math:`s^2 (P^2)_{ii} /
+        P_{ii}^2` is noise: of the vector itself and of the others, by their weights :math:`P_{ij} / P_{ii}`.
+        """
+        root, squares = self.correlations.root[:, None], np.square(self.vectors)
+        spread = 1 / (squares @ (1 / self._variances))
+        noise = self.profile.noise * (squares @ (1 / np.square(self._variances))) * spread**2
+        own = np.maximum(spread - noise, 0.0)
+        return root * spread * (self.vectors @ self._weights), root**2 * own, root**2 * noise
 
     @cached_property
     def _variances(self) -> np.ndarray:

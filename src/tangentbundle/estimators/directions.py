@@ -53,13 +53,13 @@ class Directions:
         *,
         known_noise: bool,
     ) -> Directions:
-        """From errors ``left_out (n, D)`` along the axes, of variances ``own + noise``, the latter ``(n, 1)``."""
+        """From errors ``left_out (n, D)`` along the axes, of variances ``own + noise``."""
         n = len(components)
         tree = cKDTree(spaces.points[:n])
         some = np.unique(np.linspace(0, n - 1, min(n, ENOUGH)).astype(int))
         prior = cls(spaces, axes, components, tree, np.exp(CENTER))
         tangent, scatter = prior._terms(tree.data[some], (components - left_out)[some])
-        errors, own, noise = left_out[some], own[some], np.broadcast_to(noise, own.shape)[some]
+        errors, own, noise = left_out[some], own[some], noise[some]
         total = own.sum(axis=1)[:, None, None]
         free = np.arange(len(CENTER) - known_noise)
 

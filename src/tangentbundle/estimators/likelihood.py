@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
 
 from ..errors import ConvergenceError
 from .covariance import Covariance, Sites
@@ -19,6 +20,9 @@ PRIOR = 3.0
 """Standard deviation of the prior on logarithms of parameters."""
 
 NOISE_START = -2.0
+
+SHARES = np.append(0.0, np.geomspace(1e-4, 1.0, 41))
+"""Of a field's energy across tilted tangent spaces, for each component."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +96,39 @@ class White:
         return float(total.detach())
 
 
+@dataclass(frozen=True, eq=False)
+class Tilted:
+    r"""Components ``(n, k)`` across tilted tangent spaces, as evidence for the noise.
+
+    Of the field's ``energy (n,)`` along them they have a share: variances are :math:`s^2 + \tau |f|^2`, with
+    :math:`\tau` the likeliest of ``SHARES``.
+    """
+
+    values: torch.Tensor
+    energy: torch.Tensor
+
+    @cached_property
+    def level(self) -> float:
+        """The likeliest logarithm of the noise."""
+        top = 0.5 * float(self.values.square().mean().log())
+        return float(minimize_scalar(lambda x: float(self._losses(torch.tensor(x)).min()), bounds=(top - 6, top)).x)
+
+    def loss(self, covariance: Covariance, theta: torch.Tensor, grad: bool = True) -> float:
+        total = self._losses(theta[-1]).min()
+        if grad:
+            total.backward()
+        return float(total.detach())
+
+    def _losses(self, level: torch.Tensor) -> torch.Tensor:
+        """For all shares."""
+        variance = torch.exp(2 * level) + JITTER + torch.outer(torch.tensor(SHARES), self.energy)
+        count, squares = self.values.shape[1], self.values.square().sum(1)
+        return 0.5 * (count * (2 * np.pi * variance).log() + squares / variance).sum(1)
+
+
 def maximise(
     covariance: Covariance,
-    seen: Sequence[Evidence | White],
+    seen: Sequence[Evidence | White | Tilted],
     center: np.ndarray,
     width: float | np.ndarray,
     start: np.ndarray | None = None,

@@ -19,7 +19,7 @@ import torch
 from ..errors import InvalidInputError, MemoryLimitError
 from .covariance import Covariance, Helmholtz, Isotropic, Potential, Rotational, terms_of
 from .learning import learn
-from .likelihood import NOISE_START, PRIOR, Evidence, White, maximise
+from .likelihood import NOISE_START, PRIOR, Evidence, Tilted, White, maximise
 from .problem import Fitted, Method, Problem
 from .tangents import TangentSpaces
 from .zonal import Meridional, Planetary, Zonal
@@ -138,19 +138,25 @@ class GaussianProcess(Method):
         return options
 
 
-def noise_across(problem: Problem) -> White | None:
-    """What was measured across a known manifold, where fields have no part: noise, if it is to be estimated."""
+def noise_across(problem: Problem) -> White | Tilted | None:
+    """What was measured across the tangent spaces: noise, if it is to be estimated, and parts of the field where these
+    are not known.
+    """
     n, d = problem.values.shape
     spaces, ambient = problem.spaces, problem.ambient
-    if spaces.manifold is None or problem.noise is not None or ambient is None or d == ambient.shape[1]:
+    if problem.noise is not None or ambient is None or d == ambient.shape[1]:
         return None
     some = slice(None, n, -(-n // ENOUGH))
     across = np.linalg.svd(spaces.frames[:n][some])[0][:, :, d:]
     values = np.einsum("nij,ni->nj", across, ambient[some])
-    return White(torch.from_numpy(values), None) if np.square(values).mean() > TANGENT**2 else None
+    if np.square(values).mean() <= TANGENT**2:
+        return None
+    if spaces.manifold is not None:
+        return White(torch.from_numpy(values), None)
+    return Tilted(torch.from_numpy(values), torch.from_numpy(np.square(problem.values[some]).sum(axis=1)))
 
 
-def agree(one: Model, two: Model, seen: Sequence[Evidence], across: White) -> bool:
+def agree(one: Model, two: Model, seen: Sequence[Evidence], across: White | Tilted) -> bool:
     """Whether a model with noise of one size, along and across, is to be preferred to one with noise of its own along.
 
     That is so if it has more noise and is not much less likely: a rough field at few points looks like noise, and noise
@@ -172,10 +178,10 @@ def select(
     count: int,
     rng: np.random.Generator,
     width: float = PRIOR,
-    also: Sequence[White] = (),
+    also: Sequence[White | Tilted] = (),
 ) -> Model:
     """The covariance of greatest evidence on patches of a third of the size, and its parameters on full ones."""
-    trial: list[Evidence | White] = [*seen.patches(max(size // 3, 2), count, rng), *also]
+    trial: list[Evidence | White | Tilted] = [*seen.patches(max(size // 3, 2), count, rng), *also]
     best: tuple[float, Covariance, np.ndarray] | None = None
     for covariance in options:
         center = np.array([*covariance.start, NOISE_START])
