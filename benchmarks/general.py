@@ -1,4 +1,4 @@
-"""Denoising and interpolation beyond wind and torus: ``python -m benchmarks.general [--seed 0] [--out FOLDER]``.
+"""Denoising and interpolation beyond wind and torus: ``python -m benchmarks.general [--jobs 2] [--out FOLDER]``.
 
 Four kinds of data, several draws each, all methods on the same ones: attitudes of a free rigid body (d = 3, D = 9), a
 surface in 60 dimensions, an unevenly and inexactly sampled sphere, and a rolled-up sheet with a boundary. Nothing is
@@ -21,7 +21,7 @@ from tangentbundle.experiments.runner import run_experiment
 from tangentbundle.experiments.smoothing import ambient_process, thin_plate
 from tangentbundle.experiments.tables import tabulate
 
-SEEN, HELD_OUT, DRAWS = 150, 150, 4
+SEEN, HELD_OUT, DRAWS = 150, 150, 16
 NOISE = 0.2
 """Standard deviation of the noise, relative to the root mean square of the field's components."""
 
@@ -185,8 +185,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("docs/results/general"))
     parser.add_argument("--quick", action="store_true", help="one draw a case")
     parser.add_argument("--seed", type=int, default=0, help="of every draw")
+    parser.add_argument("--jobs", type=int, default=1, help="cores")
     options = parser.parse_args()
-    rows = run_experiment(General(), options.out, full=not options.quick, protocol="best", seed=options.seed)
+    chosen = {"full": not options.quick, "seed": options.seed, "jobs": options.jobs}
+    rows = run_experiment(General(), options.out, protocol="best", **chosen)
     table = tabulate(General(), rows, "best")
     (options.out / "table.md").write_text(table.markdown())
     (options.out / "table.csv").write_text(table.csv())

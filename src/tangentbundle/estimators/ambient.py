@@ -134,8 +134,7 @@ class AmbientPosterior(Fitted):
         if self.directions is None:
             return self.left_out / np.sqrt((own + noise) @ np.square(self.axes.T))
         points = self.problem.spaces.points[: len(errors)]
-        spread = self.directions.covariance(points, self.components - errors, own, noise)
-        return self.left_out / np.sqrt(np.einsum("ia,nab,ib->ni", self.axes, spread, self.axes, optimize=True))
+        return self.left_out / np.sqrt(self.directions.variances(points, self.components - errors, own, noise))
 
     @cached_property
     def left_out(self) -> np.ndarray:  # type: ignore[override]

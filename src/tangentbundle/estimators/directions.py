@@ -13,7 +13,7 @@ process itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.optimize import minimize
@@ -58,22 +58,19 @@ class Directions:
         tree = cKDTree(spaces.points[:n])
         some = np.unique(np.linspace(0, n - 1, min(n, ENOUGH)).astype(int))
         prior = cls(spaces, axes, components, tree, np.exp(CENTER))
-        tangent, scatter = prior._terms(tree.data[some], (components - left_out)[some])
+        terms = prior._terms(tree.data[some], (components - left_out)[some])
         errors, own, noise = left_out[some], own[some], noise[some]
-        total = own.sum(axis=1)[:, None, None]
-        free = np.arange(len(CENTER) - known_noise)
+        free = slice(len(CENTER) - known_noise)
 
-        def logs(theta: np.ndarray) -> np.ndarray:
-            return np.concatenate([theta, CENTER[len(theta) :]])
+        def made(theta: np.ndarray) -> Directions:
+            return replace(prior, factors=np.exp(np.concatenate([theta, CENTER[len(theta) :]])))
 
         def loss(theta: np.ndarray) -> float:
-            a, b, c, e = np.exp(logs(theta))
-            wide = np.concatenate([np.sqrt(b * total) * tangent, np.sqrt(c * total) * scatter], axis=2)
             distance = np.square((theta - CENTER[free]) / WIDTH[free]).sum()
-            return 0.5 * (_minus_log_density(errors, a * own + e * noise, wide) + distance)
+            return 0.5 * (_minus_log_density(errors, *made(theta)._spread(terms, own, noise)) + distance)
 
-        found = minimize(loss, CENTER[free], method="L-BFGS-B", bounds=[(m - 6, m + 6) for m in CENTER[free]]).x
-        return cls(spaces, axes, components, tree, np.exp(logs(found)))
+        bounds = [(m - 6, m + 6) for m in CENTER[free]]
+        return made(minimize(loss, CENTER[free], method="L-BFGS-B", bounds=bounds).x)
 
     @property
     def noise(self) -> float:
@@ -82,10 +79,22 @@ class Directions:
 
     def covariance(self, points: np.ndarray, mean: np.ndarray, own: np.ndarray, noise: np.ndarray) -> np.ndarray:
         """``(m, D, D)`` along the axes, of errors of predictions ``mean (m, D)`` with variances ``own + noise``."""
+        variance, wide = self._spread(self._terms(points, mean), own, noise)
+        return wide @ wide.transpose(0, 2, 1) + variance[:, :, None] * np.eye(own.shape[1])
+
+    def variances(self, points: np.ndarray, mean: np.ndarray, own: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """``(m, D)`` along the coordinates."""
+        variance, wide = self._spread(self._terms(points, mean), own, noise)
+        return variance @ np.square(self.axes.T) + np.square(self.axes @ wide).sum(axis=2)
+
+    def _spread(
+        self, terms: tuple[np.ndarray, np.ndarray], own: np.ndarray, noise: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Variances ``(m, D)`` along the axes, and the root ``(m, D, d + k)`` of what is added to them."""
         a, b, c, e = self.factors
-        total = own.sum(axis=1)[:, None, None]
-        tangent, scatter = (u @ u.transpose(0, 2, 1) for u in self._terms(points, mean))
-        return total * (b * tangent + c * scatter) + (a * own + e * noise)[:, :, None] * np.eye(own.shape[1])
+        tangent, scatter = terms
+        root = np.sqrt(own.sum(axis=1))[:, None, None]
+        return a * own + e * noise, root * np.concatenate([np.sqrt(b) * tangent, np.sqrt(c) * scatter], axis=2)
 
     def _terms(self, points: np.ndarray, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Roots ``(m, D, d)`` of P / d, and ``(m, D, k)`` of Y, along the axes; a point's own vector does not count."""

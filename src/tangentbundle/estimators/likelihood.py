@@ -111,7 +111,11 @@ class Tilted:
     def level(self) -> float:
         """The likeliest logarithm of the noise."""
         top = 0.5 * float(self.values.square().mean().log())
-        return float(minimize_scalar(lambda x: float(self._losses(torch.tensor(x)).min()), bounds=(top - 6, top)).x)
+
+        def loss(level: float) -> float:
+            return float(self._losses(self.values.new_tensor(level)).min())
+
+        return float(minimize_scalar(loss, bounds=(top - 6, top)).x)
 
     def loss(self, covariance: Covariance, theta: torch.Tensor, grad: bool = True) -> float:
         total = self._losses(theta[-1]).min()

@@ -96,7 +96,8 @@ class Torus(Experiment):
         return torus_figures(rows, folder)
 
     def notes(self, rows: Sequence[Row], protocol: str) -> str:
-        angle = {n: np.mean([r["angle"] for r in rows if r["n"] == n]) for n in sorted({r["n"] for r in rows})}
+        own = [row for row in rows if row["method"] == "identity"]  # networks shown beside have frames of their own
+        angle = {n: np.mean([r["angle"] for r in own if r["n"] == n]) for n in sorted({r["n"] for r in own})}
         angles = ", ".join(f"{a:.0f} degrees at n = {n}" for n, a in angle.items())
         common = (
             "Errors are squared lengths, averaged over the points, after projection on the frames in use, so that "
@@ -105,8 +106,9 @@ class Torus(Experiment):
         )
         if protocol == "best":
             return common + (
-                "Everything is chosen from the noisy data alone; no run is discarded. The network is trained on the "
-                "first noise of each level only."
+                "DD-TNN, MNN and MLP, where shown, are rows of the paper's protocol, in its frames. Everything is "
+                "chosen from the noisy data alone; no run is discarded. The network is trained on the first noise of "
+                "each level only."
             )
         return common + (
             "eps_PCA = 0.8 and eps = 0.5 are the paper's; on this torus they make nearly all pairs neighbours, and the "
