@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import multivariate_normal
-from test_estimators_intervals import held
+from test_estimators_intervals import held, waves
 
 import tangentbundle as tb
 from tangentbundle.estimators import AmbientProcess, GaussianProcess
@@ -132,3 +132,23 @@ def test_noise_is_told_from_rough_fields_where_planes_are_estimated(seed):
     size = 0.2 * float(np.sqrt(np.square(field).mean()))
     x = points + 0.02 * rng.standard_normal(points.shape)
     assert 0.75 < tb.FieldDenoiser(GaussianProcess(), dim=2, random_state=0).fit(x, vectors).noise_ / size < 1.25
+
+
+@pytest.mark.parametrize("size", [0.003, 0.03])
+def test_denoising_little_noise_is_not_worse_than_doing_nothing(size):
+    """Planes estimated from few points hide more of the field than there is noise."""
+    for seed in (0, 1):
+        rng = np.random.default_rng(seed)
+        field, points = waves(SPHERE, 0.35, rng), SPHERE.sample(100, seed=rng)
+        noise = size * rng.standard_normal((100, 3))
+        denoiser = tb.FieldDenoiser(dim=2, random_state=0).fit(points, field(points) + noise)
+        assert np.square(denoiser.predict(points) - field(points)).mean() < 1.1 * np.square(noise).mean()
+
+
+def test_more_points_than_the_likelihood_has_are_fitted_from_its_parameters():
+    """Fitted from others, everything may look like noise: of the third of these draws it did."""
+    torus, rng = tb.manifolds.Torus(), np.random.default_rng([400, 2])
+    points = torus.sample(rng.binomial(1600, 0.25), seed=rng)
+    vectors = torus.paper_field(points) + 0.01 * rng.standard_normal(points.shape)
+    assert len(points) > AmbientProcess().likelihood_size
+    assert 0.009 < tb.FieldDenoiser(AmbientProcess(), dim=2, random_state=0).fit(points, vectors).noise_ < 0.011

@@ -16,7 +16,7 @@ chance, and a process along these takes noise for signal. Errors then have direc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -32,6 +32,9 @@ CHUNK = 2048
 
 POINTS_PER_ANGLE = 10
 """Fewer points are too few for axes of the vectors."""
+
+ODDS = 5.0
+"""By which a smaller noise must be likelier to be taken, as a logarithm."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class AmbientProcess(Method):
         whole = trial
         if len(some) < n:
             whole = self._correlations(problem, everything)
-            best = whole.profile(best.shape, components, prior)
+            best = whole.profile(best.shape, components, prior, best.theta)
         vectors = whole.decomposed(best.shape)[1]
         return AmbientPosterior(whole, best, vectors, components, axes, problem, fitted)
 
@@ -175,6 +178,18 @@ class AmbientPosterior(Fitted):
         fit = self.vectors @ (self.profile.spectrum[:, None] * self.profile.sizes * self._weights)
         return tilts_of(fit * self.correlations.root[:, None], self.noise)
 
+    @property
+    def expected(self) -> float:
+        """The mean squared error at the points that it takes to have, of whole vectors."""
+        points = self.problem.spaces.points[: len(self.components)]
+        cross = self.correlations.cross(points, self.profile.shape) @ self.vectors
+        return float(self._variance(cross).sum(axis=1).mean())
+
+    def _variance(self, cross: np.ndarray) -> np.ndarray:
+        """Of the components ``(m, D)``."""
+        sizes = self.profile.sizes
+        return np.maximum(sizes - np.square(cross) @ (sizes**2 / self._variances), 0.0)
+
     def predict(
         self, points: np.ndarray, frames: np.ndarray, *, with_covariance: bool
     ) -> tuple[np.ndarray, np.ndarray | None]:
@@ -193,12 +208,12 @@ class AmbientPosterior(Fitted):
         mean = np.einsum("mjk,mk->mj", turned, along)
         if not spread:
             return mean, None
-        gains = sizes**2 / self._variances
-        variance = np.maximum(sizes - np.square(cross) @ gains, 0.0)
+        variance = self._variance(cross)
         if self.directions is None:
             variance += (np.square(along) @ self._tilts)[:, None]
             return mean, np.einsum("mjk,mk,mlk->mjl", turned, variance, turned)
-        noise = np.minimum(self.profile.noise * (np.square(cross) @ (gains / self._variances)), variance)
+        passed = np.square(cross) @ np.square(sizes / self._variances)
+        noise = np.minimum(self.profile.noise * passed, variance)
         covariance = self.directions.covariance(points, along, variance - noise, noise)
         return mean, turned @ covariance @ turned.transpose(0, 2, 1)
 
@@ -229,10 +244,15 @@ class UnlessHidden(Method):
     A fit of tangent parts may be likelier even so: of many components, what is hidden looks like a little more noise in
     each. Compared are squared errors of whole vectors, left out one at a time; to be smaller means by two standard
     errors of the mean difference.
+
+    With ``at_points``, for answers at the points themselves, what is hidden there must also be less than the variance
+    of the ambient process: of little noise more would be lost across the tangent spaces than is removed along them.
+    The noise is then the greater of both fits', where the ambient one is not much less likely with it.
     """
 
     method: Method
     ambient: AmbientProcess = AmbientProcess()
+    at_points: bool = False
 
     def fit(self, problem: Problem) -> Fitted:
         fitted = self.method.fit(problem)
@@ -244,9 +264,18 @@ class UnlessHidden(Method):
                 f"{self.method!r}."
             )
         other = self.ambient.fit(problem)
-        missed = np.square(fitted.left_out).sum(axis=1) + np.square(problem.normal).sum(axis=1)
-        gain = missed - np.square(other.left_out).sum(axis=1)
-        return other if gain.mean() > 2 * gain.std() / np.sqrt(len(gain)) else fitted
+        normal = np.square(problem.normal).sum(axis=1)
+        gain = np.square(fitted.left_out).sum(axis=1) + normal - np.square(other.left_out).sum(axis=1)
+        if gain.mean() > 2 * gain.std() / np.sqrt(len(gain)):
+            return other
+        if not self.at_points:
+            return fitted
+        n, D = other.components.shape
+        if problem.noise is None and other.noise < fitted.noise:
+            noisier = self.ambient.fit(replace(problem, noise=np.full(n, fitted.noise**2)))
+            other = noisier if noisier.evidence > other.evidence - ODDS else other
+        hidden = normal.mean() - (D - problem.spaces.dim) * fitted.noise**2
+        return other if hidden > other.expected else fitted
 
 
 def normal_evidence(problem: Problem) -> float:

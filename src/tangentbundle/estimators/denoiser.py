@@ -66,4 +66,4 @@ class FieldDenoiser(FieldEstimator):
             return SpectralShrinkage()
         flows = [FlowProcess(kind) for kind in (Incompressible(), Irrotational()) if ambient <= FLOW_DIMENSIONS]
         whole = ByEvidence((AmbientProcess(), *flows), trial_size=100)
-        return UnlessHidden(ByEvidence((GaussianProcess(), whole), trial_size=50))
+        return UnlessHidden(ByEvidence((GaussianProcess(), whole), trial_size=50), at_points=True)
