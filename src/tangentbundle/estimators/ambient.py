@@ -24,7 +24,7 @@ import numpy as np
 from ..errors import InvalidInputError
 from .correlations import Correlations, Prior, Profile
 from .directions import Directions
-from .likelihood import JITTER, NOISE_START
+from .likelihood import JITTER, NOISE_START, ODDS
 from .problem import Fitted, Method, Problem
 
 SMOOTHNESS = (np.inf, 2.5, 1.5)
@@ -32,9 +32,6 @@ CHUNK = 2048
 
 POINTS_PER_ANGLE = 10
 """Fewer points are too few for axes of the vectors."""
-
-ODDS = 5.0
-"""By which a smaller noise must be likelier to be taken, as a logarithm."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,9 @@ PRIOR = 3.0
 
 NOISE_START = -2.0
 
+ODDS = 5.0
+"""By which a smaller noise must be likelier than one that other components tell of, as a logarithm."""
+
 SHARES = np.append(0.0, np.geomspace(1e-4, 1.0, 41))
 """Of a field's energy across tilted tangent spaces, for each component."""
 

@@ -19,7 +19,7 @@ import torch
 from ..errors import InvalidInputError, MemoryLimitError
 from .covariance import Covariance, Helmholtz, Isotropic, Potential, Rotational, terms_of
 from .learning import learn
-from .likelihood import NOISE_START, PRIOR, Evidence, Tilted, White, maximise
+from .likelihood import NOISE_START, ODDS, PRIOR, Evidence, Tilted, White, maximise
 from .problem import Fitted, Method, Problem
 from .tangents import TangentSpaces
 from .zonal import Meridional, Planetary, Zonal
@@ -34,9 +34,6 @@ ENOUGH = 5000
 
 MORE = 0.1
 """By which the noise across must be greater than that along to say something of it, as a logarithm."""
-
-ODDS = 5.0
-"""By which two noise levels, along and across, must be likelier than one, as a logarithm."""
 
 
 Model = tuple[Covariance, np.ndarray]
