@@ -27,16 +27,15 @@ def waves(space, length, rng):
     return field
 
 
-def bent(n, ambient, noise, rng):
-    """A torus bent into many dimensions by waves, with the image of its tangent field."""
+def bent(n, rng, ambient=40):
+    """A torus bent into many dimensions by waves: points, the image of its tangent field, and tangent frames."""
     fixed = np.random.default_rng(7)
     directions, phases = 2.0 * fixed.standard_normal((3, ambient)), fixed.uniform(0, 2 * np.pi, ambient)
     torus = tb.manifolds.Torus(1.0, 0.4)
     points = torus.sample(n, seed=rng)
     slopes = -np.sin(points @ directions + phases)[:, :, None] * directions.T
     field = np.einsum("nij,nj->ni", slopes, torus.tangent_field(points))
-    size = noise * float(np.sqrt(np.square(field).mean()))
-    return np.cos(points @ directions + phases), field, size
+    return np.cos(points @ directions + phases), field, np.linalg.qr(slopes @ torus.frames(points))[0]
 
 
 @pytest.mark.parametrize("noise_std", [None, 0.3], ids=["estimated", "known"])
@@ -131,7 +130,8 @@ def test_noise_of_another_size_across_is_told_apart():
 def test_few_points_in_many_dimensions(noise):
     """Noise is not taken for signal, planes that hide the field are not used, and components are held."""
     rng = np.random.default_rng(0)
-    points, field, size = bent(240, 40, noise, rng)
+    points, field, _ = bent(240, rng)
+    size = noise * float(np.sqrt(np.square(field).mean()))
     noisy, measured = (field + size * rng.standard_normal(field.shape) for _ in range(2))
     x, y, new = points[:120], noisy[:120], slice(120, None)
     denoiser = tb.FieldDenoiser(dim=2, random_state=0).fit(x, y)
