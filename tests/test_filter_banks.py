@@ -7,7 +7,7 @@ from filter_spaces import METHODS, SPACES, count_products, errors, filters_at, l
 
 import tangentbundle as tb
 from tangentbundle.filters import apply_bank, chebyshev
-from tangentbundle.filters.exact import KEPT
+from tangentbundle.filters.exact import MAX_CACHED_BANKS
 from tangentbundle.testing import random_signal
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -116,9 +116,9 @@ def test_coefficients_are_kept():
 def test_what_is_kept_is_bounded():
     lap, x = fresh(), random_signal(laplacian())
     transform = lap.to_frequency(x, 5)
-    for k in range(3 * KEPT):
+    for k in range(3 * MAX_CACHED_BANKS):
         tb.Heat(0.01 * (k + 1))(lap, x, tb.Chebyshev(1e-2))  # many filters, each thrown away
-    assert len(lap.cache["banks"]) <= KEPT
+    assert len(lap.cache["banks"]) <= MAX_CACHED_BANKS
     assert len(lap.cache) == 2
     assert torch.equal(lap.to_frequency(x, 5), transform)  # eigenfields are not thrown out for coefficients
     learnable = torch.tensor(0.1, dtype=torch.float64, requires_grad=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from numbers import Integral, Real
 from typing import Any
 
@@ -21,19 +22,20 @@ FLOATS = (torch.float32, torch.float64)
 class ArrayKind:
     """What an array was, so that an answer can be given in the same kind.
 
-    ``library`` is the namespace of arrays that are neither of NumPy nor of torch; they come and go by DLPack, in place.
+    ``library`` is the module of arrays that are neither of NumPy nor of torch, such as ``"jax.numpy"``; they come and go
+    by DLPack, in place.
     """
 
     is_torch: bool
     dtype: torch.dtype
     device: torch.device
-    library: Any = None
+    library: str | None = None
 
     def wrap(self, value: torch.Tensor | np.ndarray) -> Array:
         """Return ``value`` as an array of this kind's library, dtype and device."""
         tensor = torch.as_tensor(value)
         if self.library is not None:
-            return self.library.from_dlpack(tensor.detach().to(self.device, self.dtype).contiguous())
+            return import_module(self.library).from_dlpack(tensor.detach().to(self.device, self.dtype).contiguous())
         if not self.is_torch:
             return tensor.detach().to("cpu", self.dtype).numpy()
         return tensor.to(self.device, self.dtype)
@@ -83,8 +85,8 @@ def float_tensor(value: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
     return tensor, ArrayKind(is_torch, tensor.dtype, tensor.device, library)
 
 
-def _from_dlpack(value: Any, name: str) -> tuple[torch.Tensor, Any]:
-    """The tensor in the memory of another library's array, and its namespace (None if it has no way back)."""
+def _from_dlpack(value: Any, name: str) -> tuple[torch.Tensor, str | None]:
+    """The tensor in the memory of another library's array, and its module (None if it has no way back)."""
     try:
         tensor = torch.from_dlpack(value)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
@@ -92,7 +94,7 @@ def _from_dlpack(value: Any, name: str) -> tuple[torch.Tensor, Any]:
             f"{name}, of {type(value).__module__}, cannot be shared by DLPack ({error}). Convert it to NumPy first."
         ) from error
     library = value.__array_namespace__() if hasattr(value, "__array_namespace__") else None
-    return tensor, library if hasattr(library, "from_dlpack") else None
+    return tensor, library.__name__ if hasattr(library, "from_dlpack") else None
 
 
 def is_batched(tensor: torch.Tensor) -> bool:

@@ -113,6 +113,10 @@ class NotTangentWarning(TangentBundleWarning):
     """A large share of a field is normal to the manifold and is lost by projection."""
 
 
+class PrecisionWarning(TangentBundleWarning):
+    """The precision in use is too low for a filter; float64 is needed."""
+
+
 class DivergedWarning(TangentBundleWarning):
     """Training diverged; the best weights before that were kept."""
 

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..arrays import Array, finite_where_seen, float_tensor
-from ..errors import InvalidInputError, NonFiniteError
+from ..errors import InvalidInputError
 from ..operators import LinearOperator
+from .parameters import as_double, current_values, scalar
 from .properties import Interval, Properties, numeric_properties
 
 if TYPE_CHECKING:
@@ -54,6 +55,14 @@ class Filter(ABC):
     def parameters(self) -> list[torch.Tensor]:
         """The tensors that the response depends on."""
         return []
+
+    def signature(self) -> tuple | None:
+        """All numbers that determine the response, as they are now; results are cached under them.
+
+        None if they cannot be listed, and nothing is cached: a Python function may give another answer at any time,
+        and tensors that learn will change.
+        """
+        return None
 
     def impulses(self) -> Impulses | None:
         """The impulse response, where it is a sum of point impulses (or a quadrature of one); otherwise None."""
@@ -120,6 +129,11 @@ class Filter(ABC):
         return Composition((self, other)) if isinstance(other, Filter) else NotImplemented
 
 
+def joint_signature(kind: type, *parts: Any) -> tuple | None:
+    """The signature of a filter made of parts: None if one of them has none."""
+    return None if any(part is None for part in parts) else (kind, *parts)
+
+
 @dataclass(eq=False)
 class Sum(Filter):
     """The sum of filters."""
@@ -131,6 +145,9 @@ class Sum(Filter):
 
     def parameters(self) -> list[torch.Tensor]:
         return [p for term in self.terms for p in term.parameters()]
+
+    def signature(self) -> tuple | None:
+        return joint_signature(Sum, *(term.signature() for term in self.terms))
 
     def impulses(self) -> Impulses | None:
         parts = [part for term in self.terms if (part := term.impulses()) is not None]
@@ -147,21 +164,21 @@ class Scaled(Filter):
     factor: Any
 
     def __post_init__(self) -> None:
-        self.factor = float_tensor(self.factor, "the factor of a filter")[0].double()
-        if self.factor.ndim != 0:
-            raise InvalidInputError(f"a filter is scaled by one number, got shape {tuple(self.factor.shape)}.")
-        if self.factor.device.type == "cpu" and not bool(torch.isfinite(self.factor)):
-            raise NonFiniteError(f"the factor of a filter must be finite, got {float(self.factor.detach())}.")
+        self.factor = scalar(self.factor, "the factor of a filter")
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
         return self.factor * self.base.evaluate(lam)
 
     def parameters(self) -> list[torch.Tensor]:
-        return [self.factor, *self.base.parameters()]
+        own = [self.factor] if isinstance(self.factor, torch.Tensor) else []
+        return [*own, *self.base.parameters()]
+
+    def signature(self) -> tuple | None:
+        return joint_signature(Scaled, current_values(self.factor), self.base.signature())
 
     def impulses(self) -> Impulses | None:
         part = self.base.impulses()
-        return None if part is None else Impulses(part.times, self.factor * part.weights)
+        return None if part is None else Impulses(part.times, as_double(self.factor) * part.weights)
 
 
 @dataclass(eq=False)
@@ -175,6 +192,9 @@ class Composition(Filter):
 
     def parameters(self) -> list[torch.Tensor]:
         return [p for factor in self.factors for p in factor.parameters()]
+
+    def signature(self) -> tuple | None:
+        return joint_signature(Composition, *(factor.signature() for factor in self.factors))
 
     def impulses(self) -> Impulses | None:
         total: Impulses | None = None

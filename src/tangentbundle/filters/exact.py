@@ -17,11 +17,12 @@ from ..operators import ConnectionLaplacian, Joined, LinearOperator
 from ..operators.registry import differentiate, torch_op, vectorise
 from .base import Filter
 from .expansion import require_finite
+from .precision import check_precision
 
-KEPT = 64
-"""Banks whose coefficients or matrices an operator keeps."""
+MAX_CACHED_BANKS = 64
+"""Banks of filters whose coefficients or matrices are cached on an operator."""
 
-_keeping = threading.Lock()
+_writing = threading.Lock()
 
 
 class Method(ABC):
@@ -37,23 +38,19 @@ class Method(ABC):
         return torch.stack(outputs).sum(0)
 
     def remember(self, filters: Sequence[Filter], operator: LinearOperator, compute: Callable) -> torch.Tensor:
-        """What ``compute()`` gives for filters that do not learn: kept on the operator, ready for the next call."""
-        learns = learn(filters)
-        key = (self, tuple((id(f), *((id(p), _version(p)) for p in f.parameters())) for f in filters))
-        kept = operator.cache.setdefault("banks", {})
-        found = None if learns else kept.get(key)
-        if found is not None:
-            return found[0]
-        with torch.inference_mode(False), torch.enable_grad():  # what is kept must serve training too
+        """The result of ``compute()``, cached on the operator under the values of the filters' parameters."""
+        signatures = tuple(f.signature() for f in filters)
+        key = None if None in signatures else (self, signatures)
+        banks = operator.cache.setdefault("banks", {})
+        if key is not None and (found := banks.get(key)) is not None:
+            return found
+        with torch.inference_mode(False), torch.enable_grad():  # a cached result must serve training, too
             result = compute()
-        if not result.requires_grad:
-            with _keeping:
-                while len(kept) >= KEPT:
-                    del kept[next(iter(kept))]
-                kept[key] = (
-                    result,
-                    [(f, f.parameters()) for f in filters],
-                )  # keeping them keeps their identities taken
+        if key is not None:
+            with _writing:
+                while len(banks) >= MAX_CACHED_BANKS:
+                    del banks[next(iter(banks))]
+                banks[key] = result
         return result
 
 
@@ -72,6 +69,7 @@ class Exact(Method):
         responses = torch.stack([f.evaluate(values) for f in filters])
         if responses.device.type == "cpu" and not is_batched(responses):
             require_finite(responses, float(values[0]), float(values[-1]))
+            check_precision(filters, operator, float(values[-1]))
         responses = responses.to(x)
         return (flat @ (responses[:, :, None] * spectrum)).unflatten(1, x.shape[:2])
 
@@ -104,18 +102,18 @@ class Dense(Method):
 
     The fastest for small operators that meet the same few filters again and again, as in the training of a network:
     one matrix product instead of many. A joined operator keeps one matrix a bundle, and multiplies them as a batch.
-    Filters that learn have no matrix worth keeping: they are evaluated exactly.
+    Filters that learn, or are Python functions, have no matrix worth keeping: they are evaluated exactly.
     """
 
     def apply(self, filters: Sequence[Filter], operator: LinearOperator, x: torch.Tensor) -> torch.Tensor:
-        if learn(filters):
+        if not all(f.signature() for f in filters):
             return Exact().apply(filters, operator, x)
         blocks = _to_blocks(x, operator)
         outputs = [multiply(matrix, blocks) for matrix in self.matrices(filters, operator)]
         return torch.stack([_from_blocks(y, operator) for y in outputs])
 
     def merge(self, filters: Sequence[Filter], operator: LinearOperator, y: torch.Tensor) -> torch.Tensor:
-        if learn(filters):
+        if not all(f.signature() for f in filters):
             return Exact().merge(filters, operator, y)  # type: ignore[arg-type]
         matrices = self.matrices(filters, operator)
         outputs = [multiply(m, _to_blocks(part, operator)) for m, part in zip(matrices, y, strict=True)]
@@ -153,10 +151,12 @@ def _matrices(filters: Sequence[Filter], operator: LinearOperator) -> torch.Tens
         unit = torch.eye(size, dtype=torch.float64, device=operator.device).reshape(operator.num_points, -1, size)
         with contextlib.suppress(ConvergenceError):  # responses that jump are left to the eigenfields
             columns = Chebyshev(1e-12).apply(filters, double, unit)
+            check_precision(filters, operator, operator.spectral_interval[1])
             return columns.reshape(len(filters), 1, size, size).to(operator.dtype)
     values, fields = operator.__dict__.get("eigenbasis") or operator.decompose()
     flat = fields.double().flatten(0, 1)
     weighted = flat * operator.mass.double().repeat_interleave(operator.dim)[:, None]
+    check_precision(filters, operator, float(values[-1]))
     responses = torch.stack([f.evaluate(values) for f in filters]).detach()
     require_finite(responses, float(values[0]), float(values[-1]))
     return ((flat * responses[:, None, :]) @ weighted.T)[:, None].to(operator.dtype)
@@ -176,13 +176,3 @@ def _from_blocks(y: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
     """Undo ``_to_blocks``."""
     rows = y.reshape(y.shape[0] * y.shape[1] // operator.dim, operator.dim, y.shape[-1])
     return rows[operator.slots] if isinstance(operator, Joined) and len(set(operator.sizes)) > 1 else rows
-
-
-def learn(filters: Sequence[Filter]) -> bool:
-    """Whether any parameter of the filters is being learned."""
-    return any(p.requires_grad for f in filters for p in f.parameters())
-
-
-def _version(tensor: torch.Tensor) -> int:
-    """A number that grows when a tensor is changed in place."""
-    return 0 if tensor.is_inference() else tensor._version

@@ -18,9 +18,8 @@ SHARES = np.concatenate([[0.0], np.geomspace(1e-16, 0.5, 128)])
 """Where expansions are checked: distances from the interval's ends, as shares of its length."""
 
 
-def _evaluate(filters: Sequence[Filter], lam: np.ndarray) -> torch.Tensor:
+def _evaluate(filters: Sequence[Filter], points: torch.Tensor) -> torch.Tensor:
     """Responses ``(k, nodes)``, on the device of the filters' parameters."""
-    points = torch.from_numpy(lam)
     devices = {p.device for f in filters for p in f.parameters()} | {points.device}
     device = next((d for d in devices if d.type != "cpu"), points.device)
     return torch.stack([f.evaluate(points.to(device)) for f in filters])
@@ -30,7 +29,7 @@ def _samples(filters: Sequence[Filter], interval: Interval, nodes: int) -> torch
     """Responses ``(k, nodes)`` at the Chebyshev nodes of the interval (z = 1 is its lower end)."""
     low, high = interval
     z = np.cos(np.pi * (np.arange(nodes) + 0.5) / nodes)
-    return _evaluate(filters, low + (high - low) * (1.0 - z) / 2)
+    return _evaluate(filters, torch.from_numpy(low + (high - low) * (1.0 - z) / 2))
 
 
 def _transform(samples: torch.Tensor, terms: int) -> torch.Tensor:
@@ -41,6 +40,12 @@ def _transform(samples: torch.Tensor, terms: int) -> torch.Tensor:
     return torch.cat([sums[:, :1], 2 * sums[:, 1:]], dim=1)
 
 
+def check_points(interval: Interval) -> torch.Tensor:
+    """Eigenvalues at which expansions are compared with the responses, dense near both ends of the interval."""
+    low, high = interval
+    return torch.from_numpy(low + (high - low) * np.concatenate([SHARES, 1.0 - SHARES]))
+
+
 def expand(filters: Sequence[Filter], interval: Interval, tol: float) -> torch.Tensor:
     """Coefficients ``(k, m)``, float64, whose expansions differ from the responses by at most ``tol`` times their
     maximum.
@@ -49,11 +54,11 @@ def expand(filters: Sequence[Filter], interval: Interval, tol: float) -> torch.T
     Differentiable in the filters' parameters.
     """
     low, high = interval
-    shares, angles = np.concatenate([SHARES, 1.0 - SHARES]), 2 * np.arcsin(np.sqrt(SHARES))
+    angles = 2 * np.arcsin(np.sqrt(SHARES))
     angles = np.concatenate([angles, np.pi - angles])
     nodes = 32
     with torch.no_grad():
-        checks = require_finite(_evaluate(filters, low + (high - low) * shares), low, high).cpu()
+        checks = require_finite(_evaluate(filters, check_points(interval)), low, high).cpu()
     while True:
         with torch.no_grad():
             samples = require_finite(_samples(filters, interval, nodes), low, high).cpu()

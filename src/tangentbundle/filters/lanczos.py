@@ -13,7 +13,7 @@ from ..errors import ConvergenceError
 from ..memory import require_memory
 from ..operators import ConnectionLaplacian
 from .base import Filter
-from .chebyshev import dots
+from .chebyshev import dots, recurrence_map
 from .expansion import expand, fixed_order, require_finite
 
 CHECK_EVERY = 8
@@ -21,41 +21,40 @@ CHECK_EVERY = 8
 
 
 def krylov(operator: ConnectionLaplacian, start: torch.Tensor, max_steps: int):
-    r"""Lanczos vectors and coefficients of P in the mass inner product; yields after every step.
+    r"""Lanczos vectors and coefficients of P - I in the mass inner product; yields after every step.
 
     ``start`` (n, d, c); yields the basis so far as a list of ``(n, d, c)`` with unit mass norm a channel, and the
-    diagonals ``alpha``, ``beta`` as lists of ``(c,)``. Fully reorthogonalised.
+    diagonals ``alpha``, ``beta`` as lists of ``(c,)``. Fully reorthogonalised. P - I instead of P, and sums in float64:
+    the small eigenvalues of the Laplacian keep their digits in float32.
     """
     weights = operator.mass[:, None, None]
 
     def inner(f, g):
-        return (weights * f * g).sum((0, 1))
+        return (weights * f * g).sum((0, 1), dtype=torch.float64)
 
     tiny = torch.finfo(start.dtype).tiny ** 0.5
     norm = inner(start, start).sqrt()
-    basis = [start / norm.clamp_min(tiny)]
+    basis = [(start / norm.clamp_min(tiny)).to(start.dtype)]
     alpha: list[torch.Tensor] = []
     beta: list[torch.Tensor] = []
     for _ in range(max_steps):
-        new = operator.average(basis[-1])
+        new = operator.average(basis[-1], 1.0, -1.0)
         alpha.append(inner(basis[-1], new))
         for _ in range(2):  # twice is enough
             for vector in basis:
-                new = new - inner(vector, new) * vector
+                new = new - inner(vector, new).to(new.dtype) * vector
         size = inner(new, new).sqrt()
         stop = size < 1e2 * torch.finfo(start.dtype).eps
         size = torch.where(stop, torch.zeros_like(size), size)
         beta.append(size)
         yield basis, alpha, beta, norm
-        basis = [*basis, torch.where(stop, torch.zeros_like(new), new / size.clamp_min(tiny))]
+        basis = [*basis, torch.where(stop, 0.0, new / size.clamp_min(tiny)).to(start.dtype)]
 
 
 def _tridiagonal(alpha: list[torch.Tensor], beta: list[torch.Tensor]) -> torch.Tensor:
     """Symmetric tridiagonal matrices ``(c, m, m)``."""
     off = torch.stack(beta[:-1], dim=-1) if len(beta) > 1 else alpha[0].new_empty((len(alpha[0]), 0))
-    return (
-        torch.diag_embed(torch.stack(alpha, dim=-1)) + torch.diag_embed(off, 1) + torch.diag_embed(off, -1)
-    ).double()
+    return torch.diag_embed(torch.stack(alpha, dim=-1)) + torch.diag_embed(off, 1) + torch.diag_embed(off, -1)
 
 
 def _filtered(filters, operator, alpha, beta):
@@ -68,7 +67,7 @@ def _filtered(filters, operator, alpha, beta):
     """
     low, high = operator.spectral_interval
     values, vectors = torch.linalg.eigh(_tridiagonal(alpha, beta))
-    theta = ((1.0 - values) / operator.scale).clamp_min(0.0)
+    theta = (-values / operator.scale).clamp_min(0.0)
     shares = np.concatenate(
         [[0.0], np.geomspace(1e-12, 1e-3, 31), (1 - np.cos(np.linspace(0, np.pi, 2 * len(beta)))) / 2]
     )
@@ -81,7 +80,7 @@ def _filtered(filters, operator, alpha, beta):
     away = gaps.abs().amin(-1, keepdim=True) > 1e-6 * high  # elsewhere the differences are rounding
     quotients = torch.where(away, (first * last)[:, None, :] / gaps, 0.0)
     sums = h_lam[:, None, :] * quotients.sum(-1) - torch.einsum("cgm,kcm->kcg", quotients, h_theta)
-    bound = sums.abs().amax(-1) * (beta[-1].double() / operator.scale)
+    bound = sums.abs().amax(-1) * (beta[-1] / operator.scale)
     return torch.einsum("cij,kcj->kci", vectors, h_theta * first), bound
 
 
@@ -98,7 +97,7 @@ def _iterate(filters, operator, x, tol, max_steps):
             continue
         parts, bound = _filtered(filters, operator, alpha, beta)
         if exhausted or bool((bound <= tol).all()):
-            return torch.einsum("kci,indc->kndc", (parts * norm.double()[:, None]).to(x.dtype), torch.stack(basis))
+            return torch.einsum("kci,indc->kndc", (parts * norm[:, None]).to(x.dtype), torch.stack(basis))
     raise ConvergenceError(
         f"Lanczos has not reached tol={tol:g} after {max_steps} steps (the error may be {float(bound.max()):.2g} of "
         "the signal). Give more max_steps, a looser tol, or use Chebyshev()."
@@ -129,9 +128,8 @@ class _Lanczos(torch.autograd.Function):
             ]
             grad_x = weights * torch.stack(parts).sum(0)
         if ctx.needs_input_grad[1]:
-            low, high = operator.spectral_interval
-            middle, radius = 1 - operator.scale * (low + high) / 2, operator.scale * (high - low) / 2
-            grad_a = dots(*operator.curve, x, grad.contiguous(), coefficients.shape[1], middle, radius)
+            _, *mapped = recurrence_map(operator)
+            grad_a = dots(*operator.curve, x, grad.contiguous(), coefficients.shape[1], *mapped)
         return grad_x, grad_a, None, None, None, None
 
 
@@ -139,7 +137,7 @@ def lanczos_bank(
     filters: Sequence[Filter], operator: ConnectionLaplacian, x: torch.Tensor, tol: float, max_steps: int
 ) -> torch.Tensor:
     """Outputs ``(k, n, d, c)`` of a bank on a signal ``(n, d, c)``, differentiable in x and the filters' parameters."""
-    interval = operator.spectral_interval
+    interval = recurrence_map(operator)[0]
     learns = fixed_order(filters, interval, 1).requires_grad
     coefficients = expand(filters, interval, tol).to(x) if learns else x.new_zeros((len(filters), 1))
     return _Lanczos.apply(x, coefficients, list(filters), operator, tol, max_steps)

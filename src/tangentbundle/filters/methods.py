@@ -13,10 +13,11 @@ from ..errors import InvalidInputError, ShapeError
 from ..operators import ConnectionLaplacian, Joined, LinearOperator, Semigroup
 from ..operators.laplacian import fold, unfold
 from .base import Filter
-from .chebyshev import bank, merge
+from .chebyshev import bank, merge, recurrence_map
 from .exact import Dense, Exact, Method
 from .expansion import expand, fixed_order
 from .lanczos import lanczos_bank
+from .precision import check_precision, require_tolerance
 
 EXACT_SIZE = 600
 """Up to this many rows (n d) the default is the exact eigendecomposition, kept on the operator."""
@@ -26,6 +27,10 @@ EXACT_SIZE = 600
 class Chebyshev(Method):
     r"""By Chebyshev polynomials: :math:`\|y - y_{exact}\| \le \text{tol} \cdot \max|\hat h| \cdot \|x\|` in the mass
     norm.
+
+    In float32 ``tol`` is at least 1e-6, and rounding adds what a shift of the eigenvalues by
+    :math:`\epsilon \lambda_{max}/\sqrt{n d}` changes in the response; if that is more than 1e-3 there is a
+    ``PrecisionWarning``.
 
     The order follows from the responses and the operator's spectral interval; for heat it is about :math:`\sqrt{2 t
     \lambda_{max} \log(2/\text{tol})}`. With ``order`` it is fixed instead, which needs no look at the parameters: for
@@ -43,7 +48,7 @@ class Chebyshev(Method):
 
     def coefficients(self, filters: Sequence[Filter], operator: ConnectionLaplacian) -> torch.Tensor:
         """Expansion coefficients ``(k, m)`` in the operator's precision, on its device."""
-        interval = operator.spectral_interval
+        interval = recurrence_map(operator)[0]
         if any(is_batched(p) for f in filters for p in f.parameters()):
             raise InvalidInputError(
                 "filters whose parameters differ between replicas have no common expansion: use method=Exact() (small "
@@ -52,23 +57,19 @@ class Chebyshev(Method):
 
         def compute() -> torch.Tensor:
             if self.order is None:
-                a = expand(filters, interval, self.tol)
+                a = expand(filters, interval, require_tolerance(self.tol, operator))
+                check_precision(filters, operator, interval[1])
             else:
                 a = fixed_order(filters, interval, self.order + 1)
             return a.to(operator.device, operator.dtype)
 
         return self.remember(filters, operator, compute)
 
-    def _mapped(self, operator: ConnectionLaplacian) -> tuple[float, float]:
-        """Middle and radius of the spectrum of P."""
-        low, high = operator.spectral_interval
-        return 1 - operator.scale * (low + high) / 2, operator.scale * (high - low) / 2
-
     def apply(self, filters: Sequence[Filter], operator: ConnectionLaplacian, x: torch.Tensor) -> torch.Tensor:
-        return bank(*operator.curve, x, self.coefficients(filters, operator), *self._mapped(operator))
+        return bank(*operator.curve, x, self.coefficients(filters, operator), *recurrence_map(operator)[1:])
 
     def merge(self, filters: Sequence[Filter], operator: ConnectionLaplacian, y: torch.Tensor) -> torch.Tensor:
-        return merge(*operator.curve, y, self.coefficients(filters, operator), *self._mapped(operator))
+        return merge(*operator.curve, y, self.coefficients(filters, operator), *recurrence_map(operator)[1:])
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class Lanczos(Method):
         whole(self.max_steps, "max_steps")
 
     def apply(self, filters: Sequence[Filter], operator: ConnectionLaplacian, x: torch.Tensor) -> torch.Tensor:
-        return lanczos_bank(filters, operator, x, self.tol, self.max_steps)
+        return lanczos_bank(filters, operator, x, require_tolerance(self.tol, operator), self.max_steps)
 
 
 def default_method(operator: LinearOperator) -> Method:

@@ -2,60 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
 
-from ..arrays import Array, float_tensor, is_batched
-from ..errors import InvalidInputError, NonFiniteError
+from ..errors import InvalidInputError
 from ..operators import LinearOperator
-from .base import Filter, Impulses
-from .properties import Interval, Properties, interval_of, largest_on_unit_interval, numeric_properties
+from .base import Filter, Impulses, joint_signature
+from .parameters import as_double, as_numpy, current_values, require_finite_parameter, scalar, vector
+from .properties import Interval, Properties, interval_of, largest_on_unit_interval
 
 
-def _vector(values: Array | Sequence[float], name: str) -> torch.Tensor:
-    tensor = _own(values, name)
-    if tensor.ndim != 1 or len(tensor) == 0:
-        raise InvalidInputError(f"{name} must be a non-empty list of numbers, got shape {tuple(tensor.shape)}.")
-    _require_finite(tensor, name)
-    return tensor
+class Parametric(Filter):
+    """A filter whose dataclass fields are all that its response depends on: numbers, or tensors to learn."""
 
+    def _fields(self) -> list[Any]:
+        return [getattr(self, f.name) for f in fields(self)]  # type: ignore[arg-type]
 
-def _own(value: Array | Sequence[float] | float, name: str) -> torch.Tensor:
-    """A float64 tensor: the user's own to learn, or a copy of numbers, which nobody else can change."""
-    tensor, kind = float_tensor(value, name)
-    return tensor.double() if kind.is_torch else tensor.double().clone()
+    def parameters(self) -> list[torch.Tensor]:
+        return [p for p in self._fields() if isinstance(p, torch.Tensor)]
 
-
-def _scalar(value: float | torch.Tensor, name: str, *, positive: bool = False) -> torch.Tensor:
-    tensor = _own(value, name)
-    if tensor.ndim != 0:
-        raise InvalidInputError(f"{name} must be one number, got shape {tuple(tensor.shape)}.")
-    _require_finite(tensor, name)
-    if _readable(tensor) and (tensor < 0 or (positive and tensor == 0)):
-        kind = "positive" if positive else "at least 0 (heat does not run backwards)"
-        raise InvalidInputError(f"{name} must be {kind}, got {float(tensor.detach()):.6g}.")
-    return tensor
-
-
-def _readable(tensor: torch.Tensor) -> bool:
-    """Whether a look at the values costs nothing: not on a GPU, nor inside ``torch.vmap``."""
-    return tensor.device.type == "cpu" and not is_batched(tensor)
-
-
-def _require_finite(tensor: torch.Tensor, name: str) -> None:
-    if _readable(tensor) and not bool(torch.isfinite(tensor).all()):
-        bad = ~torch.isfinite(tensor.detach())
-        got = tensor.tolist() if bad.numel() <= 8 else f"{int(bad.sum())} of {bad.numel()} values NaN or infinite"
-        raise NonFiniteError(f"{name} must be finite, got {got}.")
+    def signature(self) -> tuple | None:
+        return joint_signature(type(self), *map(current_values, self._fields()))
 
 
 @dataclass(eq=False)
-class Heat(Filter):
+class Heat(Parametric):
     r"""Heat flow for a time t: :math:`e^{t\Delta}`, response :math:`e^{-t\lambda}`. ``t`` may be a tensor to learn.
 
     >>> import tangentbundle as tb
@@ -66,24 +42,22 @@ class Heat(Filter):
     t: Any
 
     def __post_init__(self) -> None:
-        self.t = _scalar(self.t, "t")
+        self.t = scalar(self.t, "t", minimum="non-negative")
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
         return torch.exp(-self.t * lam)
 
-    def parameters(self) -> list[torch.Tensor]:
-        return [self.t]
-
     def impulses(self) -> Impulses:
-        return Impulses(self.t[None], torch.ones_like(self.t)[None])
+        t = as_double(self.t)[None]
+        return Impulses(t, torch.ones_like(t))
 
     def properties(self, on: Interval | LinearOperator | None = None) -> Properties:
-        t = float(self.t.detach())
+        t = float(as_numpy(self.t))
         return Properties(t > 0, t, 1.0, "exact")
 
 
 @dataclass(eq=False)
-class FIR(Filter):
+class FIR(Parametric):
     r"""The discretised filter of the paper: :math:`\sum_{k=0}^{K-1} h_k\, e^{k T_s \Delta}`.
 
     ``coefficients`` :math:`h_0, \dots, h_{K-1}` start with the identity tap, as in the paper's text; ``step`` is
@@ -99,26 +73,23 @@ class FIR(Filter):
     step: Any = 1.0
 
     def __post_init__(self) -> None:
-        self.coefficients = _vector(self.coefficients, "coefficients")
-        self.step = _scalar(self.step, "step", positive=True)
+        self.coefficients = vector(self.coefficients, "coefficients")
+        self.step = scalar(self.step, "step", minimum="positive")
 
     def impulses(self) -> Impulses:
-        h: torch.Tensor = self.coefficients
+        h = as_double(self.coefficients)
         return Impulses(torch.arange(len(h), dtype=h.dtype, device=h.device) * self.step, h)
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
         shift = torch.exp(-self.step * lam)
         total = torch.zeros_like(shift)
-        for h in self.coefficients.flip(0):
+        for h in reversed(self.coefficients):
             total = total * shift + h
         return total
 
-    def parameters(self) -> list[torch.Tensor]:
-        return [self.coefficients, self.step]
-
     def properties(self, on: Interval | LinearOperator | None = None) -> Properties:
-        h = self.coefficients.detach().cpu().numpy()
-        slope = float(self.step.detach()) * largest_on_unit_interval(np.arange(len(h)) * h)
+        h = as_numpy(self.coefficients)
+        slope = float(as_numpy(self.step)) * largest_on_unit_interval(np.arange(len(h)) * h)
         return Properties(bool(h[0] == 0.0), slope, largest_on_unit_interval(h), "exact")
 
 
@@ -151,11 +122,11 @@ class ImpulseResponse(Filter):
     _nodes: tuple[torch.Tensor, torch.Tensor] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        self.horizon = self._decay() if self.horizon is None else float(_scalar(self.horizon, "horizon", positive=True))
+        self.horizon = self._decay() if self.horizon is None else float(scalar(self.horizon, "horizon", minimum="positive"))
         for splits in (4, 8, 16, 32):
             self._nodes, finer = (_quadrature(self.horizon, count) for count in (splits, 2 * splits))
             coarse_sums, sums = ((w * self._values(t)).reshape(41, -1) for t, w in (self._nodes, finer))
-            _require_finite(sums, "the impulse response")
+            require_finite_parameter(sums, "the impulse response")
             change = float((coarse_sums.sum(1) - sums.sum(1)).abs().sum() / sums.abs().sum().clamp_min(1e-300))
             if change <= 1e-7:
                 self._nodes = self._nodes if change <= 1e-12 else finer
@@ -171,7 +142,7 @@ class ImpulseResponse(Filter):
     def _decay(self) -> float:
         grid = torch.logspace(-12, 8, 2001, dtype=torch.float64)
         size = self._values(grid).abs()
-        _require_finite(size, "the impulse response")
+        require_finite_parameter(size, "the impulse response")
         alive = torch.nonzero(size > 1e-14 * size.max())
         if len(alive) == 0 or int(alive[-1]) == len(grid) - 1:
             raise InvalidInputError("this impulse response does not decay (or is zero); give horizon=...")
@@ -189,7 +160,7 @@ class ImpulseResponse(Filter):
 
 
 @dataclass(eq=False)
-class Polynomial(Filter):
+class Polynomial(Parametric):
     r"""The paper's alternative algebra: :math:`\sum_k h_k \Delta^k`, response :math:`\sum_k h_k (-\lambda)^k`.
 
     (The paper writes the response with :math:`\lambda^k`; the sign follows from :math:`\Delta \Phi = -\lambda \Phi`.)
@@ -202,19 +173,16 @@ class Polynomial(Filter):
     coefficients: Any
 
     def __post_init__(self) -> None:
-        self.coefficients = _vector(self.coefficients, "coefficients")
+        self.coefficients = vector(self.coefficients, "coefficients")
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
         total = torch.zeros_like(lam)
-        for h in self.coefficients.flip(0):
+        for h in reversed(self.coefficients):
             total = h - lam * total
         return total
 
-    def parameters(self) -> list[torch.Tensor]:
-        return [self.coefficients]
-
     def properties(self, on: Interval | LinearOperator | None = None) -> Properties:
-        h = self.coefficients.detach().cpu().numpy()
+        h = as_numpy(self.coefficients)
         degree = int(np.flatnonzero(h).max(initial=0))
         lowpass = not h.any()
         if on is None:  # on all of (0, infinity)
@@ -250,29 +218,56 @@ class Spectral(Filter):
     def parameters(self) -> list[torch.Tensor]:
         return list(self.tensors)
 
-    def properties(self, on: Interval | LinearOperator | None = None) -> Properties:
-        return numeric_properties(self, on)
 
-
-def Tikhonov(strength: float) -> Spectral:
+@dataclass(eq=False)
+class Tikhonov(Parametric):
     r"""The smoother :math:`1/(1 + a\lambda)`: minimises :math:`|y - x|^2 + a \langle y, -\Delta y \rangle`."""
-    a = float(_scalar(strength, "strength"))
-    return Spectral(lambda lam: 1 / (1 + a * lam), f"Tikhonov({a:g})")
+
+    strength: Any
+
+    def __post_init__(self) -> None:
+        self.strength = scalar(self.strength, "strength", minimum="non-negative")
+
+    def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
+        return 1 / (1 + self.strength * lam)
 
 
-def Matern(kappa: float, alpha: float = 2.0) -> Spectral:
+@dataclass(eq=False)
+class Matern(Parametric):
     r"""The normalised Matern response :math:`(1 + \lambda/\kappa^2)^{-\alpha}`."""
-    k, p = float(_scalar(kappa, "kappa", positive=True)), float(_scalar(alpha, "alpha", positive=True))
-    return Spectral(lambda lam: (1 + lam / k / k) ** (-p), f"Matern({k:g}, {p:g})")
+
+    kappa: Any
+    alpha: Any = 2.0
+
+    def __post_init__(self) -> None:
+        self.kappa = scalar(self.kappa, "kappa", minimum="positive")
+        self.alpha = scalar(self.alpha, "alpha", minimum="positive")
+
+    def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
+        return (1 + lam / self.kappa / self.kappa) ** (-self.alpha)
 
 
-def IdealLowpass(cutoff: float) -> Spectral:
+@dataclass(eq=False)
+class IdealLowpass(Parametric):
     """One up to the cutoff eigenvalue, zero above: needs ``Exact()`` (no polynomial follows a jump)."""
-    c = float(_scalar(cutoff, "cutoff"))
-    return Spectral(lambda lam: (lam <= c).to(lam.dtype), f"IdealLowpass({c:g})")
+
+    cutoff: Any
+
+    def __post_init__(self) -> None:
+        self.cutoff = scalar(self.cutoff, "cutoff", minimum="non-negative")
+
+    def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
+        return (lam <= self.cutoff).to(lam.dtype)
 
 
-def Wavelet(scale: float) -> Spectral:
+@dataclass(eq=False)
+class Wavelet(Parametric):
     r"""The band-pass :math:`s\lambda\, e^{1 - s\lambda}`, with its peak of one at :math:`\lambda = 1/s`."""
-    s = float(_scalar(scale, "scale", positive=True))
-    return Spectral(lambda lam: s * lam * torch.exp(1 - s * lam), f"Wavelet({s:g})")
+
+    scale: Any
+
+    def __post_init__(self) -> None:
+        self.scale = scalar(self.scale, "scale", minimum="positive")
+
+    def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
+        return self.scale * lam * torch.exp(1 - self.scale * lam)

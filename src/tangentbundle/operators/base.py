@@ -118,6 +118,11 @@ class LinearOperator(ABC):
         """Things that others compute once for this operator."""
         return {}
 
+    def __getstate__(self) -> dict:
+        """Copies and pickles leave out what is computed on demand."""
+        kind = type(self)
+        return {name: v for name, v in vars(self).items() if not isinstance(getattr(kind, name, None), cached_property)}
+
     @cached_property
     def eigenbasis(self) -> tuple[torch.Tensor, torch.Tensor]:
         """``decompose()`` computed once and kept, the fields in the operator's precision."""
