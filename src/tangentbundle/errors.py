@@ -113,6 +113,14 @@ class NotTangentWarning(TangentBundleWarning):
     """A large share of a field is normal to the manifold and is lost by projection."""
 
 
+class OffManifoldWarning(TangentBundleWarning):
+    """Points do not lie on the manifold they are said to."""
+
+
+class OutlierWarning(TangentBundleWarning):
+    """Single points lie so far from the others that they determine the answer."""
+
+
 class PrecisionWarning(TangentBundleWarning):
     """The precision in use is too low for a filter; float64 is needed."""
 

@@ -81,7 +81,7 @@ class AmbientProcess(Method):
         def make() -> Correlations:
             return Correlations(problem.spaces.points[index], None if problem.noise is None else problem.noise[index])
 
-        return problem.spaces.kept(("correlations", index.tobytes()), make) if problem.noise is None else make()
+        return problem.spaces.cached(("correlations", index.tobytes()), make) if problem.noise is None else make()
 
 
 def principal_axes(vectors: np.ndarray) -> np.ndarray:

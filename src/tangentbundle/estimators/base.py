@@ -10,11 +10,21 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..errors import InvalidInputError, NonFiniteError, NotTangentWarning, ShapeError, TooFewPointsError
+from ..errors import (
+    InvalidInputError,
+    NonFiniteError,
+    NotTangentWarning,
+    OutlierWarning,
+    ShapeError,
+    TooFewPointsError,
+)
 from ..parallel import one_thread
 from .history import Past
 from .problem import Method, Problem
 from .tangents import TangentSpaces
+
+OUTLIER_RATIO = 100.0
+"""How much further from the centre than half of the points an outlier lies."""
 
 SMALL = 3000
 """Fewer numbers than this are fitted with one thread."""
@@ -146,7 +156,25 @@ def _validated(estimator, X, y) -> tuple[np.ndarray, np.ndarray]:
         )
     if len(X) < 3:
         raise TooFewPointsError(f"a field needs at least 3 points, got {len(X)} sample(s) (n_samples={len(X)}).")
+    for name, values in (("points", X), ("vectors", y)):
+        size = float(np.abs(values).max())
+        if size != 0.0 and not 1e-150 < size < 1e150:
+            raise InvalidInputError(f"{name} are of size {size:.3g}, whose square is out of range. Rescale them.")
+    _warn_of_outliers(X)
     return X, y
+
+
+def _warn_of_outliers(X: np.ndarray) -> None:
+    """Warn of points that lie ``OUTLIER_RATIO`` times further from the median point than half of them."""
+    away = np.linalg.norm(X - np.median(X, axis=0), axis=1)
+    far = np.flatnonzero(away > OUTLIER_RATIO * np.median(away))
+    if len(far) and np.median(away) > 0:
+        warnings.warn(
+            f"{len(far)} of {len(X)} points (first: row {far[0]}) lie more than {OUTLIER_RATIO:.0f} times as far from "
+            "the centre as half of the points do, and determine the scale of the fit. Remove them, or check the units.",
+            OutlierWarning,
+            stacklevel=4,
+        )
 
 
 def _check_tangent(y: np.ndarray, coordinates: np.ndarray) -> float:

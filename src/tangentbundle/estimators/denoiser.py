@@ -64,6 +64,6 @@ class FieldDenoiser(FieldEstimator):
     def _default(self, n: int, ambient: int) -> Method:
         if n > EXACT_POINTS:
             return SpectralShrinkage()
-        flows = [FlowProcess(kind) for kind in (Incompressible(), Irrotational()) if ambient <= FLOW_DIMENSIONS]
+        flows = [FlowProcess(kind) for kind in (Incompressible(), Irrotational()) if 1 < ambient <= FLOW_DIMENSIONS]
         whole = ByEvidence((AmbientProcess(), *flows), trial_size=100)
         return UnlessHidden(ByEvidence((GaussianProcess(), whole), trial_size=50), at_points=True)

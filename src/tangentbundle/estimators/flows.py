@@ -68,7 +68,8 @@ class Incompressible(Flow):
     """Random fields of ambient space without divergence."""
 
     def weights(self, squares: torch.Tensor, r: int) -> tuple[Any, float]:
-        return 1.0 - squares / (r - 1), 1.0 / (r - 1)
+        others = max(r - 1, 1)  # on a line only constants have no divergence: there it is an ordinary process
+        return 1.0 - squares / others, 1.0 / others
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import torch
 
+from ..errors import InvalidInputError
 from .covariance import Sites
 from .history import Past
 from .tangents import TangentSpaces
@@ -42,6 +43,14 @@ class Problem:
         plain = Sites(scaled, torch.from_numpy(np.ascontiguousarray(frames)))
         past = self.past if past is None else past
         return plain if past is None else past.attach(plain, points)
+
+    def require_no_support(self, method: Method) -> None:
+        """Refuse points without vectors, for methods that need a vector at every point."""
+        if len(self.spaces.points) > len(self.values):
+            raise InvalidInputError(
+                f"{type(method).__name__} has no use for points without vectors. Leave out support= and "
+                "history_points=, or use GaussianProcess()."
+            )
 
     def part(self, index: np.ndarray) -> Problem:
         """The same field at some of its points only."""

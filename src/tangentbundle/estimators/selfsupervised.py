@@ -107,6 +107,7 @@ class SelfSupervised(Method):
     neighbors: int | None = None
 
     def fit(self, problem: Problem) -> LearnedField:
+        problem.require_no_support(self)
         spaces, rng = problem.spaces, problem.rng
         points, frames = (np.ascontiguousarray(a, np.float32) for a in (spaces.points, spaces.frames))
         lap = TangentBundle.from_frames(points, frames, neighbors=self.neighbors).laplacian()

@@ -29,6 +29,7 @@ import torch
 from numpy.polynomial.chebyshev import chebinterpolate
 
 from ..bundle import TangentBundle
+from ..console import progress
 from ..errors import IsolatedPointsError
 from ..operators import ConnectionLaplacian
 from ..scale import affordable_neighbors
@@ -108,6 +109,7 @@ class SpectralShrinkage(Method):
     uneven: bool = False
 
     def fit(self, problem: Problem) -> FilteredField:
+        problem.require_no_support(self)
         dtype, usual = (np.float64, 8) if len(problem.values) < MANY else (np.float32, 2)
         count = usual if self.probes is None else self.probes
         signs = problem.rng.choice(np.array([-1.0, 1.0], dtype), size=(*problem.values.shape, count))
@@ -220,10 +222,12 @@ class Recurrence:
         By ``2 T_a T_b = T_{a+b} + T_{|a-b|}``, from half as many products.
         """
         mass = (self.laplacian.mass / self.laplacian.mass.mean())[:, None, None]
-        found = []
-        for now, after in pairwise(islice(self.terms(x), TERMS + 1)):
-            weighed = mass * now
-            found += [(weighed * other).sum(dim=(0, 1)).double().numpy() for other in (now, after)]
+        found: list[np.ndarray] = []
+        with progress(TERMS, "products") as show:
+            for now, after in pairwise(islice(self.terms(x), TERMS + 1)):
+                weighed = mass * now
+                found += [(weighed * other).sum(dim=(0, 1)).double().numpy() for other in (now, after)]
+                show(len(found) // 2, "Choosing a filter")
         return 2 * np.array(found) - np.tile(found[:2], (TERMS, 1))
 
     def coefficients(self, response: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:

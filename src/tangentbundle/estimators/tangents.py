@@ -19,7 +19,7 @@ from scipy.spatial import cKDTree
 from ..bundle import TangentBundle
 from ..diagnostics import confident_edges
 from ..dimension import resolve_dimension
-from ..errors import FarPointsWarning, IsolatedPointsError, TangentBundleWarning
+from ..errors import FarPointsWarning, IsolatedPointsError, OffManifoldWarning, TangentBundleWarning
 from ..frames import local_pca
 from ..graph import NeighborGraph, nearest_graph
 from ..manifolds import Manifold
@@ -27,6 +27,12 @@ from ..scale import affordable_neighbors, target_neighbors
 
 NEAR = 9
 """Points around one, itself among them, that tell the distance between neighbours."""
+
+MAX_CACHED = 8
+"""Results of ``TangentSpaces.cached`` that are kept."""
+
+MAX_OFF_MANIFOLD = 0.1
+"""Distance of points from a known manifold, as a share of their extent, above which there is a warning."""
 
 FAR = 3.0
 """A point is far from the training points if it is this many times further than any two of them that are nearest."""
@@ -42,7 +48,7 @@ class TangentSpaces:
     manifold: Manifold | None
     tree: cKDTree
     neighbors: int
-    _kept: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+    _cache: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, points: np.ndarray, dim: int | None = None, manifold: Manifold | None = None) -> TangentSpaces:
@@ -56,13 +62,16 @@ class TangentSpaces:
         points = np.ascontiguousarray(points, dtype=float)
         tree = cKDTree(points)
         if manifold is not None:
-            return cls(points, manifold.frames(points), manifold.orientable, manifold, tree, 0)
+            return cls(points, exact_frames(manifold, points), manifold.orientable, manifold, tree, 0)
+        dim, _ = resolve_dimension(points, dim)
+        if dim == points.shape[1]:  # the whole space: no frames to estimate
+            return cls(points, _axes_of_space(points), True, None, tree, 0)
         with warnings.catch_warnings():  # scales and components matter to Laplacians, not to tangent spaces
             warnings.simplefilter("ignore", TangentBundleWarning)
             try:
                 bundle = TangentBundle.from_points(points, dim=dim, neighbors=affordable_neighbors(len(points)))
             except IsolatedPointsError:  # an outlier has a tangent space, too: that of its nearest points
-                return cls.from_nearest(points, resolve_dimension(points, dim)[0])
+                return cls.from_nearest(points, dim)
         signs, oriented = orient(bundle)
         frames = np.array(bundle.frames, dtype=float)
         frames[:, :, -1] *= signs[:, None]
@@ -100,18 +109,25 @@ class TangentSpaces:
             points, frames, neighbors = self.points[index], self.frames[index], min(self.neighbors, len(index))
             return TangentSpaces(points, frames, self.oriented, self.manifold, cKDTree(points), neighbors)
 
-        return self.kept(("part", index.tobytes()), make)
+        return self.cached(("part", index.tobytes()), make)
 
-    def kept(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """What ``make()`` gave when it was first asked for: for what depends on the points alone."""
-        if key not in self._kept:
-            self._kept[key] = make()
-        return self._kept[key]
+    def cached(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """The result of ``make()``, which depends on the points alone; the last few are kept."""
+        if key not in self._cache:
+            while len(self._cache) >= MAX_CACHED:
+                del self._cache[next(iter(self._cache))]
+            self._cache[key] = make()
+        return self._cache[key]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_cache": {}}
 
     def at(self, points: np.ndarray) -> np.ndarray:
         """Bases ``(m, D, d)`` at other points; at training points those of training."""
         if self.manifold is not None:
-            return self.manifold.frames(points)
+            return exact_frames(self.manifold, points)
+        if self.dim == points.shape[1]:
+            return _axes_of_space(points)
         distances, indices = self.tree.query(points, k=self.neighbors)
         distances, indices = (a.reshape(len(points), -1) for a in (distances, indices))
         graph = NeighborGraph(
@@ -132,7 +148,7 @@ class TangentSpaces:
         """Which points are much further from the training points than these are from each other ``(m,)``; warns."""
         if len(self.points) < 2:
             return np.zeros(len(points), dtype=bool)
-        spacing = self.kept("spacing", lambda: self.tree.query(self.points, k=2)[0][:, 1].max())
+        spacing = self.cached("spacing", lambda: self.tree.query(self.points, k=2)[0][:, 1].max())
         distances = self.tree.query(points)[0]
         far = distances > FAR * spacing
         if far.any():
@@ -144,6 +160,26 @@ class TangentSpaces:
                 stacklevel=3,
             )
         return far
+
+
+def _axes_of_space(points: np.ndarray) -> np.ndarray:
+    """The standard basis at every point, ``(n, D, D)``."""
+    return np.broadcast_to(np.eye(points.shape[1]), (*points.shape, points.shape[1])).copy()
+
+
+def exact_frames(manifold: Manifold, points: np.ndarray) -> np.ndarray:
+    """Tangent bases ``(n, D, d)`` of a known manifold; warns of points that do not lie on it."""
+    near = manifold.nearest(points)
+    away, extent = np.linalg.norm(points - near, axis=1), float(np.sqrt(np.square(near).sum(axis=1).mean()))
+    off = away > MAX_OFF_MANIFOLD * extent
+    if off.any():
+        warnings.warn(
+            f"{int(off.sum())} of {len(points)} points lie up to {away.max():.3g} from {manifold}, which extends about "
+            f"{extent:.3g} from the origin. Are manifold and units right?",
+            OffManifoldWarning,
+            stacklevel=4,
+        )
+    return manifold.frames(points)
 
 
 def orient(bundle: TangentBundle) -> tuple[np.ndarray, bool]:

@@ -122,7 +122,9 @@ class ImpulseResponse(Filter):
     _nodes: tuple[torch.Tensor, torch.Tensor] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        self.horizon = self._decay() if self.horizon is None else float(scalar(self.horizon, "horizon", minimum="positive"))
+        self.horizon = (
+            self._decay() if self.horizon is None else float(scalar(self.horizon, "horizon", minimum="positive"))
+        )
         for splits in (4, 8, 16, 32):
             self._nodes, finer = (_quadrature(self.horizon, count) for count in (splits, 2 * splits))
             coarse_sums, sums = ((w * self._values(t)).reshape(41, -1) for t, w in (self._nodes, finer))

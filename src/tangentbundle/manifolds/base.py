@@ -34,7 +34,9 @@ def _positive(name, values, least=1):
 
 
 def _unit(x):
-    return x / np.linalg.norm(x, axis=1, keepdims=True)
+    length = np.linalg.norm(x, axis=1, keepdims=True)
+    _require((length > 0).all(), "points with a tangent space", "a point at the centre", "remove it")
+    return x / length
 
 
 def _reflection(w):
@@ -106,6 +108,10 @@ class Manifold(ABC):
     @abstractmethod
     def frames(self, points) -> np.ndarray:
         """Orthonormal tangent bases (n, D, d), in columns, at points (n, D) of the manifold."""
+
+    @abstractmethod
+    def nearest(self, points) -> np.ndarray:
+        """A point of the manifold near each of the points (n, D) of space; those of the manifold stay in place."""
 
     def transport(self, source, target) -> np.ndarray:
         """Rotations (n, D, D): on tangent vectors, transport along the shortest geodesics."""

@@ -25,10 +25,16 @@ class _Factored(Manifold):
     def _sample(self, n, rng):
         return np.concatenate([factor.sample(n, rng) for factor in self.factors], axis=1)
 
+    def _split(self, points):
+        return np.split(points, np.cumsum([factor.ambient_dim for factor in self.factors])[:-1], axis=1)
+
+    def nearest(self, points):
+        parts = self._split(self._points(points))
+        return np.concatenate([f.nearest(part) for f, part in zip(self.factors, parts, strict=True)], axis=1)
+
     def _blocks(self, method, *points):
         """Block-diagonal matrices of the blocks factor.method(*points)."""
-        ends = np.cumsum([factor.ambient_dim for factor in self.factors])[:-1]
-        split = zip(*(np.split(x, ends, axis=1) for x in points), strict=True)
+        split = zip(*map(self._split, points), strict=True)
         blocks = [getattr(f, method)(*x) for f, x in zip(self.factors, split, strict=True)]
         rows, columns = (np.cumsum([0] + [b.shape[axis] for b in blocks]) for axis in (1, 2))
         result = np.zeros((len(points[0]), rows[-1], columns[-1]))

@@ -41,6 +41,9 @@ class Sphere(Manifold):
     def frames(self, points):
         return _complement(_unit(self._points(points)))
 
+    def nearest(self, points):
+        return self.radius * _unit(self._points(points))
+
     def transport(self, source, target):
         x, y = _unit(self._points(source)), _unit(self._points(target, like=source))
         if self.dim == 1:  # no ambiguity, even for antipodal points

@@ -55,6 +55,9 @@ class _Surface(Manifold):
     def _sample(self, n, rng):
         return self.sample_with_parameters(n, rng)[0]
 
+    def nearest(self, points):
+        return self._embed(self.parameters(points))[0]
+
     def frames(self, points, params=None):
         """Orthonormal tangent bases (n, D, 2) at points (n, D), or at their (u, v) if given."""
         points = self._points(points)
@@ -222,3 +225,7 @@ class Ellipsoid(Manifold):
 
     def frames(self, points):
         return _complement(_unit(self._points(points) / np.square(self.axes)))
+
+    def nearest(self, points):
+        """Along the ray from the centre."""
+        return _unit(self._points(points) / self.axes) * self.axes
