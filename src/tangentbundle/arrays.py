@@ -22,8 +22,8 @@ FLOATS = (torch.float32, torch.float64)
 class ArrayKind:
     """What an array was, so that an answer can be given in the same kind.
 
-    ``library`` is the module of arrays that are neither of NumPy nor of torch, such as ``"jax.numpy"``; they come and go
-    by DLPack, in place.
+    ``library`` is the module of arrays that are neither of NumPy nor of torch, such as ``"jax.numpy"``; they come and
+    go by DLPack, in place.
     """
 
     is_torch: bool
@@ -93,7 +93,7 @@ def _from_dlpack(value: Any, name: str) -> tuple[torch.Tensor, str | None]:
         raise InvalidInputError(
             f"{name}, of {type(value).__module__}, cannot be shared by DLPack ({error}). Convert it to NumPy first."
         ) from error
-    library = value.__array_namespace__() if hasattr(value, "__array_namespace__") else None
+    library: Any = value.__array_namespace__() if hasattr(value, "__array_namespace__") else None
     return tensor, library.__name__ if hasattr(library, "from_dlpack") else None
 
 

@@ -1,4 +1,4 @@
-"""Parameters of filters: numbers are copied, tensors are held by reference, so that what an optimiser changes is seen."""
+"""Parameters of filters: numbers are copied, tensors held by reference, so that filters follow an optimiser."""
 
 from __future__ import annotations
 
