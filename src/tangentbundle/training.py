@@ -338,7 +338,7 @@ class _Run:
                 p.copy_(tensors[f"weight.{i}"].view_as(p))
                 self.best_weights[i].copy_(tensors[f"best.{i}"].view_as(p))
         for name in ("best", "best_epoch", "waited", "active"):
-            setattr(self, name, tensors[f"run.{name}"])
+            setattr(self, name, tensors[f"run.{name}"].view_as(getattr(self, name)))
         state: dict[int, dict[str, Any]] = {}
         entries = [(n, t) for n, t in tensors.items() if n.startswith("optimizer.")]
         entries += [(f"optimizer.{n}", v) for n, v in notes["numbers"].items()]
