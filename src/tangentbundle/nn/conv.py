@@ -93,7 +93,7 @@ class BundleConv(Configured):
         self.weight = uniform(self.taps, self.in_channels, self.out_channels, fan_in=fan_in, source=generator(seed))
         if isinstance(step, Learnable):
             self.step = None
-            self.log_times = torch.nn.Parameter(torch.arange(1.0, self.taps).mul(step.start).log())
+            self.log_times = torch.nn.Parameter(torch.arange(1.0, self.taps, device="cpu").mul(step.start).log())
         else:
             self.step = positive(step, "step")
 
