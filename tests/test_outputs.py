@@ -167,6 +167,17 @@ def test_a_read_only_file_is_not_replaced(tmp_path):
         field(tmp_path / "field.csv", 1)
 
 
+@pytest.mark.parametrize("name", [n for n in (*FILES, *STORES) if not n.startswith("parts")])
+def test_names_as_long_as_the_file_system_allows(name, tmp_path):
+    path = tmp_path / f"{'é' * 100}{'x' * (55 - len(Path(name).suffix))}{Path(name).suffix}"
+    write, options = {**FILES, **STORES}[name], {"overwrite": True} if name in STORES else {}
+    for version in (1, 2):
+        write(path, version, **options)
+        assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(OutputError, match="cannot write"):
+        write(tmp_path / f"x{path.name}", 1, **options)
+
+
 def test_a_lock_file_keeps_its_content(tmp_path):
     from tangentbundle.files import only_writer
 
