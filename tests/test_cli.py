@@ -176,10 +176,10 @@ def test_an_interrupt_leaves_nothing(number, folder):
     """Stopped in the middle of writing, the tool leaves the old file and nothing beside it."""
     Path("out.csv").write_text("old")
     code = (
-        "import signal, time, tangentbundle.io.formats as formats\n"
+        "import dataclasses, signal, time, tangentbundle.io.formats as formats\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # background jobs of a shell start without it
         "def slow(field, path): path.write_text('half'); print('writing', flush=True); time.sleep(30)\n"
-        "formats.FORMATS = (formats.Format(('.csv',), formats.read_csv, slow),)\n"
+        "formats.FORMATS = (dataclasses.replace(formats.FORMATS[0], write=slow),)\n"
         "from tangentbundle_cli import app; app(['filter', 'field.csv', '--heat', '0.01', '-o', 'out.csv'])"
     )
     before = sorted(p.name for p in folder.iterdir())

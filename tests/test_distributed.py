@@ -159,7 +159,7 @@ def test_bundles_of_one_folder_do_not_mix(tmp_path):
         vectors = np.random.default_rng(seed).standard_normal(points.shape)
         np.save(place["vectors"], vectors)
         for bundle, k in ((few, 20), (many, 40)):
-            bundle.filter(tb.Heat(0.1), tmp_path / "out.zarr")
+            bundle.filter(tb.Heat(0.1), tmp_path / "out.zarr", overwrite=True)
             whole = tb.TangentBundle.from_points(points, dim=2, neighbors=k)
             expected = whole.to_ambient(tb.Heat(0.1)(whole.laplacian(), whole.to_coordinates(vectors)))
             assert np.abs(read(tmp_path / "out.zarr") - expected).max() < 1e-5

@@ -263,7 +263,7 @@ def test_nothing_half_written(suffix, trouble, tmp_path, monkeypatch):
 
     monkeypatch.setattr("tangentbundle.files.put", fail)
     with pytest.raises(OutputError if isinstance(trouble, OSError) else KeyboardInterrupt):
-        write_field(CLOUD.with_vectors(2 * VECTORS[None]), path)
+        write_field(CLOUD.with_vectors(2 * VECTORS[None]), path, overwrite=True)
     monkeypatch.undo()
     assert np.array_equal(read_field(path).values, before) and [p.name for p in tmp_path.iterdir()] == [path.name]
 

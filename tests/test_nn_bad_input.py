@@ -105,7 +105,7 @@ def test_other_parts():
 def test_methods():
     x, lap = random_signal(laplacian(), 1), laplacian()
     for method in ("exact", tb.Chebyshev, 1e-6):
-        with pytest.raises(InvalidInputError, match="method must be"):
+        with pytest.raises(InvalidInputError, match="takes Method objects"):
             nn.TNN([1, 1], method=method).double()(x, lap)
 
 

@@ -111,13 +111,13 @@ def test_bad_reports_are_refused_before_any_work(folder):
 
 def test_a_report_is_whole_or_not_there(tmp_path, monkeypatch):
     path = tmp_path / "a.html"
-    path.write_text("old")
+    path.write_text("<!doctype html>old")
     monkeypatch.setattr(
         Path, "write_text", lambda *a, **k: (_ for _ in ()).throw(OSError(28, "No space left on device"))
     )
     with pytest.raises(tb.errors.OutputError, match="No space left"):
         write_report(Summary("doctor"), path)
-    assert [p.name for p in tmp_path.iterdir()] == ["a.html"] and path.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.html"] and path.read_bytes() == b"<!doctype html>old"
 
 
 def test_every_command_has_a_report():

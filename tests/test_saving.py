@@ -2,6 +2,8 @@
 
 import json
 import pickle
+import resource
+import time
 
 import pytest
 import torch
@@ -10,7 +12,8 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 import tangentbundle as tb
-from tangentbundle.errors import DamagedFileError, InvalidInputError, OutputError
+from stress.damage import forge
+from tangentbundle.errors import DamagedFileError, DTypeError, InvalidInputError, NonFiniteError, OutputError
 from tangentbundle.saving import CLASSES
 
 nn = tb.nn
@@ -37,12 +40,14 @@ def test_round_trip(name, tmp_path):
     for (key, a), (other, b) in zip(net.state_dict().items(), again.state_dict().items(), strict=True):
         assert key == other and a.dtype == b.dtype and torch.equal(a, b)
     assert [p.requires_grad for p in net.parameters()] == [p.requires_grad for p in again.parameters()]
+    assert not any(t.is_meta for t in (*again.parameters(), *again.buffers()))
 
 
-def test_same_output_after_a_round_trip(tmp_path):
+@pytest.mark.parametrize("name", ["paper", "gated", "classes", "method"])
+def test_same_output_after_a_round_trip(name, tmp_path):
     lap = tb.TangentBundle.from_points(torch.from_numpy(tb.manifolds.Sphere(2).sample(80, seed=0)).float()).laplacian()
-    x = torch.randn(80, 2, 1, generator=torch.Generator().manual_seed(0))
-    net = NETWORKS["paper"]
+    net = NETWORKS[name]
+    x = torch.randn(80, 2, net.arguments["channels"][0], generator=torch.Generator().manual_seed(0))
     tb.save(net, tmp_path / "net")
     assert torch.equal(tb.load(tmp_path / "net")(x, lap), net(x, lap))
 
@@ -112,25 +117,98 @@ def test_foreign_files_are_refused_and_nothing_is_executed(tmp_path):
         tb.load(tmp_path / "nothing")
 
 
+def tnn(**arguments):
+    return {"class": "TNN", "arguments": {"channels": [1, 1], **arguments}}
+
+
+WEIGHT = {"layers.0.conv.weight": torch.ones(2, 1, 1)}
+ARCHITECTURES = {
+    "another class": {"class": "Popen", "arguments": {"args": ["touch", "x"]}},
+    "a list as class": {"class": ["TNN"], "arguments": {}},
+    "a base class": tnn(output={"class": "Activation", "arguments": {}}),
+    "an empty module": {"class": "Configured", "arguments": {}},
+    "no network": {"class": "Chebyshev", "arguments": {}},
+    "no arguments": {"class": "TNN"},
+    "a function": {"function": "eval"},
+    "a list": ["TNN"],
+    "null": None,
+    "unknown argument": tnn(nonsense=1),
+    "text as channels": tnn(channels="ab"),
+    "text as flag": tnn(residual="no"),
+    "text as taps": tnn(taps="2"),
+    "number as method": tnn(method=5),
+    "number as readout": tnn(readout=5),
+    "network as readout": tnn(readout=tnn()),
+    "NaN as step": tnn(step=float("nan")),
+    "wide layers": tnn(channels=[20_000, 20_000, 1]),
+    "wide parts": tnn(activation={"class": "NormGate", "arguments": {"channels": 10**9}}, channels=[1, 1, 1]),
+    "wide readout": tnn(readout={"class": "InvariantReadout", "arguments": {"channels": 20_000, "outputs": 1}}),
+    "wide grid": {"class": "VoxelCNN", "arguments": {"channels": [20_000, 20_000]}},
+    "many layers": tnn(channels=[1] * 100_000),
+    "many taps": tnn(taps=10**9),
+    "high order": tnn(method={"class": "Chebyshev", "arguments": {"order": 10**9}}),
+    "huge number": tnn(channels=[10**40, 1]),
+    "huge seed": tnn(seed=10**40),
+}
+TEXTS = {
+    "nothing": "",
+    "no JSON": "{'class': 'TNN'}",
+    "nested lists": "[" * 100_000,
+    "nested objects": '{"class":' * 900 + "1" + "}" * 900,
+    "too many digits": "9" * 5_000,
+    **{name: json.dumps(notes) for name, notes in ARCHITECTURES.items()},
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_forged_architectures(name, tmp_path):
+    """With valid checksums: refused in time and memory that the size of the file explains."""
+    forge(tmp_path / "net", WEIGHT, TEXTS[name])
+    memory, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    with pytest.raises(DamagedFileError, match=r"not JSON|no network") as caught:
+        tb.load(tmp_path / "net")
+    assert len(str(caught.value)) < 600 + len(str(tmp_path))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 100_000 and time.process_time() - start < 2
+
+
 @pytest.mark.parametrize(
-    "notes",
+    "dtype", [torch.float16, torch.bfloat16, torch.float8_e5m2, torch.int64, torch.bool, torch.cfloat]
+)
+def test_forged_dtypes(dtype, tmp_path):
+    forge(tmp_path / "net", {name: w.to(dtype) for name, w in WEIGHT.items()}, json.dumps(tnn()))
+    with pytest.raises(DamagedFileError, match="float32 or all float64"):
+        tb.load(tmp_path / "net")
+
+
+@pytest.mark.parametrize(
+    "change, message",
     [
-        {"class": "Popen", "arguments": {"args": ["touch", "x"]}},
-        {"class": "Chebyshev", "arguments": {}},
-        {"class": "TNN", "arguments": {"channels": [1, 2], "nonsense": 1}},
-        {"class": "TNN", "arguments": {"channels": "ab"}},
-        {"function": "eval"},
-        ["TNN"],
-        None,
+        ({"layers.0.conv.weight": torch.full((2, 1, 1), torch.nan)}, "must be finite"),
+        ({"layers.0.conv.weight": torch.full((2, 1, 1), -torch.inf)}, "must be finite"),
+        ({"layers.0.conv.weight": torch.ones(2, 1, 2)}, "size mismatch"),
+        ({"layers.0.conv.weight": torch.ones(())}, "size mismatch"),
+        ({"layers.0.conv.weight": torch.ones(2, 0, 1)}, "size mismatch"),
+        ({"more": torch.ones(2)}, "Unexpected key"),
+        ({"more": torch.ones(2, dtype=torch.float64)}, "float32 or all float64"),
+        (None, "Missing key"),
     ],
 )
-def test_architectures_that_do_not_exist(notes, tmp_path):
-    """Even with a right checksum only parts of this library are made."""
-    from tangentbundle.files import write_tensors
-
-    write_tensors(tmp_path / "net", "tangentbundle.network", {}, notes)
-    with pytest.raises(DamagedFileError, match="no network"):
+def test_forged_weights(change, message, tmp_path):
+    forge(tmp_path / "net", {} if change is None else WEIGHT | change, json.dumps(tnn()))
+    with pytest.raises(DamagedFileError, match=message):
         tb.load(tmp_path / "net")
+
+
+@pytest.mark.parametrize("spoil", [lambda w: w.fill_(torch.nan), lambda w: w.fill_(-torch.inf)], ids=["NaN", "inf"])
+def test_what_load_refuses_is_not_saved(spoil, tmp_path):
+    net = nn.TNN([1, 2, 1])
+    with torch.no_grad():
+        spoil(net.layers[0].conv.weight)
+    with pytest.raises(NonFiniteError, match=r"layers\.0"):
+        tb.save(net, tmp_path / "net")
+    with pytest.raises(DTypeError, match="float16"):
+        tb.save(nn.TNN([1, 2, 1]).half(), tmp_path / "net")
+    assert not list(tmp_path.iterdir())
 
 
 def test_newer_formats_are_refused(saved, tmp_path):

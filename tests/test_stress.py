@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import tangentbundle as tb
-from stress import damage, entries, kills, limits, reader, threads, victims
+from stress import damage, entries, kills, limits, outputs, reader, threads, victims
 from tangentbundle.datasets.download import fetch
 from tangentbundle.errors import (
     DamagedFileError,
@@ -60,6 +60,11 @@ def test_damage_and_traps():
     rows = damage.run(0.02)
     assert not any(row["failures"] for row in rows)
     assert all(row["named errors"] > row["results"] for row in rows)
+
+
+def test_existing_outputs():
+    rows = outputs.run(0.2)
+    assert not any(row["failures"] for row in rows) and sum(row["inputs"] for row in rows) > 100
 
 
 def test_absurd_requests():

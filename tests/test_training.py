@@ -14,6 +14,8 @@ import torch
 
 import tangentbundle as tb
 from tangentbundle.errors import BusyFolderError, DamagedFileError, DivergedWarning, InvalidInputError, TrainingError
+from tangentbundle.files import only_writer, read_tensors, write_tensors
+from tangentbundle.training import KIND
 
 
 @pytest.fixture(scope="module")
@@ -189,14 +191,28 @@ def test_checkpoints_refuse_other_networks_damage_and_second_writers(lap, tmp_pa
     tb.fit(make_net(), make_batches(lap), epochs=2, checkpoint=tmp_path, progress=False)
     with pytest.raises(InvalidInputError, match="another network"):
         tb.fit(tb.nn.TNN([1, 3, 1]).double(), make_batches(lap), epochs=2, checkpoint=tmp_path, progress=False)
-    from tangentbundle.files import only_writer
-
     with only_writer(tmp_path), pytest.raises(BusyFolderError, match="another process"):
         tb.fit(make_net(), make_batches(lap), epochs=2, checkpoint=tmp_path, progress=False)
     file = tmp_path / "checkpoint.safetensors"
     file.write_bytes(file.read_bytes()[:-10])
     with pytest.raises(DamagedFileError):
         tb.fit(make_net(), make_batches(lap), epochs=2, checkpoint=tmp_path, progress=False)
+
+
+def test_forged_checkpoints(lap, tmp_path):
+    """With valid checksums, and the identity of the network."""
+    tb.fit(make_net(), make_batches(lap), epochs=2, checkpoint=tmp_path, progress=False)
+    path = tmp_path / "checkpoint.safetensors"
+    tensors, notes = read_tensors(path, KIND)
+    for change in ("weight.0", "best.0", "run.best", "random"):
+        for forged in ({n: t for n, t in tensors.items() if n != change}, tensors | {change: torch.ones(1, 3)}):
+            write_tensors(path, KIND, forged, notes)
+            with pytest.raises(DamagedFileError, match="not a complete checkpoint"):
+                tb.fit(make_net(), make_batches(lap), epochs=4, checkpoint=tmp_path, progress=False)
+    for forged in (None, [], {"result": {}}, notes | {"result": 1}, notes | {"numbers": {"x": 1}}):
+        write_tensors(path, KIND, tensors, forged)
+        with pytest.raises((DamagedFileError, InvalidInputError), match="checkpoint"):
+            tb.fit(make_net(), make_batches(lap), epochs=4, checkpoint=tmp_path, progress=False)
 
 
 def test_bad_arguments(lap):

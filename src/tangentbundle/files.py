@@ -1,15 +1,15 @@
-"""Files that are whole or not there: atomic writing, tensors with a checksum, and one writer a folder."""
+"""Atomic writing that overwrites only files of the same kind, tensors with a checksum, and one writer for a folder."""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import hashlib
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,68 +17,98 @@ import torch
 
 from .errors import BusyFolderError, DamagedFileError, InvalidInputError, OutputError, TangentBundleError
 
+Recognizer = Callable[[Path], bool]
+"""Whether an existing file or folder is of the kind that is about to be written; nothing else is overwritten."""
+
+
+def starts_with(*marks: bytes, at: int = 0) -> Recognizer:
+    """Recognize files by their first bytes, or without marks as text: no zero bytes."""
+
+    def recognize(path: Path) -> bool:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            head = file.read(4096)
+        return head.startswith(marks, at) if marks else b"\0" not in head
+
+    return recognize
+
+
+def is_zarr(path: Path) -> bool:
+    """Whether a folder is a Zarr store, of format 2 or 3."""
+    return any((path / name).is_file() for name in (".zgroup", ".zarray", ".zattrs", "zarr.json"))
+
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A place beside ``path`` to write a file or folder to; it becomes ``path`` if the block ends well.
+def replacing(path: Path, recognize: Recognizer = Path.is_file, *, overwrite: bool = False) -> Iterator[Path]:
+    """A temporary place for a file or folder, which becomes ``path`` if the block succeeds; see ``check_place``.
 
-    Others see the old one or the new one whole, also after a power cut. Whatever goes wrong in writing, a full disk
-    say, becomes an ``OutputError``; an interrupt stays one; nothing is left.
+    Other processes see the old file or the new one, never a part, also after a power cut. Errors of writing, such as a
+    full disk, become an ``OutputError``; an interrupt stays one; temporary files are removed.
     """
     folder = None
     try:
         try:
-            folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+            target = check_place(path, recognize, overwrite=overwrite)
+            folder = Path(tempfile.mkdtemp(prefix=".writing.", dir=target.parent))
             place = folder / path.name
             yield place
-            put(place, path)
+            put(place, target)
         except TangentBundleError:
             raise
         except (OSError, RuntimeError) as error:  # netCDF and Arrow have their own kinds
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).splitlines()[0]
-            raise OutputError(
-                f"cannot write {path}: {reason}. Choose another place; nothing was left there."
-            ) from error
+            raise OutputError(f"cannot write {path}: {reason}. Choose another place; nothing was left.") from error
     finally:
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def put(place: Path, path: Path) -> None:
-    """Put what was written in place. A folder trades places with the old one, or that one steps aside first."""
+def put(place: Path, target: Path) -> None:
+    """Rename what was written to its target, whose mode is kept; an old folder is first renamed, then removed."""
+    before = target.with_name(f".{target.name[:50]}.{uuid.uuid4().hex[:8]}.before")
     if place.is_file():
         with place.open("rb") as file:
             os.fsync(file.fileno())
-    if path.is_dir():
-        if _trade_places(place, path):
-            return
-        path.replace(place.parent / "before")
-    place.replace(path)
+    try:
+        if target.exists():
+            shutil.copymode(target, place)
+        if target.is_dir():
+            target.replace(before)
+        place.replace(target)
+    finally:
+        if before.exists() and not target.exists():
+            before.replace(target)
+    shutil.rmtree(before, ignore_errors=True)
 
 
-def _trade_places(first: Path, second: Path) -> bool:
-    """Exchange two names at one stroke, where the system can (Linux)."""
-    exchange, here = getattr(ctypes.CDLL(None), "renameat2", None), -100  # AT_FDCWD
-    return exchange is not None and exchange(here, os.fsencode(first), here, os.fsencode(second), 2) == 0
-
-
-def write_atomically(path: str | os.PathLike, content: bytes) -> None:
-    """Write a file, and the folders it lies in, whole or not at all."""
+def write_atomically(path: str | os.PathLike, content: bytes, recognize: Recognizer = Path.is_file) -> None:
+    """Write a file atomically, and create the folders it lies in."""
     target = Path(path)
-    with contextlib.suppress(OSError):  # told when the file is written
+    with contextlib.suppress(OSError):  # reported when the file is written
         target.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(target) as place:
+    with replacing(target, recognize) as place:
         place.write_bytes(content)
 
 
-def check_place(path: Path) -> None:
-    """Refuse a place that cannot be written, before any work is done."""
-    if not path.parent.is_dir():
-        raise OutputError(f"cannot write {path}: there is no folder {path.parent}. Make it, or choose another place.")
-    if path.is_dir() and path.suffix != ".zarr":
-        raise OutputError(f"cannot write {path}: it is a folder. Give the name of a file.")
-    if not os.access(path.parent, os.W_OK):
-        raise OutputError(f"cannot write {path}: no permission for its folder. Choose another place.")
+def check_place(path: Path, recognize: Recognizer = Path.is_file, *, overwrite: bool = False) -> Path:
+    """Where an output goes, links followed; refused, before any work, if it cannot or must not be written.
+
+    Existing files are overwritten if they are empty or of the same kind, folders only with ``overwrite``.
+    """
+    place = Path(os.path.realpath(path))
+    exists = os.path.lexists(place)
+    if not place.parent.is_dir():
+        problem = f"there is no folder {place.parent}. Create it, or choose another place."
+    elif not os.access(place.parent, os.W_OK) or (exists and not os.access(place, os.R_OK | os.W_OK)):
+        problem = "there is no permission. Choose another place."
+    elif exists and not recognize(place) and not (place.is_file() and place.stat().st_size == 0):
+        problem = "what is there is of another kind, and not overwritten. Choose another name, or remove it first."
+    elif exists and place.is_dir() and not overwrite:
+        problem = "it exists. Use --overwrite (overwrite=True in Python) to replace it, or choose another name."
+    else:
+        return place
+    raise OutputError(f"cannot write {path}: {problem}")
 
 
 @contextlib.contextmanager
@@ -89,7 +119,7 @@ def only_writer(folder: str | os.PathLike) -> Iterator[Path]:
     place = Path(folder)
     try:
         place.mkdir(parents=True, exist_ok=True)
-        lock = (place / ".lock").open("w")
+        lock = (place / ".lock").open("a")
     except OSError as error:
         raise InvalidInputError(
             f"cannot write in {place}: {error.strerror or error}. Choose another folder."
@@ -111,7 +141,7 @@ def write_tensors(path: str | os.PathLike, kind: str, tensors: Mapping[str, torc
     plain = {name: t.detach().to("cpu").contiguous().clone() for name, t in tensors.items()}
     text = json.dumps(notes, sort_keys=True, allow_nan=True)
     metadata = {"format": kind, "version": "1", "notes": text, "sha256": _digest(kind, plain, text)}
-    write_atomically(path, save(plain, metadata))
+    write_atomically(path, save(plain, metadata), starts_with(b'{"', at=8))
 
 
 def read_tensors(path: str | os.PathLike, kind: str) -> tuple[dict[str, torch.Tensor], Any]:
@@ -139,7 +169,10 @@ def read_tensors(path: str | os.PathLike, kind: str) -> tuple[dict[str, torch.Te
         )
     if _digest(kind, tensors, metadata.get("notes", "")) != metadata.get("sha256"):
         raise DamagedFileError(f"the checksum of {source} does not fit its content: the file is damaged. Copy it anew.")
-    return tensors, json.loads(metadata["notes"])
+    try:
+        return tensors, json.loads(metadata["notes"])
+    except (KeyError, ValueError, RecursionError) as error:
+        raise DamagedFileError(f"{source} has notes that are not JSON ({error!r:.200}).") from error
 
 
 def _digest(kind: str, tensors: Mapping[str, torch.Tensor], notes: str) -> str:

@@ -1,4 +1,4 @@
-"""Networks as files: weights in safetensors, the architecture as JSON beside them. Nothing is ever unpickled."""
+"""Networks as files: weights and the architecture as JSON in one safetensors file. Nothing is ever unpickled."""
 
 from __future__ import annotations
 
@@ -9,20 +9,17 @@ from typing import Any
 import torch
 
 from . import filters, nn
-from .errors import DamagedFileError, InvalidInputError
+from .arrays import FLOATS
+from .errors import DamagedFileError, DTypeError, InvalidInputError, NonFiniteError
 from .files import read_tensors, write_tensors
 from .nn.activations import FUNCTIONS
 
 KIND = "tangentbundle.network"
 
-CLASSES: dict[str, type] = {
-    name: thing
-    for module in (nn, filters)
-    for name in module.__all__
-    if isinstance(thing := getattr(module, name), type)
-    and issubclass(thing, (nn.Configured, nn.Learnable, filters.Method))
-}
-"""Everything that may appear in a saved architecture."""
+_public = [getattr(module, name) for module in (nn, filters) for name in module.__all__]
+_parts = [c for c in _public if isinstance(c, type) and issubclass(c, (nn.Configured, nn.Learnable, filters.Method))]
+CLASSES = {c.__name__: c for c in _parts if not any(issubclass(other, c) and other is not c for other in _parts)}
+"""Everything that may appear in a saved architecture: the public parts that are no base of others."""
 
 
 def save(net: nn.Configured, path: str | os.PathLike) -> None:
@@ -37,6 +34,7 @@ def save(net: nn.Configured, path: str | os.PathLike) -> None:
     if not isinstance(net, nn.Configured) or type(net).__name__ not in CLASSES:
         hint = " Save its members: nets[0], ..." if isinstance(net, nn.Replicas) else ""
         raise InvalidInputError(f"save takes a network of tangentbundle.nn, got {type(net).__name__}.{hint}")
+    _check_weights(net.state_dict())
     write_tensors(path, KIND, net.state_dict(), _encode(net))
 
 
@@ -44,13 +42,27 @@ def load(path: str | os.PathLike) -> nn.Configured:
     """Read a network that ``save`` wrote; a damaged or foreign file is refused."""
     tensors, notes = read_tensors(path, KIND)
     try:
-        net = _decode(notes)
+        _check_weights(tensors)
+        if len(str(notes)) > 2_000 + 20 * len(tensors):  # a layer has a tensor, and adds a number to the architecture
+            raise InvalidInputError(f"its architecture has more parts than its {len(tensors)} tensors allow")
+        with torch.device("meta"):  # the architecture is compared with the tensors before any memory is allocated
+            net = _decode(notes)
         if not isinstance(net, nn.Configured):
-            raise TypeError(f"{notes!r} is no network")
+            raise InvalidInputError(f"got {type(net).__name__}")
         net.load_state_dict(tensors, assign=True)
-    except (TypeError, ValueError, KeyError, AttributeError, RuntimeError) as error:
-        raise DamagedFileError(f"{path} describes no network of this library ({error}).") from error
+    except Exception as error:  # anything can be raised while a forged architecture is built
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise DamagedFileError(f"{path} describes no network of this library ({reason}).") from error
     return net
+
+
+def _check_weights(tensors: dict[str, torch.Tensor]) -> None:
+    """Refuse weights that are not finite, or not all float32 or all float64."""
+    dtypes = {t.dtype for t in tensors.values()}
+    if len(dtypes) > 1 or not dtypes <= {*FLOATS}:
+        raise DTypeError(f"weights must be all float32 or all float64, got {dtypes}. Convert them: net.float().")
+    if broken := [name for name, t in tensors.items() if not bool(torch.isfinite(t).all())]:
+        raise NonFiniteError(f"weights must be finite, but {broken[0]} has NaN or infinity. Train the network again.")
 
 
 def _encode(value: Any) -> Any:
@@ -82,5 +94,7 @@ def _decode(value: Any) -> Any:
     if isinstance(value, dict):
         if "function" in value:
             return FUNCTIONS[value["function"]]
+        if value["class"] not in CLASSES:
+            raise InvalidInputError(f"there is no part {value['class']!r}")
         return CLASSES[value["class"]](**{key: _decode(v) for key, v in value["arguments"].items()})
     return value

@@ -18,7 +18,7 @@ import torch
 from .arrays import positive, whole
 from .console import deferred_interrupt
 from .console import progress as progress_bar
-from .errors import DivergedWarning, InvalidInputError, TrainingError
+from .errors import DamagedFileError, DivergedWarning, InvalidInputError, TrainingError
 from .files import only_writer, read_tensors, write_tensors
 from .nn import Replicas
 
@@ -323,16 +323,22 @@ class _Run:
     def restore(self, path: Path) -> None:
         """Continue from a checkpoint of the same network and optimiser."""
         tensors, notes = read_tensors(path, KIND)
-        if notes["identity"] != self.identity:
+        if not isinstance(notes, dict) or notes.get("identity") != self.identity:
             raise InvalidInputError(
                 f"{path} is the checkpoint of another network or optimiser. Choose another folder, or delete it."
             )
+        try:
+            self._adopt(tensors, notes)
+        except Exception as error:  # anything can be raised by a forged file
+            raise DamagedFileError(f"{path} is not a complete checkpoint ({error!r:.300}). Delete it.") from error
+
+    def _adopt(self, tensors: dict[str, torch.Tensor], notes: dict[str, Any]) -> None:
         with torch.no_grad():
             for i, p in enumerate(self.parameters):
-                p.copy_(tensors[f"weight.{i}"])
-                self.best_weights[i].copy_(tensors[f"best.{i}"])
+                p.copy_(tensors[f"weight.{i}"].view_as(p))
+                self.best_weights[i].copy_(tensors[f"best.{i}"].view_as(p))
         for name in ("best", "best_epoch", "waited", "active"):
-            setattr(self, name, tensors[f"run.{name}"])
+            setattr(self, name, tensors[f"run.{name}"].view_as(getattr(self, name)))
         state: dict[int, dict[str, Any]] = {}
         entries = [(n, t) for n, t in tensors.items() if n.startswith("optimizer.")]
         entries += [(f"optimizer.{n}", v) for n, v in notes["numbers"].items()]

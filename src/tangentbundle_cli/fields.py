@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .job import Dim, Eps, Job, Neighbors, Output, Source, command
+from .job import Dim, Eps, Job, Neighbors, Output, Overwrite, Source, command
 
 if TYPE_CHECKING:
     import numpy as np
@@ -102,7 +102,7 @@ def inspect(
         if figures is not None:
             from .figures import draw
 
-            job.summary.wrote(*draw(job.summary, figures))
+            draw(job.summary, figures)
 
 
 def _sampled(job: Job, field: Field, bundle: TangentBundle) -> TangentBundle:
@@ -190,13 +190,12 @@ def _write_spectrum(job: Job, output: Path, values: np.ndarray, fields: np.ndarr
 
     from tangentbundle.files import replacing
 
-    with replacing(output) as place:
+    with job.summary.writing(output), replacing(output) as place:
         if output.suffix == ".npz":
             np.savez(place, eigenvalues=values, fields=np.asarray(fields))
         else:
             rows = "".join(f"{number},{value!r}\n" for number, value in enumerate(values.tolist()))
             place.write_text("number,eigenvalue\n" + rows)
-    job.summary.wrote(output)
 
 
 @command
@@ -213,6 +212,7 @@ def filter(
         int | None, typer.Option(min=1, help="work part by part on so many processes: for files larger than memory")
     ] = None,
     cluster: Annotated[str | None, typer.Option(help="the same on a Dask scheduler's workers, tcp://...")] = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Filter a field with a function of the connection Laplacian; its normal part is left out.
 
@@ -236,15 +236,16 @@ def filter(
         raise InvalidInputError("give one filter: --heat TIME or --tikhonov STRENGTH.")
     job.summary.filter = response
     if workers is not None or cluster is not None:
-        from .large import filter_in_parts
+        from .large import filter_in_parts, machines
 
-        filter_in_parts(job, file, output, response, workers, cluster, dim=dim, neighbors=neighbors, eps=eps)
+        scale, where = {"dim": dim, "neighbors": neighbors, "eps": eps}, machines(workers, cluster)
+        filter_in_parts(job, file, output, response, where, overwrite, **scale)
         return
-    check_output(None, output)
+    check_output(None, output, overwrite=overwrite)
     with job.steps(4) as step:
         step("reading")
         field = job.read(file)
-        check_output(field, output)
+        check_output(field, output, overwrite=overwrite)
         step("building the bundle")
         bundle = _bundle(job, field, dim, neighbors, eps)
         _normal_part(job, bundle, field.vectors)
@@ -252,7 +253,7 @@ def filter(
         made, kept = filtered(field, bundle, response)
         job.summary.tell("filter", f"{name}; {kept:.1%} of the tangent energy is left", energy_left=kept)
         step("writing")
-        job.write(made, output)
+        job.write(made, output, overwrite=overwrite)
 
 
 @command
@@ -266,6 +267,7 @@ def denoise(
     std: Annotated[bool, typer.Option("--std", help="also write the standard deviation of each component")] = False,
     dim: Dim = None,
     seed: Annotated[int, typer.Option(help="of what is random")] = 0,
+    overwrite: Overwrite = False,
 ) -> None:
     """Remove noise from a field: its level and the field's own scales are estimated from the data.
 
@@ -280,11 +282,11 @@ def denoise(
 
     from .predict import at_every_time, tell_normal_part
 
-    check_output(None, output)
+    check_output(None, output, overwrite=overwrite)
     with job.steps(1) as step:
         step("reading")
         field = job.read(file)
-    check_output(field, output)
+    check_output(field, output, overwrite=overwrite)
     few = affordable_neighbors(len(field.space))
     if few is not None:
         job.summary.notes.append(f"of so many points {few} neighbours are used, for memory")
@@ -299,4 +301,4 @@ def denoise(
         job.summary.notes.append(
             "the field is left as it is: its detail is finer than its noise, and no filter would do better"
         )
-    job.write(made, output)
+    job.write(made, output, overwrite=overwrite)

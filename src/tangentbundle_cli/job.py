@@ -28,6 +28,7 @@ COLUMNS, OUTPUT = "Columns and rows", "What is shown"
 
 Source = Annotated[Path, typer.Argument(help=f"{FILES}, told by the suffix", show_default=False)]
 Output = Annotated[Path, typer.Option("-o", "--output", help="file to write, in the format of its suffix")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="replace an existing Zarr store or Parquet folder")]
 Dim = Annotated[int | None, typer.Option(min=1, help="intrinsic dimension; default estimated")]
 Neighbors = Annotated[int | None, typer.Option(min=1, help="neighbours of the median point; default automatic")]
 Eps = Annotated[float | None, typer.Option(help="squared radius of neighbourhoods, instead of --neighbors")]
@@ -114,13 +115,13 @@ class Job:
         )
         return field
 
-    def write(self, field: Field, path: Path) -> None:
-        """Write a result, whole or not at all."""
+    def write(self, field: Field, path: Path, *, overwrite: bool) -> None:
+        """Write a result, atomically."""
         from tangentbundle.io import write_field
 
-        write_field(field, path)
+        with self.summary.writing(path):
+            write_field(field, path, overwrite=overwrite)
         self.summary.after = field
-        self.summary.wrote(path)
 
     @contextlib.contextmanager
     def steps(self, total: int, unit: str = "step") -> Iterator[Callable[[str], None]]:
@@ -204,8 +205,8 @@ def _run(job: Job, work: Callable[[], None]) -> None:
         if job.report is not None:
             from tangentbundle.report import write_report
 
-            write_report(summary, job.report)
-            summary.wrote(job.report)
+            with summary.writing(job.report):
+                write_report(summary, job.report)
     except TangentBundleError as error:
         _fail(job, error, str(error), 2)
     except MemoryError as error:

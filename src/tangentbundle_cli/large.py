@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def filter_in_parts(
-    job: Job, file: Path, output: Path, response: Filter, workers: int | None, cluster: str | None, **scale: Any
+    job: Job, file: Path, output: Path, response: Filter, where: Any, overwrite: bool, **scale: Any
 ) -> None:
-    """Filter a file part by part. What is done lies beside the output until all is: a run that was stopped goes on."""
+    """Filter a file part by part. Intermediate results are in a hidden folder next to the output: runs can resume."""
     from tangentbundle.distributed.results import sink_for
     from tangentbundle.errors import InvalidInputError, TangentBundleError
 
@@ -26,22 +26,22 @@ def filter_in_parts(
     refused |= {"--drop-missing": job.drop_missing, "--drop-duplicates": job.drop_duplicates}
     if given := [name for name, value in refused.items() if value]:
         raise InvalidInputError(f"{given[0]} does not go with --workers and --cluster, which never see the whole file.")
-    sink_for(output)  # what cannot be written is refused before any work
+    sink_for(output, overwrite=overwrite)  # refused before any work
     work = output.absolute().with_name(f".{output.name}.work")
     fresh = not work.exists()
     try:
-        with job.steps(2) as step, machines(workers, cluster):
+        with job.steps(2) as step, where:
             step("building the bundle")
             bundle = bundle_of(job, file, work, {name: value for name, value in scale.items() if value is not None})
             _tell(job, file, bundle)
             step("filtering")
-            bundle.filter(response, output)
+            with job.summary.writing(output):
+                bundle.filter(response, output, overwrite=overwrite)
     except TangentBundleError:
         if fresh:  # there is nothing to go on with; another run's folder stays
             shutil.rmtree(work, ignore_errors=True)
         raise
     shutil.rmtree(work, ignore_errors=True)
-    job.summary.wrote(output)
 
 
 @contextlib.contextmanager

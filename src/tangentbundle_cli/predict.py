@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .job import Dim, Job, Output, Source, command
+from .job import Dim, Job, Output, Overwrite, Source, command
 
 if TYPE_CHECKING:
     from tangentbundle.io import Field
@@ -46,6 +46,7 @@ def interpolate(
     ] = None,
     dim: Dim = None,
     seed: Seed = 0,
+    overwrite: Overwrite = False,
 ) -> None:
     """Predict a field at other points, with its uncertainty.
 
@@ -58,7 +59,7 @@ def interpolate(
     from tangentbundle.io import check_output, read_field
     from tangentbundle.io.actions import known
 
-    check_output(None, output)
+    check_output(None, output, overwrite=overwrite)
     with job.steps(2) as step:
         step(f"reading {file.name}")
         field = job.read(file)
@@ -70,7 +71,7 @@ def interpolate(
         raise InvalidInputError(
             f"{file.name} holds {field.space}, but {at.name} {places.space}. Give both in the same coordinates."
         )
-    check_output(places, output)
+    check_output(places, output, overwrite=overwrite)
     estimator = FieldInterpolator(**known(field, dim), random_state=seed)
     made, levels = at_every_time(job, estimator, field, places, noise, std)
     tell_normal_part(job, estimator)
@@ -80,7 +81,7 @@ def interpolate(
     if made.std is not None:
         typical = float(made.std.mean())
         job.summary.tell("standard deviation", f"{typical:.4g}{unit} on average", mean_std=typical)
-    job.write(made, output)
+    job.write(made, output, overwrite=overwrite)
 
 
 def tell_normal_part(job: Job, estimator: Any) -> None:
@@ -98,6 +99,7 @@ def forecast(
     std: Std = False,
     dim: Dim = None,
     seed: Seed = 0,
+    overwrite: Overwrite = False,
 ) -> None:
     """Predict the next fields of a series in time.
 
@@ -115,11 +117,12 @@ def forecast(
     from tangentbundle.io import check_output
     from tangentbundle.io.actions import forecasted, known, recent_fields
 
-    check_output(None, output)
+    check_output(None, output, overwrite=overwrite)
     with job.steps(3) as step:
         step("reading")
         field = job.read(file)
-        check_output(replace(field, values=np.zeros((horizon, len(field.space), len(field.names)))), output)
+        shape = (horizon, len(field.space), len(field.names))
+        check_output(replace(field, values=np.zeros(shape)), output, overwrite=overwrite)
         if len(field) < 2:
             raise InvalidInputError(f"a forecast needs a series in time; {file.name} holds one field.")
         step("learning")
@@ -136,4 +139,4 @@ def forecast(
     near, far = (float(np.sqrt(np.square(made.std[k]).mean())) for k in (0, -1))
     text = f"{near:.3g}{unit} at the first step, {far:.3g}{unit} at the last"
     job.summary.tell("standard deviation", text, first_std=near, last_std=far)
-    job.write(made if std else replace(made, std=None), output)
+    job.write(made if std else replace(made, std=None), output, overwrite=overwrite)

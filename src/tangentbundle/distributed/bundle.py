@@ -228,11 +228,13 @@ class DistributedBundle:
         *,
         vectors: Source | None = None,
         method: Chebyshev | None = None,
+        overwrite: bool = False,
     ) -> None:
         """Filter vectors, by default those of the file of the points, into a ``.zarr`` group or a ``.parquet`` folder.
 
         A single filter's result is named ``vectors``; a bank is given as names and filters, and shares one recurrence.
         Results are ambient and in the order of the file: ``(n, D)`` or ``(n, D, c)``, as the vectors came.
+        ``overwrite`` replaces an existing output.
         """
         bank = {"vectors": filters} if isinstance(filters, Filter) else dict(filters)
         if not bank or not all(isinstance(h, Filter) for h in bank.values()):
@@ -242,7 +244,7 @@ class DistributedBundle:
             coefficients = expand(chosen, self.interval, method.tol)
         else:
             coefficients = fixed_order(chosen, self.interval, method.order + 1)
-        source, sink = self._source(vectors), sink_for(out)
+        source, sink = self._source(vectors), sink_for(out, overwrite=overwrite)
         with only_writer(self.folder):
             rounds = self._rounds(source, coefficients.detach().numpy())
             self._write(rounds, source, list(bank), sink)
@@ -255,6 +257,7 @@ class DistributedBundle:
         noise_std: float | None = None,
         probes: int = 8,
         method: Chebyshev | None = None,
+        overwrite: bool = False,
     ) -> Shrinkage:
         """Remove noise by the filter of least estimated risk; returns it, with the noise's standard deviation.
 
@@ -262,7 +265,7 @@ class DistributedBundle:
         the random signs for traces.
         """
         source = self._source(vectors)
-        sink_for(out)  # what cannot be written is refused before any work
+        sink_for(out, overwrite=overwrite)  # refused before any work
         if noise_std is not None:
             noise_std = positive(noise_std, "noise_std")
         filters = candidates(self.interval[1])
@@ -275,13 +278,15 @@ class DistributedBundle:
             shutil.rmtree(rounds.folder, ignore_errors=True)
         signal, noise = moments[:, :-probes].mean(axis=1), moments[:, -probes:].mean(axis=1)
         chosen = choose(filters, self.interval, signal, noise, noise=noise_std)
-        self.filter(chosen.response, out, vectors=vectors, method=method)
+        self.filter(chosen.response, out, vectors=vectors, method=method, overwrite=overwrite)
         return chosen
 
-    def interpolate(self, points: Source, out: str | os.PathLike, *, vectors: Source | None = None) -> None:
+    def interpolate(
+        self, points: Source, out: str | os.PathLike, *, vectors: Source | None = None, overwrite: bool = False
+    ) -> None:
         """The field at the points ``(m, D)`` of another file, from the nearest ones of this cloud."""
         points.check("points", (2,))
-        source, sink = self._source(vectors), sink_for(out)
+        source, sink = self._source(vectors), sink_for(out, overwrite=overwrite)
         if points.shape[1] != self.cloud.boxes.shape[2]:
             raise ShapeError(
                 f"new points must have D = {self.cloud.boxes.shape[2]} coordinates, got {points.shape[1]}."

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import InvalidInputError
-from ..files import check_place
+from ..files import Recognizer, check_place, is_zarr, put
 from .files import Range, extra
 
 
@@ -33,17 +33,13 @@ class Sink(ABC):
     def open(
         self, names: Sequence[str], shape: tuple[int, ...], dtype: np.dtype, ranges: Sequence[Range]
     ) -> Iterator[None]:
-        """Make room; what was written is put in place if the block ends well, and removed if not."""
-        target, old = Path(self.path), self.partial.with_suffix(f".{uuid.uuid4().hex}")
+        """Create the output; it is put in place if the block succeeds, and removed if not."""
         try:
             self.create(names, shape, dtype, ranges)
             yield
-            if target.exists():
-                target.replace(old)
-            self.partial.replace(target)
+            put(self.partial, Path(self.path))
         finally:
-            for place in (self.partial, old):
-                place.unlink() if place.is_file() else shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(self.partial, ignore_errors=True)
 
     @abstractmethod
     def create(self, names: Sequence[str], shape: tuple[int, ...], dtype: np.dtype, ranges: Sequence[Range]) -> None:
@@ -90,12 +86,17 @@ class ParquetSink(Sink):
         beside.replace(target)
 
 
-def sink_for(path: str | os.PathLike) -> Sink:
-    """Where results go, by the suffix."""
-    text, suffix = str(Path(path).expanduser().absolute()), Path(path).suffix.lower()
-    kinds: dict[str, type[Sink]] = {".zarr": ZarrSink, ".parquet": ParquetSink}
+def is_parquet_folder(path: Path) -> bool:
+    """Whether a folder holds Parquet files and nothing else."""
+    return path.is_dir() and all(file.suffix == ".parquet" for file in path.iterdir())
+
+
+def sink_for(path: str | os.PathLike, *, overwrite: bool = False) -> Sink:
+    """Where results go, by the suffix; an existing output is replaced with ``overwrite``, all else is refused."""
+    place, suffix = Path(path).expanduser(), Path(path).suffix.lower()
+    kinds: dict[str, tuple[type[Sink], Recognizer]]
+    kinds = {".zarr": (ZarrSink, is_zarr), ".parquet": (ParquetSink, is_parquet_folder)}
     if suffix not in kinds:
-        raise InvalidInputError(f"results go to .zarr or .parquet, got {Path(path).name}. Change the suffix.")
-    if not Path(text).is_dir():
-        check_place(Path(text))
-    return kinds[suffix](text)
+        raise InvalidInputError(f"results go to .zarr or .parquet, got {place.name}. Change the suffix.")
+    kind, recognize = kinds[suffix]
+    return kind(str(check_place(place, recognize, overwrite=overwrite)))

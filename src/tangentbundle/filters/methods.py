@@ -15,7 +15,7 @@ from ..operators.laplacian import fold, unfold
 from .base import Filter
 from .chebyshev import bank, merge, recurrence_map
 from .exact import Dense, Exact, Method
-from .expansion import expand, fixed_order
+from .expansion import MAX_NODES, expand, fixed_order
 from .lanczos import lanczos_bank
 from .precision import check_precision, require_tolerance
 
@@ -43,8 +43,8 @@ class Chebyshev(Method):
     def __post_init__(self) -> None:
         if not 0.0 < self.tol < 1.0:
             raise InvalidInputError(f"tol must lie between 0 and 1, got {self.tol}.")
-        if self.order is not None and not (isinstance(self.order, Integral) and self.order >= 0):
-            raise InvalidInputError(f"order must be a whole number of at least 0, got {self.order}.")
+        if self.order is not None and not (isinstance(self.order, Integral) and 0 <= self.order <= MAX_NODES):
+            raise InvalidInputError(f"order must be a whole number from 0 to {MAX_NODES}, got {self.order}.")
 
     def coefficients(self, filters: Sequence[Filter], operator: ConnectionLaplacian) -> torch.Tensor:
         """Expansion coefficients ``(k, m)`` in the operator's precision, on its device."""

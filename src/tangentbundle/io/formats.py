@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InvalidInputError, OutputError
-from ..files import check_place, replacing
+from ..files import Recognizer, check_place, is_zarr, replacing, starts_with
 from .datasets import read_dataset, write_netcdf, write_zarr
 from .field import Field, Request
 from .meshes import SUFFIXES, check_mesh_output, read_mesh, write_mesh
@@ -17,20 +17,21 @@ from .tables import read_csv, read_parquet, write_csv, write_parquet
 
 @dataclass(frozen=True)
 class Format:
-    """How files of some suffixes are read and written."""
+    """How files of some suffixes are read and written, and how an existing one is recognized."""
 
     suffixes: tuple[str, ...]
     read: Callable[[Path, Request], Field]
     write: Callable[[Field, Path], None]
+    recognize: Recognizer
 
 
 FORMATS = (
-    Format((".csv", ".txt", ".tsv"), read_csv, write_csv),
-    Format((".parquet", ".pq"), read_parquet, write_parquet),
-    Format((".npz",), read_npz, write_npz),
-    Format(SUFFIXES, read_mesh, write_mesh),
-    Format((".nc", ".nc4", ".cdf"), read_dataset, write_netcdf),
-    Format((".zarr",), read_dataset, write_zarr),
+    Format((".csv", ".txt", ".tsv"), read_csv, write_csv, starts_with()),
+    Format((".parquet", ".pq"), read_parquet, write_parquet, starts_with(b"PAR1")),
+    Format((".npz",), read_npz, write_npz, starts_with(b"PK")),
+    Format(SUFFIXES, read_mesh, write_mesh, starts_with(b"ply", b"# vtk", b"<?xml", b"<VTKFile")),
+    Format((".nc", ".nc4", ".cdf"), read_dataset, write_netcdf, starts_with(b"CDF", b"\x89HDF")),
+    Format((".zarr",), read_dataset, write_zarr, is_zarr),
 )
 
 
@@ -63,20 +64,21 @@ def read_field(path: str | Path, request: Request | None = None) -> Field:
         raise InvalidInputError(f"{source} may not be read: {error.strerror}.") from error
 
 
-def check_output(field: Field | None, path: str | Path) -> None:
-    """Refuse, before any work, an output that cannot be written: unknown format, no folder, no room for vectors."""
+def check_output(field: Field | None, path: str | Path, *, overwrite: bool = False) -> None:
+    """Refuse, before any work, an output that cannot be written, or a file or folder that must not be overwritten."""
     target = Path(path).expanduser()
     form = format_of(target)
-    check_place(target)
+    check_place(target, form.recognize, overwrite=overwrite)
     if field is not None and form.write is write_mesh:
         check_mesh_output(field, target)
 
 
-def write_field(field: Field, path: str | Path) -> None:
-    """Write a field in the format of the suffix, whole or not at all; like the file it came from where it can be."""
+def write_field(field: Field, path: str | Path, *, overwrite: bool = False) -> None:
+    """Write a field in the format of the suffix, atomically; ``overwrite`` replaces an existing Zarr store."""
     target = Path(path).expanduser()
-    check_output(field, target)
+    check_output(field, target, overwrite=overwrite)
     if field.values is None:
         raise OutputError("there are no vectors to write.")
-    with replacing(target) as place:
-        format_of(target).write(field, place)
+    form = format_of(target)
+    with replacing(target, form.recognize, overwrite=overwrite) as place:
+        form.write(field, place)

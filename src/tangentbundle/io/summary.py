@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,6 +55,15 @@ class Summary:
         """Add files that were written."""
         self.files += files
         self.rows.append(("wrote", ", ".join(map(str, files))))
+
+    @contextlib.contextmanager
+    def writing(self, file: Path) -> Iterator[None]:
+        """Add a file that is written in this block, and say whether it replaced one."""
+        existed = file.exists()
+        yield
+        self.files.append(file)
+        self.rows.append(("wrote", f"{file} (overwritten)" if existed else str(file)))
+        self.data.setdefault("overwritten", []).extend([str(file)] * existed)
 
     def __str__(self) -> str:
         lines = [f"{label:<26}{text}" for label, text in self.rows]

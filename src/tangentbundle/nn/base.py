@@ -111,7 +111,7 @@ def seeded(kind: Callable[..., Layer], *sizes: int, source: torch.Generator, **o
 
     Unlike torch it leaves the global generator alone.
     """
-    layer = torch.nn.utils.skip_init(kind, *sizes, **options)
+    layer = torch.nn.utils.skip_init(kind, *sizes, device=torch.get_default_device(), **options)
     bound = max(layer.weight[0].numel(), 1) ** -0.5
     with torch.no_grad():
         for parameter in layer.parameters():
@@ -121,5 +121,7 @@ def seeded(kind: Callable[..., Layer], *sizes: int, source: torch.Generator, **o
 
 def uniform(*shape: int, fan_in: int, source: torch.Generator) -> torch.nn.Parameter:
     r"""Weights from the uniform law on :math:`\pm 1/\sqrt{\text{fan in}}`, torch's own for linear layers."""
+    if torch.get_default_device().type == "meta":  # arithmetic on it would import sympy, for seconds
+        return torch.nn.Parameter(torch.empty(shape))
     require_memory(16.0 * prod(shape), f"weights of shape {shape}", "Use fewer channels.")
     return torch.nn.Parameter((2 * torch.rand(shape, generator=source) - 1) / max(fan_in, 1) ** 0.5)

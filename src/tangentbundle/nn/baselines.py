@@ -8,7 +8,7 @@ import torch
 
 from ..arrays import Array, points_array, whole
 from ..errors import ShapeError, TooFewPointsError
-from .base import Configured, generator, seeded, widths
+from .base import Configured, generator, part, seeded, widths
 
 
 def occupancy(clouds: Sequence[Array], resolution: int = 6) -> torch.Tensor:
@@ -52,7 +52,7 @@ class VoxelCNN(Configured):
     ) -> None:
         super().__init__()
         source = generator(seed)
-        self.linear = linear
+        self.linear = part(linear, False, bool, "linear=True")
         wide, high = widths(channels, least=2)
         self.first = seeded(torch.nn.Conv3d, 1, wide, 3, padding=1, source=source)
         self.second = seeded(torch.nn.Conv3d, wide, high, 3, padding=1, source=source)

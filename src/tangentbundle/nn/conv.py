@@ -16,7 +16,7 @@ from ..arrays import positive, whole
 from ..errors import InvalidInputError
 from ..filters import Chebyshev, Dense, Exact, Filter, Heat, Method, apply_bank, merge_bank
 from ..operators import LinearOperator
-from .base import Configured, checked, generator, uniform
+from .base import Configured, checked, generator, part, uniform
 
 DENSE_SIZE = 2_000
 """Up to this many rows (n d) of a bundle the filters' matrices are formed and kept."""
@@ -88,12 +88,12 @@ class BundleConv(Configured):
         self.taps = whole(taps, "taps")
         if self.taps > MAX_TAPS:
             raise InvalidInputError(f"a layer has at most {MAX_TAPS} taps, got {taps}. Use a larger step instead.")
-        self.method = method
+        self.method = part(method, None, Method, "Chebyshev()")
         fan_in = self.taps * self.in_channels
         self.weight = uniform(self.taps, self.in_channels, self.out_channels, fan_in=fan_in, source=generator(seed))
         if isinstance(step, Learnable):
             self.step = None
-            self.log_times = torch.nn.Parameter(torch.arange(1.0, self.taps).mul(step.start).log())
+            self.log_times = torch.nn.Parameter(torch.arange(1.0, self.taps, device="cpu").mul(step.start).log())
         else:
             self.step = positive(step, "step")
 

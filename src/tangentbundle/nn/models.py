@@ -78,7 +78,7 @@ class TNN(Configured):
         channels, source = widths(channels, least=2), generator(seed)
         hidden = part(activation, NormTanh(), Activation, "NormTanh() or Coordinatewise(torch.tanh)")
         final = part(output, Linear(), Activation, "NormTanh() or Coordinatewise(torch.tanh)")
-        bias = part(bias, None, Bias, "RadialBias()")
+        bias, residual = part(bias, None, Bias, "RadialBias()"), part(residual, False, bool, "residual=True")
         last = len(channels) - 2
         self.layers = torch.nn.ModuleList()
         for level, (wide, high) in enumerate(pairwise(channels)):
@@ -91,7 +91,7 @@ class TNN(Configured):
                     residual and wide == high,
                 )
             )
-        self.readout = readout
+        self.readout = part(readout, None, InvariantReadout, "InvariantReadout(8, outputs=3)")
 
     def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
         first: BundleConv = self.layers[0].conv  # type: ignore[assignment]
@@ -115,23 +115,21 @@ class InvariantReadout(Configured):
     torch.Size([1, 3])
     """
 
-    upper: torch.Tensor
-
     def __init__(
         self, channels: int, outputs: int, hidden: int = 16, *, pool: bool = True, seed: int | torch.Generator = 0
     ) -> None:
         super().__init__()
         source = generator(seed)
-        self.channels, self.pool = whole(channels, "channels"), pool
+        self.channels, self.pool = whole(channels, "channels"), part(pool, True, bool, "pool=True")
         pairs, middle = self.channels * (self.channels + 1) // 2, whole(hidden, "hidden")
         self.first = seeded(torch.nn.Linear, pairs, middle, source=source)
         self.second = seeded(torch.nn.Linear, middle, whole(outputs, "outputs"), source=source)
-        self.register_buffer("upper", torch.triu_indices(self.channels, self.channels), persistent=False)
 
     def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
         x = checked(x, operator, self.channels, self.first.weight)
         gram = x.transpose(-1, -2) @ x
-        features = torch.relu(self.first(gram[..., self.upper[0], self.upper[1]]))
+        rows, columns = torch.triu_indices(self.channels, self.channels, device=x.device)
+        features = torch.relu(self.first(gram[..., rows, columns]))
         if self.pool:
             features = cloud_means(features, operator)
         return self.second(features)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..datasets.extras import extra
 from ..errors import OutputError
-from ..files import check_place, replacing
+from ..files import check_place, replacing, starts_with
 from ..io import Summary
 from . import page
 from .sections import pictures
@@ -22,17 +22,17 @@ def check_report(path: Path) -> None:
     extra("plotly.graph_objects", "Reports", "plot")
     if path.suffix.lower() not in (".html", ".htm"):
         raise OutputError(f"a report is an .html file, not {path.name}. Choose such a name.")
-    check_place(path)
+    check_place(path, starts_with(b"<!doctype html"))
 
 
 def write_report(summary: Summary, path: Path) -> None:
-    """Write what a command read, found and made to one HTML file, whole or not at all.
+    """Write what a command read, found and made to one HTML file, atomically.
 
     Everything is inside: open it anywhere, send it to anyone. Nothing is loaded from elsewhere.
     """
     check_report(path)
     content = render(summary)
-    with replacing(path) as place:
+    with replacing(path, starts_with(b"<!doctype html")) as place:
         place.write_text(content, encoding="utf-8")
 
 

@@ -1,0 +1,247 @@
+"""Existing outputs: only files of the same kind are overwritten; links are followed and modes kept."""
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import tangentbundle as tb
+from tangentbundle import plot
+from tangentbundle.distributed.results import sink_for
+from tangentbundle.errors import InvalidInputError, OutputError
+from tangentbundle.io import Cloud, Field, Summary, write_field
+from tangentbundle.report import write_report
+from tangentbundle_cli import app
+
+POINTS = tb.manifolds.Sphere(2).sample(40, seed=0)
+
+
+def field(path, version, **options):
+    write_field(Field(Cloud(POINTS, ("x", "y", "z")), version * POINTS[None]), path, **options)
+
+
+def network(path, version):
+    tb.save(tb.nn.TNN([1, 2, 1], seed=version), path)
+
+
+def report(path, version):
+    write_report(Summary("doctor", line=f"version {version}"), path)
+
+
+def figure(path, version):
+    canvas, axes = plot.canvas()
+    axes[0, 0].plot([0, version])
+    plot.save(canvas, path)
+
+
+def part(path, version, **options):
+    """One array or column, as a distributed bundle writes it."""
+    sink = sink_for(path, **options)
+    with sink.open(["vectors"], (9, 2), np.dtype(float), [(0, 9)]):
+        sink.write(0, (0, 9), {"vectors": np.full((9, 2), float(version))})
+
+
+FILES = {
+    **{f"field{suffix}": field for suffix in (".csv", ".tsv", ".parquet", ".npz", ".ply", ".vtk", ".vtu", ".nc")},
+    "network.safetensors": network,
+    "report.html": report,
+    "figure.png": figure,
+}
+STORES = {"field.zarr": field, "parts.zarr": part, "parts.parquet": part}
+
+
+def content(path):
+    """The bytes of a file, or of all files of a folder by name."""
+    if path.is_file():
+        return path.read_bytes()
+    return {str(p.relative_to(path)): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
+
+
+@pytest.mark.parametrize("name", [*FILES, *STORES])
+def test_links_are_followed_and_modes_kept(name, tmp_path):
+    (tmp_path / "data").mkdir()
+    target, link = tmp_path / "data" / f"real-{name}", tmp_path / name
+    link.symlink_to(target)
+    write, options = {**FILES, **STORES}[name], {"overwrite": True} if name in STORES else {}
+    write(link, 1, **options)
+    before = content(target)
+    target.chmod(0o700 if name in STORES else 0o600)
+    write(link, 2, **options)
+    assert link.is_symlink() and content(target) != before
+    assert stat.S_IMODE(target.stat().st_mode) == (0o700 if name in STORES else 0o600)
+    assert [p.name for p in tmp_path.iterdir() if p != link] == ["data"] and list(target.parent.iterdir()) == [target]
+
+
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory):
+    """Each kind of file, and what is none of them."""
+    folder = tmp_path_factory.mktemp("outputs")
+    for name, write in FILES.items():
+        write(folder / name, 1)
+    return {name: (folder / name).read_bytes() for name in FILES} | {"junk": b"\0thesis", "prose": b"a thesis"}
+
+
+@pytest.mark.parametrize("name", [n for n in FILES if n != "figure.png"])
+def test_files_of_another_kind_are_not_overwritten(name, outputs, tmp_path):
+    """All pairs; meshes replace meshes, and tables any text."""
+    path, meshes, refused = tmp_path / name, (".ply", ".vtk", ".vtu"), 0
+    for other, old in outputs.items():
+        path.write_bytes(old)
+        same = path.suffix == Path(other).suffix or (path.suffix in meshes and Path(other).suffix in meshes)
+        if same or (path.suffix in (".csv", ".tsv") and b"\0" not in old[:4096]):
+            FILES[name](path, 2)
+            assert path.read_bytes() != old
+        else:
+            with pytest.raises(OutputError, match="another kind"):
+                FILES[name](path, 2)
+            assert path.read_bytes() == old
+            refused += 1
+        assert list(tmp_path.iterdir()) == [path]
+    path.write_bytes(b"")
+    FILES[name](path, 2)
+    assert refused >= 6 and path.stat().st_size > 0
+
+
+def mess(path):
+    path.mkdir()
+    (path / "thesis.txt").write_text("years of work")
+
+
+def pipe(path):
+    os.mkfifo(path)
+
+
+def endless(path):
+    path.symlink_to(path)
+
+
+@pytest.mark.parametrize("make", [mess, pipe, endless])
+@pytest.mark.parametrize("name", [*FILES, *STORES])
+def test_folders_devices_and_loops_are_refused(name, make, tmp_path):
+    make(tmp_path / name)
+    before = content(tmp_path / name), (tmp_path / name).lstat().st_ino
+    with pytest.raises(OutputError, match="permission" if make is endless else "another kind"):
+        {**FILES, **STORES}[name](tmp_path / name, 1, **({"overwrite": True} if name in STORES else {}))
+    assert before == (content(tmp_path / name), (tmp_path / name).lstat().st_ino)
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_stores_are_replaced_only_when_asked(name, tmp_path, monkeypatch):
+    """And the old one stays if the new one cannot be put in place."""
+    path = tmp_path / name
+    STORES[name](path, 1)
+    before = content(path)
+    with pytest.raises(OutputError, match="overwrite=True"):
+        STORES[name](path, 2)
+    rename = Path.replace
+
+    def fail(self, target):
+        if Path(target) == path and not self.name.endswith(".before"):
+            raise OSError(5, "Input/output error")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        STORES[name](path, 2, overwrite=True)
+    monkeypatch.undo()
+    assert content(path) == before and list(tmp_path.iterdir()) == [path]
+    STORES[name](path, 2, overwrite=True)
+    assert content(path) != before and list(tmp_path.iterdir()) == [path]
+    path.rename(tmp_path / "old")
+    path.write_text("a file, not a folder")
+    with pytest.raises(OutputError, match="another kind"):
+        STORES[name](path, 2, overwrite=True)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_file_is_not_replaced(tmp_path):
+    """Though its folder would allow it."""
+    (tmp_path / "field.csv").write_text("x,y\n")
+    (tmp_path / "field.csv").chmod(0o444)
+    with pytest.raises(OutputError, match="no permission"):
+        field(tmp_path / "field.csv", 1)
+
+
+@pytest.mark.parametrize("name", [n for n in (*FILES, *STORES) if not n.startswith("parts")])
+def test_names_as_long_as_the_file_system_allows(name, tmp_path):
+    path = tmp_path / f"{'é' * 100}{'x' * (55 - len(Path(name).suffix))}{Path(name).suffix}"
+    write, options = {**FILES, **STORES}[name], {"overwrite": True} if name in STORES else {}
+    for version in (1, 2):
+        write(path, version, **options)
+        assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(OutputError, match="cannot write"):
+        write(tmp_path / f"x{path.name}", 1, **options)
+
+
+def test_a_lock_file_keeps_its_content(tmp_path):
+    from tangentbundle.files import only_writer
+
+    (tmp_path / ".lock").write_text("of another program")
+    with only_writer(tmp_path):
+        pass
+    assert (tmp_path / ".lock").read_text() == "of another program"
+
+
+# The tool.
+
+
+def run(line, code=0):
+    result = CliRunner().invoke(app, line.split())
+    assert result.exit_code == code, (result.stdout, result.stderr, result.exception)
+    return result
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    field("field.npz", 1)
+    np.savez("series.npz", points=POINTS, vectors=np.sin(np.arange(24))[:, None, None] * POINTS)
+    return tmp_path
+
+
+COMMANDS = {
+    "filter": "filter field.npz --dim 2 --neighbors 12 --heat 0.1",
+    "denoise": "denoise field.npz --dim 2",
+    "interpolate": "interpolate field.npz --at field.npz --dim 2",
+    "forecast": "forecast series.npz --horizon 2 --dim 2",
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_tool_refuses_before_any_work(command, folder):
+    mess(folder / "data.zarr")
+    for option in ("", " --overwrite"):
+        assert "another kind" in run(f"{COMMANDS[command]} -o data.zarr{option}", code=2).stderr
+    assert content(folder / "data.zarr") == {"thesis.txt": b"years of work"}
+    field(folder / "old.zarr", 1)
+    before = content(folder / "old.zarr")
+    assert "--overwrite" in run(f"{COMMANDS[command]} -o old.zarr", code=2).stderr
+    assert content(folder / "old.zarr") == before
+
+
+def test_the_tool_says_what_it_overwrote(folder):
+    line = COMMANDS["filter"]
+    for output in ("out.csv", "out.zarr"):
+        first = run(f"{line} -o {output} --report out.html").stdout
+        again = run(f"{line} -o {output} --report out.html --overwrite").stdout
+        assert f"wrote                     {output}\n" in first and f"{output} (overwritten)" in again
+        assert "out.html (overwritten)" in again
+    assert json.loads(run(f"{line} -o new.csv --json").stdout)["overwritten"] == []
+    assert json.loads(run(f"{line} -o new.csv --json").stdout)["overwritten"] == ["new.csv"]
+    for output in ("values.csv", "values.npz"):
+        assert "overwritten" not in run(f"spectrum field.npz --dim 2 -k 3 -o {output}").stdout
+        assert f"{output} (overwritten)" in run(f"spectrum field.npz --dim 2 -k 3 -o {output}").stdout
+    Path("values.npz").write_bytes(b"a thesis")
+    assert "another kind" in run("spectrum field.npz --dim 2 -k 3 -o values.npz", code=2).stderr
+    run("inspect field.npz --dim 2 -k 0 --figures figures")
+    assert "field.png (overwritten)" in run("inspect field.npz --dim 2 -k 0 --figures figures").stdout
+
+
+def test_results_in_parts_have_a_format():
+    with pytest.raises(InvalidInputError, match="Change the suffix"):
+        sink_for("out.csv", overwrite=True)
