@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import multiprocessing
+import pickle
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -165,6 +167,43 @@ def estimators(name, points, vectors):
     finite(model.predict(points))
 
 
+def _signal(dtype, start):
+    return np.random.default_rng(start).standard_normal((40, 2, 2)).astype(dtype)
+
+
+def learnable(kind, values, dtype, method, start):
+    """A tensor that is changed in place, with or without gradients, gives what a new filter gives."""
+    lap, x = small_lap(dtype), _signal(dtype, start)
+    numbers = values[0] if kind not in (tb.FIR, tb.Polynomial) else np.atleast_1d(values[0])
+    parameter = torch.nn.Parameter(torch.tensor(numbers, dtype=lap.dtype).mul(0.5), requires_grad=bool(start % 2))
+    h = kind(parameter)
+    h(lap, x, method)
+    parameter.data.mul_(2.0)
+    fresh = kind(parameter.detach().clone().requires_grad_(bool(start % 2)))
+    check(np.array_equal(h(lap, x, method), fresh(lap, x, method)), "a changed parameter is not seen")
+
+
+def precision(kind, values, method, start):
+    """float32 is within its tolerance, and what a shift of eigenvalues changes, of float64."""
+    wide, h, x = small_lap(), kind(values[0]), _signal(np.float32, start)
+    lap = wide.to(dtype=torch.float32)
+    lam = torch.linspace(0, wide.spectral_interval[1], 20_001, dtype=torch.float64)
+    shift = 2 * torch.finfo(torch.float32).eps * float(lam[-1]) / wide.shape[0] ** 0.5
+    change = float((h.evaluate(lam + shift) - h.evaluate(lam)).abs().max())
+    expected = h(wide, x.astype(np.float64), tb.Exact())
+    error = wide.norm(h(lap, x, method).astype(np.float64) - expected) / wide.norm(x.astype(np.float64))
+    size = max(float(h.evaluate(lam).abs().max()), 1.0)
+    check(float(error.max()) <= (2e-6 + getattr(method, "tol", 0.0)) * size + 4 * change, f"error {float(error.max())}")
+
+
+def copies(kind, values, method, start):
+    """Pickles and copies of a filter and of a used operator give the same answers."""
+    h, lap, x = kind(values[0]), small_lap(), _signal(np.float64, start)
+    expected = h(lap, x, method)
+    for duplicate in (copy.copy, copy.deepcopy, lambda thing: pickle.loads(pickle.dumps(thing))):
+        check(np.allclose(duplicate(h)(duplicate(lap), x, duplicate(method)), expected), "a copy differs")
+
+
 def rules(gamma, points):
     tb.TangentBundle.from_points(points, dim=tb.VarianceShare(gamma))
 
@@ -172,6 +211,9 @@ def rules(gamma, points):
 FILTERS = st.sampled_from([tb.Heat, tb.FIR, tb.Polynomial, tb.Tikhonov, tb.Matern, tb.IdealLowpass, tb.Wavelet])
 PARAMETERS = st.lists(st.one_of(NUMBER, POSITIVE, st.lists(st.floats(-3, 3), max_size=6)), min_size=1, max_size=1)
 METHODS = st.sampled_from([None, tb.Exact(), tb.Dense(), tb.Chebyshev(1e-4), tb.Lanczos(1e-4), tb.Exact, "exact"])
+SOUND = st.lists(st.floats(1e-4, 1e2) | st.lists(st.floats(-3, 3), min_size=1, max_size=6), min_size=1, max_size=1)
+SOUND_METHODS = st.sampled_from([tb.Exact(), tb.Dense(), tb.Chebyshev(), tb.Lanczos()])
+REALS = st.sampled_from([np.float32, np.float64])
 SPACES = st.sampled_from(
     [tb.manifolds.Sphere, tb.manifolds.Torus, tb.manifolds.FlatTorus, tb.manifolds.Ellipsoid, tb.manifolds.KleinBottle]
 )
@@ -208,6 +250,9 @@ ENTRIES = (
     Entry("products, norms, transforms", st.tuples(signals(40, 2), COUNT), product, 3_600),
     Entry("spectrum", st.tuples(COUNT, TINY, START), spectrum, 240),
     Entry("filters", st.tuples(FILTERS, PARAMETERS, signals(40, 2), METHODS), filtering, 3_600),
+    Entry("learnable parameters", st.tuples(FILTERS, SOUND, REALS, SOUND_METHODS, START), learnable, 1_200),
+    Entry("float32 against float64", st.tuples(FILTERS, SOUND, SOUND_METHODS, START), precision, 1_200),
+    Entry("copies and pickles", st.tuples(FILTERS, SOUND, SOUND_METHODS, START), copies, 600),
     Entry("responses, properties", st.tuples(FILTERS, PARAMETERS, LAMBDAS), properties, 2_400),
     Entry("nn.TNN", st.tuples(CHANNELS, COUNT, SOME, ACTIVATIONS, signals(40, 2)), network, 1_200),
     Entry("fit", st.tuples(EPOCHS, NUMBER, COUNT, SOME, COUNT, st.integers(0, 2)), training, 360),

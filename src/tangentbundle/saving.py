@@ -43,7 +43,7 @@ def load(path: str | os.PathLike) -> nn.Configured:
     tensors, notes = read_tensors(path, KIND)
     try:
         _check_weights(tensors)
-        if len(str(notes)) > 2_000 + 20 * len(tensors):  # a layer has a tensor, and adds a number to the architecture
+        if len(str(notes)) > 10_000 + 50 * len(tensors):  # a layer has a tensor, and adds a number to the architecture
             raise InvalidInputError(f"its architecture has more parts than its {len(tensors)} tensors allow")
         with torch.device("meta"):  # the architecture is compared with the tensors before any memory is allocated
             net = _decode(notes)
