@@ -77,6 +77,7 @@ class TangentBundle:
         eps: float | None = None,
         neighbors: int | None = None,
         eps_pca: float | None = None,
+        pca_center: bool = True,
         kernel: Kernel | None = None,
         max_memory: float | None = None,
     ) -> TangentBundle:
@@ -88,17 +89,19 @@ class TangentBundle:
                 spectrum and a connected graph (``tangentbundle.scale``).
             neighbors: instead of eps, the neighbours of the median point.
             eps_pca: squared radius of the local PCA. Default: half the neighbours of ``eps``.
+            pca_center: whether local PCA subtracts the weighted mean of each neighbourhood. ``False`` uses the
+                displacements from the point itself, as Algorithm 1 of the paper does.
             kernel: radial weight, default ``Gaussian()``.
             max_memory: bytes the graph may need; default 80 % of what is free.
         """
-        scale = Scale(eps, neighbors, eps_pca, max_memory)
+        scale = Scale(eps, neighbors, eps_pca, max_memory, pca_center)
         cloud, kind = points_array(points)
         check_cloud(cloud)
         order = curve_order(cloud)
         cloud = np.ascontiguousarray(cloud[order])
         with one_search(cloud):
             warn_of_duplicates(cloud)
-            dim, local = resolve_dimension(cloud, dim)
+            dim, local = resolve_dimension(cloud, dim, scale.eps_pca)
             graph, eps, pca, eps_pca = graph_and_frames(cloud, dim, scale)
         frames = pca.frames(dim)
         warn_of_noise(pca, frames, graph)
