@@ -29,6 +29,7 @@ from .operators import ConnectionLaplacian
 from .operators.assembly import assemble
 from .ordering import curve_order
 from .search import one_search
+from .sheaf import Sheaf
 from .transport import Connection, connect, connect_exactly
 
 Transport = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -341,6 +342,24 @@ class TangentBundle:
         weights = edge_weights(graph, self.kernel, float(np.sqrt(self.eps)))
         c = self.kernel.calibration(self.dim) if calibrate else 1.0
         return assemble(graph, self.connection, weights, c * self.eps, self.order, self.kind, self.sorted_frames)
+
+    def sheaf(self) -> Sheaf:
+        r"""The bundle as an orthogonal cellular sheaf over the neighbour graph.
+
+        All stalks are :math:`\mathbb{R}^d`. An edge e = ij has the restriction maps :math:`V_{i,e} = \sqrt{w_{ij}}\, I`
+        and :math:`V_{j,e} = \sqrt{w_{ij}}\, O_{ij}`, so that L has the blocks :math:`L_{ii} = \deg_i I` and
+        :math:`L_{ij} = -w_{ij} O_{ij}`. ``laplacian()`` of the bundle normalises L as the paper does.
+
+        >>> import tangentbundle as tb
+        >>> tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(100, seed=0), neighbors=9).sheaf()
+        Sheaf(100 vertices, 438 edges, stalks of dimension 2)
+        """
+        graph = self.sorted_graph
+        once = np.flatnonzero(graph.rows < graph.indices)
+        roots = np.sqrt(edge_weights(graph, self.kernel, float(np.sqrt(self.eps)))[once])[:, None, None]
+        maps = np.stack([roots * np.eye(self.rank), roots * self.connection.blocks(once)], axis=1)
+        edges = self.order[np.stack([graph.rows[once], graph.indices[once]], axis=1)]
+        return Sheaf(np.full(self.num_points, self.rank), edges, self.kind.wrap(maps))
 
     def diagnose(self, field: Array | None = None, *, quiet: bool = False) -> Diagnosis:
         """Look the bundle over: scale, components, dimension, frames, orientability, and a field's tangency.
