@@ -20,7 +20,7 @@ CLASSES: dict[str, type] = {
     for module in (nn, filters)
     for name in module.__all__
     if isinstance(thing := getattr(module, name), type)
-    and issubclass(thing, (nn.Configured, nn.Learnable, filters.Method))
+    and issubclass(thing, (nn.Configured, nn.Learnable, filters.Method, filters.Filter, filters.LowpassNonAmplifying))
 }
 """Everything that may appear in a saved architecture."""
 
@@ -58,12 +58,14 @@ def _encode(value: Any) -> Any:
         return value
     if isinstance(value, torch.Generator):
         return 0  # initial weights are not needed: the trained ones are in the file
+    if isinstance(value, torch.Tensor):  # of a filter; the value of one that is learned is among the weights
+        return {"parameter": value.tolist()} if isinstance(value, torch.nn.Parameter) else value.tolist()
     if isinstance(value, (list, tuple)):
         return [_encode(v) for v in value]
     name = type(value).__name__
     if CLASSES.get(name) is type(value):
         if dataclasses.is_dataclass(value):
-            arguments = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+            arguments = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
         else:
             arguments = vars(value).get("arguments", {})
         return {"class": name, "arguments": {key: _encode(v) for key, v in arguments.items()}}
@@ -82,5 +84,7 @@ def _decode(value: Any) -> Any:
     if isinstance(value, dict):
         if "function" in value:
             return FUNCTIONS[value["function"]]
+        if "parameter" in value:
+            return torch.nn.Parameter(torch.tensor(value["parameter"], dtype=torch.float64))
         return CLASSES[value["class"]](**{key: _decode(v) for key, v in value["arguments"].items()})
     return value
