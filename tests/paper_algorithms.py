@@ -20,3 +20,23 @@ def local_dimension(points, i, eps_pca, gamma):
     singular = np.linalg.svd(displacements(points, i, eps_pca), compute_uv=False)
     shares = np.cumsum(singular) / singular.sum()
     return 1 + int(np.argmax(shares >= gamma - 1e-9))
+
+
+def frames(points, eps_pca, d):
+    """Algorithm 1: the first d left singular vectors of every B_i, ``(n, D, d)``."""
+    return np.stack([np.linalg.svd(displacements(points, i, eps_pca))[0][:, :d] for i in range(len(points))])
+
+
+def sheaf_laplacian(points, bases, eps):
+    """Algorithm 2 with a decreasing kernel, no self-loops, and the degrees of both ends in S."""
+    n, _, d = bases.shape
+    far = np.linalg.norm(points[:, None] - points, axis=2)
+    w = np.where((far**2 <= eps) & ~np.eye(n, dtype=bool), np.exp(-(far**2) / eps), 0.0)
+    degree = w.sum(axis=1)
+    normalised = (w / degree / degree[:, None]).sum(axis=1)
+    laplacian = -np.eye(n * d)
+    for i, j in np.argwhere(w):
+        left, _, right = np.linalg.svd(bases[i].T @ bases[j])
+        block = w[i, j] / (degree[i] * degree[j] * normalised[i]) * (left @ right)
+        laplacian[i * d : (i + 1) * d, j * d : (j + 1) * d] = block
+    return laplacian / eps

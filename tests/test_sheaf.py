@@ -38,7 +38,7 @@ def example(name="unequal", edges=PETERSEN, seed=0):
 
 
 def laplacian_by_definition(stalks, edges, maps):
-    """Definition 9 of the paper, block by block."""
+    """Definition 12 of the paper, block by block."""
     start = np.concatenate([[0], np.cumsum(stalks)])
     matrix = np.zeros((start[-1], start[-1]))
     for (u, v), (at_u, at_v) in zip(edges, maps, strict=True):
@@ -103,6 +103,16 @@ def test_networks_run_on_it_and_padding_stays_zero():
     assert all(p.grad.abs().max() > 0 for p in net.parameters())
     both = tb.join([lap, tb.Sheaf(*example(seed=5)).laplacian()])
     assert relative_error((both @ torch.cat([x, x]))[:10], lap @ x) < 1e-12
+
+
+def test_the_inner_product_of_sheaf_signals():
+    """The mean over vertices of the products of vectors, in which the Laplacian is self-adjoint."""
+    lap = tb.Sheaf(*example("spaces")).laplacian()
+    f, g = random_signal(lap, 1, seed=1), random_signal(lap, 1, seed=2)
+    assert float(lap.inner(f, g)[0]) == pytest.approx(np.mean([float(f[i, :, 0] @ g[i, :, 0]) for i in range(10)]))
+    delta = tb.Sheaf(*example("spaces")).coboundary()
+    energy = np.square(delta @ f.numpy().reshape(-1)).sum() / 10
+    assert -float(lap.inner(f, lap @ f)[0]) == pytest.approx(energy)
 
 
 class TestContract(OperatorContract):

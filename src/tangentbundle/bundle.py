@@ -296,7 +296,9 @@ class TangentBundle:
     # Signals.
 
     def to_coordinates(self, vectors: Array) -> Array:
-        r"""Ambient vectors to coordinates, :math:`f_i = O_i^T v_i`; the normal part is dropped.
+        r"""Ambient vectors to coordinates, :math:`f_i = O_i^T v_i`; the normal component is dropped.
+
+        This is the paper's sampling operator: it makes a field a signal (0-cochain) of the sheaf.
 
         ``(..., n, D)`` becomes ``(..., n, d, 1)``, and ``(..., n, D, c)`` becomes ``(..., n, d, c)``.
         """
