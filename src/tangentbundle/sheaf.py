@@ -132,12 +132,14 @@ def _restriction_maps(maps: Array | Sequence, ends: np.ndarray, d: int) -> tuple
 
     ``ends`` (m, 2) holds the dimensions of the vertex stalks that the maps must fit.
     """
-    if len(maps) != len(ends):
-        raise ShapeError(f"maps must hold a pair of matrices for each of the {len(ends)} edges, got {len(maps)}.")
-    if getattr(maps, "ndim", 0) == 4 and maps.shape[1] == 2 and (ends == maps.shape[3]).all():  # type: ignore[union-attr]
+    m, shape = len(ends), tuple(getattr(maps, "shape", ()))
+    if len(shape) == 4 and shape[:2] == (m, 2) and shape[2] and (ends == shape[3]).all():
         tensor, kind = float_tensor(maps, "maps")
         array = finite(tensor, "maps").detach().cpu().double().numpy()
-        return array, np.full(len(array), array.shape[2]), kind
+        return array, np.full(m, shape[2]), kind
+    if not hasattr(maps, "__len__") or len(maps) != m or not all(hasattr(pair, "__len__") for pair in maps):
+        got = len(maps) if hasattr(maps, "__len__") else maps
+        raise ShapeError(f"maps must hold a pair of matrices for each of the {m} edges, got {got}.")
     pairs = [[float_tensor(matrix, f"a map of edge {e}") for matrix in pair] for e, pair in enumerate(maps)]
     edge_stalks = np.array([len(pair[0][0]) if pair and pair[0][0].ndim else 0 for pair in pairs])
     padded = np.zeros((len(pairs), 2, edge_stalks.max(), d))
