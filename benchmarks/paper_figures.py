@@ -16,6 +16,7 @@ from tangentbundle.experiments.wind import available, source_of
 from .figures import FOLDER
 
 VIEW = tb.plot.View(28, 40)
+RED, BLUE = "#ff6666", "#6666ff"
 
 
 def sphere(n: int = 4000) -> tuple[np.ndarray, tb.TangentBundle]:
@@ -63,6 +64,28 @@ def response() -> Any:
     return figure
 
 
+def printed_response() -> Any:
+    r"""The filter of the paper's figure as printed: impulse response t^2/6, response 1/(3 lambda^3), bound lambda^-2.
+
+    The eigenvalues are those of the figure: 0.75, then logarithms of 3 to 9. The impulse response does not decay, so it
+    is cut at a time after which nothing is left of it at these eigenvalues.
+    """
+    lam = np.array([0.75, *np.log(np.arange(3, 10))])
+    line = np.linspace(0.68, 2.2, 400)
+    filter = tb.ImpulseResponse(lambda t: t**2 / 6, horizon=80.0)
+    figure, axes = tb.plot.canvas(size=(7.0, 3.6))
+    axis = axes[0, 0]
+    axis.plot(line, line**-2, ":", color=RED, lw=2, label=r"$\lambda^{-2}$")
+    axis.plot(lam, lam**-2, "o", color=RED, ms=8)
+    axis.plot(line, filter.response(line), ":", color=BLUE, lw=2, label=r"$\hat h(\lambda) = \frac{1}{3}\lambda^{-3}$")
+    axis.stem(lam, filter.response(lam), linefmt=BLUE, markerfmt="o", basefmt=" ")
+    names = [rf"$\lambda_{k}$" for k in range(1, 9)]
+    axis.set(xlim=(0.68, 2.2), ylim=(0, 1), xticks=lam, xticklabels=names)
+    axis.grid(alpha=0.25)
+    axis.legend(frameon=False)
+    return figure
+
+
 def transport() -> Any:
     """A vector carried from i to j by the connection that was estimated from the points."""
     points, bundle = sphere()
@@ -84,7 +107,7 @@ def surfaces() -> Any:
 
 
 def main() -> None:
-    for draw in (tangent_vector, diffusion, signal, response, transport, wind, surfaces):
+    for draw in (tangent_vector, diffusion, signal, response, printed_response, transport, wind, surfaces):
         print(
             "Wrote", tb.plot.save(draw(), FOLDER / f"paper_{draw.__name__}.png", dpi=80).relative_to(FOLDER.parents[1])
         )

@@ -204,8 +204,8 @@ def copies(kind, values, method, start):
         check(np.allclose(duplicate(h)(duplicate(lap), x, duplicate(method)), expected), "a copy differs")
 
 
-def rules(gamma, points):
-    tb.TangentBundle.from_points(points, dim=tb.VarianceShare(gamma))
+def rules(gamma, eps_pca, points):
+    tb.TangentBundle.from_points(points, dim=tb.VarianceShare(gamma), eps_pca=eps_pca)
 
 
 FILTERS = st.sampled_from([tb.Heat, tb.FIR, tb.Polynomial, tb.Tikhonov, tb.Matern, tb.IdealLowpass, tb.Wavelet])
@@ -259,7 +259,7 @@ ENTRIES = (
     Entry("manifolds", st.tuples(SPACES, SIZES, st.integers(-1, 40), START, st.integers(0, 30)), manifold, 2_400),
     Entry("diagnose", st.tuples(clouds(), st.one_of(st.none(), st.integers(1, 12))), diagnosis, 480),
     Entry("join", st.tuples(st.integers(0, 3), signals(80, 2)), joined, 600),
-    Entry("VarianceShare", st.tuples(NUMBER, clouds()), rules, 600),
+    Entry("VarianceShare", st.tuples(NUMBER, POSITIVE, clouds()), rules, 600),
     Entry("estimators", st.tuples(GIVEN, POINTS3 | clouds(40, 3), VECTORS), estimators, 36),
 )
 

@@ -4,11 +4,13 @@ import warnings
 
 import numpy as np
 import pytest
+from paper_algorithms import local_dimension
 
 from tangentbundle import TangentBundle, VarianceShare, WidestGap
 from tangentbundle.dimension import estimate_dimension, resolve_dimension
 from tangentbundle.errors import DimensionWarning, InvalidInputError
 from tangentbundle.manifolds import Ellipsoid, FlatTorus, KleinBottle, Product, Sphere, SwissRoll, Torus
+from tangentbundle.search import nearest_distances
 
 SPACES = [
     Sphere(1),
@@ -36,10 +38,10 @@ def turned(points, ambient, noise=0.0, seed=0):
     return points @ basis.T + noise * rng.standard_normal((len(points), ambient))
 
 
-def found(points, rule=None):
+def found(points, rule=None, eps_pca=None):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DimensionWarning)
-        return estimate_dimension(points, rule or WidestGap())[0]
+        return estimate_dimension(points, rule or WidestGap(), eps_pca)[0]
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -103,23 +105,58 @@ def test_a_clean_sphere_does_not_warn():
 
 
 def test_variance_share_by_hand():
-    # Singular values 4, 3, 2, 1: shares 0.4, 0.7, 0.9, 1.
-    spectra = {24: np.array([[16.0, 9.0, 4.0, 1.0]])}
+    # Shares 0.4, 0.7, 0.9, 1.
+    singular = np.array([[4.0, 3.0, 2.0, 1.0]])
     for gamma, expected in [(0.3, 1), (0.4, 1), (0.41, 2), (0.7, 2), (0.8, 3), (0.9, 3), (0.95, 4), (1.0, 4)]:
-        assert VarianceShare(gamma).local(spectra).tolist() == [expected]
+        assert VarianceShare(gamma).count(singular).tolist() == [expected]
+
+
+@pytest.mark.parametrize("gamma", [0.5, 0.8, 0.9, 0.99, 1.0])
+@pytest.mark.parametrize(
+    "points, eps_pca",
+    [
+        *((Torus(0.3, 0.1).sample(400, seed=0), eps) for eps in (0.01, 0.03, 0.1, 0.8)),
+        (Sphere(2).sample(150, seed=0), 0.2),
+        (Sphere(3).sample(200, seed=1), 0.8),
+        (SwissRoll().sample(400, seed=2), 30.0),
+        (turned(Sphere(2).sample(150, seed=0), 50), 0.2),
+        (turned(Sphere(2).sample(150, seed=0), 50, noise=0.01), 0.3),
+        (np.random.default_rng(0).standard_normal((80, 5)), 20.0),
+    ],
+)
+def test_variance_share_is_that_of_the_paper(points, eps_pca, gamma):
+    expected = np.array([local_dimension(points, i, eps_pca, gamma) for i in range(len(points))])
+    assert np.array_equal(VarianceShare(gamma).local(points, eps_pca), expected)
+    assert found(points, VarianceShare(gamma), eps_pca) == int(np.median(expected))
+    assert found(points, VarianceShare(gamma, mean=True), eps_pca) == int(np.floor(expected.mean() + 0.5))
+
+
+@pytest.mark.filterwarnings("ignore::tangentbundle.errors.DimensionWarning")  # at 0.03 many points say 2
+@pytest.mark.parametrize("eps_pca", [0.03, 0.1])
+def test_variance_share_on_the_torus_of_the_experiments(eps_pca):
+    """Curvature fills the third direction at these scales: the rule of the paper answers 3."""
+    bundle = TangentBundle.from_points(
+        Torus(0.3, 0.1).sample(400, seed=0), dim=VarianceShare(0.8), eps_pca=eps_pca, eps=0.1
+    )
+    assert bundle.dim == 3 and len(bundle.local_dimensions) == 400 and bundle.eps_pca == eps_pca
+
+
+def test_variance_share_needs_its_scale():
+    with pytest.raises(InvalidInputError, match="give eps_pca"):
+        TangentBundle.from_points(Sphere(2).sample(100, seed=0), dim=VarianceShare(0.8))
 
 
 @pytest.mark.parametrize("space", [Sphere(1), Sphere(2), SwissRoll(), Sphere(3)], ids=repr)
 def test_variance_share_on_dense_samples(space):
-    assert found(space.sample(4000, seed=0), VarianceShare(0.9)) == space.dim
-    bundle = TangentBundle.from_points(space.sample(1000, seed=0), dim=VarianceShare(0.8))
-    assert bundle.dim == space.dim
+    points = space.sample(4000, seed=0)
+    eps_pca = float(np.median(nearest_distances(points, 24)[0][:, -1])) ** 2
+    assert found(points, VarianceShare(0.9), eps_pca) == space.dim
 
 
 def test_variance_share_takes_noise_for_dimensions():
     """Why it is not the default: a little noise in many directions outweighs the surface."""
     noisy = turned(Sphere(2).sample(2000, seed=0), 50, noise=0.01)
-    assert found(noisy, VarianceShare(0.9)) > 2
+    assert found(noisy, VarianceShare(0.9), eps_pca=0.1) > 2
     assert found(noisy) == 2
 
 

@@ -283,6 +283,8 @@ def test_what_is_refused(tmp_path):
         DistributedBundle.from_npy(good["points"], **{**new, "folder": tmp_path / "v"}, eps=1e-8)
     with pytest.raises(TooFewPointsError, match="neighbours a point need"):
         DistributedBundle.from_npy(good["points"], **{**new, "folder": tmp_path / "u"}, neighbors=600)
+    with pytest.raises(InvalidInputError, match="WidestGap"):
+        DistributedBundle.from_npy(good["points"], tmp_path / "q", dim=tb.VarianceShare(0.8), eps_pca=0.1)
     with pytest.raises(InvalidInputError, match="dim must be"):
         DistributedBundle.from_npy(good["points"], tmp_path / "t", dim=4)
     with pytest.raises(InvalidInputError, match="there is no file"):

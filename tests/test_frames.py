@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from paper_algorithms import displacements
 from spaces import projectors
 
 from tangentbundle import TangentBundle, frames
@@ -58,6 +59,20 @@ def test_weighted_covariance_is_what_it_says():
         assert pca.total[i] == pytest.approx(values.sum())
         assert pca.counts[i] == (weights > 0).sum()
         assert pca.residual(2)[i] == pytest.approx(values[:2].sum() / values.sum())
+
+
+@pytest.mark.parametrize("dims", [3, 40])
+def test_displacements_from_the_point_itself(dims):
+    """``pca_center=False`` is Algorithm 1 of the paper, whichever of the two Gram matrices is decomposed."""
+    turn = np.linalg.qr(np.random.default_rng(0).standard_normal((dims, dims)))[0]
+    points = Torus(0.3, 0.1).sample(300, seed=0) @ turn[:3]
+    bundle = TangentBundle.from_points(points, dim=2, eps=0.05, eps_pca=0.02, pca_center=False)
+    mean = TangentBundle.from_points(points, dim=2, eps=0.05, eps_pca=0.02)
+    planes = projectors(bundle.frames)
+    for i, plane in enumerate(planes):
+        axes = np.linalg.svd(displacements(points, i, 0.02))[0][:, :2]
+        np.testing.assert_allclose(plane, axes @ axes.T, atol=1e-9)
+    assert np.abs(planes - projectors(mean.frames)).max() > 0.05
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.01])

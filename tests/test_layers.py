@@ -30,6 +30,7 @@ ORDER = [
     "known_frames",
     "manifolds",
     "operators",
+    "sheaf",
     "diagnostics",
     "bundle",
     "filters",

@@ -207,7 +207,16 @@ def operator(space, n, scalar=False):
     return (bundle.scalar() if scalar else bundle).laplacian()
 
 
+def sheaf():
+    """A ring with maps that are not orthogonal: planes stored as full blocks."""
+    edges = [(i, (i + 1) % 21) for i in range(21)]
+    return tb.Sheaf(
+        [2] * 21, edges, torch.from_numpy(np.random.default_rng(0).standard_normal((21, 2, 2, 2)))
+    ).laplacian()
+
+
 SPACES = {
+    "sheaf": sheaf,
     "S1": lambda: operator(Sphere(1), 21),
     "S2": lambda: operator(Sphere(2), 29),
     "S3": lambda: operator(Sphere(3), 21),
@@ -247,7 +256,11 @@ def assert_same_results(name, dtype, order, monkeypatch):
 
 
 @interpreted
-@pytest.mark.parametrize("name, dtype", [("S1", torch.float64), ("S2", torch.float32), ("S3", torch.float64)], ids=str)
+@pytest.mark.parametrize(
+    "name, dtype",
+    [("S1", torch.float64), ("S2", torch.float32), ("S3", torch.float64), ("sheaf", torch.float64)],
+    ids=str,
+)
 def test_the_whole_path_equals_the_cpu_path(name, dtype, monkeypatch):
     assert_same_results(name, dtype, 4, monkeypatch)
 

@@ -26,6 +26,7 @@ from .filters import (
 )
 from .operators import ConnectionLaplacian, LinearOperator, join
 from .saving import load, save
+from .sheaf import Sheaf
 from .training import fit
 
 _ESTIMATORS = ("FieldDenoiser", "FieldForecaster", "FieldInterpolator", "ManifoldClassifier")
@@ -59,6 +60,7 @@ __all__ = [
     "ManifoldClassifier",
     "Matern",
     "Polynomial",
+    "Sheaf",
     "Spectral",
     "TangentBundle",
     "Tikhonov",

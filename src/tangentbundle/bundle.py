@@ -29,6 +29,7 @@ from .operators import ConnectionLaplacian
 from .operators.assembly import assemble
 from .ordering import curve_order
 from .search import one_search
+from .sheaf import Sheaf
 from .transport import Connection, connect, connect_exactly
 
 Transport = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -77,6 +78,7 @@ class TangentBundle:
         eps: float | None = None,
         neighbors: int | None = None,
         eps_pca: float | None = None,
+        pca_center: bool = True,
         kernel: Kernel | None = None,
         max_memory: float | None = None,
     ) -> TangentBundle:
@@ -88,17 +90,19 @@ class TangentBundle:
                 spectrum and a connected graph (``tangentbundle.scale``).
             neighbors: instead of eps, the neighbours of the median point.
             eps_pca: squared radius of the local PCA. Default: half the neighbours of ``eps``.
+            pca_center: whether local PCA subtracts the weighted mean of each neighbourhood. ``False`` uses the
+                displacements from the point itself, as Algorithm 1 of the paper does.
             kernel: radial weight, default ``Gaussian()``.
             max_memory: bytes the graph may need; default 80 % of what is free.
         """
-        scale = Scale(eps, neighbors, eps_pca, max_memory)
+        scale = Scale(eps, neighbors, eps_pca, max_memory, pca_center)
         cloud, kind = points_array(points)
         check_cloud(cloud)
         order = curve_order(cloud)
         cloud = np.ascontiguousarray(cloud[order])
         with one_search(cloud):
             warn_of_duplicates(cloud)
-            dim, local = resolve_dimension(cloud, dim)
+            dim, local = resolve_dimension(cloud, dim, scale.eps_pca)
             graph, eps, pca, eps_pca = graph_and_frames(cloud, dim, scale)
         frames = pca.frames(dim)
         warn_of_noise(pca, frames, graph)
@@ -292,7 +296,9 @@ class TangentBundle:
     # Signals.
 
     def to_coordinates(self, vectors: Array) -> Array:
-        r"""Ambient vectors to coordinates, :math:`f_i = O_i^T v_i`; the normal part is dropped.
+        r"""Ambient vectors to coordinates, :math:`f_i = O_i^T v_i`; the normal component is dropped.
+
+        This is the paper's sampling operator: it makes a field a signal (0-cochain) of the sheaf.
 
         ``(..., n, D)`` becomes ``(..., n, d, 1)``, and ``(..., n, D, c)`` becomes ``(..., n, d, c)``.
         """
@@ -338,6 +344,24 @@ class TangentBundle:
         weights = edge_weights(graph, self.kernel, float(np.sqrt(self.eps)))
         c = self.kernel.calibration(self.dim) if calibrate else 1.0
         return assemble(graph, self.connection, weights, c * self.eps, self.order, self.kind, self.sorted_frames)
+
+    def sheaf(self) -> Sheaf:
+        r"""The bundle as an orthogonal cellular sheaf over the neighbour graph.
+
+        All stalks are :math:`\mathbb{R}^d`. An edge e = ij has the restriction maps :math:`V_{i,e} = \sqrt{w_{ij}}\, I`
+        and :math:`V_{j,e} = \sqrt{w_{ij}}\, O_{ij}`, so that L has the blocks :math:`L_{ii} = \deg_i I` and
+        :math:`L_{ij} = -w_{ij} O_{ij}`. ``laplacian()`` of the bundle normalises L as the paper does.
+
+        >>> import tangentbundle as tb
+        >>> tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(100, seed=0), neighbors=9).sheaf()
+        Sheaf(100 vertices, 438 edges, stalks of dimension 2)
+        """
+        graph = self.sorted_graph
+        once = np.flatnonzero(graph.rows < graph.indices)
+        roots = np.sqrt(edge_weights(graph, self.kernel, float(np.sqrt(self.eps)))[once])[:, None, None]
+        maps = np.stack([roots * np.eye(self.rank), roots * self.connection.blocks(once)], axis=1)
+        edges = self.order[np.stack([graph.rows[once], graph.indices[once]], axis=1)]
+        return Sheaf(np.full(self.num_points, self.rank), edges, self.kind.wrap(maps))
 
     def diagnose(self, field: Array | None = None, *, quiet: bool = False) -> Diagnosis:
         """Look the bundle over: scale, components, dimension, frames, orientability, and a field's tangency.

@@ -1,4 +1,4 @@
-"""The dimension of the manifold, from the variances of neighbourhoods of several sizes."""
+"""The dimension of the manifold, from the variances of neighbourhoods."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from .arrays import positive
 from .errors import DimensionWarning, InvalidInputError
 from .frames import local_pca
-from .graph import graph_of_lists
+from .graph import graph_of_lists, radius_graph
 from .search import sample_rows, sampled_nearest
 
 SIZES = (6, 8, 12, 16, 24, 32, 48)
@@ -23,33 +23,53 @@ Spectra = Mapping[int, np.ndarray]
 
 
 class DimensionRule(ABC):
-    """How the variances of neighbourhoods tell the dimension."""
+    """A rule that estimates the dimension of a cloud."""
 
     @abstractmethod
-    def local(self, spectra: Spectra) -> np.ndarray:
-        """An estimate at each point looked at, ``(m,)``; the dimension is their median."""
+    def local(self, points: np.ndarray, eps_pca: float | None) -> np.ndarray:
+        """An estimate at every point looked at, ``(m,)``; ``eps_pca`` is the squared radius of local PCA, if given."""
+
+    def combine(self, local: np.ndarray) -> int:
+        """The dimension of the cloud: the median of the local estimates."""
+        return int(np.median(local))
 
 
 @dataclass(frozen=True)
 class VarianceShare(DimensionRule):
-    r"""The paper's rule: the fewest singular values :math:`\beta_j` whose sum is the share gamma of all.
+    r"""The paper's rule, on the singular values :math:`\beta_{i,1} \ge \beta_{i,2} \ge \dots` of local PCA.
 
-    >>> VarianceShare(0.8).local({24: np.array([[1.0, 1.0, 0.01]])}).tolist()
+    The local dimension is the least :math:`\hat d_i` with :math:`\sum_{j \le \hat d_i} \beta_{i,j} \ge \gamma \sum_j
+    \beta_{i,j}`. Local PCA is that of Algorithm 1: all points in the ball of radius :math:`\sqrt{\epsilon_{PCA}}`,
+    displacements from its centre. It needs ``eps_pca``. The dimension is the median of the local ones, or with
+    ``mean=True`` their mean, rounded.
+
+    >>> VarianceShare(0.8).count(np.array([[1.0, 1.0, 0.1]])).tolist()
     [2]
     """
 
     gamma: float = 0.8
+    mean: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "gamma", positive(self.gamma, "gamma"))
         if self.gamma > 1.0:
             raise InvalidInputError(f"gamma must lie in (0, 1], got {self.gamma}.")
 
-    def local(self, spectra: Spectra) -> np.ndarray:
-        size = max(k for k in spectra if k <= 24)
-        singular = np.sqrt(np.maximum(spectra[size], 0.0))
-        share = np.cumsum(singular, axis=1) / np.maximum(singular.sum(axis=1, keepdims=True), 1e-300)
-        return np.minimum(1 + (share < self.gamma - 1e-12).sum(axis=1), singular.shape[1])
+    def count(self, singular: np.ndarray) -> np.ndarray:
+        """Local dimensions ``(n,)`` from descending singular values ``(n, q)``."""
+        needed = (self.gamma - 1e-12) * singular.sum(axis=1, keepdims=True)
+        return 1 + (np.cumsum(singular[:, :-1], axis=1) < needed).sum(axis=1)
+
+    def local(self, points: np.ndarray, eps_pca: float | None) -> np.ndarray:
+        if eps_pca is None:
+            raise InvalidInputError("VarianceShare looks at balls of radius sqrt(eps_pca): give eps_pca=... too.")
+        radius, dims = float(np.sqrt(eps_pca)), points.shape[1]
+        pca = local_pca(points, radius_graph(points, radius), radius, axes=0, spectrum=dims, center=False)
+        rounding = 1e-13 * pca.variances[:, :1]
+        return self.count(np.sqrt(np.where(pca.variances > rounding, pca.variances, 0.0)))
+
+    def combine(self, local: np.ndarray) -> int:
+        return int(np.floor(local.mean() + 0.5)) if self.mean else super().combine(local)
 
 
 @dataclass(frozen=True)
@@ -61,9 +81,9 @@ class WidestGap(DimensionRule):
     above ``faint``, and otherwise the cloud is taken as full-dimensional. A neighbourhood of k points is trusted for
     dimensions up to k / 3: six points in four dimensions nearly always look flat.
 
-    >>> WidestGap().local({24: np.array([[1.0, 0.8, 0.02]] * 4)}).tolist()
+    >>> WidestGap().compare({24: np.array([[1.0, 0.8, 0.02]] * 4)}).tolist()
     [2, 2, 2, 2]
-    >>> WidestGap().local({24: np.array([[1.0, 0.9, 0.7]] * 2)}).tolist()
+    >>> WidestGap().compare({24: np.array([[1.0, 0.9, 0.7]] * 2)}).tolist()
     [3, 3]
     """
 
@@ -76,7 +96,12 @@ class WidestGap(DimensionRule):
         trusted = max(1, min(size // 3, variances.shape[1] - 1))
         return raised[:, :trusted] / raised[:, 1 : trusted + 1]
 
-    def local(self, spectra: Spectra) -> np.ndarray:
+    def local(self, points: np.ndarray, eps_pca: float | None) -> np.ndarray:
+        n = len(points)
+        return self.compare(SampledSpectra(points, [k for k in SIZES if k <= n // 4] or [n - 1]))
+
+    def compare(self, spectra: Spectra) -> np.ndarray:
+        """Local dimensions ``(m,)`` from the variances of neighbourhoods of several sizes."""
         count, axes = next(iter(spectra.values())).shape
         if axes == 1:
             return np.ones(count, dtype=np.int64)
@@ -118,16 +143,15 @@ class SampledSpectra(Spectra):
         return self.known[size]
 
 
-def estimate_dimension(points: np.ndarray, rule: DimensionRule) -> tuple[int, np.ndarray]:
-    """Median of the local dimensions at a sample of points, and those local estimates.
+def estimate_dimension(points: np.ndarray, rule: DimensionRule, eps_pca: float | None = None) -> tuple[int, np.ndarray]:
+    """The dimension and the local estimates that it comes from.
 
     >>> circle = np.exp(2j * np.pi * np.arange(60) / 60)
     >>> estimate_dimension(np.stack([circle.real, circle.imag], axis=1), WidestGap())[0]
     1
     """
-    n = len(points)
-    local = rule.local(SampledSpectra(points, [k for k in SIZES if k <= n // 4] or [n - 1]))
-    dim = int(np.median(local))
+    local = rule.local(points, eps_pca)
+    dim = rule.combine(local)
     agree = float((local == dim).mean())
     if agree < 0.6:
         counts = {int(d): int(c) for d, c in zip(*np.unique(local, return_counts=True), strict=True)}
@@ -140,10 +164,12 @@ def estimate_dimension(points: np.ndarray, rule: DimensionRule) -> tuple[int, np
     return dim, local
 
 
-def resolve_dimension(points: np.ndarray, dim: int | DimensionRule | None) -> tuple[int, np.ndarray | None]:
+def resolve_dimension(
+    points: np.ndarray, dim: int | DimensionRule | None, eps_pca: float | None = None
+) -> tuple[int, np.ndarray | None]:
     """A given dimension, checked, or an estimated one with its local estimates."""
     if dim is None or isinstance(dim, DimensionRule):
-        return estimate_dimension(points, WidestGap() if dim is None else dim)
+        return estimate_dimension(points, WidestGap() if dim is None else dim, eps_pca)
     if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)) or not 1 <= dim <= points.shape[1]:
         raise InvalidInputError(
             f"dim must be a whole number from 1 to the ambient dimension {points.shape[1]}, got {dim!r}."

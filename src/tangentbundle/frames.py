@@ -1,10 +1,11 @@
 r"""A basis of each tangent space, by local principal component analysis.
 
-For each point the displacements to its neighbours, weighted by :math:`K(|x_j - x_i|/r_i)` and
-centred at their weighted mean (the paper allows either centre; this one is steadier under noise),
-form :math:`B_i \in \mathbb{R}^{D \times k}`. The frame is its first d *left* singular vectors, the
-eigenvectors of :math:`B_i B_i^T`. (The paper prints :math:`B_i^T B_i`, whose eigenvectors live in
-the space of neighbours.) Whichever of the two Gram matrices is smaller is decomposed.
+For each point the displacements to its neighbours, weighted by :math:`K(|x_j - x_i|/r_i)`, form
+:math:`B_i \in \mathbb{R}^{D \times k}`. By default they are centred at their weighted mean, which varies less under
+noise; ``center=False`` takes the displacements :math:`x_j - x_i` themselves, as Algorithm 1 of the paper does. The
+frame is the first d *left* singular vectors of :math:`B_i`, the eigenvectors of :math:`B_i B_i^T`. (The paper prints
+:math:`B_i^T B_i`, whose eigenvectors live in the space of neighbours.) Whichever of the two Gram matrices is smaller
+is decomposed.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ class LocalPCA:
 
 
 @njit(cache=True, nogil=True)
-def _covariances(start, stop, centers, points, indptr, indices, weights, counts, out):  # pragma: no cover
-    """Weighted covariance of each neighbourhood about its weighted mean, for rows ``start`` to ``stop``."""
+def _covariances(start, stop, centers, points, indptr, indices, weights, center, counts, out):  # pragma: no cover
+    """Weighted covariance of each neighbourhood about its weighted mean, or about the point, of some rows."""
     before = indptr[start]
     dims = points.shape[1]
     mean = np.empty(dims)
@@ -85,9 +86,8 @@ def _covariances(start, stop, centers, points, indptr, indices, weights, counts,
             counts[i] += w > 0.0
             for a in range(dims):
                 mean[a] += w * (points[j, a] - centers[i, a])
-        if total > 0.0:
-            for a in range(dims):
-                mean[a] /= total
+        for a in range(dims):
+            mean[a] = mean[a] / total if center and total > 0.0 else 0.0
         for e in range(indptr[i], indptr[i + 1]):
             w, j = weights[e - before], indices[e]
             if w > 0.0:
@@ -99,11 +99,11 @@ def _covariances(start, stop, centers, points, indptr, indices, weights, counts,
                         out[i - start, a, b] += w * step[a] * step[b]
 
 
-def _from_covariances(start, stop, centers, points, graph, weights, counts, axes):
+def _from_covariances(start, stop, centers, points, graph, weights, center, counts, axes):
     """Small ambient dimension: one D x D eigenproblem a point."""
     dims = points.shape[1]
     covariances = np.zeros((stop - start, dims, dims))
-    _covariances(start, stop, centers, points, graph.indptr, graph.indices, weights, counts, covariances)
+    _covariances(start, stop, centers, points, graph.indptr, graph.indices, weights, center, counts, covariances)
     if axes.shape[2] == 0:
         return np.linalg.eigvalsh(covariances, UPLO="L")[:, ::-1]
     values, vectors = np.linalg.eigh(covariances, UPLO="L")
@@ -111,7 +111,7 @@ def _from_covariances(start, stop, centers, points, graph, weights, counts, axes
     return values[:, ::-1]
 
 
-def _from_grams(start, stop, centers, points, graph, weights, counts, axes):
+def _from_grams(start, stop, centers, points, graph, weights, center, counts, axes):
     """Large ambient dimension: one k x k eigenproblem a point, k the neighbours in use."""
     ends = graph.indptr[start : stop + 1]
     slots = np.arange(np.diff(ends).max(initial=1))
@@ -123,7 +123,8 @@ def _from_grams(start, stop, centers, points, graph, weights, counts, axes):
     w = np.take_along_axis(w, best, axis=1)
     steps = points[graph.indices[np.take_along_axis(edges, best, axis=1)]]
     steps -= centers[start:stop, None, :]
-    steps -= w[:, None, :] @ steps
+    if center:
+        steps -= w[:, None, :] @ steps
     steps *= np.sqrt(w)[:, :, None]
     gram = steps @ steps.transpose(0, 2, 1)
     if axes.shape[2] == 0:
@@ -149,12 +150,15 @@ def local_pca(
     centers: np.ndarray | None = None,
     kernel: Kernel | None = None,
     axes: int | None = None,
+    spectrum: int = MOST,
+    center: bool = True,
 ) -> LocalPCA:
     """Principal axes of the neighbours of each point within ``radius`` (a number, or one a point).
 
     ``points`` (n, D) float64; row i of the graph holds the neighbours of ``centers[i]`` (default:
-    the points themselves) and must reach at least as far as the radius. ``axes`` tells how many axes to keep
-    (default: all, at most ``MOST``); as many variances, and at least ``MOST``, are kept in any case.
+    the points themselves) and must reach at least as far as the radius. ``axes`` is the number of axes returned
+    (default: all, at most ``MOST``), ``spectrum`` that of variances, if more. ``center`` subtracts the weighted mean
+    of each neighbourhood; without it displacements are from ``centers``, as in Algorithm 1 of the paper.
 
     >>> line = np.linspace(0, 1, 20)[:, None] * np.array([[3.0, 4.0]])
     >>> from tangentbundle.graph import radius_graph
@@ -166,7 +170,7 @@ def local_pca(
     centers = points if centers is None else centers
     n, dims = centers.shape
     keep = min(dims, MOST) if axes is None else axes
-    found, variances = np.zeros((n, dims, keep)), np.zeros((n, min(dims, max(MOST, keep))))
+    found, variances = np.zeros((n, dims, keep)), np.zeros((n, min(dims, max(spectrum, keep))))
     total, counts = np.zeros(n), np.zeros(n, np.int64)
     small = dims <= GRAM_SIZE or dims <= _most_in_use(graph, kernel, radius)
     method = _from_covariances if small else _from_grams
@@ -176,7 +180,7 @@ def local_pca(
         for a in range(start, stop, block):
             b = min(a + block, stop)
             weights = row_weights(graph, kernel, radius, a, b)
-            values = np.maximum(method(a, b, centers, points, graph, weights, counts, found), 0.0)
+            values = np.maximum(method(a, b, centers, points, graph, weights, center, counts, found), 0.0)
             total[a:b] = values.sum(axis=1)
             values = values[:, : variances.shape[1]]
             variances[a:b, : values.shape[1]] = values

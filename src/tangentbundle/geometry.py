@@ -49,6 +49,7 @@ class Scale:
     neighbors: int | None = None
     eps_pca: float | None = None
     max_memory: float | None = None
+    pca_center: bool = True
 
     def __post_init__(self) -> None:
         for name in ("eps", "eps_pca", "max_memory"):
@@ -179,13 +180,13 @@ def estimate_frames(
     eps_pca = scale.eps_pca or eps * 0.5 ** (2 / dim)
     if eps_pca > eps:
         graph = radius_graph(points, float(np.sqrt(eps_pca)), max_memory=scale.max_memory, dim=dim)
-    pca = local_pca(points, graph, float(np.sqrt(eps_pca)), axes=dim)
+    pca = local_pca(points, graph, float(np.sqrt(eps_pca)), axes=dim, center=scale.pca_center)
     least = min(2 * dim + 2, len(points) - 1)
     poor = np.flatnonzero(pca.counts < least)
     if len(poor) and scale.eps_pca is None:
         rescued = nearest_graph(points, poor, least)
         reach = np.maximum(1.2 * rescued.distances.reshape(-1, least)[:, -1], np.finfo(float).tiny)
-        better = local_pca(points, rescued, reach, centers=points[poor], axes=dim)
+        better = local_pca(points, rescued, reach, centers=points[poor], axes=dim, center=scale.pca_center)
         for name in ("axes", "variances", "total", "counts"):
             getattr(pca, name)[poor] = getattr(better, name)
     return pca, float(eps_pca)

@@ -17,7 +17,8 @@ from .nn.activations import FUNCTIONS
 KIND = "tangentbundle.network"
 
 _public = [getattr(module, name) for module in (nn, filters) for name in module.__all__]
-_parts = [c for c in _public if isinstance(c, type) and issubclass(c, (nn.Configured, nn.Learnable, filters.Method))]
+_kinds = (nn.Configured, nn.Learnable, filters.Method, filters.Filter, filters.LowpassNonAmplifying)
+_parts = [c for c in _public if isinstance(c, type) and issubclass(c, _kinds)]
 CLASSES = {c.__name__: c for c in _parts if not any(issubclass(other, c) and other is not c for other in _parts)}
 """Everything that may appear in a saved architecture: the public parts that are no base of others."""
 
@@ -70,12 +71,14 @@ def _encode(value: Any) -> Any:
         return value
     if isinstance(value, torch.Generator):
         return 0  # initial weights are not needed: the trained ones are in the file
+    if isinstance(value, torch.Tensor):  # of a filter; the value of one that is learned is among the weights
+        return {"parameter": value.tolist()} if isinstance(value, torch.nn.Parameter) else value.tolist()
     if isinstance(value, (list, tuple)):
         return [_encode(v) for v in value]
     name = type(value).__name__
     if CLASSES.get(name) is type(value):
         if dataclasses.is_dataclass(value):
-            arguments = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+            arguments = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
         else:
             arguments = vars(value).get("arguments", {})
         return {"class": name, "arguments": {key: _encode(v) for key, v in arguments.items()}}
@@ -94,6 +97,8 @@ def _decode(value: Any) -> Any:
     if isinstance(value, dict):
         if "function" in value:
             return FUNCTIONS[value["function"]]
+        if "parameter" in value:
+            return torch.nn.Parameter(torch.tensor(value["parameter"], dtype=torch.float64))
         if value["class"] not in CLASSES:
             raise InvalidInputError(f"there is no part {value['class']!r}")
         return CLASSES[value["class"]](**{key: _decode(v) for key, v in value["arguments"].items()})

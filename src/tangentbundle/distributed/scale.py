@@ -25,13 +25,15 @@ MOST_RINGS = 12
 def resolve_scale(cloud: Cloud, dim: int | DimensionRule | None, asked: Scale) -> tuple[int, float]:
     """Dimension and eps, from the nearest neighbours of the same sample of points as on a single machine."""
     n, dims = cloud.exchange.rows, cloud.boxes.shape[2]
-    if dim is not None and not isinstance(dim, DimensionRule) and not 1 <= whole(dim, "dim") <= dims:
+    if isinstance(dim, DimensionRule) and not isinstance(dim, WidestGap):
+        raise InvalidInputError(f"a distributed cloud takes dim=WidestGap() or a number, got {dim!r}.")
+    if dim is not None and not isinstance(dim, WidestGap) and not 1 <= whole(dim, "dim") <= dims:
         raise InvalidInputError(f"dim must be a whole number from 1 to the ambient dimension {dims}, got {dim!r}.")
     sizes = [k for k in SIZES if k <= n // 4] or [n - 1]
     rule = WidestGap() if dim is None else dim
     most = asked.neighbors or (target_neighbors(n, dim) if isinstance(dim, int) else target_neighbors(n, min(dims, 8)))
     most = 1 if asked.eps is not None else most
-    if isinstance(rule, DimensionRule):
+    if isinstance(rule, WidestGap):
         most = max(most, *sizes)
     if most >= n:
         raise TooFewPointsError(f"{most} neighbours a point need at least {most + 1} points, got {n}.")
@@ -41,7 +43,7 @@ def resolve_scale(cloud: Cloud, dim: int | DimensionRule | None, asked: Scale) -
         warnings.warn(
             f"{same} of {len(rows)} points looked at have an exact duplicate.", DuplicatePointsWarning, stacklevel=4
         )
-    d = int(dim) if not isinstance(rule, DimensionRule) else _dimension(cloud, rule, sizes, rows, distances, numbers)  # type: ignore[arg-type]
+    d = int(dim) if not isinstance(rule, WidestGap) else _dimension(cloud, rule, sizes, rows, distances, numbers)  # type: ignore[arg-type]
     if asked.eps is not None:
         return d, asked.eps
     wanted = asked.neighbors or target_neighbors(n, d)
@@ -51,7 +53,7 @@ def resolve_scale(cloud: Cloud, dim: int | DimensionRule | None, asked: Scale) -
     return d, radius**2
 
 
-def _dimension(cloud: Cloud, rule: DimensionRule, sizes, rows, distances, numbers) -> int:
+def _dimension(cloud: Cloud, rule: WidestGap, sizes, rows, distances, numbers) -> int:
     """The median of local dimensions at the sample."""
     known, places = np.unique(numbers, return_inverse=True)
     points, places = cloud.gather("points", known), places.reshape(numbers.shape)
@@ -60,7 +62,7 @@ def _dimension(cloud: Cloud, rule: DimensionRule, sizes, rows, distances, number
         near = graph_of_lists(np.ascontiguousarray(distances[:, :k]), np.ascontiguousarray(places[:, :k]))
         reach = np.maximum(1.2 * distances[:, k - 1], np.finfo(float).tiny)
         spectra[k] = local_pca(points, near, reach, centers=centers, axes=0).variances
-    return int(np.median(rule.local(spectra)))
+    return rule.combine(rule.compare(spectra))
 
 
 def halo_rings(dim: int, points: float, neighbors: float) -> int:

@@ -1,20 +1,36 @@
 r"""The layer of a tangent bundle network: a bank of filters between all pairs of channels.
 
-.. math:: Y = \sum_{k=0}^{K-1} e^{t_k \Delta} X H_k, \qquad X \in \mathbb{R}^{nd \times F}, \;
+.. math:: Y = \sum_{k=0}^{K-1} h_k(\Delta)\, X H_k, \qquad X \in \mathbb{R}^{nd \times F}, \;
           H_k \in \mathbb{R}^{F \times G},
 
-the linear part of the paper's matrix form. The operator is an argument of ``forward``: weights belong to no cloud.
+the linear part of the paper's matrix form. With powers of the shift operator, :math:`h_k(\Delta) = (e^{T_s\Delta})^k`,
+it is a layer of a DD-TNN, sampled in space and time; with filters in continuous time, one of a D-TNN, sampled in space.
+The operator is an argument of ``forward``: weights belong to no cloud.
 """
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from ..arrays import positive, whole
 from ..errors import InvalidInputError
-from ..filters import Chebyshev, Dense, Exact, Filter, Heat, Method, apply_bank, merge_bank
+from ..filters import (
+    Chebyshev,
+    Dense,
+    Exact,
+    Filter,
+    Heat,
+    LowpassNonAmplifying,
+    Method,
+    Spectral,
+    apply_bank,
+    merge_bank,
+)
 from ..operators import LinearOperator
 from .base import Configured, checked, generator, part, uniform
 
@@ -32,22 +48,6 @@ class Learnable:
         positive(self.start, "start")
 
 
-_heats: dict[float, Heat] = {}
-
-
-def _heat(t: float) -> Heat:
-    """One filter object a time, so that all layers share what operators keep for it.
-
-    (A plain dictionary: torch.compile looks through ``functools.lru_cache``.)
-    """
-    heat = _heats.get(t)
-    if heat is None:
-        if len(_heats) >= 1024:
-            _heats.clear()
-        heat = _heats[t] = Heat(t)
-    return heat
-
-
 def network_method(operator: LinearOperator) -> Method:
     """Matrices for small operators, Chebyshev otherwise."""
     largest = max(operator.sizes) * operator.dim
@@ -62,9 +62,15 @@ MAX_TAPS = 1000
 class BundleConv(Configured):
     r"""A bank of tangent bundle filters, ``(..., n, d, in) -> (..., n, d, out)``.
 
-    Taps start at k = 0, the identity, as in the paper's text; times are :math:`t_k = k T_s` with ``step``
-    :math:`T_s`, or learned ones. Weights ``(taps, in, out)`` are all it has. The recurrence runs on whichever side has
-    fewer channels. ``method`` chooses how filters are evaluated; by default the operator's size does.
+    By default the taps are heat flows. They start at k = 0, the identity, as in the paper's text; times are :math:`t_k
+    = k T_s` with ``step`` :math:`T_s`, or learned ones. The recurrence runs on whichever side has fewer channels.
+
+    Args:
+        filters: the taps instead, any filters of this library; the identity is among them only if listed. A field that
+            is a ``torch.nn.Parameter`` is learned with the weights.
+        constraint: ``LowpassNonAmplifying()`` keeps every filter within the assumptions of the paper's theorem. Then
+            ``weight`` holds the free numbers, and ``coefficients`` what they make.
+        method: how filters are evaluated; by default the operator's size decides.
 
     >>> import torch, tangentbundle as tb
     >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(300, seed=0).astype("float32"))
@@ -80,49 +86,91 @@ class BundleConv(Configured):
         taps: int = 2,
         step: float | Learnable = 1.0,
         *,
+        filters: Sequence[Filter] | None = None,
+        constraint: LowpassNonAmplifying | None = None,
         method: Method | None = None,
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()
         self.in_channels, self.out_channels = whole(in_channels, "in_channels"), whole(out_channels, "out_channels")
-        self.taps = whole(taps, "taps")
+        if filters is not None and not (filters and all(isinstance(f, Filter) for f in filters)):
+            raise InvalidInputError(f"filters must be a list such as [Heat(0.1), Tikhonov(2.0)], got {filters!r}.")
+        self.bank, self.constraint = filters, part(constraint, None, LowpassNonAmplifying, "LowpassNonAmplifying()")
+        self.taps = whole(taps, "taps") if filters is None else len(filters)
         if self.taps > MAX_TAPS:
             raise InvalidInputError(f"a layer has at most {MAX_TAPS} taps, got {taps}. Use a larger step instead.")
+        if sum([filters is not None, constraint is not None, isinstance(step, Learnable)]) > 1:
+            raise InvalidInputError("each of filters, constraint and Learnable() defines the taps: use one of them.")
+        if constraint is not None and self.taps < 2:
+            raise InvalidInputError(f"a lowpass filter needs at least 2 taps (the first is zero), got {taps}.")
         self.method = part(method, None, Method, "Chebyshev()")
-        fan_in = self.taps * self.in_channels
-        self.weight = uniform(self.taps, self.in_channels, self.out_channels, fan_in=fan_in, source=generator(seed))
+        free, fan_in = self.taps - (constraint is not None), self.taps * self.in_channels
+        self.weight = uniform(free, self.in_channels, self.out_channels, fan_in=fan_in, source=generator(seed))
+        learned: list[torch.nn.Parameter] = []
+        with_parameters(filters, learned.append)
+        self.learned = torch.nn.ParameterList(learned) if learned else None
         if isinstance(step, Learnable):
             self.step = None
             self.log_times = torch.nn.Parameter(torch.arange(1.0, self.taps, device="cpu").mul(step.start).log())
         else:
             self.step = positive(step, "step")
+            self.heats = [Heat(k * self.step) for k in range(1, self.taps)]
 
     @property
     def times(self) -> torch.Tensor:
-        """Diffusion times of the taps, ``(taps,)``."""
+        """Diffusion times of heat taps, ``(taps,)``."""
         if self.step is None:
             return torch.cat([self.log_times.new_zeros(1), self.log_times.exp()])
         return torch.arange(self.taps) * self.step
 
+    @property
+    def coefficients(self) -> torch.Tensor:
+        """The matrices :math:`H_k` of the taps, ``(taps, in, out)``."""
+        return self.weight if self.constraint is None else self.constraint(self.weight)
+
     def filters(self) -> list[Filter]:
-        """The heat flows of the taps but the first, which is the identity."""
+        """The taps; without the first, the identity, where they are heat flows."""
+        if self.bank is not None:
+            learned = iter(self.learned or ())
+            return list(with_parameters(self.bank, lambda _: next(learned)) if self.learned else self.bank)
         if self.step is None:
             return [Heat(t) for t in self.log_times.exp()]
-        return [_heat(k * self.step) for k in range(1, self.taps)]
+        return list(self.heats)
 
     def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
-        x = checked(x, operator, self.in_channels, self.weight)
-        if self.taps == 1:
-            return x @ self.weight[0]
-        filters, method = self.filters(), self.method or network_method(operator)
-        if self.step is None and isinstance(method, Dense):
-            method = Exact()  # matrices of times that change are not worth keeping, with or without gradients
+        x, weight, filters = checked(x, operator, self.in_channels, self.weight), self.coefficients, self.filters()
+        if not filters:
+            return x @ weight[0]
+        method = self.method or network_method(operator)
+        if (self.step is None or self.learned) and isinstance(method, Dense):
+            method = Exact()  # matrices of filters that change are not worth caching, with or without gradients
+        identity = self.taps - len(filters)  # one where the taps are heat flows
         if self.in_channels <= self.out_channels:
-            taps = torch.cat([x, *apply_bank(filters, operator, x, method)], dim=-1)
-            return taps @ self.weight.flatten(0, 1)
-        first, *others = (x @ self.weight.movedim(0, 1).flatten(1)).split(self.out_channels, dim=-1)
-        return first + merge_bank(filters, operator, others, method)
+            taps = torch.cat([x][:identity] + apply_bank(filters, operator, x, method), dim=-1)
+            return taps @ weight.flatten(0, 1)
+        mixed = (x @ weight.movedim(0, 1).flatten(1)).split(self.out_channels, dim=-1)
+        return sum(mixed[:identity], merge_bank(filters, operator, mixed[identity:], method))
 
     def extra_repr(self) -> str:
         times = "learned times" if self.step is None else f"step {self.step:g}"
-        return f"{self.in_channels} -> {self.out_channels}, {self.taps} taps, {times}, {self.num_parameters} parameters"
+        kind = times if self.bank is None else ", ".join(type(f).__name__ for f in self.bank)
+        kind += "" if self.constraint is None else f", {self.constraint}"
+        return f"{self.in_channels} -> {self.out_channels}, {self.taps} taps, {kind}, {self.num_parameters} parameters"
+
+
+def with_parameters(value: Any, replace: Callable[[torch.nn.Parameter], Any]) -> Any:
+    """A filter (or a field of one) with every ``torch.nn.Parameter`` in its fields replaced, always in one order."""
+    if isinstance(value, torch.nn.Parameter):
+        return replace(value)
+    if isinstance(value, Spectral) and value.tensors:
+        raise InvalidInputError(
+            f"a layer cannot learn the tensors of {value}, which its function holds. Write a dataclass derived from "
+            "Filter with the parameter as a field."
+        )
+    if isinstance(value, (tuple, list)):
+        return type(value)(with_parameters(item, replace) for item in value)
+    if not isinstance(value, Filter):
+        return value
+    changed = copy.copy(value)
+    vars(changed).update({name: with_parameters(field, replace) for name, field in vars(value).items()})
+    return changed

@@ -8,17 +8,19 @@ a manifold (graph) network, MNN, on the identity a perceptron, MLP.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
 
 from ..arrays import whole
-from ..filters import Method
+from ..errors import InvalidInputError
+from ..filters import Filter, LowpassNonAmplifying, Method
 from ..operators import LinearOperator
 from .activations import Activation, Bias, Linear, NormTanh
 from .base import Configured, checked, generator, part, seeded, widths
-from .conv import BundleConv, Learnable
+from .conv import BundleConv, Learnable, with_parameters
 
 
 class TNNLayer(Configured):
@@ -44,6 +46,9 @@ class TNN(Configured):
         channels: widths, input first: ``[1, 8, 4, 1]`` is the paper's.
         taps: K, counted from the identity tap k = 0.
         step: sampling interval :math:`T_s`, or ``Learnable()``.
+        filters: instead of taps and step, the filters of every layer (a D-TNN); each learns its own copy of their
+            parameters.
+        constraint: ``LowpassNonAmplifying()``, for training under the assumptions of the paper's theorem.
         activation: nonlinearity of the hidden layers, default ``NormTanh()``, which depends on no frames; the paper's
             experiments use ``Coordinatewise(torch.tanh)``.
         output: nonlinearity of the last layer, default none.
@@ -66,6 +71,8 @@ class TNN(Configured):
         taps: int = 2,
         *,
         step: float | Learnable = 1.0,
+        filters: Sequence[Filter] | None = None,
+        constraint: LowpassNonAmplifying | None = None,
         activation: Activation | None = None,
         output: Activation | None = None,
         bias: Bias | None = None,
@@ -79,13 +86,15 @@ class TNN(Configured):
         hidden = part(activation, NormTanh(), Activation, "NormTanh() or Coordinatewise(torch.tanh)")
         final = part(output, Linear(), Activation, "NormTanh() or Coordinatewise(torch.tanh)")
         bias, residual = part(bias, None, Bias, "RadialBias()"), part(residual, False, bool, "residual=True")
+        if constraint is not None and residual:
+            raise InvalidInputError("a residual adds an identity, which is not lowpass: use constraint or residual.")
         last = len(channels) - 2
         self.layers = torch.nn.ModuleList()
         for level, (wide, high) in enumerate(pairwise(channels)):
-            act = hidden if level < last else final
+            act, bank = hidden if level < last else final, with_parameters(filters, copy.deepcopy)
             self.layers.append(
                 TNNLayer(
-                    BundleConv(wide, high, taps, step, method=method, seed=source),
+                    BundleConv(wide, high, taps, step, filters=bank, constraint=constraint, method=method, seed=source),
                     act.sized(high),
                     None if bias is None or level == last else bias.sized(high),
                     residual and wide == high,

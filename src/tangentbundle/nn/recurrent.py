@@ -9,18 +9,20 @@ Sequences ``(..., T, n, d, c)`` go through a layer at once where nothing forbids
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import torch
 
 from ..arrays import whole
 from ..errors import InvalidInputError, ShapeError
-from ..filters import Method
+from ..filters import Filter, LowpassNonAmplifying, Method
 from ..operators import LinearOperator
 from .activations import Activation, Coordinatewise, NormTanh, squared_norm
 from .base import Configured, generator, part, widths
-from .conv import BundleConv, Learnable
+from .conv import BundleConv, Learnable, with_parameters
 
 States = list[torch.Tensor]
 
@@ -145,6 +147,8 @@ class RecurrentTNN(Recurrent):
         taps: int = 2,
         *,
         step: float | Learnable = 1.0,
+        filters: Sequence[Filter] | None = None,
+        constraint: LowpassNonAmplifying | None = None,
         activation: Activation | None = None,
         method: Method | None = None,
         seed: int | torch.Generator = 0,
@@ -152,13 +156,9 @@ class RecurrentTNN(Recurrent):
         super().__init__()
         channels, source = widths(channels, least=2), generator(seed)
         act = part(activation, Coordinatewise(torch.tanh), Activation, "NormTanh() or Coordinatewise(torch.tanh)")
+        conv = _convs(taps, step, filters, constraint=constraint, method=method, seed=source)
         self.cells = torch.nn.ModuleList(
-            RecurrentCell(
-                BundleConv(wide, high, taps, step, method=method, seed=source),
-                BundleConv(high, high, taps, step, method=method, seed=source),
-                act.sized(high),
-            )
-            for wide, high in pairwise(channels)
+            RecurrentCell(conv(wide, high), conv(high, high), act.sized(high)) for wide, high in pairwise(channels)
         )
         self.head = None
 
@@ -179,6 +179,8 @@ class GatedTNN(Recurrent):
         taps: int = 2,
         *,
         step: float | Learnable = 1.0,
+        filters: Sequence[Filter] | None = None,
+        constraint: LowpassNonAmplifying | None = None,
         activation: Activation | None = None,
         method: Method | None = None,
         seed: int | torch.Generator = 0,
@@ -186,12 +188,16 @@ class GatedTNN(Recurrent):
         super().__init__()
         channels, source = widths(channels, least=3), generator(seed)
         act = part(activation, NormTanh(), Activation, "NormTanh() or Coordinatewise(torch.tanh)")
-
-        def conv(wide: int, high: int) -> BundleConv:
-            return BundleConv(wide, high, taps, step, method=method, seed=source)
-
+        conv = _convs(taps, step, filters, constraint=constraint, method=method, seed=source)
         self.cells = torch.nn.ModuleList(
             GatedCell(conv(wide, 3 * high), conv(high, 2 * high), conv(high, high), act.sized(high))
             for wide, high in pairwise(channels[:-1])
         )
         self.head = conv(channels[-2], channels[-1])
+
+
+def _convs(taps: int, step: float | Learnable, filters: Sequence[Filter] | None, **options: Any) -> Callable:
+    """Layers of a network from their channels in and out; each learns its own copy of the filters' parameters."""
+    return lambda wide, high: BundleConv(
+        wide, high, taps, step, filters=with_parameters(filters, copy.deepcopy), **options
+    )

@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 import torch
@@ -77,7 +78,7 @@ class ConnectionLaplacian(LinearOperator):
     def __repr__(self) -> str:
         kind = f"{str(self.dtype).removeprefix('torch.')}, {self.device}"
         return (
-            f"ConnectionLaplacian({self.num_points} points, rank {self.dim}, "
+            f"{type(self).__name__}({self.num_points} points, rank {self.dim}, "
             f"{self.num_edges / self.num_points:.1f} neighbours a point, {kind})"
         )
 
@@ -146,7 +147,7 @@ class ConnectionLaplacian(LinearOperator):
         product = self.average(fold(x), 1 / self.scale, -1 / self.scale)
         return unfold(product, x.shape)
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> ConnectionLaplacian:
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
         """The same operator on another device or in another precision."""
         if isinstance(device, torch.dtype):
             device, dtype = None, device
