@@ -11,7 +11,7 @@ SHARE ?= 1
 PIP_INSTALL := -m pip install -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow stress lint format bench docs lock clean
+.PHONY: help setup demo reproduce test test-slow stress lint format bench docs lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -27,7 +27,10 @@ $(STAMP): requirements.lock requirements.hashes pyproject.toml
 	@$(BIN)/python $(PIP_INSTALL) --no-build-isolation --no-deps -e .
 	@touch $@
 
-demo: setup ## the paper's torus table in its quick form (minutes), with figures in out/torus
+demo: setup ## a field denoised and wind filled in: a table, a figure and a report in out/demo (half a minute)
+	@$(BIN)/tangentbundle demo
+
+reproduce: setup ## the paper's denoising table in its quick form, compared with the printed numbers (minutes)
 	@$(BIN)/tangentbundle reproduce torus --quick --jobs 2 --out out/torus
 
 test: setup ## run the tests and docstring examples, without the slow ones

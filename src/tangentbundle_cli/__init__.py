@@ -2,13 +2,14 @@
 
 import typer
 
+from .demo import demo
 from .doctor import doctor
 from .fields import denoise, filter, inspect, spectrum
 from .predict import forecast, interpolate
 from .reproduce import reproduce
 
 app = typer.Typer(name="tangentbundle", no_args_is_help=True, pretty_exceptions_show_locals=False)
-for function in (inspect, denoise, interpolate, forecast, filter, spectrum, doctor, reproduce):
+for function in (demo, inspect, denoise, interpolate, forecast, filter, spectrum, doctor, reproduce):
     app.command()(function)
 
 

@@ -60,6 +60,7 @@ def render(summary: Summary) -> str:
 
 
 TITLES = {
+    "demo": "A noisy field on a torus denoised, and wind filled in from stations.",
     "inspect": "What this cloud is, and what its field looks like.",
     "denoise": "Noise of unknown level removed.",
     "interpolate": "The field at other places, from where it was observed.",
