@@ -3,6 +3,20 @@
 from .base import LinearOperator
 from .joined import Joined, join
 from .laplacian import ConnectionLaplacian
-from .semigroup import DirectedPath, Identity, Semigroup
+from .normalization import Normalization, RandomWalk, Symmetric, Unnormalized
+from .semigroup import DirectedPath, Identity, Negated, Semigroup
 
-__all__ = ["ConnectionLaplacian", "DirectedPath", "Identity", "Joined", "LinearOperator", "Semigroup", "join"]
+__all__ = [
+    "ConnectionLaplacian",
+    "DirectedPath",
+    "Identity",
+    "Joined",
+    "LinearOperator",
+    "Negated",
+    "Normalization",
+    "RandomWalk",
+    "Semigroup",
+    "Symmetric",
+    "Unnormalized",
+    "join",
+]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
@@ -11,7 +13,9 @@ from ..graph import NeighborGraph
 from ..jit import njit
 from ..parallel import run_ranges
 from ..transport import Connection
+from .joined import lazy
 from .laplacian import ConnectionLaplacian
+from .normalization import DensityFree, Normalization
 
 FAINT = 1e-10
 """A degree below this share of the median counts as none: its point would outweigh all others."""
@@ -94,26 +98,28 @@ def assemble(
     order: np.ndarray,
     kind: ArrayKind,
     frames: np.ndarray | None = None,
+    normalization: Normalization | None = None,
 ) -> ConnectionLaplacian:
     r"""The Laplacian of a graph and a connection, compactly in the wanted precision.
 
     ``graph``, ``connection``, ``weights`` and ``frames`` are in curve order; ``order[k]`` is the user's index of
-    the k-th point on the curve.
+    the k-th point on the curve. The default normalization is ``DensityFree()``.
     """
-    degree, mass = normalise(graph, weights)
+    degree, mass, rate = (normalization or DensityFree()).factors(*normalise(graph, weights))
     real = np.float32 if kind.dtype == torch.float32 else np.float64
     cols, values = average_blocks(graph, connection, weights, degree, mass, real)
     in_user_order = np.empty(len(order), real)
-    in_user_order[order] = mass / mass.sum()
+    in_user_order[order] = (mass / rate) / (mass / rate).sum()
+    fastest = float(rate.max())
     laplacian = ConnectionLaplacian(
         indptr=torch.from_numpy(graph.indptr),
         cols=torch.from_numpy(cols),
         values=torch.from_numpy(values),
         order=torch.from_numpy(order.astype(np.int32)),
         mass=torch.from_numpy(in_user_order),
-        scale=scale,
+        scale=scale / fastest,
         dim=connection.dim,
         kind=kind,
         sorted_frames=frames,
     )
-    return laplacian.to(kind.device)
+    return lazy(laplacian, torch.from_numpy((rate / fastest).astype(real))).to(kind.device)
