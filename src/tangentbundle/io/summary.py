@@ -52,7 +52,7 @@ class Summary:
     def wrote(self, *files: Path) -> None:
         """Add files that were written."""
         self.files += files
-        self.rows.append(("wrote", ", ".join(map(str, files))))
+        self.rows += [("wrote", str(file)) for file in files]
 
     def __str__(self) -> str:
         lines = [f"{label:<26}{text}" for label, text in self.rows]

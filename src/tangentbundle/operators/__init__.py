@@ -1,9 +1,9 @@
 """Linear operators on bundle signals."""
 
+from .assembly import Normalization, RandomWalk, Symmetric, Unnormalized
 from .base import LinearOperator
 from .joined import Joined, join
 from .laplacian import ConnectionLaplacian
-from .normalization import Normalization, RandomWalk, Symmetric, Unnormalized
 from .semigroup import DirectedPath, Identity, Negated, Semigroup
 
 __all__ = [
