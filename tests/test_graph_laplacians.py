@@ -105,7 +105,8 @@ class TestNegated(OperatorContract):
         x = torch.stack([random_signal(operator, seed=s) for s in range(3)])
         growth = torch.from_numpy(expm(-0.7 * matrix))
         expected = torch.stack([(growth @ y.flatten(0, 1)).reshape(y.shape) for y in x])
-        assert relative_error(tb.Heat(0.7)(operator, x), expected) < 1e-9
+        for method in (None, tb.Exact(), tb.Dense()):
+            assert relative_error(tb.Heat(0.7)(operator, x, method=method), expected) < 1e-9
         nets = tb.nn.Replicas(lambda seed: tb.nn.TNN([2, 3, 2], seed=seed).double(), count=3)
         assert relative_error(nets(x, operator), torch.stack([nets[r](x[r], operator) for r in range(3)])) < 1e-9
 
@@ -114,5 +115,8 @@ def test_what_is_refused():
     for bad in (None, "symmetric", Symmetric):
         with pytest.raises(InvalidInputError, match=r"operators.Symmetric\(\)"):
             bundle("functions").graph_laplacian(bad)
+    negated = Negated(Identity.of(6000))
     with pytest.raises(MemoryLimitError, match="too large"):
-        Negated(Identity.of(6000)).exponential(1.0, torch.zeros(6000, 1, 1, dtype=torch.float64))
+        tb.Heat(1.0)(negated, random_signal(negated), method=tb.Exact())
+    with pytest.raises(InvalidInputError, match=r"method=Exact\(\)"):
+        tb.Heat(1.0)(negated, random_signal(negated))

@@ -22,10 +22,7 @@ Task = dict[str, Any]
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: mean and spread of a score over runs.
-
-    The ``headline`` ranks the methods; the ``paper`` column is scored as the paper's numbers are.
-    """
+    """A score of a table; the ``headline`` ranks the methods, the ``paper`` column is scored as the paper's numbers."""
 
     score: str
     title: str

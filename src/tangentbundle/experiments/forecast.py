@@ -38,7 +38,6 @@ class Forecast(Experiment):
     cell = ("n", "horizon")
     columns = (
         Column("mse", "mean squared error", headline=True),
-        Column("component", "mean squared error of a component", paper=True),
         Column("mse_ms", "(m/s)²"),
         Column("mse_first", "first 4 steps, (m/s)²"),
         Column("parameters", "parameters"),
@@ -61,7 +60,7 @@ class Forecast(Experiment):
         sizes = {view.name: network(view).num_parameters for view in sites.views("RNN")}
         rows = []
         for method, forecaster in forecasters(sites, training, task, seed).items():
-            errors = np.square(forecaster(inputs) - targets).sum(axis=-1).mean(axis=-1)
+            errors = np.square(forecaster(inputs) - targets).mean(axis=(-1, -2))
             found = {"method": method, "points": sites.count, "parameters": sizes.get(method)}
             rows.append({**task, **found, **_scores(errors, test)})
         return rows
@@ -69,11 +68,11 @@ class Forecast(Experiment):
     def notes(self, rows: Sequence[Row], protocol: str) -> str:
         data = "; ".join(SOURCES[name].about for name in dict.fromkeys(row["data"] for row in rows))
         common = (
-            f"Data: {data}. Errors are squared lengths in units of the range of the training period (largest minus "
-            "least component); the paper averages over components, which halves them. One factor scales both periods "
-            "and nothing is shifted. (The authors' code shifts the test period by half its range; their errors mostly "
-            "measure that.) All windows of the test period count, except analyses that were missing. No run is "
-            "discarded.\n\n"
+            f"Data: {data}. Errors are averaged over components, points, lead times and windows of the test period, "
+            "in units of the range of the training period (largest minus least component), as in the paper. One factor "
+            "scales both periods and nothing is shifted; the authors' code shifts the test period by half its range, "
+            "and their errors mostly measure that. Analyses that were missing are not scored. No run is discarded."
+            "\n\n"
         )
         if protocol == "best":
             return common + (
@@ -235,5 +234,5 @@ def _scores(errors: np.ndarray, test: Period) -> Row:
     mse = float(errors[scored].mean())
     by_lead = (errors * scored).sum(axis=0) / np.maximum(scored.sum(axis=0), 1)
     first = float(by_lead[:FIRST].mean()) * test.unit**2
-    found = {"mse": mse, "component": mse / 2, "mse_ms": mse * test.unit**2, "mse_first": first}
-    return {**found, "by_lead": [round(float(e), 7) for e in by_lead]}
+    scores = {"mse": mse, "mse_ms": mse * test.unit**2, "mse_first": first}
+    return {**scores, "by_lead": [round(float(e), 7) for e in by_lead]}

@@ -135,7 +135,7 @@ class Results:
         """What tells a cell from the others."""
         varied = [len(set(values)) > 1 for values in zip(*cells, strict=True)]
         named = zip(self.experiment.cell, cell, varied, strict=True)
-        return ", ".join(value if isinstance(value, str) else f"{key} = {value}" for key, value, v in named if v)
+        return ", ".join(value if isinstance(value, str) else f"{key}={value}" for key, value, v in named if v)
 
 
 def _base(method: str) -> str:

@@ -1,10 +1,10 @@
 """Linear operators on bundle signals."""
 
 from .assembly import Normalization, RandomWalk, Symmetric, Unnormalized
-from .base import LinearOperator
+from .base import LinearOperator, Negated
 from .joined import Joined, join
 from .laplacian import ConnectionLaplacian
-from .semigroup import DirectedPath, Identity, Negated, Semigroup
+from .semigroup import DirectedPath, Identity, Semigroup
 
 __all__ = [
     "ConnectionLaplacian",

@@ -132,10 +132,7 @@ def _shift(cols: torch.Tensor, offset: int) -> torch.Tensor:
 
 
 def lazy(part: ConnectionLaplacian, share: torch.Tensor) -> ConnectionLaplacian:
-    """The average ``I + diag(share) (P - I)``: P's rows scaled, and a diagonal block at the end of each.
-
-    ``share`` (n,) is in curve order.
-    """
+    """The average ``I + diag(share) (P - I)``, share (n,) in curve order: scaled rows, each with a diagonal block."""
     if bool((share == 1.0).all()):
         return part
     n, e, device = part.num_points, part.num_edges, part.device

@@ -61,28 +61,6 @@ class Identity(Semigroup):
 
 
 @dataclass(eq=False)
-class Negated(Semigroup):
-    r"""Minus a small self-adjoint operator: :math:`e^{-t\Delta}`, exactly, which amplifies what diffusion damps."""
-
-    operator: LinearOperator
-
-    def __post_init__(self) -> None:
-        self.mass, self.dim = self.operator.mass, self.operator.dim
-
-    @property
-    def adjoint(self) -> Negated:
-        return self
-
-    def apply(self, x: torch.Tensor) -> torch.Tensor:
-        return -self.operator.apply(x)
-
-    def exponential(self, t: float | torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        values, fields = self.operator.eigenbasis
-        spectrum = torch.einsum("n,ndk,...ndc->...kc", self.mass, fields, x)
-        return torch.einsum("ndk,...kc->...ndc", fields * torch.exp(t * values).to(x), spectrum)
-
-
-@dataclass(eq=False)
 class DirectedPath(Semigroup):
     r"""Translation along equally spaced points: :math:`\Delta = -\partial/\partial x`.
 
