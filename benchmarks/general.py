@@ -17,9 +17,9 @@ import numpy as np
 import tangentbundle as tb
 from tangentbundle.estimators.baselines import AmbientProcess, ComponentProcess, InverseDistance, Mean, ThinPlate, Zero
 from tangentbundle.experiments.base import Column, Experiment, Row, Task, draw
+from tangentbundle.experiments.report import write_report
 from tangentbundle.experiments.runner import run_experiment
 from tangentbundle.experiments.smoothing import ambient_process, thin_plate
-from tangentbundle.experiments.tables import tabulate
 
 SEEN, HELD_OUT, DRAWS = 150, 150, 16
 NOISE = 0.2
@@ -189,10 +189,8 @@ def main() -> None:
     options = parser.parse_args()
     chosen = {"full": not options.quick, "seed": options.seed, "jobs": options.jobs}
     rows = run_experiment(General(), options.out, protocol="best", **chosen)
-    table = tabulate(General(), rows, "best")
-    (options.out / "table.md").write_text(table.markdown())
-    (options.out / "table.csv").write_text(table.csv())
-    print(table.markdown())
+    results, _ = write_report(General(), rows, "best", options.out)
+    print(results.comparison().text())
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import io
 import shutil
 import tempfile
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -14,13 +15,14 @@ import pytest
 from scipy.io import netcdf_file
 
 from tangentbundle import errors
-from tangentbundle.datasets import NCEP, TEN_METRES, download, fetch, fetch_ncep, load_wind
+from tangentbundle.datasets import NCEP, SIGMA995, TEN_METRES, download, fetch, fetch_ncep, load_wind
 
 pytest.importorskip("pooch", reason="needs the extra `data`")
 xarray = pytest.importorskip("xarray", reason="needs the extra `data`")
 netCDF4 = pytest.importorskip("netCDF4", reason="needs the extra `data`")
 
 LAT, LON = np.linspace(90, -90, 7), np.arange(0, 360, 30.0)
+SMALL, SMALL_GAUSS = (replace(product, shape=(7, 12)) for product in (SIGMA995, TEN_METRES))
 
 
 def component(name):
@@ -258,19 +260,19 @@ def test_only_https(url, tmp_path, monkeypatch):
 
 def test_ncep_through_a_mirror(server, tmp_path, monkeypatch):
     monkeypatch.setenv(download.MIRROR, server.url)
-    data = load_wind(NCEP(2016, cache=tmp_path))
+    data = load_wind(NCEP(2016, SMALL, cache=tmp_path))
     assert len(data) == 4 and "2016" in data.provenance and "pole kept once" in data.provenance
     assert np.allclose(data.ambient, np.cross([0, 0, 1], data.points))
     assert len(server.requests) == 2
-    load_wind(NCEP(2016, cache=tmp_path))
+    load_wind(NCEP(2016, SMALL, cache=tmp_path))
     assert len(server.requests) == 2
-    load_wind(NCEP(2016, TEN_METRES, cache=tmp_path))
+    load_wind(NCEP(2016, SMALL_GAUSS, cache=tmp_path))
     assert server.requests[-1].endswith("vwnd.10m.gauss.2016.nc")
 
 
 def test_ncep_from_a_folder(files, tmp_path, monkeypatch):
     monkeypatch.setenv(download.MIRROR, str(files))
-    east, north = fetch_ncep(2016, cache=tmp_path)
+    east, north = fetch_ncep(2016, SMALL, cache=tmp_path)
     assert (east.parent, north.name) == (files, "vwnd.sig995.2016.nc") and list(tmp_path.iterdir()) == []
     with pytest.raises(errors.RemoteFileNotFoundError, match=r"no file uwnd.sig995.2017.nc. Put it there"):
         fetch_ncep(2017)

@@ -7,16 +7,20 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from tangentbundle.errors import DamagedFileError, InvalidInputError
 from tangentbundle.experiments import PLACES, experiment
 from tangentbundle.experiments.base import Column, Experiment, draw, published
-from tangentbundle.experiments.runner import key_of, run_experiment
-from tangentbundle.experiments.tables import tabulate
+from tangentbundle.experiments.beside import beside
+from tangentbundle.experiments.runner import key_of, read_results, run_experiment
+from tangentbundle.experiments.tables import Results
 from tangentbundle.experiments.torus import Torus
+from tangentbundle_cli import app
 
 
 class Toy(Experiment):
@@ -133,25 +137,76 @@ def _add_path(folder):
         sys.path.insert(0, folder)
 
 
-def test_tables_show_every_method_and_keep_the_papers_numbers_apart(serial):
-    table = tabulate(Toy(), serial, "paper")
+def test_the_full_table_has_every_method_and_score(serial):
+    table = Results(Toy(), serial, "paper").full()
     assert [row[:4] for row in table.body] == [["a", str(n), m, "5"] for n in (1, 2) for m in ("mean", "zero")]
     assert [row[-1] for row in table.body] == ["0.5 ± 0.25", "", "", ""]
     values = [row["mse"] for row in serial if row["n"] == 1 and row["method"] == "mean"]
-    assert f"{np.mean(values):.3g} ± {np.std(values):.2g}" in table.body[0][4]
-    assert sum("**" in row[4] for row in table.body) == 2, "one winner a cell"
+    assert table.body[0][4] == f"{np.mean(values):.3g} ± {np.std(values):.2g}"
     assert "| a | 1 | mean | 5 |" in table.markdown() and table.csv().count("\n") == 5
 
 
+def test_pivots_have_methods_against_cells_and_one_winner_a_cell(serial):
+    (table,) = Results(Toy(), serial, "paper").pivots()
+    assert table.header == ["method", "n=1", "n=2"]
+    assert [row[0] for row in table.body] == ["*paper: mean*", "mean", "zero"]
+    assert table.body[0][1:] == ["0.5 ± 0.25", ""]
+    assert all(sum(row[column].startswith("**") for row in table.body) == 1 for column in (1, 2))
+    many = [{**row, "n": n, "field": f} for row in serial[:2] for n in range(7) for f in "ab"]
+    assert [len(part.header) for part in Results(Toy(), many, "paper").pivots()] == [8, 8]
+
+
+def test_the_comparison_counts_the_papers_standard_deviations(serial):
+    class Scored(Toy):
+        columns = (Column("mse", "error", headline=True), Column("oracle", "oracle", paper=True))
+
+    rows = [{**row, "oracle": 2 * row["mse"], "method": row["method"] + ", variant"} for row in serial]
+    for kind, factor, shown in ((Toy(), 1, serial), (Scored(), 2, rows)):
+        table = Results(kind, shown, "paper").comparison()
+        values = [row["mse"] for row in serial if row["n"] == 1 and row["method"] == "mean"]
+        (line,) = (row for row in table.body if row[2])
+        assert line[4] == f"{(factor * np.mean(values) - 0.5) / 0.25:+.1f}" and line[0] == "n=1"
+        assert {row[0] for row in table.body} == {"n=1", "n=2"}, "every cell has a line"
+
+
 def test_published_numbers():
-    tables = published()
-    assert [len(tables[name]["rows"]) for name in PLACES] == [36, 36, 36, 6]
-    assert {"n": 100, "tau": 0.3, "method": "DD-TNN", "mean": 0.135, "std": 0.0142} in tables["torus"]["rows"]
+    assert [len(published(name)) for name in PLACES] == [36, 36, 36, 6]
+    first = {"n": 100, "tau": 0.3, "method": "DD-TNN", "mean": 0.135, "std": 0.0142}
+    assert first in published("torus")
+    assert {"activation": "Tanh", "method": "3D-CNN", "mean": 0.985, "std": 0.006} in published("classification")
     with pytest.raises(InvalidInputError, match="no experiment"):
         experiment("weather")
+    with pytest.raises(InvalidInputError, match="draws its own"):
+        experiment("torus", "ncep")
+    with pytest.raises(InvalidInputError, match="'moon' for forecast; there are gfs, embedded, ncep"):
+        experiment("forecast", "moon")
+
+
+RESULTS = Path(__file__).parents[1] / "docs/results"
+
+
+@pytest.mark.parametrize("protocol", ["paper", "best"])
+@pytest.mark.parametrize("name", ["torus", "reconstruction", "forecast"])
+def test_committed_results_fit_the_page_and_the_terminal(name, protocol):
+    """Rows that can be read, a terminal of 100 columns, and pages of tables, a figure and at most 200 words."""
+    folder, header = RESULTS / f"{name}-{protocol}", {"experiment": name, "full": True, "seed": 0}
+    rows = read_results(folder / "results.jsonl.gz", {**header, "protocol": protocol})
+    if protocol == "best":
+        rows = beside(experiment(name), rows, RESULTS / f"{name}-paper", full=True, seed=0)
+    results = Results(experiment(name), rows, protocol)
+    assert max(map(len, results.comparison().text().splitlines())) <= 100
+    page = (folder / "table.md").read_text()
+    prose = [line for line in page.splitlines() if not line.startswith(("|", "#", "!["))]
+    assert len(" ".join(prose).split()) <= 200 and "![" in page
+    assert all(table.markdown().strip() in page for table in results.pivots())
 
 
 TASK = {"field": "as printed", "n": 60, "sampling": 0, "noises": 2, "protocol": "paper", "epochs": 150}
+
+
+NETWORKS = {"DD-TNN": 88, "MNN": 136, "MNN, L_sym, exp(-L)": 136, "MNN, L_sym, exp(+L)": 136}
+NETWORKS |= {"MLP": 44, "MLP, ambient": 68}
+"""Networks of Table 1 and their numbers of parameters."""
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +218,7 @@ def test_torus_rows_are_deterministic_and_complete(torus_rows):
     again = Torus().run(TASK, 0)
     assert again == torus_rows
     methods = {row["method"] for row in torus_rows}
-    assert {"DD-TNN", "MNN", "MLP", "identity", "mean", "zero", "nearest neighbour", "inverse distance"} <= methods
+    assert {*NETWORKS, "identity", "mean", "zero", "nearest neighbour", "inverse distance"} <= methods
     assert {"thin-plate spline", "Tikhonov on the bundle, SURE"} <= methods
     assert len(torus_rows) == len(methods) * 3 * 2
 
@@ -176,9 +231,29 @@ def test_torus_scores(torus_rows):
         assert identity == pytest.approx(2 * tau**2, rel=0.35)
         ambient = np.mean([row["ambient"] for row in mine if row["method"] == "identity"])
         assert ambient == pytest.approx(3 * tau**2, rel=0.35)
-    networks = [row for row in torus_rows if row["oracle"] is not None]
-    assert {row["method"] for row in networks} == {"DD-TNN", "MNN", "MLP"}
-    assert all(row["oracle"] <= row["mse"] * (1 + 1e-5) for row in networks if row["method"] == "DD-TNN")
+    networks = [row for row in torus_rows if "oracle" in row]
+    assert {row["method"]: row["parameters"] for row in networks} == NETWORKS
+    for row in networks:
+        ambient = row["method"].startswith("MNN") or row["method"] == "MLP, ambient"
+        assert row["own_metric"] == (row["ambient"] if ambient else row["mse"])
+        assert row["oracle_own"] <= row["own_metric"] * (1 + 1e-5)
+        assert (row["oracle"] < row["oracle_own"]) if ambient else (row["oracle"] == row["oracle_own"])
+
+
+def test_the_terminal_shows_one_compact_table_and_names_the_files(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    small = {**TASK, "n": 100, "noises": 1, "epochs": 5}
+    monkeypatch.setattr(Torus, "tasks", lambda *arguments: [small])
+    monkeypatch.setattr(Torus, "figures", lambda *arguments: [])
+    done = CliRunner().invoke(app, ["reproduce", "torus", "--out", "out"])
+    assert done.exit_code == 0, done.output
+    lines = done.output.splitlines()
+    assert max(map(len, lines)) <= 100 and len(lines) < 50
+    compared = [line for line in lines if line.startswith("tau")]
+    assert len(compared) == 3 * (len(NETWORKS) + 1), "every network and the best method of each cell"
+    assert all("0.000234 ± 2.9e-05" in line for line in compared if "0.01  MLP" in line)
+    for name in ("results.jsonl", "table.md", "table.csv"):
+        assert f"out/{name}" in done.output and (tmp_path / "out" / name).exists()
 
 
 def test_honest_torus_numbers_do_not_depend_on_the_clean_field(monkeypatch):
@@ -192,4 +267,4 @@ def test_honest_torus_numbers_do_not_depend_on_the_clean_field(monkeypatch):
     other.sample.vectors[:] = 0.0
     a, b = (module.paper_answers(d, 40) for d in (data, other))
     for name in a:
-        assert np.array_equal(a[name][1], b[name][1])
+        assert np.array_equal(a[name].fields, b[name].fields)

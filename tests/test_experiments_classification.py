@@ -9,7 +9,7 @@ from tangentbundle.errors import InvalidInputError
 from tangentbundle.experiments import classification
 from tangentbundle.experiments.base import draw
 from tangentbundle.experiments.classification import Classification, Sample
-from tangentbundle.experiments.tables import tabulate
+from tangentbundle.experiments.tables import Results
 
 METHODS = {(m, a) for m in ("DD-TNN", "MNN", "3D-CNN") for a in ("Id", "Tanh")}
 BASELINES = {("majority class", "-"), ("logistic regression on moments", "-")}
@@ -70,8 +70,7 @@ def test_parts_do_not_overlap():
 
 
 def test_published_numbers_stand_beside(rows):
-    table = tabulate(Classification(), rows, "paper")
-    text = table.markdown()
+    text = Results(Classification(), rows, "paper").full().markdown()
     assert "0.762" in text and "0.985" in text and "oracle" in text
 
 

@@ -1,23 +1,30 @@
 """The two experiments with wind: what is scored, and that nothing leaks from what is scored."""
 
 import gzip
+import shutil
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
-from tangentbundle.datasets import load_wind
-from tangentbundle.errors import InvalidInputError
+from tangentbundle.datasets import Product, load_wind
+from tangentbundle.errors import DamagedFileError, InvalidInputError
+from tangentbundle.experiments import experiment as named
 from tangentbundle.experiments import forecast, interpolation, reconstruction, wind
 from tangentbundle.experiments.base import draw
 from tangentbundle.experiments.beside import beside
 from tangentbundle.experiments.forecast import Forecast, Period
 from tangentbundle.experiments.reconstruction import Reconstruction, Scene, Watch
 from tangentbundle.experiments.runner import run_experiment
-from tangentbundle.experiments.tables import tabulate
+from tangentbundle.experiments.tables import Results
+from tangentbundle_cli import app
 
-RECONSTRUCTION = {"data": "navy", "protocol": "paper", "masks": 1, "n": 100, "sampling": 0}
-FORECAST = {"data": "navy", "protocol": "paper", "n": 100, "horizon": 20, "sampling": 0}
+RECONSTRUCTION = {"data": "embedded", "protocol": "paper", "masks": 1, "n": 100, "sampling": 0}
+FORECAST = {"data": "embedded", "protocol": "paper", "n": 100, "horizon": 20, "sampling": 0}
 
 
 @pytest.fixture(autouse=True)
@@ -37,17 +44,17 @@ def scene():
 
 
 def test_without_files_the_embedded_series_is_used_and_said():
-    assert wind.available() == "navy"
+    assert wind.available() == "embedded"
     for experiment in (Reconstruction(), Forecast()):
         tasks = experiment.tasks(full=True, protocol="paper")
-        assert {task["data"] for task in tasks} == {"navy"}
-        assert "US Navy" in experiment.notes([{"data": "navy", "horizon": 20}], "paper")
+        assert {task["data"] for task in tasks} == {"embedded"}
+        assert "US Navy" in experiment.notes([{"data": "embedded", "horizon": 20}], "paper")
     assert {task["horizon"] for task in tasks} == {20}  # 50 and 80 do not fit into six years of months
 
 
 def test_a_task_never_runs_on_other_data():
     with pytest.raises(InvalidInputError, match="TANGENTBUNDLE_WIND"):
-        Reconstruction().run({**RECONSTRUCTION, "data": "GFS"}, 0)
+        Reconstruction().run({**RECONSTRUCTION, "data": "gfs"}, 0)
 
 
 def test_a_folder_that_was_named_must_exist(monkeypatch, tmp_path):
@@ -80,6 +87,115 @@ def test_wind_goes_through_ambient_space(scene):
     np.testing.assert_allclose(view.wind(signal), scene.sites.tangent(bundle.to_ambient(signal.numpy())), atol=1e-4)
 
 
+def test_networks_see_the_same_and_say_how_large_they_are(scene):
+    """MNN, MLP and RNN mix east and north; without diffusion further taps would repeat the first."""
+    assert [(v.channels, v.taps) for v in scene.sites.views("MLP")] == [(1, 2), (2, 2), (2, 1)]
+    east = torch.zeros(scene.sites.count, 2)
+    east[:, 0] = 1.0
+    for experiment, task, plain in ((Reconstruction(), RECONSTRUCTION, "MLP"), (Forecast(), FORECAST, "RNN")):
+        sizes = {row["method"]: row["parameters"] for row in experiment.run(task, 0)}
+        expected = {"MLP": (88, 112, 56), "RNN": (12, 48, 24)}[plain]
+        assert tuple(sizes[name] for name in ("DD-TNN", "MNN", plain)) == expected
+        assert sizes["zero"] is None
+    for view in scene.sites.views("RNN")[1:]:
+        north = forecast.network(view)(view.signal(east[None]), view.operator)[0]
+        assert float(view.wind(north.detach())[0, :, 1].abs().min()) > 0, "a wind from the west moves both components"
+
+
+# The paper's data, from a server on this machine.
+
+DAYS = 45
+
+
+@pytest.fixture
+def ncep(monkeypatch, tmp_path):
+    """Two small years of the reanalysis as files, the experiments set to read them, and an empty cache."""
+    xarray, _ = pytest.importorskip("xarray"), pytest.importorskip("netCDF4")
+    rng, lat, lon = np.random.default_rng(0), np.linspace(90, -90, 19), np.arange(0, 360, 20.0)
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for year in (2016, 2017):
+        days = np.datetime64(f"{year}-01-01", "ns") + np.arange(DAYS + 3) * np.timedelta64(1, "D")
+        for name in ("uwnd", "vwnd"):
+            values = 5 * rng.standard_normal((len(days), 19, 18)) * np.cos(np.radians(lat))[:, None]
+            ds = xarray.Dataset({name: (("time", "lat", "lon"), values)}, {"time": days, "lat": lat, "lon": lon})
+            ds.to_netcdf(folder / f"{name}.sig995.{year}.nc")
+    small = wind.reanalysis(Product("surface", "sig995", (19, 18)), DAYS)
+    monkeypatch.setitem(wind.SOURCES, "ncep", small)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
+    monkeypatch.setattr("pooch.os_cache", lambda name: tmp_path / "cache")
+    return folder
+
+
+@pytest.fixture
+def served(ncep, monkeypatch):
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *args):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=ncep)) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        monkeypatch.setenv("TANGENTBUNDLE_DATA_MIRROR", f"http://127.0.0.1:{server.server_port}")
+        yield ncep
+        server.shutdown()
+        thread.join()
+
+
+def test_the_papers_data_come_from_the_server_once_and_in_the_papers_units(served, tmp_path):
+    chosen = named("reconstruction", "ncep")
+    (first, *_) = chosen.tasks(full=False, protocol="paper")
+    assert first["data"] == "ncep"
+    rows = chosen.run({**first, "n": 100, "masks": 1}, 0)
+    source = wind.SOURCES["ncep"]
+    assert source.field.times.astype("datetime64[D]").tolist() == [np.datetime64("2016-01-01").item()]
+    scene = Scene({**first, "n": 100, "masks": 1}, 0)
+    assert scene.unit == np.ptp(source.field.components)
+    zero = [row["paper_metric"] for row in rows if row["method"] == "zero"]
+    by_hand = [np.square(scene.truth[m] / scene.unit).sum() / len(m) for m in scene.masks]
+    np.testing.assert_allclose(zero, by_hand)
+    tasks = named("forecast", "ncep").tasks(full=False, protocol="paper")
+    assert [task["horizon"] for task in tasks] == [20]  # 50 and 80 need more days than these files have
+    assert len(source.training) == len(source.test) == DAYS
+    assert str(source.test.times[0])[:10] == "2017-01-01"
+    assert "range" in named("forecast", "ncep").notes([{"data": "ncep"}], "paper")
+    shutil.rmtree(served)  # what was downloaded is used again
+    again = wind.reanalysis(Product("surface", "sig995", (19, 18)), DAYS)
+    assert np.array_equal(again.test.components, source.test.components)
+    assert sum(path.suffix == ".nc" for path in (tmp_path / "cache").iterdir()) == 4
+
+
+@pytest.mark.parametrize(
+    "change, match",
+    [
+        (lambda ds: ds.isel(lat=slice(0, 9)), r"expected uwnd on \(19, 18\) points.*got shape \(48, 9, 18\)"),
+        (lambda ds: ds * 100, "below 150 m/s"),
+        (lambda ds: ds.isel(time=slice(1, None)), "daily from 2016-01-01.*other times"),
+        (lambda ds: ds.rename(uwnd="air"), r"expected uwnd.*got shape \(\)"),
+    ],
+    ids=["grid", "range", "dates", "variable"],
+)
+def test_files_that_are_not_the_papers_never_enter_the_cache(served, tmp_path, change, match):
+    import xarray
+
+    path = served / "uwnd.sig995.2016.nc"
+    with xarray.open_dataset(path) as ds:
+        changed = change(ds.load())
+    changed.to_netcdf(path)
+    with pytest.raises(DamagedFileError, match=match):
+        named("reconstruction", "ncep").tasks(full=False, protocol="paper")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["reconstruction", "forecast"])
+def test_a_refused_download_is_named_and_writes_nothing(ncep, tmp_path, monkeypatch, name):
+    monkeypatch.setenv("TANGENTBUNDLE_DATA_MIRROR", "http://127.0.0.1:9")
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    done = CliRunner().invoke(app, ["reproduce", name, "--data", "ncep", "--out", str(tmp_path / "out")])
+    assert done.exit_code == 2 and "cannot be reached" in done.output and "TANGENTBUNDLE_DATA_MIRROR" in done.output
+    assert not (tmp_path / "out").exists() and not list((tmp_path / "cache").iterdir())
+
+
 # Reconstruction.
 
 
@@ -90,17 +206,17 @@ def test_reconstruction_rows(scene):
     assert rows != experiment.run(RECONSTRUCTION, 1)
     for row in rows:
         masked = scene.masks[reconstruction.SHARES.index(row["masked"])]
-        assert row["points"] == len(masked) and row["data"] == "navy"
+        assert row["points"] == len(masked) and row["data"] == "embedded"
         assert row["paper_metric"] == pytest.approx(row["per_node"] * masked.sum() / len(masked))
         if "oracle_per_node" in row:
             assert row["oracle_per_node"] <= row["per_node"] * (1 + 1e-5)
-    table = tabulate(experiment, rows, "paper")
+    table = Results(experiment, rows, "paper").full()
     assert len(table.body) == 3 * (3 + len(interpolation.INTERPOLATIONS)) and "US Navy" in table.notes
 
 
 def test_zero_and_mean_by_hand(scene):
     found = {(r["method"], r["masked"]): r["per_node"] for r in Reconstruction().run(RECONSTRUCTION, 0)}
-    unit = np.abs(load_wind().components[0]).max()
+    unit = np.ptp(load_wind().components[0])
     for share, masked in zip(reconstruction.SHARES, scene.masks, strict=True):
         truth, frames = scene.truth[masked] / unit, scene.sites.frames
         assert found["zero", share] == pytest.approx((truth**2).sum(1).mean())
@@ -160,7 +276,7 @@ def test_forecast_rows():
     experiment = Forecast()
     rows = experiment.run(FORECAST, 0)
     assert rows == experiment.run(FORECAST, 0)
-    unit = float(np.abs(load_wind().components[:72]).max())
+    unit = float(np.ptp(load_wind().components[:72]))
     for row in rows:
         assert len(row["by_lead"]) == 20 and row["mse_ms"] == pytest.approx(row["mse"] * unit**2)
         assert np.mean(row["by_lead"]) == pytest.approx(row["mse"], rel=1e-4)  # nothing is missing here
@@ -181,7 +297,7 @@ def test_baselines_of_forecasts_by_hand():
         "climatology": train.mean(0),
     }
     for method, guess in by_hand.items():
-        assert found[method] == pytest.approx(((guess - targets) ** 2).sum(-1).mean(), rel=1e-4)
+        assert found[method] == pytest.approx(((guess - targets) ** 2).mean(), rel=1e-4)
     assert found["damped persistence"] < found["persistence"]
 
 
@@ -196,11 +312,11 @@ def test_the_future_changes_no_forecast():
 
 def test_scaling_and_training_know_nothing_of_the_test_period(monkeypatch):
     _, training, test = forecast.scene(FORECAST, 0)
-    train, later = wind.SOURCES["navy"].periods
+    train, later = wind.SOURCES["embedded"].training, wind.SOURCES["embedded"].test
     louder = type(later)(later.times, later.lat, later.lon, 50 * later.components, later.area, later.provenance)
-    monkeypatch.setattr(wind.Navy, "periods", (train, louder))
+    monkeypatch.setitem(wind.SOURCES, "embedded", wind.Wind("", lambda: train, lambda: louder))
     _, same, loud = forecast.scene(FORECAST, 0)
-    assert same.unit == training.unit == np.abs(train.components).max()
+    assert same.unit == training.unit == np.ptp(train.components)
     assert np.array_equal(same.wind, training.wind)
     np.testing.assert_allclose(loud.wind, 50 * test.wind, rtol=1e-5)  # the same factor, no shift
 
@@ -216,12 +332,6 @@ def test_missing_analyses_are_never_scored():
     scores = forecast._scores(errors, gap)
     assert scores["mse"] == 1.0 and set(scores["by_lead"]) == {1.0}
     assert np.allclose(gap.mean(), np.delete(test.wind, 30, axis=0).mean(0), atol=1e-6)
-
-
-def test_best_forecasts_wait_for_their_estimator(monkeypatch):
-    monkeypatch.delattr("tangentbundle.estimators.FieldForecaster", raising=False)
-    with pytest.raises(InvalidInputError, match="FieldForecaster"):
-        Forecast().tasks(full=False, protocol="best")
 
 
 def test_networks_are_trained_once_and_shown_beside(tmp_path):

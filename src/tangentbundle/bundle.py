@@ -25,7 +25,7 @@ from .geometry import (
 from .graph import NeighborGraph, edge_weights
 from .kernels import Gaussian, Kernel
 from .known_frames import check_frames, latlon_frames, mesh_frames
-from .operators import ConnectionLaplacian
+from .operators import ConnectionLaplacian, Normalization
 from .operators.assembly import assemble
 from .ordering import curve_order
 from .search import one_search
@@ -340,10 +340,22 @@ class TangentBundle:
         ``calibrate=False`` gives the paper's, with c = 1; its eigenvalues are off by the constant
         :math:`c = m_2/(2 d m_0)` of the kernel, which the default divides out.
         """
-        graph = self.sorted_graph
-        weights = edge_weights(graph, self.kernel, float(np.sqrt(self.eps)))
-        c = self.kernel.calibration(self.dim) if calibrate else 1.0
-        return assemble(graph, self.connection, weights, c * self.eps, self.order, self.kind, self.sorted_frames)
+        return self._assemble(self.eps * (self.kernel.calibration(self.dim) if calibrate else 1.0))
+
+    def graph_laplacian(self, normalization: Normalization) -> ConnectionLaplacian:
+        r"""Minus a Laplacian of the weighted neighbour graph, without the factor :math:`1/(c\,\epsilon)`.
+
+        ``normalization`` is ``RandomWalk()``, ``Symmetric()`` or ``Unnormalized()`` of ``tangentbundle.operators``. On
+        the scalar bundle these are the usual graph (or cloud) Laplacians; on others, edges transport the vectors.
+        """
+        if not isinstance(normalization, Normalization):
+            raise InvalidInputError(f"expected a normalization such as operators.Symmetric(), got {normalization!r}.")
+        return self._assemble(1.0, normalization)
+
+    def _assemble(self, scale: float, normalization: Normalization | None = None) -> ConnectionLaplacian:
+        weights = edge_weights(self.sorted_graph, self.kernel, float(np.sqrt(self.eps)))
+        parts = self.sorted_graph, self.connection, weights, scale, self.order, self.kind
+        return assemble(*parts, self.sorted_frames, normalization)
 
     def sheaf(self) -> Sheaf:
         r"""The bundle as an orthogonal cellular sheaf over the neighbour graph.

@@ -35,6 +35,7 @@ def reproduce(
     protocol: Annotated[
         Protocol, typer.Option(help="the paper's text, or what this library does best")
     ] = Protocol.paper,
+    data: Annotated[str | None, typer.Option(help="wind: gfs, embedded, or ncep (the paper's, downloaded)")] = None,
     seed: Annotated[int, typer.Option(help="of every draw")] = 0,
     jobs: Annotated[int, typer.Option(help="processes; -1 for all cores")] = 1,
     cluster: Annotated[str | None, typer.Option(help="address of a Dask scheduler, tcp://...")] = None,
@@ -44,7 +45,9 @@ def reproduce(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume/--no-resume", help="keep finished runs of the folder")] = True,
 ) -> None:
-    """Make one of the paper's tables: numbers with the paper's beside, one JSON line a run, CSV, Markdown, figures.
+    """Make one of the paper's tables and compare it with the paper's numbers.
+
+    Files: one JSON line for each run, all scores as CSV, a Markdown page, figures.
 
     Example: tangentbundle reproduce torus --full --jobs 2
     """
@@ -53,8 +56,9 @@ def reproduce(
     from tangentbundle.experiments.report import write_report
     from tangentbundle.experiments.runner import run_experiment
 
-    folder = out or Path("runs") / f"{name.value}-{protocol.value}-{'full' if full else 'quick'}"
-    chosen, silent = experiment(name.value), job.quiet or job.as_json
+    words = [name.value, protocol.value, "full" if full else "quick", *filter(None, [data])]
+    folder = out or Path("runs") / "-".join(words)
+    chosen, silent = experiment(name.value, data), job.quiet or job.as_json
     rows = run_experiment(
         chosen,
         folder,
@@ -68,12 +72,9 @@ def reproduce(
     )
     if beside is not None:
         rows = with_rows_of(chosen, rows, beside, full=full, seed=seed)
-    table, files = write_report(chosen, rows, protocol.value, folder)
+    results, files = write_report(chosen, rows, protocol.value, folder)
     if not silent:
-        from rich.console import Console
-        from rich.markdown import Markdown
-
-        Console().print(Markdown(table.markdown()))
-    job.summary.table = table
-    job.summary.tell("table", table.title, experiment=name.value, protocol=protocol.value, runs=len(rows))
+        typer.echo(results.comparison().text() + "\n")
+    job.summary.table = results.full()
+    job.summary.tell("table", job.summary.table.title, experiment=name.value, protocol=protocol.value, runs=len(rows))
     job.summary.wrote(folder / "results.jsonl", *files)

@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -27,6 +27,7 @@ from .extras import extra
 MIRROR = "TANGENTBUNDLE_DATA_MIRROR"
 BY_HAND = f"Or download it by hand into a folder, and set {MIRROR} to that folder"
 LOCAL = ("localhost", "127.0.0.1", "::1")
+Check = Callable[[Path], None]
 
 
 def fetch(
@@ -36,6 +37,7 @@ def fetch(
     cache: Path | str | None = None,
     mirror: str | None = None,
     sha256: str | None = None,
+    check: Check | None = None,
     progress: bool = True,
     attempts: int = 3,
     pause: float = 1.0,
@@ -48,13 +50,20 @@ def fetch(
         mirror: address or folder to use instead of ``bases``; default: the environment variable
             ``TANGENTBUNDLE_DATA_MIRROR``.
         sha256: checksum, if known. Without it, the announced length and the file's own structure are checked.
+        check: raises an error for a file that must not enter the cache.
         attempts: how often to try while the connection fails; pauses double, from ``pause`` seconds.
     """
     if name in ("", ".", "..") or Path(name).name != name:
         raise InvalidInputError(f"expected the name of a file without folders, got {name!r}.")
     mirror = mirror or os.environ.get(MIRROR) or None
+
+    def verify(path: Path) -> None:
+        _check(path, sha256)
+        if check is not None:
+            check(path)
+
     if mirror and "://" not in mirror:
-        return _from_folder(Path(mirror).expanduser(), name, sha256)
+        return _from_folder(Path(mirror).expanduser(), name, verify)
     bases = [mirror] if mirror else bases
     urls = [_secure(f"{base.rstrip('/')}/{name}") for base in bases]
     target = Path(cache or extra("pooch", "Downloading data").os_cache("tangentbundle")) / name
@@ -68,7 +77,7 @@ def fetch(
         ) from error
     for number, url in enumerate(urls):
         try:
-            return _with_retries(url, target, sha256, progress, attempts, pause)
+            return _with_retries(url, target, verify, progress, attempts, pause)
         except RemoteFileNotFoundError:
             if number + 1 == len(urls):
                 raise
@@ -97,11 +106,11 @@ def check_netcdf(path: Path) -> None:
         ) from error
 
 
-def _from_folder(folder: Path, name: str, sha256: str | None) -> Path:
+def _from_folder(folder: Path, name: str, verify: Check) -> Path:
     path = folder / name
     if not path.is_file():
         raise RemoteFileNotFoundError(f"the folder {folder} has no file {name}. Put it there, or unset {MIRROR}.")
-    _check(path, sha256)
+    verify(path)
     return path
 
 
@@ -141,10 +150,10 @@ def _check(path: Path, sha256: str | None) -> None:
     check_netcdf(path)
 
 
-def _with_retries(url: str, target: Path, sha256: str | None, progress: bool, attempts: int, pause: float) -> Path:
+def _with_retries(url: str, target: Path, verify: Check, progress: bool, attempts: int, pause: float) -> Path:
     for attempt in range(attempts):
         try:
-            return _download(url, target, sha256, progress)
+            return _download(url, target, verify, progress)
         except (RemoteFileNotFoundError, CacheWriteError):
             raise
         except DownloadError:
@@ -154,7 +163,7 @@ def _with_retries(url: str, target: Path, sha256: str | None, progress: bool, at
     raise InvalidInputError(f"attempts must be at least 1, got {attempts!r}.")
 
 
-def _download(url: str, target: Path, sha256: str | None, progress: bool) -> Path:
+def _download(url: str, target: Path, verify: Check, progress: bool) -> Path:
     """One attempt. The file appears under its name only when whole and checked."""
     pooch, requests = extra("pooch", "Downloading data"), extra("requests", "Downloading data")
     announced = 0
@@ -186,7 +195,7 @@ def _download(url: str, target: Path, sha256: str | None, progress: bool) -> Pat
         size = part.stat().st_size
         if announced and size != announced:
             raise IncompleteDownloadError(f"{url}: {size} of {announced} bytes came. Try again. {BY_HAND}.")
-        _check(part, sha256)
+        verify(part)
         digest = _digest(part)
         part.replace(target)
         _note(target).write_text(digest + "\n")

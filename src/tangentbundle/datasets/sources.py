@@ -7,6 +7,7 @@ import io
 import lzma
 import os
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -154,16 +155,19 @@ def wind_folder(folder: str | Path | None = None) -> Path:
 
 @dataclass(frozen=True)
 class Product:
-    """A kind of files of the NCEP/NCAR reanalysis: folder on the server and middle of the file names."""
+    """Files of the NCEP/NCAR reanalysis: folder on the server, middle of the file names, rows and columns."""
 
     folder: str
     stem: str
+    shape: tuple[int, int]
 
 
-SIGMA995 = Product("surface", "sig995")
+SIGMA995 = Product("surface", "sig995", (73, 144))
 """Near the surface (sigma level 0.995), 2.5 degrees, 73 x 144: the paper's grid of 10 512 points."""
-TEN_METRES = Product("surface_gauss", "10m.gauss")
-"""10 m above the ground, Gaussian grid, 94 x 192."""
+TEN_METRES = Product("surface_gauss", "10m.gauss", (94, 192))
+"""10 m above the ground, Gaussian grid."""
+MAX_SPEED = 150.0
+"""m/s; no daily mean near the ground comes near it."""
 
 
 @dataclass(frozen=True)
@@ -189,38 +193,36 @@ class NCEP:
 
 
 def fetch_ncep(
-    year: int,
-    product: Product = SIGMA995,
-    *,
-    cache: str | Path | None = None,
-    mirror: str | None = None,
-    sha256: tuple[str | None, str | None] = (None, None),
-    progress: bool = True,
-    attempts: int = 3,
-    pause: float = 1.0,
+    year: int, product: Product = SIGMA995, *, sha256: tuple[str | None, str | None] = (None, None), **options: Any
 ) -> tuple[Path, Path]:
-    """Paths of the eastward and northward files of a year; see ``download.fetch`` for the options.
+    """Paths of the eastward and northward files of a year; ``options`` are those of ``download.fetch``.
 
-    NOAA publishes no checksums: pass ``sha256`` to pin the files that you know. Set ``TANGENTBUNDLE_DATA_MIRROR`` to
-    the address of a mirror or to a folder of files already downloaded.
+    NOAA publishes no checksums: files are checked by variable, grid, dates and range; pass ``sha256`` to pin them.
+    Set ``TANGENTBUNDLE_DATA_MIRROR`` to the address of a mirror or to a folder of files already downloaded.
     """
     if isinstance(year, bool) or not isinstance(year, int | np.integer) or not 1948 <= year <= 2100:
         raise InvalidInputError(f"the reanalysis begins in 1948: expected a year from then on, got {year!r}.")
     bases = [f"{PSL}/ncep.reanalysis/Dailies/{product.folder}", f"{PSL}/ncep.reanalysis.dailyavgs/{product.folder}"]
-    east, north = (
-        fetch(
-            f"{letter}wnd.{product.stem}.{year}.nc",
-            bases,
-            cache=cache,
-            mirror=mirror,
-            sha256=known,
-            progress=progress,
-            attempts=attempts,
-            pause=pause,
+
+    def component(name: str, known: str | None) -> Path:
+        check = partial(check_daily_means, name=name, shape=product.shape, year=int(year))
+        return fetch(f"{name}.{product.stem}.{year}.nc", bases, sha256=known, check=check, **options)
+
+    return component("uwnd", sha256[0]), component("vwnd", sha256[1])
+
+
+def check_daily_means(path: Path, name: str, shape: tuple[int, int], year: int) -> None:
+    """Refuse a file without the daily means of one component of wind in one year, on a grid of that shape."""
+    with open_dataset(path) as ds:
+        sizes = tuple(ds[name].sizes.values()) if name in ds else ()
+        wanted = np.datetime64(f"{year}-01-01", "D") + np.arange(sizes[0] if sizes else 0)
+        daily = len(wanted) <= 366 and np.array_equal(ds["time"].values.astype("datetime64[D]"), wanted)
+        largest = float(abs(ds[name]).max()) if daily else np.nan
+    if sizes[1:] != shape or not daily or not largest < MAX_SPEED:
+        raise DamagedFileError(
+            f"{path.name}: expected {name} on {shape} points, daily from {year}-01-01, below {MAX_SPEED:g} m/s, got "
+            f"shape {sizes}, {'daily' if daily else 'other times'}, up to {largest:.4g}. Delete it and fetch it anew."
         )
-        for letter, known in zip("uv", sha256, strict=True)
-    )
-    return east, north
 
 
 def open_dataset(path: Path) -> xarray.Dataset:

@@ -15,9 +15,14 @@ PLACES = {
 }
 
 
-def experiment(name: str) -> Experiment:
-    """One of the paper's tables, by name: torus, reconstruction, forecast, classification."""
+def experiment(name: str, data: str | None = None) -> Experiment:
+    """One of the paper's tables: torus, reconstruction, forecast, classification; wind comes from ``data``."""
     if name not in PLACES:
         raise InvalidInputError(f"there is no experiment {name!r}; there are {', '.join(PLACES)}.")
     module, kind = PLACES[name]
-    return getattr(import_module(f".{module}", __package__), kind)()
+    found: Experiment = getattr(import_module(f".{module}", __package__), kind)()
+    if data is not None and data not in found.sources:
+        choice = ", ".join(found.sources) or "none: it draws its own"
+        raise InvalidInputError(f"there is no data set {data!r} for {name}; there are {choice}.")
+    found.data = data
+    return found

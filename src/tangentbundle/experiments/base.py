@@ -22,11 +22,12 @@ Task = dict[str, Any]
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: the mean and spread of a score over runs, titled for what it is."""
+    """A score of a table; the ``headline`` ranks the methods, the ``paper`` column is scored as the paper's numbers."""
 
     score: str
     title: str
     headline: bool = False
+    paper: bool = False
 
 
 class Experiment(ABC):
@@ -39,6 +40,9 @@ class Experiment(ABC):
 
     columns: tuple[Column, ...]
     better: str = "lower"
+    sources: tuple[str, ...] = ()
+    data: str | None = None
+    """Names of data sets, and the chosen one; without a choice the experiment takes what is at hand."""
 
     @abstractmethod
     def tasks(self, full: bool, protocol: str) -> list[Task]:
@@ -52,22 +56,24 @@ class Experiment(ABC):
         """Draw the figures that go with the table."""
         return []
 
-    def completed(self, row: Row) -> Row:
-        """A row of an earlier version with all scores of this one."""
-        return row
-
     def published(self) -> list[Row]:
         """The paper's numbers for this table."""
-        return published()[self.name]["rows"]
+        return published(self.name)
 
     def notes(self, rows: Sequence[Row], protocol: str) -> str:
         """What a reader of the table must know."""
         return ""
 
 
-def published() -> dict[str, Any]:
-    """All numbers of the paper, with their sources; kept in a file of their own, never among computed ones."""
-    return json.loads(resources.files(__package__).joinpath("published.json").read_text())
+def published(name: str) -> list[Row]:
+    """The paper's numbers for a table, one row for each cell and method, from a file of their own."""
+    table = json.loads(resources.files(__package__).joinpath("published.json").read_text())[name]
+    ((key, values),) = table["columns"].items()
+    return [
+        {**row, key: value, "mean": mean, "std": std}
+        for row in table["rows"]
+        for value, mean, std in zip(values, row["mean"], row["std"], strict=True)
+    ]
 
 
 def draw(seed: int, *place: Any) -> np.random.Generator:

@@ -1,9 +1,7 @@
-"""Rows of a finished run of the paper's protocol, shown beside those of another on the same draws: trained once."""
+"""Rows of finished networks of the paper's protocol, merged with those of another protocol on the same draws."""
 
 from __future__ import annotations
 
-import gzip
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,25 +19,16 @@ def beside(experiment: Experiment, rows: Sequence[Row], folder: Path, *, full: b
     The file must hold the paper's protocol of the same experiment, form and seed.
     """
     header = {"experiment": experiment.name, "protocol": "paper", "full": full, "seed": seed}
+    file = next((f for f in (folder / "results.jsonl", folder / "results.jsonl.gz") if f.exists()), None)
+    if file is None:
+        raise InvalidInputError(f"there are no results (results.jsonl or results.jsonl.gz) in {folder}.")
     here = {row["method"] for row in rows}
     draws = {_draw(experiment, row) for row in rows}
-    found = [row for row in _results(folder, header) if row["method"] not in here and _draw(experiment, row) in draws]
+    found = [r for r in read_results(file, header) if r["method"] not in here and _draw(experiment, r) in draws]
     if not found:
         raise InvalidInputError(f"{folder} holds no other method on the draws of this table. Has its run finished?")
-    return [*rows, *(experiment.completed(row) for row in found)]
+    return [*rows, *found]
 
 
 def _draw(experiment: Experiment, row: Row) -> tuple:
     return tuple(row.get(key) for key in (*experiment.cell, *PLACE))
-
-
-def _results(folder: Path, header: Row) -> list[Row]:
-    plain, packed = folder / "results.jsonl", folder / "results.jsonl.gz"
-    if plain.exists():
-        return read_results(plain, header)
-    if not packed.exists():
-        raise InvalidInputError(f"there are no results (results.jsonl or results.jsonl.gz) in {folder}.")
-    with tempfile.TemporaryDirectory() as place:
-        copy = Path(place) / plain.name
-        copy.write_bytes(gzip.decompress(packed.read_bytes()))
-        return read_results(copy, header)

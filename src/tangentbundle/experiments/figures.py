@@ -16,14 +16,12 @@ from .base import Row
 from .interpolation import INTERPOLATIONS, contenders
 from .wind import source_of
 
-NETWORKS = 3
-"""Methods that are networks: they come first in rows of the paper's protocol."""
-
 
 def _emphasised(rows: Sequence[Row]) -> tuple[list[Row], int]:
-    """Rows with the library's own estimators first, and how many methods to draw heavily: these, or the networks."""
+    """Rows with the methods to draw heavily first, and their number: the library's estimators, or the networks."""
     own = {row["method"] for row in rows if row["method"].startswith("Field")}
-    return sorted(rows, key=lambda row: row["method"] not in own), len(own) or NETWORKS
+    own = own or {row["method"] for row in rows if row.get("parameters")}
+    return sorted(rows, key=lambda row: row["method"] not in own), len(own)
 
 
 def torus_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
@@ -38,10 +36,11 @@ def torus_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
     figure = plot.fields(sample.points, panels, truth=sample.vectors, surface=whole, view=plot.View(50, -60))
     paths = [plot.save(figure, folder / "torus_fields.png")]
 
+    rows, heavy = _emphasised(rows)
     sizes = sorted({row["n"] for row in rows})
     figure, axes = plot.canvas(1, len(sizes), (4.2, 4.2), sharey=True)
     for axis, n in zip(axes[0], sizes, strict=True):
-        plot.curves(_by([row for row in rows if row["n"] == n], "tau", "mse"), heavy=NETWORKS, axes=axis)
+        plot.curves(_by([row for row in rows if row["n"] == n], "tau", "mse"), heavy=heavy, axes=axis)
         axis.set(xscale="log", yscale="log", xlabel="noise tau", title=f"n = {n}")
     axes[0, 0].set_ylabel("mean squared error")
     plot.legend_below(figure, axes[0, 0])

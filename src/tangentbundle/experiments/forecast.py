@@ -17,7 +17,7 @@ from ..manifolds import Sphere
 from ..nn import RecurrentTNN
 from ..training import fit
 from .base import Column, Experiment, Row, Task, draw
-from .wind import Sites, View, available, source_of
+from .wind import SOURCES, Sites, View, available, source_of, value_range
 
 HORIZONS = (20, 50, 80)
 BATCH, STEPS, PATIENCE = 12, 100, 40
@@ -40,18 +40,16 @@ class Forecast(Experiment):
         Column("mse", "mean squared error", headline=True),
         Column("mse_ms", "(m/s)²"),
         Column("mse_first", "first 4 steps, (m/s)²"),
+        Column("parameters", "parameters"),
     )
+    sources = tuple(SOURCES)
 
     def tasks(self, full: bool, protocol: str) -> list[Task]:
         if protocol not in ("paper", "best"):
             raise InvalidInputError(f"the protocols are 'paper' and 'best', got {protocol!r}.")
-        if protocol == "best" and not hasattr(estimators, "FieldForecaster"):
-            raise InvalidInputError(
-                "the protocol 'best' of the forecast needs estimators.FieldForecaster, which this version does not "
-                "have. Use protocol='paper'."
-            )
-        data = available()
-        horizons = [h for h in HORIZONS if all(len(period) > 2 * h for period in source_of(data).periods)]
+        data = self.data or available()
+        source = source_of(data)
+        horizons = [h for h in HORIZONS if min(len(source.training), len(source.test)) > 2 * h]
         sizes, draws = ((100, 200, 300, 400), 8) if full else ((100,), 1)
         places = [{"n": n, "horizon": h, "sampling": s} for n in sizes for h in horizons for s in range(draws)]
         return [{"data": data, "protocol": protocol, **place} for place in places]
@@ -59,46 +57,34 @@ class Forecast(Experiment):
     def run(self, task: Task, seed: int) -> list[Row]:
         sites, training, test = scene(task, seed)
         inputs, targets = test.inputs(), test.targets()
+        sizes = {view.name: network(view).num_parameters for view in sites.views("RNN")}
         rows = []
         for method, forecaster in forecasters(sites, training, task, seed).items():
-            errors = np.square(forecaster(inputs) - targets).sum(axis=-1).mean(axis=-1)
-            scores = self.completed(_scores(errors, test))
-            rows.append({**task, "method": method, "points": sites.count, **scores})
+            errors = np.square(forecaster(inputs) - targets).mean(axis=(-1, -2))
+            found = {"method": method, "points": sites.count, "parameters": sizes.get(method)}
+            rows.append({**task, **found, **_scores(errors, test)})
         return rows
 
     def notes(self, rows: Sequence[Row], protocol: str) -> str:
-        told = []
-        for name in sorted({row["data"] for row in rows}):
-            train, test = source_of(name).periods
-            told.append(f"trained on {_period(train)}, tested on {_period(test)}")
-        left_out = sorted(set(HORIZONS) - {row["horizon"] for row in rows})
-        shorter = f" Horizons {left_out} do not fit into these periods." if left_out else ""
-        return (
-            f"Data: {'; '.join(told)}.{shorter} The paper has daily means of 2016 and 2017: two times the same season, "
-            "where these are two seasons or other years, and a day where these have six hours or a month; numbers "
-            "cannot be compared with the paper's one by one. Scored are all windows of the test period, all "
-            "points and lead times alike, in units of the largest component of the training period; analyses that "
-            "were missing and filled in are inputs at most, never targets. One factor, from the training period, "
-            "scales both periods, and nothing is shifted. (In the authors' code the test period is shifted by about "
-            "half its range; errors of 0.06 to 0.98 mostly measure that.)\n\n"
-            "As in the paper, the network's output at input step t is its forecast of step t + T_f: it never uses the "
-            "inputs after t that are known, and so always looks T_f steps ahead. Persistence starts from the last "
-            f"input. Networks have {STEPS} steps of training at most, on {BATCH} windows each; the latest fifth of the "
-            "training windows chooses the weights (windows overlap). MNN has east and north as two channels; damped "
-            "persistence shrinks the last anomaly to the mean of the training period, by factors fitted to it. "
-            "No run is left out."
-            + (
-                " Networks are not trained again: their rows are those of the paper's protocol, on the same draws "
-                "(`--beside`). 'FieldForecaster, all places' has learnt from the training period at all points of "
-                "the grid, where all other rows know the drawn points alone; the windows it forecasts from are theirs."
-                if protocol == "best"
-                else ""
-            )
+        data = "; ".join(SOURCES[name].about for name in dict.fromkeys(row["data"] for row in rows))
+        common = (
+            f"Data: {data}. Errors are averaged over components, points, lead times and windows of the test period, "
+            "in units of the range of the training period (largest minus least component), as in the paper. One factor "
+            "scales both periods and nothing is shifted; the authors' code shifts the test period by half its range, "
+            "and their errors mostly measure that. Analyses that were missing are not scored. No run is discarded."
+            "\n\n"
         )
-
-    def completed(self, row: Row) -> Row:
-        units = row["mse_ms"] / max(row["mse"], 1e-300)
-        return {"mse_first": units * float(np.mean(row["by_lead"][:FIRST])), **row}
+        if protocol == "best":
+            return common + (
+                "`FieldForecaster, all places` has learnt from the training period on the whole grid; the other rows "
+                "know the drawn points alone. Rows of networks, where shown, are those of the paper's protocol."
+            )
+        return common + (
+            "As in the paper, a network's output at input step t is its forecast of step t + T_f. MNN and RNN see east "
+            f"and north as two channels. Training: at most {STEPS} steps of {BATCH} windows. The latest fifth of the "
+            f"training windows chooses the weights and ends training after {PATIENCE} steps without improvement; the "
+            "paper's patience of 5 epochs watches the test year."
+        )
 
     def figures(self, rows: Sequence[Row], folder: Path) -> list[Path]:
         from .figures import forecast_figures
@@ -141,9 +127,10 @@ Forecaster = Callable[[np.ndarray], np.ndarray]
 
 def scene(task: Task, seed: int) -> tuple[Sites, Period, Period]:
     """The points of a task, the training period and the test period there, in units of the former."""
-    train, test = source_of(task["data"]).periods
+    source = source_of(task["data"])
+    train, test = source.training, source.test
     chosen = train.sample(task["n"], draw(seed, "points", task["n"], task["sampling"]))
-    unit = float(np.abs(train.components[~train.filled]).max())
+    unit = value_range(train)
     here, there = (Period.of(part.at(chosen), task["horizon"], unit) for part in (train, test))
     return Sites(train.at(chosen)), here, there
 
@@ -182,11 +169,16 @@ def damped_persistence(training: Period) -> Forecaster:
     return lambda x: climate + shrink * (x[:, -1:] - climate)
 
 
+def network(view: View, seed: int = 0) -> RecurrentTNN:
+    """The paper's recurrent network of three layers."""
+    return RecurrentTNN([view.channels] * 4, view.taps, seed=seed)
+
+
 def recurrent(view: View, training: Period, rng: np.random.Generator) -> Forecaster:
-    """The paper's recurrent network of three layers, trained on windows of the training period."""
+    """The paper's recurrent network, trained on windows of the training period."""
     wind, windows = torch.from_numpy(training.wind), training.windows
     scored = torch.from_numpy(windows.scored)
-    net = RecurrentTNN([view.channels] * 4, 2, seed=int(rng.integers(2**31)))
+    net = network(view, int(rng.integers(2**31)))
 
     def run(inputs: torch.Tensor) -> torch.Tensor:
         return view.wind(net(view.signal(inputs), view.operator)[0])
@@ -200,19 +192,9 @@ def recurrent(view: View, training: Period, rng: np.random.Generator) -> Forecas
     shuffled = rng.permutation(keep)
     batches = [shuffled[k : k + BATCH] for k in range(0, keep, BATCH)]
     held_out = np.arange(keep, len(windows))
-    later = [held_out[k : k + BATCH] for k in range(0, len(held_out), BATCH)]
+    later = [held_out[k : k + BATCH] for k in range(0, len(held_out), BATCH)] or None
     passes, patience = (math.ceil(steps / len(batches)) for steps in (STEPS, PATIENCE))
-    fit(
-        net,
-        batches,
-        loss,
-        lr=0.03,
-        clip=1.0,
-        epochs=passes,
-        patience=patience,
-        validation=later or None,
-        progress=False,
-    )
+    fit(net, batches, loss, lr=0.03, clip=1.0, epochs=passes, patience=patience, validation=later, progress=False)
 
     def forecast(inputs: np.ndarray) -> np.ndarray:
         with torch.no_grad():
@@ -226,7 +208,8 @@ def best(sites: Sites, training: Period, task: Task, seed: int, everywhere: bool
 
     With ``everywhere`` it learns from the training period at all points of the grid; it forecasts from the sites alone.
     """
-    train, test = source_of(task["data"]).periods
+    source = source_of(task["data"])
+    train, test = source.training, source.test
     seen = ~training.filled
     series = np.einsum("nda,tna->tnd", sites.frames, training.wind[seen].astype(float))
     more = (train.points, train.ambient[seen] / training.unit) if everywhere else None
@@ -250,9 +233,6 @@ def _scores(errors: np.ndarray, test: Period) -> Row:
     scored = test.windows.scored
     mse = float(errors[scored].mean())
     by_lead = (errors * scored).sum(axis=0) / np.maximum(scored.sum(axis=0), 1)
-    return {"mse": mse, "mse_ms": mse * test.unit**2, "by_lead": [round(float(e), 7) for e in by_lead]}
-
-
-def _period(data: WindData) -> str:
-    first, last = (data.times[i].astype("datetime64[D]") for i in (0, -1))
-    return f"{data.provenance}, {first} to {last}"
+    first = float(by_lead[:FIRST].mean()) * test.unit**2
+    scores = {"mse": mse, "mse_ms": mse * test.unit**2, "mse_first": first}
+    return {**scores, "by_lead": [round(float(e), 7) for e in by_lead]}

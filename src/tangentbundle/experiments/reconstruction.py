@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +13,7 @@ from ..nn import TNN, Coordinatewise, Replicas
 from ..training import fit
 from .base import Column, Experiment, Row, Task, draw
 from .interpolation import INTERPOLATIONS, Stations, contenders, mean
-from .wind import Sites, View, available, source_of
+from .wind import SOURCES, Sites, View, available, source_of, value_range
 
 SHARES = (0.5, 0.3, 0.1)
 EPOCHS = 300
@@ -27,58 +26,54 @@ class Reconstruction(Experiment):
     title = "Wind field reconstruction"
     cell = ("n", "masked")
     columns = (
-        Column("per_node", "error a masked point", headline=True),
-        Column("paper_metric", "sum over masked / n (paper's metric)"),
-        Column("oracle_per_node", "oracle epoch, a masked point"),
-        Column("oracle_paper_metric", "oracle epoch, paper's metric"),
+        Column("per_node", "mean squared error at masked points", headline=True),
+        Column("paper_metric", "sum over masked points / n"),
+        Column("oracle_per_node", "oracle epoch, mean squared error at masked points"),
+        Column("oracle_paper_metric", "oracle epoch, sum over masked points / n", paper=True),
+        Column("parameters", "parameters"),
     )
+    sources = tuple(SOURCES)
 
     def tasks(self, full: bool, protocol: str) -> list[Task]:
         if protocol not in ("paper", "best"):
             raise InvalidInputError(f"the protocols are 'paper' and 'best', got {protocol!r}.")
         sizes, draws = ((100, 200, 300, 400), 8) if full else ((100, 400), 2)
         masks = 1 if protocol == "best" else draws  # Gaussian processes for each take their time
-        same = {"data": available(), "protocol": protocol, "masks": masks}
+        data = self.data or available()
+        _ = source_of(data).field  # whatever must be downloaded comes before any file of results
+        same = {"data": data, "protocol": protocol, "masks": masks}
         return [{**same, "n": n, "sampling": sampling} for n in sizes for sampling in range(draws)]
 
     def run(self, task: Task, seed: int) -> list[Row]:
         scene = Scene(task, seed)
+        sizes = {view.name: network(view).num_parameters for view in scene.sites.views("MLP")}
         rows = []
         for method, (winds, oracles) in scene.outcomes(seed).items():
             for number, masked in enumerate(scene.masks):
                 errors = np.square(winds[number] - scene.truth)[masked].sum(axis=1) / scene.unit**2
                 place = {"n": task["n"], "masked": scene.shares[number], "sampling": task["sampling"]}
                 found = {"method": method, "mask": number % task["masks"], "points": len(masked), "data": task["data"]}
+                found["parameters"] = sizes.get(method)
                 rows.append({**place, **found, **_scores(errors, len(masked), oracles[number])})
         return rows
 
     def notes(self, rows: Sequence[Row], protocol: str) -> str:
-        best = (
-            "\n\n`FieldInterpolator, history` has also seen other fields at all points of the grid, those of the "
-            "training period of the forecasts; 'mean of the history' is their mean. All other rows see the one "
-            "masked field alone. Networks are not trained again: their rows are those of the paper's protocol, on the "
-            "same draws (`--beside`)."
+        data = "; ".join(SOURCES[name].about for name in dict.fromkeys(row["data"] for row in rows))
+        common = (
+            f"Data: {data}. Errors are squared lengths in units of the range of the field (largest minus least "
+            "component), as in the paper. Points are drawn by area. The sum over masked points divided by all n falls "
+            "with the masked share for every method; the mean at masked points does not. No run is discarded.\n\n"
         )
-        return self._notes(rows) + (best if protocol == "best" else "")
-
-    def _notes(self, rows: Sequence[Row]) -> str:
-        names = sorted({row["data"] for row in rows})
-        told = "; ".join(
-            f"{source_of(name).field.provenance} ({_largest(source_of(name).field):.1f} m/s)" for name in names
-        )
-        return (
-            f"Data: {told}; the paper has the daily mean of 2016-01-01 of the NCEP/NCAR reanalysis. Points are drawn "
-            "by area on the unit sphere, n of them on average. Scored is the squared length of the error at masked "
-            "points alone, in units of the largest component of the field (in brackets). Networks work in other units, "
-            "the largest observed component, and see nothing of masked points: their place is taken by the mean of the "
-            "observed vectors of R^3, projected. (The paper takes the mean of east and north, which turns with the "
-            "meridians and is singular at the poles; it has a row of its own.) DD-TNN and MLP have the wind in the "
-            "bundle's estimated frames; the MNN has east and north as two channels, as in the paper.\n\n"
-            "The paper divides the sum over masked points by *all* n: this falls with the masked share whatever the "
-            "method does, and is no sign that more observations help. The first column does not. Weights are those of "
-            f"the least training loss in {EPOCHS} epochs. 'Oracle epoch' chooses the epoch by the error at the masked "
-            "points, which needs the answer: it shows what stopping by the test data is worth, and nobody can have it. "
-            "No run is left out."
+        if protocol == "best":
+            return common + (
+                "`FieldInterpolator, history` also knows other fields on the whole grid; all other rows know the one "
+                "masked field alone. Rows of networks, where shown, are those of the paper's protocol."
+            )
+        return common + (
+            "Masked inputs are replaced by the projected mean of the observed vectors. DD-TNN sees the wind in "
+            "estimated frames; MNN and MLP see east and north as two channels. Training: "
+            f"{EPOCHS} epochs on the observed points, then the weights of the least loss. The paper's patience of 5 "
+            "epochs watches the error at the masked points, which needs the answer: the oracle epoch stands for it."
         )
 
     def figures(self, rows: Sequence[Row], folder: Path) -> list[Path]:
@@ -93,7 +88,7 @@ class Scene:
     def __init__(self, task: Task, seed: int, shares: Sequence[float] = SHARES) -> None:
         data, n, sampling = source_of(task["data"]).field, task["n"], task["sampling"]
         chosen = data.at(data.sample(n, draw(seed, "points", n, sampling)))
-        self.task, self.unit = task, _largest(data)
+        self.task, self.unit = task, value_range(data)
         self.sites, self.truth = Sites(chosen), chosen.components[0]
         self.shares = [share for share in shares for _ in range(task["masks"])]
         places = [(share, mask) for share in shares for mask in range(task["masks"])]
@@ -116,13 +111,18 @@ class Scene:
         return found | {name: (np.stack([m(s) for s in stations]), none) for name, m in methods.items()}
 
 
+def network(view: View, seed: int = 0) -> TNN:
+    """The paper's network of three layers."""
+    widths = [view.channels, 8, 4, view.channels]
+    return TNN(widths, view.taps, activation=Coordinatewise(torch.tanh), seed=seed)
+
+
 def reconstruct(view: View, stations: Sequence[Stations], seed: int, watch: Watch | None = None) -> np.ndarray:
     """The paper's network, one replica for each mask, trained on observed points: wind ``(masks, n, 2)``."""
-    scale = np.array([np.nanmax(np.abs(s.wind)) for s in stations])[:, None, None]
+    scale = np.array([np.nanmax(s.wind) - np.nanmin(s.wind) for s in stations])[:, None, None]
     filled = np.stack([np.where(s.seen[:, None], s.wind, mean(s)) for s in stations])
     seen = torch.from_numpy(np.stack([s.seen for s in stations]))
     x = view.signal(torch.from_numpy(filled / scale).float())
-    widths = [view.channels, 8, 4, view.channels]
 
     def loss(nets: torch.nn.Module, batch: torch.Tensor) -> torch.Tensor:
         output = nets(batch, view.operator)
@@ -130,7 +130,7 @@ def reconstruct(view: View, stations: Sequence[Stations], seed: int, watch: Watc
             watch(output.detach(), scale)
         return ((output - batch).square().sum(dim=(-2, -1)) * seen).sum(dim=-1) / seen.sum(dim=-1)
 
-    nets = Replicas(lambda s: TNN(widths, 2, activation=Coordinatewise(torch.tanh), seed=s), len(stations), seed)
+    nets = Replicas(lambda s: network(view, s), len(stations), seed)
     fit(nets, [x], loss, epochs=EPOCHS, progress=False)
     with torch.no_grad():
         return view.wind(nets(x, view.operator)).double().numpy() * scale
@@ -149,10 +149,6 @@ class Watch:
         now = (wind - self.truth).square().sum(dim=-1) / self.unit**2 * self.masks
         better = now.sum(dim=-1) < (self.errors * self.masks).nan_to_num(torch.inf).sum(dim=-1)
         self.errors = torch.where(better[:, None], now, self.errors)
-
-
-def _largest(data: Any) -> float:
-    return float(np.abs(data.components).max())
 
 
 def _mask(rng: np.random.Generator, share: float, n: int) -> np.ndarray:

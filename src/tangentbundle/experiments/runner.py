@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import os
 import time
@@ -87,9 +88,10 @@ class Ledger:
 
 
 def _read(path: Path, header: Row) -> Iterator[Row]:
-    *lines, _ = path.read_text(errors="replace").split("\n")  # what follows the last line break was torn off
-    sealed = any(SEAL in line for line in lines)  # files from before there were checksums have none
-    found = _unsealed(lines[0], sealed).get("header") if lines else None
+    content = path.read_bytes()
+    content = gzip.decompress(content) if path.suffix == ".gz" else content
+    *lines, _ = content.decode(errors="replace").split("\n")  # what follows the last line break was torn off
+    found = _unsealed(lines[0]).get("header") if lines else None
     if found is None:
         raise DamagedFileError(f"{path} is no file of results. Choose another folder, or move it away.")
     if found != header:
@@ -98,7 +100,7 @@ def _read(path: Path, header: Row) -> Iterator[Row]:
             "without --resume to start anew."
         )
     for number, line in enumerate(lines[1:], start=2):
-        row = _unsealed(line, sealed)
+        row = _unsealed(line)
         if not {"task", "of"} <= row.keys():
             raise DamagedFileError(
                 f"line {number} of {path} is damaged: its checksum does not fit. Restore the file from a copy, or "
@@ -116,20 +118,18 @@ def _sealed(row: Row) -> str:
     return f'{text}{SEAL}{zlib.crc32(text.encode()):08x}"}}'
 
 
-def _unsealed(line: str, sealed: bool = True) -> Row:
+def _unsealed(line: str) -> Row:
     """The row of a line, empty if it was changed.
 
     >>> line = _sealed({"task": "n=1", "mse": 0.25})
     >>> _unsealed(line), _unsealed(line.replace("0.25", "0.35"))
     ({'task': 'n=1', 'mse': 0.25}, {})
     """
-    text = line.rpartition(SEAL)[0] if sealed else line[:-1]
     try:
-        row = json.loads(text + "}")
+        row = json.loads(line.rpartition(SEAL)[0] + "}")
     except ValueError:
         return {}
-    intact = isinstance(row, dict) and (not sealed or line == _sealed(row))
-    return row if intact else {}
+    return row if isinstance(row, dict) and line == _sealed(row) else {}
 
 
 def read_results(path: Path, header: Row) -> list[Row]:

@@ -1,4 +1,4 @@
-"""Tables from rows: means and spreads of every method, the paper's number beside, nothing left out."""
+"""Tables from rows: all scores for a file, methods against cells for a page, the paper's numbers for a terminal."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from .base import Experiment, Row
+from .base import Column, Experiment, Row
+
+MAX_CELLS = 12
+"""Columns of a pivoted table; with more, every value of the first key of a cell has its own table."""
 
 
 @dataclass(frozen=True)
@@ -27,44 +29,118 @@ class Table:
         lines += ["| " + " | ".join(row) + " |" for row in self.body]
         return "\n".join([*lines, "", self.notes]).rstrip() + "\n"
 
+    def text(self) -> str:
+        """Aligned columns, for a terminal."""
+        widths = [max(map(len, column)) for column in zip(self.header, *self.body, strict=True)]
+        lines = [self.header, ["-" * width for width in widths], *self.body]
+        aligned = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
+        return "\n".join([self.title, "", *aligned, "", self.notes]).rstrip()
+
     def csv(self) -> str:
         text = io.StringIO()
         csv.writer(text).writerows([self.header, *self.body])
         return text.getvalue()
 
 
-def tabulate(experiment: Experiment, rows: Sequence[Row], protocol: str) -> Table:
-    """One line for each cell and method: every score's mean and standard deviation over its runs.
+@dataclass(frozen=True, eq=False)
+class Line:
+    """The runs of one method in one cell, and the paper's number for it."""
 
-    The paper's number stands in a column of its own. The best headline of a cell is bold.
-    """
-    keys = [tuple(row[k] for k in experiment.cell) for row in rows]
-    cells = sorted(set(keys), key=lambda key: tuple((str(type(k)), k) for k in key))
-    methods = list(dict.fromkeys(row["method"] for row in rows))
-    paper = {(*(r[k] for k in experiment.cell), r["method"]): r for r in experiment.published()}
-    headline = next(c.score for c in experiment.columns if c.headline)
-    header = [*experiment.cell, "method", "runs", *(c.title for c in experiment.columns), "paper"]
-    body = []
-    for cell in cells:
-        mine = {m: [r for r, k in zip(rows, keys, strict=True) if k == cell and r["method"] == m] for m in methods}
-        means = {m: float(np.mean([r[headline] for r in group])) for m, group in mine.items() if group}
-        winner = (min if experiment.better == "lower" else max)(means, key=lambda m: means[m])
-        for method, group in mine.items():
-            if group:
-                told = paper.get((*cell, method))
-                texts = [_spread(group, c.score, bold=c.headline and method == winner) for c in experiment.columns]
-                number = "" if told is None else _pair(told["mean"], told["std"])
-                body.append([*map(str, cell), method, str(len(group)), *texts, number])
-    return Table(f"{experiment.title} (protocol: {protocol})", header, body, experiment.notes(rows, protocol))
+    cell: tuple
+    method: str
+    rows: list[Row]
+    paper: Row | None
+
+    def score(self, column: Column) -> Row:
+        """Mean and standard deviation, in the form of the paper's numbers; empty without values."""
+        values = [row[column.score] for row in self.rows if row.get(column.score) is not None]
+        return {"mean": float(np.mean(values)), "std": float(np.std(values))} if values else {}
 
 
-def _spread(group: Sequence[Row], score: str, bold: bool) -> str:
-    values: list[Any] = [row[score] for row in group if row.get(score) is not None]
-    if not values:
-        return ""
-    text = _pair(float(np.mean(values)), float(np.std(values)))
-    return f"**{text}**" if bold else text
+class Results:
+    """The rows of an experiment as lines, cell after cell. No method is left out."""
+
+    def __init__(self, experiment: Experiment, rows: Sequence[Row], protocol: str) -> None:
+        self.experiment, self.protocol, self.notes = experiment, protocol, experiment.notes(rows, protocol)
+        self.headline = headline = next(column for column in experiment.columns if column.headline)
+        self.compared = next((column for column in experiment.columns if column.paper), headline)
+        paper = {(*(r[k] for k in experiment.cell), r["method"]): r for r in experiment.published()}
+        groups: dict[tuple, dict[str, list[Row]]] = {}
+        for row in rows:
+            groups.setdefault(tuple(row[k] for k in experiment.cell), {}).setdefault(row["method"], []).append(row)
+        self.cells = sorted(groups, key=lambda cell: tuple((str(type(k)), k) for k in cell))
+        self.lines, self.best = [], {}
+        for cell in self.cells:  # variants, "MNN, ...", are compared with the paper's number for the method itself
+            lines = [Line(cell, m, group, paper.get((*cell, _base(m)))) for m, group in groups[cell].items()]
+            sign = 1 if experiment.better == "lower" else -1
+            self.best[cell] = min(lines, key=lambda line: sign * line.score(headline)["mean"])
+            self.lines += lines
+
+    def full(self) -> Table:
+        """One line for each cell and method, with every score."""
+        columns = self.experiment.columns
+        header = [*self.experiment.cell, "method", "runs", *(column.title for column in columns), "paper"]
+        body = [
+            [
+                *map(str, line.cell),
+                line.method,
+                str(len(line.rows)),
+                *map(_pair, map(line.score, columns)),
+                _pair(line.paper),
+            ]
+            for line in self.lines
+        ]
+        return Table(self._title(self.cells), header, body, self.notes)
+
+    def pivots(self) -> list[Table]:
+        """Methods against cells, scored as in the paper (its numbers in rows of their own), then by the headline."""
+        firsts = dict.fromkeys(cell[0] for cell in self.cells)
+        parts = [[cell for cell in self.cells if cell[0] == first] for first in firsts]
+        scores = dict.fromkeys((self.compared, self.headline))
+        found = [self._pivot(p, s) for p in (parts if len(self.cells) > MAX_CELLS else [self.cells]) for s in scores]
+        return [table for table in found if table.body]
+
+    def _pivot(self, cells: list[tuple], column: Column) -> Table:
+        entries: dict[str, dict[tuple, str]] = {}
+        for line in self.lines:
+            text = _pair(line.score(column))
+            if text and line.paper and column == self.compared:
+                entries.setdefault(f"*paper: {_base(line.method)}*", {})[line.cell] = _pair(line.paper)
+            if text and (column.headline or line.paper):
+                bold = column.headline and self.best[line.cell] is line
+                entries.setdefault(line.method, {})[line.cell] = f"**{text}**" if bold else text
+        body = [[name, *(found.get(cell, "") for cell in cells)] for name, found in entries.items()]
+        header = ["method", *(self._label(cell, cells) for cell in cells)]
+        return Table(f"{self._title(cells)}: {column.title}", header, [row for row in body if any(row[1:])])
+
+    def comparison(self) -> Table:
+        """The paper's numbers and ours, and the best method of every cell."""
+        body, star = [], "" if self.headline == self.compared else " *"
+        for line in self.lines:
+            label, ours = self._label(line.cell, self.cells), line.score(self.compared)
+            if line.paper and ours:
+                distance = (ours["mean"] - line.paper["mean"]) / line.paper["std"]
+                body.append([label, line.method, _pair(line.paper), _pair(ours), f"{distance:+.1f}"])
+            if self.best[line.cell] is line and not (line.paper and not star):
+                body.append([label, f"best: {line.method}", "", _pair(line.score(self.headline)) + star, ""])
+        notes = f"ours: {self.compared.title}." + (f" *: {self.headline.title}." if star else "")
+        notes += "\ndistance: in the paper's standard deviations."
+        return Table(self._title(self.cells), ["cell", "method", "paper", "ours", "distance"], body, notes)
+
+    def _title(self, cells: list[tuple]) -> str:
+        same = [str(values[0]) for values in zip(*cells, strict=True) if len(set(values)) == 1]
+        return f"{self.experiment.title} ({', '.join([f'protocol: {self.protocol}', *same])})"
+
+    def _label(self, cell: tuple, cells: list[tuple]) -> str:
+        """What tells a cell from the others."""
+        varied = [len(set(values)) > 1 for values in zip(*cells, strict=True)]
+        named = zip(self.experiment.cell, cell, varied, strict=True)
+        return ", ".join(value if isinstance(value, str) else f"{key}={value}" for key, value, v in named if v)
 
 
-def _pair(mean: float, std: float) -> str:
-    return f"{mean:.3g} ± {std:.2g}"
+def _base(method: str) -> str:
+    return method.split(",")[0]
+
+
+def _pair(number: Row | None) -> str:
+    return f"{number['mean']:.3g} ± {number['std']:.2g}" if number else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 
 from ..bundle import TangentBundle
-from ..datasets import Embedded, FromXarray, GFSBlocks, WindData, wind_folder
+from ..datasets import NCEP, SIGMA995, Embedded, FromXarray, GFSBlocks, Product, WindData, wind_folder
 from ..errors import InvalidInputError
 from ..operators import Identity, LinearOperator
 
@@ -21,10 +22,39 @@ EPS, EPS_PCA = 0.5, 0.8
 ANALYSIS = "gfs_10m_1deg_20160430T06.nc"
 
 
-class GFS:
+@dataclass(eq=False)
+class Wind:
+    """A data set: two periods to train and to test forecasts, and a field to reconstruct."""
+
+    about: str
+    load_training: Callable[[], WindData]
+    load_test: Callable[[], WindData]
+
+    def present(self) -> bool:
+        return True
+
+    @cached_property
+    def training(self) -> WindData:
+        return self.load_training()
+
+    @cached_property
+    def test(self) -> WindData:
+        return self.load_test()
+
+    @cached_property
+    def field(self) -> WindData:
+        """The field to reconstruct, the first of the training period."""
+        return self.training.during(slice(0, 1))
+
+    @property
+    def past(self) -> WindData:
+        """Fields to learn from before ``field`` is reconstructed, which is none of them."""
+        return self.test
+
+
+class GFS(Wind):
     """Analyses of NOAA/NCEP's GFS: one of 2016 to reconstruct, and two blocks of 2026 to train and test forecasts."""
 
-    name = "GFS"
     files = (ANALYSIS, "gfs_10m_2p5deg_6h_blockA.nc", "gfs_10m_2p5deg_6h_blockB.nc")
 
     def present(self) -> bool:
@@ -47,44 +77,35 @@ class GFS:
         told = "NOAA/NCEP GFS 10 m wind analysis of 2016-04-30 06Z, thinned from 1 to about 2.5 degrees"
         return FromXarray(thin, provenance=told).load()
 
-    @cached_property
-    def periods(self) -> tuple[WindData, WindData]:
-        train, test = (GFSBlocks(blocks=(block,)).load() for block in "AB")
-        return train, test
-
     @property
     def past(self) -> WindData:
-        """Fields to learn from before ``field`` is reconstructed: of another year, from the same season."""
-        return self.periods[0]
+        """Of another year, from the same season."""
+        return self.training
 
 
-class Navy:
-    """The monthly means inside the package: the first to reconstruct, six years to train and five to test forecasts."""
-
-    name = "navy"
-
-    def present(self) -> bool:
-        return True
-
-    @cached_property
-    def _all(self) -> WindData:
-        return Embedded().load()
-
-    @property
-    def field(self) -> WindData:
-        return self._all.during(slice(0, 1))
-
-    @property
-    def periods(self) -> tuple[WindData, WindData]:
-        return self._all.during(slice(0, 72)), self._all.during(slice(72, None))
-
-    @property
-    def past(self) -> WindData:
-        """The other fields."""
-        return self._all.during(slice(1, None))
+def reanalysis(product: Product = SIGMA995, days: int = 250) -> Wind:
+    """The paper's data, downloaded: daily means, the first days of 2016 to train and of 2017 to test."""
+    about = (
+        f"NCEP/NCAR reanalysis, daily means near the surface, the first {days} days of 2016 (training) and 2017 (test)"
+    )
+    first = slice(0, days)
+    years = [NCEP(year, product) for year in (2016, 2017)]
+    return Wind(about, *(lambda source=source: source.load().during(first) for source in years))
 
 
-SOURCES: dict[str, GFS | Navy] = {source.name: source for source in (GFS(), Navy())}
+SOURCES = {
+    "gfs": GFS(
+        "GFS 10 m analyses; field of 2016-04-30 06Z; six-hourly from 2026-03-24 (training) and 2026-07-06 (test)",
+        GFSBlocks(blocks=("A",)).load,
+        GFSBlocks(blocks=("B",)).load,
+    ),
+    "embedded": Wind(
+        "US Navy monthly means, 1982 to 1987 (training) and 1988 to 1992 (test)",
+        lambda: Embedded().load().during(slice(0, 72)),
+        lambda: Embedded().load().during(slice(72, None)),
+    ),
+    "ncep": reanalysis(),
+}
 
 
 def available() -> str:
@@ -92,20 +113,25 @@ def available() -> str:
     return next(name for name, source in SOURCES.items() if source.present())
 
 
-def source_of(name: str) -> GFS | Navy:
-    """The data of a task, which must be here too: never others in their place."""
+def source_of(name: str) -> Wind:
+    """The data of a task. No other data take their place."""
     source = SOURCES[name]
     if not source.present():
         raise InvalidInputError(
-            f"this task is about the data {name}, whose files are not here. Set TANGENTBUNDLE_WIND to their folder, or "
-            "start the experiment anew in another folder of results."
+            f"the files of the data set {name} are missing. Set TANGENTBUNDLE_WIND to their folder, or choose another "
+            f"data set of {', '.join(SOURCES)}."
         )
     return source
 
 
+def value_range(data: WindData) -> float:
+    """The paper's unit of wind: the largest minus the least observed component."""
+    return float(np.ptp(data.components[~data.filled]))
+
+
 @dataclass(frozen=True, eq=False)
 class View:
-    """How a network sees wind: an operator, and the turn of (east, north) into its frames.
+    """How a network sees wind: an operator, its number of taps, and the turn of (east, north) into its frames.
 
     With ``turn`` :math:`O_i^T E_i` (n, 2, 2) wind goes through ambient space, E east and north, O the bundle's
     estimated frames: signals ``(..., n, 2, 1)``. Without it east and north are two functions: ``(..., n, 1, 2)``.
@@ -113,7 +139,8 @@ class View:
 
     name: str
     operator: LinearOperator
-    turn: torch.Tensor | None
+    taps: int
+    turn: torch.Tensor | None = None
 
     @property
     def channels(self) -> int:
@@ -139,7 +166,7 @@ class Sites:
     >>> data = tb.datasets.load_wind()
     >>> sites = Sites(data.at(data.sample(100, rng=0)))
     >>> [view.signal(torch.ones(sites.count, 2)).shape[1:] for view in sites.views("MLP")]
-    [torch.Size([2, 1]), torch.Size([1, 2]), torch.Size([2, 1])]
+    [torch.Size([2, 1]), torch.Size([1, 2]), torch.Size([1, 2])]
     """
 
     def __init__(self, data: WindData) -> None:
@@ -152,13 +179,13 @@ class Sites:
         return TangentBundle.from_points(self.points.astype(np.float32), dim=2, eps=EPS, eps_pca=EPS_PCA)
 
     def views(self, plain: str) -> list[View]:
-        """The paper's network, the same on functions (MNN), and on no operator at all, by the name given."""
+        """The paper's network, the same on two functions (MNN), and on these without diffusion, by the name given."""
         frames = torch.as_tensor(self.bundle.frames)
         turn = torch.einsum("nda,ndb->nab", frames, torch.as_tensor(self.frames, dtype=frames.dtype))
         return [
-            View("DD-TNN", self.laplacian, turn),
-            View("MNN", self.scalar_laplacian, None),
-            View(plain, Identity.of(self.count, 2, torch.float32), turn),
+            View("DD-TNN", self.laplacian, 2, turn),
+            View("MNN", self.scalar_laplacian, 2),
+            View(plain, Identity.of(self.count, 1, torch.float32), 1),
         ]
 
     @cached_property

@@ -54,7 +54,7 @@ class Summary:
     def wrote(self, *files: Path) -> None:
         """Add files that were written."""
         self.files += files
-        self.rows.append(("wrote", ", ".join(map(str, files))))
+        self.rows += [("wrote", str(file)) for file in files]
 
     @contextlib.contextmanager
     def writing(self, file: Path) -> Iterator[None]:

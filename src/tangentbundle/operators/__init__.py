@@ -1,8 +1,22 @@
 """Linear operators on bundle signals."""
 
-from .base import LinearOperator
+from .assembly import Normalization, RandomWalk, Symmetric, Unnormalized
+from .base import LinearOperator, Negated
 from .joined import Joined, join
 from .laplacian import ConnectionLaplacian
 from .semigroup import DirectedPath, Identity, Semigroup
 
-__all__ = ["ConnectionLaplacian", "DirectedPath", "Identity", "Joined", "LinearOperator", "Semigroup", "join"]
+__all__ = [
+    "ConnectionLaplacian",
+    "DirectedPath",
+    "Identity",
+    "Joined",
+    "LinearOperator",
+    "Negated",
+    "Normalization",
+    "RandomWalk",
+    "Semigroup",
+    "Symmetric",
+    "Unnormalized",
+    "join",
+]

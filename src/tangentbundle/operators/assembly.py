@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 
@@ -11,10 +13,41 @@ from ..graph import NeighborGraph
 from ..jit import njit
 from ..parallel import run_ranges
 from ..transport import Connection
+from .joined import lazy
 from .laplacian import ConnectionLaplacian
 
 FAINT = 1e-10
 """A degree below this share of the median counts as none: its point would outweigh all others."""
+
+
+@dataclass(frozen=True)
+class Normalization:
+    r"""A graph Laplacian :math:`L = D^r (I - P)` of weights W with degrees D; self-adjoint in the mass :math:`D^{m-r}`.
+
+    .. math:: P = D^{-m-q}\, W D^{-q}.
+    """
+
+    q: float = 0.0
+    m: float = 0.0
+    r: float = 0.0
+
+    def factors(self, degree: np.ndarray) -> tuple[np.ndarray, ...]:
+        return degree**self.q, degree**self.m, degree**self.r
+
+
+def RandomWalk() -> Normalization:
+    """:math:`L = I - D^{-1} W`; the density of the points stays in its limit as a drift."""
+    return Normalization(m=1.0)
+
+
+def Symmetric() -> Normalization:
+    """:math:`L = I - D^{-1/2} W D^{-1/2}`."""
+    return Normalization(q=0.5)
+
+
+def Unnormalized() -> Normalization:
+    """:math:`L = D - W`."""
+    return Normalization(m=1.0, r=1.0)
 
 
 @njit(cache=True, nogil=True)
@@ -94,26 +127,31 @@ def assemble(
     order: np.ndarray,
     kind: ArrayKind,
     frames: np.ndarray | None = None,
+    normalization: Normalization | None = None,
 ) -> ConnectionLaplacian:
     r"""The Laplacian of a graph and a connection, compactly in the wanted precision.
 
     ``graph``, ``connection``, ``weights`` and ``frames`` are in curve order; ``order[k]`` is the user's index of
-    the k-th point on the curve.
+    the k-th point on the curve. By default the sampling density is divided out.
     """
     degree, mass = normalise(graph, weights)
+    rate = np.ones_like(mass)
+    if normalization is not None:
+        degree, mass, rate = normalization.factors(degree)
     real = np.float32 if kind.dtype == torch.float32 else np.float64
     cols, values = average_blocks(graph, connection, weights, degree, mass, real)
     in_user_order = np.empty(len(order), real)
-    in_user_order[order] = mass / mass.sum()
+    in_user_order[order] = (mass / rate) / (mass / rate).sum()
+    fastest = float(rate.max())
     laplacian = ConnectionLaplacian(
         indptr=torch.from_numpy(graph.indptr),
         cols=torch.from_numpy(cols),
         values=torch.from_numpy(values),
         order=torch.from_numpy(order.astype(np.int32)),
         mass=torch.from_numpy(in_user_order),
-        scale=scale,
+        scale=scale / fastest,
         dim=connection.dim,
         kind=kind,
         sorted_frames=frames,
     )
-    return laplacian.to(kind.device)
+    return lazy(laplacian, torch.from_numpy((rate / fastest).astype(real))).to(kind.device)

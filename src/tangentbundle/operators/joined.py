@@ -105,7 +105,7 @@ class Joined(LinearOperator):
         """
         scale = min(p.scale for p in self.parts)
         with torch.inference_mode(False):
-            parts = [_lazy(p, scale / p.scale) for p in self.parts]
+            parts = [lazy(p, p.mass.new_full((p.num_points,), scale / p.scale)) for p in self.parts]
             starts = torch.tensor([0, *self.sizes]).cumsum(0).tolist()
             counts = torch.cat([p.indptr.diff() for p in parts])
             merged = replace(
@@ -131,18 +131,20 @@ def _shift(cols: torch.Tensor, offset: int) -> torch.Tensor:
     return torch.where(cols < 0, cols - offset, cols + offset)
 
 
-def _lazy(part: ConnectionLaplacian, share: float) -> ConnectionLaplacian:
-    """The average ``I + share (P - I)``: P's values scaled, and a diagonal block at the end of each row."""
-    if share == 1.0:
+def lazy(part: ConnectionLaplacian, share: torch.Tensor) -> ConnectionLaplacian:
+    """The average ``I + diag(share) (P - I)``, share (n,) in curve order: scaled rows, each with a diagonal block."""
+    if bool((share == 1.0).all()):
         return part
     n, e, device = part.num_points, part.num_edges, part.device
     rows = torch.arange(n, device=device)
-    edges = torch.arange(e, device=device) + torch.repeat_interleave(rows, part.indptr.diff())
+    starts = torch.repeat_interleave(rows, part.indptr.diff())
+    edges = torch.arange(e, device=device) + starts
     ends = part.indptr[1:] + rows
     plane = part.values.ndim == 2  # cosine and sine
     block = part.values.new_tensor([1.0, 0.0]) if plane else torch.eye(part.dim).to(part.values)
     values = part.values.new_empty((e + n, *part.values.shape[1:]))
-    values[edges], values[ends] = share * part.values, (1.0 - share) * block
+    weights = share.reshape(-1, *[1] * (values.ndim - 1))
+    values[edges], values[ends] = weights[starts] * part.values, (1.0 - weights) * block
     cols = part.cols.new_empty(e + n)
     cols[edges], cols[ends] = part.cols, rows.to(part.cols.dtype)
     indptr = part.indptr + torch.arange(n + 1, device=device)
