@@ -89,7 +89,8 @@ def figure(torus: Example, filled: Example, wind: WindData, stations: np.ndarray
     speed = float(np.quantile(np.linalg.norm(filled.truth, axis=1), 0.995))
     found = np.einsum("nda,nd->na", wind.frames, filled.answers["FieldInterpolator"])
     some, maps = wind.at(stations), {"FieldInterpolator": found, "true": wind.components[0]}
-    given, label = some.components[0], {"label": "wind speed, m/s", "top": speed}
+    given = some.components[0]
+    label: dict[str, Any] = {"label": "wind speed, m/s", "top": speed}
     plot.wind_map(some.lat, some.lon, given, title=f"{STATIONS} stations", axes=panels[1, 0], colorbar=False, **label)
     for axes, (name, components) in zip(panels[1, 1:], maps.items(), strict=True):
         plot.wind_map(wind.lat, wind.lon, components, title=name, axes=axes, colorbar=axes in last, **label)
