@@ -18,7 +18,7 @@ import tangentbundle as tb
 from tangentbundle.datasets.sources import wind_folder
 from tangentbundle.errors import InvalidInputError, MissingColumnsError, OutputError, TangentBundleError
 from tangentbundle.io import Cloud, Field, Globe, Mesh, Request, read_field, write_field
-from tangentbundle.io.field import first_of_each
+from tangentbundle.io.field import distinct_places
 
 SPHERE = tb.manifolds.Sphere(2)
 POINTS = SPHERE.sample(60, seed=0)
@@ -180,8 +180,8 @@ BAD = {
     "missing columns": ("a.csv", "x,y,z,p,q,r\n" + ROWS, "no columns of vectors"),
     "no points": ("a.csv", "a,b\n1,2\n", "no columns of points"),
     "text in numbers": ("a.csv", HEADER + ROWS + "7,7,abc,0,0,1\n", "row 6 has 'abc'"),
-    "mixed lengths": ("a.csv", HEADER + ROWS + "7,7,7\n", "as many fields in every line"),
-    "longer line": ("a.csv", HEADER + ROWS + "7,7,7,0,0,1,9,9\n", "as many fields in every line"),
+    "mixed lengths": ("a.csv", HEADER + ROWS + "7,7,7\n", "row 6 of a.csv has 3 fields"),
+    "longer line": ("a.csv", HEADER + ROWS + "7,7,7,0,0,1,9,9\n", "row 6 of a.csv has 8 fields"),
     "empty": ("a.csv", "", "is empty"),
     "blank": ("a.csv", "\n \n", "is empty"),
     "header only": ("a.csv", HEADER, "no rows"),
@@ -242,10 +242,11 @@ def test_garbage_below_a_header_gives_named_errors_only(tmp_path, lines):
         read_field(tmp_path / "a.csv")
 
 
-def test_first_of_each():
+def test_distinct_places():
     points = RNG.integers(0, 3, (500, 3)).astype(float)
-    expected = np.sort(np.unique(points, axis=0, return_index=True)[1])
-    assert np.array_equal(first_of_each(points), expected)
+    first, place = distinct_places(points)
+    assert np.array_equal(first, np.sort(np.unique(points, axis=0, return_index=True)[1]))
+    assert np.array_equal(points[first][place], points)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "npz", "nc", "zarr", "vtk"])

@@ -21,12 +21,20 @@ class DTypeError(InvalidInputError, TypeError):
     """An array has the wrong dtype, or float32 meets float64."""
 
 
+class UnitsError(InvalidInputError):
+    """The components of a vector field have units that cannot be converted to one."""
+
+
 class DeviceError(InvalidInputError):
     """Two tensors that must share a device do not."""
 
 
 class TooFewPointsError(InvalidInputError):
     """Fewer points than the estimate needs."""
+
+
+class TooManyPointsError(InvalidInputError):
+    """More points than the limits of memory and time allow."""
 
 
 class IsolatedPointsError(TangentBundleError, ValueError):

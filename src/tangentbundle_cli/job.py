@@ -32,6 +32,13 @@ Dim = Annotated[int | None, typer.Option(min=1, help="intrinsic dimension; defau
 Neighbors = Annotated[int | None, typer.Option(min=1, help="neighbours of the median point; default automatic")]
 Eps = Annotated[float | None, typer.Option(help="squared radius of neighbourhoods, instead of --neighbors")]
 
+COST_PER_MILLION = {"inspect": (40.0, 3.1), "filter": (50.0, 3.6), "spectrum": (50.0, 3.6)}
+"""Seconds of processor time and gigabytes for a million points, measured (docs/tool.md); others cost as ``denoise``."""
+
+DENOISE_PER_MILLION = (164.0, 9.5)
+MIN_ANNOUNCED, MAX_SECONDS = 20.0, 3600.0
+"""Seconds from which the estimate is printed, and above which files are refused unless ``--max-points`` allows them."""
+
 
 def columns(
     points: Annotated[str, typer.Option(help="columns of points: X,Y,Z", rich_help_panel=COLUMNS)] = "",
@@ -48,6 +55,10 @@ def columns(
     drop_duplicates: Annotated[
         bool, typer.Option("--drop-duplicates", help="keep the first of coincident points", rich_help_panel=COLUMNS)
     ] = False,
+    max_points: Annotated[
+        int | None,
+        typer.Option(min=1, help="refuse larger files; default as memory and an hour allow", rich_help_panel=COLUMNS),
+    ] = None,
 ) -> None:
     """Options of commands that read files; columns that are not named are guessed, and the guess is told."""
 
@@ -81,6 +92,7 @@ class Job:
     time: str = ""
     drop_missing: bool = False
     drop_duplicates: bool = False
+    max_points: int | None = None
     code: int = 0
 
     @cached_property
@@ -92,17 +104,24 @@ class Job:
     def request(self, **changes: Any) -> Request:
         """What to read, as asked by the options."""
         from tangentbundle.io import Request
+        from tangentbundle.memory import memory_limit
 
         names = {key: _split(getattr(self, key)) for key in ("points", "latlon", "vectors")}
         rows = {"drop_missing": self.drop_missing, "drop_duplicates": self.drop_duplicates}
-        return Request(**{**names, **rows, "time": self.time, **changes})
+        seconds, gigabytes = COST_PER_MILLION.get(self.command, DENOISE_PER_MILLION)
+        limit = self.max_points or int(1e6 * min(MAX_SECONDS / seconds, memory_limit() / 1e9 / gigabytes))
+        return Request(**{**names, **rows, "time": self.time, "max_points": limit, **changes})
 
     def read(self, path: Path, *, needs_vectors: bool = True) -> Field:
         """The field of a file, told in the summary."""
         from tangentbundle.io import read_field
 
         field = read_field(path, self.request(needs_vectors=needs_vectors))
-        summary = self.summary
+        summary, millions = self.summary, len(field.space) / 1e6
+        seconds, gigabytes = (millions * cost for cost in COST_PER_MILLION.get(self.command, DENOISE_PER_MILLION))
+        if seconds > MIN_ANNOUNCED and not (self.quiet or self.as_json):
+            size = f"{len(field.space)} points need about {seconds / 60:.1f} minutes and {gigabytes:.2g} GB"
+            typer.echo(f"{path.name}: {size}; Ctrl-C stops without leaving files", err=True)
         summary.source, summary.before = path, field
         summary.notes += field.notes
         summary.tell(

@@ -110,6 +110,8 @@ def from_points(
         raise NonFiniteError(
             f"{int(holes.sum())} of {holes.size} values are missing, at {int(holes.any(axis=0).sum())} points and "
             f"{int(holes.any(axis=1).sum())} times. Select complete points or times, or interpolate in xarray first."
+            + f" ({provenance})"
+            * bool(provenance)
         )
     if len(area) == 0 or not (area > 0).all():
         raise InvalidInputError(f"every point must stand for some area, but {int((area <= 0).sum())} have none.")

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..errors import InvalidInputError
 from .grids import from_grid, from_points
+from .units import common_unit, conversion, without_impossible
 from .wind import WindData
 
 if TYPE_CHECKING:
@@ -21,11 +22,26 @@ DEGREES = {
 }
 SHORT = {"latitude": ("lat", "latitude", "nav_lat"), "longitude": ("lon", "longitude", "nav_lon")}
 
+NETCDF_FILL = 9.969209968386869e36
+"""What NetCDF stores in a cell of floats that was never written; in one of integers it is their largest magnitude."""
+PACKING = ("_FillValue", "missing_value", "scale_factor", "add_offset")
 
-def from_xarray(ds: xarray.Dataset, provenance: str, u: str | None = None, v: str | None = None) -> WindData:
-    """Read the wind of a dataset; ``u`` and ``v`` name its variables where they cannot be told."""
-    east = ds[u] if u else _wind(ds, "eastward_wind", EAST)
-    north = ds[v] if v else _wind(ds, "northward_wind", NORTH)
+
+def from_xarray(
+    ds: xarray.Dataset, provenance: str, u: str | None = None, v: str | None = None, unit: str = ""
+) -> WindData:
+    """Read the wind of a dataset, in ``unit`` (default: that of the eastward wind) where its units can be converted.
+
+    ``u`` and ``v`` name its variables where they cannot be told.
+    """
+    notes = [provenance] if provenance else []
+    east = without_fill(ds[u] if u else _wind(ds, "eastward_wind", EAST), notes)
+    north = without_fill(ds[v] if v else _wind(ds, "northward_wind", NORTH), notes)
+    own, factors = common_unit((str(east.name), str(north.name)), [unit_of(east), unit_of(north)], notes)
+    if own and (factor := conversion(own, unit)):
+        factors *= factor
+        notes += [f"converted from {own} to {unit}"] * (factor != 1.0)
+        own = unit
     lat, lon = (coordinate(ds, east, name) for name in ("latitude", "longitude"))
     places = tuple(dict.fromkeys((*lat.dims, *lon.dims)))
     east, north = (_with_time(a, places) for a in (east, north))
@@ -34,13 +50,14 @@ def from_xarray(ds: xarray.Dataset, provenance: str, u: str | None = None, v: st
     time = next(d for d in east.dims if d not in places)
     if not np.array_equal(east[time].values, north[time].values):
         raise InvalidInputError("u and v must have the same times. Select the times they share with xarray.align.")
-    u_values, v_values = (a.transpose(time, *places).values.astype(np.float64) for a in (east, north))
-    times = east[time].values
+    components = np.stack([a.transpose(time, *places).values for a in (east, north)], axis=-1) * factors
+    components, times = without_impossible(components, own, notes), east[time].values
+    provenance = "; ".join(notes)
     if lat.dims != lon.dims:
         if lat.ndim != 1 or lon.ndim != 1:
             raise InvalidInputError(f"latitude and longitude must share dimensions, got {lat.dims} and {lon.dims}.")
-        return from_grid(times, lat.values, lon.values, u_values, v_values, provenance)
-    components = np.stack([a.reshape(len(times), -1) for a in (u_values, v_values)], axis=-1)
+        return from_grid(times, lat.values, lon.values, components[..., 0], components[..., 1], provenance)
+    components = components.reshape(len(times), -1, 2)
     areas = [
         a for a in ds.variables.values() if a.attrs.get("standard_name") == "cell_area" and set(a.dims) == {*places}
     ]
@@ -48,6 +65,34 @@ def from_xarray(ds: xarray.Dataset, provenance: str, u: str | None = None, v: st
     filled = ds["filled"].values.astype(bool) if "filled" in ds.coords and ds["filled"].dims == (time,) else None
     latitude, longitude = (np.ravel(a).astype(np.float64) for a in (lat, lon))
     return from_points(times, latitude, longitude, components, np.asarray(area, np.float64), provenance, filled)
+
+
+def unit_of(variable: xarray.DataArray) -> str:
+    """The unit that a variable declares, if any."""
+    return str(variable.attrs.get("units", "")).strip()
+
+
+def without_fill(variable: xarray.DataArray, notes: list[str]) -> xarray.DataArray:
+    """The variable with NaN in cells that hold NetCDF's default fill value, where it does not declare its own."""
+    if raw := [name for name in PACKING if name in variable.attrs]:
+        raise InvalidInputError(
+            f"{variable.name} is not decoded: it has the attribute {raw[0]}. Use xarray.decode_cf(ds), or delete it."
+        )
+    encoding = variable.encoding
+    kind = np.dtype(encoding.get("dtype", variable.dtype))
+    if kind.kind not in "fiu" or "_FillValue" in encoding:
+        return variable
+    scale, offset = float(encoding.get("scale_factor", 1.0)), float(encoding.get("add_offset", 0.0))
+    default = NETCDF_FILL if kind.kind == "f" else float(np.iinfo(kind).max) * (1 if kind.kind == "u" else -1)
+    fill = float(encoding.get("fill_value") or default)  # Zarr 3 has its own, mostly 0, which may be a number
+    rounding = 1e-6 if kind.kind == "f" else 1e-12
+    missing = np.isclose(variable.values, fill * scale + offset, rtol=rounding, atol=abs(scale) / 2)
+    if not missing.any():
+        return variable
+    notes.append(
+        f"{int(missing.sum())} values of {variable.name} hold NetCDF's default fill value and count as missing"
+    )
+    return variable.astype(np.float64).where(~missing)
 
 
 def _wind(ds: xarray.Dataset, standard: str, names: tuple[str, ...]) -> xarray.DataArray:
@@ -75,7 +120,7 @@ def coordinate(ds: xarray.Dataset, wind: xarray.DataArray | xarray.Dataset, name
     for test in tests:
         found = [a for a in here if test(a)]
         if found:
-            return found[0]
+            return without_fill(found[0], [])
     raise InvalidInputError(
         f"expected a coordinate of {name} (standard_name {name}, units {DEGREES[name][0]}, or called "
         f"{SHORT[name][0]}); the wind has {', '.join(map(str, wind.coords)) or 'none'}. Rename it, or set its units."
