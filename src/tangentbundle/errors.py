@@ -33,10 +33,6 @@ class TooFewPointsError(InvalidInputError):
     """Fewer points than the estimate needs."""
 
 
-class TooManyPointsError(InvalidInputError):
-    """More points than the limits of memory and time allow."""
-
-
 class IsolatedPointsError(TangentBundleError, ValueError):
     """Some points have no neighbour at the given scale."""
 
@@ -46,7 +42,7 @@ class RankDeficientError(TangentBundleError, ValueError):
 
 
 class MemoryLimitError(TangentBundleError, MemoryError):
-    """The request would need more memory than allowed; nothing was allocated."""
+    """The request would need more memory or time than allowed; nothing was allocated."""
 
 
 class ConvergenceError(TangentBundleError, RuntimeError):

@@ -32,12 +32,10 @@ Dim = Annotated[int | None, typer.Option(min=1, help="intrinsic dimension; defau
 Neighbors = Annotated[int | None, typer.Option(min=1, help="neighbours of the median point; default automatic")]
 Eps = Annotated[float | None, typer.Option(help="squared radius of neighbourhoods, instead of --neighbors")]
 
-COST_PER_MILLION = {"inspect": (40.0, 3.1), "filter": (50.0, 3.6), "spectrum": (50.0, 3.6)}
-"""Seconds of processor time and gigabytes for a million points, measured (docs/tool.md); others cost as ``denoise``."""
-
-DENOISE_PER_MILLION = (164.0, 9.5)
-MIN_ANNOUNCED, MAX_SECONDS = 20.0, 3600.0
-"""Seconds from which the estimate is printed, and above which files are refused unless ``--max-points`` allows them."""
+COST = {"inspect": (40.0, 3.1), "filter": (50.0, 3.6), "spectrum": (50.0, 3.6), "denoise": (164.0, 9.5)}
+"""Processor seconds and GB of memory for a million points, as measured for docs/tool.md; others cost as ``denoise``."""
+ANNOUNCED_SECONDS, MAX_SECONDS = 20.0, 3600.0
+"""From the first the estimate is printed; files above the second are refused unless ``--max-points`` allows them."""
 
 
 def columns(
@@ -108,7 +106,7 @@ class Job:
 
         names = {key: _split(getattr(self, key)) for key in ("points", "latlon", "vectors")}
         rows = {"drop_missing": self.drop_missing, "drop_duplicates": self.drop_duplicates}
-        seconds, gigabytes = COST_PER_MILLION.get(self.command, DENOISE_PER_MILLION)
+        seconds, gigabytes = COST.get(self.command, COST["denoise"])
         limit = self.max_points or int(1e6 * min(MAX_SECONDS / seconds, memory_limit() / 1e9 / gigabytes))
         return Request(**{**names, **rows, "time": self.time, "max_points": limit, **changes})
 
@@ -118,8 +116,8 @@ class Job:
 
         field = read_field(path, self.request(needs_vectors=needs_vectors))
         summary, millions = self.summary, len(field.space) / 1e6
-        seconds, gigabytes = (millions * cost for cost in COST_PER_MILLION.get(self.command, DENOISE_PER_MILLION))
-        if seconds > MIN_ANNOUNCED and not (self.quiet or self.as_json):
+        seconds, gigabytes = (millions * cost for cost in COST.get(self.command, COST["denoise"]))
+        if seconds > ANNOUNCED_SECONDS and not (self.quiet or self.as_json):
             size = f"{len(field.space)} points need about {seconds / 60:.1f} minutes and {gigabytes:.2g} GB"
             typer.echo(f"{path.name}: {size}; Ctrl-C stops without leaving files", err=True)
         summary.source, summary.before = path, field

@@ -101,7 +101,7 @@ class FromXarray:
     def load(self) -> WindData:
         attrs = self.ds.attrs
         told = "; ".join(str(attrs[key]) for key in ("title", "source") if attrs.get(key))
-        return from_xarray(self.ds, self.provenance or told or "an xarray dataset", self.u, self.v, "m/s")
+        return from_xarray(self.ds, self.provenance or told or "an xarray dataset", self.u or "", self.v or "", "m/s")
 
 
 @dataclass(frozen=True)

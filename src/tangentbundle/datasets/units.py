@@ -13,10 +13,9 @@ MAX_WIND_SPEED = 500.0
 """Metres per second. Larger speeds on the globe are missing-value markers (999, 9999, 1e20): no wind is as fast."""
 
 METRES = {"m": 1.0, "mm": 1e-3, "cm": 1e-2, "km": 1e3, "ft": 0.3048, "mi": 1609.344, "nmi": 1852.0}
-METRES |= {"meter": 1.0, "metre": 1.0, "kilometer": 1e3, "kilometre": 1e3, "centimeter": 1e-2, "centimetre": 1e-2}
-METRES |= {"foot": 0.3048, "feet": 0.3048, "mile": 1609.344, "nautical mile": 1852.0}
-SECONDS = {"s": 1.0, "sec": 1.0, "second": 1.0, "min": 60.0, "minute": 60.0, "h": 3600.0, "hr": 3600.0, "hour": 3600.0}
-SECONDS |= {"d": 86400.0, "day": 86400.0}
+METRES |= {"meter": 1.0, "metre": 1.0, "kilometer": 1e3, "kilometre": 1e3, "foot": 0.3048, "feet": 0.3048}
+METRES |= {"mile": 1609.344, "nautical mile": 1852.0}
+SECONDS = {"s": 1, "sec": 1, "second": 1, "min": 60, "minute": 60, "h": 3600, "hr": 3600, "hour": 3600, "day": 86400}
 SPEEDS = {"kn": "nmi/h", "kt": "nmi/h", "kts": "nmi/h", "knot": "nmi/h", "mph": "mi/h", "kmh": "km/h", "kph": "km/h"}
 LENGTH, TIME = ("|".join(table) for table in (METRES, SECONDS))
 UNIT = re.compile(rf"({LENGTH})(?: ?/ ?({TIME})| ?({TIME}) ?-1)?")

@@ -27,16 +27,15 @@ NETCDF_FILL = 9.969209968386869e36
 PACKING = ("_FillValue", "missing_value", "scale_factor", "add_offset")
 
 
-def from_xarray(
-    ds: xarray.Dataset, provenance: str, u: str | None = None, v: str | None = None, unit: str = ""
-) -> WindData:
-    """Read the wind of a dataset, in ``unit`` (default: that of the eastward wind) where its units can be converted.
-
-    ``u`` and ``v`` name its variables where they cannot be told.
-    """
-    notes = [provenance] if provenance else []
-    east = without_fill(ds[u] if u else _wind(ds, "eastward_wind", EAST), notes)
-    north = without_fill(ds[v] if v else _wind(ds, "northward_wind", NORTH), notes)
+def from_xarray(ds: xarray.Dataset, provenance: str, u: str = "", v: str = "", unit: str = "") -> WindData:
+    """The wind of a dataset, in ``unit`` if it has units of speed; ``u`` and ``v`` name its variables."""
+    notes, found = [provenance] if provenance else [], find_vectors(ds)
+    if not found and not (u and v):
+        raise InvalidInputError(
+            f"expected variables of standard_name eastward_wind and northward_wind, or named {EAST[0]}, {NORTH[0]}; "
+            f"the dataset has {', '.join(map(str, ds.data_vars)) or 'none'}. Name them: FromXarray(ds, u=..., v=...)."
+        )
+    east, north = (without_fill(ds[name], notes) for name in (u or found[0], v or found[1]))
     own, factors = common_unit((str(east.name), str(north.name)), [unit_of(east), unit_of(north)], notes)
     if own and (factor := conversion(own, unit)):
         factors *= factor
@@ -95,18 +94,16 @@ def without_fill(variable: xarray.DataArray, notes: list[str]) -> xarray.DataArr
     return variable.astype(np.float64).where(~missing)
 
 
-def _wind(ds: xarray.Dataset, standard: str, names: tuple[str, ...]) -> xarray.DataArray:
-    """The variable with the standard name, or one of the usual names; a standard name met twice is told by name."""
-    found = [key for key, a in ds.data_vars.items() if a.attrs.get("standard_name") == standard]
-    if len(found) != 1:
-        by_name = {str(key).lower(): key for key in (found or ds.data_vars)}
-        found = [by_name[name] for name in names if name in by_name][:1]
-    if not found:
-        raise InvalidInputError(
-            f"expected one variable with standard_name {standard} or called one of {', '.join(names)}; the dataset has "
-            f"{', '.join(map(str, ds.data_vars)) or 'none'}. Name them: FromXarray(ds, u=..., v=...)."
-        )
-    return ds[found[0]]
+def find_vectors(ds: xarray.Dataset) -> tuple[str, ...]:
+    """Names of the eastward and northward variables: by standard name, winds first, then by usual names; or none."""
+    found: list[str] = []
+    for word, usual in (("eastward_", EAST), ("northward_", NORTH)):
+        standard = {str(n): str(a.attrs.get("standard_name", "")) for n, a in ds.data_vars.items()}
+        named = [n for n, said in standard.items() if said == f"{word}wind"]
+        named = named or [n for n, said in standard.items() if said.startswith(word)]
+        lower = {n.lower(): n for n in named or standard}
+        found += named if len(named) == 1 else [lower[n] for n in usual if n in lower][:1]
+    return tuple(found) if len(found) == 2 else ()
 
 
 def coordinate(ds: xarray.Dataset, wind: xarray.DataArray | xarray.Dataset, name: str) -> xarray.DataArray:

@@ -13,7 +13,7 @@ from scipy.spatial import cKDTree
 
 from ..datasets.extras import extra
 from ..datasets.sources import open_dataset
-from ..datasets.xarrays import EAST, NORTH, coordinate, from_xarray, unit_of, without_fill
+from ..datasets.xarrays import EAST, NORTH, coordinate, find_vectors, from_xarray, unit_of, without_fill
 from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError
 from ..known_frames import latlon_frames
 from ..memory import require_memory
@@ -71,6 +71,7 @@ def from_dataset(ds: Any, request: Request) -> Field:
         lat, lon = (coordinate(ds, ds, name) for name in ("latitude", "longitude"))
     except InvalidInputError:
         return _from_variables(ds, request)
+    ds = ds.set_coords([lat.name, lon.name])
     names = () if request.only_points else _names(ds, request)
     if not names:
         return _cells(ds, lat, lon, request)
@@ -111,13 +112,8 @@ def _names(ds: Any, request: Request) -> tuple[str, ...]:
                 f"expected two variables, east and north, got {', '.join(request.vectors)}; the file has {have}."
             )
         return request.vectors
-    found: list[list[str]] = []
-    for word, usual in (("eastward_", EAST), ("northward_", NORTH)):
-        standard = [str(n) for n, a in ds.data_vars.items() if str(a.attrs.get("standard_name", "")).startswith(word)]
-        lower = {str(n).lower(): str(n) for n in (standard or ds.data_vars)}
-        found.append(standard if len(standard) == 1 else [lower[n] for n in usual if n in lower][:1])
-    if all(found):
-        return found[0][0], found[1][0]
+    if found := find_vectors(ds):
+        return found
     if request.needs_vectors:
         raise MissingColumnsError(
             f"no pair of eastward and northward variables found (by standard_name, or names such as {EAST[0]} and "

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..datasets.xarrays import NETCDF_FILL
-from ..errors import InvalidInputError, NonFiniteError, ShapeError, TooFewPointsError, TooManyPointsError
+from ..errors import InvalidInputError, MemoryLimitError, NonFiniteError, ShapeError, TooFewPointsError
 from .spaces import Globe, Space
 
 ROUNDING = 9
@@ -151,7 +151,7 @@ def check_count(n: int, request: Request) -> None:
     if n < least:
         raise TooFewPointsError(f"a field needs at least {least} points, the file has {n}. Give more points.")
     if request.max_points is not None and n > request.max_points:
-        raise TooManyPointsError(
+        raise MemoryLimitError(
             f"the file has {n} points, and at most {request.max_points} are allowed. Sample its rows, raise the limit "
             "(--max-points), or filter it part by part (tangentbundle filter --workers)."
         )

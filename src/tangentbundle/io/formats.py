@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,23 +54,34 @@ def read_field(path: str | Path, request: Request | None = None) -> Field:
     """
     source = Path(path).expanduser()
     form = format_of(source)
-    if not source.exists():
-        raise InvalidInputError(f"there is no file {source}. Check the path.")
-    if source.is_dir() and source.suffix != ".zarr":
-        raise InvalidInputError(f"{source} is a folder, not a file. Give one of its files.")
     try:
+        if not source.exists():
+            raise InvalidInputError(f"there is no file {source}. Check the path.")
+        if source.is_dir() and source.suffix != ".zarr":
+            raise InvalidInputError(f"{source} is a folder, not a file. Give one of its files.")
         return form.read(source, request or Request())
-    except PermissionError as error:
-        raise InvalidInputError(f"{source} may not be read: {error.strerror}.") from error
+    except OSError as error:
+        raise InvalidInputError(f"{source} cannot be read: {error.strerror or error}. Check the path.") from error
 
 
 def check_output(field: Field | None, path: str | Path) -> None:
     """Refuse, before any work, an output that cannot be written: unknown format, no folder, no room for vectors."""
     target = Path(path).expanduser()
     form = format_of(target)
+    check_name(target)
     check_place(target)
     if field is not None and form.write is write_mesh:
         check_mesh_output(field, target)
+
+
+def check_name(path: Path) -> None:
+    """Refuse an output whose name, or that of the temporary folder beside it, is too long for the file system."""
+    try:
+        os.lstat(path.with_name(f".{path.name}.12345678"))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}. Choose a shorter name.") from error
 
 
 def write_field(field: Field, path: str | Path) -> None:

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 
-from ..errors import (
-    DamagedFileError,
-    DTypeError,
-    InvalidInputError,
-    MissingColumnsError,
-    ShapeError,
-    TangentBundleError,
-)
+from ..errors import DamagedFileError, DTypeError, InvalidInputError, MissingColumnsError, ShapeError
 from ..memory import require_memory
 from .columns import assemble, from_columns, to_columns
 from .field import Field, Request, check_count, one_dtype
@@ -34,20 +26,16 @@ FACES = ("faces", "triangles")
 
 def read_npz(path: Path, request: Request) -> Field:
     """A field from ``points (n, D)`` and ``vectors (n, D)`` or ``(T, n, D)``, or from arrays such as lat, lon, u, v."""
-    shapes = _shapes(path)
-    name = _array(shapes, request.points, POINTS)
+    arrays = _load(path, request)
+    name = _array(arrays, request.points, POINTS)
     if name is None:
-        columns = find_columns([n for n, shape in shapes.items() if len(shape) in (1, 2)], request)
-        check_count(shapes[columns.points[0]][0], request)
-        arrays = _load(path)
+        columns = find_columns([n for n, a in arrays.items() if a.ndim in (1, 2)], request)
         field, rows = from_columns(lambda n: _real(arrays[n], n), columns, request)
         return replace(field, times=_times(arrays, field), origin=arrays if rows is None else None)
-    check_count(shapes[name][0], request)
-    arrays = _load(path)
     points = _real(arrays[name], name)
     notes = [] if request.points else [f"points: array {name}, guessed by name"]
     vectors = None
-    key = None if request.only_points else _array(shapes, request.vectors, VECTORS)
+    key = None if request.only_points else _array(arrays, request.vectors, VECTORS)
     if key is not None:
         vectors = _real(arrays[key], key)
         vectors = vectors[None] if vectors.ndim == 2 else vectors
@@ -81,48 +69,43 @@ _MARK = "tangentbundle names"
 """Under this name the origin of a field keeps the names of its two arrays."""
 
 
-@contextlib.contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    """Whatever goes wrong with the archive in this block is told as a damaged file."""
+def _load(path: Path, request: Request) -> dict[str, np.ndarray]:
     try:
-        yield
-    except TangentBundleError:
-        raise
+        _check_sizes(path, request)
+        with path.open("rb") as stream:  # NumPy leaves it open if it is no archive
+            file = np.load(stream, allow_pickle=False)
+            if isinstance(file, np.ndarray):
+                raise DamagedFileError(
+                    f"{path.name} is a single array, not an archive. Use np.savez(file, points=...)."
+                )
+            return {name: file[name] for name in file.files}
     except (OSError, EOFError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        if isinstance(error, DamagedFileError | InvalidInputError):
+            raise
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
         remedy = "Arrays of objects are never read." if "pickle" in text else "Write it anew with np.savez."
         raise DamagedFileError(f"{path.name} is no readable NumPy archive ({text}). {remedy}") from error
 
 
-def _load(path: Path) -> dict[str, np.ndarray]:
-    with _readable(path), path.open("rb") as stream:  # NumPy leaves it open if it is no archive
-        file = np.load(stream, allow_pickle=False)
-        if isinstance(file, np.ndarray):
-            raise DamagedFileError(f"{path.name} is a single array, not an archive. Use np.savez(file, points=...).")
-        return {name: file[name] for name in file.files}
-
-
-def _shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """Shapes of the arrays. Refuses, before anything is allocated, arrays of another size, or larger than memory."""
+def _check_sizes(path: Path, request: Request) -> None:
+    """Refuse, before anything is allocated, arrays of another length than they say, too large, or too many points."""
     if not zipfile.is_zipfile(path):
-        return {name: array.shape for name, array in _load(path).items()}  # raises: it is no archive
-    shapes, need = {}, 0
-    with _readable(path), zipfile.ZipFile(path) as archive:
+        return
+    with zipfile.ZipFile(path) as archive:
+        need = 0.0
         for entry in archive.infolist():
             with archive.open(entry) as file:
                 shape, dtype = _header(file, f"array {entry.filename} of {path.name}")
-                if dtype.hasobject:
-                    raise DamagedFileError(f"{path.name} has an array of objects, and these are never read.")
                 wanted, there = math.prod(shape) * dtype.itemsize, entry.file_size - file.tell()
-            if wanted != there:
+            if not dtype.hasobject and wanted != there:
                 raise DamagedFileError(
                     f"array {entry.filename} of {path.name} says it has {wanted} bytes, shape {shape}, but there are "
                     f"{there}. Write it anew with np.savez."
                 )
-            shapes[entry.filename.removesuffix(".npy")] = shape
-            need += 2 * math.prod(shape) * max(8, dtype.itemsize)
-    require_memory(need, f"reading {path.name}", "Split it, or sample rows.")
-    return shapes
+            need += 2.0 * math.prod(shape) * max(8, dtype.itemsize)  # numbers become floats
+            if len(shape) > 1 and entry.filename.removesuffix(".npy") in (*request.points, *POINTS):
+                check_count(shape[0], request)
+        require_memory(need, f"reading {path.name}", "Split it, or sample rows.")
 
 
 def _header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], np.dtype]:
@@ -136,13 +119,13 @@ def _header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], np.dtype]:
         raise DamagedFileError(f"{name} has no readable header ({error}). Write it anew with np.savez.") from error
 
 
-def _array(shapes: dict[str, tuple[int, ...]], asked: Sequence[str], usual: Sequence[str]) -> str | None:
+def _array(arrays: dict[str, np.ndarray], asked: Sequence[str], usual: Sequence[str]) -> str | None:
     """The name of an array of two or three axes: the one asked for, or one of the usual names."""
-    if asked and (len(asked) > 1 or (asked[0] in shapes and len(shapes[asked[0]]) == 1)):
+    if asked and (len(asked) > 1 or (asked[0] in arrays and arrays[asked[0]].ndim == 1)):
         return None
-    if asked and asked[0] not in shapes:
-        raise MissingColumnsError(f"the file has no array {asked[0]}; it has {', '.join(shapes) or 'none'}.")
-    return next((name for name in asked or usual if name in shapes and len(shapes[name]) in (2, 3)), None)
+    if asked and asked[0] not in arrays:
+        raise MissingColumnsError(f"the file has no array {asked[0]}; it has {', '.join(arrays) or 'none'}.")
+    return next((name for name in asked or usual if name in arrays and arrays[name].ndim in (2, 3)), None)
 
 
 def _real(array: np.ndarray, name: str) -> np.ndarray:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import TextIO
 
 import numpy as np
 
@@ -18,17 +16,11 @@ from ..errors import DamagedFileError, DTypeError, InvalidInputError, MissingCol
 
 SEPARATORS = ",;\t"
 
-MAX_HEADER = 2**24
-"""Characters of the line of names."""
-
-MISSING = {"", "NA", "N/A", "n/a", "NULL", "null", "NaN", "nan", "-NaN", "-nan", "#N/A", "#N/A N/A", "#NA"}
-MISSING |= {"1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"}
-"""Cells without a number, those of Arrow."""
+MISSING = re.compile(r"(?:#?N/?A|#N/A N/A|n/a|NULL|null|-?NaN|-?nan|-?1\.#IND|-?1\.#QNAN)?")
+"""A cell without a number, as Arrow has it."""
 
 NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan)", re.ASCII | re.IGNORECASE)
 """What is a number in a table; Python's ``float`` also accepts 1_000."""
-
-DATE = re.compile(r"\d{4}-\d\d(?:-\d\d(?:[T ]\d\d(?::\d\d(?::\d\d(?:\.\d+)?)?)?)?)?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -48,7 +40,7 @@ def read_header(path: Path) -> Header:
     number, line = 1, ""
     try:
         with path.open(encoding="utf-8-sig") as text:
-            while (line := text.readline(MAX_HEADER)) and not line.strip():
+            while (line := text.readline(1 << 24)) and not line.strip():
                 number += 1
         separator = max(SEPARATORS, key=line.count)
         separator = separator if separator in line else " "
@@ -70,20 +62,13 @@ def read_header(path: Path) -> Header:
     return Header(names, separator if len(names) > 1 else ",", number)
 
 
-def single_blanks(lines: Iterable[str]) -> Iterable[str]:
-    """Lines with one blank between their fields."""
-    return (" ".join(line.split()) + "\n" for line in lines)
-
-
 def read_rows(path: Path, header: Header) -> dict[str, np.ndarray]:
     """The columns of text below a header; lines without anything are skipped, lines of another length refused."""
     rows: list[list[str]] = []
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            lines = islice(file, header.lines, None)
-            for row in csv.reader(
-                single_blanks(lines) if header.separator == " " else lines, delimiter=header.separator
-            ):
+            lines = (" ".join(line.split()) if header.separator == " " else line for line in file)
+            for row in csv.reader(islice(lines, header.lines, None), delimiter=header.separator):
                 if row and len(row) != len(header.names):
                     raise DamagedFileError(
                         f"row {len(rows) + 1} of {path.name} has {len(row)} fields, but there are {len(header.names)} "
@@ -98,39 +83,49 @@ def read_rows(path: Path, header: Header) -> dict[str, np.ndarray]:
     return {name: np.array(cells, dtype=object) for name, cells in zip(header.names, columns, strict=True)}
 
 
-def numbers(text: np.ndarray, name: str) -> np.ndarray:
-    """A column of text as floats, missing ones as NaN; what is no number is refused with its first row."""
-    cells = ["" if cell is None else cell.strip() for cell in text]
-    bad = [k for k, cell in enumerate(cells) if not NUMBER.fullmatch(cell) and cell not in MISSING]
+def numbers(column: np.ndarray, name: str) -> np.ndarray:
+    """A column as floats, missing ones as NaN; text that is no number is refused with its first row."""
+    if column.dtype.kind in "fiu":
+        return column if column.dtype == np.float32 else column.astype(np.float64)
+    if column.dtype != object:
+        raise DTypeError(f"column {name} holds {column.dtype}, not numbers. Name another with --points or --vectors.")
+    cells = _stripped(column)
+    bad = [k for k, cell in enumerate(cells) if not NUMBER.fullmatch(cell) and not MISSING.fullmatch(cell)]
     if bad:
         raise DTypeError(
             f"column {name} should hold numbers with a decimal point, but row {bad[0] + 1} has {cells[bad[0]][:30]!r} "
             f"({len(bad)} such rows). Correct them, or leave these cells empty and use --drop-missing."
         )
-    return np.array([np.nan if cell in MISSING else float(cell) for cell in cells])
+    return np.array([np.nan if MISSING.fullmatch(cell) else float(cell) for cell in cells])
 
 
-def times(text: np.ndarray, name: str) -> np.ndarray | None:
+def times(column: np.ndarray, name: str) -> np.ndarray | None:
     """Dates in UTC, or numbers that only tell the order, of each row; None if it is neither."""
-    cells = ["" if cell is None else cell.strip() for cell in text]
-    if missing := sum(cell in MISSING for cell in cells):
+    texts = _stripped(column) if column.dtype == object else []
+    if missing := sum(bool(MISSING.fullmatch(text)) for text in texts) or int(np.sum(column != column)):
         raise InvalidInputError(f"column {name} lacks the time of {missing} rows. Fill it.")
+    if not texts:
+        return column if column.dtype.kind in "Mfiu" else None
+    if all(map(NUMBER.fullmatch, texts)):
+        return np.array(texts, dtype=float)
     try:
-        if all(map(NUMBER.fullmatch, cells)):
-            return np.array(cells, dtype=float)
-        if all(map(DATE.fullmatch, cells)):
-            return np.array(cells, dtype="datetime64[ns]")
-        dates = [datetime.fromisoformat(cell) for cell in cells]
+        dates = [datetime.fromisoformat(text) for text in texts]
     except ValueError:
         return None
-    if len({date.tzinfo is None for date in dates}) > 1:
-        return None
+    if len({date.tzinfo is None for date in dates}) > 1 or not all(1678 <= date.year < 2262 for date in dates):
+        return None  # of several kinds, or beyond datetime64[ns]
     plain = [date.astimezone(UTC).replace(tzinfo=None) if date.tzinfo else date for date in dates]
     return np.array(plain, dtype="datetime64[ns]")
 
 
-def write_rows(columns: Mapping[str, Iterable], file: TextIO, separator: str) -> None:
-    """Names and rows, quoted where they must be."""
-    writer = csv.writer(file, delimiter=separator, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
+def _stripped(column: np.ndarray) -> list[str]:
+    return ["" if cell is None else str(cell).strip() for cell in column]
+
+
+def cells(column: np.ndarray) -> list:
+    """What is written for a column: numbers and dates with as few digits as identify them, text as it is."""
+    if column.dtype.kind == "M":
+        there = column[~np.isnat(column)]
+        unit = next(u for u in ("D", "m", "s", "ns") if (there.astype(f"datetime64[{u}]") == there).all())
+        column = np.where(np.isnat(column), "", np.datetime_as_string(column.astype(f"datetime64[{unit}]")))
+    return (column if column.dtype == object else column.astype(str)).tolist()

@@ -10,6 +10,7 @@ from ..datasets.extras import extra
 from ..errors import OutputError
 from ..files import check_place, replacing
 from ..io import Summary
+from ..io.formats import check_name
 from . import page
 from .sections import pictures
 
@@ -22,6 +23,7 @@ def check_report(path: Path) -> None:
     extra("plotly.graph_objects", "Reports", "plot")
     if path.suffix.lower() not in (".html", ".htm"):
         raise OutputError(f"a report is an .html file, not {path.name}. Choose such a name.")
+    check_name(path)
     check_place(path)
 
 
