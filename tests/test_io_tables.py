@@ -135,6 +135,7 @@ FILES = {
     "infinite cells": HEADER + ROWS + "7,7,inf,0,0,1\n8,8,-Infinity,0,0,1\n9,9,1e999,0,0,1\n",
     "other columns": "id,x,y,vx,vy,note\n" + "".join(f"00{i},{i},1,0,1,a {i}\n" for i in range(5)),
     "line ends in cells": "x,y,vx,vy,note\n" + "".join(f'{i},1,0,1,"a\nb"\n' for i in range(5)),
+    "line ends in cells between blanks": "x y vx vy note\n" + "".join(f'{i} 1 0 1 "a\nb"\n' for i in range(5)),
     "a long header": f"x,y,{NAMES},vx,vy\n" + "".join(f"{i},1,{MORE},0,1\n" for i in range(5)),
     "series": SERIES,
     "series in UTC": SERIES.replace(":00:00,", ":00:00Z,"),

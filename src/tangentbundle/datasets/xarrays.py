@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import InvalidInputError
+from ..errors import InvalidInputError, MissingColumnsError
 from .grids import from_grid, from_points
 from .units import common_unit, conversion, without_impossible
 from .wind import WindData
@@ -24,18 +24,12 @@ SHORT = {"latitude": ("lat", "latitude", "nav_lat"), "longitude": ("lon", "longi
 
 NETCDF_FILL = 9.969209968386869e36
 """What NetCDF stores in a cell of floats that was never written; in one of integers it is their largest magnitude."""
-PACKING = ("_FillValue", "missing_value", "scale_factor", "add_offset")
 
 
 def from_xarray(ds: xarray.Dataset, provenance: str, u: str = "", v: str = "", unit: str = "") -> WindData:
     """The wind of a dataset, in ``unit`` if it has units of speed; ``u`` and ``v`` name its variables."""
-    notes, found = [provenance] if provenance else [], find_vectors(ds)
-    if not found and not (u and v):
-        raise InvalidInputError(
-            f"expected variables of standard_name eastward_wind and northward_wind, or named {EAST[0]}, {NORTH[0]}; "
-            f"the dataset has {', '.join(map(str, ds.data_vars)) or 'none'}. Name them: FromXarray(ds, u=..., v=...)."
-        )
-    east, north = (without_fill(ds[name], notes) for name in (u or found[0], v or found[1]))
+    notes, names = [provenance] if provenance else [], (u, v) if u and v else find_vectors(ds)
+    east, north = (without_fill(ds[name], notes) for name in (u or names[0], v or names[1]))
     own, factors = common_unit((str(east.name), str(north.name)), [unit_of(east), unit_of(north)], notes)
     if own and (factor := conversion(own, unit)):
         factors *= factor
@@ -73,9 +67,9 @@ def unit_of(variable: xarray.DataArray) -> str:
 
 def without_fill(variable: xarray.DataArray, notes: list[str]) -> xarray.DataArray:
     """The variable with NaN in cells that hold NetCDF's default fill value, where it does not declare its own."""
-    if raw := [name for name in PACKING if name in variable.attrs]:
+    if raw := {"_FillValue", "missing_value", "scale_factor", "add_offset"} & {*variable.attrs}:
         raise InvalidInputError(
-            f"{variable.name} is not decoded: it has the attribute {raw[0]}. Use xarray.decode_cf(ds), or delete it."
+            f"{variable.name} is not decoded: it has the attribute {min(raw)}. Use xarray.decode_cf(ds), or delete it."
         )
     encoding = variable.encoding
     kind = np.dtype(encoding.get("dtype", variable.dtype))
@@ -88,14 +82,12 @@ def without_fill(variable: xarray.DataArray, notes: list[str]) -> xarray.DataArr
     missing = np.isclose(variable.values, fill * scale + offset, rtol=rounding, atol=abs(scale) / 2)
     if not missing.any():
         return variable
-    notes.append(
-        f"{int(missing.sum())} values of {variable.name} hold NetCDF's default fill value and count as missing"
-    )
+    notes.append(f"{int(missing.sum())} values of {variable.name} are the default fill value and count as missing")
     return variable.astype(np.float64).where(~missing)
 
 
-def find_vectors(ds: xarray.Dataset) -> tuple[str, ...]:
-    """Names of the eastward and northward variables: by standard name, winds first, then by usual names; or none."""
+def find_vectors(ds: xarray.Dataset) -> tuple[str, str]:
+    """Names of the eastward and northward variables: by standard name, winds first, then by usual names."""
     found: list[str] = []
     for word, usual in (("eastward_", EAST), ("northward_", NORTH)):
         standard = {str(n): str(a.attrs.get("standard_name", "")) for n, a in ds.data_vars.items()}
@@ -103,7 +95,12 @@ def find_vectors(ds: xarray.Dataset) -> tuple[str, ...]:
         named = named or [n for n, said in standard.items() if said.startswith(word)]
         lower = {n.lower(): n for n in named or standard}
         found += named if len(named) == 1 else [lower[n] for n in usual if n in lower][:1]
-    return tuple(found) if len(found) == 2 else ()
+    if len(found) < 2:
+        raise MissingColumnsError(
+            f"expected an eastward and a northward variable, by standard_name or named as {EAST[0]}, {NORTH[0]}; the "
+            f"dataset has {', '.join(map(str, ds.data_vars)) or 'none'}. Name them: --vectors EAST,NORTH or u=, v=."
+        )
+    return found[0], found[1]
 
 
 def coordinate(ds: xarray.Dataset, wind: xarray.DataArray | xarray.Dataset, name: str) -> xarray.DataArray:

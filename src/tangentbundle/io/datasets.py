@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from scipy.spatial import cKDTree
 
 from ..datasets.extras import extra
 from ..datasets.sources import open_dataset
-from ..datasets.xarrays import EAST, NORTH, coordinate, find_vectors, from_xarray, unit_of, without_fill
+from ..datasets.xarrays import coordinate, find_vectors, from_xarray, unit_of, without_fill
 from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError
 from ..known_frames import latlon_frames
 from ..memory import require_memory
@@ -40,7 +40,7 @@ class GridFile:
     ds: Any
     lat: Any
     lon: Any
-    attributes: Sequence[dict]
+    attributes: list[dict]
     dimension: str | None
 
     @property
@@ -112,19 +112,14 @@ def _names(ds: Any, request: Request) -> tuple[str, ...]:
                 f"expected two variables, east and north, got {', '.join(request.vectors)}; the file has {have}."
             )
         return request.vectors
-    if found := find_vectors(ds):
-        return found
-    if request.needs_vectors:
-        raise MissingColumnsError(
-            f"no pair of eastward and northward variables found (by standard_name, or names such as {EAST[0]} and "
-            f"{NORTH[0]}); the file has {have}. Name them: --vectors EAST,NORTH."
-        )
+    with contextlib.nullcontext() if request.needs_vectors else contextlib.suppress(MissingColumnsError):
+        return find_vectors(ds)
     return ()
 
 
 def _cells(ds: Any, lat: Any, lon: Any, request: Request) -> Field:
     """The cells of a grid, each place once, without vectors."""
-    origin = GridFile(ds, lat, lon, ({}, {}), None)
+    origin = GridFile(ds, lat, lon, [{}, {}], None)
     latitude, longitude = cell_angles(origin)
     check_count(len(latitude), request)
     places = np.round(latlon_frames(latitude, longitude)[0], 9)

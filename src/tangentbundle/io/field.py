@@ -17,10 +17,7 @@ ROUNDING = 9
 
 @dataclass(frozen=True)
 class Request:
-    """What to read: names of columns (guessed where not given), and what to do with rows that cannot be used.
-
-    Files with more than ``max_points`` points are refused before they are read, as far as their format allows.
-    """
+    """What to read: names of columns (guessed where not given), what to do with unusable rows, and how much at most."""
 
     points: tuple[str, ...] = ()
     latlon: tuple[str, ...] = ()
@@ -85,10 +82,8 @@ class Field:
 
 
 def usable_rows(numbers: np.ndarray, request: Request, notes: list[str]) -> np.ndarray | None:
-    """Rows without missing numbers ``(n, k)``, or None if these are all; refused unless ``drop_missing``.
-
-    NetCDF's fill value of floats is missing in every format: other programs export it as a number.
-    """
+    """Rows without missing numbers ``(n, k)``, or None if these are all; refused unless ``drop_missing``."""
+    # NetCDF's fill value is missing in every format: other programs export it as a number
     bad = ~np.all(np.isfinite(numbers) & (numbers != NETCDF_FILL), axis=1)
     if not bad.any():
         return None
@@ -128,21 +123,15 @@ def distinct_places(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     >>> [part.tolist() for part in distinct_places(np.array([[0.0, 1.0], [2.0, 3.0], [-0.0, 1.0]]))]
     [[0, 1], [0, 1, 0]]
     """
-    _, first, place = np.unique(row_keys(points), return_index=True, return_inverse=True)
+    bits = np.ascontiguousarray(points + 0.0, np.float64).view(np.uint64)
+    rng, keys = np.random.default_rng(0), np.zeros(len(bits), np.uint64)
+    for k in range(bits.shape[1]):
+        keys = (keys ^ (bits[:, k] >> np.uint64(29)) ^ bits[:, k]) * np.uint64(2 * rng.integers(2**62) + 1)
+    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
     if not np.array_equal(points[first][place], points, equal_nan=True):
         _, first, place = np.unique(points + 0.0, axis=0, return_index=True, return_inverse=True)
     rank = np.argsort(np.argsort(first))
     return np.sort(first), rank[place.ravel()]
-
-
-def row_keys(points: np.ndarray) -> np.ndarray:
-    """A random sum of the bits of each row ``(n, D)``: alike for equal rows, and rarely for others."""
-    bits = np.ascontiguousarray(points + 0.0, np.float64).view(np.uint64)
-    rng = np.random.default_rng(0)
-    keys = np.zeros(len(bits), np.uint64)
-    for k in range(bits.shape[1]):
-        keys = (keys ^ (bits[:, k] >> np.uint64(29)) ^ bits[:, k]) * np.uint64(2 * rng.integers(2**62) + 1)
-    return keys
 
 
 def check_count(n: int, request: Request) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -78,10 +79,9 @@ def check_name(path: Path) -> None:
     """Refuse an output whose name, or that of the temporary folder beside it, is too long for the file system."""
     try:
         os.lstat(path.with_name(f".{path.name}.12345678"))
-    except (FileNotFoundError, NotADirectoryError):
-        return
     except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror}. Choose a shorter name.") from error
+        if error.errno == errno.ENAMETOOLONG:
+            raise OutputError(f"cannot write {path}: {error.strerror}. Choose a shorter name.") from error
 
 
 def write_field(field: Field, path: str | Path) -> None:

@@ -21,10 +21,6 @@ class Series:
     times: np.ndarray
     rows: np.ndarray
 
-    def after(self) -> Series:
-        """What comes after the series has none of its rows."""
-        return replace(self, rows=self.rows[:0])
-
     def labels(self, count: int) -> np.ndarray:
         """Times of a series without dates: its own, or as many more."""
         if count == len(self.rows):

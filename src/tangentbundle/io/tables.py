@@ -140,7 +140,7 @@ def _labels(field: Field, series: Series | None) -> np.ndarray:
 def after_rows(origin: Any) -> Any:
     """The rest of a file, for what comes after its series."""
     if isinstance(origin, TableFile) and origin.series is not None:
-        return replace(origin, series=origin.series.after())
+        return replace(origin, series=replace(origin.series, rows=origin.series.rows[:0]))
     return origin
 
 

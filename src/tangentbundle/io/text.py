@@ -14,8 +14,6 @@ import numpy as np
 
 from ..errors import DamagedFileError, DTypeError, InvalidInputError, MissingColumnsError
 
-SEPARATORS = ",;\t"
-
 MISSING = re.compile(r"(?:#?N/?A|#N/A N/A|n/a|NULL|null|-?NaN|-?nan|-?1\.#IND|-?1\.#QNAN)?")
 """A cell without a number, as Arrow has it."""
 
@@ -34,21 +32,18 @@ class Header:
 
 def read_header(path: Path) -> Header:
     """The first line that is not blank; separated by the commonest of comma, semicolon and tab, otherwise by blanks."""
-    with path.open("rb") as file:
-        if b"\0" in file.read(1 << 16):
-            raise DamagedFileError(f"{path.name} is no text, whatever its name says. Give it the suffix of its format.")
     number, line = 1, ""
     try:
         with path.open(encoding="utf-8-sig") as text:
             while (line := text.readline(1 << 24)) and not line.strip():
                 number += 1
-        separator = max(SEPARATORS, key=line.count)
+        separator = max(",;\t", key=line.count)
         separator = separator if separator in line else " "
         cells = next(csv.reader([line.strip("\n")], delimiter=separator), []) if separator != " " else line.split()
-    except UnicodeDecodeError as error:
-        raise DamagedFileError(f"{path.name} is no UTF-8 text ({error.reason}). Convert it first.") from error
-    except csv.Error as error:
-        raise DamagedFileError(f"the first line of {path.name} holds no names of columns ({error}).") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DamagedFileError(f"{path.name} does not begin with names in UTF-8 text ({error}). Convert it.") from error
+    if "\0" in line:
+        raise DamagedFileError(f"{path.name} is no text, whatever its name says. Give it the suffix of its format.")
     names = tuple(cell.strip() for cell in cells)
     if not names:
         raise DamagedFileError(f"{path.name} is empty. Give a table whose first line names its columns.")
@@ -67,7 +62,7 @@ def read_rows(path: Path, header: Header) -> dict[str, np.ndarray]:
     rows: list[list[str]] = []
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            lines = (" ".join(line.split()) if header.separator == " " else line for line in file)
+            lines = (" ".join(line.split()) + "\n" if header.separator == " " else line for line in file)
             for row in csv.reader(islice(lines, header.lines, None), delimiter=header.separator):
                 if row and len(row) != len(header.names):
                     raise DamagedFileError(
@@ -75,10 +70,8 @@ def read_rows(path: Path, header: Header) -> dict[str, np.ndarray]:
                         f"columns: {header.separator.join(row)[:60]!r}. Correct or delete that line."
                     )
                 rows += [row] if row else []
-    except UnicodeDecodeError as error:
-        raise DamagedFileError(f"{path.name} is no UTF-8 text ({error.reason}). Convert it first.") from error
-    except csv.Error as error:
-        raise DamagedFileError(f"row {len(rows) + 1} of {path.name} cannot be read ({error}). Correct it.") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DamagedFileError(f"{path.name} is no table of UTF-8 text ({error}). Convert it first.") from error
     columns = zip(*rows, strict=True) if rows else ((),) * len(header.names)
     return {name: np.array(cells, dtype=object) for name, cells in zip(header.names, columns, strict=True)}
 
