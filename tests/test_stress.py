@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import tangentbundle as tb
-from stress import damage, entries, kills, limits, reader, threads, victims
+from stress import damage, entries, kills, limits, reader, threads, values, victims
 from tangentbundle.datasets.download import fetch
 from tangentbundle.errors import (
     DamagedFileError,
@@ -45,6 +45,11 @@ def test_entry_points(entry):
 def test_readers(name):
     tally = reader.mutate(name, 40, seed=1)
     assert not tally.failures and tally.inputs == 40 and tally.errors.total() > 5
+
+
+def test_missing_cells_and_units():
+    rows = values.run(0.04)
+    assert not any(row["failures"] for row in rows) and all(row["results"] > 5 for row in rows)
 
 
 def test_the_tally_sees_what_is_wrong():
