@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -155,6 +156,39 @@ def test_missing_extras_are_named(folder, monkeypatch):
     assert "pip install 'tangentbundle[files]'" in run("inspect", "a.ply", code=2).stderr or not Path("a.ply").exists()
     Path("a.ply").write_text("ply")
     assert "pip install 'tangentbundle[files]'" in run("inspect", "a.ply", code=2).stderr
+
+
+def test_files_that_take_long_are_announced_and_too_large_ones_refused(folder, monkeypatch):
+    """A file of kilobytes may hold millions of points: it is not even unpacked."""
+    np.savez_compressed("bomb.npz", points=np.zeros((3_000_000, 3), np.int8))
+    assert Path("bomb.npz").stat().st_size < 20_000
+    monkeypatch.setattr("tangentbundle.io.npz.np.load", None)
+    for limit in ("--max-points", "2000000"), ():
+        monkeypatch.setattr("tangentbundle.memory.memory_limit", lambda *_: 6e9)
+        started = time.process_time()
+        error = run("inspect", "bomb.npz", *limit, code=2).stderr
+        assert re.search(r"has 3000000 points, and at most \d{7} .*--max-points.*--workers", error)
+        assert time.process_time() - started < 2
+    assert "points need about" not in run("inspect", "field.csv", "-k", 0).stderr
+    monkeypatch.setattr("tangentbundle_cli.job.ANNOUNCED_SECONDS", 1e-3)
+    told = run("inspect", "field.csv", "-k", 0).stderr
+    assert re.search(r"field.csv: 120 points need about \d\.\d minutes and \S+ GB; Ctrl-C", told)
+    assert run("inspect", "field.csv", "-k", 0, "--quiet").stderr == ""
+
+
+def test_tables_of_text_need_no_extras(folder, monkeypatch):
+    """Without Arrow, xarray, meshio and zarr: the same numbers, and other formats say what they need."""
+    lines = "filter {} --heat 0.01 -o {}", "denoise {} -o {} --std", "interpolate {} --at field.csv -o {}"
+    for number, line in enumerate(lines):
+        run(*line.format("field.csv", f"fast{number}.csv").split())
+    for name in ("pyarrow", "pyarrow.csv", "pyarrow.parquet", "xarray", "netCDF4", "meshio", "zarr"):
+        monkeypatch.setitem(sys.modules, name, None)
+    for number, line in enumerate(lines):
+        run(*line.format("field.csv", f"slow{number}.csv").split())
+        slow, fast = (np.genfromtxt(f"{name}{number}.csv", delimiter=",", names=True) for name in ("slow", "fast"))
+        assert slow.dtype == fast.dtype and all(np.array_equal(slow[name], fast[name]) for name in slow.dtype.names)
+    assert run("inspect", "field.csv", "-k", 0).stdout.startswith("read")
+    assert "tangentbundle[files]" in run("filter", "field.csv", "--heat", 1, "-o", "a.parquet", code=2).stderr
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -11,7 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 import tangentbundle as tb
+from tangentbundle.distributed.files import ZarrArray
+from tangentbundle.errors import InvalidInputError, UnitsError
 from tangentbundle_cli import app
+from tangentbundle_cli.job import Job
+from tangentbundle_cli.large import bundle_of
 
 distributed = pytest.importorskip("distributed")
 zarr = pytest.importorskip("zarr")
@@ -70,3 +74,21 @@ def test_on_processes(files):
 def test_refused(files, arguments, message):
     assert message in run("filter", *arguments, "--heat", "0.1", code=2).stderr
     assert not Path("a.zarr").exists()
+
+
+def test_units_and_fill_values_of_parts(files, tmp_path):
+    """Files read part by part: units are not converted but refused, and fill values are missing."""
+    table = pd.read_parquet("big.parquet").rename(columns={"vx": "vx [m/s]", "vy": "vy [km/h]", "vz": "vz [m/s]"})
+    table.to_parquet("units.parquet")
+    with pytest.raises(UnitsError, match="do not convert units"):
+        bundle_of(Job("filter", "", False, False, False), Path("units.parquet"), tmp_path / "work", {})
+    group = zarr.open_group("columns.zarr", mode="w")
+    for name, attributes in (("vx", {"units": "m/s"}), ("vy", {"units": "km/h"}), ("vz", {"scale_factor": 0.1})):
+        group.create_array(name, shape=(9,), chunks=(3,), dtype="f8", fill_value=-9999.0, attributes=attributes)[3:] = (
+            1.0
+        )
+    assert np.array_equal(np.isnan(ZarrArray("columns.zarr", "vx").read(0, 9)), np.arange(9) < 3)
+    with pytest.raises(UnitsError, match="km/h, m/s"):
+        ZarrArray("columns.zarr", ("vx", "vy")).read(0, 9)
+    with pytest.raises(InvalidInputError, match="packed"):
+        ZarrArray("columns.zarr", "vz").read(0, 9)

@@ -5,6 +5,7 @@ import errno
 import os
 import subprocess
 import sys
+import warnings
 
 import meshio
 import numpy as np
@@ -17,8 +18,9 @@ from hypothesis import strategies as st
 import tangentbundle as tb
 from tangentbundle.datasets.sources import wind_folder
 from tangentbundle.errors import InvalidInputError, MissingColumnsError, OutputError, TangentBundleError
-from tangentbundle.io import Cloud, Field, Globe, Mesh, Request, read_field, write_field
-from tangentbundle.io.field import first_of_each
+from tangentbundle.io import Cloud, Field, Globe, Mesh, Request, check_output, read_field, write_field
+from tangentbundle.io.field import distinct_places
+from tangentbundle.report import check_report
 
 SPHERE = tb.manifolds.Sphere(2)
 POINTS = SPHERE.sample(60, seed=0)
@@ -147,6 +149,64 @@ def test_grids_stay_grids(dated, suffix, tmp_path):
         assert np.allclose(again["uo"], ds["uo"], atol=1e-12) and again["uo"].attrs["units"] == "cm s-1"
 
 
+def written(ds, kind, path):
+    """A dataset as a file of some kind: classic, compressed and packed, Zarr of both versions."""
+    packed = {name: {"dtype": "i2", "scale_factor": 1e-4, "_FillValue": -32768} for name in ds.data_vars}
+    chunks = {name: {"chunks": (1, 5, 5)[-ds[name].ndim :]} for name in ds.data_vars}
+    if kind.startswith("NETCDF"):
+        ds.to_netcdf(path, format=kind)
+    elif kind == "packed":
+        squeezed = {name: {**how, "zlib": True, "complevel": 4} for name, how in packed.items()}
+        ds.to_netcdf(path, encoding=squeezed | {"lat": {"dtype": "f4", "zlib": True}})
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of zarr, about consolidated metadata
+            ds.to_zarr(path, zarr_format=int(kind[-1]), encoding=packed if kind == "packed Zarr 2" else chunks)
+
+
+@pytest.mark.parametrize("suffix", ["nc", "zarr", "csv", "parquet", "npz"])
+@pytest.mark.parametrize(
+    "kind", ["NETCDF3_CLASSIC", "NETCDF3_64BIT", "NETCDF4", "packed", "Zarr 2", "packed Zarr 2", "Zarr 3"]
+)
+def test_every_kind_of_dataset_is_written_in_every_format(kind, suffix, tmp_path):
+    ds = grid().isel(lat=slice(1, -1))
+    source = tmp_path / ("in.zarr" if "Zarr" in kind else "in.nc")
+    written(ds, kind, source)
+    field = read_field(source)
+    write_field(field, tmp_path / f"out.{suffix}")
+    again = read_field(tmp_path / f"out.{suffix}", Request(vectors=("uo", "vo")))
+    orders = [np.lexsort([f.space.lon, f.space.lat]) for f in (field, again)]
+    assert len(again) == 2 and np.allclose(field.values[:, orders[0]], again.values[:, orders[1]], atol=1e-9)
+    assert np.allclose(field.vectors[0], np.cross([0, 0, 1], field.space.points), atol=1e-4)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "npz", "nc", "zarr", "vtk"])
+@pytest.mark.parametrize("letter", ["a", "é"])
+def test_names_are_long_enough_or_refused_by_name(letter, suffix, tmp_path):
+    """A name of any length is written and read, or refused with the same error before anything is done."""
+    for size in (*range(236, 260, 2), 300, 5000):
+        name = letter * ((size - len(suffix) - 1) // len(letter.encode())) + f".{suffix}"
+        if len(name.encode()) <= 255:
+            write_field(CLOUD, tmp_path / name)
+            assert np.array_equal(read_field(tmp_path / name).values, VECTORS[None])
+            continue
+        for refuse in (check_output, write_field):
+            with pytest.raises(OutputError, match="255 bytes"):
+                refuse(CLOUD, tmp_path / name)
+        with pytest.raises(InvalidInputError, match=r"cannot be read|no file"):
+            read_field(tmp_path / name)
+        with pytest.raises(OutputError, match="255 bytes"):
+            check_report(tmp_path / f"{name}.html")
+
+
+def test_paths_that_cannot_be_read(tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "circle.csv").symlink_to(tmp_path / "circle.csv")
+    for path in ("file/a.csv", "circle.csv", "a\0.csv", "b/" * 3000 + "a.csv", "none.csv"):
+        with pytest.raises(InvalidInputError, match=r"no file|cannot be read"):
+            read_field(tmp_path / path)
+
+
 def test_poles_turn_with_longitude(tmp_path):
     """One vector at the pole is written in every cell's own frame."""
     grid(dated=False).drop_vars(["uo", "vo"]).to_netcdf(tmp_path / "cells.nc")
@@ -180,8 +240,8 @@ BAD = {
     "missing columns": ("a.csv", "x,y,z,p,q,r\n" + ROWS, "no columns of vectors"),
     "no points": ("a.csv", "a,b\n1,2\n", "no columns of points"),
     "text in numbers": ("a.csv", HEADER + ROWS + "7,7,abc,0,0,1\n", "row 6 has 'abc'"),
-    "mixed lengths": ("a.csv", HEADER + ROWS + "7,7,7\n", "as many fields in every line"),
-    "longer line": ("a.csv", HEADER + ROWS + "7,7,7,0,0,1,9,9\n", "as many fields in every line"),
+    "mixed lengths": ("a.csv", HEADER + ROWS + "7,7,7\n", "row 6 of a.csv has 3 fields"),
+    "longer line": ("a.csv", HEADER + ROWS + "7,7,7,0,0,1,9,9\n", "row 6 of a.csv has 8 fields"),
     "empty": ("a.csv", "", "is empty"),
     "blank": ("a.csv", "\n \n", "is empty"),
     "header only": ("a.csv", HEADER, "no rows"),
@@ -242,10 +302,11 @@ def test_garbage_below_a_header_gives_named_errors_only(tmp_path, lines):
         read_field(tmp_path / "a.csv")
 
 
-def test_first_of_each():
+def test_distinct_places():
     points = RNG.integers(0, 3, (500, 3)).astype(float)
-    expected = np.sort(np.unique(points, axis=0, return_index=True)[1])
-    assert np.array_equal(first_of_each(points), expected)
+    first, place = distinct_places(points)
+    assert np.array_equal(first, np.sort(np.unique(points, axis=0, return_index=True)[1]))
+    assert np.array_equal(points[first][place], points)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "npz", "nc", "zarr", "vtk"])

@@ -1,14 +1,18 @@
-"""Tables: series with a row for each time and place, and text read in blocks."""
+"""Tables: series with a row for each time and place, text read in blocks, and the two readers of text."""
 
+import random
+import sys
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pyarrow.csv
+import pyarrow.parquet
 import pytest
 
 import tangentbundle as tb
-from tangentbundle.errors import InvalidInputError, TangentBundleError
-from tangentbundle.io import Request, read_field, write_field
+from tangentbundle.errors import DTypeError, InvalidInputError, MissingExtraError, TangentBundleError
+from tangentbundle.io import Cloud, Field, Request, read_field, text, write_field
 from tangentbundle.io.actions import forecasted
 
 
@@ -105,3 +109,177 @@ def test_one_place_is_enough_to_predict_at(tmp_path):
     assert len(read_field(tmp_path / "at.csv", Request(only_points=True)).space) == 1
     with pytest.raises(TangentBundleError, match="at least 3 points"):
         read_field(tmp_path / "at.csv", Request(needs_vectors=False))
+
+
+# The two readers of text: Arrow and the standard library.
+
+HEADER = "x,y,z,vx,vy,vz\n"
+ROWS = "".join(f"{i},{i * i},1,0,{-i / 7!r},1e-3\n" for i in range(5))
+NAMES = ",".join(f"column-{k}-{'n' * 40}" for k in range(2000))
+MORE = ",".join("0" for _ in range(2000))
+SERIES = series()[0].to_csv(index=False)
+FILES = {
+    "plain": HEADER + ROWS,
+    "line ends": (HEADER + ROWS).replace("\n", "\r\n"),
+    "old line ends": (HEADER + ROWS).replace("\n", "\r"),
+    "no last line end": (HEADER + ROWS).rstrip(),
+    "byte order mark": "\ufeff" + HEADER + ROWS,
+    "semicolons": (HEADER + ROWS).replace(",", ";"),
+    "tabs": (HEADER + ROWS).replace(",", "\t"),
+    "blanks": "\n\n" + (HEADER + ROWS).replace(",", "   "),
+    "blank lines": HEADER.replace("\n", "\n\n") + ROWS.replace("\n", "\n\n"),
+    "quoted": HEADER + ROWS.replace("1e-3", '"1e-3"'),
+    "spaces": HEADER + ROWS.replace(",", " , "),
+    "plus signs": HEADER + ROWS + "+7,+7,1,0,0,1\n",
+    "missing cells": HEADER + ROWS + "7,7,NA,0,0,1\n8,8,,0,0,1\n9,9,1.#IND,0,0,1\n",
+    "infinite cells": HEADER + ROWS + "7,7,inf,0,0,1\n8,8,-Infinity,0,0,1\n9,9,1e999,0,0,1\n",
+    "other columns": "id,x,y,vx,vy,note\n" + "".join(f"00{i},{i},1,0,1,a {i}\n" for i in range(5)),
+    "line ends in cells": "x,y,vx,vy,note\n" + "".join(f'{i},1,0,1,"a\nb"\n' for i in range(5)),
+    "line ends in cells between blanks": "x y vx vy note\n" + "".join(f'{i} 1 0 1 "a\nb"\n' for i in range(5)),
+    "a long header": f"x,y,{NAMES},vx,vy\n" + "".join(f"{i},1,{MORE},0,1\n" for i in range(5)),
+    "series": SERIES,
+    "series in UTC": SERIES.replace(":00:00,", ":00:00Z,"),
+    "series in steps": "step,x,y,vx,vy\n" + "".join(f"{t},{i},1,{t},0\n" for t in range(3) for i in range(4)),
+    "underscores": HEADER + ROWS + "7,7,1_000,0,0,1\n",
+    "thousands": HEADER + ROWS + '7,7,"1,000",0,0,1\n',
+    "decimal commas": (HEADER + ROWS).replace(",", ";").replace(".", ","),
+    "other digits": HEADER + ROWS + "7,7,\uff17,0,0,1\n",
+    "hexadecimal": HEADER + ROWS + "7,7,0x10,0,0,1\n",
+    "text": HEADER + ROWS + "7,7,abc,0,0,1\n",
+    "short line": HEADER + ROWS + "7,7,7\n",
+    "long line": HEADER + ROWS + "7,7,7,0,0,1,9\n",
+    "open quote": HEADER + ROWS + '7,7,"7,0,0,1\n',
+    "no rows": HEADER,
+    "no header": ROWS,
+    "empty": "",
+    "repeats": HEADER + ROWS + ROWS,
+    "not UTF-8": (HEADER + ROWS).encode() + b"7,7,\xff,0,0,1\n",
+    "a gap in time": SERIES.replace("2024-02-28", "", 1),
+    "times of two kinds": SERIES.replace("2024-02-28 12:00:00", "noon"),
+}
+
+
+def described(field):
+    """All that was read."""
+    columns = {name: list(column) for name, column in pd.DataFrame(field.origin.columns).astype(str).items()}
+    others = {name: column for name, column in columns.items() if name not in (*field.names, *field.space.names)}
+    numbers = field.space.points.tolist(), field.values.tolist(), field.times
+    return *numbers, field.names, field.units, field.notes, others
+
+
+def outcome(path, request):
+    """What was read, or how it was refused; and what comes back after it was written."""
+    try:
+        field = read_field(path, request)
+    except TangentBundleError as error:
+        return type(error), str(error)
+    again = path.with_name("again.csv")
+    write_field(field, again)
+    return repr(described(field)), repr(described(read_field(again, request)))
+
+
+def both_readers(path, monkeypatch):
+    for request in (Request(time="step"), Request(), Request(drop_missing=True, drop_duplicates=True)):
+        found = outcome(path, request)
+        with monkeypatch.context() as patch:
+            for name in ("pyarrow", "pyarrow.csv"):
+                patch.setitem(sys.modules, name, None)
+            assert outcome(path, request) == found
+    return found
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_both_readers_read_and_refuse_alike(name, tmp_path, monkeypatch):
+    content = FILES[name]
+    (tmp_path / "a.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
+    both_readers(tmp_path / "a.csv", monkeypatch)
+
+
+def test_both_readers_agree_on_anything(tmp_path, monkeypatch):
+    """Tables with odd cells, lines too short or too long, separators and line ends of all kinds."""
+    rng = random.Random(0)
+    odd = ["", " ", "1_000", "NA", "nan", "NAN", "+4", ".5", "1.", "1e400", '"5"', '"a,b"', 'a"b', '"a""b"', '"', "=1"]
+    odd += ["\t", "1 2", "8\u00a0", "\u0667", "0x1", "-", "1E+05", "Infinity", "1,5", "True", '"x\ny"', "\x0b"]
+    good = 0
+    for _ in range(300):
+        separator, end = rng.choice(",,,;\t "), rng.choice(["\n", "\n", "\r\n", "\r"])
+        lines = [["x", "y", "vx", "vy", "note"]]
+        for k in range(rng.randrange(7)):
+            cells = [*(f"{rng.uniform(-9, 9):.3f}" for _ in range(4)), f"s{k}"]
+            lines.append([rng.choice(odd) if rng.random() < 0.03 else cell for cell in cells])
+            lines[-1] += ["9"] * (rng.random() < 0.02)
+        (tmp_path / "a.csv").write_bytes(end.join(separator.join(line) for line in lines).encode())
+        good += isinstance(both_readers(tmp_path / "a.csv", monkeypatch)[0], str)
+    assert good > 50
+
+
+def test_what_is_wrong_is_named_with_row_and_column(tmp_path, csv_reader):
+    for name, message in {
+        "underscores": "column z should hold numbers with a decimal point, but row 6 has '1_000'",
+        "thousands": "column z should hold numbers with a decimal point, but row 6 has '1,000'",
+        "short line": "row 6 of a.csv has 3 fields, but there are 6 columns",
+    }.items():
+        (tmp_path / "a.csv").write_text(FILES[name])
+        with pytest.raises(TangentBundleError, match=message):
+            read_field(tmp_path / "a.csv")
+
+
+def test_a_long_header_is_read_to_its_end(tmp_path, csv_reader):
+    (tmp_path / "a.csv").write_text(FILES["a long header"])
+    assert len(FILES["a long header"].partition("\n")[0]) > 2**16
+    field = read_field(tmp_path / "a.csv")
+    assert field.names == ("vx", "vy") and len(field.origin.columns) == 2004
+    names = "x,y,vx,vy," + ",".join(f"n{k}" for k in range(20_000)) + ",n7"
+    (tmp_path / "b.csv").write_text(names + "\n")
+    with pytest.raises(InvalidInputError, match="several columns called 'n7'"):
+        read_field(tmp_path / "b.csv")
+
+
+def test_cells_that_are_passed_through_stay_as_they_are(tmp_path, csv_reader):
+    """Formulas of spreadsheets, words that mean missing numbers, quotes and line ends come back as the same text."""
+    cells = ["=1+1", "+cmd", "-x", "@sum(A1)", "NA", "null", "", " a ", "a,b", 'say "a"', "a\nb", "00012", "1_000", "é"]
+    table = pd.DataFrame({"x": np.arange(14.0), "y": 1.0, "vx": 0.5, "vy": 2.0, "note": cells})
+    table.to_csv(tmp_path / "a.csv", index=False)
+    field = read_field(tmp_path / "a.csv")
+    write_field(field.with_vectors(2 * field.vectors), tmp_path / "b.csv")
+    again = pd.read_csv(tmp_path / "b.csv", dtype={"note": str}, keep_default_na=False)
+    assert list(again["note"]) == cells and np.array_equal(again["vy"], 2 * table["vy"])
+
+
+def test_missing_cells_are_those_of_arrow():
+    assert all(text.MISSING.fullmatch(cell) for cell in pyarrow.csv.ConvertOptions().null_values)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_numbers_written_to_text_come_back(dtype, tmp_path, csv_reader):
+    sizes = 10.0 ** np.arange(-30, 30, 3)[:, None]
+    values = (sizes * np.random.default_rng(0).standard_normal((20, 3))).astype(dtype)
+    write_field(Field(Cloud(values, ("x", "y", "z")), values[None]), tmp_path / "a.csv")
+    again = read_field(tmp_path / "a.csv")
+    assert np.array_equal(again.values[0].astype(dtype), values)
+
+
+def test_parquet_needs_arrow(tmp_path, monkeypatch):
+    pd.DataFrame({"x": [1.0]}).to_parquet(tmp_path / "a.parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(MissingExtraError, match="Parquet"):
+        read_field(tmp_path / "a.parquet")
+
+
+def test_columns_of_parquet_keep_their_types(tmp_path):
+    """Those that are passed through, of any type; numbers in any type are read, others are refused."""
+    table = pd.DataFrame({"x": np.arange(5), "y": np.ones(5, "f4"), "vx": [1, 2, 3, 4, 5], "vy": 1.0})
+    table["day"], table["kind"] = pd.date_range("2024-01-01", periods=5), pd.Categorical(list("aabba"))
+    table["count"], table["note"] = pd.array([1, None, 3, 4, 5], "Int64"), ["a", None, "c", "d", "e"]
+    table.to_parquet(tmp_path / "a.parquet")
+    field = read_field(tmp_path / "a.parquet")
+    assert field.values[0, :, 0].tolist() == [1, 2, 3, 4, 5]
+    write_field(field, tmp_path / "b.parquet")
+    others = ["day", "kind", "count", "note"]
+    before, after = (pyarrow.parquet.read_table(tmp_path / f"{name}.parquet", columns=others) for name in "ab")
+    assert before.equals(after)
+    write_field(field, tmp_path / "b.csv")
+    assert (tmp_path / "b.csv").read_text().splitlines()[2].endswith("2024-01-02,a,,")
+    with pytest.raises(DTypeError, match="day holds datetime64"):
+        read_field(tmp_path / "a.parquet", Request(points=("x", "day"), vectors=("vx", "vy")))

@@ -21,6 +21,10 @@ class DTypeError(InvalidInputError, TypeError):
     """An array has the wrong dtype, or float32 meets float64."""
 
 
+class UnitsError(InvalidInputError):
+    """The components of a vector field have units that cannot be converted to one."""
+
+
 class DeviceError(InvalidInputError):
     """Two tensors that must share a device do not."""
 
@@ -38,7 +42,7 @@ class RankDeficientError(TangentBundleError, ValueError):
 
 
 class MemoryLimitError(TangentBundleError, MemoryError):
-    """The request would need more memory than allowed; nothing was allocated."""
+    """The request would need more memory or time than allowed; nothing was allocated."""
 
 
 class ConvergenceError(TangentBundleError, RuntimeError):

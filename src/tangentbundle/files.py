@@ -17,6 +17,9 @@ import torch
 
 from .errors import BusyFolderError, DamagedFileError, InvalidInputError, OutputError, TangentBundleError
 
+MAX_NAME_BYTES = 255
+"""Of a file's name, on all common file systems."""
+
 Recognizer = Callable[[Path], bool]
 """Whether an existing file or folder is of the kind that is about to be written; nothing else is overwritten."""
 
@@ -98,7 +101,9 @@ def check_place(path: Path, recognize: Recognizer = Path.is_file, *, overwrite: 
     """
     place = Path(os.path.realpath(path))
     exists = os.path.lexists(place)
-    if not place.parent.is_dir():
+    if len(os.fsencode(place.name)) > MAX_NAME_BYTES:
+        problem = f"the name has more than {MAX_NAME_BYTES} bytes. Choose a shorter one."
+    elif not place.parent.is_dir():
         problem = f"there is no folder {place.parent}. Create it, or choose another place."
     elif not os.access(place.parent, os.W_OK) or (exists and not os.access(place, os.R_OK | os.W_OK)):
         problem = "there is no permission. Choose another place."

@@ -33,6 +33,11 @@ Dim = Annotated[int | None, typer.Option(min=1, help="intrinsic dimension; defau
 Neighbors = Annotated[int | None, typer.Option(min=1, help="neighbours of the median point; default automatic")]
 Eps = Annotated[float | None, typer.Option(help="squared radius of neighbourhoods, instead of --neighbors")]
 
+COST = {"inspect": (40.0, 3.1), "filter": (50.0, 3.6), "spectrum": (50.0, 3.6), "denoise": (164.0, 9.5)}
+"""Processor seconds and GB of memory for a million points, as measured for docs/tool.md; others cost as ``denoise``."""
+ANNOUNCED_SECONDS, MAX_SECONDS = 20.0, 3600.0
+"""From the first the estimate is printed; files above the second are refused unless ``--max-points`` allows them."""
+
 
 def columns(
     points: Annotated[str, typer.Option(help="columns of points: X,Y,Z", rich_help_panel=COLUMNS)] = "",
@@ -49,6 +54,10 @@ def columns(
     drop_duplicates: Annotated[
         bool, typer.Option("--drop-duplicates", help="keep the first of coincident points", rich_help_panel=COLUMNS)
     ] = False,
+    max_points: Annotated[
+        int | None,
+        typer.Option(min=1, help="refuse larger files; default as memory and an hour allow", rich_help_panel=COLUMNS),
+    ] = None,
 ) -> None:
     """Options of commands that read files; columns that are not named are guessed, and the guess is told."""
 
@@ -82,6 +91,7 @@ class Job:
     time: str = ""
     drop_missing: bool = False
     drop_duplicates: bool = False
+    max_points: int | None = None
     code: int = 0
 
     @cached_property
@@ -93,17 +103,24 @@ class Job:
     def request(self, **changes: Any) -> Request:
         """What to read, as asked by the options."""
         from tangentbundle.io import Request
+        from tangentbundle.memory import memory_limit
 
         names = {key: _split(getattr(self, key)) for key in ("points", "latlon", "vectors")}
         rows = {"drop_missing": self.drop_missing, "drop_duplicates": self.drop_duplicates}
-        return Request(**{**names, **rows, "time": self.time, **changes})
+        seconds, gigabytes = COST.get(self.command, COST["denoise"])
+        limit = self.max_points or int(1e6 * min(MAX_SECONDS / seconds, memory_limit() / 1e9 / gigabytes))
+        return Request(**{**names, **rows, "time": self.time, "max_points": limit, **changes})
 
     def read(self, path: Path, *, needs_vectors: bool = True) -> Field:
         """The field of a file, told in the summary."""
         from tangentbundle.io import read_field
 
         field = read_field(path, self.request(needs_vectors=needs_vectors))
-        summary = self.summary
+        summary, millions = self.summary, len(field.space) / 1e6
+        seconds, gigabytes = (millions * cost for cost in COST.get(self.command, COST["denoise"]))
+        if seconds > ANNOUNCED_SECONDS and not (self.quiet or self.as_json):
+            size = f"{len(field.space)} points need about {seconds / 60:.1f} minutes and {gigabytes:.2g} GB"
+            typer.echo(f"{path.name}: {size}; Ctrl-C stops without leaving files", err=True)
         summary.source, summary.before = path, field
         summary.notes += field.notes
         summary.tell(

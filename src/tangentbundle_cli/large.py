@@ -67,9 +67,10 @@ def machines(workers: int | None, cluster: str | None) -> Iterator[None]:
 
 def bundle_of(job: Job, file: Path, work: Path, scale: dict[str, Any]) -> DistributedBundle:
     """The bundle of a Parquet file or folder, or of a Zarr group; columns are named by options, or guessed and told."""
+    from tangentbundle.datasets.units import common_unit
     from tangentbundle.distributed import DistributedBundle
     from tangentbundle.distributed.files import extra
-    from tangentbundle.errors import InvalidInputError
+    from tangentbundle.errors import InvalidInputError, UnitsError
     from tangentbundle.io.names import find_columns
 
     if not file.exists():
@@ -92,6 +93,8 @@ def bundle_of(job: Job, file: Path, work: Path, scale: dict[str, Any]) -> Distri
             "--workers and --cluster take points in space, not latitude and longitude. Write x, y, z and the vectors' "
             "three components first."
         )
+    if (common_unit(columns.vectors, columns.units, job.summary.notes)[1] != 1.0).any():
+        raise UnitsError("--workers and --cluster do not convert units. Write all components in one unit first.")
     job.summary.notes += columns.notes
     return make(file, work, points=columns.points, vectors=columns.vectors, **scale)
 

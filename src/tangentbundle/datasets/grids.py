@@ -107,9 +107,10 @@ def from_points(
     times, was_filled, holes = times[seen], was_filled[seen], holes[seen][:, there]
     components, area = components[seen][:, there], area[there]
     if holes.any() or not np.isfinite(components).all():
+        why = f" ({provenance})" if provenance else ""
         raise NonFiniteError(
             f"{int(holes.sum())} of {holes.size} values are missing, at {int(holes.any(axis=0).sum())} points and "
-            f"{int(holes.any(axis=1).sum())} times. Select complete points or times, or interpolate in xarray first."
+            f"{int(holes.any(axis=1).sum())} times{why}. Select complete ones, or interpolate in xarray first."
         )
     if len(area) == 0 or not (area > 0).all():
         raise InvalidInputError(f"every point must stand for some area, but {int((area <= 0).sum())} have none.")

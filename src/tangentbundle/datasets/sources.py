@@ -88,7 +88,7 @@ class Embedded:
 
 @dataclass(frozen=True)
 class FromXarray:
-    """Any dataset with eastward and northward wind, dates, latitude and longitude.
+    """Any dataset with eastward and northward wind, dates, latitude and longitude; speeds are converted to m/s.
 
     The variables are found by standard name (``eastward_wind``, ``northward_wind``), then by usual names such as u10,
     uwnd or u; coordinates by standard name, units, or name. ``u`` and ``v`` name the variables where that fails.
@@ -102,7 +102,7 @@ class FromXarray:
     def load(self) -> WindData:
         attrs = self.ds.attrs
         told = "; ".join(str(attrs[key]) for key in ("title", "source") if attrs.get(key))
-        return from_xarray(self.ds, self.provenance or told or "an xarray dataset", self.u, self.v)
+        return from_xarray(self.ds, self.provenance or told or "an xarray dataset", self.u or "", self.v or "", "m/s")
 
 
 @dataclass(frozen=True)

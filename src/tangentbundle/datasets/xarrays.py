@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import InvalidInputError
+from ..errors import InvalidInputError, MissingColumnsError
 from .grids import from_grid, from_points
+from .units import common_unit, conversion, without_impossible
 from .wind import WindData
 
 if TYPE_CHECKING:
@@ -21,11 +22,19 @@ DEGREES = {
 }
 SHORT = {"latitude": ("lat", "latitude", "nav_lat"), "longitude": ("lon", "longitude", "nav_lon")}
 
+NETCDF_FILL = 9.969209968386869e36
+"""What NetCDF stores in a cell of floats that was never written; in one of integers it is their largest magnitude."""
 
-def from_xarray(ds: xarray.Dataset, provenance: str, u: str | None = None, v: str | None = None) -> WindData:
-    """Read the wind of a dataset; ``u`` and ``v`` name its variables where they cannot be told."""
-    east = ds[u] if u else _wind(ds, "eastward_wind", EAST)
-    north = ds[v] if v else _wind(ds, "northward_wind", NORTH)
+
+def from_xarray(ds: xarray.Dataset, provenance: str, u: str = "", v: str = "", unit: str = "") -> WindData:
+    """The wind of a dataset, in ``unit`` if it has units of speed; ``u`` and ``v`` name its variables."""
+    notes, names = [provenance] if provenance else [], (u, v) if u and v else find_vectors(ds)
+    east, north = (without_fill(ds[name], notes) for name in (u or names[0], v or names[1]))
+    own, factors = common_unit((str(east.name), str(north.name)), [unit_of(east), unit_of(north)], notes)
+    if own and (factor := conversion(own, unit)):
+        factors *= factor
+        notes += [f"converted from {own} to {unit}"] * (factor != 1.0)
+        own = unit
     lat, lon = (coordinate(ds, east, name) for name in ("latitude", "longitude"))
     places = tuple(dict.fromkeys((*lat.dims, *lon.dims)))
     east, north = (_with_time(a, places) for a in (east, north))
@@ -34,13 +43,14 @@ def from_xarray(ds: xarray.Dataset, provenance: str, u: str | None = None, v: st
     time = next(d for d in east.dims if d not in places)
     if not np.array_equal(east[time].values, north[time].values):
         raise InvalidInputError("u and v must have the same times. Select the times they share with xarray.align.")
-    u_values, v_values = (a.transpose(time, *places).values.astype(np.float64) for a in (east, north))
-    times = east[time].values
+    components = np.stack([a.transpose(time, *places).values for a in (east, north)], axis=-1) * factors
+    components, times = without_impossible(components, own, notes), east[time].values
+    provenance = "; ".join(notes)
     if lat.dims != lon.dims:
         if lat.ndim != 1 or lon.ndim != 1:
             raise InvalidInputError(f"latitude and longitude must share dimensions, got {lat.dims} and {lon.dims}.")
-        return from_grid(times, lat.values, lon.values, u_values, v_values, provenance)
-    components = np.stack([a.reshape(len(times), -1) for a in (u_values, v_values)], axis=-1)
+        return from_grid(times, lat.values, lon.values, components[..., 0], components[..., 1], provenance)
+    components = components.reshape(len(times), -1, 2)
     areas = [
         a for a in ds.variables.values() if a.attrs.get("standard_name") == "cell_area" and set(a.dims) == {*places}
     ]
@@ -50,18 +60,47 @@ def from_xarray(ds: xarray.Dataset, provenance: str, u: str | None = None, v: st
     return from_points(times, latitude, longitude, components, np.asarray(area, np.float64), provenance, filled)
 
 
-def _wind(ds: xarray.Dataset, standard: str, names: tuple[str, ...]) -> xarray.DataArray:
-    """The variable with the standard name, or one of the usual names; a standard name met twice is told by name."""
-    found = [key for key, a in ds.data_vars.items() if a.attrs.get("standard_name") == standard]
-    if len(found) != 1:
-        by_name = {str(key).lower(): key for key in (found or ds.data_vars)}
-        found = [by_name[name] for name in names if name in by_name][:1]
-    if not found:
+def unit_of(variable: xarray.DataArray) -> str:
+    """The unit that a variable declares, if any."""
+    return str(variable.attrs.get("units", "")).strip()
+
+
+def without_fill(variable: xarray.DataArray, notes: list[str]) -> xarray.DataArray:
+    """The variable with NaN in cells that hold NetCDF's default fill value, where it does not declare its own."""
+    if raw := {"_FillValue", "missing_value", "scale_factor", "add_offset"} & {*variable.attrs}:
         raise InvalidInputError(
-            f"expected one variable with standard_name {standard} or called one of {', '.join(names)}; the dataset has "
-            f"{', '.join(map(str, ds.data_vars)) or 'none'}. Name them: FromXarray(ds, u=..., v=...)."
+            f"{variable.name} is not decoded: it has the attribute {min(raw)}. Use xarray.decode_cf(ds), or delete it."
         )
-    return ds[found[0]]
+    encoding = variable.encoding
+    kind = np.dtype(encoding.get("dtype", variable.dtype))
+    if kind.kind not in "fiu" or "_FillValue" in encoding:
+        return variable
+    scale, offset = float(encoding.get("scale_factor", 1.0)), float(encoding.get("add_offset", 0.0))
+    default = NETCDF_FILL if kind.kind == "f" else float(np.iinfo(kind).max) * (1 if kind.kind == "u" else -1)
+    fill = float(encoding.get("fill_value") or default)  # Zarr 3 has its own, mostly 0, which may be a number
+    rounding = 1e-6 if kind.kind == "f" else 1e-12
+    missing = np.isclose(variable.values, fill * scale + offset, rtol=rounding, atol=abs(scale) / 2)
+    if not missing.any():
+        return variable
+    notes.append(f"{int(missing.sum())} values of {variable.name} are the default fill value and count as missing")
+    return variable.astype(np.float64).where(~missing)
+
+
+def find_vectors(ds: xarray.Dataset) -> tuple[str, str]:
+    """Names of the eastward and northward variables: by standard name, winds first, then by usual names."""
+    found: list[str] = []
+    for word, usual in (("eastward_", EAST), ("northward_", NORTH)):
+        standard = {str(n): str(a.attrs.get("standard_name", "")) for n, a in ds.data_vars.items()}
+        named = [n for n, said in standard.items() if said == f"{word}wind"]
+        named = named or [n for n, said in standard.items() if said.startswith(word)]
+        lower = {n.lower(): n for n in named or standard}
+        found += named if len(named) == 1 else [lower[n] for n in usual if n in lower][:1]
+    if len(found) < 2:
+        raise MissingColumnsError(
+            f"expected an eastward and a northward variable, by standard_name or named as {EAST[0]}, {NORTH[0]}; the "
+            f"dataset has {', '.join(map(str, ds.data_vars)) or 'none'}. Name them: --vectors EAST,NORTH or u=, v=."
+        )
+    return found[0], found[1]
 
 
 def coordinate(ds: xarray.Dataset, wind: xarray.DataArray | xarray.Dataset, name: str) -> xarray.DataArray:
@@ -75,7 +114,7 @@ def coordinate(ds: xarray.Dataset, wind: xarray.DataArray | xarray.Dataset, name
     for test in tests:
         found = [a for a in here if test(a)]
         if found:
-            return found[0]
+            return without_fill(found[0], [])
     raise InvalidInputError(
         f"expected a coordinate of {name} (standard_name {name}, units {DEGREES[name][0]}, or called "
         f"{SHORT[name][0]}); the wind has {', '.join(map(str, wind.coords)) or 'none'}. Rename it, or set its units."

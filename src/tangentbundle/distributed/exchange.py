@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from ..arrays import finite, float_tensor, points_array
+from ..datasets.xarrays import NETCDF_FILL
 from ..errors import InvalidInputError, NonFiniteError, TooFewPointsError
 from ..ordering import curve_codes, principal_axes
 from .engine import run_all
@@ -194,6 +195,7 @@ def _sort_rows(exchange: Exchange, name: str, source: Source, number: int) -> No
         start, stop = exchange.ranges[number]
         kind = name.partition("-")[0]
         rows = float_tensor(source.read(start, stop), kind)[0]
+        rows = rows.masked_fill(rows == NETCDF_FILL, np.nan)
         try:
             finite(rows, kind)
         except NonFiniteError as error:

@@ -6,27 +6,21 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import DTypeError, InvalidInputError, MissingColumnsError, MissingExtraError, ShapeError
+from ..datasets import extras
+from ..errors import DTypeError, InvalidInputError, MissingColumnsError, ShapeError, UnitsError
 
 Range = tuple[int, int]
 """First row and the row after the last."""
 
-
-def extra(name: str) -> Any:
-    """Import a package of the extra ``cluster``."""
-    from importlib import import_module
-
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(f"large clouds need {name}: pip install 'tangentbundle[cluster]'") from error
+extra = partial(extras.extra, purpose="Filtering large clouds", group="cluster")
+"""Import a package of the extra ``cluster``."""
 
 
 def save_array(path: Path, array: np.ndarray) -> None:
@@ -131,6 +125,10 @@ class ZarrArray(Source):
         arrays = [group[name] for name in names]
         if len({a.shape for a in arrays}) > 1 or (not isinstance(self.names, str) and arrays[0].ndim != 1):
             raise ShapeError(f"columns must be one-dimensional and equally long, got {[a.shape for a in arrays]}.")
+        if any({"scale_factor", "add_offset", "missing_value"} & {*a.attrs} for a in arrays):
+            raise InvalidInputError(f"arrays of {self.path} are packed (scale_factor). Write plain numbers first.")
+        if len(units := {str(a.attrs["units"]) for a in arrays if "units" in a.attrs}) > 1:
+            raise UnitsError(f"columns must have one unit, got {', '.join(sorted(units))}. Convert them first.")
         return arrays
 
     def __getstate__(self) -> dict:
@@ -158,6 +156,9 @@ class ZarrArray(Source):
 
     def read(self, start: int, stop: int) -> np.ndarray:
         parts = [a[start:stop] for a in self._arrays]
+        for part, fill in zip(parts, (a.fill_value for a in self._arrays), strict=True):
+            if fill and part.dtype.kind == "f":
+                part[part == fill] = np.nan
         return parts[0] if isinstance(self.names, str) else np.stack(parts, axis=1)
 
 

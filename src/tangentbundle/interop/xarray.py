@@ -105,7 +105,7 @@ class DatasetAccessor:
             if dict(variable.sizes) == dict(like.sizes):  # times may have been left out
                 variable = variable.transpose(*like.dims)
             if name in self._ds:
-                variable.attrs = dict(self._ds[name].attrs)
+                variable.attrs = {**self._ds[name].attrs, **variable.attrs}
             new[str(name)] = variable.drop_vars([c for c in variable.coords if c not in variable.dims])
         return self._ds.assign(new)
 
@@ -113,6 +113,6 @@ class DatasetAccessor:
         """New fields elsewhere or later, with what this dataset says of itself and of its vectors."""
         for name in field.names:
             if name in made and name in self._ds:
-                made[name].attrs = dict(self._ds[name].attrs)
+                made[name].attrs = {**self._ds[name].attrs, **made[name].attrs}
         made.attrs = {**made.attrs, **self._ds.attrs}
         return made

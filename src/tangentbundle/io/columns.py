@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..datasets.units import common_unit, conversion, without_impossible
 from .field import Field, Request, check_count, distinct_rows, one_dtype, usable_rows
-from .names import Columns
+from .names import Columns, bare
 from .spaces import Cloud, Globe, Space
 
 RADIANS = 1.6
@@ -18,9 +19,7 @@ def from_columns(
     column: Callable[[str], np.ndarray], columns: Columns, request: Request
 ) -> tuple[Field, np.ndarray | None]:
     """A field from named columns, and the rows kept if not all were. Vectors may be ``(n,)`` or ``(T, n)``."""
-    coordinates = np.stack(one_dtype(*(column(name) for name in columns.points)), axis=1)
-    check_count(len(coordinates), request)
-    values = None
+    coordinates, values = np.stack(one_dtype(*(column(name) for name in columns.points)), axis=1), None
     if columns.vectors:
         values = np.stack(one_dtype(*(column(name) for name in columns.vectors)), axis=-1)
         values = values[None] if values.ndim == 2 else values
@@ -31,23 +30,28 @@ def from_columns(
 def assemble(
     coordinates: np.ndarray, values: np.ndarray | None, columns: Columns, request: Request
 ) -> tuple[Field, np.ndarray | None]:
-    """A field of checked points ``(n, k)`` and vectors ``(T, n, c)``, and the rows kept if not all were."""
-    numbers = [coordinates] if values is None else [coordinates, *values]
-    rows, notes = usable_rows(np.concatenate(numbers, axis=1) if len(numbers) > 1 else coordinates, request)
+    """A field of checked points ``(n, k)`` and vectors ``(T, n, c)`` in one unit, and the rows kept if not all were."""
+    check_count(len(coordinates), request)
+    notes, units, numbers = [*columns.notes], "", [coordinates]
+    if values is not None:
+        units, factors = common_unit(columns.vectors, columns.units, notes)
+        values = values if (factors == 1).all() else (values * factors).astype(values.dtype)
+        values = without_impossible(values, units, notes) if columns.on_globe else values
+        numbers += [*values]
+    rows = usable_rows(np.concatenate(numbers, axis=1), request, notes)
     if rows is not None:
         coordinates = coordinates[rows]
         check_count(len(coordinates), request)
     space = _space(coordinates, columns)
-    first, more = distinct_rows(space, request)
+    first = distinct_rows(space, request, notes)
     if first is not None:
         space, rows = space.select(first), first if rows is None else rows[first]
         check_count(len(space), request)
     if isinstance(space, Globe) and np.abs(space.lat).max() < RADIANS and np.ptp(space.lat) > 0.2:
-        more.append("all latitudes lie within 1.6 degrees of the equator: are they radians? Degrees were assumed")
+        notes.append("all latitudes lie within 1.6 degrees of the equator: are they radians? Degrees were assumed")
     if values is not None and rows is not None:
         values = values[:, rows]
-    notes = [*columns.notes, *notes, *more]
-    return Field(space, values, columns.vectors, units=columns.units, notes=tuple(notes)), rows
+    return Field(space, values, columns.vectors, units=units, notes=tuple(notes)), rows
 
 
 def _space(coordinates: np.ndarray, columns: Columns) -> Space:
@@ -59,10 +63,10 @@ def _space(coordinates: np.ndarray, columns: Columns) -> Space:
 
 
 def to_columns(field: Field, step: int = 0) -> dict[str, np.ndarray]:
-    """The columns of points, vectors and standard deviations of one time."""
+    """The columns of points, vectors and standard deviations of one time, in the units that their names say."""
     table = dict(zip(field.space.names, field.space.coordinates.T, strict=True))
-    if field.values is not None:
-        table |= dict(zip(field.names, field.values[step].T, strict=True))
-    if field.std is not None:
-        table |= {f"{name}_std": column for name, column in zip(field.names, field.std[step].T, strict=True)}
+    for suffix, numbers in (("", field.values), ("_std", field.std)):
+        if numbers is not None:
+            for name, column in zip(field.names, numbers[step].T, strict=True):
+                table[f"{name}{suffix}"] = column * (conversion(field.units, bare(name)[1]) or 1.0)
     return table

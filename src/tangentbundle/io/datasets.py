@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,12 +13,12 @@ from scipy.spatial import cKDTree
 
 from ..datasets.extras import extra
 from ..datasets.sources import open_dataset
-from ..datasets.xarrays import EAST, NORTH, coordinate, from_xarray
+from ..datasets.xarrays import coordinate, find_vectors, from_xarray, unit_of, without_fill
 from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError
 from ..known_frames import latlon_frames
 from ..memory import require_memory
 from .columns import from_columns
-from .field import Field, Request, check_count, first_of_each
+from .field import Field, Request, check_count, distinct_places
 from .names import find_columns, without_unit
 from .spaces import Globe
 
@@ -39,7 +40,7 @@ class GridFile:
     ds: Any
     lat: Any
     lon: Any
-    attributes: tuple[dict, dict]
+    attributes: list[dict]
     dimension: str | None
 
     @property
@@ -70,6 +71,7 @@ def from_dataset(ds: Any, request: Request) -> Field:
         lat, lon = (coordinate(ds, ds, name) for name in ("latitude", "longitude"))
     except InvalidInputError:
         return _from_variables(ds, request)
+    ds = ds.set_coords([lat.name, lon.name])
     names = () if request.only_points else _names(ds, request)
     if not names:
         return _cells(ds, lat, lon, request)
@@ -80,12 +82,12 @@ def from_dataset(ds: Any, request: Request) -> Field:
     lat, lon = (coordinate(ds, ds[names[0]], name) for name in ("latitude", "longitude"))
     places = {*lat.dims, *lon.dims}
     dates = [d for d in ds[names[0]].dims if d not in places and ds[d].dtype.kind == "M"]
-    units = str(ds[names[0]].attrs.get("units", ""))
+    units = unit_of(ds[names[0]]) or unit_of(ds[names[1]])
     notes = [f"vectors: variables {names[0]}, {names[1]}" + (", found by name" if not request.vectors else "")]
     notes.append(f"units: {units}" if units else "units: the file gives none")
     notes.append(f"points: {lat.name}, {lon.name}, in degrees")
     notes += [note.strip() for note in data.provenance.split(";") if note.strip()]
-    attributes = (dict(ds[names[0]].attrs), dict(ds[names[1]].attrs))
+    attributes = [{**ds[name].attrs, **({"units": units} if units else {})} for name in names]
     origin = GridFile(ds, lat, lon, attributes, str(dates[0]) if dates else None)
     space = Globe(data.lat, data.lon, (str(lat.name), str(lon.name)))
     return Field(space, data.components, names, None, data.times if dated else None, units, tuple(notes), origin)
@@ -110,28 +112,18 @@ def _names(ds: Any, request: Request) -> tuple[str, ...]:
                 f"expected two variables, east and north, got {', '.join(request.vectors)}; the file has {have}."
             )
         return request.vectors
-    found: list[list[str]] = []
-    for word, usual in (("eastward_", EAST), ("northward_", NORTH)):
-        standard = [str(n) for n, a in ds.data_vars.items() if str(a.attrs.get("standard_name", "")).startswith(word)]
-        lower = {str(n).lower(): str(n) for n in (standard or ds.data_vars)}
-        found.append(standard if len(standard) == 1 else [lower[n] for n in usual if n in lower][:1])
-    if all(found):
-        return found[0][0], found[1][0]
-    if request.needs_vectors:
-        raise MissingColumnsError(
-            f"no pair of eastward and northward variables found (by standard_name, or names such as {EAST[0]} and "
-            f"{NORTH[0]}); the file has {have}. Name them: --vectors EAST,NORTH."
-        )
+    with contextlib.nullcontext() if request.needs_vectors else contextlib.suppress(MissingColumnsError):
+        return find_vectors(ds)
     return ()
 
 
 def _cells(ds: Any, lat: Any, lon: Any, request: Request) -> Field:
     """The cells of a grid, each place once, without vectors."""
-    origin = GridFile(ds, lat, lon, ({}, {}), None)
+    origin = GridFile(ds, lat, lon, [{}, {}], None)
     latitude, longitude = cell_angles(origin)
     check_count(len(latitude), request)
     places = np.round(latlon_frames(latitude, longitude)[0], 9)
-    first = first_of_each(places)
+    first = distinct_places(places)[0]
     notes = [f"points: {lat.name}, {lon.name}, in degrees"]
     if len(first) < len(latitude):
         notes.append(f"{len(latitude) - len(first)} cells at the place of another (poles) counted once")
@@ -154,9 +146,11 @@ def _from_variables(ds: Any, request: Request) -> Field:
     sizes = {flat[n].dims for n in (*columns.points, *columns.vectors)}
     if len(sizes) > 1:
         raise InvalidInputError(f"points and vectors must lie along one dimension, got {sorted(map(str, sizes))}.")
-    field, rows = from_columns(lambda n: flat[n].values, columns, request)
-    units = field.units or (str(flat[columns.vectors[0]].attrs.get("units", "")) if columns.vectors else "")
-    return replace(field, units=units, origin=ds if rows is None else None)
+    units = tuple(said or unit_of(flat[n]) for n, said in zip(columns.vectors, columns.units, strict=True))
+    notes = [*columns.notes]
+    numbers = {n: without_fill(flat[n], notes).values for n in (*columns.points, *columns.vectors)}
+    field, rows = from_columns(numbers.__getitem__, replace(columns, units=units, notes=tuple(notes)), request)
+    return replace(field, origin=ds if rows is None else None)
 
 
 def to_dataset(field: Field) -> Any:
@@ -186,16 +180,15 @@ def to_dataset(field: Field) -> Any:
             coords[without_unit(name)] = (places, column, attrs)
     variables = {}
     for k, name in enumerate(map(without_unit, field.names)):
-        attrs = dict(grid.attributes[k]) if grid else {}
-        if field.units:
-            attrs.setdefault("units", field.units)
+        attrs = ({"units": field.units} if field.units else {}) | (grid.attributes[k] if grid else {})
         if values is not None:
             variables[name] = ((*lead, *places), values[..., k], attrs)
         if std is not None:
             label = {"long_name": f"standard deviation of {name}"} | ({"units": field.units} if field.units else {})
             variables[f"{name}_std"] = ((*lead, *places), std[..., k], label)
     base = dict(grid.ds.attrs) if grid else {}
-    return xarray.Dataset(variables, coords, attrs={"Conventions": "CF-1.8", **base})
+    made = xarray.Dataset(variables, coords, attrs={"Conventions": "CF-1.8", **base})
+    return made.drop_encoding()  # how the file of the coordinates was packed does not fit other formats
 
 
 def _on_cells(grid: GridFile, field: Field, lead: tuple[str, ...]) -> tuple[np.ndarray | None, np.ndarray | None]:

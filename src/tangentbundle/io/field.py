@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidInputError, NonFiniteError, ShapeError, TooFewPointsError
+from ..datasets.xarrays import NETCDF_FILL
+from ..errors import InvalidInputError, MemoryLimitError, NonFiniteError, ShapeError, TooFewPointsError
 from .spaces import Globe, Space
 
 ROUNDING = 9
@@ -16,7 +17,7 @@ ROUNDING = 9
 
 @dataclass(frozen=True)
 class Request:
-    """What to read: names of columns (guessed where not given), and what to do with rows that cannot be used."""
+    """What to read: names of columns (guessed where not given), what to do with unusable rows, and how much at most."""
 
     points: tuple[str, ...] = ()
     latlon: tuple[str, ...] = ()
@@ -26,6 +27,7 @@ class Request:
     drop_duplicates: bool = False
     only_points: bool = False
     needs_vectors: bool = True
+    max_points: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,26 +81,29 @@ class Field:
         return text
 
 
-def usable_rows(numbers: np.ndarray, request: Request) -> tuple[np.ndarray | None, list[str]]:
+def usable_rows(numbers: np.ndarray, request: Request, notes: list[str]) -> np.ndarray | None:
     """Rows without missing numbers ``(n, k)``, or None if these are all; refused unless ``drop_missing``."""
-    bad = ~np.isfinite(numbers).all(axis=1)
+    # NetCDF's fill value is missing in every format: other programs export it as a number
+    bad = ~np.all(np.isfinite(numbers) & (numbers != NETCDF_FILL), axis=1)
     if not bad.any():
-        return None, []
+        return None
     rows, count = np.flatnonzero(bad), int(bad.sum())
     if not request.drop_missing:
+        why = "".join(f" ({note})" for note in notes if "missing" in note)
         raise NonFiniteError(
-            f"{count} of {len(bad)} rows have missing or infinite numbers (first: row {rows[0] + 1}). Fill them, or "
-            "leave these rows out with --drop-missing."
+            f"{count} of {len(bad)} rows have missing or infinite numbers (first: row {rows[0] + 1}){why}. Fill them, "
+            "or leave these rows out with --drop-missing."
         )
-    return np.flatnonzero(~bad), [f"{count} of {len(bad)} rows with missing numbers left out"]
+    notes.append(f"{count} of {len(bad)} rows with missing numbers left out")
+    return np.flatnonzero(~bad)
 
 
-def distinct_rows(space: Space, request: Request) -> tuple[np.ndarray | None, list[str]]:
+def distinct_rows(space: Space, request: Request, notes: list[str]) -> np.ndarray | None:
     """The first row at each place, or None if these are all; repeats are refused unless ``drop_duplicates``."""
     places = np.round(space.points, ROUNDING) if isinstance(space, Globe) else space.points
-    first = first_of_each(places)
+    first = distinct_places(places)[0]
     if len(first) == len(space):
-        return None, []
+        return None
     repeats = len(space) - len(first)
     if not request.drop_duplicates:
         second = int(np.setdiff1d(np.arange(len(space)), first)[0])
@@ -106,42 +111,39 @@ def distinct_rows(space: Space, request: Request) -> tuple[np.ndarray | None, li
             f"{repeats} of {len(space)} points coincide with an earlier one (first: row {second + 1}). Keep the first "
             "of each with --drop-duplicates, or average them."
         )
-    return first, [f"{repeats} of {len(space)} points that coincide with an earlier one left out"]
+    notes.append(f"{repeats} of {len(space)} points that coincide with an earlier one left out")
+    return first
 
 
-def first_of_each(points: np.ndarray) -> np.ndarray:
-    """Numbers of the rows ``(n, D)`` that equal no earlier one, ascending.
+def distinct_places(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The first row of each place ``(m,)``, and the number of the place of every row ``(n,)``, of rows ``(n, D)``.
 
-    Rows are told apart by a random sum of their bits first; only rows that share one are compared.
+    Rows are compared by a random sum of their bits; one by one only if two places share a sum.
 
-    >>> first_of_each(np.array([[0.0, 1.0], [2.0, 3.0], [-0.0, 1.0]])).tolist()
-    [0, 1]
+    >>> [part.tolist() for part in distinct_places(np.array([[0.0, 1.0], [2.0, 3.0], [-0.0, 1.0]]))]
+    [[0, 1], [0, 1, 0]]
     """
-    keys = row_keys(points)
-    order = np.argsort(keys, kind="stable")
-    same = keys[order][1:] == keys[order][:-1]
-    if not same.any():
-        return np.arange(len(points))
-    suspects = np.sort(order[np.r_[False, same] | np.r_[same, False]])
-    kept = suspects[np.unique(points[suspects] + 0.0, axis=0, return_index=True)[1]]
-    return np.setdiff1d(np.arange(len(points)), np.setdiff1d(suspects, kept))
-
-
-def row_keys(points: np.ndarray) -> np.ndarray:
-    """A random sum of the bits of each row ``(n, D)``: alike for equal rows, and rarely for others."""
     bits = np.ascontiguousarray(points + 0.0, np.float64).view(np.uint64)
-    rng = np.random.default_rng(0)
-    keys = np.zeros(len(bits), np.uint64)
+    rng, keys = np.random.default_rng(0), np.zeros(len(bits), np.uint64)
     for k in range(bits.shape[1]):
         keys = (keys ^ (bits[:, k] >> np.uint64(29)) ^ bits[:, k]) * np.uint64(2 * rng.integers(2**62) + 1)
-    return keys
+    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+    if not np.array_equal(points[first][place], points, equal_nan=True):
+        _, first, place = np.unique(points + 0.0, axis=0, return_index=True, return_inverse=True)
+    rank = np.argsort(np.argsort(first))
+    return np.sort(first), rank[place.ravel()]
 
 
 def check_count(n: int, request: Request) -> None:
-    """Refuse files without enough rows for any geometry; one place is enough to predict at."""
+    """Refuse files with too few points for any geometry (one is enough to predict at), or with too many."""
     least = 1 if request.only_points else 3
     if n < least:
         raise TooFewPointsError(f"a field needs at least {least} points, the file has {n}. Give more points.")
+    if request.max_points is not None and n > request.max_points:
+        raise MemoryLimitError(
+            f"the file has {n} points, and at most {request.max_points} are allowed. Sample its rows, raise the limit "
+            "(--max-points), or filter it part by part (tangentbundle filter --workers)."
+        )
 
 
 def one_dtype(*arrays: np.ndarray) -> list[np.ndarray]:

@@ -54,14 +54,14 @@ def read_field(path: str | Path, request: Request | None = None) -> Field:
     """
     source = Path(path).expanduser()
     form = format_of(source)
-    if not source.exists():
-        raise InvalidInputError(f"there is no file {source}. Check the path.")
-    if source.is_dir() and source.suffix != ".zarr":
-        raise InvalidInputError(f"{source} is a folder, not a file. Give one of its files.")
     try:
+        if not source.exists():
+            raise InvalidInputError(f"there is no file {source}. Check the path.")
+        if source.is_dir() and source.suffix != ".zarr":
+            raise InvalidInputError(f"{source} is a folder, not a file. Give one of its files.")
         return form.read(source, request or Request())
-    except PermissionError as error:
-        raise InvalidInputError(f"{source} may not be read: {error.strerror}.") from error
+    except OSError as error:
+        raise InvalidInputError(f"{source} cannot be read: {error.strerror or error}. Check the path.") from error
 
 
 def check_output(field: Field | None, path: str | Path, *, overwrite: bool = False) -> None:

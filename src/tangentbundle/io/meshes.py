@@ -15,7 +15,7 @@ from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError, O
 from .claims import claims
 from .columns import assemble, to_columns
 from .field import Field, Request, check_count, one_dtype
-from .names import Columns, find_columns
+from .names import Columns, bare, find_columns
 from .spaces import Cloud, Mesh
 
 SUFFIXES = (".ply", ".obj", ".stl", ".vtk", ".vtu", ".off")
@@ -59,7 +59,8 @@ def from_meshio(mesh: Any, request: Request, name: str = "the mesh") -> Field:
     points = points if points.dtype == np.float32 else points.astype(np.float64)
     if values is not None:
         points, values = one_dtype(points, np.asarray(values))
-    columns = Columns(("x", "y", "z")[: points.shape[1]], names, False, notes=tuple(notes))
+    units = tuple(bare(name)[1] for name in names)
+    columns = Columns(("x", "y", "z")[: points.shape[1]], names, False, units, tuple(notes))
     field, rows = assemble(points, values, columns, request)
     if len(faces):
         if rows is not None:

@@ -23,12 +23,12 @@ UNIT = re.compile(r"^(.*?)\s*[\[(]([^\])]*)[\])]$")
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of a file's columns of points, vectors and times, and what was guessed."""
+    """The names of a file's columns of points, vectors and times, the units of the vectors, and what was guessed."""
 
     points: tuple[str, ...]
     vectors: tuple[str, ...]
     on_globe: bool
-    units: str = ""
+    units: tuple[str, ...]
     notes: tuple[str, ...] = ()
     time: str | None = None
 
@@ -54,7 +54,7 @@ def find_columns(names: Sequence[str], request: Request) -> Columns:
 
     >>> found = find_columns(["station", "Lat", "Lon", "u10 [m/s]", "v10 [m/s]"], Request())
     >>> found.points, found.vectors, found.on_globe, found.units
-    (('Lat', 'Lon'), ('u10 [m/s]', 'v10 [m/s]'), True, 'm/s')
+    (('Lat', 'Lon'), ('u10 [m/s]', 'v10 [m/s]'), True, ('m/s', 'm/s'))
     """
     known = {bare(name)[0]: name for name in reversed(names)}
     points, on_globe, guessed = _points(names, known, request)
@@ -81,9 +81,9 @@ def find_columns(names: Sequence[str], request: Request) -> Columns:
                 f"expected {wanted} columns of vectors, one a coordinate, got {len(vectors)}: {', '.join(vectors)}. "
                 "Name as many with --vectors as there are coordinates (east and north for latitude and longitude)."
             )
-    units = "".join(dict.fromkeys(bare(name)[1] for name in vectors))
-    if units:
-        notes.append(f"units of the vectors: {units}, from the column names")
+    units = tuple(bare(name)[1] for name in vectors)
+    if any(units):
+        notes.append(f"units of the vectors: {', '.join(dict.fromkeys(filter(None, units)))}, from the column names")
     time = request.time or next((known[n] for n in TIME if n in known), None)
     if request.time:
         _named((request.time,), names, "time")

@@ -26,14 +26,13 @@ FACES = ("faces", "triangles")
 
 def read_npz(path: Path, request: Request) -> Field:
     """A field from ``points (n, D)`` and ``vectors (n, D)`` or ``(T, n, D)``, or from arrays such as lat, lon, u, v."""
-    arrays = _load(path)
+    arrays = _load(path, request)
     name = _array(arrays, request.points, POINTS)
     if name is None:
         columns = find_columns([n for n, a in arrays.items() if a.ndim in (1, 2)], request)
         field, rows = from_columns(lambda n: _real(arrays[n], n), columns, request)
         return replace(field, times=_times(arrays, field), origin=arrays if rows is None else None)
     points = _real(arrays[name], name)
-    check_count(len(points), request)
     notes = [] if request.points else [f"points: array {name}, guessed by name"]
     vectors = None
     key = None if request.only_points else _array(arrays, request.vectors, VECTORS)
@@ -52,7 +51,8 @@ def read_npz(path: Path, request: Request) -> Field:
             f"no array of vectors found; the file has {', '.join(arrays)}. Name it: --vectors NAME."
         )
     axes = tuple("xyz"[: points.shape[1]]) if points.shape[1] <= 3 else tuple(f"x{i}" for i in range(points.shape[1]))
-    columns = Columns(axes, tuple(f"v{a}" for a in axes) if key else (), False, notes=tuple(notes))
+    names = tuple(f"v{a}" for a in axes) if key else ()
+    columns = Columns(axes, names, False, ("",) * len(names), tuple(notes))
     faces = next((arrays[f] for f in FACES if f in arrays), None)
     field, rows = assemble(points, vectors, columns, request)
     if faces is not None:
@@ -69,9 +69,9 @@ _MARK = "tangentbundle names"
 """Under this name the origin of a field keeps the names of its two arrays."""
 
 
-def _load(path: Path) -> dict[str, np.ndarray]:
+def _load(path: Path, request: Request) -> dict[str, np.ndarray]:
     try:
-        _check_sizes(path)
+        _check_sizes(path, request)
         with path.open("rb") as stream:  # NumPy leaves it open if it is no archive
             file = np.load(stream, allow_pickle=False)
             if isinstance(file, np.ndarray):
@@ -80,20 +80,19 @@ def _load(path: Path) -> dict[str, np.ndarray]:
                 )
             return {name: file[name] for name in file.files}
     except (OSError, EOFError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        if isinstance(error, DamagedFileError):
+        if isinstance(error, DamagedFileError | InvalidInputError):
             raise
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
         remedy = "Arrays of objects are never read." if "pickle" in text else "Write it anew with np.savez."
         raise DamagedFileError(f"{path.name} is no readable NumPy archive ({text}). {remedy}") from error
 
 
-def _check_sizes(path: Path) -> None:
-    """Refuse, before anything is allocated, arrays that are not as long as they say, or larger than memory."""
+def _check_sizes(path: Path, request: Request) -> None:
+    """Refuse, before anything is allocated, arrays of another length than they say, too large, or too many points."""
     if not zipfile.is_zipfile(path):
         return
     with zipfile.ZipFile(path) as archive:
-        total = sum(entry.file_size for entry in archive.infolist())
-        require_memory(2.0 * total, f"reading {path.name}, {total / 1e9:.3g} GB unpacked,", "Split it, or sample rows.")
+        need = 0.0
         for entry in archive.infolist():
             with archive.open(entry) as file:
                 shape, dtype = _header(file, f"array {entry.filename} of {path.name}")
@@ -103,6 +102,10 @@ def _check_sizes(path: Path) -> None:
                     f"array {entry.filename} of {path.name} says it has {wanted} bytes, shape {shape}, but there are "
                     f"{there}. Write it anew with np.savez."
                 )
+            need += 2.0 * math.prod(shape) * max(8, dtype.itemsize)  # numbers become floats
+            if len(shape) > 1 and entry.filename.removesuffix(".npy") in (*request.points, *POINTS):
+                check_count(shape[0], request)
+        require_memory(need, f"reading {path.name}", "Split it, or sample rows.")
 
 
 def _header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], np.dtype]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import InvalidInputError
 from .columns import assemble
-from .field import Field, Request, one_dtype, row_keys
+from .field import Field, Request, distinct_places, one_dtype
 from .names import Columns
 
 
@@ -20,10 +20,6 @@ class Series:
     name: str
     times: np.ndarray
     rows: np.ndarray
-
-    def after(self) -> Series:
-        """What comes after the series has none of its rows."""
-        return replace(self, rows=self.rows[:0])
 
     def labels(self, count: int) -> np.ndarray:
         """Times of a series without dates: its own, or as many more."""
@@ -49,7 +45,7 @@ def from_series(
     if times is None or len(dates := np.unique(times)) < 2:
         return None
     coordinates = np.stack(one_dtype(*(column(name) for name in columns.points)), axis=1)
-    place, first = _places(coordinates)
+    first, place = distinct_places(coordinates)
     if len(first) == len(coordinates):
         return None
     when = np.searchsorted(dates, times)
@@ -82,12 +78,3 @@ def from_series(
     rows = rows if kept is None else rows[:, kept]
     known = dates if dates.dtype.kind == "M" and values is not None else None
     return replace(field, times=known, notes=(*field.notes, *notes)), Series(columns.time, dates, rows)
-
-
-def _places(coordinates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The number of each row's place, places counted as they first occur, and the first row of each place."""
-    _, first, place = np.unique(row_keys(coordinates), return_index=True, return_inverse=True)
-    if not np.array_equal(coordinates[first][place], coordinates, equal_nan=True):  # two places share a key
-        _, first, place = np.unique(coordinates + 0.0, axis=0, return_index=True, return_inverse=True)
-    rank = np.argsort(np.argsort(first))
-    return rank[place.ravel()], np.sort(first)
