@@ -1,6 +1,5 @@
 """A fast sample of the stress suite (``make stress``), and the faults it found, one by one."""
 
-import json
 import socket
 import subprocess
 import sys
