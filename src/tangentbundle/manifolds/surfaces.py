@@ -160,8 +160,8 @@ class ClassicalKleinBottle(_Surface):
     A tube of radius p = 2/5 + sin(u)/3 around a plane loop, with c = cos(u/2), s = sin(u/2):
     (4 c s^5 (1 + 2 c^2) + p c sin v, 4 s^2 + p s^3 (1 - 16 c^4) sin(v)/2, p cos v), found by Robert Israel.
 
-    >>> ClassicalKleinBottle().parameters([[0.4, 0, 0]]).round(6)
-    array([[0.      , 1.570796]])
+    >>> ClassicalKleinBottle().frames([[0, 4, 0.4]]).shape
+    (1, 3, 2)
     """
 
     orientable = False
