@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tangentbundle import errors
-from tangentbundle.datasets import PaperField, TangentField, torus_field, torus_klein_clouds
-from tangentbundle.manifolds import KleinBottle, Torus
+from tangentbundle.datasets import EachAxis, LongestSide, PaperField, TangentField, torus_field, torus_klein_clouds
+from tangentbundle.manifolds import ClassicalKleinBottle, KleinBottle, Torus
 
 
 def tangent_part(sample):
@@ -70,9 +70,23 @@ def test_clouds_are_as_the_paper_says():
     assert np.array_equal(clouds.vectors(first), np.ones((sizes[first], 3)))
 
 
-def test_frames_of_clouds_are_tangent_to_them():
+@pytest.mark.parametrize("klein", [KleinBottle(3), ClassicalKleinBottle()], ids=repr)
+@pytest.mark.parametrize("cube", [LongestSide(), EachAxis()], ids=repr)
+def test_surfaces_fill_the_unit_cube(klein, cube):
+    """With one factor the longest side is one and proportions are those of the surface; otherwise all sides are one."""
+    clouds = torus_klein_clouds(2, points=20_000, seed=2, klein=klein, cube=cube)
+    for label, surface in enumerate((Torus(), klein)):
+        sides = np.ptp(clouds.points[int(np.flatnonzero(clouds.labels == label)[0])], axis=0)
+        free = np.ptp(surface.sample(20_000, seed=0), axis=0)
+        expected = np.ones(3) if cube == EachAxis() else free / free.max()
+        np.testing.assert_allclose(sides, expected, atol=0.02)
+
+
+@pytest.mark.parametrize("klein", [KleinBottle(3), ClassicalKleinBottle()], ids=repr)
+@pytest.mark.parametrize("cube", [LongestSide(), EachAxis()], ids=repr)
+def test_frames_of_clouds_are_tangent_to_them(klein, cube):
     """Chords between near points are tangent to second order, away from where the Klein bottle crosses itself."""
-    clouds = torus_klein_clouds(2, points=20_000, seed=2)
+    clouds = torus_klein_clouds(2, points=20_000, seed=2, klein=klein, cube=cube)
     for points, frames in zip(clouds.points, clouds.frames, strict=True):
         chord = points[:, None] - points[None, :200]
         near = np.flatnonzero((np.linalg.norm(chord, axis=2) < 0.02).ravel())

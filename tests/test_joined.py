@@ -1,6 +1,7 @@
 """Several bundles as one operator: all it does is what its parts do, one by one."""
 
-from functools import cache
+import itertools
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from tangentbundle import nn
 from tangentbundle.errors import DTypeError, InvalidInputError, ShapeError
 from tangentbundle.filters import apply_bank, merge_bank
 from tangentbundle.manifolds import KleinBottle, Sphere, Torus
-from tangentbundle.nn.models import cloud_means
+from tangentbundle.nn.readouts import cloud_means
 from tangentbundle.operators import DirectedPath, Identity
 from tangentbundle.testing import OperatorContract, assert_self_adjoint, random_signal, relative_error
 
@@ -158,8 +159,12 @@ def test_nothing_flows_between_bundles():
 def test_networks_and_readouts_are_those_of_the_parts(kind):
     both = joined(kind)
     x = torch.stack([random_signal(both, seed=s) for s in range(3)])
-    for method in (None, tb.Chebyshev(1e-13)):
-        readout = nn.InvariantReadout(4, 3)
+    makers = (
+        nn.InvariantReadout,
+        *(partial(r, dim=both.dim) for r in (nn.SumReadout, nn.MeanReadout, nn.MomentReadout)),
+    )
+    for method, maker in itertools.product((None, tb.Chebyshev(1e-13)), makers):
+        readout = maker(4, 3)
         net = nn.TNN([2, 4], taps=3, step=step(kind), output=nn.NormTanh(), readout=readout, method=method).double()
         got = net(x, both)
         assert got.shape == (3, len(both.parts), 3)
@@ -192,6 +197,24 @@ def test_means_over_clouds_weigh_by_mass():
         assert relative_error(means[:, b], expected) < 1e-13
         assert relative_error(cloud_means(piece, part)[:, 0], expected) < 1e-13
     np.testing.assert_allclose(cloud_means(torch.ones_like(features), both), 1.0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_coordinate_readouts_in_plain_numpy(kind):
+    """Sums, means and second moments of the coordinates of every cloud, then a perceptron."""
+    both = joined(kind)
+    x = random_signal(both)
+    pools = {
+        nn.SumReadout: lambda f, m: f.sum(0),
+        nn.MeanReadout: lambda f, m: m @ f / m.sum(),
+        nn.MomentReadout: lambda f, m: np.concatenate([m @ f, m @ f**2]) / m.sum(),
+    }
+    for readout, pool in pools.items():
+        net = readout(2, 3, hidden=5, dim=both.dim).double()
+        w1, c1, w2, c2 = (p.detach().numpy() for p in net.parameters())
+        for got, piece, part in zip(net(x, both), both.split(x), both.parts, strict=True):
+            z = pool(piece.reshape(part.num_points, -1).numpy(), part.mass.numpy())
+            np.testing.assert_allclose(got.detach(), w2 @ np.maximum(w1 @ z + c1, 0) + c2, rtol=1e-10, atol=1e-12)
 
 
 def test_identities_join_too():

@@ -8,6 +8,7 @@ from charts import (
     MANIFOLDS,
     RNG,
     ROLL,
+    bottle,
     jacobian,
     klein3,
     klein4,
@@ -16,11 +17,12 @@ from charts import (
     surfaces,
     torus,
 )
-from scipy import special, stats
+from scipy import optimize, special, stats
 from spaces import projectors
 
 from tangentbundle import manifolds
 from tangentbundle.manifolds import (
+    ClassicalKleinBottle,
     Ellipsoid,
     FlatTorus,
     KleinBottle,
@@ -53,6 +55,8 @@ def residual(manifold, x):
             p = (np.cos(u / 2) * f + np.sin(u / 2) * x[:, 2]) / manifold.r
             q = (np.cos(u / 2) * x[:, 2] - np.sin(u / 2) * f) / manifold.r
             return q**2 - 4 * p**2 * (1 - p**2)
+        case ClassicalKleinBottle():
+            return np.array(bottle(*manifold.parameters(x).T)).T - x
         case SwissRoll():
             t = np.hypot(x[:, 0], x[:, 1])
             assert np.all((x[:, 2] >= 0) & (x[:, 2] <= manifold.width))
@@ -192,10 +196,32 @@ def test_klein_bottle_parameters_and_crossing(dim):
         klein.frames(x, params[1:])
 
 
+def test_classical_klein_bottle_parameters_and_crossing():
+    """Parameters are found again, also near the curve of crossing, where two sheets with two planes meet."""
+    klein = ClassicalKleinBottle()
+    x, params = klein.sample_with_parameters(2000, seed=0)
+    np.testing.assert_allclose(np.exp(1j * (klein.parameters(x) - params)), 1, atol=1e-9)
+    v = -pi / 2  # in the plane of symmetry
+    sheets = optimize.fsolve(lambda u: np.subtract(bottle(u[0], v), bottle(u[1], v))[:2], (1.02, 5.1), xtol=1e-14)
+    near = np.array([[u + shift, v] for u in sheets for shift in (1e-4, -1e-4)])
+    np.testing.assert_allclose(np.exp(1j * klein.parameters(np.array(bottle(*near.T)).T)), np.exp(1j * near), atol=1e-9)
+    crossing = np.array(bottle(sheets[0], v))[None]
+    np.testing.assert_allclose(crossing[0], bottle(sheets[1], v), atol=1e-12)
+    planes = [projectors(klein.frames(crossing, [[u, v]])) for u in sheets]
+    assert abs(planes[0] - planes[1]).max() > 0.1
+    with pytest.raises(ValueError, match="params"):
+        klein.frames(crossing)
+
+
 @pytest.mark.parametrize(
     "manifold, chart, turns",
-    [(Torus(), torus, 1), (KleinBottle(4), klein4, -1), (KleinBottle(3), klein3, -1)],
-    ids=["torus", "klein4", "klein3"],
+    [
+        (Torus(), torus, 1),
+        (KleinBottle(4), klein4, -1),
+        (KleinBottle(3), klein3, -1),
+        (ClassicalKleinBottle(), bottle, -1),
+    ],
+    ids=["torus", "klein4", "klein3", "bottle"],
 )
 def test_orientation_along_a_loop(manifold, chart, turns):
     u = np.linspace(0, 2 * pi, 400)
@@ -215,9 +241,9 @@ def test_flags_and_names():
     assert repr(Product(Torus(), FlatTorus((1,)))) == "Product(Torus(R=0.3, r=0.1), FlatTorus(radii=(1.0,)))"
     assert not Product(Sphere(2), KleinBottle()).orientable
     assert Product(Sphere(2), ROLL).has_boundary and not Product(Sphere(2)).has_boundary
-    for kind in (Sphere, Torus, FlatTorus, KleinBottle, Ellipsoid, SwissRoll, Product):
+    for kind in (Sphere, Torus, FlatTorus, KleinBottle, ClassicalKleinBottle, Ellipsoid, SwissRoll, Product):
         assert issubclass(kind, Manifold) and kind.__final__
-    for unknown in (Torus(), KleinBottle(), Ellipsoid(), Product(Sphere(2), Torus())):
+    for unknown in (Torus(), KleinBottle(), ClassicalKleinBottle(), Ellipsoid(), Product(Sphere(2), Torus())):
         for call in (
             lambda m: m.transport(m.sample(2, 0), m.sample(2, 1)),
             lambda m: m.scalar_spectrum(3),

@@ -97,6 +97,13 @@ def test_other_parts():
     for arguments in ((0, 1), (1, 0), (1, 1, 0), ("2", 1), (2, 1.0)):
         with pytest.raises(InvalidInputError, match="whole number"):
             nn.InvariantReadout(*arguments)
+        with pytest.raises(InvalidInputError, match="whole number"):
+            nn.SumReadout(*arguments)
+    with pytest.raises(InvalidInputError, match="dim must be a whole number"):
+        nn.MeanReadout(1, 2, dim=0)
+    for readout in (nn.SumReadout, "sum", torch.nn.Linear(1, 2)):
+        with pytest.raises(InvalidInputError, match=r"Readout objects such as SumReadout\("):
+            nn.TNN([1, 1], readout=readout)
     for arguments in ((0, 1), (1, 0), (-1, 1)):
         with pytest.raises(InvalidInputError, match="whole number"):
             nn.BundleConv(*arguments)
@@ -129,6 +136,9 @@ def test_channels_of_readouts():
         net = nn.TNN([1, channels], readout=nn.InvariantReadout(4, 2)).double()
         with pytest.raises(ShapeError, match=rf"takes 4 channels.*got \(40, 2, {channels}\)"):
             net(random_signal(lap, 1), lap)
+    for readout in (nn.SumReadout, nn.MeanReadout, nn.MomentReadout):
+        with pytest.raises(ShapeError, match=r"fibres of dimension 3, got 2. Change its dim"):
+            nn.TNN([1, 1], readout=readout(1, 2, dim=3)).double()(random_signal(lap, 1), lap)
 
 
 def test_shapes():

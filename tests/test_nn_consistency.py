@@ -263,6 +263,8 @@ def test_gates_that_are_shut_remember():
         (nn.TNN([1, 8, 1], activation=nn.NormGate(), bias=nn.RadialBias()), 32 + 16 + 8),
         (nn.GatedTNN([1, 4, 1], taps=2), 2 * (12 + 32 + 16 + 4) + 16),
         (nn.TNN([1, 4], readout=nn.InvariantReadout(4, 2, hidden=5)), 8 + 55 + 12),
+        (nn.TNN([1, 4], readout=nn.SumReadout(4, 2, hidden=5)), 8 + 45 + 12),
+        (nn.TNN([1, 4], readout=nn.MomentReadout(4, 2, hidden=5)), 8 + 85 + 12),
         (nn.VoxelCNN(2, (4, 4)), 112 + 436 + 10),
     ],
     ids=lambda v: type(v).__name__ if isinstance(v, torch.nn.Module) else str(v),

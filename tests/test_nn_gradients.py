@@ -144,6 +144,7 @@ def kinds():
         ),
         "ambient": nn.TNN([1, 2, 1], step=STEP, activation=nn.AmbientThenProject()),
         "readout": nn.TNN([1, 2], step=STEP, output=nn.NormTanh(), readout=nn.InvariantReadout(2, 2, hidden=3)),
+        "moments": nn.TNN([1, 2], step=STEP, output=nn.NormTanh(), readout=nn.MomentReadout(2, 2, hidden=3)),
     }
 
 

@@ -47,6 +47,7 @@ def networks():
             [1, 3, 1], taps=3, step=nn.Learnable(s), method=tb.Exact(), seed=seed
         ),
         "readout": lambda seed: nn.TNN([1, 3], step=s, readout=nn.InvariantReadout(3, 2, seed=seed), seed=seed),
+        "sums": lambda seed: nn.TNN([1, 3], step=s, readout=nn.SumReadout(3, 2, seed=seed), seed=seed),
         "RecurrentTNN": lambda seed: nn.RecurrentTNN([1, 2, 1], step=s, seed=seed),
         "GatedTNN": lambda seed: nn.GatedTNN([1, 2, 1], step=s, seed=seed),
         "GatedTNN, sparse": lambda seed: nn.GatedTNN([1, 2, 1], step=s, method=sparse, seed=seed),

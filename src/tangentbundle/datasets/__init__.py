@@ -17,7 +17,9 @@ from .sources import (
 )
 from .synthetic import (
     Clouds,
+    EachAxis,
     FieldSample,
+    LongestSide,
     PaperField,
     TangentField,
     TorusField,
@@ -32,11 +34,13 @@ __all__ = [
     "SIGMA995",
     "TEN_METRES",
     "Clouds",
+    "EachAxis",
     "Embedded",
     "FieldSample",
     "FromFile",
     "FromXarray",
     "GFSBlocks",
+    "LongestSide",
     "PaperField",
     "Product",
     "Source",

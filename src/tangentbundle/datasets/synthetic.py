@@ -9,7 +9,8 @@ import numpy as np
 
 from ..arrays import generator, positive, whole
 from ..errors import InvalidInputError
-from ..manifolds import KleinBottle, Torus
+from ..manifolds import ClassicalKleinBottle, KleinBottle, Torus
+from ..manifolds.surfaces import _grid
 
 POPULATION = 10_000
 """Points of which each is kept with probability n / POPULATION, so that n is the expected count."""
@@ -105,26 +106,47 @@ class Clouds:
         return Clouds([self.points[i] for i in numbers], [self.frames[i] for i in numbers], self.labels[numbers])
 
 
+@dataclass(frozen=True)
+class LongestSide:
+    """Divide all axes by the longest of the sides ``(3,)`` of a box: it fits the unit cube in its proportions."""
+
+    def __call__(self, sides: np.ndarray) -> np.ndarray:
+        return np.full_like(sides, sides.max())
+
+
+@dataclass(frozen=True)
+class EachAxis:
+    """Divide each axis by its own side: the box becomes the unit cube, and the surface in it is stretched."""
+
+    def __call__(self, sides: np.ndarray) -> np.ndarray:
+        return sides
+
+
 def torus_klein_clouds(
     count: int = 2000,
     points: float = 100,
     seed: Seed = None,
     *,
     torus: Torus | None = None,
-    klein: KleinBottle | None = None,
+    klein: KleinBottle | ClassicalKleinBottle | None = None,
+    cube: LongestSide | EachAxis | None = None,
 ) -> Clouds:
     """The paper's classification data: clouds of a torus or an immersed Klein bottle, by the toss of a fair coin.
 
-    Points are uniform by area, ``points`` is their expected number in a cloud. Each *surface*, not each cloud, is moved
-    and scaled, the same in all directions, so that the longest side of its box is one: size tells nothing. The paper
-    adds no noise and does not print the radii; default: ``Torus()`` and ``KleinBottle(3)``.
+    Points are uniform by area, and then each *surface*, not each cloud, is centred and scaled into the unit cube.
+    ``points`` is their expected number in a cloud. The paper adds no noise.
+
+    Args:
+        torus, klein: the surfaces, default ``Torus()`` and ``KleinBottle(3)``. The paper prints no radii, and does not
+            say which immersion it means: see also ``ClassicalKleinBottle()``.
+        cube: how surfaces are scaled, which the paper does not say: ``LongestSide()`` (default) or ``EachAxis()``.
 
     >>> clouds = torus_klein_clouds(20, points=100, seed=0)
     >>> len(clouds), int(clouds.labels.sum()), clouds.points[0].shape
     (20, 14, (110, 3))
     """
     rng = generator(seed)
-    surfaces: tuple[Torus | KleinBottle, ...] = (torus or Torus(), klein or KleinBottle(3))
+    surfaces = (torus or Torus(), klein or KleinBottle(3))
     if surfaces[1].ambient_dim != 3:
         raise InvalidInputError("expected a Klein bottle immersed in R^3, got one in R^4. Use KleinBottle(3).")
     labels = rng.integers(0, 2, whole(count, "count"))
@@ -137,8 +159,11 @@ def torus_klein_clouds(
             continue
         all_points, params = surface.sample_with_parameters(int(counts[mine].sum()), rng)
         cuts = np.cumsum(counts[mine])[:-1]
-        bases = surface.frames(all_points, params)
-        for i, p, f in zip(mine, np.split(_unit_cube(surface, all_points), cuts), np.split(bases, cuts), strict=True):
+        centre, sides = _box(surface)
+        unit = (cube or LongestSide())(sides)
+        scaled = (all_points - centre) / unit
+        bases, _ = np.linalg.qr(surface.frames(all_points, params) / unit[:, None])
+        for i, p, f in zip(mine, np.split(scaled, cuts), np.split(bases, cuts), strict=True):
             cloud[i], frames[i] = p, f
     return Clouds(cloud, frames, labels)
 
@@ -151,10 +176,8 @@ def _counts(n: float, size: int, rng: np.random.Generator) -> np.ndarray:
     return np.maximum(rng.binomial(population, n / population, size), 1)
 
 
-def _unit_cube(surface: Torus | KleinBottle, points: np.ndarray) -> np.ndarray:
-    """Points moved and scaled as the whole surface must be to fit the cube [-1/2, 1/2]^3 with its longest side."""
-    angles = np.linspace(0, 2 * np.pi, 361)
-    params = np.stack(np.meshgrid(angles, angles), axis=-1).reshape(-1, 2)
-    box = surface._embed(params)[0]
-    low, high = box.min(axis=0), box.max(axis=0)
-    return (points - (low + high) / 2) / (high - low).max()
+def _box(surface: Torus | KleinBottle | ClassicalKleinBottle) -> tuple[np.ndarray, np.ndarray]:
+    """Centre and sides ``(3,)`` of the box around a surface."""
+    points = np.stack(surface._point(*_grid(360).T), axis=1)
+    low, high = points.min(axis=0), points.max(axis=0)
+    return (low + high) / 2, high - low

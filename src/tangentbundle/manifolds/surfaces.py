@@ -1,4 +1,4 @@
-"""Surfaces given by a parametrisation or an equation: torus, Klein bottle, Swiss roll, ellipsoid."""
+"""Surfaces given by a parametrisation or an equation: torus, Klein bottles, Swiss roll, ellipsoid."""
 
 from __future__ import annotations
 
@@ -7,36 +7,42 @@ from math import asinh, exp, lgamma, log, pi, prod, sqrt
 from typing import final
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from .base import Manifold, _complement, _integer, _positive, _rejection, _require, _sums, _unit
 from .sphere import Sphere
 
 
-class _Surface(Manifold):
-    """(f cos u, f sin u, g, ...), where `_profile` gives the rows (f, f_u, f_v), (g, g_u, g_v), ...
+def _grid(count):
+    """Angles (u, v), shape (count^2, 2): means of smooth periodic functions over them converge geometrically."""
+    angle = np.linspace(0, 2 * pi, count, endpoint=False)
+    return np.stack(np.meshgrid(angle, angle, indexing="ij"), axis=-1).reshape(-1, 2)
 
-    (u, v) runs over the rectangle with corners `_box`; `_bound` is above the area element.
-    """
+
+def _revolved(u, f, *rest):
+    return f * np.cos(u), f * np.sin(u), *rest
+
+
+class _Surface(Manifold):
+    """A surface with parameters (u, v) in the rectangle with corners `_box`; `_bound` is above the area element."""
 
     dim, ambient_dim = 2, 3
     _box: tuple = ((0, 0), (2 * pi, 2 * pi))
     _bound: float
 
     @abstractmethod
-    def _profile(self, u, v): ...
+    def _point(self, u, v) -> tuple:
+        """The D coordinates of points, real or complex as u and v."""
 
     @abstractmethod
     def parameters(self, points) -> np.ndarray:
         """(u, v), shape (n, 2), of points (n, D)."""
 
     def _embed(self, params):
-        """Points (n, D) and their derivatives (n, D, 2) in u and v."""
-        u, v = params.T
-        (f, f_u, f_v), *rest = self._profile(u, v)
-        c, s = np.cos(u), np.sin(u)
-        rows = [(f * c, f_u * c - f * s, f_v * c), (f * s, f_u * s + f * c, f_v * s), *rest]
-        table = np.array([[0 * u + entry for entry in row] for row in rows])
-        return table[:, 0].T, table[:, 1:].transpose(2, 0, 1)
+        """Points (n, D) and their derivatives (n, D, 2): along imaginary steps these are exact to rounding."""
+        (u, v), step = params.T, 1e-30
+        moved = [np.stack(self._point(*at), axis=1).imag for at in ((u + 1j * step, v), (u, v + 1j * step))]
+        return np.stack(self._point(u, v), axis=1), np.stack(moved, axis=-1) / step
 
     def _area(self, params):
         _, jacobian = self._embed(params)
@@ -50,7 +56,7 @@ class _Surface(Manifold):
             lambda m, rng: rng.uniform(*self._box, size=(m, 2)),
             lambda params: self._area(params) / self._bound,
         )
-        return self._embed(params)[0], params
+        return np.stack(self._point(*params.T), axis=1), params
 
     def _sample(self, n, rng):
         return self.sample_with_parameters(n, rng)[0]
@@ -85,9 +91,8 @@ class Torus(_Surface):
         _require(self.r < self.R, "0 < r < R", f"R={R}, r={r}", "lower r, the radius of the tube")
         self.volume, self._bound = 4 * pi**2 * self.R * self.r, self.r * (self.R + self.r)
 
-    def _profile(self, u, v):
-        x, y = self.r * np.cos(v), self.r * np.sin(v)
-        return [(self.R + x, 0, -y), (y, 0, x)]
+    def _point(self, u, v):
+        return _revolved(u, self.R + self.r * np.cos(v), self.r * np.sin(v))
 
     def angles(self, points) -> tuple[np.ndarray, np.ndarray]:
         """Angles (theta, phi), each (n,): around the tube and around the axis."""
@@ -114,7 +119,8 @@ class KleinBottle(_Surface):
 
     R^4: ((R + r cos v) cos u, (R + r cos v) sin u, r c sin v, r s sin v), r < R.
     R^3: (f cos u, f sin u, r (s sin v + c sin 2v)), f = R + r (c sin v - s sin 2v), 5r/4 < R:
-    a figure 8 that makes half a turn and crosses itself on the circle sin v = 0.
+    a figure 8 that makes half a turn and crosses itself on the circle sin v = 0. `ClassicalKleinBottle` is the other
+    immersion in common use.
 
     >>> KleinBottle().frames([[1.4, 0, 0, 0]]).shape
     (1, 4, 2)
@@ -129,18 +135,13 @@ class KleinBottle(_Surface):
         _require(width < self.R, "r < R in R^4, 5r/4 < R in R^3", f"R={R}, r={r}", "lower r")
         bound = self.r * (self.R + width)
         self._bound = bound if ambient_dim == 4 else sqrt(5 * bound**2 + 9 / 16 * self.r**4)
-        # The trapezoidal rule converges geometrically, as the area element is periodic.
-        grid = np.meshgrid(*2 * [np.linspace(0, 2 * pi, 256, endpoint=False)])
-        self.volume = float(4 * pi**2 * self._area(np.stack(grid, axis=-1).reshape(-1, 2)).mean())
+        self.volume = float(4 * pi**2 * self._area(_grid(256)).mean())
 
-    def _profile(self, u, v):
-        c, s, r = np.cos(u / 2), np.sin(u / 2), self.r
+    def _point(self, u, v):
+        c, s, p, q = np.cos(u / 2), np.sin(u / 2), np.sin(v), np.sin(2 * v)
         if self.ambient_dim == 4:
-            x, y = r * np.cos(v), r * np.sin(v)
-            return [(self.R + x, 0, -y), (c * y, -s * y / 2, c * x), (s * y, c * y / 2, s * x)]
-        eight = (np.sin(v), np.sin(2 * v)), (np.cos(v), 2 * np.cos(2 * v))
-        (x, y), (x_v, y_v) = ((r * (c * p - s * q), r * (s * p + c * q)) for p, q in eight)
-        return [(self.R + x, -y / 2, x_v), (y, x / 2, y_v)]
+            return _revolved(u, self.R + self.r * np.cos(v), self.r * c * p, self.r * s * p)
+        return _revolved(u, self.R + self.r * (c * p - s * q), self.r * (s * p + c * q))
 
     def parameters(self, points):
         """(u, v), shape (n, 2), of points (n, D); in R^3 not where the surface crosses itself."""
@@ -153,6 +154,49 @@ class KleinBottle(_Surface):
         remedy = "pass params, from sample_with_parameters"
         _require((abs(p) > 1e-6).all(), "one tangent plane per point", "self-crossings", remedy)
         return np.stack([u, np.arctan2(p, q / (2 * p))], axis=1)
+
+
+@final
+class ClassicalKleinBottle(_Surface):
+    """The Klein bottle immersed in R^3 as a bottle whose neck passes through its own side; (u, v) ~ (u + 2 pi, -v).
+
+    A tube of radius p = 2/5 + sin(u)/3 around a plane loop, with c = cos(u/2), s = sin(u/2):
+    (4 c s^5 (1 + 2 c^2) + p c sin v, 4 s^2 + p s^3 (1 - 16 c^4) sin(v)/2, p cos v), found by Robert Israel.
+
+    >>> ClassicalKleinBottle().frames([[0, 4, 0.4]]).shape
+    (1, 3, 2)
+    """
+
+    orientable = False
+
+    def __init__(self):
+        areas = self._area(_grid(256))
+        self.volume, self._bound = float(4 * pi**2 * areas.mean()), 1.01 * float(areas.max())
+
+    def _point(self, u, v):
+        c, s, p = np.cos(u / 2), np.sin(u / 2), 2 / 5 + np.sin(u) / 3
+        x = 4 * c * s**5 * (1 + 2 * c**2) + p * c * np.sin(v)
+        return x, 4 * s**2 + p * s**3 * (1 - 16 * c**4) * np.sin(v) / 2, p * np.cos(v)
+
+    def parameters(self, points):
+        """(u, v), shape (n, 2), of points (n, 3) by Newton's method; not where the surface crosses itself."""
+        points, k = self._points(points), 48
+        nearest = cdist(points, self._embed(_grid(k))[0]).reshape(-1, k, k).argmin(axis=2)
+        params = _grid(k)[k * np.arange(k) + nearest].reshape(-1, 2)  # starts, one for each u of the grid
+        targets = np.repeat(points, k, axis=0)
+        for _ in range(6):
+            x, jacobian = self._embed(params)
+            back = jacobian.swapaxes(1, 2)
+            params += np.linalg.solve(back @ jacobian, back @ (targets - x)[:, :, None])[:, :, 0]
+        x, jacobian = self._embed(params)
+        gap = np.linalg.norm(x - targets, axis=1).reshape(-1, k)
+        normal = _unit(np.cross(*np.moveaxis(jacobian, 2, 0))).reshape(-1, k, 3)
+        rows, best = np.arange(len(points)), gap.argmin(axis=1)
+        sheets = (gap < 1e-6) & (abs(np.einsum("nkd,nd->nk", normal, normal[rows, best])) < 1 - 1e-6)
+        remedy = "pass params, from sample_with_parameters"
+        _require(not sheets.any(), "one tangent plane per point", "self-crossings", remedy)
+        u, v = params.reshape(-1, k, 2)[rows, best].T
+        return np.stack([u % (2 * pi), np.where(u // (2 * pi) % 2, -v, v)], axis=1)
 
 
 @final
@@ -177,8 +221,8 @@ class SwissRoll(_Surface):
         self.length = above - below
         self.volume = self.length * self.width
 
-    def _profile(self, u, v):
-        return [(u, 1, 0), (v, 0, 1)]
+    def _point(self, u, v):
+        return _revolved(u, u, v)
 
     def parameters(self, points):
         x, y, h = self._points(points).T

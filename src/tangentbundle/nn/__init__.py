@@ -14,7 +14,8 @@ from .activations import (
 from .base import Configured
 from .baselines import VoxelCNN, occupancy
 from .conv import BundleConv, Learnable
-from .models import TNN, InvariantReadout
+from .models import TNN
+from .readouts import InvariantReadout, MeanReadout, MomentReadout, Readout, SumReadout
 from .recurrent import GatedTNN, Recurrent, RecurrentTNN
 from .replicas import Replicas
 
@@ -31,12 +32,16 @@ __all__ = [
     "InvariantReadout",
     "Learnable",
     "Linear",
+    "MeanReadout",
+    "MomentReadout",
     "NormGate",
     "NormTanh",
     "RadialBias",
+    "Readout",
     "Recurrent",
     "RecurrentTNN",
     "Replicas",
+    "SumReadout",
     "VoxelCNN",
     "occupancy",
 ]

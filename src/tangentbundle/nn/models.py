@@ -14,13 +14,13 @@ from itertools import pairwise
 
 import torch
 
-from ..arrays import whole
 from ..errors import InvalidInputError
 from ..filters import Filter, LowpassNonAmplifying, Method
 from ..operators import LinearOperator
 from .activations import Activation, Bias, Linear, NormTanh
-from .base import Configured, checked, generator, part, seeded, widths
+from .base import Configured, checked, generator, part, widths
 from .conv import BundleConv, Learnable, with_parameters
+from .readouts import Readout
 
 
 class TNNLayer(Configured):
@@ -54,7 +54,7 @@ class TNN(Configured):
         output: nonlinearity of the last layer, default none.
         bias: of the hidden layers: ``RadialBias()`` (any bundle) or ``ConstantBias()`` (scalar bundles).
         residual: add the input to the output of every layer that keeps the number of channels.
-        readout: an ``InvariantReadout``, for numbers or classes instead of fields.
+        readout: such as ``SumReadout`` or ``InvariantReadout``, for numbers or classes instead of fields.
         method: how filters are evaluated; by default the operator's size decides.
         seed: of the initial weights.
 
@@ -77,7 +77,7 @@ class TNN(Configured):
         output: Activation | None = None,
         bias: Bias | None = None,
         residual: bool = False,
-        readout: InvariantReadout | None = None,
+        readout: Readout | None = None,
         method: Method | None = None,
         seed: int | torch.Generator = 0,
     ) -> None:
@@ -100,7 +100,7 @@ class TNN(Configured):
                     residual and wide == high,
                 )
             )
-        self.readout = part(readout, None, InvariantReadout, "InvariantReadout(8, outputs=3)")
+        self.readout = part(readout, None, Readout, "SumReadout(channels=1, outputs=2)")
 
     def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
         first: BundleConv = self.layers[0].conv  # type: ignore[assignment]
@@ -108,47 +108,3 @@ class TNN(Configured):
         for layer in self.layers:
             x = layer(x, operator)
         return x if self.readout is None else self.readout(x, operator)
-
-
-class InvariantReadout(Configured):
-    r"""Numbers from fields, independent of frames: lengths and inner products of channels through a small perceptron.
-
-    At each point the Gram matrix :math:`G_i = f_i^T f_i` of the channels goes through a layer of ``hidden`` units;
-    with ``pool`` these are averaged over each cloud (in the mass, so that the sampling density does not matter);
-    a second layer gives the ``outputs``: ``(..., n, outputs)`` without pooling, ``(..., clouds, outputs)`` with it.
-
-    >>> import torch, tangentbundle as tb
-    >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(200, seed=0).astype("float32")).laplacian()
-    >>> net = tb.nn.TNN([1, 8], readout=tb.nn.InvariantReadout(8, outputs=3))
-    >>> net(torch.randn(200, 2, 1), tb.join([lap])).shape
-    torch.Size([1, 3])
-    """
-
-    def __init__(
-        self, channels: int, outputs: int, hidden: int = 16, *, pool: bool = True, seed: int | torch.Generator = 0
-    ) -> None:
-        super().__init__()
-        source = generator(seed)
-        self.channels, self.pool = whole(channels, "channels"), part(pool, True, bool, "pool=True")
-        pairs, middle = self.channels * (self.channels + 1) // 2, whole(hidden, "hidden")
-        self.first = seeded(torch.nn.Linear, pairs, middle, source=source)
-        self.second = seeded(torch.nn.Linear, middle, whole(outputs, "outputs"), source=source)
-
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
-        x = checked(x, operator, self.channels, self.first.weight)
-        gram = x.transpose(-1, -2) @ x
-        rows, columns = torch.triu_indices(self.channels, self.channels, device=x.device)
-        features = torch.relu(self.first(gram[..., rows, columns]))
-        if self.pool:
-            features = cloud_means(features, operator)
-        return self.second(features)
-
-
-def cloud_means(features: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
-    """Means over the points of each bundle, ``(..., n, f)`` to ``(..., clouds, f)``, weighted by the mass."""
-    sizes = torch.tensor(operator.sizes, device=features.device)
-    cloud = torch.repeat_interleave(torch.arange(len(sizes), device=features.device), sizes)
-    total = operator.mass.new_zeros(len(sizes)).index_add(0, cloud, operator.mass)
-    weights = (operator.mass / total[cloud])[:, None]
-    sums = features.new_zeros((*features.shape[:-2], len(sizes), features.shape[-1]))
-    return sums.index_add(-2, cloud, features * weights)

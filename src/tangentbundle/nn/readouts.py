@@ -1,0 +1,124 @@
+"""Readouts: numbers or classes from fields, through a perceptron with one hidden layer.
+
+``SumReadout``, the paper's, ``MeanReadout`` and ``MomentReadout`` pool the coordinates of each cloud. They depend on
+the frames, except on scalar bundles; ``InvariantReadout`` does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from ..arrays import whole
+from ..errors import ShapeError
+from ..operators import LinearOperator
+from .base import Configured, checked, generator, part, seeded
+
+
+def cloud_sums(features: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    """Sums over the points of each bundle, ``(..., n, f)`` to ``(..., clouds, f)``."""
+    sizes = torch.tensor(operator.sizes, device=features.device)
+    cloud = torch.repeat_interleave(torch.arange(len(sizes), device=features.device), sizes)
+    sums = features.new_zeros((*features.shape[:-2], len(sizes), features.shape[-1]))
+    return sums.index_add(-2, cloud, features)
+
+
+def cloud_means(features: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    """Means over the points of each bundle, ``(..., n, f)`` to ``(..., clouds, f)``, weighted by the mass."""
+    mass = operator.mass[:, None]
+    return cloud_sums(features * mass, operator) / cloud_sums(mass, operator)
+
+
+def cloud_moments(features: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    """Means of features and of their squares, ``(..., n, f)`` to ``(..., clouds, 2 f)``, weighted by the mass."""
+    return cloud_means(torch.cat([features, features.square()], dim=-1), operator)
+
+
+class Readout(Configured):
+    """A map from signals ``(..., n, d, channels)`` to numbers."""
+
+    def __init__(self, channels: int, features: int, outputs: int, hidden: int, seed: int | torch.Generator) -> None:
+        super().__init__()
+        source, middle = generator(seed), whole(hidden, "hidden")
+        self.channels = whole(channels, "channels")
+        self.first = seeded(torch.nn.Linear, features, middle, source=source)
+        self.second = seeded(torch.nn.Linear, middle, whole(outputs, "outputs"), source=source)
+
+
+class _CoordinateReadout(Readout):
+    """Pools coordinates ``(..., n, dim, channels)`` over each cloud; outputs ``(..., clouds, outputs)``."""
+
+    pool: Callable[[torch.Tensor, LinearOperator], torch.Tensor]
+    powers = 1
+
+    def __init__(
+        self, channels: int, outputs: int, hidden: int = 16, *, dim: int = 2, seed: int | torch.Generator = 0
+    ) -> None:
+        features = self.powers * whole(dim, "dim") * whole(channels, "channels")
+        super().__init__(channels, features, outputs, hidden, seed)
+        self.dim = dim
+
+    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+        x = checked(x, operator, self.channels, self.first.weight)
+        if operator.dim != self.dim:
+            raise ShapeError(f"this readout takes fibres of dimension {self.dim}, got {operator.dim}. Change its dim.")
+        return self.second(torch.relu(self.first(self.pool(x.flatten(-2), operator))))
+
+
+class SumReadout(_CoordinateReadout):
+    r"""The readout that the paper suggests for classification: sums over the points of each cloud.
+
+    .. math:: y_b = W_2\, \mathrm{ReLU}\Big(W_1 \sum_{i \in b} f_i + c_1\Big) + c_2
+
+    >>> import torch, tangentbundle as tb
+    >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(200, seed=0).astype("float32")).laplacian()
+    >>> net = tb.nn.TNN([1, 8, 4, 1], readout=tb.nn.SumReadout(channels=1, outputs=2))
+    >>> net(torch.randn(200, 2, 1), lap).shape
+    torch.Size([1, 2])
+    """
+
+    pool = staticmethod(cloud_sums)
+
+
+class MeanReadout(_CoordinateReadout):
+    """Means over each cloud, weighted by the mass, so that the sampling density does not matter."""
+
+    pool = staticmethod(cloud_means)
+
+
+class MomentReadout(_CoordinateReadout):
+    """Means of coordinates and of their squares over each cloud, weighted by the mass."""
+
+    pool, powers = staticmethod(cloud_moments), 2
+
+
+class InvariantReadout(Readout):
+    r"""Numbers from fields, independent of frames: lengths and inner products of channels through a small perceptron.
+
+    At each point the Gram matrix :math:`G_i = f_i^T f_i` of the channels goes through a layer of ``hidden`` units;
+    with ``pool`` these are averaged over each cloud (in the mass, so that the sampling density does not matter);
+    a second layer gives the ``outputs``: ``(..., n, outputs)`` without pooling, ``(..., clouds, outputs)`` with it.
+
+    >>> import torch, tangentbundle as tb
+    >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(200, seed=0).astype("float32")).laplacian()
+    >>> net = tb.nn.TNN([1, 8], readout=tb.nn.InvariantReadout(8, outputs=3))
+    >>> net(torch.randn(200, 2, 1), tb.join([lap])).shape
+    torch.Size([1, 3])
+    """
+
+    def __init__(
+        self, channels: int, outputs: int, hidden: int = 16, *, pool: bool = True, seed: int | torch.Generator = 0
+    ) -> None:
+        pairs = whole(channels, "channels") * (channels + 1) // 2
+        super().__init__(channels, pairs, outputs, hidden, seed)
+        self.pool = part(pool, True, bool, "pool=True")
+
+    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+        x = checked(x, operator, self.channels, self.first.weight)
+        gram = x.transpose(-1, -2) @ x
+        rows, columns = torch.triu_indices(self.channels, self.channels, device=x.device)
+        features = torch.relu(self.first(gram[..., rows, columns]))
+        if self.pool:
+            features = cloud_means(features, operator)
+        return self.second(features)
