@@ -18,7 +18,7 @@ import tangentbundle as tb
 from tangentbundle_cli import app
 
 TOOL = [sys.executable, "-m", "tangentbundle"]
-COMMANDS = ("inspect", "denoise", "interpolate", "forecast", "filter", "spectrum", "doctor", "reproduce")
+COMMANDS = ("inspect", "denoise", "interpolate", "forecast", "filter", "spectrum", "doctor", "reproduce", "demo")
 SPHERE = tb.manifolds.Sphere(2)
 
 
@@ -124,6 +124,16 @@ def test_spectrum(folder):
     run("spectrum", "sphere.npz", "-k", 3, "--scalar", "-o", "values.csv")
     assert pd.read_csv("values.csv")["eigenvalue"][0] < 1e-6
     assert "written as" in run("spectrum", "sphere.npz", "-o", "x.nc", code=2).stderr
+
+
+def test_demo(tmp_path):
+    """The library's methods have the least error, and there are a figure and a report."""
+    found = told("demo", "--out", tmp_path)
+    for title, best in (("torus, denoised", "FieldDenoiser"), ("wind, filled in", "FieldInterpolator")):
+        errors = {method: float(text.removesuffix(" %")) for method, text in found[title].items()}
+        assert min(errors, key=errors.get) == best
+    assert sorted(Path(file).name for file in found["files"]) == ["demo.png", "report.html"]
+    assert "data:image/png" in (tmp_path / "report.html").read_text()
 
 
 def test_doctor():

@@ -20,7 +20,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 LONG = ("heat_flow", "transfer", "wind_map")
-FIRST_STEPS = [ROOT / "README.md", ROOT / "docs/start.md"]
+FIRST_STEPS = [ROOT / "docs/start.md", ROOT / "README.md"]
 BIN = Path(sys.executable).parent
 IN_A_CLONE = ("make ", "source ")
 """Commands that only make sense in a clone; `test_a_newcomer` runs them there."""

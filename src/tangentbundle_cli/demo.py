@@ -29,8 +29,12 @@ def demo(
         step("filling in the wind from stations")
         filled, stations = examples.fill_wind(wind)
         step("drawing")
+        job.summary.table = table = examples.table(torus, filled)
+        for example in (torus, filled):
+            errors = {method: error for title, method, error in table.body if title == example.title}
+            for method, error in errors.items():
+                label = example.title if method == next(iter(errors)) else ""
+                job.summary.tell(label, f"{method:<26}{error} error")
+            job.summary.data[example.title] = errors
         with job.summary.writing(out / "demo.png"):
             examples.figure(torus, filled, wind, stations, out / "demo.png")
-    job.summary.table = examples.table(torus, filled)
-    for title, method, error in job.summary.table.body:
-        job.summary.tell(f"{title}:", f"{method:<26}{error}")
