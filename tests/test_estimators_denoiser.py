@@ -13,13 +13,10 @@ import tangentbundle as tb
 from tangentbundle.errors import FarPointsWarning, InvalidInputError, TooFewPointsError
 from tangentbundle.estimators import (
     AmbientProcess,
-    BlindSpots,
     FlowProcess,
     Incompressible,
     Irrotational,
-    SelfSupervised,
     SpectralShrinkage,
-    Stein,
     baselines,
 )
 from tangentbundle.estimators.correlations import LEAST, Correlations, Prior, Shape, likelihood, matern, slope
@@ -203,36 +200,9 @@ def test_details_finer_than_the_automatic_scale_are_no_noise(noise):
     assert left < 1.05 * before
 
 
-def test_a_network_learns_to_denoise_from_the_noisy_field_alone():
-    points, clean, noisy = noisy_torus(200, 0.3, seed=1)
-    model = tb.FieldDenoiser(SelfSupervised(Stein()), dim=2, random_state=0).fit(points, noisy)
-    left = energy(in_frames(model.frames_, model.predict(points) - clean))
-    doing_nothing = energy(in_frames(model.frames_, noisy - clean))
-    assert left < 0.35 * doing_nothing
-    assert abs(2 * model.fitted_.risk * model.scale_**2 - left) < 0.15 * doing_nothing  # its own estimate
-
-
-def test_a_network_is_never_much_worse_than_doing_nothing():
-    points, clean, noisy = noisy_torus(100, 0.01, field=TORUS.paper_field)
-    model = tb.FieldDenoiser(SelfSupervised(Stein()), dim=2, random_state=0).fit(points, noisy)
-    left = energy(in_frames(model.frames_, model.predict(points) - clean))
-    assert left < 1.3 * energy(in_frames(model.frames_, noisy - clean))
-
-
-def test_blind_spots_are_blind():
-    points = SPHERE.sample(80, seed=0)
-    lap = tb.TangentBundle.from_frames(points, SPHERE.frames(points)).laplacian()
-    x = torch.from_numpy(np.random.default_rng(0).standard_normal((80, 2, 1)))
-    inputs = BlindSpots().inputs(x, lap, np.random.default_rng(1))
-    hidden = (inputs[1:] != x).all(dim=(2, 3))
-    assert torch.equal(hidden.sum(dim=0), torch.ones(80, dtype=torch.long))  # each point once
-    other = torch.where(hidden[0][:, None, None], x + 5.0, x)
-    assert torch.equal(BlindSpots().inputs(other, lap, np.random.default_rng(1))[1], inputs[1])
-
-
 POINTS = SPHERE.sample(60, seed=0)
 FIELD = SPHERE.gradient_field(POINTS, 2)
-METHODS = [None, AmbientProcess(), FlowProcess(), SpectralShrinkage(), SelfSupervised(epochs=5)]
+METHODS = [None, AmbientProcess(), FlowProcess(), SpectralShrinkage()]
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: type(m).__name__)

@@ -10,7 +10,6 @@ from sklearn.preprocessing import FunctionTransformer
 
 import tangentbundle as tb
 from tangentbundle.errors import (
-    ConvergenceError,
     FarPointsWarning,
     InvalidInputError,
     MemoryLimitError,
@@ -28,14 +27,12 @@ from tangentbundle.estimators import (
     Meridional,
     Potential,
     Rotational,
-    SparseProcess,
     SpectralShrinkage,
 )
 from tangentbundle.estimators.baselines import CLASSICS, AmbientProcess, ComponentProcess
 from tangentbundle.estimators.covariance import Sites
 from tangentbundle.estimators.likelihood import JITTER, Evidence
 from tangentbundle.estimators.process import Posterior
-from tangentbundle.estimators.sparse import conjugate_gradients
 
 SPHERE, TORUS = tb.manifolds.Sphere(2), tb.manifolds.Torus()
 ISOTROPIC = GaussianProcess(Isotropic(1.5))
@@ -157,22 +154,6 @@ def test_errors_left_out_are_those_of_fits_without_the_point():
     np.testing.assert_allclose(whole.residuals[0], (seen.values[:2, 0].numpy() - mean[0]) / std, rtol=1e-4, atol=1e-6)
 
 
-def test_the_sparse_process_comes_near_the_exact_one():
-    """It pays for the discrete Laplacian: two to three times the error on 1 200 nodes, with honest uncertainty."""
-    truth, stations, support = random_field(1000, 0.3), SPHERE.sample(200, seed=0), SPHERE.sample(1000, seed=1)
-
-    def tangent(x):
-        return np.einsum("nij,nj->ni", SPHERE.frames(x), in_frames(SPHERE.frames(x), truth(x)))
-
-    y = tangent(stations) + 0.1 * np.random.default_rng(7).standard_normal((200, 3))
-    exact = tb.FieldInterpolator(ISOTROPIC, manifold=SPHERE).fit(stations, y)
-    sparse = tb.FieldInterpolator(SparseProcess(), manifold=SPHERE, support=support, random_state=0).fit(stations, y)
-    errors = [energy(m.predict(support) - tangent(support)) for m in (exact, sparse)]
-    assert errors[1] < 3 * errors[0] < 0.2 * energy(tangent(support))
-    std = sparse.predict(support, return_std=True)[1]
-    assert 0.6 < np.sqrt(3 * np.mean(std**2) / errors[1]) < 1.6
-
-
 def test_the_local_process_is_the_exact_one_where_all_count_and_near_it_where_few_do():
     truth, stations, places = random_field(1000, 0.3), SPHERE.sample(300, seed=0), SPHERE.sample(200, seed=1)
 
@@ -188,14 +169,6 @@ def test_the_local_process_is_the_exact_one_where_all_count_and_near_it_where_fe
     np.testing.assert_allclose(whole, exact, atol=1e-9)
     assert energy(few[0] - tangent(places)) < 1.2 * energy(exact[0] - tangent(places))
     assert (few[1] > exact[1] - 1e-9).all() and few[1].mean() < 1.2 * exact[1].mean()
-
-
-def test_a_solver_that_cannot_go_on_says_so():
-    def indefinite(x):
-        return x * torch.tensor([1.0, -1.0])[:, None, None]
-
-    with pytest.raises(ConvergenceError, match="max_steps"):
-        conjugate_gradients(indefinite, torch.ones(2, 1, 1), tol=1e-8, max_steps=50)
 
 
 def test_history_beats_a_single_field():

@@ -12,7 +12,6 @@ from tangentbundle.estimators.attentive import AttentionNetwork
 from tangentbundle.estimators.autoregression import Autoregression, Neighborhood
 from tangentbundle.estimators.climate import Climate
 from tangentbundle.estimators.clock import Clock
-from tangentbundle.estimators.gated import GatedNetwork
 from tangentbundle.estimators.stacked import Stacked
 from tangentbundle.estimators.tangents import TangentSpaces
 
@@ -200,17 +199,6 @@ def test_derivative_along_a_velocity():
     assert np.square(found - wanted).mean() < 0.01 * np.square(wanted).mean()
 
 
-def test_network_is_a_method():
-    series = rotating(90, noise=0.1)
-    method = GatedNetwork(width=4, taps=2, window=4, reach=3, epochs=8)
-    forecaster = tb.FieldForecaster(method, manifold=SPHERE, random_state=0).fit(POINTS, series[:70])
-    future, std = forecaster.predict(series[66:70], 6, return_std=True)
-    assert future.shape == std.shape == (6, 80, 3)
-    assert error(future[:3], series[70:73]) < error(series[:70].mean(0), series[70:73])
-    again = clone(forecaster).fit(POINTS, series[:70]).predict(series[66:70], 6)
-    assert np.allclose(again, future, atol=1e-5)
-
-
 def test_estimated_tangent_spaces_and_scikit_learn_manners():
     series = rotating(60, noise=0.1)
     forecaster = tb.FieldForecaster(Autoregression(neighbors=4, reach=4), dim=2, cycle=2)
@@ -273,8 +261,6 @@ def test_other_bad_input():
     clock, _ = Clock.of(hours, 40)
     with pytest.raises(InvalidInputError, match="clock"):
         clock.ticks(hours[:3] + np.timedelta64(1, "h"), 3)
-    with pytest.raises(InvalidInputError, match="window"):
-        tb.FieldForecaster(GatedNetwork(window=30), manifold=SPHERE).fit(POINTS, SERIES)
 
 
 def test_months_have_a_cycle_of_a_year():

@@ -8,7 +8,6 @@ from sklearn.base import clone
 
 import tangentbundle as tb
 from tangentbundle.errors import InvalidInputError, NonFiniteError, ShapeError
-from tangentbundle.estimators.gated import GatedNetwork
 from tangentbundle.estimators.places import copies
 from tangentbundle.estimators.tangents import TangentSpaces
 
@@ -98,10 +97,3 @@ def test_bad_other_places(more, kind, words):
     with pytest.raises(kind) as caught:
         tb.FieldForecaster(manifold=SPHERE).fit(POINTS, SERIES, more=more)
     assert words in str(caught.value)
-
-
-def test_networks_learn_at_their_points_alone():
-    with pytest.raises(InvalidInputError, match="alone"):
-        tb.FieldForecaster(GatedNetwork(), manifold=SPHERE).fit(
-            POINTS, SERIES, more=(EVERYWHERE, np.zeros((40, 1500, 3)))
-        )

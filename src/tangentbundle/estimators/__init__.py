@@ -8,15 +8,12 @@ from .covariance import Covariance, Helmholtz, Isotropic, Potential, Rotational
 from .denoiser import FieldDenoiser
 from .flows import FlowProcess, Incompressible, Irrotational
 from .forecaster import FieldForecaster
-from .gated import GatedNetwork
 from .history import Empirical, Modulated
 from .interpolator import FieldInterpolator
 from .local import LocalProcess
 from .process import GaussianProcess
 from .seasons import Seasonal
-from .selfsupervised import BlindSpots, SelfSupervised, Stein
 from .shape import Geometry, Holonomy, LowSpectrum, Neighborhoods
-from .sparse import SparseProcess
 from .spectral import GCV, SURE, SpectralShrinkage
 from .stacked import Stacked
 from .zonal import Meridional, Planetary, Zonal
@@ -27,7 +24,6 @@ __all__ = [
     "AmbientProcess",
     "AttentionNetwork",
     "Autoregression",
-    "BlindSpots",
     "ByEvidence",
     "Covariance",
     "Empirical",
@@ -35,7 +31,6 @@ __all__ = [
     "FieldForecaster",
     "FieldInterpolator",
     "FlowProcess",
-    "GatedNetwork",
     "GaussianProcess",
     "Geometry",
     "Helmholtz",
@@ -53,11 +48,8 @@ __all__ = [
     "Potential",
     "Rotational",
     "Seasonal",
-    "SelfSupervised",
-    "SparseProcess",
     "SpectralShrinkage",
     "Stacked",
-    "Stein",
     "UnlessHidden",
     "Zonal",
 ]

@@ -28,8 +28,8 @@ class FieldDenoiser(FieldEstimator):
     above 2 000 points by the filter of the connection Laplacian with the least estimated risk.
 
     Args:
-        method: ``GaussianProcess(...)``, ``AmbientProcess(...)``, ``FlowProcess(...)``, ``SpectralShrinkage(...)``,
-            ``SelfSupervised(...)`` or ``ByEvidence(...)`` of several; default as above.
+        method: ``GaussianProcess(...)``, ``AmbientProcess(...)``, ``FlowProcess(...)``, ``SpectralShrinkage(...)``
+            or ``ByEvidence(...)`` of several; default as above.
         dim: intrinsic dimension, or a rule to estimate it; default estimated.
         manifold: a known manifold, for exact tangent spaces.
         random_state: seed of what is random (patches, probes).

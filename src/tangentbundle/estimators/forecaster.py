@@ -39,8 +39,8 @@ class FieldForecaster(BaseEstimator):
     how far it has drifted; the anomaly is carried on by ``method``.
 
     Args:
-        method: ``Autoregression(...)``, ``AttentionNetwork(...)``, ``GatedNetwork(...)``, or ``Stacked(...)`` of
-            several; default the first two together, or the first alone where the series is short.
+        method: ``Autoregression(...)``, ``AttentionNetwork(...)``, or ``Stacked(...)`` of several;
+            default the first two together, or the first alone where the series is short.
         dim: intrinsic dimension, or a rule to estimate it; default estimated.
         manifold: a known manifold, such as ``manifolds.Sphere(2)`` for the Earth, for exact tangent spaces.
         cycle: steps of a cycle; default from dates: a day, or twelve months. Otherwise none.

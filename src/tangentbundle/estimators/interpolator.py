@@ -28,12 +28,11 @@ class FieldInterpolator(FieldEstimator):
     covariance, a parametric one scaled by their local size, and their mean as the first guess.
 
     Args:
-        method: ``GaussianProcess(...)``, ``AmbientProcess(...)``, ``LocalProcess(...)`` or ``SparseProcess(...)``;
+        method: ``GaussianProcess(...)``, ``AmbientProcess(...)`` or ``LocalProcess(...)``;
             default by size, and by the evidence where neither manifold nor history are known.
         dim: intrinsic dimension, or a rule to estimate it; default estimated.
         manifold: a known manifold, such as ``manifolds.Sphere(2)`` for the Earth, for exact tangent spaces.
-        support: further points ``(s, D)`` of the manifold, without vectors: better tangent spaces, and the nodes of
-            ``SparseProcess``.
+        support: further points ``(s, D)`` of the manifold, without vectors: better tangent spaces.
         history: past ambient fields ``(T, m, D)``.
         history_points: where they were seen, ``(m, D)``; default: at the points of ``fit``.
         random_state: seed of what is random (patches, probes, samples).
