@@ -179,11 +179,10 @@ def test_pictures_are_loaded_only_when_asked_for():
 def test_figures_of_the_classification(tmp_path):
     from tangentbundle.experiments import experiment
 
-    same = {"bottle": "figure-8", "parameters": 1, "seconds": 0.0}
     rows = [
-        {"method": method, "activation": activation, "accuracy": accuracy, "cube": cube, **same}
+        {"method": method, "activation": activation, "accuracy": accuracy, "reading": reading}
         for method, activation, accuracy in (("DD-TNN", "Id", 0.8), ("DD-TNN", "Id", 0.9), ("majority class", "-", 0.5))
-        for cube in ("longest side", "each axis")
+        for reading in ("base", "moments")
     ]
     paths = experiment("classification").figures(rows, tmp_path)
     assert [p.name for p in paths] == ["classification_surfaces.png", "classification_accuracy.png"]

@@ -159,9 +159,9 @@ def torus_klein_clouds(
             continue
         all_points, params = surface.sample_with_parameters(int(counts[mine].sum()), rng)
         cuts = np.cumsum(counts[mine])[:-1]
-        centre, sides = _box(surface)
-        unit = (cube or LongestSide())(sides)
-        scaled = (all_points - centre) / unit
+        box = np.stack(surface._point(*_grid(360).T), axis=1)
+        unit = (cube or LongestSide())(np.ptp(box, axis=0))
+        scaled = (all_points - (box.min(axis=0) + box.max(axis=0)) / 2) / unit
         bases, _ = np.linalg.qr(surface.frames(all_points, params) / unit[:, None])
         for i, p, f in zip(mine, np.split(scaled, cuts), np.split(bases, cuts), strict=True):
             cloud[i], frames[i] = p, f
@@ -174,10 +174,3 @@ def _counts(n: float, size: int, rng: np.random.Generator) -> np.ndarray:
         raise InvalidInputError(f"the expected number of points must be at least 1, got {n!r}.")
     population = max(POPULATION, 10 * int(np.ceil(n)))
     return np.maximum(rng.binomial(population, n / population, size), 1)
-
-
-def _box(surface: Torus | KleinBottle | ClassicalKleinBottle) -> tuple[np.ndarray, np.ndarray]:
-    """Centre and sides ``(3,)`` of the box around a surface."""
-    points = np.stack(surface._point(*_grid(360).T), axis=1)
-    low, high = points.min(axis=0), points.max(axis=0)
-    return (low + high) / 2, high - low

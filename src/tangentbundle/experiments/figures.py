@@ -120,18 +120,18 @@ def forecast_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
 
 
 def classification_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
-    """The surfaces, with a cloud of each; the accuracy of every method, a dot a run, and a panel for each data set."""
+    """The surfaces, with a cloud of each; accuracies of every method and reading, a panel for each activation."""
     bottles = {"Klein bottle, figure-8": KleinBottle(3), "Klein bottle, classical": ClassicalKleinBottle()}
     paths = [plot.save(plot.surfaces({"torus": Torus(), **bottles}), folder / "classification_surfaces.png")]
-    panels: dict[tuple[str, str], dict[str, list[float]]] = {}
+    panels: dict[str, dict[str, list[float]]] = {}
     for row in rows:
-        name = row["method"] + ("" if row["activation"] == "-" else f", {row['activation']}")
-        panels.setdefault((row["bottle"], row["cube"]), {}).setdefault(name, []).append(row["accuracy"])
+        name = f"{row['method']}, {row['reading']}"
+        panels.setdefault(row["activation"], {}).setdefault(name, []).append(row["accuracy"])
     lines = max(len(groups) for groups in panels.values())
-    figure, axes = plot.canvas(-(-len(panels) // 2), min(len(panels), 2), (7.0, 0.9 + 0.36 * lines))
-    for axis, (place, groups) in zip(axes.flat, panels.items(), strict=False):
+    figure, axes = plot.canvas(1, len(panels), (6.0, 0.9 + 0.36 * lines))
+    for axis, (activation, groups) in zip(axes[0], panels.items(), strict=True):
         plot.bars(groups, label="accuracy on test clouds", axes=axis)
-        axis.set(xlim=(0, 1.02), title=", ".join(place))
+        axis.set(xlim=(0, 1.02), title="no network" if activation == "-" else activation)
     return [*paths, plot.save(figure, folder / "classification_accuracy.png")]
 
 
