@@ -109,9 +109,12 @@ class Manifold(ABC):
     def frames(self, points) -> np.ndarray:
         """Orthonormal tangent bases (n, D, d), in columns, at points (n, D) of the manifold."""
 
-    @abstractmethod
     def nearest(self, points) -> np.ndarray:
-        """A point of the manifold near each of the points (n, D) of space; those of the manifold stay in place."""
+        """A point of the manifold near each of the points (n, D) of space; by default the points themselves.
+
+        Estimators warn of points that lie far from it.
+        """
+        return self._points(points)
 
     def transport(self, source, target) -> np.ndarray:
         """Rotations (n, D, D): on tangent vectors, transport along the shortest geodesics."""
