@@ -180,3 +180,12 @@ def test_a_given_dimension_is_taken():
 def test_bad_dimension(dim):
     with pytest.raises(InvalidInputError, match="whole number from 1 to the ambient dimension 3"):
         resolve_dimension(Sphere(2).sample(50, seed=0), dim)
+
+
+@pytest.mark.filterwarnings("ignore::tangentbundle.errors.TangentBundleWarning")
+@pytest.mark.parametrize("ambient", [2, 3, 4, 5])
+@pytest.mark.parametrize("n", range(3, 9))
+def test_few_points_have_a_dimension_that_their_neighbours_span(n, ambient):
+    for seed in range(6):
+        points = np.random.default_rng(seed).standard_normal((n, ambient))
+        assert TangentBundle.from_points(points).rank <= n - 1

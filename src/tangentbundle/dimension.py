@@ -116,7 +116,8 @@ class WidestGap(DimensionRule):
             large = [size for size in gaps if size >= 12] or list(gaps)
             best = max(large, key=lambda size: gaps[size])
             if gaps[best] < self.faint and axes <= 8:
-                return np.full(count, axes, dtype=np.int64)
+                spanned = max(1, max(gaps) - 1)  # k neighbours span k - 1 directions about their mean
+                return np.full(count, min(axes, spanned), dtype=np.int64)
         return 1 + self._ratios(spectra[best], best).argmax(axis=1)
 
 
