@@ -186,7 +186,7 @@ RESULTS = Path(__file__).parents[1] / "docs/results"
 
 
 @pytest.mark.parametrize("protocol", ["paper", "best"])
-@pytest.mark.parametrize("name", ["torus", "reconstruction", "forecast"])
+@pytest.mark.parametrize("name", ["torus", "reconstruction", "forecast", "classification"])
 def test_committed_results_fit_the_page_and_the_terminal(name, protocol):
     """Rows that can be read, a terminal of 100 columns, and pages of tables, a figure and at most 200 words."""
     folder, header = RESULTS / f"{name}-{protocol}", {"experiment": name, "full": True, "seed": 0}

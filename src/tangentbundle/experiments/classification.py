@@ -117,10 +117,7 @@ NOTES = {
         "the network alone; `fields and geometry`: with spectra, holonomy and curvature. The training share is divided "
         "again for early stopping. "
     ),
-    "both": (
-        "Baselines: the majority class, and a logistic regression on the second moments of the coordinates. The latter "
-        "shows how far the covariance of a cloud alone tells the surfaces apart."
-    ),
+    "both": ("Baselines: the majority class, and a logistic regression on the second moments of the coordinates."),
 }
 
 

@@ -124,8 +124,8 @@ class Results:
             if self.best[line.cell] is line and not (line.paper and not star):
                 body.append([label, f"best: {line.method}", "", _pair(line.score(self.headline)) + star, ""])
         notes = f"ours: {self.compared.title}." + (f" *: {self.headline.title}." if star else "")
-        notes += "\ndistance: in the paper's standard deviations."
-        return Table(self._title(self.cells), ["cell", "method", "paper", "ours", "distance"], body, notes)
+        notes += "\nin sd: distance from the paper's value in its standard deviations."
+        return Table(self._title(self.cells), ["cell", "method", "paper", "ours", "in sd"], body, notes)
 
     def _title(self, cells: list[tuple]) -> str:
         same = [str(values[0]) for values in zip(*cells, strict=True) if len(set(values)) == 1]
