@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import tangentbundle as tb
-from tangentbundle.ordering import principal_coordinates
+from tangentbundle.geometry.ordering import principal_coordinates
 
 from .accuracy import group_errors
 from .harness import Row, seconds

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import tangentbundle as tb
-from tangentbundle.scale import target_neighbors
+from tangentbundle.geometry.scale import target_neighbors
 
 from .harness import Row
 

@@ -9,7 +9,7 @@ from spaces import SPACES, bundle_of
 
 from tangentbundle import TangentBundle, VarianceShare
 from tangentbundle.errors import DTypeError, InvalidInputError, NonFiniteError, ShapeError
-from tangentbundle.kernels import Epanechnikov, Gaussian, Kernel, Uniform
+from tangentbundle.geometry.kernels import Epanechnikov, Gaussian, Kernel, Uniform
 from tangentbundle.manifolds import FlatTorus, Sphere, Torus
 
 RNG = np.random.default_rng

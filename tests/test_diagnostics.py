@@ -15,7 +15,7 @@ from tangentbundle.errors import (
     NotTangentWarning,
     ShapeError,
 )
-from tangentbundle.graph import radius_graph
+from tangentbundle.geometry.graph import radius_graph
 from tangentbundle.manifolds import Ellipsoid, FlatTorus, KleinBottle, Sphere, SwissRoll, Torus
 from tangentbundle.testing import random_orthogonal
 

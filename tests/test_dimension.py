@@ -7,10 +7,10 @@ import pytest
 from paper_algorithms import local_dimension
 
 from tangentbundle import TangentBundle, VarianceShare, WidestGap
-from tangentbundle.dimension import estimate_dimension, resolve_dimension
 from tangentbundle.errors import DimensionWarning, InvalidInputError
+from tangentbundle.geometry.dimension import estimate_dimension, resolve_dimension
+from tangentbundle.geometry.search import nearest_distances
 from tangentbundle.manifolds import Ellipsoid, FlatTorus, KleinBottle, Product, Sphere, SwissRoll, Torus
-from tangentbundle.search import nearest_distances
 
 SPACES = [
     Sphere(1),

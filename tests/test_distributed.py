@@ -33,7 +33,7 @@ parquet = pytest.importorskip("pyarrow.parquet")
 from tangentbundle.distributed import DistributedBundle, NpyArray, ParquetColumns, ZarrArray  # noqa: E402
 from tangentbundle.distributed.cloud import boxes_of, gaps  # noqa: E402
 from tangentbundle.distributed.exchange import Curve, Exchange  # noqa: E402
-from tangentbundle.ordering import curve_order  # noqa: E402
+from tangentbundle.geometry.ordering import curve_order  # noqa: E402
 
 BANK = {"heat": tb.Heat(0.02), "fir": tb.FIR([0.5, 0.3, 0.2], step=0.01)}
 

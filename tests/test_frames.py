@@ -5,11 +5,12 @@ import pytest
 from paper_algorithms import displacements
 from spaces import projectors
 
-from tangentbundle import TangentBundle, frames
+from tangentbundle import TangentBundle
 from tangentbundle.errors import RankDeficientError
-from tangentbundle.frames import local_pca
-from tangentbundle.graph import radius_graph
-from tangentbundle.kernels import Uniform
+from tangentbundle.geometry import frames
+from tangentbundle.geometry.frames import local_pca
+from tangentbundle.geometry.graph import radius_graph
+from tangentbundle.geometry.kernels import Uniform
 from tangentbundle.manifolds import Ellipsoid, FlatTorus, Sphere, SwissRoll, Torus
 
 

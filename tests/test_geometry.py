@@ -5,10 +5,10 @@ import pytest
 
 from tangentbundle import TangentBundle
 from tangentbundle.errors import InvalidInputError, IsolatedPointsError, RankDeficientError
-from tangentbundle.geometry import Scale, build_graph, estimate_frames, graph_and_frames, steepness
-from tangentbundle.graph import radius_graph
+from tangentbundle.geometry.graph import radius_graph
+from tangentbundle.geometry.pipeline import Scale, build_graph, estimate_frames, graph_and_frames, steepness
+from tangentbundle.geometry.scale import radius_for_neighbors, target_neighbors
 from tangentbundle.manifolds import Sphere, Torus
-from tangentbundle.scale import radius_for_neighbors, target_neighbors
 
 POINTS = Sphere(2).sample(600, seed=0)
 

@@ -10,9 +10,9 @@ from spaces import reverse_edges
 
 from tangentbundle import TangentBundle
 from tangentbundle.errors import InvalidInputError, MemoryLimitError, TooFewPointsError
-from tangentbundle.graph import NeighborGraph, knn_graph, nearest_distances, nearest_graph, radius_graph
+from tangentbundle.geometry.graph import NeighborGraph, knn_graph, nearest_distances, nearest_graph, radius_graph
+from tangentbundle.geometry.search import one_search, sampled_nearest, search_tree
 from tangentbundle.manifolds import Sphere
-from tangentbundle.search import one_search, sampled_nearest, search_tree
 
 RNG = np.random.default_rng
 

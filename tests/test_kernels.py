@@ -6,7 +6,7 @@ from scipy import integrate
 from spaces import KERNELS
 
 from tangentbundle.errors import InvalidInputError
-from tangentbundle.kernels import Biweight, Epanechnikov, Gaussian, Kernel, Power, Uniform
+from tangentbundle.geometry.kernels import Biweight, Epanechnikov, Gaussian, Kernel, Power, Uniform
 
 ALL = [*KERNELS, Gaussian(0.2), Gaussian(50.0), Power(0.5), Power(3.0)]
 

@@ -14,7 +14,7 @@ from tangentbundle.errors import (
     ShapeError,
     TooFewPointsError,
 )
-from tangentbundle.known_frames import latlon_frames, mesh_frames
+from tangentbundle.geometry.known_frames import latlon_frames, mesh_frames
 from tangentbundle.manifolds import Sphere, Torus
 
 RNG = np.random.default_rng

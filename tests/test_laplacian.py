@@ -15,7 +15,7 @@ from tangentbundle.errors import (
     ShapeError,
     TangentBundleError,
 )
-from tangentbundle.kernels import Biweight, Epanechnikov, Gaussian
+from tangentbundle.geometry.kernels import Biweight, Epanechnikov, Gaussian
 from tangentbundle.manifolds import Sphere
 
 LAP = bundle_of(Sphere(2)).laplacian()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tangentbundle.ordering import curve_order
+from tangentbundle.geometry.ordering import curve_order
 from tangentbundle.parallel import run_ranges
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tangentbundle as tb
-from tangentbundle.known_frames import latlon_frames
+from tangentbundle.geometry.known_frames import latlon_frames
 
 pytest.importorskip("matplotlib")
 

@@ -5,16 +5,16 @@ import pytest
 
 from tangentbundle import TangentBundle
 from tangentbundle.errors import TooFewPointsError
-from tangentbundle.graph import radius_graph
-from tangentbundle.manifolds import Sphere, SwissRoll, Torus
-from tangentbundle.scale import (
+from tangentbundle.geometry.graph import radius_graph
+from tangentbundle.geometry.scale import (
     MAX_NEIGHBORS,
     connecting_radius,
     least_neighbors,
     radius_for_neighbors,
     target_neighbors,
 )
-from tangentbundle.search import sample_rows
+from tangentbundle.geometry.search import sample_rows
+from tangentbundle.manifolds import Sphere, SwissRoll, Torus
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 6])

@@ -6,10 +6,10 @@ from spaces import SPACES, reverse_edges
 
 from tangentbundle import TangentBundle
 from tangentbundle.errors import InvalidInputError, RankDeficientError, ShapeError
-from tangentbundle.graph import radius_graph
+from tangentbundle.geometry.graph import radius_graph
+from tangentbundle.geometry.transport import closest_orthogonal, connect, connect_exactly
 from tangentbundle.manifolds import FlatTorus, Product, Sphere, SwissRoll, Torus
 from tangentbundle.testing import random_orthogonal
-from tangentbundle.transport import closest_orthogonal, connect, connect_exactly
 
 
 def random_frames(n, ambient, d, seed=0):

@@ -5,9 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import datasets, errors, filters, kernels, manifolds, nn, operators
+from . import datasets, errors, filters, manifolds, nn, operators
 from .bundle import TangentBundle
-from .dimension import VarianceShare, WidestGap
 from .filters import (
     FIR,
     Chebyshev,
@@ -24,6 +23,8 @@ from .filters import (
     Tikhonov,
     Wavelet,
 )
+from .geometry import kernels
+from .geometry.dimension import VarianceShare, WidestGap
 from .operators import ConnectionLaplacian, LinearOperator, join
 from .saving import load, save
 from .sheaf import Sheaf

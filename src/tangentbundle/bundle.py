@@ -10,10 +10,14 @@ import torch
 
 from .arrays import Array, ArrayKind, finite_where_seen, float_tensor, points_array
 from .diagnostics import Diagnosis, diagnose
-from .dimension import DimensionRule, resolve_dimension
 from .errors import InvalidInputError, ShapeError
-from .frames import LocalPCA
-from .geometry import (
+from .geometry.dimension import DimensionRule, resolve_dimension
+from .geometry.frames import LocalPCA
+from .geometry.graph import NeighborGraph, edge_weights
+from .geometry.kernels import Gaussian, Kernel
+from .geometry.known_frames import check_frames, latlon_frames, mesh_frames
+from .geometry.ordering import curve_order
+from .geometry.pipeline import (
     Scale,
     build_graph,
     check_cloud,
@@ -22,15 +26,11 @@ from .geometry import (
     warn_of_noise,
     warn_of_scale,
 )
-from .graph import NeighborGraph, edge_weights
-from .kernels import Gaussian, Kernel
-from .known_frames import check_frames, latlon_frames, mesh_frames
+from .geometry.search import one_search
+from .geometry.transport import Connection, connect, connect_exactly
 from .operators import ConnectionLaplacian, Normalization
 from .operators.assembly import assemble
-from .ordering import curve_order
-from .search import one_search
 from .sheaf import Sheaf
-from .transport import Connection, connect, connect_exactly
 
 Transport = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """Exact parallel transport: source and target points ``(m, D)`` to ambient maps ``(m, D, D)``."""
@@ -87,7 +87,7 @@ class TangentBundle:
         Args:
             dim: intrinsic dimension d, or a rule to estimate it (default ``WidestGap()``).
             eps: squared radius of the neighbourhoods, as in the paper. Default: chosen for an accurate
-                spectrum and a connected graph (``tangentbundle.scale``).
+                spectrum and a connected graph (``tangentbundle.geometry.scale``).
             neighbors: instead of eps, the neighbours of the median point.
             eps_pca: squared radius of the local PCA. Default: half the neighbours of ``eps``.
             pca_center: whether local PCA subtracts the weighted mean of each neighbourhood. ``False`` uses the

@@ -11,10 +11,10 @@ import torch
 
 from .arrays import Array, ArrayKind, float_tensor
 from .errors import NotTangentWarning
-from .graph import NeighborGraph
+from .geometry.graph import NeighborGraph
+from .geometry.transport import CHUNK, Connection
 from .jit import njit
 from .operators.assembly import assemble
-from .transport import CHUNK, Connection
 
 if TYPE_CHECKING:
     from .bundle import TangentBundle

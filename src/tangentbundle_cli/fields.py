@@ -27,7 +27,7 @@ def _bundle(job: Job, field: Field, dim: int | None, neighbors: int | None, eps:
     import numpy as np
 
     from tangentbundle.errors import IsolatedPointsError
-    from tangentbundle.scale import affordable_neighbors
+    from tangentbundle.geometry.scale import affordable_neighbors
 
     given = {"dim": dim, "neighbors": neighbors, "eps": eps}
     scale = {name: value for name, value in given.items() if value is not None}
@@ -109,7 +109,7 @@ def _sampled(job: Job, field: Field, bundle: TangentBundle) -> TangentBundle:
     """The bundle of some points of a large cloud: enough to look its spectrum over, and minutes faster."""
     import numpy as np
 
-    from tangentbundle.scale import affordable_neighbors
+    from tangentbundle.geometry.scale import affordable_neighbors
 
     n = len(field.space)
     if affordable_neighbors(n) is None or hasattr(field.space, "faces"):
@@ -276,9 +276,9 @@ def denoise(
         tangentbundle denoise field.csv --vectors ex,ey,ez --std -o clean.parquet
     """
     from tangentbundle import FieldDenoiser
+    from tangentbundle.geometry.scale import affordable_neighbors
     from tangentbundle.io import check_output
     from tangentbundle.io.actions import known
-    from tangentbundle.scale import affordable_neighbors
 
     from .predict import at_every_time, tell_normal_part
 

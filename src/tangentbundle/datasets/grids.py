@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import InvalidInputError, NonFiniteError, ShapeError
-from ..known_frames import latlon_frames
+from ..geometry.known_frames import latlon_frames
 from .timeline import Times, fill_single_steps
 from .wind import WindData
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays import generator
 from ..errors import InvalidInputError, ShapeError
-from ..known_frames import latlon_frames
+from ..geometry.known_frames import latlon_frames
 from .extras import extra
 from .timeline import Times, Windows, regular, windows
 

@@ -18,13 +18,13 @@ import numpy as np
 import torch
 
 from ..errors import IsolatedPointsError
-from ..frames import LocalPCA, local_pca
-from ..graph import NeighborGraph, edge_weights, nearest_graph, radius_graph
-from ..kernels import Kernel
+from ..geometry.frames import LocalPCA, local_pca
+from ..geometry.graph import NeighborGraph, edge_weights, nearest_graph, radius_graph
+from ..geometry.kernels import Kernel
+from ..geometry.transport import connect
 from ..operators.assembly import FAINT, average_blocks, row_sums
 from ..operators.product import BlockMatrix
 from ..parallel import run_ranges
-from ..transport import connect
 from .cloud import Cloud, Surrounded, boxes_of
 from .files import load_array, save_array
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 
 from ..arrays import positive, whole
-from ..dimension import DimensionRule
 from ..errors import InvalidInputError, ShapeError
 from ..files import only_writer, write_atomically
 from ..filters import Chebyshev, Filter
 from ..filters.expansion import expand, fixed_order
 from ..filters.properties import Interval
-from ..geometry import Scale
-from ..kernels import Gaussian, Kernel
+from ..geometry.dimension import DimensionRule
+from ..geometry.kernels import Gaussian, Kernel
+from ..geometry.pipeline import Scale
 from .build import Geometry, build_frames, build_operator
 from .cloud import Cloud
 from .components import count_components

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from scipy.spatial import cKDTree
 
-from ..search import sample_rows
+from ..geometry.search import sample_rows
 from .engine import run_all
 from .exchange import Exchange
 from .files import load_array, save_array

@@ -19,7 +19,7 @@ import numpy as np
 from ..arrays import finite, float_tensor, points_array
 from ..datasets.xarrays import NETCDF_FILL
 from ..errors import InvalidInputError, NonFiniteError, TooFewPointsError
-from ..ordering import curve_codes, principal_axes
+from ..geometry.ordering import curve_codes, principal_axes
 from .engine import run_all
 from .files import Range, Source, load_array, save_array
 from .results import Sink

@@ -8,12 +8,12 @@ from math import gamma
 import numpy as np
 
 from ..arrays import whole
-from ..dimension import SIZES, DimensionRule, WidestGap
 from ..errors import DuplicatePointsWarning, InvalidInputError, TooFewPointsError
-from ..frames import local_pca
-from ..geometry import Scale
-from ..graph import graph_of_lists
-from ..scale import target_neighbors
+from ..geometry.dimension import SIZES, DimensionRule, WidestGap
+from ..geometry.frames import local_pca
+from ..geometry.graph import graph_of_lists
+from ..geometry.pipeline import Scale
+from ..geometry.scale import target_neighbors
 from .cloud import Cloud
 
 OVERLAP = 0.25

@@ -16,12 +16,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..arrays import points_array, whole
-from ..dimension import resolve_dimension
 from ..errors import DimensionWarning, InvalidInputError, ShapeError, TangentBundleError, TooFewPointsError
+from ..geometry.dimension import resolve_dimension
+from ..geometry.search import one_search
 from ..nn import TNN, Activation, InvariantReadout, NormTanh
 from ..nn.base import Configured, generator, seeded
 from ..operators import LinearOperator, join
-from ..search import one_search
 from ..training import fit
 from .shape import FIELDS, Geometry, Holonomy, LowSpectrum, Neighborhoods, Shape, local_bundle, unit_cloud
 

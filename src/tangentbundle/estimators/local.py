@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.spatial import cKDTree
 
-from ..ordering import curve_order
+from ..geometry.ordering import curve_order
 from .covariance import Covariance
 from .likelihood import Evidence
 from .problem import Fitted, Method, Problem

@@ -17,8 +17,8 @@ from ..arrays import whole
 from ..bundle import TangentBundle
 from ..diagnostics import confident_edges, orientability
 from ..errors import DisconnectedWarning, GlobalNeighborhoodWarning, IsolatedPointsError, TooFewPointsError
+from ..geometry.scale import target_neighbors
 from ..operators import ConnectionLaplacian
-from ..scale import target_neighbors
 
 SMALL = 2_000
 """Up to this many rows (n d) the whole spectrum is computed, which filters need in any case."""

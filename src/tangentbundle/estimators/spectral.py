@@ -31,8 +31,8 @@ from numpy.polynomial.chebyshev import chebinterpolate
 from ..bundle import TangentBundle
 from ..console import progress
 from ..errors import IsolatedPointsError
+from ..geometry.scale import affordable_neighbors
 from ..operators import ConnectionLaplacian
-from ..scale import affordable_neighbors
 from .problem import AtNodes, Method, Problem
 from .process import GaussianProcess
 from .tangents import TangentSpaces

@@ -18,12 +18,12 @@ from scipy.spatial import cKDTree
 
 from ..bundle import TangentBundle
 from ..diagnostics import confident_edges
-from ..dimension import resolve_dimension
 from ..errors import FarPointsWarning, IsolatedPointsError, OffManifoldWarning, TangentBundleWarning
-from ..frames import local_pca
-from ..graph import NeighborGraph, nearest_graph
+from ..geometry.dimension import resolve_dimension
+from ..geometry.frames import local_pca
+from ..geometry.graph import NeighborGraph, nearest_graph
+from ..geometry.scale import affordable_neighbors, target_neighbors
 from ..manifolds import Manifold
-from ..scale import affordable_neighbors, target_neighbors
 
 NEAR = 9
 """Points around one, itself among them, that tell the distance between neighbours."""

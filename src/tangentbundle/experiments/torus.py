@@ -14,7 +14,7 @@ from ..bundle import TangentBundle
 from ..datasets import FieldSample, PaperField, TangentField, TorusField, torus_field
 from ..errors import GlobalNeighborhoodWarning
 from ..estimators import FieldDenoiser
-from ..kernels import Gaussian
+from ..geometry.kernels import Gaussian
 from ..nn import TNN, Coordinatewise, Replicas
 from ..operators import Identity, LinearOperator, Negated, Symmetric
 from ..training import fit

@@ -21,13 +21,13 @@ from ..arrays import points_array
 from ..bundle import TangentBundle
 from ..datasets.extras import extra
 from ..errors import InvalidInputError, MissingColumnsError
-from ..graph import NeighborGraph, edge_weights
-from ..known_frames import check_frames, normal_frames
+from ..geometry.graph import NeighborGraph, edge_weights
+from ..geometry.known_frames import check_frames, normal_frames
+from ..geometry.ordering import curve_order
+from ..geometry.search import edge_distances
+from ..geometry.transport import Connection
 from ..operators import LinearOperator, join
-from ..ordering import curve_order
 from ..parallel import run_ranges
-from ..search import edge_distances
-from ..transport import Connection
 
 NEEDED = ("pos", "edge_index", "edge_weight", "transport", "eps", "intrinsic_dim", "kernel")
 OPERATOR = "laplacian"

@@ -15,7 +15,7 @@ from ..datasets.extras import extra
 from ..datasets.sources import open_dataset
 from ..datasets.xarrays import coordinate, find_vectors, from_xarray, unit_of, without_fill
 from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError
-from ..known_frames import latlon_frames
+from ..geometry.known_frames import latlon_frames
 from ..memory import require_memory
 from .columns import from_columns
 from .field import Field, Request, check_count, distinct_places

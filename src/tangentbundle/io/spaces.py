@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..bundle import TangentBundle
-from ..known_frames import latlon_frames, normal_frames
+from ..geometry.known_frames import latlon_frames, normal_frames
 from ..manifolds import Sphere
 
 

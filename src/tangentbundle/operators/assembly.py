@@ -9,10 +9,10 @@ import torch
 
 from ..arrays import ArrayKind
 from ..errors import IsolatedPointsError
-from ..graph import NeighborGraph
+from ..geometry.graph import NeighborGraph
+from ..geometry.transport import Connection
 from ..jit import njit
 from ..parallel import run_ranges
-from ..transport import Connection
 from .joined import lazy
 from .laplacian import ConnectionLaplacian
 

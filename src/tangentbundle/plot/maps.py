@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from ..known_frames import latlon_frames
+from ..geometry.known_frames import latlon_frames
 from .fields import ARROW
 from .projections import Mollweide, Orthographic, Projection, fitting
 from .style import ERRORS, SIGNED, axes_or_new, canvas, length_colors, top_of

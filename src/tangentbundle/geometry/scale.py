@@ -13,9 +13,9 @@ from scipy import sparse
 from scipy.sparse import csgraph
 from scipy.spatial import cKDTree
 
-from .errors import TooFewPointsError
+from ..errors import TooFewPointsError
+from ..memory import memory_limit
 from .graph import NeighborGraph
-from .memory import memory_limit
 from .search import sampled_nearest, search_tree
 
 MAX_NEIGHBORS = 160
@@ -67,7 +67,7 @@ def connecting_radius(points: np.ndarray, graph: NeighborGraph, within: float) -
     It is the longest edge of a minimum spanning tree. Of all edges up to ``within`` only those that leave one of the
     smaller components of the graph can be missing from it. (Infinite, too, where memory would not hold them.)
 
-    >>> from tangentbundle.graph import radius_graph
+    >>> from tangentbundle.geometry.graph import radius_graph
     >>> line = np.array([[0.0], [1.0], [3.0], [4.0]])
     >>> [connecting_radius(line, radius_graph(line, 1.0), within) for within in (1.5, 2.0)]
     [inf, 2.0]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .jit import njit
-from .parallel import run_ranges
+from ..jit import njit
+from ..parallel import run_ranges
 
 BITS = 16
 """Cells along each axis, as a power of two; three axes fit in one 64-bit code."""

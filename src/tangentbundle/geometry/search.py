@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
-from .errors import TooFewPointsError
-from .jit import njit
+from ..errors import TooFewPointsError
+from ..jit import njit
+from ..parallel import run_ranges
 from .ordering import principal_coordinates
-from .parallel import run_ranges
 
 WIDE = 8
 """Ambient dimensions above this are searched in principal coordinates."""

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .errors import RankDeficientError
+from ..errors import RankDeficientError
+from ..jit import njit
+from ..parallel import run_ranges
 from .graph import NeighborGraph, edge_weights, row_weights
-from .jit import njit
 from .kernels import Biweight, Kernel
-from .parallel import run_ranges
 
 TINY = 1e-300
 GRAM_SIZE = 12
@@ -161,7 +161,7 @@ def local_pca(
     of each neighbourhood; without it displacements are from ``centers``, as in Algorithm 1 of the paper.
 
     >>> line = np.linspace(0, 1, 20)[:, None] * np.array([[3.0, 4.0]])
-    >>> from tangentbundle.graph import radius_graph
+    >>> from tangentbundle.geometry.graph import radius_graph
     >>> pca = local_pca(line, radius_graph(line, 1.0), 1.0)
     >>> np.abs(pca.frames(1)[0, :, 0]).round(6).tolist()
     [0.6, 0.8]

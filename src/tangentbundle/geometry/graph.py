@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from .errors import InvalidInputError
-from .jit import njit
+from ..errors import InvalidInputError
+from ..jit import njit
+from ..memory import memory_limit, require_memory
+from ..parallel import run_ranges
 from .kernels import Kernel
-from .memory import memory_limit, require_memory
-from .parallel import run_ranges
 from .search import SAMPLE, edge_distances, nearest_distances, search_tree
 
 

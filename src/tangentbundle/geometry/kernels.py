@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import integrate, special
 
-from .arrays import positive
-from .errors import InvalidInputError
+from ..arrays import positive
+from ..errors import InvalidInputError
 
 
 class Kernel(ABC):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from .arrays import Array, ArrayKind, finite, float_tensor
-from .errors import DTypeError, InvalidInputError, RankDeficientError, ShapeError
+from ..arrays import Array, ArrayKind, finite, float_tensor
+from ..errors import DTypeError, InvalidInputError, RankDeficientError, ShapeError
 
 
 def check_frames(frames: Array, points: np.ndarray) -> np.ndarray:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .errors import InvalidInputError, RankDeficientError, ShapeError
+from ..errors import InvalidInputError, RankDeficientError, ShapeError
+from ..jit import njit
+from ..parallel import run_ranges
 from .graph import NeighborGraph
-from .jit import njit
-from .parallel import run_ranges
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ def _transport_block(start, stop, frames, indptr, indices, values, det, weak):  
 def connect(frames: np.ndarray, graph: NeighborGraph, dtype: type = np.float64) -> Connection:
     """Transport maps between the frames ``(n, D, d)`` along every edge of the graph.
 
-    >>> from tangentbundle.graph import radius_graph
+    >>> from tangentbundle.geometry.graph import radius_graph
     >>> plane = np.array([[0.0, 0.0], [1.0, 0.0]])
     >>> frames = np.stack([np.eye(2), np.array([[0.0, -1.0], [1.0, 0.0]])])
     >>> connect(frames, radius_graph(plane, 2.0)).blocks()[0].tolist()   # from point 1 to point 0

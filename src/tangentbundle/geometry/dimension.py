@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import positive
-from .errors import DimensionWarning, InvalidInputError
+from ..arrays import positive
+from ..errors import DimensionWarning, InvalidInputError
 from .frames import local_pca
 from .graph import graph_of_lists, radius_graph
 from .search import sample_rows, sampled_nearest

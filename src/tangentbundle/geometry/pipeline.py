@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import positive, whole
-from .errors import (
+from ..arrays import positive, whole
+from ..errors import (
     DisconnectedWarning,
     DuplicatePointsWarning,
     GlobalNeighborhoodWarning,
