@@ -1,55 +1,30 @@
 """Estimators in the manner of scikit-learn: vector fields on curved spaces, and clouds of points."""
 
-from .ambient import AmbientProcess, ByEvidence, UnlessHidden
-from .attentive import AttentionNetwork
-from .autoregression import Autoregression
+from .candidates import Candidates, Identity, NeighborMean
 from .classifier import ManifoldClassifier
-from .covariance import Covariance, Helmholtz, Isotropic, Potential, Rotational
+from .covariance import Ambient, Covariance, CurlFree, DivergenceFree, Matern, Tangent, helmholtz
 from .denoiser import FieldDenoiser
-from .flows import FlowProcess, Incompressible, Irrotational
-from .forecaster import FieldForecaster
-from .history import Empirical, Modulated
 from .interpolator import FieldInterpolator
-from .local import LocalProcess
 from .process import GaussianProcess
-from .seasons import Seasonal
 from .shape import Geometry, Holonomy, LowSpectrum, Neighborhoods
-from .spectral import GCV, SURE, SpectralShrinkage
-from .stacked import Stacked
-from .zonal import Meridional, Planetary, Zonal
 
 __all__ = [
-    "GCV",
-    "SURE",
-    "AmbientProcess",
-    "AttentionNetwork",
-    "Autoregression",
-    "ByEvidence",
+    "Ambient",
+    "Candidates",
     "Covariance",
-    "Empirical",
+    "CurlFree",
+    "DivergenceFree",
     "FieldDenoiser",
-    "FieldForecaster",
     "FieldInterpolator",
-    "FlowProcess",
     "GaussianProcess",
     "Geometry",
-    "Helmholtz",
     "Holonomy",
-    "Incompressible",
-    "Irrotational",
-    "Isotropic",
-    "LocalProcess",
+    "Identity",
     "LowSpectrum",
     "ManifoldClassifier",
-    "Meridional",
-    "Modulated",
+    "Matern",
+    "NeighborMean",
     "Neighborhoods",
-    "Planetary",
-    "Potential",
-    "Rotational",
-    "Seasonal",
-    "SpectralShrinkage",
-    "Stacked",
-    "UnlessHidden",
-    "Zonal",
+    "Tangent",
+    "helmholtz",
 ]

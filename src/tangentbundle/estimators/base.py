@@ -19,21 +19,20 @@ from ..errors import (
     TooFewPointsError,
 )
 from ..parallel import one_thread
-from .history import Past
-from .problem import Method, Problem
+from .candidates import DefaultCandidates
+from .covariance import Covariance
+from .history import History
+from .observations import JITTER, Model, Observations, Places, Prediction
 from .tangents import TangentSpaces
 
 OUTLIER_RATIO = 100.0
 """How much further from the centre than half of the points an outlier lies."""
 
-SMALL = 3000
-"""Fewer numbers than this are fitted with one thread."""
-
-
 class FieldEstimator(RegressorMixin, BaseEstimator):
-    """Points ``X (n, D)`` and ambient vectors ``y (n, D)``; subclasses choose the method and what else is known."""
+    """Points ``X (n, D)`` and ambient vectors ``y (n, D)``; subclasses say what else is known."""
 
-    method: Any
+    model: Any
+    covariance: Any
     dim: Any
     manifold: Any
     random_state: Any
@@ -48,96 +47,92 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
     def fit(self, X, y, noise_std=None):
         """Fit to points ``X (n, D)`` and vectors ``y (n, D)``.
 
-        ``noise_std`` is the known standard deviation of the noise of each coordinate: a number or ``(n,)``. Without it
+        ``noise_std`` is the known standard deviation of the noise of each component: a number or ``(n,)``. Without it
         one level for all points is estimated.
         """
         X, y = _validated(self, X, y)
         n, more = len(X), self._more_points(X)
-        cloud = X if more is None else np.concatenate([X, more])
-        self.spaces_ = self._spaces(cloud)
+        self.spaces_ = TangentSpaces.of(X if more is None else np.concatenate([X, more]), self.dim, self.manifold)
         self.frames_ = self.spaces_.frames[:n]
-        coordinates = np.einsum("nij,ni->nj", self.frames_, y)
-        self.normal_share_ = _check_tangent(y, coordinates)
-        self.scale_ = float(np.sqrt(np.mean(coordinates**2))) or 1.0
-        past = self._past(X)
-        problem = Problem(
-            spaces=self.spaces_,
-            values=coordinates / self.scale_,
+        self.normal_share_ = _check_tangent(y, self.frames_)
+        history = self._history(X)
+        past_mean = 0.0 if history is None else history.mean(X)
+        self.center_, self.unit_ = X.mean(axis=0), float(np.sqrt(X.var(axis=0).sum())) or 1.0
+        self.scale_ = float(np.sqrt(np.mean(np.square(y - past_mean)))) or 1.0
+        self.history_ = None if history is None else history.scaled(self.center_, self.unit_, 1 / self.scale_)
+        observations = Observations(
+            points=(X - self.center_) / self.unit_,
+            vectors=(y - past_mean) / self.scale_,
+            frames=self.frames_,
+            exact=self.manifold is not None,
+            oriented=self.spaces_.oriented,
             noise=_noise(noise_std, n, self.scale_),
-            center=cloud.mean(axis=0),
-            unit=float(np.sqrt(cloud.var(axis=0).sum())),
-            rng=np.random.default_rng(check_random_state(self.random_state).randint(2**31)),
-            past=None if past is None else past.scaled(1 / self.scale_),
-            ambient=y / self.scale_,
+            history=self.history_,
         )
-        method = self._default(*X.shape) if self.method is None else self.method
-        if not isinstance(method, Method):
-            raise InvalidInputError(f"method must be an object such as GaussianProcess(), got {method!r}.")
-        with one_thread(y.size < SMALL):
-            self.fitted_ = method.fit(problem)
-        self.noise_ = self.scale_ * self.fitted_.noise
-        self.tangent_ = self.manifold is not None or not self.fitted_.whole
-        self.tilt_, self._noise_across_ = self._across()
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        with one_thread():
+            self.posterior_ = self._model().fit(observations, rng)
+        self.scores_ = self.posterior_.scores
+        self._observations = observations
+        self.noise_ = self.scale_ * self.posterior_.noise
         return self
 
-    def _across(self) -> tuple[float, float]:
-        """The field's energy across the tangent spaces, over that along them, and the noise's variance there.
-
-        Across known tangent spaces a field has no part; measured is noise. Estimated ones are tilted: what exceeds the
-        noise across them is the field.
-        """
-        D, d = self.frames_.shape[1:]
-        if d == D:
-            return 0.0, 0.0
-        share, noise = max(self.normal_share_, 0.0), self.fitted_.noise**2
-        measured = share / (1 - share) * d / (D - d)
-        if self.manifold is not None:
-            return 0.0, measured
-        return max(measured - noise, 0.0) * (D - d) / (d * max(1 - noise, 0.01)), min(measured, noise)
+    def _model(self) -> Model:
+        if self.model is not None and self.covariance is not None:
+            raise InvalidInputError("give model= or covariance=, not both: a covariance makes a Gaussian process.")
+        if self.model is None:
+            one = isinstance(self.covariance, Covariance)
+            return DefaultCandidates([self.covariance] if one else self.covariance)
+        if not isinstance(self.model, Model):
+            raise InvalidInputError(f"model must be an object such as GaussianProcess(Tangent()), got {self.model!r}.")
+        return self.model
 
     def predict(self, X, return_std=False, return_cov=False, with_noise=False):
         """The field at points ``X (m, D)``, ambient ``(m, D)``.
 
         With ``return_std`` also its standard deviation ``(m, D)``, one for each ambient component, and with
         ``return_cov`` instead its covariances ``(m, D, D)``; they describe the field itself, or measurements of it if
-        ``with_noise``. Where tangent spaces are estimated the spread across them is that of the field's part across
-        those of the training points, ``tilt_`` of its energy along them.
+        ``with_noise``.
         """
-        check_is_fitted(self, "fitted_")
+        check_is_fitted(self, "posterior_")
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        far = self.spaces_.warn_if_far(X)
-        bases = self.spaces_.at(X) if self.tangent_ else np.broadcast_to(np.eye(X.shape[1]), (*X.shape, X.shape[1]))
-        mean, blocks = self.fitted_.predict(X, bases, with_covariance=return_std or return_cov)
-        field = self.scale_ * np.einsum("nij,nj->ni", bases, mean)
-        if blocks is None:
-            return field
-        D, d = bases.shape[1:]
-        energy = np.square(mean).sum(axis=1) + np.einsum("nii->n", blocks)
-        along = self.fitted_.noise**2 * with_noise + far  # far away at least the size of the data
-        across = self.tilt_ * energy / max(D - d, 1) + self._noise_across_ * with_noise + far * (self.manifold is None)
-        blocks = blocks + (along - across)[:, None, None] * np.eye(d)
-        spread = bases @ blocks @ bases.transpose(0, 2, 1) + across[:, None, None] * np.eye(D)
+        spread = return_std or return_cov
+        found = self._predict(X, spread, with_noise)
+        field = self.scale_ * found.mean
+        if self.history_ is not None:
+            field = field + self.scale_ * self.history_.mean((X - self.center_) / self.unit_)
         if return_cov:
-            return field, self.scale_**2 * spread
-        return field, self.scale_ * np.sqrt(np.maximum(np.einsum("nii->ni", spread), 0.0))
+            return field, self.scale_**2 * found.covariances()
+        return (field, self.scale_ * np.sqrt(found.variances())) if return_std else field
 
-    def _spaces(self, cloud: np.ndarray) -> TangentSpaces:
-        """Those of the last fit if nothing they depend on has changed, with all that was kept with them."""
-        asked, before = (self.dim, self.manifold), getattr(self, "_spaces_of_", (None, None))
-        unchanged = hasattr(self, "spaces_") and all(a is b for a, b in zip(asked, before, strict=True))
-        self._spaces_of_ = asked
-        if unchanged and np.array_equal(self.spaces_.points, cloud):
-            return self.spaces_
-        return TangentSpaces.of(cloud, self.dim, self.manifold)
+    def _predict(self, X: np.ndarray, spread: bool, with_noise: bool) -> Prediction:
+        far = self.spaces_.warn_if_far(X)
+        places = Places((X - self.center_) / self.unit_, lambda: self.spaces_.at(X))
+        with one_thread():
+            found = self.posterior_.predict(places, spread)
+        if self.manifold is not None:
+            found = found.tangent(places.frames)
+        along = far.astype(float)  # far away at least the size of the data
+        across = np.zeros(len(X)) if self.manifold is not None else along
+        if with_noise:
+            along, across = along + self.posterior_.noise**2, across + self.posterior_.noise_across
+        return found.widened(along, across)
 
-    def _default(self, n: int, ambient: int) -> Method:
-        raise NotImplementedError
+    def _residuals(self, most: int = 512) -> np.ndarray:
+        """Errors of training vectors left out one at a time over their standard deviations, of at most so many."""
+        n = len(self._observations.points)
+        index = np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))
+        with one_thread():
+            found = self.posterior_.left_out(index)
+        if self.manifold is not None:
+            found = found.tangent(self.frames_[index]).widened(0.0, self.posterior_.noise_across)
+        return (self._observations.vectors[index] - found.mean) / np.sqrt(found.variances() + JITTER)
 
     def _more_points(self, X: np.ndarray) -> np.ndarray | None:
         """Further points of the manifold, without vectors."""
         return None
 
-    def _past(self, X: np.ndarray) -> Past | None:
+    def _history(self, X: np.ndarray) -> History | None:
         return None
 
 
@@ -177,9 +172,9 @@ def _warn_of_outliers(X: np.ndarray) -> None:
         )
 
 
-def _check_tangent(y: np.ndarray, coordinates: np.ndarray) -> float:
-    """The share of the field's energy off the tangent spaces; refused if nothing else is left."""
-    total = float(np.square(y).sum())
+def _check_tangent(y: np.ndarray, frames: np.ndarray) -> float:
+    """The share of the vectors' energy off the tangent spaces; refused if nothing else is left."""
+    total, coordinates = float(np.square(y).sum()), np.einsum("nij,ni->nj", frames, y)
     share = 1.0 - float(np.square(coordinates).sum()) / total if total > 0 else 0.0
     d, D = coordinates.shape[1], y.shape[1]
     if share > 1 - 0.02 * d / D:

@@ -1,16 +1,16 @@
-r"""Covariances of tangent fields, as small objects that add.
+r"""Covariances of vector fields, as small objects that add.
 
-A field is modelled as the tangent part of an ambient Gaussian process: with bases :math:`O_i` ``(D, d)`` the block of
-two points is :math:`O_i^T K(x_i, x_j) O_j`, positive definite for any bases. Three kinds of K:
+A field is described by its coordinates in bases :math:`B_i` ``(D, p)`` of the points: tangent bases, or the same
+directions of ambient space everywhere. The block of two points is :math:`B_i^T K(x_i, x_j) B_j`, positive definite
+for any bases. With a radial correlation k of length :math:`\ell`, of which :math:`-\ell^2 \nabla\nabla^T k = a I -
+b\,\delta\delta^T/\ell^2` for :math:`\delta = x_i - x_j`,
 
-.. math:: \text{Isotropic: } k\,I, \qquad \text{Potential: } \nabla\nabla'^T k, \qquad
-          \text{Rotational: } J\,\nabla\nabla'^T k\,J^T,
+.. math:: \text{Tangent, Ambient: } k\,I, \qquad \text{CurlFree: } a I - b\,\frac{\delta\delta^T}{\ell^2}, \qquad
+          \text{DivergenceFree: } \frac{\operatorname{tr}(C) I - C}{p - 1}, \; C = \text{CurlFree}.
 
-where J is the quarter turn of the tangent planes (d = 2, oriented). The last two are gradients and turned gradients of
-random functions: fields without circulation and without divergence, whose sum is a Helmholtz decomposition.
-
-Parameters are logarithms, in units in which the points have root mean square distance one from their centre and the
-data root mean square one.
+The last two are gradients of random functions and fields without divergence (Narcowich and Ward, 1994); on an oriented
+surface the latter are gradients turned by a quarter. Parameters are logarithms, in units in which the points have root
+mean square distance one from their centre and the data root mean square component one.
 """
 
 from __future__ import annotations
@@ -19,265 +19,305 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..errors import InvalidInputError
 
-SMOOTHNESS = (0.5, 1.5, 2.5, np.inf)
-QUARTER = torch.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=torch.float64)
+QUARTER_TURN = torch.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=torch.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class Sites:
-    """Points ``(n, D)`` with bases ``(n, D, d)``; with a history also past anomalies ``(T, n, d)``, the past mean and
-    the one expected now, both ``(n, d)``.
+    """Points with bases, as tensors; any leading axes are batches.
+
+    Attributes:
+        points: ``(..., n, D)``.
+        bases: ``(..., n, D, p)``, or ``(D, p)``: the same everywhere.
+        principal: the points along up to three principal axes of the cloud ``(..., n, k)``.
+        past: with a history, its anomalies in the bases ``(..., n, p, T)``.
+        past_mean: with a history, its mean in the bases ``(..., n, p)``.
     """
 
-    points: torch.Tensor
-    frames: torch.Tensor
-    past: torch.Tensor | None = None
-    mean: torch.Tensor | None = None
-    expected: torch.Tensor | None = None
+    points: Tensor
+    bases: Tensor
+    principal: Tensor
+    past: Tensor | None = None
+    past_mean: Tensor | None = None
 
-    def __len__(self) -> int:
-        return len(self.points)
+    @property
+    def count(self) -> int:
+        return self.points.shape[-2]
 
     @property
     def dim(self) -> int:
-        return self.frames.shape[2]
+        return self.bases.shape[-1]
 
     @property
-    def rows(self) -> torch.Tensor:
-        """The bases as rows ``(n d, D)``."""
-        return self.frames.mT.reshape(-1, self.frames.shape[1])
+    def constant(self) -> bool:
+        """Whether the bases are the same everywhere."""
+        return self.bases.ndim == 2
+
+    @cached_property
+    def rows(self) -> Tensor:
+        """The bases as rows ``(..., p n, D)``, component by component."""
+        per_site = self.bases.expand(*self.points.shape[:-1], *self.bases.shape[-2:])
+        return per_site.movedim(-1, -3).flatten(-3, -2)
 
     @cached_property
     def turned(self) -> Sites:
-        """With every basis turned by a quarter."""
-        return replace(self, frames=self.frames @ QUARTER)
-
-    @cached_property
-    def size(self) -> torch.Tensor:
-        """The root mean square of past anomalies ``(n,)``."""
-        assert self.past is not None
-        return self.past.square().mean(dim=(0, 2)).sqrt()
-
-    @cached_property
-    def with_itself(self) -> Pairs:
-        return Pairs(self, self)
+        """With every basis of a surface turned by a quarter."""
+        return replace(self, bases=self.bases @ QUARTER_TURN)
 
     def __getitem__(self, index) -> Sites:
-        past = None if self.past is None else self.past[:, index]
-        means = (None if mean is None else mean[index] for mean in (self.mean, self.expected))
-        return Sites(self.points[index], self.frames[index], past, *means)
+        bases = self.bases if self.constant else self.bases[..., index, :, :]
+        past = None if self.past is None else self.past[..., index, :, :]
+        mean = None if self.past_mean is None else self.past_mean[..., index, :]
+        return Sites(self.points[..., index, :], bases, self.principal[..., index, :], past, mean)
 
 
 class Pairs:
-    """What covariances need of two sets of sites whatever the parameters, computed when first asked for."""
+    """What covariances need of two sets of sites whatever the parameters, computed when first asked for.
+
+    Blocks of n and m sites have shape ``(..., p, n, p, m)``, and kernels ``(..., 1, n, 1, m)``.
+    """
 
     def __init__(self, a: Sites, b: Sites) -> None:
         self.a, self.b = a, b
 
     @cached_property
-    def distances(self) -> torch.Tensor:
-        """Ambient distances ``(n, m)``, floored to be differentiable."""
-        a, b = self.a.points, self.b.points
-        squared = a.square().sum(1)[:, None] + b.square().sum(1) - 2 * a @ b.T
-        return (squared.clamp_min(0.0) + 1e-16).sqrt()
+    def squares(self) -> Tensor:
+        """Squared distances, floored to be differentiable."""
+        squares = torch.cdist(self.a.points, self.b.points, compute_mode="donot_use_mm_for_euclid_dist").square()
+        return (squares + 1e-16)[..., None, :, None, :]
 
     @cached_property
-    def overlaps(self) -> torch.Tensor:
-        """``O_i^T O_j``, as ``(n d, m d)``."""
-        return self.a.rows @ self.b.rows.T
+    def principal_squares(self) -> Tensor:
+        """Squared distances along each principal axis and across them all ``(g, ..., 1, n, 1, m)``."""
+        along = (self.a.principal[..., :, None, :] - self.b.principal[..., None, :, :]).square()
+        axes = along.movedim(-1, 0)[..., None, :, None, :]
+        if self.a.principal.shape[-1] == self.a.points.shape[-1]:
+            return axes
+        return torch.cat([axes, (self.squares - axes.sum(0)).clamp_min(0.0)[None]])
 
     @cached_property
-    def along(self) -> torch.Tensor:
-        """``O_i^T x x^T O_j`` with ``x = x_i - x_j``, as ``(n d, m d)``."""
-        (n, d), m, (a, b) = (len(self.a), self.a.dim), len(self.b), (self.a, self.b)
-        left = (a.frames.mT @ a.points[:, :, None]).reshape(n * d, 1) - a.rows @ b.points.T
-        right = b.rows @ a.points.T - (b.frames.mT @ b.points[:, :, None]).reshape(m * d, 1)
-        left = left[:, :, None].expand(-1, -1, d).reshape(n * d, m * d)
-        return left * right.T[:, None, :].expand(-1, d, -1).reshape(n * d, m * d)
+    def overlaps(self) -> Tensor:
+        """``B_i^T B_j``."""
+        return self._blocks(self.a.rows @ self.b.rows.mT)
 
     @cached_property
-    def squares(self) -> torch.Tensor:
-        """``x^T O_i O_j^T x (n, m)``: where all bases are the same, the squared distances along them."""
-        n, m, d = len(self.a), len(self.b), self.a.dim
-        return self.along.reshape(n, d, m, d).diagonal(dim1=1, dim2=3).sum(-1)
+    def outer(self) -> Tensor:
+        """``B_i^T x x^T B_j`` with ``x = x_i - x_j``."""
+        a, b = self.a, self.b
+        left = _own(a)[..., None] - _by_component(a.rows @ b.points.mT, a.dim)  # (..., p, n, m)
+        right = _by_component(b.rows @ a.points.mT, b.dim) - _own(b)[..., None]  # (..., p, m, n)
+        return left[..., :, :, None, :] * right.movedim(-1, -3)[..., None, :, :, :]
 
     @cached_property
-    def together(self) -> torch.Tensor:
-        """Mean products of past anomalies, as ``(n d, m d)``."""
-        assert self.a.past is not None and self.b.past is not None
-        return self.a.past.flatten(1).T @ self.b.past.flatten(1) / len(self.a.past)
+    def turned(self) -> Pairs:
+        """With the bases of surfaces turned by a quarter."""
+        return Pairs(self.a.turned, self.a.turned if self.a is self.b else self.b.turned)
+
+    def _blocks(self, matrix: Tensor) -> Tensor:
+        return matrix.unflatten(-1, (self.b.dim, self.b.count)).unflatten(-3, (self.a.dim, self.a.count))
 
 
-def pairs(a: Sites, b: Sites) -> Pairs:
-    """Kept for sites with themselves, of which a likelihood asks again and again."""
-    return a.with_itself if a is b else Pairs(a, b)
+def _own(sites: Sites) -> Tensor:
+    """``B_i^T x_i (..., p, n)``."""
+    per_site = (sites.points[..., None, :] @ sites.bases)[..., 0, :]
+    return per_site.mT
 
 
-class _Blocks(torch.autograd.Function):
-    """Sums of strided slices: several times faster than torch's own sum over axes of two or three entries."""
-
-    @staticmethod
-    def forward(ctx, k: torch.Tensor, d: int) -> torch.Tensor:
-        ctx.d, (n, m) = d, k.shape
-        return k[:, None, :, None].expand(n, d, m, d).reshape(n * d, m * d)
-
-    @staticmethod
-    def backward(ctx, grad: torch.Tensor):
-        rows: Any = sum(grad[i :: ctx.d] for i in range(ctx.d))
-        return sum(rows[:, i :: ctx.d] for i in range(ctx.d)), None
+def _by_component(products: Tensor, dim: int) -> Tensor:
+    """``(..., p n, m)`` as ``(..., p, n, m)``."""
+    return products.unflatten(-2, (dim, products.shape[-2] // dim))
 
 
-def blocks(k: torch.Tensor, d: int) -> torch.Tensor:
-    """Each entry of ``(n, m)`` as a constant ``d x d`` block: ``(n d, m d)``."""
-    return k if d == 1 else _Blocks.apply(k, d)
+@dataclass(frozen=True)
+class Matern:
+    """The radial correlation of Matern, of smoothness 1/2, 3/2, 5/2, or infinity: the Gaussian one.
 
+    >>> Matern(1.5)(torch.tensor([0.0, 1.0])).round(decimals=4).tolist()
+    [1.0, 0.4834]
+    """
 
-def multiples(k: torch.Tensor, f: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
-    """The covariance ``(n d, m d)`` of random multiples, of covariance ``k (n, m)``, of fields ``(n, d), (m, d)``."""
-    return blocks(k, f.shape[1]) * torch.outer(f.reshape(-1), g.reshape(-1))
+    smoothness: float = 1.5
 
+    def __post_init__(self) -> None:
+        if self.smoothness not in (0.5, 1.5, 2.5, np.inf):
+            raise InvalidInputError(f"smoothness must be 0.5, 1.5, 2.5 or infinity, got {self.smoothness!r}.")
 
-def squares(f: torch.Tensor) -> torch.Tensor:
-    """``f f^T`` at each site ``(n, d, d)``."""
-    return f[:, :, None] * f[:, None, :]
+    def __call__(self, squares: Tensor) -> Tensor:
+        """At squared distances in units of the length."""
+        if self.smoothness == np.inf:
+            return torch.exp(-(squares / 2).clamp_max(150.0))  # smaller numbers are denormal, and slow
+        s = (2 * self.smoothness * squares).sqrt()
+        factor = {0.5: 1.0, 1.5: 1 + s, 2.5: 1 + s + s.square() / 3}[self.smoothness]
+        return factor * torch.exp(-s)
 
-
-def distances(a: Sites, b: Sites) -> torch.Tensor:
-    """Ambient distances ``(n, m)``."""
-    return pairs(a, b).distances
-
-
-def matern(r: torch.Tensor, smoothness: float) -> torch.Tensor:
-    """The Matern correlation at distance ``r`` in units of its length."""
-    if smoothness == np.inf:
-        return torch.exp(-(r.square() / 2).clamp_max(150.0))  # below that numbers are denormal, and slow
-    s = np.sqrt(2 * smoothness) * r
-    factor = {0.5: 1.0, 1.5: 1 + s, 2.5: 1 + s + s.square() / 3}[smoothness]
-    return factor * torch.exp(-s)
+    def second_derivatives(self, squares: Tensor) -> tuple[Tensor, Tensor]:
+        """``a`` and ``b`` of the module's text, a being one at zero."""
+        if self.smoothness == np.inf:
+            return (k := self(squares)), k
+        s = (5 * squares).sqrt()
+        return (1 + s) * torch.exp(-s), 5 * torch.exp(-s)
 
 
 class Covariance(ABC):
-    """A covariance of tangent fields; ``start`` holds the logarithms its parameters start from, named by ``names``."""
+    """A covariance of fields. ``ambient`` says in which bases: those of ambient space, or the tangent ones."""
 
-    names: tuple[str, ...]
-    start: tuple[float, ...]
-    seasonal: bool = False
-    """Whether it is of a change since a history was recorded, so that the history tells nothing of its parameters."""
+    ambient: bool = False
 
     @abstractmethod
-    def __call__(self, theta: torch.Tensor, a: Sites, b: Sites) -> torch.Tensor:
-        """The matrix ``(n d, m d)`` of two sets of sites."""
+    def parameters(self, ambient_dim: int) -> dict[str, float]:
+        """The names of the parameters, and the logarithms they start from."""
 
     @abstractmethod
-    def diagonal(self, theta: torch.Tensor, a: Sites) -> torch.Tensor:
-        """The blocks ``(n, d, d)`` of each site with itself."""
+    def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:
+        """Blocks ``(..., p, n, p, m)``; kernels ``(..., 1, n, 1, m)`` if ``separable`` in these bases."""
+
+    def diagonal(self, theta: Tensor, sites: Sites) -> Tensor:
+        """The blocks ``(..., n, p, p)`` of each site with itself."""
+        one = torch.exp(2 * theta[0]) * torch.eye(sites.dim, dtype=torch.float64)
+        return one.expand(*sites.points.shape[:-1], -1, -1)
+
+    @property
+    def separable(self) -> bool:
+        """Whether components along bases that are the same everywhere are independent and alike."""
+        return False
+
+    def check(self, dim: int, oriented: bool) -> None:
+        """Raise if there is no such covariance on these spaces."""
 
     def __add__(self, other: Covariance) -> Covariance:
-        return Sum((*terms_of(self), *terms_of(other))) if isinstance(other, Covariance) else NotImplemented
+        return CovarianceSum((*terms_of(self), *terms_of(other))) if isinstance(other, Covariance) else NotImplemented
 
 
 def terms_of(covariance: Covariance) -> tuple[Covariance, ...]:
     """Those of a sum, or the covariance itself."""
-    return covariance.terms if isinstance(covariance, Sum) else (covariance,)
+    return covariance.terms if isinstance(covariance, CovarianceSum) else (covariance,)
 
 
 @dataclass(frozen=True)
-class Sum(Covariance):
-    """The sum of independent fields' covariances."""
+class CovarianceSum(Covariance):
+    """The covariance of a sum of independent fields."""
 
     terms: tuple[Covariance, ...]
 
-    @property
-    def names(self) -> tuple[str, ...]:  # type: ignore[override]
-        return tuple(f"{type(t).__name__.lower()} {name}" for t in self.terms for name in t.names)
+    def __post_init__(self) -> None:
+        if len({term.ambient for term in self.terms}) > 1:
+            raise InvalidInputError(f"a sum needs terms of one kind, all ambient or all tangent, got {self.terms}.")
 
     @property
-    def start(self) -> tuple[float, ...]:  # type: ignore[override]
+    def ambient(self) -> bool:  # type: ignore[override]
+        return self.terms[0].ambient
+
+    @property
+    def separable(self) -> bool:
+        return all(term.separable for term in self.terms)
+
+    def check(self, dim: int, oriented: bool) -> None:
+        for term in self.terms:
+            term.check(dim, oriented)
+
+    def parameters(self, ambient_dim: int) -> dict[str, float]:
         share = -0.5 * np.log(len(self.terms))
-        shifts = [
-            (s + share * (name == "amplitude")) for t in self.terms for s, name in zip(t.start, t.names, strict=True)
-        ]
-        return tuple(shifts)
+        return {
+            f"{type(term).__name__} {number + 1} {name}": start + share * (name == "amplitude")
+            for number, term in enumerate(self.terms)
+            for name, start in term.parameters(ambient_dim).items()
+        }
 
-    def parts(self, theta: torch.Tensor) -> Sequence[torch.Tensor]:
-        return torch.split(theta, [len(t.start) for t in self.terms])
+    def _parts(self, theta: Tensor, ambient_dim: int) -> Sequence[tuple[Covariance, Tensor]]:
+        sizes = [len(term.parameters(ambient_dim)) for term in self.terms]
+        return list(zip(self.terms, torch.split(theta, sizes), strict=True))
 
-    def __call__(self, theta: torch.Tensor, a: Sites, b: Sites) -> torch.Tensor:
-        return sum(t(part, a, b) for t, part in zip(self.terms, self.parts(theta), strict=True))  # type: ignore[return-value]
+    def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:
+        parts = self._parts(theta, pairs.a.points.shape[-1])
+        return sum(term(part, pairs) for term, part in parts)  # type: ignore[return-value]
 
-    def diagonal(self, theta: torch.Tensor, a: Sites) -> torch.Tensor:
-        return sum(t.diagonal(part, a) for t, part in zip(self.terms, self.parts(theta), strict=True))  # type: ignore[return-value]
-
-
-class _Stationary(Covariance):
-    """Amplitude and length; the block of a site with itself is ``amplitude^2 I``."""
-
-    names = ("amplitude", "length")
-
-    def diagonal(self, theta: torch.Tensor, a: Sites) -> torch.Tensor:
-        return torch.exp(2 * theta[0]) * torch.eye(a.dim, dtype=a.points.dtype).expand(len(a), -1, -1)
+    def diagonal(self, theta: Tensor, sites: Sites) -> Tensor:
+        parts = self._parts(theta, sites.points.shape[-1])
+        return sum(term.diagonal(part, sites) for term, part in parts)  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)
-class Isotropic(_Stationary):
-    r""":math:`\sigma^2 k(|x_i - x_j| / \ell)\, O_i^T O_j` with a Matern correlation of smoothness 1/2, 3/2, 5/2 or inf.
+class Tangent(Covariance):
+    r"""Tangent fields :math:`\sigma^2 k(|x_i - x_j| / \ell)\, O_i^T O_j`: alike where points are near.
 
-    >>> Isotropic(1.5) + Isotropic(0.5)
-    Sum(terms=(Isotropic(smoothness=1.5), Isotropic(smoothness=0.5)))
+    >>> Tangent(Matern(1.5)) + Tangent(Matern(0.5))
+    CovarianceSum(terms=(Tangent(kernel=Matern(smoothness=1.5)), Tangent(kernel=Matern(smoothness=0.5))))
     """
 
-    smoothness: float = 1.5
-    start = (0.0, -1.0)
+    kernel: Matern = Matern(1.5)
+
+    def parameters(self, ambient_dim: int) -> dict[str, float]:
+        return {"amplitude": 0.0, "length": -1.0}
+
+    def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:
+        return torch.exp(2 * theta[0]) * self.kernel(pairs.squares * torch.exp(-2 * theta[1])) * pairs.overlaps
+
+
+@dataclass(frozen=True)
+class Ambient(Covariance):
+    """Independent ambient components, with a length along each of the first principal axes of the points."""
+
+    kernel: Matern = Matern(1.5)
+    ambient = True
+    separable = True  # type: ignore[assignment]
+
+    def parameters(self, ambient_dim: int) -> dict[str, float]:
+        return {"amplitude": 0.0, **{f"length {axis + 1}": -0.5 for axis in range(min(ambient_dim, 4))}}
+
+    def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:
+        squares = (pairs.principal_squares * torch.exp(-2 * theta[1:]).view(-1, *[1] * pairs.squares.ndim)).sum(0)
+        return torch.exp(2 * theta[0]) * self.kernel(squares + 1e-16)
+
+
+@dataclass(frozen=True)
+class CurlFree(Covariance):
+    r"""Gradients of random functions, along the tangent planes or, if ``ambient``, in ambient space."""
+
+    kernel: Matern = Matern(2.5)
+    ambient: bool = False
 
     def __post_init__(self) -> None:
-        if self.smoothness not in SMOOTHNESS:
-            raise InvalidInputError(f"smoothness must be one of {SMOOTHNESS}, got {self.smoothness!r}.")
+        if self.kernel.smoothness < 2.5:
+            raise InvalidInputError(f"gradients need a kernel of smoothness 2.5 or infinity, got {self.kernel}.")
 
-    def __call__(self, theta: torch.Tensor, a: Sites, b: Sites) -> torch.Tensor:
-        k = torch.exp(2 * theta[0]) * matern(distances(a, b) * torch.exp(-theta[1]), self.smoothness)
-        return blocks(k, a.dim) * pairs(a, b).overlaps
+    def parameters(self, ambient_dim: int) -> dict[str, float]:
+        return {"amplitude": 0.0, "length": -0.5}
 
-
-@dataclass(frozen=True)
-class Potential(_Stationary):
-    r"""Gradients of random functions: :math:`O_i^T \nabla\nabla'^T k\, O_j`, k Matern 5/2, scaled to :math:`\sigma^2
-    I` at i = j.
-
-    With :math:`s = \sqrt5 |x_i - x_j| / \ell` the block is :math:`\sigma^2 e^{-s} O_i^T [(1 + s) I - 5 x x^T /
-    \ell^2] O_j`.
-    """
-
-    start = (-0.5, -0.8)
-
-    def __call__(self, theta: torch.Tensor, a: Sites, b: Sites) -> torch.Tensor:
-        length, near = torch.exp(theta[1]), pairs(a, b)
-        s = np.sqrt(5) * near.distances / length
-        decay = torch.exp(2 * theta[0] - s)
-        straight = blocks(decay * (1 + s), a.dim) * near.overlaps
-        return straight - blocks(decay * (5 / length.square()), a.dim) * near.along
+    def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:
+        size, per_length = torch.exp(2 * theta[0]), torch.exp(-2 * theta[1])
+        a, b = self.kernel.second_derivatives(pairs.squares * per_length)
+        return (size * a) * pairs.overlaps - (size * per_length * b) * pairs.outer
 
 
 @dataclass(frozen=True)
-class Rotational(_Stationary):
-    """``Potential`` turned by a quarter: fields without divergence on oriented surfaces (d = 2)."""
+class DivergenceFree(CurlFree):
+    """Fields without divergence: on oriented surfaces, or if ``ambient`` in ambient space."""
 
-    start = (0.0, -0.5)
+    def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:
+        p = pairs.a.dim
+        if not self.ambient:
+            return super().__call__(theta, pairs.turned)
+        size, per_length, others = torch.exp(2 * theta[0]), torch.exp(-2 * theta[1]), max(p - 1, 1)
+        a, b = self.kernel.second_derivatives(pairs.squares * per_length)
+        along = pairs.outer.diagonal(dim1=-4, dim2=-2).sum(-1)[..., None, :, None, :]
+        straight = size * (a - b * along * (per_length / others))
+        return straight * pairs.overlaps + (size * per_length / others * b) * pairs.outer
 
-    def __call__(self, theta: torch.Tensor, a: Sites, b: Sites) -> torch.Tensor:
-        return Potential()(theta, a.turned, b.turned)
+    def check(self, dim: int, oriented: bool) -> None:
+        if not self.ambient and not (dim == 2 and oriented):
+            raise InvalidInputError(
+                f"DivergenceFree() along tangent planes needs an oriented surface, but here d = {dim} and the frames "
+                f"{'agree' if oriented else 'do not agree'}. Use DivergenceFree(ambient=True), or CurlFree()."
+            )
 
 
-def Helmholtz() -> Covariance:
-    """Rotational, potential and rough isotropic fields with scales of their own: wind and currents.
-
-    >>> [type(term).__name__ for term in Helmholtz().terms]
-    ['Rotational', 'Potential', 'Isotropic']
-    """
-    return Rotational() + Potential() + Isotropic(0.5)
+def helmholtz() -> Covariance:
+    """Fields without divergence, without curl, and rough ones, each with a scale of its own: wind and currents."""
+    return DivergenceFree() + CurlFree() + Tangent(Matern(0.5))

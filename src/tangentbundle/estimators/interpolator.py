@@ -2,40 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_array
 
 from ..errors import ShapeError
-from .ambient import AmbientProcess, ByEvidence, UnlessHidden
 from .base import FieldEstimator
-from .calibration import share, tail
-from .history import Past
-from .local import LocalProcess
-from .problem import Method
-from .process import GaussianProcess
-
-EXACT_POINTS = 2000
-"""Up to this many points the default is an exact Gaussian process, above it a local one."""
+from .covariance import Covariance
+from .history import History
+from .intervals import share, tail
+from .observations import Model
 
 
 class FieldInterpolator(FieldEstimator):
     r"""Predicts a vector field at new points of a manifold, with uncertainty (kriging on the tangent bundle).
 
-    The field is a Gaussian process with covariance :math:`O_i^T K(x_i, x_j) O_j` whose kind, scales and noise level
-    maximise the marginal likelihood. With past fields the covariance is learned from them: a localised empirical
-    covariance, a parametric one scaled by their local size, and their mean as the first guess.
+    The models and the choice between them are those of ``FieldDenoiser``. With past fields the covariance is learned
+    from them: a tapered empirical covariance, a parametric one scaled by their local size, and their mean as the first
+    guess.
 
     Args:
-        method: ``GaussianProcess(...)``, ``AmbientProcess(...)`` or ``LocalProcess(...)``;
-            default by size, and by the evidence where neither manifold nor history are known.
+        model: such as ``GaussianProcess(Tangent())`` or ``Candidates([...])``.
+        covariance: a ``Covariance`` or several: Gaussian processes with these instead of the default ones.
         dim: intrinsic dimension, or a rule to estimate it; default estimated.
         manifold: a known manifold, such as ``manifolds.Sphere(2)`` for the Earth, for exact tangent spaces.
         support: further points ``(s, D)`` of the manifold, without vectors: better tangent spaces.
         history: past ambient fields ``(T, m, D)``.
-        history_points: where they were seen, ``(m, D)``; default: at the points of ``fit``.
-        random_state: seed of what is random (patches, probes, samples).
+        history_points: where they were measured, ``(m, D)``; default: at the points of ``fit``.
+        random_state: seed of the samples that hyperparameters and scores are computed on.
 
     Attributes: as of ``FieldDenoiser``.
 
@@ -50,8 +46,9 @@ class FieldInterpolator(FieldEstimator):
 
     def __init__(
         self,
-        method: Method | None = None,
+        model: Model | None = None,
         *,
+        covariance: Covariance | Sequence[Covariance] | None = None,
         dim: Any = None,
         manifold: Any = None,
         support: Any = None,
@@ -59,7 +56,8 @@ class FieldInterpolator(FieldEstimator):
         history_points: Any = None,
         random_state: Any = None,
     ):
-        self.method = method
+        self.model = model
+        self.covariance = covariance
         self.dim = dim
         self.manifold = manifold
         self.support = support
@@ -71,30 +69,22 @@ class FieldInterpolator(FieldEstimator):
         """Bounds ``(m, D)``, lower and upper, of measurements of each ambient component at points ``X (m, D)``.
 
         They lie symmetrically about the prediction, as many standard deviations away as the share ``level`` of errors
-        does that each training vector has when it is left out: no tails are taken for granted. Where a method has no
-        such errors (all but ``GaussianProcess`` and ``AmbientProcess``) tails are Gaussian.
+        does that training vectors have when they are left out one at a time.
         """
         level = share(level)
         field, std = self.predict(X, return_std=True, with_noise=True)
-        width = tail(level, getattr(self.fitted_, "residuals", None)) * std
+        width = tail(level, self._residuals()) * std
         return field - width, field + width
-
-    def _default(self, n: int, ambient: int) -> Method:
-        if n > EXACT_POINTS:
-            return LocalProcess()
-        if self.manifold is not None or self.history is not None:
-            return GaussianProcess()
-        return UnlessHidden(ByEvidence((GaussianProcess(), AmbientProcess())))
 
     def _more_points(self, X: np.ndarray) -> np.ndarray | None:
         known = self.support if self.support is not None or self.manifold is not None else self.history_points
         return None if known is None else _points(known, X, "support" if self.support is not None else "history_points")
 
-    def _past(self, X: np.ndarray) -> Past | None:
+    def _history(self, X: np.ndarray) -> History | None:
         if self.history is None:
             return None
         points = X if self.history_points is None else _points(self.history_points, X, "history_points")
-        return Past.of(points, self.history)
+        return History.of(points, self.history)
 
 
 def _points(points: Any, X: np.ndarray, name: str) -> np.ndarray:

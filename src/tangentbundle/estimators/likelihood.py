@@ -1,158 +1,129 @@
-"""Marginal likelihoods of Gaussian processes of tangent fields, and parameters that maximise them."""
+"""Hyperparameters of a Gaussian process that maximise its marginal likelihood on a sample of the observations."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import torch
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize
+from torch import Tensor
 
 from ..errors import ConvergenceError
-from .covariance import Covariance, Sites
+from .covariance import Covariance, Pairs, Sites
+from .observations import JITTER
 
-JITTER = 1e-8
-"""Added to the diagonal, in units of the data's variance."""
-
-PRIOR = 3.0
-"""Standard deviation of the prior on logarithms of parameters."""
+PRIOR_WIDTH = 3.0
+"""Standard deviation of the prior on logarithms of parameters: a factor of 20 either way."""
 
 NOISE_START = -2.0
-
-ODDS = 5.0
-"""By which a smaller noise must be likelier than one that other components tell of, as a logarithm."""
-
-SHARES = np.append(0.0, np.geomspace(1e-4, 1.0, 41))
-"""Of a field's energy across tilted tangent spaces, for each component."""
+"""Logarithm of the noise's standard deviation from which its estimate starts, in units of the data's."""
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Fields ``(n d, c)`` seen at sites, with the known noise variance of each site ``(n,)`` or None: to be
-    estimated.
+    """Fields at sites, in batches.
+
+    Attributes:
+        sites: ``(q, n)`` sites.
+        values: coordinates ``(q, n, p, c)`` of c fields.
+        noise: known variances ``(q, n)``, or None.
+        extra_noise: variances ``(q, n)`` that are added to the noise.
+        white: number and sum of squares of further components that are noise alone.
     """
 
     sites: Sites
-    values: torch.Tensor
-    noise: torch.Tensor | None = None
+    values: Tensor
+    noise: Tensor | None = None
+    extra_noise: Tensor | None = None
+    white: tuple[int, float] = (0, 0.0)
 
-    def matrix(self, covariance: Covariance, theta: torch.Tensor) -> torch.Tensor:
-        """``K + N``."""
-        kernel = covariance(theta[:-1], self.sites, self.sites)
-        noise = torch.exp(2 * theta[-1]).expand(len(self.sites)) if self.noise is None else self.noise
-        return kernel + torch.diag((noise + JITTER).repeat_interleave(self.sites.dim))
+    @cached_property
+    def pairs(self) -> Pairs:
+        return Pairs(self.sites, self.sites)
 
-    def patches(self, size: int, count: int, rng: np.random.Generator) -> list[Evidence]:
-        """Itself if small, otherwise the nearest ``size`` sites of ``count`` random ones."""
-        if len(self.sites) <= size:
-            return [self]
-        found = []
-        for center in rng.choice(len(self.sites), count, replace=False):
-            away = (self.sites.points - self.sites.points[center]).square().sum(1)
-            found.append(self.part(torch.topk(away, size, largest=False).indices.numpy()))
-        return found
+    def matrix(self, covariance: Covariance, theta: Tensor) -> Tensor:
+        """``K + N (..., N, N)``: N is n where components are independent and alike, otherwise p n."""
+        blocks = covariance(theta[:-1], self.pairs)
+        *batch, p, n, _, _ = blocks.shape
+        noise = torch.exp(2 * theta[-1]).expand(*batch, n) if self.noise is None else self.noise
+        noise = noise + JITTER if self.extra_noise is None else noise + self.extra_noise + JITTER
+        return blocks.reshape(*batch, p * n, p * n) + torch.diag_embed(noise.tile(p))
 
-    def part(self, index: np.ndarray) -> Evidence:
-        """What was seen at some of the sites."""
-        rows = (index[:, None] * self.sites.dim + np.arange(self.sites.dim)).ravel()
-        noise = None if self.noise is None else self.noise[index]
-        return Evidence(self.sites[index], self.values[rows], noise)
+    def columns(self, covariance: Covariance) -> Tensor:
+        """The values as right-hand sides ``(..., N, k)``."""
+        if covariance.separable and self.sites.constant:
+            return self.values.flatten(-2)
+        return self.values.movedim(-2, -3).flatten(-3, -2)
 
-    def loss(self, covariance: Covariance, theta: torch.Tensor, grad: bool = True) -> float:
-        r"""The negative log marginal likelihood of all fields (infinite where the matrix is not positive definite).
+    def loss(self, covariance: Covariance, theta: Tensor) -> float:
+        r"""The negative log marginal likelihood, infinite where the matrix is not positive definite.
 
         Adds its gradient to that of ``theta``: by :math:`\partial L/\partial K = \frac12 (c K^{-1} - A A^T)`,
         :math:`A = K^{-1} Y`, so that only the covariance is differentiated automatically.
         """
         matrix = self.matrix(covariance, theta)
         factor, info = torch.linalg.cholesky_ex(matrix.detach())
-        if int(info) > 0:
+        if int(info.max()) > 0:
             return np.inf
-        size, count = self.values.shape
-        weights = torch.cholesky_solve(self.values, factor)
-        if grad:
-            matrix.backward(0.5 * (count * torch.cholesky_inverse(factor) - weights @ weights.T))
-        logdet = float(factor.diagonal().log().sum())
-        return 0.5 * float((self.values * weights).sum()) + count * (logdet + 0.5 * size * np.log(2 * np.pi))
+        columns = self.columns(covariance)
+        weights = torch.cholesky_solve(columns, factor)
+        count = columns.shape[-1]
+        if theta.requires_grad:
+            matrix.backward(0.5 * (count * torch.cholesky_inverse(factor) - weights @ weights.mT))
+        total = 0.5 * float((columns * weights).sum())
+        total += count * float(factor.diagonal(dim1=-2, dim2=-1).log().sum())
+        return total + 0.5 * columns.numel() * np.log(2 * np.pi) + self._white_loss(theta)
 
-
-@dataclass(frozen=True, eq=False)
-class White:
-    """Components ``(n, k)`` that are noise alone, as evidence for its level."""
-
-    values: torch.Tensor
-    known: torch.Tensor | None
-
-    @property
-    def level(self) -> float:
-        """The logarithm of its root mean square."""
-        return 0.5 * float(self.values.square().mean().log())
-
-    def loss(self, covariance: Covariance, theta: torch.Tensor, grad: bool = True) -> float:
-        level = torch.exp(2 * theta[-1]) if self.known is None else self.known[:, None]
-        variance = (level + JITTER).expand(self.values.shape)
-        total = 0.5 * ((2 * np.pi * variance).log() + self.values.square() / variance).sum()
-        if grad and self.known is None and self.values.numel():
+    def _white_loss(self, theta: Tensor) -> float:
+        count, squares = self.white
+        if not count:
+            return 0.0
+        variance = torch.exp(2 * theta[-1]) + JITTER
+        total = 0.5 * (count * torch.log(2 * np.pi * variance) + squares / variance)
+        if theta.requires_grad:
             total.backward()
         return float(total.detach())
 
 
-@dataclass(frozen=True, eq=False)
-class Tilted:
-    r"""Components ``(n, k)`` across tilted tangent spaces, as evidence for the noise.
-
-    Of the field's ``energy (n,)`` along them they have a share: variances are :math:`s^2 + \tau |f|^2`, with
-    :math:`\tau` the likeliest of ``SHARES``.
-    """
-
-    values: torch.Tensor
-    energy: torch.Tensor
-
-    @cached_property
-    def level(self) -> float:
-        """The likeliest logarithm of the noise."""
-        top = 0.5 * float(self.values.square().mean().log())
-
-        def loss(level: float) -> float:
-            return float(self._losses(self.values.new_tensor(level)).min())
-
-        return float(minimize_scalar(loss, bounds=(top - 6, top)).x)
-
-    def loss(self, covariance: Covariance, theta: torch.Tensor, grad: bool = True) -> float:
-        total = self._losses(theta[-1]).min()
-        if grad:
-            total.backward()
-        return float(total.detach())
-
-    def _losses(self, level: torch.Tensor) -> torch.Tensor:
-        """For all shares."""
-        variance = torch.exp(2 * level) + JITTER + torch.outer(torch.tensor(SHARES), self.energy)
-        count, squares = self.values.shape[1], self.values.square().sum(1)
-        return 0.5 * (count * (2 * np.pi * variance).log() + squares / variance).sum(1)
-
-
-def maximise(
+def maximize(
     covariance: Covariance,
-    seen: Sequence[Evidence | White | Tilted],
-    center: np.ndarray,
-    width: float | np.ndarray,
-    start: np.ndarray | None = None,
+    evidence: Evidence,
+    start: np.ndarray,
+    width: float | np.ndarray = PRIOR_WIDTH,
+    max_noise: float = np.inf,
 ) -> tuple[np.ndarray, float]:
-    """Parameters ``(p + 1,)``, the noise last, that maximise likelihood times prior, and minus its logarithm there."""
+    """Parameters, the logarithm of the noise last, of the greatest posterior density, and minus its logarithm.
+
+    The prior is normal around ``start``. The likelihood may have one mode of short and one of long lengths: the search
+    begins at the best of a few common factors of all lengths. ``max_noise`` bounds the noise's standard deviation.
+    """
+    names = [*covariance.parameters(evidence.sites.points.shape[-1]), "noise"]
+    bounds = [(c - 6.0, c + 6.0) for c in start]
+    if np.isfinite(max_noise):
+        top = float(np.log(max(max_noise, 1e-4)))
+        bounds[-1] = (min(bounds[-1][0], top - 6.0), top)
+    low, high = np.array(bounds).T
+    known_noise = evidence.noise is not None
 
     def objective(vector: np.ndarray) -> tuple[float, np.ndarray]:
         theta = torch.from_numpy(vector.copy()).requires_grad_()
-        total = sum(part.loss(covariance, theta) for part in seen) + 0.5 * np.square((vector - center) / width).sum()
-        if theta.grad is None or not np.isfinite(total):
+        loss = evidence.loss(covariance, theta) + 0.5 * np.square((vector - start) / width).sum()
+        if not np.isfinite(loss) or theta.grad is None:
             return 1e10, np.zeros_like(vector)
-        return float(total), theta.grad.numpy() + (vector - center) / width**2
+        gradient = theta.grad.numpy() + (vector - start) / np.square(width)
+        if known_noise:
+            gradient[-1] = 0.0
+        return float(loss), gradient
 
-    bounds = [(c - 6.0, c + 6.0) for c in center]
-    start = center if start is None else start
-    options = {"maxiter": 100, "ftol": 1e-6}
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    lengths = np.array(["length" in name for name in names])
+    begins = [np.clip(start + shift * lengths, low, high) for shift in (-1.0, 0.0, 1.0)]
+    with torch.no_grad():
+        losses = [evidence.loss(covariance, torch.from_numpy(begin)) for begin in begins]
+    begin = begins[int(np.argmin(losses))]
+    options = {"maxiter": 60, "ftol": 1e-5}
+    found = minimize(objective, begin, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     if not found.fun < 1e10:
         raise ConvergenceError(
             f"the covariance {covariance} of these data is not positive definite at any parameters tried. Are there "

@@ -1,269 +1,363 @@
-r"""Gaussian processes of tangent fields, exact: hyperparameters by marginal likelihood, posterior mean and covariance.
+r"""Gaussian processes of vector fields: one likelihood, one posterior, one leave-one-out.
 
-.. math:: f = O^T g, \quad y = f + \eta, \qquad
+.. math:: y = B f + \eta, \qquad
           E[f_* | y] = K_{*}(K + N)^{-1} y, \quad \mathrm{Cov}[f_* | y] = K_{**} - K_* (K + N)^{-1} K_*^T,
 
-with N the variance of the noise. The likelihood has a weak prior on the logarithms of the parameters, around their
-starts. Above ``likelihood_size`` points it is the sum over compact patches of the cloud.
+with f the coordinates of the field in bases B of the points, and N the variance of the noise. What is measured across
+the bases is noise and, where they are estimated, a share of the field. With few points a prediction uses all of them;
+with many, the nearest ones and the means of cells of further ones: observations of the field at the centre of the
+cell, with the noise of a mean and the variance of the difference between the field's mean and its value there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from ..errors import InvalidInputError, MemoryLimitError
-from .covariance import Covariance, Helmholtz, Isotropic, Potential, Rotational, terms_of
-from .learning import learn
-from .likelihood import NOISE_START, ODDS, PRIOR, Evidence, Tilted, White, maximise
-from .problem import Fitted, Method, Problem
-from .tangents import TangentSpaces
-from .zonal import Meridional, Planetary, Zonal
+from .covariance import Covariance, Pairs, Sites
+from .history import from_history
+from .likelihood import NOISE_START, PRIOR_WIDTH, Evidence, maximize
+from .neighborhoods import Neighborhoods
+from .observations import JITTER, Model, Observations, Places, Posterior, Prediction
 
-CHUNK = 2048
-
-TANGENT = 1e-3
-"""Vectors with less across a manifold, in units of their tangent parts, were measured along it."""
-
-ENOUGH = 5000
-"""Points tell the size of the noise across."""
-
-MORE = 0.1
-"""By which the noise across must be greater than that along to say something of it, as a logarithm."""
-
-
-Model = tuple[Covariance, np.ndarray]
-"""A covariance with its parameters, the noise last."""
-
-
-def candidates(spaces: TangentSpaces, bands: bool = True) -> list[Covariance]:
-    """Covariances among which the marginal likelihood chooses: smooth, rougher, a Helmholtz mixture, bands."""
-    planetary = [Planetary(spaces.axis)] if bands and spaces.axis is not None else []
-    return [Isotropic(np.inf), Isotropic(1.5), mixture(spaces), *planetary]
-
-
-def mixture(spaces: TangentSpaces) -> Covariance:
-    """Rough fields with few assumptions."""
-    return Helmholtz() if spaces.dim == 2 and spaces.oriented else Potential() + Isotropic(0.5)
+SIGNIFICANT = 3.0
+"""Standard deviations by which components of neighbours must agree for their axis to have a signal."""
 
 
 @dataclass(frozen=True)
-class GaussianProcess(Method):
-    """Method of the field estimators: an exact Gaussian process, for up to a few thousand points.
-
-    With a history the covariance is ``history.learned`` of it, with hyperparameters from the history's last third
-    given the rest of it, then adjusted to the field at hand.
+class GaussianProcess(Model):
+    """A Gaussian process of tangent or of ambient vectors.
 
     Args:
-        covariance: a ``Covariance``, or several of which the marginal likelihood takes the best. Default: smooth,
-            rougher, a Helmholtz mixture (on oriented surfaces), and one with bands of latitude (on known surfaces of
-            revolution); with a history only the mixture.
-        likelihood_size: above this many points the likelihood is that of ``patches`` compact patches of this size.
-        max_points: more are refused, as the matrix ``(n d, n d)`` is dense.
+        covariance: such as ``Tangent()``, ``Ambient()``, ``DivergenceFree() + CurlFree()``.
+        likelihood_points: hyperparameters are fitted to at most so many points.
+        near, far: predictions use at least ``near`` observations one by one, and at most ``far`` means of cells of
+            further ones; the sum bounds the size of the linear systems.
     """
 
-    covariance: Covariance | Sequence[Covariance] | None = None
-    likelihood_size: int = 400
-    patches: int = 3
-    max_points: int = 4000
+    covariance: Covariance
+    likelihood_points: int = 240
+    near: int = 160
+    far: int = 160
 
-    def fit(self, problem: Problem) -> Posterior:
-        n, d = problem.values.shape
-        if n > self.max_points:
-            raise MemoryLimitError(
-                f"an exact process of {n} points would need a dense matrix of {n * d} rows; the limit is "
-                f"{self.max_points} points. Use LocalProcess() (SpectralShrinkage() to denoise), or raise max_points."
-            )
-        return Posterior.of(*self.parameters(problem))
+    def __str__(self) -> str:
+        return f"GaussianProcess({self.covariance})"
 
-    def parameters(self, problem: Problem) -> tuple[Covariance, np.ndarray, Evidence, Problem]:
-        """The covariance, its parameters, what was seen, and the problem with what was found in its history."""
-        n = len(problem.values)
-        options = self._options(problem.spaces)
-        values = torch.from_numpy(np.ascontiguousarray(problem.values)).reshape(-1, 1)
-        noise = None if problem.noise is None else torch.from_numpy(problem.noise)
+    def quick(self) -> GaussianProcess:
+        """With half of the points everywhere: eight times faster, and enough to compare models."""
+        return replace(self, likelihood_points=self.likelihood_points // 2, near=self.near // 2, far=self.far // 2)
 
-        def given(problem: Problem) -> Evidence:
-            sites = problem.sites(problem.spaces.points[:n], problem.spaces.frames[:n])
-            known = sites.expected
-            return Evidence(sites, values if known is None else values - known.reshape(-1, 1), noise)
-
-        if problem.past is None:
-            seen, across = given(problem), noise_across(problem)
-            found = select(options, seen, self.likelihood_size, self.patches, problem.rng)
-            if across is not None and across.level > found[1][-1] + MORE:
-                one = select(options, seen, self.likelihood_size, self.patches, problem.rng, also=(across,))
-                if agree(one, found, seen.patches(self.likelihood_size, self.patches, problem.rng), across):
-                    found = one
-            return *found, seen, problem
-        base = mixture(problem.spaces) if self.covariance is None else options[-1]
-        covariance, *seasons = learn(base, problem, problem.past)
-        best: tuple[float, np.ndarray, Evidence, Problem] | None = None
-        seed = problem.rng.integers(2**32)
-        for season in seasons:
-            now = replace(problem, past=season.past)
-            seen = given(now)
-            parts = seen.patches(self.likelihood_size, self.patches, np.random.default_rng(seed))
-            theta, loss = maximise(covariance, parts, season.center, season.width)
-            if best is None or loss - season.likely < best[0]:
-                best = loss - season.likely, theta, seen, now
-        assert best is not None
-        return covariance, *best[1:]
-
-    def _options(self, spaces: TangentSpaces) -> list[Covariance]:
-        given = candidates(spaces) if self.covariance is None else self.covariance
-        options = [given] if isinstance(given, Covariance) else list(given)
-        if not options or not all(isinstance(option, Covariance) for option in options):
-            raise InvalidInputError(
-                f"covariance must be a Covariance such as Isotropic(1.5), or several, got {given!r}."
-            )
-        terms = {type(term) for option in options for term in terms_of(option)}
-        if terms & {Rotational, Zonal} and not (spaces.dim == 2 and spaces.oriented):
-            raise InvalidInputError(
-                f"Rotational() and Zonal() need an oriented surface, but here d = {spaces.dim} and the frames "
-                f"{'agree' if spaces.oriented else 'do not agree'}. Use Potential() and Isotropic()."
-            )
-        if terms & {Zonal, Meridional} and spaces.points.shape[1] != 3:
-            raise InvalidInputError(
-                f"Zonal() and Meridional() need a surface in space, but here D = {spaces.points.shape[1]}. Leave them "
-                "out."
-            )
-        return options
+    def fit(self, observations: Observations, rng: np.random.Generator) -> GaussianPosterior:
+        dim = observations.frames.shape[2]
+        self.covariance.check(dim, observations.oriented)
+        bases = signal_axes(observations) if self.covariance.ambient else observations.frames
+        field = FieldInBases(observations, bases)
+        covariance = self.covariance if observations.history is None else from_history(self.covariance)
+        names = covariance.parameters(observations.points.shape[1])
+        start, width = np.array([*names.values(), NOISE_START]), PRIOR_WIDTH
+        theta, _ = maximize(covariance, field.evidence(self.likelihood_points, rng), start, width, field.max_noise)
+        parameters = dict(zip([*names, "noise"], np.exp(theta).tolist(), strict=True))
+        parts = Neighborhoods.of(observations.points, self.near, self.far)
+        return GaussianPosterior(covariance, theta, field, parts, parameters)
 
 
-def noise_across(problem: Problem) -> White | Tilted | None:
-    """What was measured across the tangent spaces: noise, if it is to be estimated, and parts of the field where these
-    are not known.
-    """
-    n, d = problem.values.shape
-    spaces, ambient = problem.spaces, problem.ambient
-    if problem.noise is not None or ambient is None or d == ambient.shape[1]:
-        return None
-    some = slice(None, n, -(-n // ENOUGH))
-    across = np.linalg.svd(spaces.frames[:n][some])[0][:, :, d:]
-    values = np.einsum("nij,ni->nj", across, ambient[some])
-    if np.square(values).mean() <= TANGENT**2:
-        return None
-    if spaces.manifold is not None:
-        return White(torch.from_numpy(values), None)
-    return Tilted(torch.from_numpy(values), torch.from_numpy(np.square(problem.values[some]).sum(axis=1)))
-
-
-def agree(one: Model, two: Model, seen: Sequence[Evidence], across: White | Tilted) -> bool:
-    """Whether a model with noise of one size, along and across, is to be preferred to one with noise of its own along.
-
-    That is so if it has more noise and is not much less likely: a rough field at few points looks like noise, and noise
-    along that is greater than across like a rough field, but the first would be denoised as if it were exact.
-    """
-
-    def loss(model: Model, noise: np.ndarray) -> float:
-        covariance, theta = model
-        parts = [part.loss(covariance, torch.from_numpy(theta), grad=False) for part in seen]
-        return sum(parts) + across.loss(covariance, torch.from_numpy(noise), grad=False)
-
-    return bool(one[1][-1] > two[1][-1]) and loss(one, one[1]) < loss(two, np.array([across.level])) + ODDS
-
-
-def select(
-    options: Sequence[Covariance],
-    seen: Evidence,
-    size: int,
-    count: int,
-    rng: np.random.Generator,
-    width: float = PRIOR,
-    also: Sequence[White | Tilted] = (),
-) -> Model:
-    """The covariance of greatest evidence on patches of a third of the size, and its parameters on full ones."""
-    trial: list[Evidence | White | Tilted] = [*seen.patches(max(size // 3, 2), count, rng), *also]
-    best: tuple[float, Covariance, np.ndarray] | None = None
-    for covariance in options:
-        center = np.array([*covariance.start, NOISE_START])
-        lengths = np.array([*(name.endswith("length") for name in covariance.names), False])
-        for shift in (0.0, 1.0):  # the likelihood may have a mode of short and one of long lengths
-            theta, loss = maximise(covariance, trial, center, width, center + shift * lengths)
-            if best is None or loss < best[0]:
-                best = (loss, covariance, theta)
-    assert best is not None
-    _, covariance, theta = best
-    if trial[0] is seen:
-        return covariance, theta
-    center = np.array([*covariance.start, NOISE_START])
-    return covariance, maximise(covariance, [*seen.patches(size, count, rng), *also], center, width, theta)[0]
+def signal_axes(observations: Observations) -> np.ndarray:
+    """Principal axes of the vectors ``(D, p)`` along which neighbours agree more than noise would; at least one."""
+    vectors = observations.vectors
+    n, D = vectors.shape
+    axes = np.linalg.svd(vectors, full_matrices=False)[2].T if n < D else np.linalg.eigh(vectors.T @ vectors)[1][:, ::-1]
+    components = vectors @ axes
+    nearest = observations.tree.query(observations.points, k=2)[1][:, 1]
+    energy = np.square(components).sum(axis=0)
+    agreement = (components * components[nearest]).sum(axis=0) / np.maximum(energy, 1e-300)
+    signal = (agreement * np.sqrt(n) > SIGNIFICANT) & (energy > JITTER * n)
+    signal[np.argmax(agreement * energy)] = True
+    return np.ascontiguousarray(axes[:, signal])
 
 
 @dataclass(frozen=True, eq=False)
-class Posterior(Fitted):
-    """A Gaussian process given evidence; ``theta`` are its parameters, the noise last."""
+class FieldInBases:
+    """Observations in the bases of a process: ``(D, p)`` for all points, or ``(n, D, p)``."""
+
+    observations: Observations
+    bases: np.ndarray
+
+    @cached_property
+    def values(self) -> np.ndarray:
+        """Coordinates ``(n, p)``."""
+        return _coordinates(self.bases, self.observations.vectors)
+
+    @cached_property
+    def across(self) -> np.ndarray:
+        """What vectors have across the bases ``(n, D)``."""
+        return self.observations.vectors - _ambient(self.bases, self.values)
+
+    @cached_property
+    def variance_across(self) -> float:
+        """The mean square of each component across the bases."""
+        D, p = self.bases.shape[-2:]
+        return float(np.square(self.across).sum() / (len(self.across) * (D - p))) if D > p else 0.0
+
+    @property
+    def measured_across(self) -> bool:
+        """Whether vectors have components across the bases at all: exactly tangent ones do not."""
+        return self.variance_across > 100 * JITTER
+
+    @property
+    def max_noise(self) -> float:
+        """The noise is not larger than what is measured across."""
+        return float(np.sqrt(self.variance_across)) if self.measured_across else np.inf
+
+    def sites(self, points: np.ndarray, bases: np.ndarray) -> Sites:
+        """Points ``(..., D)`` with bases, as tensors, with their history where there is one."""
+        history = self.observations.history
+        past = mean = None
+        if history is not None:
+            fields = history.at(points.reshape(-1, points.shape[-1]))  # (T, n, D)
+            own = np.stack([_coordinates(bases, one) for one in fields], axis=-1)
+            mean = own.mean(axis=-1)
+            past, mean = torch.from_numpy(own - mean[..., None]), torch.from_numpy(mean)
+        principal = points @ self.observations.axes
+        return Sites(_tensor(points), _tensor(bases), _tensor(principal), past, mean)
+
+    def at(self, index: np.ndarray) -> Sites:
+        """The sites of some of the observations."""
+        bases = self.bases if self.bases.ndim == 2 else self.bases[index]
+        return self.sites(self.observations.points[index], bases)
+
+    def evidence(self, size: int, rng: np.random.Generator) -> Evidence:
+        """At most ``size`` observations: half of them around one point, as neighbours tell of short lengths."""
+        observations = self.observations
+        n = len(observations.points)
+        index = np.arange(n)
+        if n > size:
+            around = observations.tree.query(observations.points[rng.integers(n)], k=size // 2)[1]
+            others = rng.permutation(np.setdiff1d(index, around))[: size - size // 2]
+            index = np.sort(np.concatenate([around, others]))
+        noise = None if observations.noise is None else _tensor(observations.noise[index])
+        D, p = self.bases.shape[-2:]
+        white = (0, 0.0)
+        if self.measured_across and noise is None and (self.bases.ndim == 2 or observations.exact):
+            white = len(index) * (D - p), float(np.square(self.across[index]).sum())
+        return Evidence(self.at(index), _tensor(self.values[index])[..., None], noise, white=white)
+
+
+def _coordinates(bases: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    return vectors @ bases if bases.ndim == 2 else np.einsum("nij,ni->nj", bases, vectors)
+
+
+def _ambient(bases: np.ndarray, values: np.ndarray) -> np.ndarray:
+    return values @ bases.T if bases.ndim == 2 else np.einsum("nij,nj->ni", bases, values)
+
+
+def _tensor(array: np.ndarray) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(array))
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """The linear system of a group: observations ``members`` one by one, then means of cells."""
+
+    members: np.ndarray
+    sites: Sites
+    factor: Tensor
+    weights: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianPosterior(Posterior):
+    """A Gaussian process given observations; ``theta`` are the logarithms of its parameters, the noise last."""
 
     covariance: Covariance
     theta: np.ndarray
-    seen: Evidence = field(repr=False)
-    problem: Problem = field(repr=False)
-    factor: torch.Tensor = field(repr=False)
-    weights: torch.Tensor = field(repr=False)
-
-    @classmethod
-    def of(cls, covariance: Covariance, theta: np.ndarray, seen: Evidence, problem: Problem) -> Posterior:
-        with torch.no_grad():
-            factor = torch.linalg.cholesky(seen.matrix(covariance, torch.from_numpy(theta)))
-            return cls(covariance, theta, seen, problem, factor, torch.cholesky_solve(seen.values, factor))
-
-    @cached_property
-    def log_density(self) -> float:
-        """Of the data it was given."""
-        return -self.seen.loss(self.covariance, torch.from_numpy(self.theta), grad=False)
-
-    @property
-    def evidence(self) -> float:  # type: ignore[override]
-        """The log density of all components, the normal ones as white noise."""
-        from .ambient import normal_evidence
-
-        return self.log_density + normal_evidence(self.problem)
+    data: FieldInBases = field(repr=False)
+    parts: Neighborhoods = field(repr=False)
+    parameters: dict[str, float]
 
     @property
     def noise(self) -> float:  # type: ignore[override]
-        """The estimated noise's standard deviation (root mean square of a known one)."""
-        known = self.seen.noise
-        return float(np.exp(self.theta[-1])) if known is None else float(known.mean().sqrt())
-
-    @cached_property
-    def residuals(self) -> np.ndarray:
-        """Errors at sites left out one at a time over their predicted standard deviations ``(n, d)``."""
-        errors, covariances = self._left_out
-        return errors / np.sqrt(np.einsum("nii->ni", covariances))
+        known = self.data.observations.noise
+        return float(np.exp(self.theta[-1])) if known is None else float(np.sqrt(known.mean()))
 
     @property
-    def left_out(self) -> np.ndarray:  # type: ignore[override]
-        return self._left_out[0]
+    def noise_across(self) -> float:  # type: ignore[override]
+        return min(self.noise**2, self.data.variance_across)
+
+    @property
+    def _separable(self) -> bool:
+        return self.covariance.separable and self.data.bases.ndim == 2
 
     @cached_property
-    def _left_out(self) -> tuple[np.ndarray, np.ndarray]:
-        r"""Errors at sites left out one at a time, and their covariances.
+    def _hyper(self) -> Tensor:
+        return torch.from_numpy(self.theta)
 
-        With :math:`P = (K + N)^{-1}` the error at site i is :math:`P_{ii}^{-1} (P y)_i`, its covariance
+    def _variances(self) -> np.ndarray:
+        """Of the noise at every observation ``(n,)``."""
+        known = self.data.observations.noise
+        n = len(self.data.observations.points)
+        return np.full(n, np.exp(2 * self.theta[-1])) if known is None else known
+
+    @cached_property
+    def _whole_system(self) -> System:
+        return self._make_system(0)
+
+    def _system(self, group: int) -> System:
+        return self._whole_system if self.parts.exact else self._make_system(group)
+
+    def _make_system(self, group: int) -> System:
+        members, cells = self.parts.around(group)
+        observations, bases, values = self.data.observations, self.data.bases, self.data.values[members]
+        points, noise = observations.points[members], self._variances()[members]
+        own = bases if bases.ndim == 2 else bases[members]
+        if len(cells):
+            center, middle, means, variances = self._pooled(cells)
+            points, values = np.concatenate([points, center]), np.concatenate([values, means])
+            noise = np.concatenate([noise, variances])
+            own = bases if bases.ndim == 2 else np.concatenate([own, middle])
+        seen = Evidence(self.data.sites(points, own), _tensor(values)[..., None], _tensor(noise))
+        with torch.no_grad():
+            factor = torch.linalg.cholesky(seen.matrix(self.covariance, self._hyper))
+            weights = torch.cholesky_solve(seen.columns(self.covariance), factor)
+        return System(members, seen.sites, factor, weights)
+
+    def _pooled(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Centres ``(c, D)``, bases there, mean vectors in them ``(c, p)``, and variances of their errors ``(c,)``.
+
+        These are those of a mean of the noise, and of the difference between the mean of the field over a cell and the
+        field at its centre.
+        """
+        observations, bases = self.data.observations, self.data.bases
+        index = [self.parts.cells[cell] for cell in cells]
+        least = min(map(len, index))
+        table = np.stack([cell[:least] for cell in index])  # (c, b)
+        centers = self.parts.centers[cells]
+        nearest = np.square(observations.points[table] - centers[:, None]).sum(axis=2).argmin(axis=1)
+        middle = bases if bases.ndim == 2 else bases[table[np.arange(len(table)), nearest]]
+        means = np.stack([observations.vectors[cell].mean(axis=0) for cell in index])
+        noise = np.array([self._variances()[cell].mean() / len(cell) for cell in index])
+        flat = self.data.sites(
+            np.concatenate([centers[:, None], observations.points[table]], axis=1),
+            bases if bases.ndim == 2 else np.concatenate([middle[:, None], bases[table]], axis=1),
+        )
+        with torch.no_grad():
+            blocks = self.covariance(self._hyper[:-1], Pairs(flat, flat))  # (c, p, b + 1, p, b + 1)
+            p = blocks.shape[1]
+            trace = blocks.diagonal(dim1=1, dim2=3).sum(-1) / p  # (c, b + 1, b + 1)
+            difference = trace[:, 0, 0] - 2 * trace[:, 0, 1:].mean(1) + trace[:, 1:, 1:].mean((1, 2))
+        return centers, middle, _coordinates(middle, means), noise + difference.clamp_min(0.0).numpy()
+
+    def predict(self, places: Places, spread: bool = True) -> Prediction:
+        observations, bases = self.data.observations, self.data.bases
+        m = len(places.points)
+        here = bases if bases.ndim == 2 else places.frames
+        p = here.shape[-1]
+        values, blocks = np.empty((m, p)), np.zeros((m, p, p))
+        away, nearest = observations.tree.query(places.points)
+
+        def work(job: tuple[int, np.ndarray]) -> None:
+            group, rows = job
+            sites = self.data.sites(places.points[rows], here if here.ndim == 2 else here[rows])
+            values[rows], blocks[rows] = self._conditional(self._system(group), sites, spread)
+
+        _run(work, _by_group(self.parts.group_of[nearest]))
+        mean, across = _ambient(here, values), np.full(m, self._hidden(self.noise**2))
+        known = np.flatnonzero(away == 0.0)
+        if self._hidden(0.0) > 0.0 and len(known):  # at observations the field across the bases is measured
+            noise = self._variances()[nearest[known]]
+            share = self._hidden(noise) / self.data.variance_across
+            mean[known] += share[:, None] * self.data.across[nearest[known]]
+            across[known] = share * noise
+        return Prediction(mean, here, blocks, across + np.square(values) @ self._angle_variances)
+
+    @cached_property
+    def _angle_variances(self) -> np.ndarray:
+        """Of the angles ``(p,)`` by which axes that were fitted to noisy vectors are off."""
+        n, p = self.data.values.shape
+        fitted = self.data.bases.ndim == 2 and p < len(self.data.bases)
+        return fitted * self.noise**2 / (n * np.maximum(np.square(self.data.values).mean(axis=0), JITTER))
+
+    def _hidden(self, noise: Any) -> Any:
+        """The variance of the field across the bases, with noise of these variances."""
+        return np.maximum(self.data.variance_across - noise, 0.0)
+
+    def _conditional(self, system: System, sites: Sites, spread: bool) -> tuple[Any, Any]:
+        """Mean ``(m, p)`` and covariances ``(m, p, p)`` of the field at sites."""
+        m, p = sites.count, sites.dim
+        with torch.no_grad():
+            cross = self.covariance(self._hyper[:-1], Pairs(sites, system.sites)).flatten(2).flatten(0, 1)
+            if self._separable:
+                mean = (cross @ system.weights).reshape(m, p)
+            else:
+                mean = (cross @ system.weights).reshape(p, m).T
+            if not spread:
+                return mean.numpy(), 0.0
+            half = torch.linalg.solve_triangular(system.factor, cross.T, upper=False)
+            prior = self.covariance.diagonal(self._hyper[:-1], sites)
+            if self._separable:
+                known = half.square().sum(0)[:, None, None] * torch.eye(p, dtype=torch.float64)
+            else:
+                half = half.unflatten(1, (p, m)).movedim(2, 0)  # (m, N, p)
+                known = half.mT @ half
+        return mean.numpy(), (prior - known).numpy()
+
+    def left_out(self, index: np.ndarray) -> Prediction:
+        r"""With :math:`P = (K + N)^{-1}` the error at site i is :math:`P_{ii}^{-1} (P y)_i`, of covariance
         :math:`P_{ii}^{-1}`.
         """
-        n, d = len(self.seen.sites), self.seen.sites.dim
-        inverse = torch.cholesky_inverse(self.factor).reshape(n, d, n, d)
-        covariances = torch.linalg.inv(inverse.diagonal(dim1=0, dim2=2).permute(2, 0, 1))
-        return (covariances @ self.weights.reshape(n, d, 1))[:, :, 0].numpy(), covariances.numpy()
+        bases = self.data.bases
+        p = bases.shape[-1]
+        errors, blocks = np.empty((len(index), p)), np.empty((len(index), p, p))
 
-    def predict(
-        self, points: np.ndarray, frames: np.ndarray, *, with_covariance: bool
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        theta, d = torch.from_numpy(self.theta[:-1]), frames.shape[2]
-        means, spreads = [], []
+        def work(job: tuple[int, np.ndarray]) -> None:
+            group, rows = job
+            errors[rows], blocks[rows] = self._errors(self._system(group), index[rows])
+
+        _run(work, _by_group(self.parts.group_of[index]))
+        here = bases if bases.ndim == 2 else bases[index]
+        mean = _ambient(here, self.data.values[index] - errors)
+        return Prediction(mean, here, blocks, np.full(len(index), self.data.variance_across))
+
+    def _errors(self, system: System, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        order = np.argsort(system.members)
+        rows = torch.from_numpy(order[np.searchsorted(system.members, index, sorter=order)])
+        N, p = len(system.factor), system.sites.dim
         with torch.no_grad():
-            for a in range(0, len(points), CHUNK):
-                part = self.problem.sites(points[a : a + CHUNK], frames[a : a + CHUNK])
-                cross = self.covariance(theta, part, self.seen.sites)
-                mean = (cross @ self.weights).reshape(len(part), d)
-                means.append(mean if part.expected is None else mean + part.expected)
-                if with_covariance:
-                    half = torch.linalg.solve_triangular(self.factor, cross.T, upper=False).T.reshape(len(part), d, -1)
-                    spreads.append(self.covariance.diagonal(theta, part) - half @ half.mT)
-        return torch.cat(means).numpy(), torch.cat(spreads).numpy() if with_covariance else None
+            if self._separable:
+                unit = torch.zeros(N, len(rows), dtype=torch.float64)
+                unit[rows, torch.arange(len(rows))] = 1.0
+                half = torch.linalg.solve_triangular(system.factor, unit, upper=False)
+                variances = 1 / half.square().sum(0)
+                errors = variances[:, None] * system.weights[rows]
+                return errors.numpy(), (variances[:, None, None] * torch.eye(p, dtype=torch.float64)).numpy()
+            n = N // p
+            positions = (torch.arange(p)[:, None] * n + rows).reshape(-1)  # component by component
+            unit = torch.zeros(N, len(positions), dtype=torch.float64)
+            unit[positions, torch.arange(len(positions))] = 1.0
+            half = torch.linalg.solve_triangular(system.factor, unit, upper=False).unflatten(1, (p, len(rows)))
+            half = half.movedim(2, 0)  # (m, N, p)
+            blocks = torch.linalg.inv(half.mT @ half)
+            weights = system.weights[positions, 0].reshape(p, len(rows)).T
+            return (blocks @ weights[:, :, None])[:, :, 0].numpy(), blocks.numpy()
+
+
+def _by_group(groups: np.ndarray, most: int = 1024) -> Iterator[tuple[int, np.ndarray]]:
+    """Each group that occurs, with at most so many of the rows it occurs in at a time."""
+    order = np.argsort(groups, kind="stable")
+    found, starts = np.unique(groups[order], return_index=True)
+    for group, rows in zip(found, np.split(order, starts[1:]), strict=True):
+        for start in range(0, len(rows), most):
+            yield int(group), rows[start : start + most]
+
+
+def _run(work: Callable[[Any], None], jobs: Iterator[Any]) -> None:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for _ in pool.map(work, jobs):
+            pass

@@ -123,25 +123,26 @@ class TangentSpaces:
         return {**vars(self), "_cache": {}}
 
     def at(self, points: np.ndarray) -> np.ndarray:
-        """Bases ``(m, D, d)`` at other points; at training points those of training."""
+        """Bases ``(m, D, d)`` at other points: at training points those of training, elsewhere a mean of the nearest.
+
+        The mean is the space nearest to the projections of ``2 d`` training points, by inverse squared distance.
+        """
         if self.manifold is not None:
             return exact_frames(self.manifold, points)
-        if self.dim == points.shape[1]:
+        d, (m, D) = self.dim, points.shape
+        if d == D:
             return _axes_of_space(points)
-        distances, indices = self.tree.query(points, k=self.neighbors)
-        distances, indices = (a.reshape(len(points), -1) for a in (distances, indices))
-        graph = NeighborGraph(
-            np.arange(len(points) + 1, dtype=np.int64) * self.neighbors,
-            indices.ravel().astype(np.int32),
-            distances.ravel(),
-        )
-        reach = np.maximum(1.2 * distances[:, -1], np.finfo(float).tiny)
-        axes = local_pca(self.points, graph, reach, centers=points, axes=self.dim).axes
+        k = min(2 * d, len(self.points))
+        distances, indices = (a.reshape(m, k) for a in self.tree.query(points, k=k))
+        squares = np.maximum(np.square(distances), 1e-24 * max(float(np.square(distances).max()), 1e-300))
+        weights = squares[:, :1] / squares
+        spans = (np.sqrt(weights)[:, :, None, None] * self.frames[indices]).transpose(0, 2, 1, 3).reshape(m, D, k * d)
+        values, vectors = np.linalg.eigh(spans.transpose(0, 2, 1) @ spans)
+        axes = spans @ vectors[:, :, : -d - 1 : -1] / np.sqrt(np.maximum(values[:, None, : -d - 1 : -1], 1e-300))
         nearest = self.frames[indices[:, 0]]
-        overlap = nearest.transpose(0, 2, 1) @ axes
-        axes[:, :, -1] *= np.where(np.linalg.det(overlap) < 0, -1.0, 1.0)[:, None]
-        known = (distances[:, 0] == 0.0) | (np.abs(np.linalg.norm(axes, axis=1) - 1).max(axis=1) > 1e-6)
-        axes[known] = nearest[known]
+        left, _, right = np.linalg.svd(axes.transpose(0, 2, 1) @ nearest)
+        axes = axes @ (left @ right)  # turned to agree with the nearest basis
+        axes[distances[:, 0] == 0.0] = nearest[distances[:, 0] == 0.0]
         return axes
 
     def warn_if_far(self, points: np.ndarray) -> np.ndarray:

@@ -1,0 +1,183 @@
+"""The choice between models, and the simplest of them: the data as they are, and the mean of neighbours."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..errors import InvalidInputError, TangentBundleError
+from .covariance import Ambient, Covariance, CurlFree, DivergenceFree, Matern, Tangent, helmholtz
+from .observations import JITTER, Model, Observations, Places, Posterior, Prediction, Score
+from .process import GaussianProcess
+
+
+@dataclass(frozen=True)
+class Candidates(Model):
+    """Fits several models and takes the one that predicts left-out vectors best.
+
+    The criterion is the log density of whole ambient vectors, each predicted from all the others, so that models of
+    tangent and of ambient vectors are comparable. It is averaged over at most ``max_left_out`` points.
+    """
+
+    models: Sequence[Model]
+    max_left_out: int = 256
+
+    def fit(self, observations: Observations, rng: np.random.Generator) -> Chosen:
+        index, seed = self._sample(observations, rng), rng.integers(2**32)
+        tried: list[tuple[Model, Posterior, np.ndarray, float]] = []
+        failed = []
+        for model in self.models:
+            start = time.perf_counter()
+            try:
+                posterior = model.quick().fit(observations, np.random.default_rng(seed))
+            except TangentBundleError as error:
+                failed.append(f"{model}: {error}")
+                continue
+            density = posterior.left_out(index).log_density(observations.vectors[index])
+            tried.append((model, posterior, density, time.perf_counter() - start))
+        if not tried:
+            raise InvalidInputError("none of the candidates can be fitted to these data. " + " ".join(failed))
+        best, _, top, _ = max(tried, key=lambda one: float(one[2].mean()))
+        scores = []
+        for model, posterior, density, seconds in tried:
+            error = float(np.std(top - density) / np.sqrt(len(index)))
+            score = float(density.mean())
+            scores.append(Score(str(model), score, float(top.mean()) - score, error, posterior.noise, seconds))
+        chosen = best.fit(observations, np.random.default_rng(seed))
+        return Chosen(chosen, str(best), sorted(scores, key=lambda score: score.margin))
+
+    def _sample(self, observations: Observations, rng: np.random.Generator) -> np.ndarray:
+        """All points, or those around a few random ones: neighbours share one linear system."""
+        if len(observations.points) <= self.max_left_out:
+            return np.arange(len(observations.points))
+        count = 8
+        centers = observations.points[rng.choice(len(observations.points), count, replace=False)]
+        return np.unique(observations.tree.query(centers, k=self.max_left_out // count)[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen(Posterior):
+    """The best of several fitted models, with the table of their scores."""
+
+    best: Posterior
+    model: str
+    scores: list[Score] = field(repr=False)
+
+    @property
+    def noise(self) -> float:  # type: ignore[override]
+        return self.best.noise
+
+    @property
+    def noise_across(self) -> float:  # type: ignore[override]
+        return self.best.noise_across
+
+    @property
+    def parameters(self) -> dict[str, float]:  # type: ignore[override]
+        return self.best.parameters
+
+    def predict(self, places: Places, spread: bool = True) -> Prediction:
+        return self.best.predict(places, spread)
+
+    def left_out(self, index: np.ndarray) -> Prediction:
+        return self.best.left_out(index)
+
+
+@dataclass(frozen=True)
+class NeighborMean(Model):
+    """The mean vector of the nearest points; of ``neighbors`` the number with the least leave-one-out error."""
+
+    neighbors: Sequence[int] = (4, 8, 16, 32, 64)
+
+    def fit(self, observations: Observations, rng: np.random.Generator) -> NeighborPosterior:
+        n = len(observations.points)
+        sample = np.arange(n) if n <= 2000 else np.sort(rng.choice(n, 2000, replace=False))
+        counts = sorted({min(k, n - 1) for k in self.neighbors})
+        fits = [NeighborPosterior(observations, k, 1.0) for k in counts]
+        errors = [np.square(fit.left_out(sample).mean - observations.vectors[sample]).mean() for fit in fits]
+        best = int(np.argmin(errors))
+        return NeighborPosterior(observations, counts[best], float(errors[best]))
+
+
+@dataclass(frozen=True, eq=False)
+class NeighborPosterior(Posterior):
+    """Means of the ``neighbors`` nearest vectors; ``variance`` is that of left-out components about them."""
+
+    observations: Observations = field(repr=False)
+    neighbors: int
+    variance: float
+
+    @property
+    def noise(self) -> float:  # type: ignore[override]
+        """At most so large: the error of a left-out vector is noise and the field's change."""
+        known = self.observations.noise
+        return float(np.sqrt(self.variance if known is None else known.mean()))
+
+    @property
+    def noise_across(self) -> float:  # type: ignore[override]
+        return self.noise**2
+
+    @property
+    def parameters(self) -> dict[str, float]:  # type: ignore[override]
+        return {"neighbors": float(self.neighbors)}
+
+    def predict(self, places: Places, spread: bool = True) -> Prediction:
+        """At a training point its own vector is one of them."""
+        index = self._nearest(places.points, self.neighbors)
+        mean = self.observations.vectors[index].mean(axis=1)
+        return Prediction.isotropic(mean, self.variance / self.neighbors + JITTER)
+
+    def left_out(self, index: np.ndarray) -> Prediction:
+        nearest = self._nearest(self.observations.points[index], self.neighbors + 1)
+        own = nearest == index[:, None]
+        own[~own.any(axis=1), -1] = True  # many coincident points
+        others = nearest[~own].reshape(len(index), -1)
+        return Prediction.isotropic(self.observations.vectors[others].mean(axis=1), self.variance)
+
+    def _nearest(self, points: np.ndarray, count: int) -> np.ndarray:
+        return self.observations.tree.query(points, k=count)[1].reshape(len(points), count)
+
+
+@dataclass(frozen=True)
+class Identity(Model):
+    """The data as they are: the vector itself at a training point, that of the nearest one elsewhere."""
+
+    def fit(self, observations: Observations, rng: np.random.Generator) -> IdentityPosterior:
+        variance = NeighborMean((1,)).fit(observations, rng).variance
+        return IdentityPosterior(observations, 1, variance)
+
+
+@dataclass(frozen=True, eq=False)
+class IdentityPosterior(NeighborPosterior):
+    def predict(self, places: Places, spread: bool = True) -> Prediction:
+        away, index = self.observations.tree.query(places.points)
+        # of the difference between two noisy vectors at most half is noise of one
+        variance = np.where(away == 0.0, self.variance / 2, self.variance)
+        return Prediction.isotropic(self.observations.vectors[index], variance)
+
+
+def default_covariances(observations: Observations) -> list[Covariance]:
+    """Smooth and rougher tangent fields, a Helmholtz mixture, and ambient fields with and without divergence or curl."""
+    D, d = observations.frames.shape[1:]
+    surface = d == 2 and observations.oriented
+    tangent = [Tangent(Matern(np.inf)), Tangent(Matern(1.5))]
+    tangent += [helmholtz() if surface else CurlFree() + Tangent(Matern(0.5))]
+    ambient: list[Covariance] = [Ambient(Matern(np.inf)), Ambient(Matern(1.5))]
+    if 1 < D <= 6:  # of many components, no divergence says little about each
+        smooth = Matern(np.inf)
+        ambient += [DivergenceFree(smooth, ambient=True), CurlFree(smooth, ambient=True)]
+    return [*tangent, *ambient]
+
+
+@dataclass(frozen=True)
+class DefaultCandidates(Model):
+    """Gaussian processes with the given covariances (by default several), the neighbours' mean, and the data."""
+
+    covariances: Sequence[Covariance] | None = None
+
+    def fit(self, observations: Observations, rng: np.random.Generator) -> Chosen:
+        covariances = default_covariances(observations) if self.covariances is None else self.covariances
+        models = [*(GaussianProcess(covariance) for covariance in covariances), NeighborMean(), Identity()]
+        return Candidates(models).fit(observations, rng)

@@ -1,0 +1,102 @@
+"""Which observations a local prediction uses: the nearest one by one, those further away as means of small cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+GROUP_SIZE, MAX_CELL_SIZE = 64, 32
+"""Most points that are predicted with one linear system, and that are replaced by their mean. Both trade memory and
+time against the number of systems; answers hardly depend on them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Neighborhoods:
+    """Groups of neighbouring points, each predicted from the same observations.
+
+    Attributes:
+        near: at least so many observations are used one by one.
+        far: at most so many cells of further observations are used as means.
+        groups: indices of the points of each group.
+        group_of: the group of each point ``(n,)``.
+        cells: indices of the points of each cell.
+        centers: mean position of each cell ``(c, D)``.
+    """
+
+    near: int
+    far: int
+    groups: list[np.ndarray] = field(repr=False)
+    group_of: np.ndarray = field(repr=False)
+    cells: list[np.ndarray] = field(repr=False)
+    centers: np.ndarray = field(repr=False)
+
+    @classmethod
+    def of(cls, points: np.ndarray, near: int, far: int) -> Neighborhoods:
+        """All points in one group if they are few enough to be used one by one.
+
+        >>> points = np.random.default_rng(0).standard_normal((1000, 3))
+        >>> parts = Neighborhoods.of(points, 100, 100)
+        >>> members, cells = parts.around(0)
+        >>> len(members) >= 100, len(cells) <= 100, bool(np.isin(parts.groups[0], members).all())
+        (True, True, True)
+        """
+        n = len(points)
+        if n <= near + far:
+            everything = np.arange(n)
+            return cls(near, far, [everything], np.zeros(n, int), [everything], points.mean(axis=0)[None])
+        groups = halved(points, np.arange(n), GROUP_SIZE)
+        group_of = np.empty(n, int)
+        for number, members in enumerate(groups):
+            group_of[members] = number
+        size = min(MAX_CELL_SIZE, -(-n // far))
+        cells = [cell for members in groups for cell in halved(points, members, size)]
+        centers = np.stack([points[cell].mean(axis=0) for cell in cells])
+        return cls(near, far, groups, group_of, cells, centers)
+
+    @property
+    def exact(self) -> bool:
+        """Whether every prediction uses every observation."""
+        return len(self.groups) == 1
+
+    def around(self, group: int) -> tuple[np.ndarray, np.ndarray]:
+        """Indices of the observations used one by one, and of the cells used as means."""
+        if self.exact:
+            return self.groups[0], np.empty(0, int)
+        own = self.groups[group]
+        middle = self.centers[np.unique(self.cell_of[own])].mean(axis=0)
+        order = np.argsort(np.square(self.centers - middle).sum(axis=1), kind="stable")
+        inside = np.isin(order, self.cell_of[own])
+        order = np.concatenate([order[inside], order[~inside]])
+        counts = np.cumsum([len(self.cells[cell]) for cell in order[: self.near]])
+        nearest = int(np.searchsorted(counts, self.near)) + 1
+        members = np.concatenate([self.cells[cell] for cell in order[:nearest]])
+        return members, order[nearest : nearest + self.far]
+
+    @cached_property
+    def cell_of(self) -> np.ndarray:
+        """The cell of each point ``(n,)``."""
+        numbers = np.repeat(np.arange(len(self.cells)), [len(cell) for cell in self.cells])
+        found = np.empty(len(numbers), int)
+        found[np.concatenate(self.cells)] = numbers
+        return found
+
+
+def halved(points: np.ndarray, index: np.ndarray, size: int) -> list[np.ndarray]:
+    """Parts of at most ``size`` points, by halving along the coordinate of the greatest variance.
+
+    >>> [len(part) for part in halved(np.arange(10.0)[:, None], np.arange(10), 3)]
+    [3, 2, 3, 2]
+    """
+    pending, found = [index], []
+    while pending:
+        part = pending.pop()
+        if len(part) <= size:
+            found.append(part)
+            continue
+        values = points[part]
+        order = np.argsort(values[:, values.var(axis=0).argmax()], kind="stable")
+        middle = -(-len(part) // 2)
+        pending += [part[order[middle:]], part[order[:middle]]]
+    return found

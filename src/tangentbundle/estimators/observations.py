@@ -1,0 +1,194 @@
+"""What a model is given, a field at some points, and what it returns, a prediction with its spread."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from .history import History
+
+JITTER = 1e-8
+"""Smallest variance, in units of the mean squared component of the data: keeps covariances positive definite."""
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Points ``(m, D)`` at which a field is wanted, with tangent bases ``(m, D, d)`` made when first needed."""
+
+    points: np.ndarray
+    make_frames: Callable[[], np.ndarray] = field(repr=False)
+
+    @cached_property
+    def frames(self) -> np.ndarray:
+        return self.make_frames()
+
+
+@dataclass(frozen=True, eq=False)
+class Observations:
+    """A vector field at points: the only input of a model.
+
+    Points are centred and scaled to root mean square distance one from their centre; vectors have root mean square
+    component one. With a history, its mean is already subtracted from the vectors.
+
+    Attributes:
+        points: ``(n, D)``.
+        vectors: ambient vectors ``(n, D)``.
+        frames: tangent bases ``(n, D, d)``, known or estimated.
+        exact: whether the tangent bases are those of a known manifold.
+        oriented: whether the bases agree in orientation everywhere.
+        noise: known variances of the noise of each component ``(n,)``, or None: to be estimated.
+        history: past fields in the same units, or None.
+    """
+
+    points: np.ndarray
+    vectors: np.ndarray
+    frames: np.ndarray
+    exact: bool
+    oriented: bool
+    noise: np.ndarray | None = None
+    history: History | None = None
+
+    @cached_property
+    def tree(self) -> cKDTree:
+        return cKDTree(self.points)
+
+    @cached_property
+    def axes(self) -> np.ndarray:
+        """Up to three principal axes of the points ``(D, k)``."""
+        return np.linalg.svd(self.points[: 10 * self.points.shape[1] + 1000], full_matrices=False)[2][:3].T
+
+    def part(self, index: np.ndarray) -> Observations:
+        """The same field at some of its points only."""
+        noise = None if self.noise is None else self.noise[index]
+        return replace(
+            self, points=self.points[index], vectors=self.vectors[index], frames=self.frames[index], noise=noise
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    r"""Normal distributions of ambient vectors, with covariances :math:`B C B^T + a (I - B B^T)`.
+
+    Attributes:
+        mean: ``(m, D)``.
+        bases: orthonormal columns B: ``(D, p)`` for all, or ``(m, D, p)``.
+        blocks: covariances C along them ``(m, p, p)``.
+        across: variances a of every component across them ``(m,)``.
+    """
+
+    mean: np.ndarray
+    bases: np.ndarray
+    blocks: np.ndarray
+    across: np.ndarray
+
+    @classmethod
+    def isotropic(cls, mean: np.ndarray, variance: np.ndarray | float) -> Prediction:
+        """The same variance in all directions, one for each of the m vectors."""
+        m, D = mean.shape
+        return cls(mean, np.zeros((D, 0)), np.zeros((m, 0, 0)), np.broadcast_to(np.asarray(variance, float), (m,)))
+
+    def coordinates(self, vectors: np.ndarray) -> np.ndarray:
+        """``B^T v (m, p)``."""
+        return np.matmul(self.bases.swapaxes(-1, -2), vectors[:, :, None])[:, :, 0]
+
+    def variances(self) -> np.ndarray:
+        """Of every ambient component ``(m, D)``."""
+        inside = np.square(self.bases).sum(axis=-1)
+        own = np.einsum("...ij,...ij->...i", self.bases @ self.blocks, self.bases)
+        return np.maximum(own + self.across[:, None] * (1 - inside), 0.0)
+
+    def covariances(self) -> np.ndarray:
+        """``(m, D, D)``."""
+        eye = np.eye(self.mean.shape[1])
+        outer = self.bases @ self.bases.swapaxes(-1, -2)
+        own = self.bases @ self.blocks @ self.bases.swapaxes(-1, -2)
+        return own + self.across[:, None, None] * (eye - outer)
+
+    def log_density(self, vectors: np.ndarray) -> np.ndarray:
+        """Of ambient vectors ``(m, D)``, for each ``(m,)``."""
+        (m, D), p = vectors.shape, self.blocks.shape[1]
+        off = vectors - self.mean
+        along = self.coordinates(off)
+        far = np.maximum(np.square(off).sum(axis=1) - np.square(along).sum(axis=1), 0.0)
+        blocks = self.blocks + JITTER * np.eye(p)
+        across = self.across + JITTER
+        inside = np.einsum("mi,mi->m", along, np.linalg.solve(blocks, along[:, :, None])[:, :, 0])
+        logdet = np.linalg.slogdet(blocks)[1] + (D - p) * np.log(across)
+        return -0.5 * (inside + far / across + logdet + D * np.log(2 * np.pi))
+
+    def tangent(self, frames: np.ndarray) -> Prediction:
+        """Its part along tangent bases ``(m, D, d)``, with nothing across."""
+        frames_t = frames.swapaxes(1, 2)
+        overlap = frames_t @ self.bases
+        eye = np.eye(frames.shape[2])
+        blocks = overlap @ self.blocks @ overlap.swapaxes(1, 2)
+        blocks = blocks + self.across[:, None, None] * (eye - overlap @ overlap.swapaxes(1, 2))
+        mean = (frames @ (frames_t @ self.mean[:, :, None]))[:, :, 0]
+        return Prediction(mean, frames, blocks, np.zeros(len(mean)))
+
+    def widened(self, along: np.ndarray | float, across: np.ndarray | float) -> Prediction:
+        """With variances ``(m,)`` added along the bases and across them."""
+        eye = np.eye(self.blocks.shape[1])
+        added = np.broadcast_to(np.asarray(along, float), self.across.shape)[:, None, None] * eye
+        return replace(self, blocks=self.blocks + added, across=self.across + across)
+
+
+class Score(NamedTuple):
+    """How a model predicts measurements that are left out one at a time.
+
+    Attributes:
+        model: its name.
+        score: mean log density of a left-out ambient vector; the greatest wins.
+        margin: by how much the score is below the greatest one.
+        margin_error: standard error of the margin.
+        noise: estimated standard deviation of the noise, in units of the data.
+        seconds: time of the fit.
+    """
+
+    model: str
+    score: float
+    margin: float
+    margin_error: float
+    noise: float
+    seconds: float
+
+
+class Posterior(ABC):
+    """A fitted model.
+
+    Attributes:
+        noise: estimated standard deviation of the noise of each component (root mean square of a known one).
+        parameters: fitted hyperparameters by name.
+        noise_across: variance of the noise of each component across the bases.
+        scores: of a choice between models, one row for each.
+    """
+
+    noise: float
+    parameters: dict[str, float]
+    noise_across: float = 0.0
+    scores: list[Score] = []  # noqa: RUF012
+
+    @abstractmethod
+    def predict(self, places: Places, spread: bool = True) -> Prediction:
+        """The field itself; without ``spread`` the variances mean nothing."""
+
+    @abstractmethod
+    def left_out(self, index: np.ndarray) -> Prediction:
+        """Measurements at these training points, each predicted from all the others."""
+
+
+class Model(ABC):
+    """A way to estimate a field from noisy vectors at some points."""
+
+    @abstractmethod
+    def fit(self, observations: Observations, rng: np.random.Generator) -> Posterior: ...
+
+    def quick(self) -> Model:
+        """The same model, cheaper to fit, for comparisons."""
+        return self
