@@ -23,7 +23,7 @@ class Candidates(Model):
     """
 
     models: Sequence[Model]
-    max_left_out: int = 256
+    max_left_out: int = 512
 
     def fit(self, observations: Observations, rng: np.random.Generator) -> Chosen:
         index, seed = self._sample(observations, rng), rng.integers(2**32)

@@ -95,17 +95,17 @@ class Pairs:
 
     @cached_property
     def principal_squares(self) -> Tensor:
-        """Squared distances along each principal axis and across them all ``(g, ..., 1, n, 1, m)``."""
+        """Squared distances along each principal axis and across them all ``(g, ..., n, m)``."""
         along = (self.a.principal[..., :, None, :] - self.b.principal[..., None, :, :]).square()
-        axes = along.movedim(-1, 0)[..., None, :, None, :]
+        axes = along.movedim(-1, 0)
         if self.a.principal.shape[-1] == self.a.points.shape[-1]:
             return axes
-        return torch.cat([axes, (self.squares - axes.sum(0)).clamp_min(0.0)[None]])
+        return torch.cat([axes, (self.squares[..., 0, :, 0, :] - axes.sum(0)).clamp_min(0.0)[None]])
 
     @cached_property
     def overlaps(self) -> Tensor:
         """``B_i^T B_j``."""
-        return self._blocks(self.a.rows @ self.b.rows.mT)
+        return self.blocks(self.a.rows @ self.b.rows.mT)
 
     @cached_property
     def outer(self) -> Tensor:
@@ -120,7 +120,8 @@ class Pairs:
         """With the bases of surfaces turned by a quarter."""
         return Pairs(self.a.turned, self.a.turned if self.a is self.b else self.b.turned)
 
-    def _blocks(self, matrix: Tensor) -> Tensor:
+    def blocks(self, matrix: Tensor) -> Tensor:
+        """A matrix ``(..., p n, p m)`` as blocks."""
         return matrix.unflatten(-1, (self.b.dim, self.b.count)).unflatten(-3, (self.a.dim, self.a.count))
 
 
@@ -171,12 +172,12 @@ class Covariance(ABC):
     ambient: bool = False
 
     @abstractmethod
-    def parameters(self, ambient_dim: int) -> dict[str, float]:
-        """The names of the parameters, and the logarithms they start from."""
+    def parameters(self, ambient_dim: int, dim: int) -> dict[str, float]:
+        """The names of the parameters, and the logarithms they start from, for D = ``ambient_dim``, p = ``dim``."""
 
     @abstractmethod
     def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:
-        """Blocks ``(..., p, n, p, m)``; kernels ``(..., 1, n, 1, m)`` if ``separable`` in these bases."""
+        """Blocks ``(..., p, n, p, m)``, or ``(..., p, n, m)`` if components are ``independent``."""
 
     def diagonal(self, theta: Tensor, sites: Sites) -> Tensor:
         """The blocks ``(..., n, p, p)`` of each site with itself."""
@@ -184,8 +185,8 @@ class Covariance(ABC):
         return one.expand(*sites.points.shape[:-1], -1, -1)
 
     @property
-    def separable(self) -> bool:
-        """Whether components along bases that are the same everywhere are independent and alike."""
+    def independent(self) -> bool:
+        """Whether components along the bases, the same everywhere, are independent."""
         return False
 
     def check(self, dim: int, oriented: bool) -> None:
@@ -215,32 +216,37 @@ class CovarianceSum(Covariance):
         return self.terms[0].ambient
 
     @property
-    def separable(self) -> bool:
-        return all(term.separable for term in self.terms)
+    def independent(self) -> bool:
+        return all(term.independent for term in self.terms)
 
     def check(self, dim: int, oriented: bool) -> None:
         for term in self.terms:
             term.check(dim, oriented)
 
-    def parameters(self, ambient_dim: int) -> dict[str, float]:
+    def parameters(self, ambient_dim: int, dim: int) -> dict[str, float]:
         share = -0.5 * np.log(len(self.terms))
         return {
             f"{type(term).__name__} {number + 1} {name}": start + share * (name == "amplitude")
             for number, term in enumerate(self.terms)
-            for name, start in term.parameters(ambient_dim).items()
+            for name, start in term.parameters(ambient_dim, dim).items()
         }
 
-    def _parts(self, theta: Tensor, ambient_dim: int) -> Sequence[tuple[Covariance, Tensor]]:
-        sizes = [len(term.parameters(ambient_dim)) for term in self.terms]
+    def _parts(self, theta: Tensor, sites: Sites) -> Sequence[tuple[Covariance, Tensor]]:
+        sizes = [len(term.parameters(sites.points.shape[-1], sites.dim)) for term in self.terms]
         return list(zip(self.terms, torch.split(theta, sizes), strict=True))
 
     def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:
-        parts = self._parts(theta, pairs.a.points.shape[-1])
-        return sum(term(part, pairs) for term, part in parts)  # type: ignore[return-value]
+        return sum(self._blocks(term, part, pairs) for term, part in self._parts(theta, pairs.a))  # type: ignore[return-value]
+
+    def _blocks(self, term: Covariance, theta: Tensor, pairs: Pairs) -> Tensor:
+        """Those of a term, with zeros between components that are independent in it but not in the sum."""
+        blocks = term(theta, pairs)
+        if term.independent and not self.independent:
+            return torch.diag_embed(blocks.movedim(-3, -1)).movedim(-2, -4).movedim(-1, -2)
+        return blocks
 
     def diagonal(self, theta: Tensor, sites: Sites) -> Tensor:
-        parts = self._parts(theta, sites.points.shape[-1])
-        return sum(term.diagonal(part, sites) for term, part in parts)  # type: ignore[return-value]
+        return sum(term.diagonal(part, sites) for term, part in self._parts(theta, sites))  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)
@@ -253,7 +259,7 @@ class Tangent(Covariance):
 
     kernel: Matern = Matern(1.5)
 
-    def parameters(self, ambient_dim: int) -> dict[str, float]:
+    def parameters(self, ambient_dim: int, dim: int) -> dict[str, float]:
         return {"amplitude": 0.0, "length": -1.0}
 
     def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:
@@ -262,18 +268,23 @@ class Tangent(Covariance):
 
 @dataclass(frozen=True)
 class Ambient(Covariance):
-    """Independent ambient components, with a length along each of the first principal axes of the points."""
+    """Independent ambient components of sizes of their own, and a length along each of the points' principal axes."""
 
     kernel: Matern = Matern(1.5)
     ambient = True
-    separable = True  # type: ignore[assignment]
+    independent = True  # type: ignore[assignment]
 
-    def parameters(self, ambient_dim: int) -> dict[str, float]:
-        return {"amplitude": 0.0, **{f"length {axis + 1}": -0.5 for axis in range(min(ambient_dim, 4))}}
+    def parameters(self, ambient_dim: int, dim: int) -> dict[str, float]:
+        amplitudes = {f"amplitude {component + 1}": 0.0 for component in range(dim)}
+        return amplitudes | {f"length {axis + 1}": -0.5 for axis in range(min(ambient_dim, 4))}
 
     def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:
-        squares = (pairs.principal_squares * torch.exp(-2 * theta[1:]).view(-1, *[1] * pairs.squares.ndim)).sum(0)
-        return torch.exp(2 * theta[0]) * self.kernel(squares + 1e-16)
+        sizes, lengths = theta[: pairs.a.dim], theta[pairs.a.dim :]
+        squares = torch.tensordot(torch.exp(-2 * lengths), pairs.principal_squares, 1)
+        return torch.exp(2 * sizes)[:, None, None] * self.kernel(squares + 1e-16)[..., None, :, :]
+
+    def diagonal(self, theta: Tensor, sites: Sites) -> Tensor:
+        return torch.diag(torch.exp(2 * theta[: sites.dim])).expand(*sites.points.shape[:-1], -1, -1)
 
 
 @dataclass(frozen=True)
@@ -287,7 +298,7 @@ class CurlFree(Covariance):
         if self.kernel.smoothness < 2.5:
             raise InvalidInputError(f"gradients need a kernel of smoothness 2.5 or infinity, got {self.kernel}.")
 
-    def parameters(self, ambient_dim: int) -> dict[str, float]:
+    def parameters(self, ambient_dim: int, dim: int) -> dict[str, float]:
         return {"amplitude": 0.0, "length": -0.5}
 
     def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:

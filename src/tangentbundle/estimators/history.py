@@ -50,10 +50,6 @@ class History:
         """Points centred and divided by ``unit``, fields multiplied by ``factor``."""
         return History.of((self.points - center) / unit, self.fields * factor)
 
-    def split(self, count: int) -> tuple[History, np.ndarray]:
-        """The first ``count`` fields as a history, and the others ``(T - count, m, D)``."""
-        return replace(self, fields=self.fields[:count]), self.fields[count:]
-
     def at(self, points: np.ndarray, neighbors: int = 4) -> np.ndarray:
         """The past fields at other points ``(T, n, D)``, interpolated from their nearest ones."""
         k = min(neighbors, len(self.points))
@@ -85,12 +81,12 @@ class Empirical(Covariance):
 
     ambient: bool = False
 
-    def parameters(self, ambient_dim: int) -> dict[str, float]:
+    def parameters(self, ambient_dim: int, dim: int) -> dict[str, float]:
         return {"amplitude": 0.0, "length": -0.7}
 
     def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:
         a, b = (_required(sites.past).movedim(-2, -3) for sites in (pairs.a, pairs.b))  # (..., p, n, T)
-        products = pairs._blocks(a.flatten(-3, -2) @ b.flatten(-3, -2).mT / a.shape[-1])
+        products = pairs.blocks(a.flatten(-3, -2) @ b.flatten(-3, -2).mT / a.shape[-1])
         taper = gaspari_cohn(pairs.squares.sqrt() * torch.exp(-theta[1]))
         return torch.exp(2 * theta[0]) * taper * products
 
@@ -112,12 +108,16 @@ class Modulated(Covariance):
     def check(self, dim: int, oriented: bool) -> None:
         self.base.check(dim, oriented)
 
-    def parameters(self, ambient_dim: int) -> dict[str, float]:
-        return self.base.parameters(ambient_dim)
+    def parameters(self, ambient_dim: int, dim: int) -> dict[str, float]:
+        return self.base.parameters(ambient_dim, dim)
 
     def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:
-        sizes = _size(pairs.a)[..., None, :, None, None] * _size(pairs.b)[..., None, None, None, :]
-        return self.base(theta, pairs) * sizes
+        sizes = _size(pairs.a)[..., :, None] * _size(pairs.b)[..., None, :]
+        return self.base(theta, pairs) * (sizes[..., None, :, :] if self.independent else sizes[..., None, :, None, :])
+
+    @property
+    def independent(self) -> bool:
+        return self.base.independent
 
     def diagonal(self, theta: Tensor, sites: Sites) -> Tensor:
         return self.base.diagonal(theta, sites) * _size(sites).square()[..., None, None]
@@ -130,7 +130,7 @@ class ScaledMean(Covariance):
     ambient: bool = False
     kernel: Matern = Matern(1.5)
 
-    def parameters(self, ambient_dim: int) -> dict[str, float]:
+    def parameters(self, ambient_dim: int, dim: int) -> dict[str, float]:
         return {"amplitude": -1.0, "length": 0.0}
 
     def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:

@@ -21,22 +21,27 @@ NOISE_START = -2.0
 """Logarithm of the noise's standard deviation from which its estimate starts, in units of the data's."""
 
 
+def stacked(blocks: Tensor) -> Tensor:
+    """Blocks as g matrices ``(..., g, N, M)``: one for each independent component, or one for all of them."""
+    if blocks.ndim % 2:  # (p, n, m): one for each of p components
+        return blocks
+    return blocks.flatten(-4, -3).flatten(-2, -1).unsqueeze(-3)
+
+
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Fields at sites, in batches.
+    """Fields at n sites.
 
     Attributes:
-        sites: ``(q, n)`` sites.
-        values: coordinates ``(q, n, p, c)`` of c fields.
-        noise: known variances ``(q, n)``, or None.
-        extra_noise: variances ``(q, n)`` that are added to the noise.
+        sites: where.
+        values: coordinates ``(n, p, c)`` of c fields.
+        noise: known variances ``(n,)``, or None.
         white: number and sum of squares of further components that are noise alone.
     """
 
     sites: Sites
     values: Tensor
     noise: Tensor | None = None
-    extra_noise: Tensor | None = None
     white: tuple[int, float] = (0, 0.0)
 
     @cached_property
@@ -44,18 +49,16 @@ class Evidence:
         return Pairs(self.sites, self.sites)
 
     def matrix(self, covariance: Covariance, theta: Tensor) -> Tensor:
-        """``K + N (..., N, N)``: N is n where components are independent and alike, otherwise p n."""
-        blocks = covariance(theta[:-1], self.pairs)
-        *batch, p, n, _, _ = blocks.shape
-        noise = torch.exp(2 * theta[-1]).expand(*batch, n) if self.noise is None else self.noise
-        noise = noise + JITTER if self.extra_noise is None else noise + self.extra_noise + JITTER
-        return blocks.reshape(*batch, p * n, p * n) + torch.diag_embed(noise.tile(p))
+        """``K + N``, see ``stacked``."""
+        matrix = stacked(covariance(theta[:-1], self.pairs))
+        n = self.sites.count
+        noise = torch.exp(2 * theta[-1]).expand(n) if self.noise is None else self.noise
+        return matrix + torch.diag_embed((noise + JITTER).tile(matrix.shape[-1] // n))
 
     def columns(self, covariance: Covariance) -> Tensor:
-        """The values as right-hand sides ``(..., N, k)``."""
-        if covariance.separable and self.sites.constant:
-            return self.values.flatten(-2)
-        return self.values.movedim(-2, -3).flatten(-3, -2)
+        """The values as right-hand sides ``(g, N, c)``."""
+        columns = self.values.transpose(0, 1)
+        return columns if covariance.independent else columns.flatten(0, 1)[None]
 
     def loss(self, covariance: Covariance, theta: Tensor) -> float:
         r"""The negative log marginal likelihood, infinite where the matrix is not positive definite.
@@ -65,7 +68,7 @@ class Evidence:
         """
         matrix = self.matrix(covariance, theta)
         factor, info = torch.linalg.cholesky_ex(matrix.detach())
-        if int(info.max()) > 0:
+        if int(info.max()) > 0 or not torch.isfinite(factor).all():
             return np.inf
         columns = self.columns(covariance)
         weights = torch.cholesky_solve(columns, factor)
@@ -99,7 +102,7 @@ def maximize(
     The prior is normal around ``start``. The likelihood may have one mode of short and one of long lengths: the search
     begins at the best of a few common factors of all lengths. ``max_noise`` bounds the noise's standard deviation.
     """
-    names = [*covariance.parameters(evidence.sites.points.shape[-1]), "noise"]
+    names = [*covariance.parameters(evidence.sites.points.shape[-1], evidence.sites.dim), "noise"]
     bounds = [(c - 6.0, c + 6.0) for c in start]
     if np.isfinite(max_noise):
         top = float(np.log(max(max_noise, 1e-4)))

@@ -24,12 +24,18 @@ from torch import Tensor
 
 from .covariance import Covariance, Pairs, Sites
 from .history import from_history
-from .likelihood import NOISE_START, PRIOR_WIDTH, Evidence, maximize
+from .likelihood import NOISE_START, PRIOR_WIDTH, Evidence, maximize, stacked
 from .neighborhoods import Neighborhoods
 from .observations import JITTER, Model, Observations, Places, Posterior, Prediction
 
 SIGNIFICANT = 3.0
 """Standard deviations by which components of neighbours must agree for their axis to have a signal."""
+
+HISTORY_WIDTH = 0.3
+"""Standard deviation of the prior around logarithms of parameters that were fitted to a history."""
+
+MAX_AXES = 30
+"""Most axes of ambient vectors: each has a linear system of its own."""
 
 
 @dataclass(frozen=True)
@@ -38,35 +44,38 @@ class GaussianProcess(Model):
 
     Args:
         covariance: such as ``Tangent()``, ``Ambient()``, ``DivergenceFree() + CurlFree()``.
-        likelihood_points: hyperparameters are fitted to at most so many points.
-        near, far: predictions use at least ``near`` observations one by one, and at most ``far`` means of cells of
-            further ones; the sum bounds the size of the linear systems.
+        rows: the size of linear systems, that of the likelihood and those of predictions. With p components that
+            depend on each other they have ``rows / p`` observations, half of them near and one by one, half of them
+            means of cells further away.
     """
 
     covariance: Covariance
-    likelihood_points: int = 240
-    near: int = 160
-    far: int = 160
+    rows: int = 640
 
     def __str__(self) -> str:
         return f"GaussianProcess({self.covariance})"
 
     def quick(self) -> GaussianProcess:
-        """With half of the points everywhere: eight times faster, and enough to compare models."""
-        return replace(self, likelihood_points=self.likelihood_points // 2, near=self.near // 2, far=self.far // 2)
+        """With systems of half the size: eight times faster, and enough to compare models."""
+        return replace(self, rows=self.rows // 2)
 
     def fit(self, observations: Observations, rng: np.random.Generator) -> GaussianPosterior:
-        dim = observations.frames.shape[2]
-        self.covariance.check(dim, observations.oriented)
+        self.covariance.check(observations.frames.shape[2], observations.oriented)
         bases = signal_axes(observations) if self.covariance.ambient else observations.frames
-        field = FieldInBases(observations, bases)
+        data = FieldInBases(observations, bases)
         covariance = self.covariance if observations.history is None else from_history(self.covariance)
-        names = covariance.parameters(observations.points.shape[1])
-        start, width = np.array([*names.values(), NOISE_START]), PRIOR_WIDTH
-        theta, _ = maximize(covariance, field.evidence(self.likelihood_points, rng), start, width, field.max_noise)
+        size = self.rows // (1 if covariance.independent else bases.shape[-1])
+        index = data.sample(size, rng)
+        names = covariance.parameters(*bases.shape[-2:])
+        start, width = np.array([*names.values(), NOISE_START]), np.full(len(names) + 1, PRIOR_WIDTH)
+        if observations.history is not None:
+            past, _ = maximize(covariance, data.past_evidence(index), start, width)
+            steady = np.array([*(not name.startswith("ScaledMean") for name in names), False])
+            start, width = np.where(steady, past, start), np.where(steady, HISTORY_WIDTH, width)
+        theta, _ = maximize(covariance, data.evidence(index), start, width, data.max_noise)
         parameters = dict(zip([*names, "noise"], np.exp(theta).tolist(), strict=True))
-        parts = Neighborhoods.of(observations.points, self.near, self.far)
-        return GaussianPosterior(covariance, theta, field, parts, parameters)
+        parts = Neighborhoods.of(observations.points, size - size // 2, size // 2)
+        return GaussianPosterior(covariance, theta, data, parts, parameters)
 
 
 def signal_axes(observations: Observations) -> np.ndarray:
@@ -80,6 +89,7 @@ def signal_axes(observations: Observations) -> np.ndarray:
     agreement = (components * components[nearest]).sum(axis=0) / np.maximum(energy, 1e-300)
     signal = (agreement * np.sqrt(n) > SIGNIFICANT) & (energy > JITTER * n)
     signal[np.argmax(agreement * energy)] = True
+    signal[np.flatnonzero(signal)[MAX_AXES:]] = False
     return np.ascontiguousarray(axes[:, signal])
 
 
@@ -133,21 +143,38 @@ class FieldInBases:
         bases = self.bases if self.bases.ndim == 2 else self.bases[index]
         return self.sites(self.observations.points[index], bases)
 
-    def evidence(self, size: int, rng: np.random.Generator) -> Evidence:
-        """At most ``size`` observations: half of them around one point, as neighbours tell of short lengths."""
+    def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
+        """At most ``size`` of the observations, half of them around one point, as neighbours tell of short lengths."""
+        points = self.observations.points
+        index = np.arange(len(points))
+        if len(points) <= size:
+            return index
+        around = self.observations.tree.query(points[rng.integers(len(points))], k=size // 2)[1]
+        others = rng.permutation(np.setdiff1d(index, around))[: size - size // 2]
+        return np.sort(np.concatenate([around, others]))
+
+    def evidence(self, index: np.ndarray) -> Evidence:
+        """These observations; what is across exact or ambient bases is noise alone."""
         observations = self.observations
-        n = len(observations.points)
-        index = np.arange(n)
-        if n > size:
-            around = observations.tree.query(observations.points[rng.integers(n)], k=size // 2)[1]
-            others = rng.permutation(np.setdiff1d(index, around))[: size - size // 2]
-            index = np.sort(np.concatenate([around, others]))
         noise = None if observations.noise is None else _tensor(observations.noise[index])
         D, p = self.bases.shape[-2:]
         white = (0, 0.0)
         if self.measured_across and noise is None and (self.bases.ndim == 2 or observations.exact):
             white = len(index) * (D - p), float(np.square(self.across[index]).sum())
-        return Evidence(self.at(index), _tensor(self.values[index])[..., None], noise, white=white)
+        return Evidence(self.at(index), _tensor(self.values[index])[..., None], noise, white)
+
+    def past_evidence(self, index: np.ndarray, most: int = 24) -> Evidence:
+        """The last third of the history, at most so many fields of it, at these points, given the first two thirds."""
+        history = self.observations.history
+        assert history is not None
+        split = 2 * len(history.fields) // 3
+        earlier, later = replace(history, fields=history.fields[:split]), replace(history, fields=history.fields[split:])
+        given = replace(self, observations=replace(self.observations, history=earlier))
+        points = self.observations.points[index]
+        bases = self.bases if self.bases.ndim == 2 else self.bases[index]
+        fields = later.at(points)[:: -(-len(later.fields) // most)] - earlier.mean(points)
+        values = np.stack([_coordinates(bases, one) for one in fields], axis=-1)
+        return Evidence(given.at(index), _tensor(values))
 
 
 def _coordinates(bases: np.ndarray, vectors: np.ndarray) -> np.ndarray:
@@ -190,10 +217,6 @@ class GaussianPosterior(Posterior):
     @property
     def noise_across(self) -> float:  # type: ignore[override]
         return min(self.noise**2, self.data.variance_across)
-
-    @property
-    def _separable(self) -> bool:
-        return self.covariance.separable and self.data.bases.ndim == 2
 
     @cached_property
     def _hyper(self) -> Tensor:
@@ -249,8 +272,8 @@ class GaussianPosterior(Posterior):
         )
         with torch.no_grad():
             blocks = self.covariance(self._hyper[:-1], Pairs(flat, flat))  # (c, p, b + 1, p, b + 1)
-            p = blocks.shape[1]
-            trace = blocks.diagonal(dim1=1, dim2=3).sum(-1) / p  # (c, b + 1, b + 1)
+            independent = self.covariance.independent
+            trace = blocks.mean(1) if independent else blocks.diagonal(dim1=1, dim2=3).mean(-1)  # (c, b + 1, b + 1)
             difference = trace[:, 0, 0] - 2 * trace[:, 0, 1:].mean(1) + trace[:, 1:, 1:].mean((1, 2))
         return centers, middle, _coordinates(middle, means), noise + difference.clamp_min(0.0).numpy()
 
@@ -292,21 +315,13 @@ class GaussianPosterior(Posterior):
         """Mean ``(m, p)`` and covariances ``(m, p, p)`` of the field at sites."""
         m, p = sites.count, sites.dim
         with torch.no_grad():
-            cross = self.covariance(self._hyper[:-1], Pairs(sites, system.sites)).flatten(2).flatten(0, 1)
-            if self._separable:
-                mean = (cross @ system.weights).reshape(m, p)
-            else:
-                mean = (cross @ system.weights).reshape(p, m).T
+            cross = stacked(self.covariance(self._hyper[:-1], Pairs(sites, system.sites)))
+            mean = (cross @ system.weights).reshape(p, m).T
             if not spread:
                 return mean.numpy(), 0.0
-            half = torch.linalg.solve_triangular(system.factor, cross.T, upper=False)
+            half = torch.linalg.solve_triangular(system.factor, cross.mT, upper=False)
             prior = self.covariance.diagonal(self._hyper[:-1], sites)
-            if self._separable:
-                known = half.square().sum(0)[:, None, None] * torch.eye(p, dtype=torch.float64)
-            else:
-                half = half.unflatten(1, (p, m)).movedim(2, 0)  # (m, N, p)
-                known = half.mT @ half
-        return mean.numpy(), (prior - known).numpy()
+        return mean.numpy(), (prior - _products(half, p)).numpy()
 
     def left_out(self, index: np.ndarray) -> Prediction:
         r"""With :math:`P = (K + N)^{-1}` the error at site i is :math:`P_{ii}^{-1} (P y)_i`, of covariance
@@ -328,24 +343,23 @@ class GaussianPosterior(Posterior):
     def _errors(self, system: System, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         order = np.argsort(system.members)
         rows = torch.from_numpy(order[np.searchsorted(system.members, index, sorter=order)])
-        N, p = len(system.factor), system.sites.dim
+        p, n, m = system.sites.dim, system.sites.count, len(rows)
+        units = torch.zeros(p, n, p, m, dtype=torch.float64)
+        units[torch.arange(p)[:, None], rows, torch.arange(p)[:, None], torch.arange(m)] = 1.0
         with torch.no_grad():
-            if self._separable:
-                unit = torch.zeros(N, len(rows), dtype=torch.float64)
-                unit[rows, torch.arange(len(rows))] = 1.0
-                half = torch.linalg.solve_triangular(system.factor, unit, upper=False)
-                variances = 1 / half.square().sum(0)
-                errors = variances[:, None] * system.weights[rows]
-                return errors.numpy(), (variances[:, None, None] * torch.eye(p, dtype=torch.float64)).numpy()
-            n = N // p
-            positions = (torch.arange(p)[:, None] * n + rows).reshape(-1)  # component by component
-            unit = torch.zeros(N, len(positions), dtype=torch.float64)
-            unit[positions, torch.arange(len(positions))] = 1.0
-            half = torch.linalg.solve_triangular(system.factor, unit, upper=False).unflatten(1, (p, len(rows)))
-            half = half.movedim(2, 0)  # (m, N, p)
-            blocks = torch.linalg.inv(half.mT @ half)
-            weights = system.weights[positions, 0].reshape(p, len(rows)).T
+            right = units.diagonal(dim1=0, dim2=2).movedim(-1, 0) if self.covariance.independent else stacked(units)
+            half = torch.linalg.solve_triangular(system.factor, right, upper=False)
+            blocks = torch.linalg.inv(_products(half, p))
+            weights = system.weights.reshape(p, n)[:, rows].T
             return (blocks @ weights[:, :, None])[:, :, 0].numpy(), blocks.numpy()
+
+
+def _products(half: Tensor, p: int) -> Tensor:
+    """Sums over rows of products of columns ``(g, N, M)`` that belong to the same of m sites, ``(m, p, p)``."""
+    if len(half) == 1:
+        columns = half[0].unflatten(1, (p, half.shape[2] // p)).movedim(2, 0)
+        return columns.mT @ columns
+    return torch.diag_embed(half.square().sum(1).T)
 
 
 def _by_group(groups: np.ndarray, most: int = 1024) -> Iterator[tuple[int, np.ndarray]]:
