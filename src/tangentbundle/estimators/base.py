@@ -55,23 +55,23 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         self.spaces_ = TangentSpaces.of(X if more is None else np.concatenate([X, more]), self.dim, self.manifold)
         self.frames_ = self.spaces_.frames[:n]
         self.normal_share_ = _check_tangent(y, self.frames_)
-        history = self._history(X)
-        past_mean = 0.0 if history is None else history.mean(X)
+        history, model = self._history(X), self._model()
+        if history is not None and not model.uses_history:
+            raise InvalidInputError(f"{model} has no use for a history. Leave out history=, or use a Gaussian process.")
         self.center_, self.unit_ = X.mean(axis=0), float(np.sqrt(X.var(axis=0).sum())) or 1.0
-        self.scale_ = float(np.sqrt(np.mean(np.square(y - past_mean)))) or 1.0
-        self.history_ = None if history is None else history.scaled(self.center_, self.unit_, 1 / self.scale_)
+        self.scale_ = float(np.sqrt(np.mean(np.square(y)))) or 1.0
         observations = Observations(
             points=(X - self.center_) / self.unit_,
-            vectors=(y - past_mean) / self.scale_,
+            vectors=y / self.scale_,
             frames=self.frames_,
             exact=self.manifold is not None,
             oriented=self.spaces_.oriented,
             noise=_noise(noise_std, n, self.scale_),
-            history=self.history_,
+            history=None if history is None else history.scaled(self.center_, self.unit_, 1 / self.scale_),
         )
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         with one_thread():
-            self.posterior_ = self._model().fit(observations, rng)
+            self.posterior_ = model.fit(observations, rng)
         self.scores_ = self.posterior_.scores
         self._observations = observations
         self.noise_ = self.scale_ * self.posterior_.noise
@@ -99,8 +99,6 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         spread = return_std or return_cov
         found = self._predict(X, spread, with_noise)
         field = self.scale_ * found.mean
-        if self.history_ is not None:
-            field = field + self.scale_ * self.history_.mean((X - self.center_) / self.unit_)
         if return_cov:
             return field, self.scale_**2 * found.covariances()
         return (field, self.scale_ * np.sqrt(found.variances())) if return_std else field

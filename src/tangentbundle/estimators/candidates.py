@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -24,6 +24,7 @@ class Candidates(Model):
 
     models: Sequence[Model]
     max_left_out: int = 512
+    uses_history = True
 
     def fit(self, observations: Observations, rng: np.random.Generator) -> Chosen:
         index, seed = self._sample(observations, rng), rng.integers(2**32)
@@ -83,6 +84,23 @@ class Chosen(Posterior):
 
     def left_out(self, index: np.ndarray) -> Prediction:
         return self.best.left_out(index)
+
+
+@dataclass(frozen=True)
+class WithoutHistory(Model):
+    """A model that is fitted without the history that others have."""
+
+    model: Model
+    uses_history = True
+
+    def __str__(self) -> str:
+        return f"{self.model}, no history"
+
+    def quick(self) -> Model:
+        return WithoutHistory(self.model.quick())
+
+    def fit(self, observations: Observations, rng: np.random.Generator) -> Posterior:
+        return self.model.fit(replace(observations, history=None), rng)
 
 
 @dataclass(frozen=True)
@@ -176,8 +194,10 @@ class DefaultCandidates(Model):
     """Gaussian processes with the given covariances (by default several), the neighbours' mean, and the data."""
 
     covariances: Sequence[Covariance] | None = None
+    uses_history = True
 
     def fit(self, observations: Observations, rng: np.random.Generator) -> Chosen:
         covariances = default_covariances(observations) if self.covariances is None else self.covariances
-        models = [*(GaussianProcess(covariance) for covariance in covariances), NeighborMean(), Identity()]
-        return Candidates(models).fit(observations, rng)
+        processes = [GaussianProcess(covariance) for covariance in covariances]
+        alone = [] if observations.history is None else [WithoutHistory(process) for process in processes]
+        return Candidates([*processes, *alone, NeighborMean(), Identity()]).fit(observations, rng)

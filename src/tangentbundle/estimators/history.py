@@ -8,10 +8,12 @@ slowly varying multiple of the mean allows for its change since.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
+from scipy.interpolate import RBFInterpolator
 from scipy.spatial import cKDTree
 from torch import Tensor
 
@@ -28,7 +30,6 @@ class History:
 
     points: np.ndarray
     fields: np.ndarray
-    tree: cKDTree = field(repr=False)
 
     @classmethod
     def of(cls, points: np.ndarray, fields: np.ndarray) -> History:
@@ -44,23 +45,61 @@ class History:
             )
         if not np.isfinite(fields).all():
             raise NonFiniteError("history holds NaN or infinite values. Drop those fields, or fill them.")
-        return cls(points, fields, cKDTree(points))
+        return cls(points, fields)
 
     def scaled(self, center: np.ndarray, unit: float, factor: float) -> History:
         """Points centred and divided by ``unit``, fields multiplied by ``factor``."""
-        return History.of((self.points - center) / unit, self.fields * factor)
+        return History((self.points - center) / unit, self.fields * factor)
 
-    def at(self, points: np.ndarray, neighbors: int = 4) -> np.ndarray:
-        """The past fields at other points ``(T, n, D)``, interpolated from their nearest ones."""
-        k = min(neighbors, len(self.points))
-        away, index = (a.reshape(len(points), k) for a in self.tree.query(points, k=k))
-        weights = 1.0 / np.maximum(np.square(away), 1e-24 * max(float(np.square(away).max()), 1e-300))
-        weights /= weights.sum(axis=1, keepdims=True)
-        return sum(weights[None, :, j, None] * self.fields[:, index[:, j]] for j in range(k))  # type: ignore[return-value]
+    def at(self, points: np.ndarray) -> np.ndarray:
+        """The past fields at other points ``(T, n, D)``."""
+        count, (m, D) = len(self.fields), self.points.shape
+        found = self._interpolate(self.points, self.fields.transpose(1, 0, 2).reshape(m, -1), points)
+        return found.reshape(len(points), count, D).transpose(1, 0, 2)
 
     def mean(self, points: np.ndarray) -> np.ndarray:
         """The mean of the past fields ``(n, D)``."""
-        return self.at(points).mean(axis=0)
+        return self._interpolate(self.points, self.fields.mean(axis=0), points)
+
+    @staticmethod
+    def _interpolate(points: np.ndarray, values: np.ndarray, places: np.ndarray) -> np.ndarray:
+        if np.array_equal(points, places):
+            return values
+        unique = np.unique(points, axis=0, return_index=True)[1]  # coincident points have no interpolant
+        neighbors = min(16, len(unique))
+        return RBFInterpolator(points[unique], values[unique], neighbors=neighbors, kernel="linear", degree=0)(places)
+
+    @cached_property
+    def missed_share(self) -> float:
+        """The share of the anomalies' variance that neighbours do not tell, from 200 points left out one at a time."""
+        m = len(self.points)
+        anomalies = (self.fields - self.fields.mean(axis=0)).transpose(1, 0, 2).reshape(m, -1)
+        index = np.unique(np.linspace(0, m - 1, min(m, 200)).astype(int))
+        missed = 0.0
+        for one in index:
+            others = np.setdiff1d(self._tree.query(self.points[one], k=min(m, 20))[1], [one])
+            off = self._interpolate(self.points[others], anomalies[others], self.points[[one]]) - anomalies[one]
+            missed += float(np.square(off).sum())
+        return min(missed / max(float(np.square(anomalies[index]).sum()), 1e-300), 1.0)
+
+    def missed_variance(self, points: np.ndarray, left_out: bool = False) -> np.ndarray:
+        """The variance ``(n,)`` of each component that is not known between the points of the history.
+
+        It grows with the squared distance to the nearest of them. With ``left_out`` points at them count as if they
+        were half way to the next.
+        """
+        away = self._tree.query(points)[0] / self._spacing
+        away = np.where(away == 0.0, 0.5, 0.0) if left_out else np.minimum(away, 1.0)
+        return np.square(away) * self.missed_share * float(np.square(self.fields - self.fields.mean(axis=0)).mean())
+
+    @cached_property
+    def _tree(self) -> cKDTree:
+        return cKDTree(self.points)
+
+    @cached_property
+    def _spacing(self) -> float:
+        """The median distance between neighbours."""
+        return float(np.median(self._tree.query(self.points, k=2)[0][:, 1])) or 1.0
 
 
 def gaspari_cohn(z: Tensor) -> Tensor:

@@ -34,7 +34,7 @@ class Observations:
     """A vector field at points: the only input of a model.
 
     Points are centred and scaled to root mean square distance one from their centre; vectors have root mean square
-    component one. With a history, its mean is already subtracted from the vectors.
+    component one.
 
     Attributes:
         points: ``(n, D)``.
@@ -185,6 +185,8 @@ class Posterior(ABC):
 
 class Model(ABC):
     """A way to estimate a field from noisy vectors at some points."""
+
+    uses_history: bool = False
 
     @abstractmethod
     def fit(self, observations: Observations, rng: np.random.Generator) -> Posterior: ...

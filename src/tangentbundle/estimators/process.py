@@ -43,7 +43,8 @@ class GaussianProcess(Model):
     """A Gaussian process of tangent or of ambient vectors.
 
     Args:
-        covariance: such as ``Tangent()``, ``Ambient()``, ``DivergenceFree() + CurlFree()``.
+        covariance: such as ``Tangent()``, ``Ambient()``, ``DivergenceFree() + CurlFree()``; with a history it is
+            ``from_history(covariance)``, and the field's mean is that of the history.
         rows: the size of linear systems, that of the likelihood and those of predictions. With p components that
             depend on each other they have ``rows / p`` observations, half of them near and one by one, half of them
             means of cells further away.
@@ -51,6 +52,7 @@ class GaussianProcess(Model):
 
     covariance: Covariance
     rows: int = 640
+    uses_history = True
 
     def __str__(self) -> str:
         return f"GaussianProcess({self.covariance})"
@@ -101,14 +103,20 @@ class FieldInBases:
     bases: np.ndarray
 
     @cached_property
+    def vectors(self) -> np.ndarray:
+        """Ambient vectors ``(n, D)``, less the mean of the history."""
+        history = self.observations.history
+        return self.observations.vectors - (0.0 if history is None else history.mean(self.observations.points))
+
+    @cached_property
     def values(self) -> np.ndarray:
         """Coordinates ``(n, p)``."""
-        return _coordinates(self.bases, self.observations.vectors)
+        return _coordinates(self.bases, self.vectors)
 
     @cached_property
     def across(self) -> np.ndarray:
         """What vectors have across the bases ``(n, D)``."""
-        return self.observations.vectors - _ambient(self.bases, self.values)
+        return self.vectors - _ambient(self.bases, self.values)
 
     @cached_property
     def variance_across(self) -> float:
@@ -264,7 +272,7 @@ class GaussianPosterior(Posterior):
         centers = self.parts.centers[cells]
         nearest = np.square(observations.points[table] - centers[:, None]).sum(axis=2).argmin(axis=1)
         middle = bases if bases.ndim == 2 else bases[table[np.arange(len(table)), nearest]]
-        means = np.stack([observations.vectors[cell].mean(axis=0) for cell in index])
+        means = np.stack([self.data.vectors[cell].mean(axis=0) for cell in index])
         noise = np.array([self._variances()[cell].mean() / len(cell) for cell in index])
         flat = self.data.sites(
             np.concatenate([centers[:, None], observations.points[table]], axis=1),
@@ -298,7 +306,12 @@ class GaussianPosterior(Posterior):
             share = self._hidden(noise) / self.data.variance_across
             mean[known] += share[:, None] * self.data.across[nearest[known]]
             across[known] = share * noise
-        return Prediction(mean, here, blocks, across + np.square(values) @ self._angle_variances)
+        found = Prediction(mean, here, blocks, across + np.square(values) @ self._angle_variances)
+        history = observations.history
+        if history is None:
+            return found
+        missed = history.missed_variance(places.points)
+        return replace(found, mean=mean + history.mean(places.points)).widened(missed, missed)
 
     @cached_property
     def _angle_variances(self) -> np.ndarray:
@@ -337,8 +350,14 @@ class GaussianPosterior(Posterior):
 
         _run(work, _by_group(self.parts.group_of[index]))
         here = bases if bases.ndim == 2 else bases[index]
-        mean = _ambient(here, self.data.values[index] - errors)
-        return Prediction(mean, here, blocks, np.full(len(index), self.data.variance_across))
+        observations, history = self.data.observations, self.data.observations.history
+        rest = observations.vectors[index] - self.data.vectors[index]
+        mean = _ambient(here, self.data.values[index] - errors) + rest
+        found = Prediction(mean, here, blocks, np.full(len(index), self.data.variance_across))
+        if history is None:
+            return found
+        missed = history.missed_variance(observations.points[index], left_out=True)
+        return found.widened(missed, missed)
 
     def _errors(self, system: System, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         order = np.argsort(system.members)
