@@ -104,9 +104,14 @@ class FieldInBases:
 
     @cached_property
     def vectors(self) -> np.ndarray:
-        """Ambient vectors ``(n, D)``, less the mean of the history."""
-        history = self.observations.history
-        return self.observations.vectors - (0.0 if history is None else history.mean(self.observations.points))
+        """Ambient vectors ``(n, D)``, less the mean of the history: its tangent part where that is known."""
+        observations = self.observations
+        if observations.history is None:
+            return observations.vectors
+        mean = observations.history.mean(observations.points)
+        if observations.exact:
+            mean = _ambient(observations.frames, _coordinates(observations.frames, mean))
+        return observations.vectors - mean
 
     @cached_property
     def values(self) -> np.ndarray:
@@ -311,7 +316,7 @@ class GaussianPosterior(Posterior):
         if history is None:
             return found
         missed = history.missed_variance(places.points)
-        return replace(found, mean=mean + history.mean(places.points)).widened(missed, missed)
+        return replace(found, mean=mean + history.mean(places.points)).widened(missed, 0.0)
 
     @cached_property
     def _angle_variances(self) -> np.ndarray:
@@ -357,7 +362,7 @@ class GaussianPosterior(Posterior):
         if history is None:
             return found
         missed = history.missed_variance(observations.points[index], left_out=True)
-        return found.widened(missed, missed)
+        return found.widened(missed, 0.0)
 
     def _errors(self, system: System, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         order = np.argsort(system.members)

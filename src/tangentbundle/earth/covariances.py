@@ -1,0 +1,98 @@
+r"""Covariances of fields around an axis and along it: the winds of a planet blow in bands of latitude.
+
+On an oriented surface in space with unit normals n, an axis a has two tangent fields: its own tangent part
+:math:`a_i = O_i^T a`, along the meridians, and that turned by a quarter, :math:`\pm O_i^T (a \times n_i)`, around the
+axis. Both vanish smoothly at the poles. Random multiples of them, alike along circles of latitude, are fields with
+
+.. math:: K_{ij} = \sigma^2 k(r_{ij})\, b_i b_j^T, \qquad
+          r_{ij}^2 = \frac{\Delta_\parallel^2 + \Delta_\perp^2 / s^2}{\ell^2},
+
+where :math:`\Delta_\parallel` and :math:`\Delta_\perp` are the parts of :math:`x_i - x_j` along the axis and across,
+and the stretch s, at least one, is large where the field hardly changes around the axis.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..errors import InvalidInputError
+from ..estimators.covariance import Covariance, Matern, Pairs, Sites, helmholtz
+
+Axis = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Bands(Covariance):
+    """Random multiples of a tangent field, alike along circles of latitude around ``axis``, a vector of space."""
+
+    axis: Axis = (0.0, 0.0, 1.0)
+    kernel: Matern = Matern(1.5)
+
+    def __post_init__(self) -> None:
+        vector = torch.as_tensor(self.axis, dtype=torch.float64)
+        if vector.shape != (3,) or not 0 < float(vector.norm()) < torch.inf:
+            raise InvalidInputError(f"axis must be a vector of three numbers other than zero, got {self.axis!r}.")
+
+    @property
+    def direction(self) -> Tensor:
+        vector = torch.tensor(self.axis, dtype=torch.float64)
+        return vector / vector.norm()
+
+    def check(self, dim: int, oriented: bool) -> None:
+        if dim != 2 or not oriented:
+            raise InvalidInputError(
+                f"{type(self).__name__}() needs an oriented surface in space, but here d = {dim}. Give "
+                "manifold=Sphere(2), or leave it out."
+            )
+
+    def parameters(self, ambient_dim: int, dim: int) -> dict[str, float]:
+        if ambient_dim != 3:
+            raise InvalidInputError(f"{type(self).__name__}() needs a surface in space, but here D = {ambient_dim}.")
+        return {"amplitude": -1.0, "length": -1.0, "stretch": 1.5}
+
+    @abstractmethod
+    def field(self, sites: Sites) -> Tensor:
+        """What is multiplied, at each site ``(..., n, p)``."""
+
+    def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:
+        heights = (sites.points @ self.direction for sites in (pairs.a, pairs.b))
+        a, b = heights
+        along = (a[..., :, None] - b[..., None, :]).square()[..., None, :, None, :]
+        across = (pairs.squares - along).clamp_min(0.0)
+        stretch = 1 + torch.exp(theta[2])
+        squares = (along + across / stretch.square() + 1e-16) * torch.exp(-2 * theta[1])
+        left, right = self.field(pairs.a).mT, self.field(pairs.b).mT
+        return torch.exp(2 * theta[0]) * self.kernel(squares) * left[..., :, :, None, None] * right[..., None, None, :, :]
+
+    def diagonal(self, theta: Tensor, sites: Sites) -> Tensor:
+        field = self.field(sites)
+        return torch.exp(2 * theta[0]) * field[..., :, None] * field[..., None, :]
+
+
+@dataclass(frozen=True)
+class Meridional(Bands):
+    """Fields along the meridians of an axis, alike along circles of latitude."""
+
+    def field(self, sites: Sites) -> Tensor:
+        return sites.bases.mT @ self.direction
+
+
+@dataclass(frozen=True)
+class Zonal(Bands):
+    """Fields around an axis, alike along circles of latitude: jets and trade winds."""
+
+    def field(self, sites: Sites) -> Tensor:
+        return sites.turned.bases.mT @ self.direction
+
+
+def planetary(axis: Axis = (0.0, 0.0, 1.0)) -> Covariance:
+    """A Helmholtz mixture with bands of latitude around an axis: wind and currents of a planet.
+
+    >>> [type(term).__name__ for term in planetary().terms]
+    ['DivergenceFree', 'CurlFree', 'Tangent', 'Zonal', 'Meridional']
+    """
+    return helmholtz() + Zonal(axis) + Meridional(axis)
