@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..errors import InvalidInputError, TangentBundleError
+from ..errors import ConvergenceError, InvalidInputError
 from .covariance import Ambient, Covariance, CurlFree, DivergenceFree, Matern, Tangent, helmholtz
 from .observations import JITTER, Model, Observations, Places, Posterior, Prediction, Score
 from .process import GaussianProcess
@@ -19,7 +19,9 @@ class Candidates(Model):
     """Fits several models and takes the one that predicts left-out vectors best.
 
     The criterion is the log density of whole ambient vectors, each predicted from all the others, so that models of
-    tangent and of ambient vectors are comparable. It is averaged over at most ``max_left_out`` points.
+    tangent and of ambient vectors are comparable. It is averaged over at most ``max_left_out`` points. Models are
+    first fitted to few points; those that are worse by more than three standard errors drop out, the others go on with
+    twice as many.
     """
 
     models: Sequence[Model]
@@ -27,28 +29,20 @@ class Candidates(Model):
     uses_history = True
 
     def fit(self, observations: Observations, rng: np.random.Generator) -> Chosen:
-        index, seed = self._sample(observations, rng), rng.integers(2**32)
-        tried: list[tuple[Model, Posterior, np.ndarray, float]] = []
-        failed = []
-        for model in self.models:
-            start = time.perf_counter()
-            try:
-                posterior = model.quick().fit(observations, np.random.default_rng(seed))
-            except TangentBundleError as error:
-                failed.append(f"{model}: {error}")
-                continue
-            density = posterior.left_out(index).log_density(observations.vectors[index])
-            tried.append((model, posterior, density, time.perf_counter() - start))
-        if not tried:
-            raise InvalidInputError("none of the candidates can be fitted to these data. " + " ".join(failed))
-        best, _, top, _ = max(tried, key=lambda one: float(one[2].mean()))
-        scores = []
-        for model, posterior, density, seconds in tried:
-            error = float(np.std(top - density) / np.sqrt(len(index)))
-            score = float(density.mean())
-            scores.append(Score(str(model), score, float(top.mean()) - score, error, posterior.noise, seconds))
-        chosen = best.fit(observations, np.random.default_rng(seed))
-        return Chosen(chosen, str(best), sorted(scores, key=lambda score: score.margin))
+        index, seed = self._sample(observations, rng), int(rng.integers(2**32))
+        scores: dict[str, Score] = {}
+        left = list(self.models)
+        for factor in (4, 2, 1):
+            trials = [trial for model in left if (trial := _try(model, factor, observations, index, seed))]
+            if not trials:
+                raise InvalidInputError(f"none of the candidates can be fitted to these data: {self.models}.")
+            best = max(trials, key=lambda trial: float(trial.density.mean()))
+            scores |= {str(trial.model): trial.score(best) for trial in trials}
+            left = [t.model for t in trials if (row := scores[str(t.model)]).margin <= 3 * row.margin_error]
+            if len(left) == 1:
+                break
+        posterior = best.posterior if factor == 1 else best.model.fit(observations, np.random.default_rng(seed))
+        return Chosen(posterior, str(best.model), sorted(scores.values(), key=lambda row: row.margin))
 
     def _sample(self, observations: Observations, rng: np.random.Generator) -> np.ndarray:
         """All points, or those around a few random ones: neighbours share one linear system."""
@@ -57,6 +51,33 @@ class Candidates(Model):
         count = 8
         centers = observations.points[rng.choice(len(observations.points), count, replace=False)]
         return np.unique(observations.tree.query(centers, k=self.max_left_out // count)[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A fitted model with the log densities of left-out vectors ``(m,)``."""
+
+    model: Model
+    posterior: Posterior
+    density: np.ndarray
+    seconds: float
+
+    def score(self, best: Trial) -> Score:
+        margin = best.density - self.density
+        error = float(margin.std() / np.sqrt(len(margin)))
+        mean = float(self.density.mean())
+        return Score(str(self.model), mean, float(margin.mean()), error, self.posterior.noise, self.seconds)
+
+
+def _try(model: Model, factor: int, observations: Observations, index: np.ndarray, seed: int) -> Trial | None:
+    """None if the model has no fit to these data."""
+    start = time.perf_counter()
+    try:
+        posterior = model.quick(factor).fit(observations, np.random.default_rng(seed))
+    except (ConvergenceError, InvalidInputError):
+        return None
+    density = posterior.left_out(index).log_density(observations.vectors[index])
+    return Trial(model, posterior, density, time.perf_counter() - start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +117,8 @@ class WithoutHistory(Model):
     def __str__(self) -> str:
         return f"{self.model}, no history"
 
-    def quick(self) -> Model:
-        return WithoutHistory(self.model.quick())
+    def quick(self, factor: int) -> Model:
+        return WithoutHistory(self.model.quick(factor))
 
     def fit(self, observations: Observations, rng: np.random.Generator) -> Posterior:
         return self.model.fit(replace(observations, history=None), rng)

@@ -116,6 +116,11 @@ class Pairs:
         return left[..., :, :, None, :] * right.movedim(-1, -3)[..., None, :, :, :]
 
     @cached_property
+    def squares_along(self) -> Tensor:
+        """Squared distances along bases that are the same everywhere."""
+        return self.outer.diagonal(dim1=-4, dim2=-2).sum(-1)[..., None, :, None, :]
+
+    @cached_property
     def turned(self) -> Pairs:
         """With the bases of surfaces turned by a quarter."""
         return Pairs(self.a.turned, self.a.turned if self.a is self.b else self.b.turned)
@@ -289,7 +294,10 @@ class Ambient(Covariance):
 
 @dataclass(frozen=True)
 class CurlFree(Covariance):
-    r"""Gradients of random functions, along the tangent planes or, if ``ambient``, in ambient space."""
+    """Gradients of random functions, along the tangent planes or, if ``ambient``, of ambient space.
+
+    The functions of ambient space have a length of their own across the directions that vectors have.
+    """
 
     kernel: Matern = Matern(2.5)
     ambient: bool = False
@@ -299,27 +307,34 @@ class CurlFree(Covariance):
             raise InvalidInputError(f"gradients need a kernel of smoothness 2.5 or infinity, got {self.kernel}.")
 
     def parameters(self, ambient_dim: int, dim: int) -> dict[str, float]:
-        return {"amplitude": 0.0, "length": -0.5}
+        return {"amplitude": 0.0, "length": -0.5} | ({"length across": -0.5} if self.ambient else {})
 
     def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:
-        size, per_length = torch.exp(2 * theta[0]), torch.exp(-2 * theta[1])
-        a, b = self.kernel.second_derivatives(pairs.squares * per_length)
-        return (size * a) * pairs.overlaps - (size * per_length * b) * pairs.outer
+        a, b, _ = self._derivatives(theta, pairs)
+        return a * pairs.overlaps - b * pairs.outer
+
+    def _derivatives(self, theta: Tensor, pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
+        """``a`` and ``b`` with the amplitude, b over the squared length, and squared distances along the bases."""
+        per_length = torch.exp(-2 * theta[1])
+        along = pairs.squares_along if self.ambient else pairs.squares
+        squares = along * per_length
+        if self.ambient:
+            squares = squares + (pairs.squares - along).clamp_min(0.0) * torch.exp(-2 * theta[2])
+        a, b = self.kernel.second_derivatives(squares)
+        size = torch.exp(2 * theta[0])
+        return size * a, size * per_length * b, along
 
 
 @dataclass(frozen=True)
 class DivergenceFree(CurlFree):
-    """Fields without divergence: on oriented surfaces, or if ``ambient`` in ambient space."""
+    """Fields without divergence: on oriented surfaces, or if ``ambient`` of ambient space."""
 
     def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:
-        p = pairs.a.dim
         if not self.ambient:
             return super().__call__(theta, pairs.turned)
-        size, per_length, others = torch.exp(2 * theta[0]), torch.exp(-2 * theta[1]), max(p - 1, 1)
-        a, b = self.kernel.second_derivatives(pairs.squares * per_length)
-        along = pairs.outer.diagonal(dim1=-4, dim2=-2).sum(-1)[..., None, :, None, :]
-        straight = size * (a - b * along * (per_length / others))
-        return straight * pairs.overlaps + (size * per_length / others * b) * pairs.outer
+        a, b, along = self._derivatives(theta, pairs)
+        others = max(pairs.a.dim - 1, 1)  # on a line only constants have no divergence: there it is any field
+        return (a - b * along / others) * pairs.overlaps + (b / others) * pairs.outer
 
     def check(self, dim: int, oriented: bool) -> None:
         if not self.ambient and not (dim == 2 and oriented):

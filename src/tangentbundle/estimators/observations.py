@@ -191,6 +191,6 @@ class Model(ABC):
     @abstractmethod
     def fit(self, observations: Observations, rng: np.random.Generator) -> Posterior: ...
 
-    def quick(self) -> Model:
-        """The same model, cheaper to fit, for comparisons."""
+    def quick(self, factor: int) -> Model:
+        """The same model fitted to fewer points, by this factor where that saves time: for comparisons."""
         return self

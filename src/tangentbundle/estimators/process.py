@@ -31,10 +31,16 @@ from .observations import JITTER, Model, Observations, Places, Posterior, Predic
 SIGNIFICANT = 3.0
 """Standard deviations by which components of neighbours must agree for their axis to have a signal."""
 
+MAX_ROWS = 600
+"""Most rows of the matrix of a likelihood, which is factored some twenty times."""
+
+MIN_POINTS_PER_ANGLE = 10
+"""With fewer points for each angle between D axes, axes fitted to noisy vectors mistake noise for signal."""
+
 HISTORY_WIDTH = 0.3
 """Standard deviation of the prior around logarithms of parameters that were fitted to a history."""
 
-MAX_AXES = 30
+MAX_AXES = 64
 """Most axes of ambient vectors: each has a linear system of its own."""
 
 
@@ -45,29 +51,26 @@ class GaussianProcess(Model):
     Args:
         covariance: such as ``Tangent()``, ``Ambient()``, ``DivergenceFree() + CurlFree()``; with a history it is
             ``from_history(covariance)``, and the field's mean is that of the history.
-        rows: the size of linear systems, that of the likelihood and those of predictions. With p components that
-            depend on each other they have ``rows / p`` observations, half of them near and one by one, half of them
-            means of cells further away.
+        sites: predictions use so many observations, half of them near and one by one, half of them means of cells
+            further away; hyperparameters are fitted to at most so many.
     """
 
     covariance: Covariance
-    rows: int = 640
+    sites: int = 320
     uses_history = True
 
     def __str__(self) -> str:
         return f"GaussianProcess({self.covariance})"
 
-    def quick(self) -> GaussianProcess:
-        """With systems of half the size: eight times faster, and enough to compare models."""
-        return replace(self, rows=self.rows // 2)
+    def quick(self, factor: int) -> GaussianProcess:
+        return replace(self, sites=self.sites // factor)
 
     def fit(self, observations: Observations, rng: np.random.Generator) -> GaussianPosterior:
         self.covariance.check(observations.frames.shape[2], observations.oriented)
         bases = signal_axes(observations) if self.covariance.ambient else observations.frames
         data = FieldInBases(observations, bases)
         covariance = self.covariance if observations.history is None else from_history(self.covariance)
-        size = self.rows // (1 if covariance.independent else bases.shape[-1])
-        index = data.sample(size, rng)
+        index = data.sample(min(self.sites, MAX_ROWS // (1 if covariance.independent else bases.shape[-1])), rng)
         names = covariance.parameters(*bases.shape[-2:])
         start, width = np.array([*names.values(), NOISE_START]), np.full(len(names) + 1, PRIOR_WIDTH)
         if observations.history is not None:
@@ -76,15 +79,19 @@ class GaussianProcess(Model):
             start, width = np.where(steady, past, start), np.where(steady, HISTORY_WIDTH, width)
         theta, _ = maximize(covariance, data.evidence(index), start, width, data.max_noise)
         parameters = dict(zip([*names, "noise"], np.exp(theta).tolist(), strict=True))
-        parts = Neighborhoods.of(observations.points, size - size // 2, size // 2)
+        parts = Neighborhoods.of(observations.points, self.sites - self.sites // 2, self.sites // 2)
         return GaussianPosterior(covariance, theta, data, parts, parameters)
 
 
 def signal_axes(observations: Observations) -> np.ndarray:
-    """Principal axes of the vectors ``(D, p)`` along which neighbours agree more than noise would; at least one."""
+    """Principal axes ``(D, p)`` along which neighbours' vectors agree more than noise would; at least one.
+
+    They are those of the vectors, or of the points where there are too few to fit them to noisy vectors.
+    """
     vectors = observations.vectors
     n, D = vectors.shape
-    axes = np.linalg.svd(vectors, full_matrices=False)[2].T if n < D else np.linalg.eigh(vectors.T @ vectors)[1][:, ::-1]
+    enough = n >= MIN_POINTS_PER_ANGLE * D * (D - 1) / 2
+    axes = np.linalg.svd(vectors if enough else observations.points, full_matrices=False)[2].T
     components = vectors @ axes
     nearest = observations.tree.query(observations.points, k=2)[1][:, 1]
     energy = np.square(components).sum(axis=0)
@@ -136,8 +143,8 @@ class FieldInBases:
 
     @property
     def max_noise(self) -> float:
-        """The noise is not larger than what is measured across."""
-        return float(np.sqrt(self.variance_across)) if self.measured_across else np.inf
+        """The noise is not larger than what is measured across tangent bases."""
+        return float(np.sqrt(self.variance_across)) if self.measured_across and self.bases.ndim == 3 else np.inf
 
     def sites(self, points: np.ndarray, bases: np.ndarray) -> Sites:
         """Points ``(..., D)`` with bases, as tensors, with their history where there is one."""
@@ -145,7 +152,9 @@ class FieldInBases:
         past = mean = None
         if history is not None:
             fields = history.at(points.reshape(-1, points.shape[-1]))  # (T, n, D)
-            own = np.stack([_coordinates(bases, one) for one in fields], axis=-1)
+            flat = bases if bases.ndim == 2 else bases.reshape(-1, *bases.shape[-2:])
+            own = np.stack([_coordinates(flat, one) for one in fields], axis=-1)
+            own = own.reshape(*points.shape[:-1], *own.shape[1:])  # (..., p, T)
             mean = own.mean(axis=-1)
             past, mean = torch.from_numpy(own - mean[..., None]), torch.from_numpy(mean)
         principal = points @ self.observations.axes
@@ -157,13 +166,13 @@ class FieldInBases:
         return self.sites(self.observations.points[index], bases)
 
     def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
-        """At most ``size`` of the observations, half of them around one point, as neighbours tell of short lengths."""
+        """At most ``size`` observations, a quarter of them around one point: neighbours tell of short lengths."""
         points = self.observations.points
         index = np.arange(len(points))
         if len(points) <= size:
             return index
-        around = self.observations.tree.query(points[rng.integers(len(points))], k=size // 2)[1]
-        others = rng.permutation(np.setdiff1d(index, around))[: size - size // 2]
+        around = self.observations.tree.query(points[rng.integers(len(points))], k=size // 4)[1]
+        others = rng.permutation(np.setdiff1d(index, around))[: size - size // 4]
         return np.sort(np.concatenate([around, others]))
 
     def evidence(self, index: np.ndarray) -> Evidence:
