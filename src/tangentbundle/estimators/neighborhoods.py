@@ -7,14 +7,13 @@ from functools import cached_property
 
 import numpy as np
 
-GROUP_SIZE, MAX_CELL_SIZE = 64, 32
-"""Most points that are predicted with one linear system, and that are replaced by their mean. Both trade memory and
-time against the number of systems; answers hardly depend on them."""
+MAX_CELL_SIZE = 32
+"""Most observations that are replaced by their mean. In larger clouds cells do not reach to the other end."""
 
 
 @dataclass(frozen=True, eq=False)
 class Neighborhoods:
-    """Groups of neighbouring points, each predicted from the same observations.
+    """Groups of at most ``near / 2`` neighbouring points, each predicted from the same observations.
 
     Attributes:
         near: at least so many observations are used one by one.
@@ -46,7 +45,7 @@ class Neighborhoods:
         if n <= near + far:
             everything = np.arange(n)
             return cls(near, far, [everything], np.zeros(n, int), [everything], points.mean(axis=0)[None])
-        groups = halved(points, np.arange(n), GROUP_SIZE)
+        groups = halved(points, np.arange(n), near // 2)
         group_of = np.empty(n, int)
         for number, members in enumerate(groups):
             group_of[members] = number
