@@ -19,38 +19,42 @@ class Candidates(Model):
     """Fits several models and takes the one that predicts left-out vectors best.
 
     The criterion is the log density of whole ambient vectors, each predicted from all the others, so that models of
-    tangent and of ambient vectors are comparable. It is averaged over at most ``max_left_out`` points. Models are
-    first fitted to few points; those that are worse by more than three standard errors drop out, the others go on with
-    twice as many.
+    tangent and of ambient vectors are comparable. Models are first fitted to a quarter of the points that they
+    use at most, and scored at a quarter of ``max_left_out``; those that are worse by more than three standard errors
+    drop out, the others go on with twice as many.
     """
 
     models: Sequence[Model]
-    max_left_out: int = 512
+    max_left_out: int = 800
     uses_history = True
 
-    def fit(self, observations: Observations, rng: np.random.Generator) -> Chosen:
-        index, seed = self._sample(observations, rng), int(rng.integers(2**32))
+    def fit(self, observations: Observations, rng: np.random.Generator, start: Posterior | None = None) -> Chosen:
+        seed = int(rng.integers(2**32))
         scores: dict[str, Score] = {}
-        left = list(self.models)
-        for factor in (4, 2, 1):
-            trials = [trial for model in left if (trial := _try(model, factor, observations, index, seed))]
+        left: list[tuple[Model, Posterior | None]] = [(model, None) for model in self.models]
+        for factor in (4, 2):
+            index = self._sample(observations, self.max_left_out // factor, rng)
+            tried = (_try(model, earlier, factor, observations, index, seed) for model, earlier in left)
+            trials = [trial for trial in tried if trial is not None]
             if not trials:
                 raise InvalidInputError(f"none of the candidates can be fitted to these data: {self.models}.")
             best = max(trials, key=lambda trial: float(trial.density.mean()))
-            scores |= {str(trial.model): trial.score(best) for trial in trials}
-            left = [t.model for t in trials if (row := scores[str(t.model)]).margin <= 3 * row.margin_error]
+            rows = [trial.score(best) for trial in trials]
+            scores |= {row.model: row for row in rows}
+            near = (row.margin <= 3 * row.margin_error for row in rows)
+            left = [(trial.model, trial.posterior) for trial, good in zip(trials, near, strict=True) if good]
             if len(left) == 1:
                 break
-        posterior = best.posterior if factor == 1 else best.model.fit(observations, np.random.default_rng(seed))
+        posterior = best.model.fit(observations, np.random.default_rng(seed), best.posterior)
         return Chosen(posterior, str(best.model), sorted(scores.values(), key=lambda row: row.margin))
 
-    def _sample(self, observations: Observations, rng: np.random.Generator) -> np.ndarray:
-        """All points, or those around a few random ones: neighbours share one linear system."""
-        if len(observations.points) <= self.max_left_out:
-            return np.arange(len(observations.points))
-        count = 8
-        centers = observations.points[rng.choice(len(observations.points), count, replace=False)]
-        return np.unique(observations.tree.query(centers, k=self.max_left_out // count)[1])
+    def _sample(self, observations: Observations, size: int, rng: np.random.Generator) -> np.ndarray:
+        """All points, or those around eight random ones: neighbours share one linear system."""
+        n = len(observations.points)
+        if n <= size:
+            return np.arange(n)
+        centers = observations.points[rng.choice(n, 8, replace=False)]
+        return np.unique(observations.tree.query(centers, k=size // 8)[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,11 +73,13 @@ class Trial:
         return Score(str(self.model), mean, float(margin.mean()), error, self.posterior.noise, self.seconds)
 
 
-def _try(model: Model, factor: int, observations: Observations, index: np.ndarray, seed: int) -> Trial | None:
+def _try(
+    model: Model, earlier: Posterior | None, factor: int, observations: Observations, index: np.ndarray, seed: int
+) -> Trial | None:
     """None if the model has no fit to these data."""
     start = time.perf_counter()
     try:
-        posterior = model.quick(factor).fit(observations, np.random.default_rng(seed))
+        posterior = model.quick(factor).fit(observations, np.random.default_rng(seed), earlier)
     except (ConvergenceError, InvalidInputError):
         return None
     density = posterior.left_out(index).log_density(observations.vectors[index])
@@ -120,8 +126,8 @@ class WithoutHistory(Model):
     def quick(self, factor: int) -> Model:
         return WithoutHistory(self.model.quick(factor))
 
-    def fit(self, observations: Observations, rng: np.random.Generator) -> Posterior:
-        return self.model.fit(replace(observations, history=None), rng)
+    def fit(self, observations: Observations, rng: np.random.Generator, start: Posterior | None = None) -> Posterior:
+        return self.model.fit(replace(observations, history=None), rng, start)
 
 
 @dataclass(frozen=True)
@@ -130,7 +136,7 @@ class NeighborMean(Model):
 
     neighbors: Sequence[int] = (4, 8, 16, 32, 64)
 
-    def fit(self, observations: Observations, rng: np.random.Generator) -> NeighborPosterior:
+    def fit(self, observations: Observations, rng: np.random.Generator, start: Posterior | None = None) -> NeighborPosterior:
         n = len(observations.points)
         sample = np.arange(n) if n <= 2000 else np.sort(rng.choice(n, 2000, replace=False))
         counts = sorted({min(k, n - 1) for k in self.neighbors})
@@ -183,7 +189,7 @@ class NeighborPosterior(Posterior):
 class Identity(Model):
     """The data as they are: the vector itself at a training point, that of the nearest one elsewhere."""
 
-    def fit(self, observations: Observations, rng: np.random.Generator) -> IdentityPosterior:
+    def fit(self, observations: Observations, rng: np.random.Generator, start: Posterior | None = None) -> IdentityPosterior:
         variance = NeighborMean((1,)).fit(observations, rng).variance
         return IdentityPosterior(observations, 1, variance)
 
@@ -217,7 +223,7 @@ class DefaultCandidates(Model):
     covariances: Sequence[Covariance] | None = None
     uses_history = True
 
-    def fit(self, observations: Observations, rng: np.random.Generator) -> Chosen:
+    def fit(self, observations: Observations, rng: np.random.Generator, start: Posterior | None = None) -> Chosen:
         covariances = default_covariances(observations) if self.covariances is None else self.covariances
         processes = [GaussianProcess(covariance) for covariance in covariances]
         alone = [] if observations.history is None else [WithoutHistory(process) for process in processes]

@@ -93,43 +93,46 @@ class Evidence:
 def maximize(
     covariance: Covariance,
     evidence: Evidence,
-    start: np.ndarray,
-    width: float | np.ndarray = PRIOR_WIDTH,
+    center: np.ndarray,
+    width: np.ndarray,
     max_noise: float = np.inf,
-) -> tuple[np.ndarray, float]:
-    """Parameters, the logarithm of the noise last, of the greatest posterior density, and minus its logarithm.
+    begin: np.ndarray | None = None,
+) -> np.ndarray:
+    """Logarithms of the parameters, the noise last, of the greatest posterior density.
 
-    The prior is normal around ``start``. The likelihood may have one mode of short and one of long lengths: the search
-    begins at the best of a few common factors of all lengths. ``max_noise`` bounds the noise's standard deviation.
+    The prior is normal around ``center``. The likelihood may have one mode of short and one of long lengths: without
+    ``begin`` the search begins at the best of three common factors of all lengths. ``max_noise`` bounds the noise's
+    standard deviation.
     """
     names = [*covariance.parameters(evidence.sites.points.shape[-1], evidence.sites.dim), "noise"]
-    bounds = [(c - 6.0, c + 6.0) for c in start]
+    low, high = center - 6.0, center + 6.0
     if np.isfinite(max_noise):
-        top = float(np.log(max(max_noise, 1e-4)))
-        bounds[-1] = (min(bounds[-1][0], top - 6.0), top)
-    low, high = np.array(bounds).T
+        high[-1] = np.log(max(max_noise, 1e-4))
+        low[-1] = min(low[-1], high[-1] - 6.0)
     known_noise = evidence.noise is not None
 
     def objective(vector: np.ndarray) -> tuple[float, np.ndarray]:
         theta = torch.from_numpy(vector.copy()).requires_grad_()
-        loss = evidence.loss(covariance, theta) + 0.5 * np.square((vector - start) / width).sum()
+        loss = evidence.loss(covariance, theta) + 0.5 * np.square((vector - center) / width).sum()
         if not np.isfinite(loss) or theta.grad is None:
             return 1e10, np.zeros_like(vector)
-        gradient = theta.grad.numpy() + (vector - start) / np.square(width)
+        gradient = theta.grad.numpy() + (vector - center) / np.square(width)
         if known_noise:
             gradient[-1] = 0.0
         return float(loss), gradient
 
-    lengths = np.array(["length" in name for name in names])
-    begins = [np.clip(start + shift * lengths, low, high) for shift in (-1.0, 0.0, 1.0)]
-    with torch.no_grad():
-        losses = [evidence.loss(covariance, torch.from_numpy(begin)) for begin in begins]
-    begin = begins[int(np.argmin(losses))]
+    if begin is None:
+        lengths = np.array(["length" in name for name in names])
+        begins = [np.clip(center + shift * lengths, low, high) for shift in (-1.0, 0.0, 1.0)]
+        with torch.no_grad():
+            losses = [evidence.loss(covariance, torch.from_numpy(one)) for one in begins]
+        begin = begins[int(np.argmin(losses))]
+    bounds = list(zip(low, high, strict=True))
     options = {"maxiter": 60, "ftol": 1e-5}
-    found = minimize(objective, begin, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    found = minimize(objective, np.clip(begin, low, high), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     if not found.fun < 1e10:
         raise ConvergenceError(
             f"the covariance {covariance} of these data is not positive definite at any parameters tried. Are there "
             "coincident points with different vectors and no noise? Give noise_std, or remove duplicates."
         )
-    return found.x, float(found.fun)
+    return found.x

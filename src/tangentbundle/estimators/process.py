@@ -65,19 +65,22 @@ class GaussianProcess(Model):
     def quick(self, factor: int) -> GaussianProcess:
         return replace(self, sites=self.sites // factor)
 
-    def fit(self, observations: Observations, rng: np.random.Generator) -> GaussianPosterior:
+    def fit(
+        self, observations: Observations, rng: np.random.Generator, start: Posterior | None = None
+    ) -> GaussianPosterior:
         self.covariance.check(observations.frames.shape[2], observations.oriented)
         bases = signal_axes(observations) if self.covariance.ambient else observations.frames
         data = FieldInBases(observations, bases)
         covariance = self.covariance if observations.history is None else from_history(self.covariance)
         index = data.sample(min(self.sites, MAX_ROWS // (1 if covariance.independent else bases.shape[-1])), rng)
         names = covariance.parameters(*bases.shape[-2:])
-        start, width = np.array([*names.values(), NOISE_START]), np.full(len(names) + 1, PRIOR_WIDTH)
+        center, width = np.array([*names.values(), NOISE_START]), np.full(len(names) + 1, PRIOR_WIDTH)
         if observations.history is not None:
-            past, _ = maximize(covariance, data.past_evidence(index), start, width)
+            past = maximize(covariance, data.past_evidence(index), center, width)
             steady = np.array([*(not name.startswith("ScaledMean") for name in names), False])
-            start, width = np.where(steady, past, start), np.where(steady, HISTORY_WIDTH, width)
-        theta, _ = maximize(covariance, data.evidence(index), start, width, data.max_noise)
+            center, width = np.where(steady, past, center), np.where(steady, HISTORY_WIDTH, width)
+        begin = start.theta if isinstance(start, GaussianPosterior) else None
+        theta = maximize(covariance, data.evidence(index), center, width, data.max_noise, begin)
         parameters = dict(zip([*names, "noise"], np.exp(theta).tolist(), strict=True))
         parts = Neighborhoods.of(observations.points, self.sites - self.sites // 2, self.sites // 2)
         return GaussianPosterior(covariance, theta, data, parts, parameters)
