@@ -21,7 +21,7 @@ class Candidates(Model):
     The criterion is the log density of whole ambient vectors, each predicted from all the others, so that models of
     tangent and of ambient vectors are comparable. Models are first fitted to a quarter of the points that they
     use at most, and scored at a quarter of ``max_left_out``; those that are worse by more than three standard errors
-    drop out, the others go on with twice as many.
+    drop out.
     """
 
     models: Sequence[Model]
@@ -32,7 +32,7 @@ class Candidates(Model):
         seed = int(rng.integers(2**32))
         scores: dict[str, Score] = {}
         left: list[tuple[Model, Posterior | None]] = [(model, None) for model in self.models]
-        for factor in (4, 2):
+        for factor in (4, 1):
             index = self._sample(observations, self.max_left_out // factor, rng)
             tried = (_try(model, earlier, factor, observations, index, seed) for model, earlier in left)
             trials = [trial for trial in tried if trial is not None]
@@ -45,7 +45,9 @@ class Candidates(Model):
             left = [(trial.model, trial.posterior) for trial, good in zip(trials, near, strict=True) if good]
             if len(left) == 1:
                 break
-        posterior = best.model.fit(observations, np.random.default_rng(seed), best.posterior)
+        posterior = best.posterior
+        if factor > 1:
+            posterior = best.model.fit(observations, np.random.default_rng(seed), posterior)
         return Chosen(posterior, str(best.model), sorted(scores.values(), key=lambda row: row.margin))
 
     def _sample(self, observations: Observations, size: int, rng: np.random.Generator) -> np.ndarray:

@@ -52,18 +52,19 @@ class GaussianProcess(Model):
         covariance: such as ``Tangent()``, ``Ambient()``, ``DivergenceFree() + CurlFree()``; with a history it is
             ``from_history(covariance)``, and the field's mean is that of the history.
         sites: predictions use so many observations, half of them near and one by one, half of them means of cells
-            further away; hyperparameters are fitted to at most so many.
+            further away; hyperparameters are fitted to at most so many. Default: 640 where components are independent,
+            otherwise 320.
     """
 
     covariance: Covariance
-    sites: int = 320
+    sites: int | None = None
     uses_history = True
 
     def __str__(self) -> str:
         return f"GaussianProcess({self.covariance})"
 
     def quick(self, factor: int) -> GaussianProcess:
-        return replace(self, sites=self.sites // factor)
+        return replace(self, sites=(self.sites or 320) // factor)
 
     def fit(
         self, observations: Observations, rng: np.random.Generator, start: Posterior | None = None
@@ -72,7 +73,8 @@ class GaussianProcess(Model):
         bases = signal_axes(observations) if self.covariance.ambient else observations.frames
         data = FieldInBases(observations, bases)
         covariance = self.covariance if observations.history is None else from_history(self.covariance)
-        index = data.sample(min(self.sites, MAX_ROWS // (1 if covariance.independent else bases.shape[-1])), rng)
+        sites = self.sites or (640 if covariance.independent else 320)
+        index = data.sample(min(sites, MAX_ROWS // (1 if covariance.independent else bases.shape[-1])), rng)
         names = covariance.parameters(*bases.shape[-2:])
         center, width = np.array([*names.values(), NOISE_START]), np.full(len(names) + 1, PRIOR_WIDTH)
         if observations.history is not None:
@@ -82,7 +84,7 @@ class GaussianProcess(Model):
         begin = start.theta if isinstance(start, GaussianPosterior) else None
         theta = maximize(covariance, data.evidence(index), center, width, data.max_noise, begin)
         parameters = dict(zip([*names, "noise"], np.exp(theta).tolist(), strict=True))
-        parts = Neighborhoods.of(observations.points, self.sites - self.sites // 2, self.sites // 2)
+        parts = Neighborhoods.of(observations.points, sites - sites // 2, sites // 2)
         return GaussianPosterior(covariance, theta, data, parts, parameters)
 
 
