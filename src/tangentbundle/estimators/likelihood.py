@@ -100,9 +100,9 @@ def maximize(
 ) -> np.ndarray:
     """Logarithms of the parameters, the noise last, of the greatest posterior density.
 
-    The prior is normal around ``center``. The likelihood may have one mode of short and one of long lengths: without
-    ``begin`` the search begins at the best of three common factors of all lengths. ``max_noise`` bounds the noise's
-    standard deviation.
+    The prior is normal around ``center``. The likelihood may have one mode of short and one of long lengths: the search
+    begins at ``begin`` or with one of three common factors of all lengths, whichever is likeliest. ``max_noise`` bounds
+    the noise's standard deviation.
     """
     names = [*covariance.parameters(evidence.sites.points.shape[-1], evidence.sites.dim), "noise"]
     low, high = center - 6.0, center + 6.0
@@ -121,15 +121,15 @@ def maximize(
             gradient[-1] = 0.0
         return float(loss), gradient
 
-    if begin is None:
-        lengths = np.array(["length" in name for name in names])
-        begins = [np.clip(center + shift * lengths, low, high) for shift in (-1.0, 0.0, 1.0)]
-        with torch.no_grad():
-            losses = [evidence.loss(covariance, torch.from_numpy(one)) for one in begins]
-        begin = begins[int(np.argmin(losses))]
+    lengths = np.array(["length" in name for name in names])
+    begins = [center + shift * lengths for shift in (-1.0, 0.0, 1.0)] + ([] if begin is None else [begin])
+    begins = [np.clip(one, low, high) for one in begins]
+    with torch.no_grad():
+        losses = [evidence.loss(covariance, torch.from_numpy(one)) for one in begins]
+    begin = begins[int(np.argmin(losses))]
     bounds = list(zip(low, high, strict=True))
     options = {"maxiter": 60, "ftol": 1e-5}
-    found = minimize(objective, np.clip(begin, low, high), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    found = minimize(objective, begin, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     if not found.fun < 1e10:
         raise ConvergenceError(
             f"the covariance {covariance} of these data is not positive definite at any parameters tried. Are there "
