@@ -3,8 +3,12 @@ one thread, and OpenMP's threads sleep while they wait. The library's own thread
 
 import os
 import sys
+from pathlib import Path
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch is imported
+WIND = Path(__file__).parents[2] / "shared/data/wind"
+if WIND.is_dir():  # next to the repository, never part of it
+    os.environ.setdefault("TANGENTBUNDLE_WIND", str(WIND))
 
 import pytest
 from threadpoolctl import threadpool_limits

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import tangentbundle as tb
 from tangentbundle import errors
-from tangentbundle.datasets import Embedded, WindData, load_wind, regular, sources
-from tangentbundle.datasets.grids import from_grid, from_points, latitude_bands, longitude_widths
-from tangentbundle.datasets.timeline import fill_single_steps
-from tangentbundle.datasets.wind import inclusion
+from tangentbundle.datasets import WindData, load_wind, regular
+from tangentbundle.earth.grids import from_grid, from_points, latitude_bands, longitude_widths
+from tangentbundle.earth.wind import inclusion
+from tangentbundle.timeline import fill_single_steps
 
 HOUR = np.timedelta64(1, "h")
 START = np.datetime64("2026-03-24T00", "s")
@@ -71,16 +71,6 @@ def test_embedded_frames_are_those_of_from_latlon(embedded):
     few = embedded.at(embedded.sample(200, rng=0))
     bundle = tb.TangentBundle.from_latlon(few.lat, few.lon)
     assert np.allclose(bundle.to_coordinates(few.ambient[0])[..., 0], few.components[0])
-
-
-def test_embedded_refuses_damage(tmp_path, monkeypatch):
-    import lzma
-
-    damaged = tmp_path / "wind.xz"
-    damaged.write_bytes(lzma.compress(lzma.decompress(sources.EMBEDDED.read_bytes())[:-1]))
-    monkeypatch.setattr(sources, "EMBEDDED", damaged)
-    with pytest.raises(errors.DamagedFileError, match="Reinstall"):
-        load_wind(Embedded())
 
 
 def test_works_without_extras_and_does_not_import_them():
@@ -218,7 +208,7 @@ def test_windows_never_straddle_gaps_and_never_score_what_was_filled(steps, hori
     seen = np.isin(data.times, clock(6 * ticks))
     assert np.array_equal(~data.filled, seen) and data.filled.sum() == (np.diff(ticks) == 2).sum()
     assert np.allclose(data.components[:, 0, 0], (data.times - START) / (6 * HOUR))  # linear, so filled exactly
-    lengths = [s.stop - s.start for s in data.segments()]
+    lengths = [s.stop - s.start for s in regular(data.times).segments()]
     assert sum(lengths) == len(data)
     expected = sum(max(n - 2 * horizon, 0) for n in lengths)
     if not expected:
@@ -266,6 +256,6 @@ def test_wrong_shapes_are_refused():
         WindData(clock([0]), np.zeros(3), np.zeros(3), np.zeros((1, 2, 2)), np.ones(3) / 3, "made up")
     with pytest.raises(errors.ShapeError, match="rows, columns"):
         from_grid(clock([0]), np.zeros(3), np.zeros(4), np.zeros((1, 4, 3)), np.zeros((1, 4, 3)), "made up")
-    for nonsense in (3, Embedded, "missing.nc"):
+    for nonsense in (3, WindData, "missing.nc"):
         with pytest.raises(errors.InvalidInputError, match="expected"):
             load_wind(nonsense)

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tangentbundle as tb
-from tangentbundle.datasets.sources import wind_folder
+from tangentbundle.earth.sources import wind_folder
 from tangentbundle.errors import InvalidInputError, MissingColumnsError, OutputError, TangentBundleError
 from tangentbundle.io import Cloud, Field, Globe, Mesh, Request, check_output, read_field, write_field
 from tangentbundle.io.field import distinct_places

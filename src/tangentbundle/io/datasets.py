@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from ..datasets.extras import extra
-from ..datasets.sources import open_dataset
-from ..datasets.xarrays import coordinate, find_vectors, from_xarray, unit_of, without_fill
+from ..earth.sources import open_dataset
+from ..earth.xarrays import coordinate, find_vectors, from_xarray, unit_of, without_fill
 from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError
+from ..extras import extra
 from ..geometry.known_frames import latlon_frames
 from ..memory import require_memory
 from .columns import from_columns

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from ..errors import MissingExtraError
+from .errors import MissingExtraError
 
 
 def extra(name: str, purpose: str, group: str = "data") -> Any:
