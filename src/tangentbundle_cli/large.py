@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from .job import Job
 
 if TYPE_CHECKING:
-    from tangentbundle import Filter
     from tangentbundle.distributed import DistributedBundle
+    from tangentbundle.filters import Filter
 
 
 def filter_in_parts(
