@@ -236,14 +236,11 @@ def _filter_in_memory(
     job: Job, file: Path, output: Path, response: Filter, name: str, overwrite: bool, **scale: Any
 ) -> None:
     from tangentbundle.diagnostics import normal_share
-    from tangentbundle.io import check_output
     from tangentbundle.io.actions import filtered
 
-    check_output(None, output, overwrite=overwrite)
     with job.steps(4) as step:
         step("reading")
-        field = job.read(file)
-        check_output(field, output, overwrite=overwrite)
+        field = job.read(file, output, overwrite=overwrite)
         step("building the bundle")
         bundle = build_bundle(job, field, **scale)
         share = normal_share(bundle, field.vectors)

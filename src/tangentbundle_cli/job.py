@@ -125,10 +125,14 @@ class Job:
         limit = self.max_points or int(1e6 * min(MAX_SECONDS / seconds, memory_limit() / 1e9 / gigabytes))
         return Request(**{**names, **rows, "time": self.time, "max_points": limit, **changes})
 
-    def read(self, path: Path, *, needs_vectors: bool = True) -> Field:
-        """Read the field of a file and describe it in the summary."""
-        from tangentbundle.io import read_field
+    def read(
+        self, path: Path, output: Path | None = None, *, overwrite: bool = False, needs_vectors: bool = True
+    ) -> Field:
+        """Read the field of a file and describe it in the summary; refuse an output that could not be written."""
+        from tangentbundle.io import check_output, read_field
 
+        if output is not None:
+            check_output(None, output, overwrite=overwrite)
         field = read_field(path, self.request(needs_vectors=needs_vectors))
         summary, n = self.summary, len(field.space)
         seconds, gigabytes = (n / 1e6 * cost for cost in self.cost)
@@ -139,6 +143,8 @@ class Job:
         summary.notes += field.notes
         dims = field.space.points.shape[1]
         summary.tell("read", f"{path.name}: {field}", points=n, ambient_dim=dims, times=len(field))
+        if output is not None:
+            check_output(field, output, overwrite=overwrite)
         return field
 
     def write(self, field: Field, path: Path, *, overwrite: bool) -> None:

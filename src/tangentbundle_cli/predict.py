@@ -72,14 +72,11 @@ def denoise(
     """
     from tangentbundle import FieldDenoiser
     from tangentbundle.geometry.scale import affordable_neighbors
-    from tangentbundle.io import check_output
     from tangentbundle.io.actions import known
 
-    check_output(None, output, overwrite=overwrite)
     with job.steps(1) as step:
         step("reading")
-        field = job.read(file)
-    check_output(field, output, overwrite=overwrite)
+        field = job.read(file, output, overwrite=overwrite)
     few = affordable_neighbors(len(field.space))
     if few is not None:
         job.summary.notes.append(f"{few} neighbours are used, to save memory")

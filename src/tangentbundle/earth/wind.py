@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.optimize import brentq
 
 from ..arrays import generator
 from ..errors import InvalidInputError, ShapeError
@@ -138,10 +139,5 @@ def inclusion(weights: np.ndarray, n: float) -> np.ndarray:
     """
     if not 0 < n <= len(weights):
         raise InvalidInputError(f"the expected count must lie between 0 and the {len(weights)} points, got {n!r}.")
-    certain = np.zeros(len(weights), bool)
-    while True:
-        rest = max(float(weights[~certain].sum()), 1e-300)
-        p = np.where(certain, 1.0, (n - certain.sum()) * weights / rest)
-        if not (p[~certain] > 1).any():
-            return p
-        certain |= p > 1
+    scale = brentq(lambda s: np.minimum(1, s * weights).sum() - n, 0, 1 / weights.min())
+    return np.minimum(1, scale * weights)
