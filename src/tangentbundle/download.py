@@ -39,12 +39,16 @@ def fetch(
     """
     if name in ("", ".", "..") or Path(name).name != name:
         raise InvalidInputError(f"expected the name of a file without folders, got {name!r}.")
-    if attempts < 1:
-        raise InvalidInputError(f"attempts must be at least 1, got {attempts!r}.")
     pooch, requests = (extra(module, "Downloading data") for module in ("pooch", "requests"))
     mirror = os.environ.get(MIRROR, "")
     if mirror and "://" not in mirror:
-        return _from_folder(Path(mirror).expanduser(), name, sha256, check)
+        path = Path(mirror).expanduser() / name
+        if not path.is_file():
+            raise DownloadError(f"the folder {mirror} has no file {name}. Put it there, or unset {MIRROR}.")
+        if sha256 and (digest := pooch.file_hash(path)) != sha256:
+            raise DamagedFileError(f"{path} has SHA-256 {digest}, expected {sha256}. Download it again.")
+        check(path)
+        return path
     url = f"{(mirror or base).rstrip('/')}/{name}"
     _require_https(url)
     folder = Path(cache or pooch.os_cache("tangentbundle"))
@@ -75,16 +79,6 @@ def fetch(
         ) from error
     except ValueError as error:  # a checksum that differs, or what the check found
         raise DamagedFileError(f"{url} is damaged, or not the expected file: {error}") from error
-
-
-def _from_folder(folder: Path, name: str, sha256: str | None, check: Callable[[Path], None]) -> Path:
-    path = folder / name
-    if not path.is_file():
-        raise DownloadError(f"the folder {folder} has no file {name}. Put it there, or unset {MIRROR}.")
-    if sha256 and (digest := extra("pooch", "Downloading data").file_hash(path)) != sha256:
-        raise DamagedFileError(f"{path} has SHA-256 {digest}, expected {sha256}. Download it again.")
-    check(path)
-    return path
 
 
 def _require_https(url: str) -> None:

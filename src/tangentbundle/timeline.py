@@ -55,12 +55,12 @@ def regular(times: Times) -> Timeline:
         raise InvalidInputError(
             f"times must ascend without repeats, but {times[where + 1]} follows {times[where]}. Sort, drop repeats."
         )
-    for gaps, unit in ((seconds, "s"), (months, "M")):
+    for gaps, one in ((seconds, np.timedelta64(1, "s")), (months, np.timedelta64(1, "M"))):
         values, counts = np.unique(gaps, return_counts=True)
         step = int(values[counts.argmax()])
         steps = np.rint(gaps / max(step, 1)).astype(np.int64)
         if steps.min() >= 1 and np.abs(gaps - steps * step).max() <= 0.01 * step:
-            return Timeline(np.concatenate([[0], np.cumsum(steps)]), np.timedelta64(step, unit))
+            return Timeline(np.concatenate([[0], np.cumsum(steps)]), step * one)
     raise InvalidInputError(
         f"times must lie on a regular clock, gaps allowed; differences range from {seconds.min()} to {seconds.max()} s "
         "and are no multiples of the commonest one. Resample the series first."
@@ -87,11 +87,10 @@ def fill_single_steps(times: Times, values: np.ndarray) -> tuple[Times, np.ndarr
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """m subsequences of 2 T_f steps without a gap, as numbers of times.
+    """m subsequences of 2 T_f steps without a gap.
 
     Attributes:
-        inputs: ``(m, T_f)``.
-        targets: ``(m, T_f)``.
+        inputs, targets: ``(m, T_f)`` numbers of times.
         scored: ``(m, T_f)``, false where the target was filled in.
     """
 
@@ -102,18 +101,17 @@ class Windows:
     def __len__(self) -> int:
         return len(self.inputs)
 
-
-def windows(times: Times, filled: np.ndarray, horizon: int) -> Windows:
-    """The ``N - 2 T_f`` subsequences of every segment of N steps, as the paper counts them (it leaves out the last)."""
-    length = whole(horizon, "the horizon T_f")
-    segments = regular(times).segments()
-    starts = np.concatenate([np.arange(s.start, s.stop - 2 * length) for s in segments])
-    if not len(starts):
-        longest = max(s.stop - s.start for s in segments)
-        raise InvalidInputError(
-            f"a horizon of {length} steps needs more than {2 * length} without a gap, but the longest stretch has "
-            f"{longest}. Use T_f <= {(longest - 1) // 2}."
-        )
-    inputs = starts[:, None] + np.arange(length)
-    targets = inputs + length
-    return Windows(inputs, targets, ~filled[targets])
+    @classmethod
+    def of(cls, times: Times, filled: np.ndarray, horizon: int) -> Windows:
+        """The ``N - 2 T_f`` subsequences of every segment of N steps, as the paper counts (it leaves out the last)."""
+        length = whole(horizon, "the horizon T_f")
+        segments = regular(times).segments()
+        starts = np.concatenate([np.arange(s.start, s.stop - 2 * length) for s in segments])
+        if not len(starts):
+            longest = max(s.stop - s.start for s in segments)
+            raise InvalidInputError(
+                f"a horizon of {length} steps needs more than {2 * length} without a gap, but the longest stretch has "
+                f"{longest}. Use T_f <= {(longest - 1) // 2}."
+            )
+        inputs = starts[:, None] + np.arange(length)
+        return cls(inputs, inputs + length, ~filled[inputs + length])

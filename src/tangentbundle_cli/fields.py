@@ -22,24 +22,24 @@ def build_bundle(job: Job, field: Field, dim: int | None, neighbors: int | None,
     from tangentbundle.errors import IsolatedPointsError
     from tangentbundle.geometry.scale import affordable_neighbors
 
-    known = {} if dim is None else {"dim": dim}
-    scale = {name: value for name, value in (("neighbors", neighbors), ("eps", eps)) if value is not None}
-    few = affordable_neighbors(len(field.space))
+    options = {"dim": dim, "neighbors": neighbors, "eps": eps}
+    given = {name: value for name, value in options.items() if value is not None}
+    few, automatic = affordable_neighbors(len(field.space)), neighbors is None and eps is None
     try:
-        limit = {"neighbors": few} if few is not None and not scale else {}
-        bundle = field.space.bundle(**known, **(scale or limit))
-        if limit:
+        limited = {**given, "neighbors": few} if few and automatic else given
+        bundle = field.space.bundle(**limited)
+        if limited is not given:
             job.summary.notes.append(f"{few} neighbours are used, to save memory; see --neighbors")
     except IsolatedPointsError:
-        if not limit:
+        if limited is given:
             raise
-        bundle = field.space.bundle(**known)
+        bundle = field.space.bundle(**given)
     job.summary.bundle = bundle
     median = float(np.median(bundle.sorted_graph.degrees))
     frames = "known frames" if bundle.pca is None else "frames estimated"
     job.summary.tell("dimension", f"{bundle.dim} in R^{bundle.ambient_dim} ({frames})", dimension=bundle.dim)
     text = f"eps {bundle.eps:.4g}, radius {bundle.eps**0.5:.4g}, {median:.0f} neighbours"
-    chosen = "given" if scale else "automatic"
+    chosen = "automatic" if automatic else "given"
     job.summary.tell("scale", f"{text} ({chosen})", eps=bundle.eps, median_neighbors=median)
     return bundle
 
@@ -124,16 +124,16 @@ def _draw(job: Job, folder: Path) -> None:
     """Write ``field.png`` and, where there are eigenvalues, ``spectrum.png``."""
     from tangentbundle import plot
 
-    summary = job.summary
-    figure, axes = plot.canvas(size=(8.4, 5.4))
-    plot.file_field(summary.before, axes=axes[0, 0])
-    with summary.writing(folder / "field.png"):
-        plot.save(figure, folder / "field.png")
-    if summary.eigenvalues is not None:
-        figure, axes = plot.canvas(size=(8.0, 4.4))
-        plot.spectrum(summary.eigenvalues, axes=axes[0, 0])
-        with summary.writing(folder / "spectrum.png"):
-            plot.save(figure, folder / "spectrum.png")
+    pictures = {
+        "field.png": (plot.file_field, job.summary.before),
+        "spectrum.png": (plot.spectrum, job.summary.eigenvalues),
+    }
+    for name, (draw, data) in pictures.items():
+        if data is not None:
+            figure, axes = plot.canvas(size=(8.4, 5.0))
+            draw(data, axes=axes[0, 0])
+            with job.summary.writing(folder / name):
+                plot.save(figure, folder / name)
 
 
 @command

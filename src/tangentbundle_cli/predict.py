@@ -107,7 +107,6 @@ def interpolate(
         tangentbundle interpolate stations.csv --at grid.nc -o wind.nc
     """
     from tangentbundle import FieldInterpolator
-    from tangentbundle.errors import InvalidInputError
     from tangentbundle.io import check_output, read_field
     from tangentbundle.io.actions import known
 
@@ -119,10 +118,6 @@ def interpolate(
         places = read_field(at, job.request(only_points=True, points=(), latlon=(), time=""))
     job.summary.tell("at", f"{at.name}: {places}", places=len(places.space))
     job.summary.notes += [f"{at.name}: {note}" for note in places.notes]
-    if (field.space.manifold, field.space.points.shape[1]) != (places.space.manifold, places.space.points.shape[1]):
-        raise InvalidInputError(
-            f"{file.name} holds {field.space}, but {at.name} {places.space}. Give both in the same coordinates."
-        )
     check_output(places, output, overwrite=overwrite)
     estimator = FieldInterpolator(**known(field, dim), random_state=seed)
     result = predict_each(job, estimator, field, places, noise, std)
@@ -155,7 +150,6 @@ def forecast(
     import numpy as np
 
     from tangentbundle import FieldForecaster
-    from tangentbundle.errors import InvalidInputError
     from tangentbundle.io import check_output
     from tangentbundle.io.actions import forecasted, known, recent_fields
 
@@ -165,8 +159,6 @@ def forecast(
         field = job.read(file)
         shape = (horizon, len(field.space), len(field.names))
         check_output(replace(field, values=np.zeros(shape)), output, overwrite=overwrite)
-        if len(field) < 2:
-            raise InvalidInputError(f"a forecast needs a series in time; {file.name} holds one field.")
         step("learning")
         estimator = FieldForecaster(**known(field, dim), random_state=seed)
         result = forecasted(field, estimator, horizon, lambda: step("forecasting"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -43,7 +43,7 @@ def reproduce(
 
     words = [name, protocol, "full" if full else "quick", *filter(None, [data])]
     folder, chosen = out or Path("runs") / "-".join(words), experiment(name, data)
-    how = {"jobs": jobs, "cluster": cluster, "resume": resume, "quiet": job.silent}
+    how: dict[str, Any] = {"jobs": jobs, "cluster": cluster, "resume": resume, "quiet": job.silent}
     rows = run_experiment(chosen, folder, full=full, protocol=protocol, seed=seed, **how)
     if beside is not None:
         rows = with_rows_of(chosen, rows, beside, full=full, seed=seed)

@@ -13,7 +13,7 @@ from ..arrays import generator
 from ..errors import InvalidInputError, ShapeError
 from ..extras import extra
 from ..geometry.known_frames import latlon_frames
-from ..timeline import Times, Windows, windows
+from ..timeline import Times, Windows
 
 if TYPE_CHECKING:
     import xarray
@@ -109,7 +109,7 @@ class WindData:
         >>> data.components[w.inputs[0]].shape, data.components[w.targets[0]].shape, bool(w.scored.all())
         ((12, 2520, 2), (12, 2520, 2), True)
         """
-        return windows(self.times, self.filled, horizon)
+        return Windows.of(self.times, self.filled, horizon)
 
     @property
     def dataset(self) -> xarray.Dataset:
