@@ -143,7 +143,7 @@ def test_packed_files_are_unpacked(tmp_path):
 
 def test_files_that_cannot_be_opened(tmp_path):
     (tmp_path / "wind.grib").write_bytes(b"GRIB nonsense")
-    with pytest.raises(errors.InvalidInputError, match="GRIB needs cfgrib"):
+    with pytest.raises(errors.DamagedFileError, match="GRIB needs cfgrib"):
         load_wind(tmp_path / "wind.grib")
     with pytest.raises(errors.InvalidInputError, match="TANGENTBUNDLE_WIND"):
         load_gfs(tmp_path / "nowhere")

@@ -169,8 +169,8 @@ def test_the_papers_data_come_from_the_server_once_and_in_the_papers_units(serve
     "change, match",
     [
         (lambda ds: ds * 100, "below 150 m/s"),
-        (lambda ds: ds.isel(time=slice(1, None)), "daily from 2016-01-01.*not daily"),
-        (lambda ds: ds.rename(uwnd="air"), "expected uwnd.*got 0 times"),
+        (lambda ds: ds.isel(time=slice(1, None)), "each day from 2016-01-01"),
+        (lambda ds: ds.rename(uwnd="air"), "expected uwnd"),
     ],
     ids=["range", "dates", "variable"],
 )

@@ -256,7 +256,7 @@ BAD = {
     "columns twice": ("a.csv", "x,x,y,z,vx,vy,vz\n", "several columns"),
     "no archive": ("a.npz", "hello", "no readable NumPy archive"),
     "no mesh": ("a.ply", "hello", "no readable PLY"),
-    "no netcdf": ("a.nc", "hello", "no NetCDF file"),
+    "no netcdf": ("a.nc", "hello", "another format"),
     "no parquet": ("a.parquet", "hello", "no readable Parquet"),
     "binary": ("a.csv", "x\0y", "no text"),
 }

@@ -124,11 +124,8 @@ def _draw(job: Job, folder: Path) -> None:
     """Write ``field.png`` and, where there are eigenvalues, ``spectrum.png``."""
     from tangentbundle import plot
 
-    pictures = {
-        "field.png": (plot.file_field, job.summary.before),
-        "spectrum.png": (plot.spectrum, job.summary.eigenvalues),
-    }
-    for name, (draw, data) in pictures.items():
+    field: Any = ("field.png", plot.file_field, job.summary.before)
+    for name, draw, data in (field, ("spectrum.png", plot.spectrum, job.summary.eigenvalues)):
         if data is not None:
             figure, axes = plot.canvas(size=(8.4, 5.0))
             draw(data, axes=axes[0, 0])

@@ -56,7 +56,7 @@ def read_dataset(path: Path, request: Request) -> Field:
             with open_dataset(path) as ds:
                 require_memory(2.0 * ds.nbytes, f"reading {path.name}", "Choose some times or a region first.")
                 ds = ds.load()
-    except InvalidInputError:
+    except (InvalidInputError, DamagedFileError):
         raise
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise DamagedFileError(f"{path.name} cannot be read ({' '.join(str(error).split())[:200]}).") from error
