@@ -21,13 +21,13 @@ AXES = np.array([[0.3, -1.2, 0.7], [2.0, 0.1, -0.4], [0.0, 0.0, 1.0]])
 
 
 def rotation(lat, lon):
-    """Solid rotations about three axes, one a time: u and v ``(3, rows, columns)`` of the vectors omega x p."""
+    """Solid rotations about three axes, one a time: components ``(3, rows, columns, 2)`` of the vectors omega x p."""
     phi, lam = np.meshgrid(np.radians(lat), np.radians(lon), indexing="ij")
     p = np.stack([np.cos(phi) * np.cos(lam), np.cos(phi) * np.sin(lam), np.sin(phi)])
     east = np.stack([-np.sin(lam), np.cos(lam), 0 * lam])
     north = np.stack([-np.sin(phi) * np.cos(lam), -np.sin(phi) * np.sin(lam), np.cos(phi)])
     v = np.stack([np.cross(axis, p, axisb=0, axisc=0) for axis in AXES])
-    return (v * east).sum(axis=1), (v * north).sum(axis=1)
+    return np.stack([(v * east).sum(axis=1), (v * north).sum(axis=1)], axis=-1)
 
 
 def clock(hours):
@@ -88,7 +88,7 @@ def test_works_without_extras_and_does_not_import_them():
 @pytest.mark.parametrize("lon", [np.arange(0, 360, 10.0), np.arange(-180, 180, 10.0), np.arange(0, 361, 10.0)])
 @pytest.mark.parametrize("lat", [np.linspace(90, -90, 19), np.linspace(-90, 90, 19)])
 def test_rotations_are_exact_everywhere_poles_included(lat, lon):
-    data = from_grid(clock([0, 6, 12]), lat, lon, *rotation(lat, lon), "rotation")
+    data = from_grid(clock([0, 6, 12]), lat, lon, rotation(lat, lon), "rotation")
     assert data.ambient.shape == (3, 17 * 36 + 2, 3)
     assert np.allclose(data.ambient, np.cross(AXES[:, None], data.points))
     assert (np.abs(data.points[:, 2]) > 1 - 1e-12).sum() == 2 and "pole kept once" in data.provenance
@@ -98,9 +98,9 @@ def test_rotations_are_exact_everywhere_poles_included(lat, lon):
 
 def test_poles_that_are_no_vector_are_dropped():
     lat, lon = np.linspace(90, -90, 19), np.arange(0, 360, 10.0)
-    u, v = rotation(lat, lon)
-    u[:, 0], v[:, 0] = 3.0, 0.0  # constant components turn with longitude
-    data = from_grid(clock([0, 6, 12]), lat, lon, u, v, "rotation")
+    wind = rotation(lat, lon)
+    wind[:, 0] = 3.0, 0.0  # constant components turn with longitude
+    data = from_grid(clock([0, 6, 12]), lat, lon, wind, "rotation")
     assert data.lat.max() == 80 and data.lat.min() == -90
     assert "north pole dropped" in data.provenance and "south pole kept once" in data.provenance
     assert np.isclose(data.area.sum(), 1)
@@ -109,7 +109,7 @@ def test_poles_that_are_no_vector_are_dropped():
 def test_areas_are_exact():
     lat, lon = np.linspace(90, -90, 73), np.arange(0, 360, 2.5)
     assert np.isclose(latitude_bands(lat).sum() * longitude_widths(lon).sum(), 4 * np.pi)
-    data = from_grid(clock([0, 6, 12]), lat, lon, *rotation(lat, lon), "rotation")
+    data = from_grid(clock([0, 6, 12]), lat, lon, rotation(lat, lon), "rotation")
     cap = (1 - np.cos(np.radians(1.25))) / 2
     assert np.isclose(data.area[data.lat == 90], cap).all()
     assert np.allclose(data.area @ data.points, 0, atol=1e-12)
@@ -255,7 +255,7 @@ def test_wrong_shapes_are_refused():
     with pytest.raises(errors.ShapeError, match="components"):
         WindData(clock([0]), np.zeros(3), np.zeros(3), np.zeros((1, 2, 2)), np.ones(3) / 3, "made up")
     with pytest.raises(errors.ShapeError, match="rows, columns"):
-        from_grid(clock([0]), np.zeros(3), np.zeros(4), np.zeros((1, 4, 3)), np.zeros((1, 4, 3)), "made up")
+        from_grid(clock([0]), np.zeros(3), np.zeros(4), np.zeros((1, 4, 3, 2)), "made up")
     for nonsense in (3, WindData, "missing.nc"):
         with pytest.raises(errors.InvalidInputError, match="expected"):
             load_wind(nonsense)

@@ -37,26 +37,19 @@ def longitude_widths(lon: np.ndarray) -> np.ndarray:
 
 
 def from_grid(
-    times: Times,
-    lat: np.ndarray,
-    lon: np.ndarray,
-    u: np.ndarray,
-    v: np.ndarray,
-    provenance: str,
-    pole_tolerance: float = 0.1,
+    times: Times, lat: np.ndarray, lon: np.ndarray, wind: np.ndarray, provenance: str, pole_tolerance: float = 0.1
 ) -> WindData:
-    """Wind ``(T, rows, columns)`` on a grid of rows ``lat`` and columns ``lon``, in degrees and any order.
+    """Wind ``(T, rows, columns, 2)``, east and north, on rows ``lat`` and columns ``lon`` in degrees and any order.
 
     A row at a pole holds many copies of *one* point, in frames that turn with longitude. It becomes one point at
     longitude 0 with the mean of the ambient vectors. If the copies differ from their mean by more than
     ``pole_tolerance`` times the typical speed, they are not the wind at a point, and the row is dropped.
     """
-    lat, lon, u, v = (np.asarray(a, np.float64) for a in (lat, lon, u, v))
-    shape = (len(times), len(lat), len(lon))
-    if u.shape != shape or v.shape != shape:
-        raise ShapeError(f"u and v must have shape (T, rows, columns) = {shape}, got {u.shape} and {v.shape}.")
+    lat, lon, wind = (np.asarray(a, np.float64) for a in (lat, lon, wind))
+    if wind.shape != (shape := (len(times), len(lat), len(lon), 2)):
+        raise ShapeError(f"the wind must have shape (T, rows, columns, 2) = {shape}, got {wind.shape}.")
     once = np.sort(np.unique(np.round(lon % 360, 6) % 360, return_index=True)[1])  # 0 and 360 are one longitude
-    lon, components = lon[once], np.stack([u[..., once], v[..., once]], axis=-1)
+    lon, components = lon[once], wind[:, :, once]
     area = np.outer(latitude_bands(lat), longitude_widths(lon))
     latitude, longitude = np.meshgrid(lat, lon, indexing="ij")
     keep = np.ones(area.shape, bool)

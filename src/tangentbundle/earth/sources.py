@@ -58,10 +58,10 @@ def _embedded() -> WindData:
     content = lzma.decompress(Path(__file__).with_name("navy_wind.nc.xz").read_bytes())
     with netcdf_file(io.BytesIO(content)) as file:
         hours, lat, lon = (np.array(file.variables[name][:], np.float64) for name in ("time", "lat", "lon"))
-        u, v = (file.variables[name][:] * file.variables[name].scale_factor for name in "uv")
+        wind = np.stack([file.variables[name][:] * file.variables[name].scale_factor for name in "uv"], axis=-1)
         provenance = file.source.decode()
     times = np.datetime64("1980-01-14T14:00:00", "s") + np.rint(hours * 3600).astype("timedelta64[s]")
-    return from_grid(times, lat, lon, u, v, provenance)
+    return from_grid(times, lat, lon, wind, provenance)
 
 
 def load_gfs(folder: str | Path | None = None, blocks: tuple[str, ...] = ("A", "B")) -> WindData:

@@ -43,7 +43,7 @@ def from_xarray(ds: xarray.Dataset, provenance: str, u: str = "", v: str = "", u
     if lat.dims != lon.dims:
         if lat.ndim != 1 or lon.ndim != 1:
             raise InvalidInputError(f"latitude and longitude must share dimensions, got {lat.dims} and {lon.dims}.")
-        return from_grid(times, lat.values, lon.values, components[..., 0], components[..., 1], provenance)
+        return from_grid(times, lat.values, lon.values, components, provenance)
     components = components.reshape(len(times), -1, 2)
     areas = [a for a in ds.variables.values() if a.attrs.get("standard_name") == "cell_area" and {*a.dims} == {*places}]
     area = np.ravel(areas[0].transpose(*places)) if areas else np.ones(components.shape[1])
