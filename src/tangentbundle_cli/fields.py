@@ -169,11 +169,11 @@ def spectrum(
         bundle = build_bundle(job, field, dim, neighbors, eps)
         step("eigenvalues")
         values, fields = compute_spectrum(job, bundle, k, scalar=scalar)
-    if not scalar:
-        fields = np.asarray(bundle.to_ambient(fields), float)
-        if job.report is not None:  # shows the first few eigenfields
-            job.summary.modes = np.moveaxis(fields[..., :6].reshape(bundle.num_points, bundle.ambient_dim, -1), -1, 0)
+    if job.report is not None and not scalar:  # it shows the first few eigenfields
+        ambient = bundle.to_ambient(fields[..., :6]).reshape(bundle.num_points, bundle.ambient_dim, -1)
+        job.summary.modes = np.moveaxis(np.asarray(ambient, float), -1, 0)
     if output is not None:
+        fields = fields if scalar else bundle.to_ambient(fields)
         with job.summary.writing(output), replacing(output) as place:
             if output.suffix == ".npz":
                 np.savez(place, eigenvalues=values, fields=np.asarray(fields))
