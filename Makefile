@@ -8,6 +8,7 @@ ATHERIS := sys_platform == "linux" and platform_machine == "x86_64" and python_v
 BIN   := .venv/bin
 STAMP := .venv/.installed
 SHARE ?= 1
+export TANGENTBUNDLE_WIND ?= $(abspath $(wildcard ../shared/data/wind))
 PIP_INSTALL := -m pip install -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help

@@ -2,7 +2,7 @@
 
 All methods see the same draws, parameters are estimated from what a method may see, and rows that lose are kept. The
 design is not blind, though: the kinds of covariance were chosen on other draws of the same torus and of wind block B.
-Errors of baselines are those of their tangent parts. ``interpolate`` needs the GFS blocks (``datasets.GFSBlocks``); A
+Errors of baselines are those of their tangent parts. ``interpolate`` needs the GFS blocks (``datasets.load_gfs``); A
 and B are two seasons of one year.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 import tangentbundle as tb
-from tangentbundle.datasets import GFSBlocks, WindData, load_wind
+from tangentbundle.datasets import WindData, load_gfs
 from tangentbundle.estimators import SpectralShrinkage
 from tangentbundle.estimators.baselines import AmbientProcess, ComponentProcess, InverseDistance, Mean, ThinPlate, Zero
 from tangentbundle.estimators.calibration import tail
@@ -89,7 +89,7 @@ def denoise(runs: int) -> list[Row]:
 @cache
 def blocks() -> tuple[WindData, WindData]:
     """Block A, the history, and block B."""
-    past, data = (load_wind(GFSBlocks(blocks=(block,))) for block in "AB")
+    past, data = (load_gfs(blocks=(block,)) for block in "AB")
     return past, data
 
 

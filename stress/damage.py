@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import save as to_bytes
 
 import tangentbundle as tb
-from tangentbundle.datasets.download import fetch
+from tangentbundle.download import fetch
 from tangentbundle.files import _digest, read_tensors, write_tensors
 from tangentbundle.io import read_field
 from tangentbundle.saving import CLASSES, KIND, _encode
@@ -174,7 +174,7 @@ def leaving(folder: Path) -> dict[str, Any]:
     tally = Tally("names that leave their folder")
     names = ("../evil.nc", "/etc/passwd", "a/../../evil.nc", "..", "folder/file.nc", ".", "")
     for name in names:
-        tally.try_out(lambda name=name: fetch(name, ["https://localhost"], cache=folder / "cache", attempts=1))
+        tally.try_out(lambda name=name: fetch(name, "https://localhost", cache=folder / "cache", attempts=1))
     return {**tally.row(), "failures": int(tally.errors["InvalidInputError"] != len(names))}
 
 

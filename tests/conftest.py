@@ -3,6 +3,7 @@ one thread, and OpenMP's threads sleep while they wait. The library's own thread
 
 import os
 import sys
+from pathlib import Path
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch is imported
 
@@ -10,6 +11,10 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from tangentbundle.parallel import one_thread
+
+WIND = Path(__file__).parents[2] / "shared/data/wind"
+if WIND.is_dir():  # next to the repository, never part of it
+    os.environ.setdefault("TANGENTBUNDLE_WIND", str(WIND))
 
 
 @pytest.fixture(scope="session", autouse=True)

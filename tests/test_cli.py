@@ -1,12 +1,17 @@
 """The command-line tool: what it prints, its exit codes, and files that are whole or not there."""
 
+import ast
+import html
+import importlib
 import json
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,7 +20,10 @@ import xarray as xr
 from typer.testing import CliRunner
 
 import tangentbundle as tb
+import tangentbundle_cli
 from tangentbundle_cli import app
+from tangentbundle_cli.job import Job
+from tangentbundle_cli.predict import print_scores
 
 TOOL = [sys.executable, "-m", "tangentbundle"]
 COMMANDS = ("inspect", "denoise", "interpolate", "forecast", "filter", "spectrum", "doctor", "reproduce", "demo")
@@ -103,6 +111,25 @@ def test_interpolate_to_a_grid_and_to_a_table(folder):
     assert np.allclose(pd.read_parquet("again.parquet")["u"], pd.read_csv("stations.csv")["u"], atol=0.2)
     error = run("interpolate", "stations.csv", "--at", "field.csv", "-o", "x.csv", code=2).stderr
     assert "same coordinates" in error and not Path("x.csv").exists()
+
+
+@pytest.mark.parametrize("options, origin", [((), "estimated"), (("--noise", 0), "given"), (("--noise", 0.2), "given")])
+def test_a_given_noise_is_called_given(folder, options, origin):
+    """Zero is a noise level, too."""
+    text = run("interpolate", "stations.csv", "--at", "grid.nc", "-o", "wind.nc", *options).stdout
+    assert re.search(rf"^noise .*\({origin}\)$", text, re.MULTILINE)
+
+
+def test_scores_of_models_are_printed():
+    job = Job("denoise", "", False, False, False)
+    print_scores(job, object())
+    assert job.summary.rows == [] and "scores" not in job.summary.data
+    rows = [SimpleNamespace(name="identity", score=-3.0), SimpleNamespace(name="Gaussian process", score=1.5)]
+    print_scores(job, SimpleNamespace(scores_=rows))
+    first, second = str(job.summary).splitlines()
+    assert first.split() == ["model,", "score,", "margin", "Gaussian", "process", "1.5", "0"]
+    assert second.split() == ["identity", "-3", "4.5"]
+    assert job.summary.data["scores"] == {"identity": -3.0, "Gaussian process": 1.5}
 
 
 def test_forecast(folder):
@@ -213,6 +240,29 @@ def test_completion():
         capture_output=True, text=True,
     )  # fmt: skip
     assert "denoise" in done.stdout
+
+
+def test_the_typed_line_can_be_repeated(folder):
+    line = ["filter", "field.csv", "--heat", "0.01", "-o", "with space.csv", "--report", "report.html"]
+    run(*line)
+    assert html.escape(shlex.join(["tangentbundle", *line])) in Path("report.html").read_text()
+
+
+MODULES = sorted(Path(tangentbundle_cli.__file__).parent.glob("*.py"))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
+def test_every_import_exists(path):
+    """Imports inside functions, and those for type checkers, are resolved as well."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            module = importlib.import_module("." * node.level + (node.module or ""), "tangentbundle_cli")
+            missing = [a.name for a in node.names if not hasattr(module, a.name)]
+            for name in missing:
+                importlib.import_module(f"{module.__name__}.{name}")
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                importlib.import_module(alias.name)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

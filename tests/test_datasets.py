@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import tangentbundle as tb
 from tangentbundle import errors
-from tangentbundle.datasets import Embedded, WindData, load_wind, regular, sources
-from tangentbundle.datasets.grids import from_grid, from_points, latitude_bands, longitude_widths
-from tangentbundle.datasets.timeline import fill_single_steps
-from tangentbundle.datasets.wind import inclusion
+from tangentbundle.datasets import WindData, load_wind, regular
+from tangentbundle.earth.grids import from_grid, from_points, latitude_bands, longitude_widths
+from tangentbundle.earth.wind import inclusion
+from tangentbundle.timeline import fill_single_steps
 
 HOUR = np.timedelta64(1, "h")
 START = np.datetime64("2026-03-24T00", "s")
@@ -21,13 +21,13 @@ AXES = np.array([[0.3, -1.2, 0.7], [2.0, 0.1, -0.4], [0.0, 0.0, 1.0]])
 
 
 def rotation(lat, lon):
-    """Solid rotations about three axes, one a time: u and v ``(3, rows, columns)`` of the vectors omega x p."""
+    """Solid rotations about three axes, one a time: components ``(3, rows, columns, 2)`` of the vectors omega x p."""
     phi, lam = np.meshgrid(np.radians(lat), np.radians(lon), indexing="ij")
     p = np.stack([np.cos(phi) * np.cos(lam), np.cos(phi) * np.sin(lam), np.sin(phi)])
     east = np.stack([-np.sin(lam), np.cos(lam), 0 * lam])
     north = np.stack([-np.sin(phi) * np.cos(lam), -np.sin(phi) * np.sin(lam), np.cos(phi)])
     v = np.stack([np.cross(axis, p, axisb=0, axisc=0) for axis in AXES])
-    return (v * east).sum(axis=1), (v * north).sum(axis=1)
+    return np.stack([(v * east).sum(axis=1), (v * north).sum(axis=1)], axis=-1)
 
 
 def clock(hours):
@@ -73,16 +73,6 @@ def test_embedded_frames_are_those_of_from_latlon(embedded):
     assert np.allclose(bundle.to_coordinates(few.ambient[0])[..., 0], few.components[0])
 
 
-def test_embedded_refuses_damage(tmp_path, monkeypatch):
-    import lzma
-
-    damaged = tmp_path / "wind.xz"
-    damaged.write_bytes(lzma.compress(lzma.decompress(sources.EMBEDDED.read_bytes())[:-1]))
-    monkeypatch.setattr(sources, "EMBEDDED", damaged)
-    with pytest.raises(errors.DamagedFileError, match="Reinstall"):
-        load_wind(Embedded())
-
-
 def test_works_without_extras_and_does_not_import_them():
     code = (
         "import sys; import tangentbundle as tb\n"
@@ -98,7 +88,7 @@ def test_works_without_extras_and_does_not_import_them():
 @pytest.mark.parametrize("lon", [np.arange(0, 360, 10.0), np.arange(-180, 180, 10.0), np.arange(0, 361, 10.0)])
 @pytest.mark.parametrize("lat", [np.linspace(90, -90, 19), np.linspace(-90, 90, 19)])
 def test_rotations_are_exact_everywhere_poles_included(lat, lon):
-    data = from_grid(clock([0, 6, 12]), lat, lon, *rotation(lat, lon), "rotation")
+    data = from_grid(clock([0, 6, 12]), lat, lon, rotation(lat, lon), "rotation")
     assert data.ambient.shape == (3, 17 * 36 + 2, 3)
     assert np.allclose(data.ambient, np.cross(AXES[:, None], data.points))
     assert (np.abs(data.points[:, 2]) > 1 - 1e-12).sum() == 2 and "pole kept once" in data.provenance
@@ -108,9 +98,9 @@ def test_rotations_are_exact_everywhere_poles_included(lat, lon):
 
 def test_poles_that_are_no_vector_are_dropped():
     lat, lon = np.linspace(90, -90, 19), np.arange(0, 360, 10.0)
-    u, v = rotation(lat, lon)
-    u[:, 0], v[:, 0] = 3.0, 0.0  # constant components turn with longitude
-    data = from_grid(clock([0, 6, 12]), lat, lon, u, v, "rotation")
+    wind = rotation(lat, lon)
+    wind[:, 0] = 3.0, 0.0  # constant components turn with longitude
+    data = from_grid(clock([0, 6, 12]), lat, lon, wind, "rotation")
     assert data.lat.max() == 80 and data.lat.min() == -90
     assert "north pole dropped" in data.provenance and "south pole kept once" in data.provenance
     assert np.isclose(data.area.sum(), 1)
@@ -119,7 +109,7 @@ def test_poles_that_are_no_vector_are_dropped():
 def test_areas_are_exact():
     lat, lon = np.linspace(90, -90, 73), np.arange(0, 360, 2.5)
     assert np.isclose(latitude_bands(lat).sum() * longitude_widths(lon).sum(), 4 * np.pi)
-    data = from_grid(clock([0, 6, 12]), lat, lon, *rotation(lat, lon), "rotation")
+    data = from_grid(clock([0, 6, 12]), lat, lon, rotation(lat, lon), "rotation")
     cap = (1 - np.cos(np.radians(1.25))) / 2
     assert np.isclose(data.area[data.lat == 90], cap).all()
     assert np.allclose(data.area @ data.points, 0, atol=1e-12)
@@ -218,7 +208,7 @@ def test_windows_never_straddle_gaps_and_never_score_what_was_filled(steps, hori
     seen = np.isin(data.times, clock(6 * ticks))
     assert np.array_equal(~data.filled, seen) and data.filled.sum() == (np.diff(ticks) == 2).sum()
     assert np.allclose(data.components[:, 0, 0], (data.times - START) / (6 * HOUR))  # linear, so filled exactly
-    lengths = [s.stop - s.start for s in data.segments()]
+    lengths = [s.stop - s.start for s in regular(data.times).segments()]
     assert sum(lengths) == len(data)
     expected = sum(max(n - 2 * horizon, 0) for n in lengths)
     if not expected:
@@ -265,7 +255,7 @@ def test_wrong_shapes_are_refused():
     with pytest.raises(errors.ShapeError, match="components"):
         WindData(clock([0]), np.zeros(3), np.zeros(3), np.zeros((1, 2, 2)), np.ones(3) / 3, "made up")
     with pytest.raises(errors.ShapeError, match="rows, columns"):
-        from_grid(clock([0]), np.zeros(3), np.zeros(4), np.zeros((1, 4, 3)), np.zeros((1, 4, 3)), "made up")
-    for nonsense in (3, Embedded, "missing.nc"):
+        from_grid(clock([0]), np.zeros(3), np.zeros(4), np.zeros((1, 4, 3, 2)), "made up")
+    for nonsense in (3, WindData, "missing.nc"):
         with pytest.raises(errors.InvalidInputError, match="expected"):
             load_wind(nonsense)

@@ -1,10 +1,15 @@
 """Wind from xarray datasets and files, and the GFS analyses where they are at hand."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+import tangentbundle
+import tangentbundle_cli
 from tangentbundle import errors
-from tangentbundle.datasets import FromFile, FromXarray, GFSBlocks, load_wind, wind_folder
+from tangentbundle.datasets import load_gfs, load_wind, regular, wind_folder
 
 xarray = pytest.importorskip("xarray", reason="needs the extra `data`")
 pytest.importorskip("netCDF4", reason="needs the extra `data`")
@@ -73,7 +78,7 @@ def test_a_dataset_is_reproduced_exactly(ds):
 
 def test_names_can_be_given():
     ds = dataset("zonal", "meridional")
-    same_wind(FromXarray(ds, u="zonal", v="meridional").load())
+    same_wind(load_wind(ds, u="zonal", v="meridional"))
     with pytest.raises(errors.InvalidInputError, match=r"the dataset has zonal, meridional. Name them"):
         load_wind(ds)
 
@@ -131,17 +136,26 @@ def test_its_own_dataset_is_read_back(tmp_path):
 def test_packed_files_are_unpacked(tmp_path):
     packed = {"dtype": "int16", "scale_factor": 0.01, "_FillValue": -32768}
     dataset().to_netcdf(tmp_path / "wind.nc", encoding={"u10": packed, "v10": packed})
-    data = FromFile(tmp_path / "wind.nc").load()
+    data = load_wind(tmp_path / "wind.nc")
     same_wind(data, atol=0.005001)
     assert data.provenance == "wind.nc: Made up"
 
 
 def test_files_that_cannot_be_opened(tmp_path):
     (tmp_path / "wind.grib").write_bytes(b"GRIB nonsense")
-    with pytest.raises(errors.InvalidInputError, match="GRIB needs cfgrib"):
+    with pytest.raises(errors.DamagedFileError, match="GRIB needs cfgrib"):
         load_wind(tmp_path / "wind.grib")
     with pytest.raises(errors.InvalidInputError, match="TANGENTBUNDLE_WIND"):
-        load_wind(GFSBlocks(tmp_path / "nowhere"))
+        load_gfs(tmp_path / "nowhere")
+
+
+def test_an_installed_package_never_looks_above_itself(monkeypatch):
+    monkeypatch.delenv("TANGENTBUNDLE_WIND", raising=False)
+    with pytest.raises(errors.InvalidInputError, match="Set TANGENTBUNDLE_WIND"):
+        wind_folder()
+    for package in (tangentbundle, tangentbundle_cli):
+        for file in Path(package.__file__).parent.rglob("*.py"):
+            assert not re.search(r"\.parents\b|\.parent\.parent|__file__.*\.\.", file.read_text()), file
 
 
 # The real analyses; they are not in the repository.
@@ -157,14 +171,14 @@ def folder():
 
 @pytest.fixture(scope="module")
 def gfs(folder):
-    return load_wind(GFSBlocks(folder))
+    return load_gfs(folder)
 
 
 def test_gfs_blocks(folder, gfs):
     data = gfs
     missing = ["2026-04-08T00", "2026-07-06T12", "2026-07-09T06", "2026-08-06T12"]
     assert np.array_equal(data.times[data.filled], np.array(missing, "datetime64[ns]"))
-    assert [s.stop - s.start for s in data.segments()] == [175, 190]
+    assert [s.stop - s.start for s in regular(data.times).segments()] == [175, 190]
     assert len(data.lat) == 73 * 144 - 2 * 143 and "pole kept once" in data.provenance  # both poles
     for horizon in (20, 50, 80):
         w = data.windows(horizon)

@@ -11,7 +11,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from tangentbundle.datasets import Product, load_wind
+from tangentbundle.datasets import load_wind
 from tangentbundle.errors import DamagedFileError, InvalidInputError
 from tangentbundle.experiments import experiment as named
 from tangentbundle.experiments import forecast, interpolation, reconstruction, wind
@@ -120,7 +120,7 @@ def ncep(monkeypatch, tmp_path):
             values = 5 * rng.standard_normal((len(days), 19, 18)) * np.cos(np.radians(lat))[:, None]
             ds = xarray.Dataset({name: (("time", "lat", "lon"), values)}, {"time": days, "lat": lat, "lon": lon})
             ds.to_netcdf(folder / f"{name}.sig995.{year}.nc")
-    small = wind.reanalysis(Product("surface", "sig995", (19, 18)), DAYS)
+    small = wind.reanalysis(DAYS)
     monkeypatch.setitem(wind.SOURCES, "ncep", small)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
     monkeypatch.setattr("pooch.os_cache", lambda name: tmp_path / "cache")
@@ -160,7 +160,7 @@ def test_the_papers_data_come_from_the_server_once_and_in_the_papers_units(serve
     assert str(source.test.times[0])[:10] == "2017-01-01"
     assert "range" in named("forecast", "ncep").notes([{"data": "ncep"}], "paper")
     shutil.rmtree(served)  # what was downloaded is used again
-    again = wind.reanalysis(Product("surface", "sig995", (19, 18)), DAYS)
+    again = wind.reanalysis(DAYS)
     assert np.array_equal(again.test.components, source.test.components)
     assert sum(path.suffix == ".nc" for path in (tmp_path / "cache").iterdir()) == 4
 
@@ -168,12 +168,11 @@ def test_the_papers_data_come_from_the_server_once_and_in_the_papers_units(serve
 @pytest.mark.parametrize(
     "change, match",
     [
-        (lambda ds: ds.isel(lat=slice(0, 9)), r"expected uwnd on \(19, 18\) points.*got shape \(48, 9, 18\)"),
         (lambda ds: ds * 100, "below 150 m/s"),
-        (lambda ds: ds.isel(time=slice(1, None)), "daily from 2016-01-01.*other times"),
-        (lambda ds: ds.rename(uwnd="air"), r"expected uwnd.*got shape \(\)"),
+        (lambda ds: ds.isel(time=slice(1, None)), "each day from 2016-01-01"),
+        (lambda ds: ds.rename(uwnd="air"), "expected uwnd"),
     ],
-    ids=["grid", "range", "dates", "variable"],
+    ids=["range", "dates", "variable"],
 )
 def test_files_that_are_not_the_papers_never_enter_the_cache(served, tmp_path, change, match):
     import xarray
@@ -192,7 +191,7 @@ def test_a_refused_download_is_named_and_writes_nothing(ncep, tmp_path, monkeypa
     monkeypatch.setenv("TANGENTBUNDLE_DATA_MIRROR", "http://127.0.0.1:9")
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     done = CliRunner().invoke(app, ["reproduce", name, "--data", "ncep", "--out", str(tmp_path / "out")])
-    assert done.exit_code == 2 and "cannot be reached" in done.output and "TANGENTBUNDLE_DATA_MIRROR" in done.output
+    assert done.exit_code == 2 and "cannot be downloaded" in done.output and "TANGENTBUNDLE_DATA_MIRROR" in done.output
     assert not (tmp_path / "out").exists() and not list((tmp_path / "cache").iterdir())
 
 

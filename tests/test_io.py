@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tangentbundle as tb
-from tangentbundle.datasets.sources import wind_folder
+from tangentbundle.earth.sources import wind_folder
 from tangentbundle.errors import InvalidInputError, MissingColumnsError, OutputError, TangentBundleError
 from tangentbundle.io import Cloud, Field, Globe, Mesh, Request, check_output, read_field, write_field
 from tangentbundle.io.field import distinct_places
@@ -256,7 +256,7 @@ BAD = {
     "columns twice": ("a.csv", "x,x,y,z,vx,vy,vz\n", "several columns"),
     "no archive": ("a.npz", "hello", "no readable NumPy archive"),
     "no mesh": ("a.ply", "hello", "no readable PLY"),
-    "no netcdf": ("a.nc", "hello", "no NetCDF file"),
+    "no netcdf": ("a.nc", "hello", "another format"),
     "no parquet": ("a.parquet", "hello", "no readable Parquet"),
     "binary": ("a.csv", "x\0y", "no text"),
 }

@@ -14,10 +14,10 @@ import zarr
 import tangentbundle as tb
 import tangentbundle.interop.xarray
 from tangentbundle.datasets import load_wind
-from tangentbundle.datasets.units import conversion
 from tangentbundle.errors import InvalidInputError, NonFiniteError, TangentBundleError, UnitsError
 from tangentbundle.io import Globe, Request, read_field, write_field
 from tangentbundle.io.meshes import from_meshio
+from tangentbundle.units import conversion
 
 LAT, LON = np.repeat([-50.0, -10.0, 20.0, 60.0], 6), np.tile(np.arange(0.0, 360.0, 60.0), 4)
 NUMBERS = np.arange(1, 49).reshape(2, 24)

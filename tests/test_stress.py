@@ -13,7 +13,7 @@ import torch
 
 import tangentbundle as tb
 from stress import damage, entries, kills, limits, outputs, reader, threads, values, victims
-from tangentbundle.datasets.download import fetch
+from tangentbundle.download import fetch
 from tangentbundle.errors import (
     DamagedFileError,
     InvalidInputError,
@@ -194,7 +194,7 @@ def test_headers_without_an_end_are_no_endless_loops(name, content, tmp_path):
 @pytest.mark.parametrize("name", ["../evil.nc", "..", "", "folder/file.nc", "/etc/hosts"])
 def test_names_in_the_cache_have_no_folders(name, tmp_path):
     with pytest.raises(InvalidInputError, match="without folders"):
-        fetch(name, ["https://localhost"], cache=tmp_path)
+        fetch(name, "https://localhost", cache=tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -224,7 +224,7 @@ def test_no_network_but_in_fetch(monkeypatch, tmp_path):
     smooth = tb.Heat(0.1)(bundle.laplacian(), bundle.to_coordinates(winds))
     assert np.isfinite(smooth).all() and bundle.diagnose(quiet=True).components == 1
     with pytest.raises(AssertionError, match="a connection was asked for"):
-        tb.datasets.fetch_ncep(2016, cache=tmp_path, progress=False, attempts=1)
+        tb.datasets.fetch_ncep(2016, cache=tmp_path)
 
 
 def test_hashes_belong_to_the_locked_versions():

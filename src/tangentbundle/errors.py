@@ -57,14 +57,6 @@ class DownloadError(TangentBundleError, OSError):
     """A file could not be had from the network; nothing half-written was left."""
 
 
-class RemoteFileNotFoundError(DownloadError):
-    """The server or the mirror does not have the file."""
-
-
-class IncompleteDownloadError(DownloadError):
-    """The connection was cut, or the file is shorter than announced."""
-
-
 class CacheWriteError(DownloadError):
     """The cache folder is full or cannot be written."""
 

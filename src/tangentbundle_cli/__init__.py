@@ -4,11 +4,12 @@ import typer
 
 from .demo import demo
 from .doctor import doctor
-from .fields import denoise, filter, inspect, spectrum
-from .predict import forecast, interpolate
+from .fields import filter, inspect, spectrum
+from .job import Commands
+from .predict import denoise, forecast, interpolate
 from .reproduce import reproduce
 
-app = typer.Typer(name="tangentbundle", no_args_is_help=True, pretty_exceptions_show_locals=False)
+app = typer.Typer(name="tangentbundle", cls=Commands, no_args_is_help=True, pretty_exceptions_show_locals=False)
 for function in (demo, inspect, denoise, interpolate, forecast, filter, spectrum, doctor, reproduce):
     app.command()(function)
 

@@ -14,15 +14,15 @@ from .job import Job, command
 def demo(
     job: Job, out: Annotated[Path, typer.Option(help="folder of the figure and the report")] = Path("out/demo")
 ) -> None:
-    """Denoise a field on a torus and fill in a wind field, each beside simpler methods (half a minute).
+    """Denoise a field on a torus and fill in a wind field, compared with simpler methods (half a minute).
 
     Examples:
         tangentbundle demo
     """
-    out.mkdir(parents=True, exist_ok=True)
-    job.report = job.report or out / "report.html"
     from tangentbundle.experiments import demo as examples
 
+    out.mkdir(parents=True, exist_ok=True)
+    job.report = job.report or out / "report.html"
     with job.steps(3) as step:
         step("denoising a field on a torus")
         torus, wind = examples.denoise_torus(), examples.january()
@@ -30,11 +30,9 @@ def demo(
         filled, stations = examples.fill_wind(wind)
         step("drawing")
         job.summary.table = table = examples.table(torus, filled)
-        for example in (torus, filled):
-            errors = {method: error for title, method, error in table.body if title == example.title}
-            for method, error in errors.items():
-                label = example.title if method == next(iter(errors)) else ""
-                job.summary.tell(label, f"{method:<26}{error} error")
-            job.summary.data[example.title] = errors
+        for title, method, error in table.body:
+            label = "" if title in job.summary.data else title
+            job.summary.tell(label, f"{method:<26}{error} error")
+            job.summary.data.setdefault(title, {})[method] = error
         with job.summary.writing(out / "demo.png"):
             examples.figure(torus, filled, wind, stations, out / "demo.png")

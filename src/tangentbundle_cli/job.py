@@ -1,15 +1,15 @@
-"""What all commands share: options, reading and writing, progress, and how results and errors are told."""
+"""What all commands share: options, reading and writing, progress, and how results and errors are printed."""
 
 from __future__ import annotations
 
 import contextlib
 import inspect
+import itertools
 import json
 import os
 import shlex
 import signal
 import sys
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -19,19 +19,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 if TYPE_CHECKING:
     from tangentbundle.io import Field, Request, Summary
 
 FILES = "CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF or Zarr"
-COLUMNS, OUTPUT = "Columns and rows", "What is shown"
 
-Source = Annotated[Path, typer.Argument(help=f"{FILES}, told by the suffix", show_default=False)]
+Source = Annotated[Path, typer.Argument(help=f"{FILES}, by the suffix", show_default=False)]
 Output = Annotated[Path, typer.Option("-o", "--output", help="file to write, in the format of its suffix")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="replace an existing Zarr store or Parquet folder")]
 Dim = Annotated[int | None, typer.Option(min=1, help="intrinsic dimension; default estimated")]
 Neighbors = Annotated[int | None, typer.Option(min=1, help="neighbours of the median point; default automatic")]
 Eps = Annotated[float | None, typer.Option(help="squared radius of neighbourhoods, instead of --neighbors")]
+Noise = Annotated[float | None, typer.Option(help="known standard deviation of the noise; default estimated")]
+Std = Annotated[bool, typer.Option("--std", help="also write the standard deviation of each component")]
+Seed = Annotated[int, typer.Option(help="seed of random choices")]
 
 COST = {"inspect": (40.0, 3.1), "filter": (50.0, 3.6), "spectrum": (50.0, 3.6), "denoise": (164.0, 9.5)}
 """Processor seconds and GB of memory for a million points, as measured for docs/tool.md; others cost as ``denoise``."""
@@ -39,40 +42,40 @@ ANNOUNCED_SECONDS, MAX_SECONDS = 20.0, 3600.0
 """From the first the estimate is printed; files above the second are refused unless ``--max-points`` allows them."""
 
 
+def _column(help: str, *names: str, **options: Any) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel="Columns and rows", **options)
+
+
+def _display(help: str, *names: str) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel="What is shown")
+
+
 def columns(
-    points: Annotated[str, typer.Option(help="columns of points: X,Y,Z", rich_help_panel=COLUMNS)] = "",
-    latlon: Annotated[str, typer.Option(help="columns in degrees: LAT,LON", rich_help_panel=COLUMNS)] = "",
-    vectors: Annotated[
-        str, typer.Option(help="columns of vectors: VX,VY,VZ or EAST,NORTH", rich_help_panel=COLUMNS)
-    ] = "",
-    time: Annotated[
-        str, typer.Option(help="column of times, in tables with rows for each time and place", rich_help_panel=COLUMNS)
-    ] = "",
-    drop_missing: Annotated[
-        bool, typer.Option("--drop-missing", help="leave out rows with missing numbers", rich_help_panel=COLUMNS)
-    ] = False,
-    drop_duplicates: Annotated[
-        bool, typer.Option("--drop-duplicates", help="keep the first of coincident points", rich_help_panel=COLUMNS)
-    ] = False,
-    max_points: Annotated[
-        int | None,
-        typer.Option(min=1, help="refuse larger files; default as memory and an hour allow", rich_help_panel=COLUMNS),
-    ] = None,
+    points: Annotated[str, _column("columns of points: X,Y,Z")] = "",
+    latlon: Annotated[str, _column("columns in degrees: LAT,LON")] = "",
+    vectors: Annotated[str, _column("columns of vectors: VX,VY,VZ or EAST,NORTH")] = "",
+    time: Annotated[str, _column("column of times, in tables with rows for each time and place")] = "",
+    drop_missing: Annotated[bool, _column("leave out rows with missing numbers", "--drop-missing")] = False,
+    drop_duplicates: Annotated[bool, _column("keep the first of coincident points", "--drop-duplicates")] = False,
+    max_points: Annotated[int | None, _column("refuse larger files; default by memory and an hour", min=1)] = None,
 ) -> None:
-    """Options of commands that read files; columns that are not named are guessed, and the guess is told."""
+    """Options of commands that read files; columns that are not named are guessed, and the guess is printed."""
 
 
 def display(
-    as_json: Annotated[
-        bool, typer.Option("--json", help="the result as JSON on stdout", rich_help_panel=OUTPUT)
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="nothing but errors", rich_help_panel=OUTPUT)] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="show tracebacks", rich_help_panel=OUTPUT)] = False,
-    report: Annotated[
-        Path | None, typer.Option(help="also write a report for the browser: one .html file", rich_help_panel=OUTPUT)
-    ] = None,
+    as_json: Annotated[bool, _display("the result as JSON on stdout", "--json")] = False,
+    quiet: Annotated[bool, _display("nothing but errors", "--quiet", "-q")] = False,
+    debug: Annotated[bool, _display("show tracebacks", "--debug")] = False,
+    report: Annotated[Path | None, _display("also write a report for the browser: one .html file")] = None,
 ) -> None:
     """Options of every command."""
+
+
+class Commands(TyperGroup):
+    """A group whose context remembers what was typed."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        return super().make_context(info_name, args, parent, obj=shlex.join(["tangentbundle", *args]), **extra)
 
 
 @dataclass
@@ -100,36 +103,48 @@ class Job:
 
         return Summary(self.command, self.line)
 
+    @property
+    def silent(self) -> bool:
+        """Whether nothing but the result is printed."""
+        return self.quiet or self.as_json
+
+    @property
+    def cost(self) -> tuple[float, float]:
+        """Seconds and GB for a million points."""
+        return COST.get(self.command, COST["denoise"])
+
     def request(self, **changes: Any) -> Request:
-        """What to read, as asked by the options."""
+        """What to read, according to the options."""
         from tangentbundle.io import Request
         from tangentbundle.memory import memory_limit
 
-        names = {key: _split(getattr(self, key)) for key in ("points", "latlon", "vectors")}
+        words = {key: map(str.strip, getattr(self, key).split(",")) for key in ("points", "latlon", "vectors")}
+        names = {key: tuple(filter(None, parts)) for key, parts in words.items()}
         rows = {"drop_missing": self.drop_missing, "drop_duplicates": self.drop_duplicates}
-        seconds, gigabytes = COST.get(self.command, COST["denoise"])
+        seconds, gigabytes = self.cost
         limit = self.max_points or int(1e6 * min(MAX_SECONDS / seconds, memory_limit() / 1e9 / gigabytes))
         return Request(**{**names, **rows, "time": self.time, "max_points": limit, **changes})
 
-    def read(self, path: Path, *, needs_vectors: bool = True) -> Field:
-        """The field of a file, told in the summary."""
-        from tangentbundle.io import read_field
+    def read(
+        self, path: Path, output: Path | None = None, *, overwrite: bool = False, needs_vectors: bool = True
+    ) -> Field:
+        """Read the field of a file and describe it in the summary; refuse an output that could not be written."""
+        from tangentbundle.io import check_output, read_field
 
+        if output is not None:
+            check_output(None, output, overwrite=overwrite)
         field = read_field(path, self.request(needs_vectors=needs_vectors))
-        summary, millions = self.summary, len(field.space) / 1e6
-        seconds, gigabytes = (millions * cost for cost in COST.get(self.command, COST["denoise"]))
-        if seconds > ANNOUNCED_SECONDS and not (self.quiet or self.as_json):
-            size = f"{len(field.space)} points need about {seconds / 60:.1f} minutes and {gigabytes:.2g} GB"
+        summary, n = self.summary, len(field.space)
+        seconds, gigabytes = (n / 1e6 * cost for cost in self.cost)
+        if seconds > ANNOUNCED_SECONDS and not self.silent:
+            size = f"{n} points need about {seconds / 60:.1f} minutes and {gigabytes:.2g} GB"
             typer.echo(f"{path.name}: {size}; Ctrl-C stops without leaving files", err=True)
         summary.source, summary.before = path, field
         summary.notes += field.notes
-        summary.tell(
-            "read",
-            f"{path.name}: {field}",
-            points=len(field.space),
-            ambient_dim=field.space.points.shape[1],
-            times=len(field),
-        )
+        dims = field.space.points.shape[1]
+        summary.tell("read", f"{path.name}: {field}", points=n, ambient_dim=dims, times=len(field))
+        if output is not None:
+            check_output(field, output, overwrite=overwrite)
         return field
 
     def write(self, field: Field, path: Path, *, overwrite: bool) -> None:
@@ -141,42 +156,27 @@ class Job:
         self.summary.after = field
 
     @contextlib.contextmanager
-    def steps(self, total: int, unit: str = "step") -> Iterator[Callable[[str], None]]:
-        """A bar on the terminal once a second has gone by; call the result at the beginning of each step."""
-        from tangentbundle.console import progress
+    def steps(self, total: int) -> Iterator[Callable[[str], None]]:
+        """A progress bar on the terminal; call the result with a description at the beginning of each step."""
+        from rich.console import Console
+        from rich.progress import Progress
 
-        state, over = [-1, ""], threading.Event()
-        with progress(total, unit, wanted=not (self.quiet or self.as_json)) as update:
-
-            def watch() -> None:
-                while not over.wait(0.3):
-                    update(max(state[0], 0), state[1])  # type: ignore[arg-type, call-overload]
-
-            def step(text: str) -> None:
-                state[:] = [state[0] + 1, text]  # type: ignore[operator]
-
-            watcher = threading.Thread(target=watch, daemon=True)
-            watcher.start()
-            try:
-                yield step
-            finally:
-                over.set()
-                watcher.join()
-
-
-def _split(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
+        console, numbers = Console(stderr=True), itertools.count()
+        hidden = self.silent or not console.is_terminal
+        with Progress(console=console, transient=True, disable=hidden) as bar:
+            task = bar.add_task("", total=total)
+            yield lambda text: bar.update(task, completed=next(numbers), description=text)
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Make a command of a function of a ``Job`` and options of its own: it gets the shared ones, too."""
+    """Make a command of a function of a ``Job`` and its own options, by adding the shared options."""
     own = [p for p in inspect.signature(function, eval_str=True).parameters.values() if p.name != "job"]
     groups = (columns, display) if any(p.name == "file" for p in own) else (display,)
     common = [p for group in groups for p in inspect.signature(group, eval_str=True).parameters.values()]
 
     def run(context: typer.Context, **given: Any) -> None:
         shared = {p.name: given.pop(p.name) for p in common}
-        job = Job(function.__name__, command_line(context), **shared)
+        job = Job(function.__name__, context.obj, **shared)
         _run(job, lambda: function(job, **given))
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__
@@ -186,21 +186,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def command_line(context: typer.Context) -> str:
-    """What was typed, as a shell would read it again."""
-    words = ["tangentbundle", str(context.info_name)]
-    for option in context.command.params:
-        name, value = str(option.name), context.params.get(str(option.name))
-        if getattr(context.get_parameter_source(name), "name", "") != "COMMANDLINE":
-            continue
-        flag = option.opts[0] if value is not False else option.secondary_opts[0]
-        word = str(getattr(value, "value", value))
-        words += [word] if option.param_type_name == "argument" else [flag] if isinstance(value, bool) else [flag, word]
-    return shlex.join(words)
-
-
 def _run(job: Job, work: Callable[[], None]) -> None:
-    """Do the work; tell results on stdout, warnings and errors on stderr, each in a sentence."""
+    """Do the work; print results on stdout, warnings and errors on stderr, each in a sentence."""
     with contextlib.suppress(ValueError):  # not in the main thread
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing half-written stays
     started = time.perf_counter()

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from .job import Job
 
 if TYPE_CHECKING:
-    from tangentbundle import Filter
     from tangentbundle.distributed import DistributedBundle
+    from tangentbundle.filters import Filter
 
 
 def filter_in_parts(
@@ -67,11 +67,11 @@ def machines(workers: int | None, cluster: str | None) -> Iterator[None]:
 
 def bundle_of(job: Job, file: Path, work: Path, scale: dict[str, Any]) -> DistributedBundle:
     """The bundle of a Parquet file or folder, or of a Zarr group; columns are named by options, or guessed and told."""
-    from tangentbundle.datasets.units import common_unit
     from tangentbundle.distributed import DistributedBundle
     from tangentbundle.distributed.files import extra
     from tangentbundle.errors import InvalidInputError, UnitsError
     from tangentbundle.io.names import find_columns
+    from tangentbundle.units import common_unit
 
     if not file.exists():
         raise InvalidInputError(f"there is no file {file}. Check the path.")

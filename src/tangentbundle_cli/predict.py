@@ -1,4 +1,4 @@
-"""Commands that say what was not seen: interpolate, forecast."""
+"""Commands that estimate a field: denoise, interpolate, forecast."""
 
 from __future__ import annotations
 
@@ -8,30 +8,84 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .job import Dim, Job, Output, Overwrite, Source, command
+from .job import Dim, Job, Noise, Output, Overwrite, Seed, Source, Std, command
 
 if TYPE_CHECKING:
     from tangentbundle.io import Field
 
-Std = Annotated[bool, typer.Option("--std", help="also write the standard deviation of each component")]
-Seed = Annotated[int, typer.Option(help="of what is random")]
 
-
-def at_every_time(
-    job: Job, estimator: Any, field: Field, target: Field, noise: float | None, std: bool
-) -> tuple[Field, list[float]]:
-    """Fit to each field of a file and predict at the points of ``target``; also the noise levels."""
+def predict_each(job: Job, estimator: Any, field: Field, target: Field, noise: float | None, std: bool) -> Field:
+    """Fit to the field of each time, predict at the points of ``target``, and describe the fit in the summary."""
     from tangentbundle.io.actions import predicted
 
-    with job.steps(len(field), "field") as step:
-        step("field 1")
+    with job.steps(len(field)) as step:
+        step(f"field 1 of {len(field)}")
 
         def fitted(number: int) -> None:
             if number == 0 and job.report is not None and target is not field:
                 job.summary.fitted = field.with_vectors(estimator.predict(field.space.points)[None])
-            step(f"field {min(number + 2, len(field))}")
+            step(f"field {min(number + 2, len(field))} of {len(field)}")
 
-        return predicted(estimator, field, target, noise=noise, std=std, fitted=fitted)
+        result, levels = predicted(estimator, field, target, noise=noise, std=std, fitted=fitted)
+    share, ambient = max(0.0, float(estimator.normal_share_)), not estimator.tangent_
+    treatment = "smoothed and kept: planes are estimated" if ambient else "left out"
+    text = f"{share:.1%} of the vectors' energy, {treatment}"
+    job.summary.tell("normal part", text, normal_share=share, normal_kept=ambient)
+    level = float(sum(levels) / len(levels))
+    origin = "estimated" if noise is None else "given"
+    job.summary.tell("noise", f"{_with_unit(level, field)} in each component ({origin})", noise=level)
+    print_scores(job, estimator)
+    return result
+
+
+def print_scores(job: Job, estimator: Any) -> None:
+    """Add the table of compared models to the summary: name, score, and how far the score is below the best one."""
+    rows = list(getattr(estimator, "scores_", ()))
+    best = max((row.score for row in rows), default=0.0)
+    for number, row in enumerate(sorted(rows, key=lambda row: -row.score)):
+        label = "" if number else "model, score, margin"
+        job.summary.tell(label, f"{row.name:<40} {row.score:>10.4g} {best - row.score:>10.4g}")
+    if rows:
+        job.summary.data["scores"] = {row.name: row.score for row in rows}
+
+
+def _with_unit(value: float, field: Field) -> str:
+    return f"{value:.4g} {field.units}".rstrip()
+
+
+@command
+def denoise(
+    job: Job,
+    file: Source,
+    output: Output,
+    noise: Noise = None,
+    std: Std = False,
+    dim: Dim = None,
+    seed: Seed = 0,
+    overwrite: Overwrite = False,
+) -> None:
+    """Remove noise from a field: its level and the field's own scales are estimated from the data.
+
+    Examples:
+        tangentbundle denoise field.csv -o clean.csv
+        tangentbundle denoise field.csv --vectors ex,ey,ez --std -o clean.parquet
+    """
+    from tangentbundle import FieldDenoiser
+    from tangentbundle.geometry.scale import affordable_neighbors
+    from tangentbundle.io.actions import known
+
+    with job.steps(1) as step:
+        step("reading")
+        field = job.read(file, output, overwrite=overwrite)
+    few = affordable_neighbors(len(field.space))
+    if few is not None:
+        job.summary.notes.append(f"{few} neighbours are used, to save memory")
+    estimator = FieldDenoiser(**known(field, dim), random_state=seed)
+    result = predict_each(job, estimator, field, field, noise, std)
+    job.summary.tell("dimension", str(estimator.spaces_.dim), dimension=estimator.spaces_.dim)
+    if abs(result.vectors - field.vectors).max() <= 1e-6 * abs(field.vectors).max():
+        job.summary.notes.append("the field is unchanged: its detail is finer than its noise, and no filter helps")
+    job.write(result, output, overwrite=overwrite)
 
 
 @command
@@ -41,9 +95,7 @@ def interpolate(
     at: Annotated[Path, typer.Option(help="file with the points to predict at; its vectors, if any, are not read")],
     output: Output,
     std: Std = False,
-    noise: Annotated[
-        float | None, typer.Option(help="known standard deviation of the noise; default estimated")
-    ] = None,
+    noise: Noise = None,
     dim: Dim = None,
     seed: Seed = 0,
     overwrite: Overwrite = False,
@@ -55,7 +107,6 @@ def interpolate(
         tangentbundle interpolate stations.csv --at grid.nc -o wind.nc
     """
     from tangentbundle import FieldInterpolator
-    from tangentbundle.errors import InvalidInputError
     from tangentbundle.io import check_output, read_field
     from tangentbundle.io.actions import known
 
@@ -67,27 +118,13 @@ def interpolate(
         places = read_field(at, job.request(only_points=True, points=(), latlon=(), time=""))
     job.summary.tell("at", f"{at.name}: {places}", places=len(places.space))
     job.summary.notes += [f"{at.name}: {note}" for note in places.notes]
-    if (field.space.manifold, field.space.points.shape[1]) != (places.space.manifold, places.space.points.shape[1]):
-        raise InvalidInputError(
-            f"{file.name} holds {field.space}, but {at.name} {places.space}. Give both in the same coordinates."
-        )
     check_output(places, output, overwrite=overwrite)
     estimator = FieldInterpolator(**known(field, dim), random_state=seed)
-    made, levels = at_every_time(job, estimator, field, places, noise, std)
-    tell_normal_part(job, estimator)
-    level = sum(levels) / len(levels)
-    unit = f" {field.units}" if field.units else ""
-    job.summary.tell("noise", f"{level:.4g}{unit} in each component ({'given' if noise else 'estimated'})", noise=level)
-    if made.std is not None:
-        typical = float(made.std.mean())
-        job.summary.tell("standard deviation", f"{typical:.4g}{unit} on average", mean_std=typical)
-    job.write(made, output, overwrite=overwrite)
-
-
-def tell_normal_part(job: Job, estimator: Any) -> None:
-    share, kept = max(0.0, float(estimator.normal_share_)), not estimator.tangent_
-    what = "smoothed and kept: planes are estimated" if kept else "left out"
-    job.summary.tell("normal part", f"{share:.1%} of the vectors' energy, {what}", normal_share=share, normal_kept=kept)
+    result = predict_each(job, estimator, field, places, noise, std)
+    if result.std is not None:
+        typical = float(result.std.mean())
+        job.summary.tell("standard deviation", f"{_with_unit(typical, field)} on average", mean_std=typical)
+    job.write(result, output, overwrite=overwrite)
 
 
 @command
@@ -113,7 +150,6 @@ def forecast(
     import numpy as np
 
     from tangentbundle import FieldForecaster
-    from tangentbundle.errors import InvalidInputError
     from tangentbundle.io import check_output
     from tangentbundle.io.actions import forecasted, known, recent_fields
 
@@ -123,20 +159,17 @@ def forecast(
         field = job.read(file)
         shape = (horizon, len(field.space), len(field.names))
         check_output(replace(field, values=np.zeros(shape)), output, overwrite=overwrite)
-        if len(field) < 2:
-            raise InvalidInputError(f"a forecast needs a series in time; {file.name} holds one field.")
         step("learning")
         estimator = FieldForecaster(**known(field, dim), random_state=seed)
-        made = forecasted(field, estimator, horizon, lambda: step("forecasting"))
-    if made.times is not None:
-        first, last = made.times[[0, -1]].astype("datetime64[m]")
-        job.summary.tell("from, to", f"{first}, {last}")
-    recent = recent_fields(field)
-    job.summary.tell("learned from", f"{len(field)} fields, started from the last {recent.stop - recent.start}")
-    job.summary.tell("steps", str(horizon), horizon=horizon)
-    assert made.std is not None
-    unit = f" {field.units}" if field.units else ""
-    near, far = (float(np.sqrt(np.square(made.std[k]).mean())) for k in (0, -1))
-    text = f"{near:.3g}{unit} at the first step, {far:.3g}{unit} at the last"
-    job.summary.tell("standard deviation", text, first_std=near, last_std=far)
-    job.write(made if std else replace(made, std=None), output, overwrite=overwrite)
+        result = forecasted(field, estimator, horizon, lambda: step("forecasting"))
+    tell, recent = job.summary.tell, recent_fields(field)
+    if result.times is not None:
+        tell("from, to", ", ".join(map(str, result.times[[0, -1]].astype("datetime64[m]"))))
+    tell("learned from", f"{len(field)} fields, started from the last {recent.stop - recent.start}")
+    tell("steps", str(horizon), horizon=horizon)
+    print_scores(job, estimator)
+    assert result.std is not None
+    near, far = (float(np.sqrt(np.square(result.std[k]).mean())) for k in (0, -1))
+    text = f"{_with_unit(near, field)} at the first step, {_with_unit(far, field)} at the last"
+    tell("standard deviation", text, first_std=near, last_std=far)
+    job.write(result if std else replace(result, std=None), output, overwrite=overwrite)

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 
 from .job import Job, command
 
-
-class Name(StrEnum):
-    """The paper's tables."""
-
-    torus = "torus"
-    reconstruction = "reconstruction"
-    forecast = "forecast"
-    classification = "classification"
-
-
-class Protocol(StrEnum):
-    """How a table is made: by the paper's text, or as this library does it best; both honestly."""
-
-    paper = "paper"
-    best = "best"
+Name = Literal["torus", "reconstruction", "forecast", "classification"]
 
 
 @command
@@ -33,8 +18,8 @@ def reproduce(
     name: Annotated[Name, typer.Argument(help="which of the paper's tables")],
     full: Annotated[bool, typer.Option("--full/--quick", help="all cells and runs, or a few")] = False,
     protocol: Annotated[
-        Protocol, typer.Option(help="the paper's text, or what this library does best")
-    ] = Protocol.paper,
+        Literal["paper", "best"], typer.Option(help="the paper's text, or what this library does best")
+    ] = "paper",
     data: Annotated[str | None, typer.Option(help="wind: gfs, embedded, or ncep (the paper's, downloaded)")] = None,
     seed: Annotated[int, typer.Option(help="of every draw")] = 0,
     jobs: Annotated[int, typer.Option(help="processes; -1 for all cores")] = 1,
@@ -45,7 +30,7 @@ def reproduce(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume/--no-resume", help="keep finished runs of the folder")] = True,
 ) -> None:
-    """Make one of the paper's tables and compare it with the paper's numbers.
+    """Compute one of the paper's tables and compare it with the paper's numbers.
 
     Files: one JSON line for each run, all scores as CSV, a Markdown page, figures.
 
@@ -56,25 +41,15 @@ def reproduce(
     from tangentbundle.experiments.report import write_report
     from tangentbundle.experiments.runner import run_experiment
 
-    words = [name.value, protocol.value, "full" if full else "quick", *filter(None, [data])]
-    folder = out or Path("runs") / "-".join(words)
-    chosen, silent = experiment(name.value, data), job.quiet or job.as_json
-    rows = run_experiment(
-        chosen,
-        folder,
-        full=full,
-        protocol=protocol.value,
-        seed=seed,
-        jobs=jobs,
-        cluster=cluster,
-        resume=resume,
-        quiet=silent,
-    )
+    words = [name, protocol, "full" if full else "quick", *filter(None, [data])]
+    folder, chosen = out or Path("runs") / "-".join(words), experiment(name, data)
+    how: dict[str, Any] = {"jobs": jobs, "cluster": cluster, "resume": resume, "quiet": job.silent}
+    rows = run_experiment(chosen, folder, full=full, protocol=protocol, seed=seed, **how)
     if beside is not None:
         rows = with_rows_of(chosen, rows, beside, full=full, seed=seed)
-    results, files = write_report(chosen, rows, protocol.value, folder)
-    if not silent:
+    results, files = write_report(chosen, rows, protocol, folder)
+    if not job.silent:
         typer.echo(results.comparison().text() + "\n")
     job.summary.table = results.full()
-    job.summary.tell("table", job.summary.table.title, experiment=name.value, protocol=protocol.value, runs=len(rows))
+    job.summary.tell("table", job.summary.table.title, experiment=name, protocol=protocol, runs=len(rows))
     job.summary.wrote(folder / "results.jsonl", *files)

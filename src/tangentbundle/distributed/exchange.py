@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from ..arrays import finite, float_tensor, points_array
-from ..datasets.xarrays import NETCDF_FILL
+from ..earth.xarrays import NETCDF_FILL
 from ..errors import InvalidInputError, NonFiniteError, TooFewPointsError
 from ..geometry.ordering import curve_codes, principal_axes
 from .engine import run_all

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..datasets import extras
+from .. import extras
 from ..errors import DTypeError, InvalidInputError, MissingColumnsError, ShapeError, UnitsError
 
 Range = tuple[int, int]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..datasets.timeline import regular
 from ..errors import InvalidInputError, ShapeError
+from ..timeline import regular
 
 CYCLES = 3
 """Fewest repetitions of a cycle in training to learn it."""

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 
 from .. import nn
 from ..bundle import TangentBundle
-from ..datasets import EachAxis, LongestSide, torus_klein_clouds
+from ..datasets import torus_klein_clouds
 from ..errors import GlobalNeighborhoodWarning, InvalidInputError
 from ..manifolds import ClassicalKleinBottle, KleinBottle
 from ..nn.base import Configured, generator
@@ -37,16 +37,16 @@ class Reading:
     """What the text leaves open, or says elsewhere ("sum" in section III, a patience of 5 epochs for denoising)."""
 
     klein: KleinBottle | ClassicalKleinBottle
-    cube: LongestSide | EachAxis
+    stretch: bool
     readout: type[nn.SumReadout | nn.MomentReadout]
     patience: int
 
 
-BASE = Reading(KleinBottle(3), EachAxis(), nn.SumReadout, patience=15)
+BASE = Reading(KleinBottle(3), True, nn.SumReadout, patience=15)
 READINGS = {
     "base": BASE,
     "classical bottle": replace(BASE, klein=ClassicalKleinBottle()),
-    "longest side": replace(BASE, cube=LongestSide()),
+    "longest side": replace(BASE, stretch=False),
     "moments": replace(BASE, readout=nn.MomentReadout),
     "patience 5": replace(BASE, patience=5),
 }
@@ -130,7 +130,7 @@ class Sample:
 
     @classmethod
     def drawn(cls, count: int, rng: np.random.Generator, reading: Reading) -> Sample:
-        clouds = torus_klein_clouds(count, 100, rng, klein=reading.klein, cube=reading.cube)
+        clouds = torus_klein_clouds(count, 100, rng, klein=reading.klein, stretch=reading.stretch)
         return cls([p.astype(np.float32) for p in clouds.points], clouds.labels)
 
     @property

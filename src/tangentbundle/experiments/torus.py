@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from .. import manifolds
 from ..bundle import TangentBundle
-from ..datasets import FieldSample, PaperField, TangentField, TorusField, torus_field
+from ..datasets import FieldSample, TorusField, torus_field
 from ..errors import GlobalNeighborhoodWarning
 from ..estimators import FieldDenoiser
 from ..geometry.kernels import Gaussian
@@ -22,7 +23,7 @@ from .base import Column, Experiment, Row, Task, draw
 from .smoothing import ambient_process, each, smoothing_rules
 
 TAUS = (0.01, 0.1, 0.3)
-FIELDS: dict[str, TorusField] = {"as printed": PaperField(), "tangent": TangentField()}
+FIELDS: dict[str, TorusField] = {"as printed": manifolds.Torus.paper_field, "tangent": manifolds.Torus.tangent_field}
 EPOCHS, RATE = 3_000, 0.03
 
 CLOUD_KERNEL = Gaussian(0.5)

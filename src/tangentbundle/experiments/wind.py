@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from ..bundle import TangentBundle
-from ..datasets import NCEP, SIGMA995, Embedded, FromXarray, GFSBlocks, Product, WindData, wind_folder
+from ..datasets import WindData, fetch_ncep, load_gfs, load_wind, wind_folder
 from ..errors import InvalidInputError
 from ..operators import Identity, LinearOperator
 
@@ -74,8 +74,8 @@ class GFS(Wind):
 
         with xarray.open_dataset(wind_folder() / ANALYSIS) as ds:
             thin = ds.sel(lat=np.arange(90, -91, -2.5), lon=np.arange(0, 360, 2.5), method="nearest").load()
-        told = "NOAA/NCEP GFS 10 m wind analysis of 2016-04-30 06Z, thinned from 1 to about 2.5 degrees"
-        return FromXarray(thin, provenance=told).load()
+        about = "NOAA/NCEP GFS 10 m wind analysis of 2016-04-30 06Z, thinned from 1 to about 2.5 degrees"
+        return load_wind(thin, provenance=about)
 
     @property
     def past(self) -> WindData:
@@ -83,26 +83,24 @@ class GFS(Wind):
         return self.training
 
 
-def reanalysis(product: Product = SIGMA995, days: int = 250) -> Wind:
+def reanalysis(days: int = 250) -> Wind:
     """The paper's data, downloaded: daily means, the first days of 2016 to train and of 2017 to test."""
     about = (
         f"NCEP/NCAR reanalysis, daily means near the surface, the first {days} days of 2016 (training) and 2017 (test)"
     )
-    first = slice(0, days)
-    years = [NCEP(year, product) for year in (2016, 2017)]
-    return Wind(about, *(lambda source=source: source.load().during(first) for source in years))
+    return Wind(about, *(lambda year=year: fetch_ncep(year).during(slice(0, days)) for year in (2016, 2017)))
 
 
 SOURCES = {
     "gfs": GFS(
         "GFS 10 m analyses; field of 2016-04-30 06Z; six-hourly from 2026-03-24 (training) and 2026-07-06 (test)",
-        GFSBlocks(blocks=("A",)).load,
-        GFSBlocks(blocks=("B",)).load,
+        lambda: load_gfs(blocks=("A",)),
+        lambda: load_gfs(blocks=("B",)),
     ),
     "embedded": Wind(
         "US Navy monthly means, 1982 to 1987 (training) and 1988 to 1992 (test)",
-        lambda: Embedded().load().during(slice(0, 72)),
-        lambda: Embedded().load().during(slice(72, None)),
+        lambda: load_wind().during(slice(0, 72)),
+        lambda: load_wind().during(slice(72, None)),
     ),
     "ncep": reanalysis(),
 }

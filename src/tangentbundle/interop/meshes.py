@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..datasets.extras import extra
+from ..extras import extra
 from ..io import Field, Mesh, Request
 from ..io.meshes import from_meshio as _from_meshio
 from ..io.meshes import to_meshio as _to_meshio

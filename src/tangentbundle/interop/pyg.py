@@ -19,8 +19,8 @@ import torch
 
 from ..arrays import points_array
 from ..bundle import TangentBundle
-from ..datasets.extras import extra
 from ..errors import InvalidInputError, MissingColumnsError
+from ..extras import extra
 from ..geometry.graph import NeighborGraph, edge_weights
 from ..geometry.known_frames import check_frames, normal_frames
 from ..geometry.ordering import curve_order

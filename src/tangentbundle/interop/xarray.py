@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..bundle import TangentBundle
-from ..datasets.extras import extra
 from ..errors import InvalidInputError
+from ..extras import extra
 from ..filters import Filter
 from ..io import Field, Request
 from ..io.actions import filtered, forecasted, known, predicted

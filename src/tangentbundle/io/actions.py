@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..bundle import TangentBundle
-from ..datasets.timeline import regular
 from ..errors import InvalidInputError
 from ..filters import Filter
+from ..timeline import regular
 from .field import Field
 from .tables import after_rows
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..datasets.units import common_unit, conversion, without_impossible
+from ..earth.xarrays import without_impossible
+from ..units import common_unit, conversion
 from .field import Field, Request, check_count, distinct_rows, one_dtype, usable_rows
 from .names import Columns, bare
 from .spaces import Cloud, Globe, Space

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from ..datasets.extras import extra
-from ..datasets.sources import open_dataset
-from ..datasets.xarrays import coordinate, find_vectors, from_xarray, unit_of, without_fill
+from ..earth.sources import open_dataset
+from ..earth.xarrays import coordinate, find_vectors, from_xarray, unit_of, without_fill
 from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError
+from ..extras import extra
 from ..geometry.known_frames import latlon_frames
 from ..memory import require_memory
 from .columns import from_columns
@@ -56,7 +56,7 @@ def read_dataset(path: Path, request: Request) -> Field:
             with open_dataset(path) as ds:
                 require_memory(2.0 * ds.nbytes, f"reading {path.name}", "Choose some times or a region first.")
                 ds = ds.load()
-    except InvalidInputError:
+    except (InvalidInputError, DamagedFileError):
         raise
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise DamagedFileError(f"{path.name} cannot be read ({' '.join(str(error).split())[:200]}).") from error

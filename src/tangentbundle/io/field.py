@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..datasets.xarrays import NETCDF_FILL
+from ..earth.xarrays import NETCDF_FILL
 from ..errors import InvalidInputError, MemoryLimitError, NonFiniteError, ShapeError, TooFewPointsError
 from .spaces import Globe, Space
 

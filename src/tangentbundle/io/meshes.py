@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..datasets.extras import extra
 from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError, OutputError
+from ..extras import extra
 from .claims import claims
 from .columns import assemble, to_columns
 from .field import Field, Request, check_count, one_dtype

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..datasets.xarrays import EAST, NORTH
+from ..earth.xarrays import EAST, NORTH
 from ..errors import InvalidInputError, MissingColumnsError
 from .field import Request
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..datasets.extras import extra
 from ..errors import DamagedFileError, MissingExtraError
+from ..extras import extra
 from ..memory import require_memory
 from . import text
 from .columns import from_columns, to_columns

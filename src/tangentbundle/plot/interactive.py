@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..datasets.extras import extra
+from ..extras import extra
 from .fields import flat_or_space, principal_axes
 from .histograms import Histogram
 from .layers import INK, Layer, colorscale_of, globe_body, in_plane, in_space, mesh_body, plain, polyline

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from ..datasets.extras import extra
+from ..extras import extra
 from .maps import DENSE
 from .style import BRIGHTEST, LENGTHS, LINES, top_of
 from .thinning import reach, spread_out

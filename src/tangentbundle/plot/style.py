@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..datasets.extras import extra
+from ..extras import extra
 from ..files import write_atomically
 
 LENGTHS, ERRORS, SIGNED = "plasma", "magma_r", "RdBu_r"

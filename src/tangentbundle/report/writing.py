@@ -6,8 +6,8 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
-from ..datasets.extras import extra
 from ..errors import OutputError
+from ..extras import extra
 from ..files import check_place, replacing, starts_with
 from ..io import Summary
 from . import page

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import whole
-from ..errors import InvalidInputError
+from .arrays import whole
+from .errors import InvalidInputError
 
 Times = np.ndarray
 """``(T,)`` of dtype datetime64, ascending."""
@@ -15,7 +15,7 @@ Times = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """Times on a regular clock: time i is ``ticks[i]`` steps after the first. A step may be whole months."""
+    """Times on a regular clock: time i is ``ticks[i]`` steps after the first. A step may be a number of months."""
 
     ticks: np.ndarray
     step: np.timedelta64
@@ -47,21 +47,20 @@ def regular(times: Times) -> Timeline:
             f"times must be a list of dates (datetime64, no NaT), got {times.dtype} of shape {times.shape}. "
             "For other calendars, use xarray's convert_calendar('standard') first."
         )
-    seconds = np.diff(times.astype("datetime64[s]")).astype(np.int64)
+    if len(times) == 1:
+        return Timeline(np.zeros(1, np.int64), np.timedelta64(0, "s"))
+    seconds, months = (np.diff(times.astype(f"datetime64[{unit}]")).astype(np.int64) for unit in "sM")
     if (seconds <= 0).any():
-        where = int(np.flatnonzero(seconds <= 0)[0])
+        where = int(np.argmax(seconds <= 0))
         raise InvalidInputError(
             f"times must ascend without repeats, but {times[where + 1]} follows {times[where]}. Sort, drop repeats."
         )
-    if not len(seconds):
-        return Timeline(np.zeros(1, np.int64), np.timedelta64(0, "s"))
-    months = np.diff(times.astype("datetime64[M]")).astype(np.int64)
     for gaps, one in ((seconds, np.timedelta64(1, "s")), (months, np.timedelta64(1, "M"))):
         values, counts = np.unique(gaps, return_counts=True)
-        step = values[counts.argmax()]
+        step = int(values[counts.argmax()])
         steps = np.rint(gaps / max(step, 1)).astype(np.int64)
         if steps.min() >= 1 and np.abs(gaps - steps * step).max() <= 0.01 * step:
-            return Timeline(np.concatenate([[0], np.cumsum(steps)]), int(step) * one)
+            return Timeline(np.concatenate([[0], np.cumsum(steps)]), step * one)
     raise InvalidInputError(
         f"times must lie on a regular clock, gaps allowed; differences range from {seconds.min()} to {seconds.max()} s "
         "and are no multiples of the commonest one. Resample the series first."
@@ -69,9 +68,9 @@ def regular(times: Times) -> Timeline:
 
 
 def fill_single_steps(times: Times, values: np.ndarray) -> tuple[Times, np.ndarray, np.ndarray]:
-    """Fill each gap of exactly one step with the mean of its two neighbours, and flag it.
+    """Fill each gap of exactly one step with the mean of its two neighbours; longer gaps stay.
 
-    Returns times ``(T',)``, values ``(T', ...)`` and flags ``(T',)``. Longer gaps stay.
+    Returns times ``(T',)``, values ``(T', ...)`` and flags ``(T',)`` of what was filled.
 
     >>> days = np.array(["2026-01-01", "2026-01-02", "2026-01-04", "2026-01-05", "2026-01-08"], "datetime64[D]")
     >>> times, values, filled = fill_single_steps(days, np.array([0.0, 1.0, 3.0, 4.0, 7.0]))
@@ -88,9 +87,11 @@ def fill_single_steps(times: Times, values: np.ndarray) -> tuple[Times, np.ndarr
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """m subsequences of 2 T_f steps without a gap: numbers of the input times and of the target times.
+    """m subsequences of 2 T_f steps without a gap.
 
-    ``inputs``, ``targets`` and ``scored`` are ``(m, T_f)``; ``scored`` is false where the target was filled in.
+    Attributes:
+        inputs, targets: ``(m, T_f)`` numbers of times.
+        scored: ``(m, T_f)``, false where the target was filled in.
     """
 
     inputs: np.ndarray
@@ -100,18 +101,17 @@ class Windows:
     def __len__(self) -> int:
         return len(self.inputs)
 
-
-def windows(times: Times, filled: np.ndarray, horizon: int) -> Windows:
-    """The ``N - 2 T_f`` subsequences of every segment of N steps, as the paper counts them (it leaves out the last)."""
-    length = whole(horizon, "the horizon T_f")
-    segments = regular(times).segments()
-    starts = np.concatenate([np.arange(s.start, s.stop - 2 * length) for s in segments])
-    if not len(starts):
-        longest = max(s.stop - s.start for s in segments)
-        raise InvalidInputError(
-            f"a horizon of {length} steps needs more than {2 * length} without a gap, but the longest stretch has "
-            f"{longest}. Use T_f <= {(longest - 1) // 2}."
-        )
-    inputs = starts[:, None] + np.arange(length)
-    targets = inputs + length
-    return Windows(inputs, targets, ~filled[targets])
+    @classmethod
+    def of(cls, times: Times, filled: np.ndarray, horizon: int) -> Windows:
+        """The ``N - 2 T_f`` subsequences of every segment of N steps, as the paper counts (it leaves out the last)."""
+        length = whole(horizon, "the horizon T_f")
+        segments = regular(times).segments()
+        starts = np.concatenate([np.arange(s.start, s.stop - 2 * length) for s in segments])
+        if not len(starts):
+            longest = max(s.stop - s.start for s in segments)
+            raise InvalidInputError(
+                f"a horizon of {length} steps needs more than {2 * length} without a gap, but the longest stretch has "
+                f"{longest}. Use T_f <= {(longest - 1) // 2}."
+            )
+        inputs = starts[:, None] + np.arange(length)
+        return cls(inputs, inputs + length, ~filled[inputs + length])

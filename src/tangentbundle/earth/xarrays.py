@@ -1,4 +1,4 @@
-"""Wind in any xarray dataset: which variables are east and north, which coordinates latitude, longitude and time."""
+"""Wind in an xarray dataset: which variables are east and north, which coordinates latitude, longitude and time."""
 
 from __future__ import annotations
 
@@ -7,21 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import InvalidInputError, MissingColumnsError
+from ..units import common_unit, conversion
 from .grids import from_grid, from_points
-from .units import common_unit, conversion, without_impossible
 from .wind import WindData
 
 if TYPE_CHECKING:
     import xarray
 
 EAST = ("u10", "10u", "u10m", "ugrd10m", "uas", "uwnd", "u", "u_component_of_wind")
-NORTH = ("v10", "10v", "v10m", "vgrd10m", "vas", "vwnd", "v", "v_component_of_wind")
-DEGREES = {
-    "latitude": ("degrees_north", "degree_north", "degrees_n", "degree_n"),
-    "longitude": ("degrees_east", "degree_east", "degrees_e", "degree_e"),
-}
-SHORT = {"latitude": ("lat", "latitude", "nav_lat"), "longitude": ("lon", "longitude", "nav_lon")}
-
+NORTH = tuple(name.replace("u", "v", 1) for name in EAST)
 NETCDF_FILL = 9.969209968386869e36
 """What NetCDF stores in a cell of floats that was never written; in one of integers it is their largest magnitude."""
 
@@ -38,7 +32,7 @@ def from_xarray(ds: xarray.Dataset, provenance: str, u: str = "", v: str = "", u
     lat, lon = (coordinate(ds, east, name) for name in ("latitude", "longitude"))
     places = tuple(dict.fromkeys((*lat.dims, *lon.dims)))
     east, north = (_with_time(a, places) for a in (east, north))
-    if east.dims[0] not in north.dims or set(east.dims) != set(north.dims):
+    if set(east.dims) != set(north.dims):
         raise InvalidInputError(f"u and v must share their dimensions, got {east.dims} and {north.dims}.")
     time = next(d for d in east.dims if d not in places)
     if not np.array_equal(east[time].values, north[time].values):
@@ -49,11 +43,9 @@ def from_xarray(ds: xarray.Dataset, provenance: str, u: str = "", v: str = "", u
     if lat.dims != lon.dims:
         if lat.ndim != 1 or lon.ndim != 1:
             raise InvalidInputError(f"latitude and longitude must share dimensions, got {lat.dims} and {lon.dims}.")
-        return from_grid(times, lat.values, lon.values, components[..., 0], components[..., 1], provenance)
+        return from_grid(times, lat.values, lon.values, components, provenance)
     components = components.reshape(len(times), -1, 2)
-    areas = [
-        a for a in ds.variables.values() if a.attrs.get("standard_name") == "cell_area" and set(a.dims) == {*places}
-    ]
+    areas = [a for a in ds.variables.values() if a.attrs.get("standard_name") == "cell_area" and {*a.dims} == {*places}]
     area = np.ravel(areas[0].transpose(*places)) if areas else np.ones(components.shape[1])
     filled = ds["filled"].values.astype(bool) if "filled" in ds.coords and ds["filled"].dims == (time,) else None
     latitude, longitude = (np.ravel(a).astype(np.float64) for a in (lat, lon))
@@ -63,6 +55,16 @@ def from_xarray(ds: xarray.Dataset, provenance: str, u: str = "", v: str = "", u
 def unit_of(variable: xarray.DataArray) -> str:
     """The unit that a variable declares, if any."""
     return str(variable.attrs.get("units", "")).strip()
+
+
+def without_impossible(values: np.ndarray, unit: str, notes: list[str], max_speed: float = 500.0) -> np.ndarray:
+    """Wind with NaN for components above ``max_speed`` (m/s), which are missing-value markers such as 999 or 1e20."""
+    factor = conversion(unit, "m/s")
+    fast = np.abs(values) * factor > max_speed if factor else np.zeros(0, bool)
+    if not fast.any():
+        return values
+    notes.append(f"{int(fast.sum())} values above {max_speed:g} m/s cannot be wind and count as missing")
+    return np.where(fast, np.nan, values)
 
 
 def without_fill(variable: xarray.DataArray, notes: list[str]) -> xarray.DataArray:
@@ -89,8 +91,8 @@ def without_fill(variable: xarray.DataArray, notes: list[str]) -> xarray.DataArr
 def find_vectors(ds: xarray.Dataset) -> tuple[str, str]:
     """Names of the eastward and northward variables: by standard name, winds first, then by usual names."""
     found: list[str] = []
+    standard = {str(n): str(a.attrs.get("standard_name", "")) for n, a in ds.data_vars.items()}
     for word, usual in (("eastward_", EAST), ("northward_", NORTH)):
-        standard = {str(n): str(a.attrs.get("standard_name", "")) for n, a in ds.data_vars.items()}
         named = [n for n, said in standard.items() if said == f"{word}wind"]
         named = named or [n for n, said in standard.items() if said.startswith(word)]
         lower = {n.lower(): n for n in named or standard}
@@ -104,28 +106,27 @@ def find_vectors(ds: xarray.Dataset) -> tuple[str, str]:
 
 
 def coordinate(ds: xarray.Dataset, wind: xarray.DataArray | xarray.Dataset, name: str) -> xarray.DataArray:
-    """Latitude or longitude of the wind, by standard name, then units, then name."""
+    """Latitude or longitude of the wind, by standard name, then units (degrees_north, degree_N ...), then name."""
     here = [ds[key] for key in ds.variables if ds[key].ndim and set(ds[key].dims) <= set(wind.dims)]
+    word = "north" if name == "latitude" else "east"
+    units = {f"degree{s}_{direction}" for s in ("", "s") for direction in (word, word[0])}
     tests = (
         lambda a: a.attrs.get("standard_name") == name,
-        lambda a: str(a.attrs.get("units", "")).lower() in DEGREES[name],
-        lambda a: str(a.name).lower() in SHORT[name],
+        lambda a: str(a.attrs.get("units", "")).lower() in units,
+        lambda a: str(a.name).lower() in (name, name[:3], f"nav_{name[:3]}"),
     )
     for test in tests:
-        found = [a for a in here if test(a)]
-        if found:
+        if found := [a for a in here if test(a)]:
             return without_fill(found[0], [])
     raise InvalidInputError(
-        f"expected a coordinate of {name} (standard_name {name}, units {DEGREES[name][0]}, or called "
-        f"{SHORT[name][0]}); the wind has {', '.join(map(str, wind.coords)) or 'none'}. Rename it, or set its units."
+        f"expected a coordinate of {name} (standard_name {name}, units degrees_{word}, or called {name[:3]}); the wind "
+        f"has {', '.join(map(str, wind.coords)) or 'none'}. Rename it, or set its units."
     )
 
 
 def _with_time(wind: xarray.DataArray, places: tuple) -> xarray.DataArray:
-    """The wind with one dimension of dates beside its places; others must have length one."""
-    dates = [
-        key for key, c in wind.coords.items() if c.dtype.kind == "M" and c.ndim <= 1 and not set(c.dims) & {*places}
-    ]
+    """The wind with one dimension of dates besides its places; others must have length one."""
+    dates = [k for k, c in wind.coords.items() if c.dtype.kind == "M" and c.ndim <= 1 and not {*c.dims} & {*places}]
     along = [key for key in dates if wind.coords[key].dims == (key,)]
     extra = [d for d in wind.dims if d not in places and d not in along[:1]]
     for d in extra:
@@ -134,12 +135,11 @@ def _with_time(wind: xarray.DataArray, places: tuple) -> xarray.DataArray:
                 f"expected time, latitude and longitude only, but the wind has {wind.sizes[d]} values along {d!r}. "
                 f"Choose one, for example ds.isel({d}=0); dates of other calendars need convert_calendar first."
             )
-    wind = wind.squeeze(extra) if extra else wind
+    wind = wind.squeeze(extra)
     if along:
         return wind
     if not dates:
         raise InvalidInputError(
             "the wind has no date. Give it one: ds.expand_dims(time=[np.datetime64('2026-01-01', 'ns')])."
         )
-    name = "valid_time" if "valid_time" in dates else dates[0]
-    return wind.expand_dims(name)
+    return wind.expand_dims("valid_time" if "valid_time" in dates else dates[0])

@@ -5,15 +5,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from ..errors import MissingExtraError
+from .errors import MissingExtraError
 
 
 def extra(name: str, purpose: str, group: str = "data") -> Any:
-    """The module, or an error that says what needs it and which extra of this package brings it.
-
-    >>> extra("json", "reading").__name__
-    'json'
-    """
+    """The module, or an error that says what needs it and which extra of this package brings it."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Units of the components of a vector field: compared, converted to one, and speeds that no wind has."""
+"""Units of the components of a vector field: compared, and converted to one."""
 
 from __future__ import annotations
 
@@ -7,18 +7,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..errors import UnitsError
-
-MAX_WIND_SPEED = 500.0
-"""Metres per second. Larger speeds on the globe are missing-value markers (999, 9999, 1e20): no wind is as fast."""
+from .errors import UnitsError
 
 METRES = {"m": 1.0, "mm": 1e-3, "cm": 1e-2, "km": 1e3, "ft": 0.3048, "mi": 1609.344, "nmi": 1852.0}
 METRES |= {"meter": 1.0, "metre": 1.0, "kilometer": 1e3, "kilometre": 1e3, "foot": 0.3048, "feet": 0.3048}
 METRES |= {"mile": 1609.344, "nautical mile": 1852.0}
 SECONDS = {"s": 1, "sec": 1, "second": 1, "min": 60, "minute": 60, "h": 3600, "hr": 3600, "hour": 3600, "day": 86400}
 SPEEDS = {"kn": "nmi/h", "kt": "nmi/h", "kts": "nmi/h", "knot": "nmi/h", "mph": "mi/h", "kmh": "km/h", "kph": "km/h"}
-LENGTH, TIME = ("|".join(table) for table in (METRES, SECONDS))
-UNIT = re.compile(rf"({LENGTH})(?: ?/ ?({TIME})| ?({TIME}) ?-1)?")
 
 
 def in_metres(unit: str) -> tuple[float, bool] | None:
@@ -30,15 +25,16 @@ def in_metres(unit: str) -> tuple[float, bool] | None:
     words = re.sub(r"[ ._*·]+", " ", re.sub(r"\*\*|[\^{}$]", "", unit.replace("⁻¹", "-1"))).strip()
     words = words if words.startswith("Mm") else words.lower().replace(" per ", "/")  # a megametre is no millimetre
     words = re.sub(r"\b([a-z]{3,})s\b", r"\1", words)  # knots, meters
-    found = UNIT.fullmatch(SPEEDS.get(words, words))
+    length, time = "|".join(METRES), "|".join(SECONDS)
+    found = re.fullmatch(rf"({length})(?: ?/ ?({time})| ?({time}) ?-1)?", SPEEDS.get(words, words))
     if found is None:
         return None
-    time = found[2] or found[3]
-    return METRES[found[1]] / (SECONDS[time] if time else 1.0), time is not None
+    per = found[2] or found[3]
+    return METRES[found[1]] / (SECONDS[per] if per else 1.0), per is not None
 
 
 def conversion(unit: str, to: str) -> float | None:
-    """What numbers in one unit are multiplied with to be in another; None if that is not known."""
+    """The factor from numbers in one unit to numbers in another; None if it is not known."""
     if unit == to:
         return 1.0
     sizes = in_metres(unit), in_metres(to)
@@ -61,13 +57,3 @@ def common_unit(names: Sequence[str], units: Sequence[str], notes: list[str]) ->
             notes.append(f"{name} has no unit: {unit} assumed")
         factors.append(factor)
     return unit, np.array(factors)
-
-
-def without_impossible(values: np.ndarray, unit: str, notes: list[str]) -> np.ndarray:
-    """Wind with NaN for components that are too fast for any wind; unchanged where the unit is not one of speed."""
-    factor = conversion(unit, "m/s")
-    fast = np.abs(values) * factor > MAX_WIND_SPEED if factor else np.zeros(0, bool)
-    if not fast.any():
-        return values
-    notes.append(f"{int(fast.sum())} values above {MAX_WIND_SPEED:g} m/s cannot be wind and count as missing")
-    return np.where(fast, np.nan, values)

@@ -1,4 +1,4 @@
-"""From grids in latitude and longitude to points on the sphere: poles once, areas exact, gaps treated honestly."""
+"""From grids in latitude and longitude to points on the sphere: each pole once, exact areas, missing values."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ import numpy as np
 
 from ..errors import InvalidInputError, NonFiniteError, ShapeError
 from ..geometry.known_frames import latlon_frames
-from .timeline import Times, fill_single_steps
+from ..timeline import Times, fill_single_steps
 from .wind import WindData
-
-POLE_TOLERANCE = 0.1
-"""Copies of a pole's wind may differ from their mean by this share of the typical speed."""
 
 
 def latitude_bands(lat: np.ndarray) -> np.ndarray:
@@ -20,13 +17,9 @@ def latitude_bands(lat: np.ndarray) -> np.ndarray:
     2.0
     """
     order = np.argsort(lat)
-    rows = lat[order]
-    inner = (rows[1:] + rows[:-1]) / 2
-    ends = (1.5 * rows[0] - 0.5 * rows[1], 1.5 * rows[-1] - 0.5 * rows[-2]) if len(rows) > 1 else rows[0] + [-0.5, 0.5]
-    edges = np.clip([ends[0], *inner, ends[1]], -90, 90)
-    bands = np.empty(len(lat))
-    bands[order] = np.diff(np.sin(np.radians(edges)))
-    return bands
+    rows = np.pad(lat[order], 1, "reflect", reflect_type="odd") if len(lat) > 1 else np.add(lat, (-1.0, 0.0, 1.0))
+    edges = np.clip((rows[1:] + rows[:-1]) / 2, -90, 90)
+    return np.diff(np.sin(np.radians(edges)))[np.argsort(order)]
 
 
 def longitude_widths(lon: np.ndarray) -> np.ndarray:
@@ -40,38 +33,34 @@ def longitude_widths(lon: np.ndarray) -> np.ndarray:
     gaps = np.diff(ring, append=ring[0] + 360)
     typical = np.median(gaps)
     gaps = np.where(gaps > 1.5 * typical, typical, gaps)
-    widths = np.empty(len(lon))
-    widths[order] = np.radians(gaps + np.roll(gaps, 1)) / 2
-    return widths
+    return np.radians((gaps + np.roll(gaps, 1)) / 2)[np.argsort(order)]
 
 
 def from_grid(
-    times: Times, lat: np.ndarray, lon: np.ndarray, u: np.ndarray, v: np.ndarray, provenance: str
+    times: Times, lat: np.ndarray, lon: np.ndarray, wind: np.ndarray, provenance: str, pole_tolerance: float = 0.1
 ) -> WindData:
-    """Wind ``(T, rows, columns)`` on a grid of rows ``lat`` and columns ``lon``, in degrees and any order.
+    """Wind ``(T, rows, columns, 2)``, east and north, on rows ``lat`` and columns ``lon`` in degrees and any order.
 
-    A longitude met twice (0 and 360) is kept once. A row at a pole holds many copies of *one* point, in frames that
-    turn with longitude. It becomes one point at longitude 0 with the mean of the ambient vectors; if the copies
-    do not agree, the row is no vector at all and is dropped. ``provenance`` says which happened.
+    A row at a pole holds many copies of *one* point, in frames that turn with longitude. It becomes one point at
+    longitude 0 with the mean of the ambient vectors. If the copies differ from their mean by more than
+    ``pole_tolerance`` times the typical speed, they are not the wind at a point, and the row is dropped.
     """
-    lat, lon, u, v = (np.asarray(a, np.float64) for a in (lat, lon, u, v))
-    shape = (len(times), len(lat), len(lon))
-    if u.shape != shape or v.shape != shape:
-        raise ShapeError(f"u and v must have shape (T, rows, columns) = {shape}, got {u.shape} and {v.shape}.")
-    once = np.sort(np.unique(np.round(lon % 360, 6) % 360, return_index=True)[1])
-    lon, components = lon[once], np.stack([u[..., once], v[..., once]], axis=-1)
+    lat, lon, wind = (np.asarray(a, np.float64) for a in (lat, lon, wind))
+    if wind.shape != (shape := (len(times), len(lat), len(lon), 2)):
+        raise ShapeError(f"the wind must have shape (T, rows, columns, 2) = {shape}, got {wind.shape}.")
+    once = np.sort(np.unique(np.round(lon % 360, 6) % 360, return_index=True)[1])  # 0 and 360 are one longitude
+    lon, components = lon[once], wind[:, :, once]
     area = np.outer(latitude_bands(lat), longitude_widths(lon))
     latitude, longitude = np.meshgrid(lat, lon, indexing="ij")
     keep = np.ones(area.shape, bool)
-    with np.errstate(invalid="ignore"):
-        typical = np.sqrt(np.nanmean(components**2) * 2) if np.isfinite(components).any() else 0.0
+    typical = np.sqrt(np.nanmean(components**2) * 2) if np.isfinite(components).any() else 0.0
     for row in np.flatnonzero(np.abs(lat) > 90 - 1e-6):
         keep[row, 1:] = False
         _, frames, _ = latlon_frames(latitude[row], lon)
         vectors = np.einsum("nda,tna->tnd", frames, components[:, row])
         mean = vectors.mean(axis=1)
         name = "north" if lat[row] > 0 else "south"
-        if np.sqrt(((vectors - mean[:, None]) ** 2).sum(-1).mean()) > POLE_TOLERANCE * typical:
+        if np.sqrt(((vectors - mean[:, None]) ** 2).sum(-1).mean()) > pole_tolerance * typical:
             keep[row] = False
             provenance += f"; {name} pole dropped, as its {len(lon)} copies disagree"
             continue
@@ -92,30 +81,30 @@ def from_points(
 ) -> WindData:
     """Wind ``(T, n, 2)`` at n points; NaN marks what is missing.
 
-    A time without any value counts as missing, a point without any value (land, say) is dropped, and other holes
-    are refused. A single missing step is filled linearly in time and flagged; longer gaps stay.
+    A time without any value counts as missing, a point without any value is dropped, and other holes are refused. A
+    single missing step is filled linearly in time and flagged; longer gaps stay.
     """
     order = np.argsort(times, kind="stable")
     times, components = times[order], components[order]
-    was_filled = np.zeros(len(times), bool) if filled is None else filled[order]
+    filled_before = np.zeros(len(times), bool) if filled is None else filled[order]
     holes = np.isnan(components).any(axis=-1)
-    seen, there = ~holes.all(axis=1), ~holes.all(axis=0)
-    if not seen.any():
+    observed, there = ~holes.all(axis=1), ~holes.all(axis=0)
+    if not observed.any():
         raise NonFiniteError("the wind has no value at all: every time is missing. Check its fill value and variables.")
     if not there.all():
         provenance += f"; {int((~there).sum())} points without values dropped"
-    times, was_filled, holes = times[seen], was_filled[seen], holes[seen][:, there]
-    components, area = components[seen][:, there], area[there]
-    if holes.any() or not np.isfinite(components).all():
+    times, filled_before, holes = times[observed], filled_before[observed], holes[observed][:, there]
+    components, area = components[observed][:, there], area[there]
+    if not np.isfinite(components).all():
         why = f" ({provenance})" if provenance else ""
         raise NonFiniteError(
             f"{int(holes.sum())} of {holes.size} values are missing, at {int(holes.any(axis=0).sum())} points and "
             f"{int(holes.any(axis=1).sum())} times{why}. Select complete ones, or interpolate in xarray first."
         )
     if len(area) == 0 or not (area > 0).all():
-        raise InvalidInputError(f"every point must stand for some area, but {int((area <= 0).sum())} have none.")
+        raise InvalidInputError(f"every point must represent an area, but {int((area <= 0).sum())} have none.")
     times, components, filled = fill_single_steps(times, components)
-    filled[~filled] = was_filled
+    filled[~filled] = filled_before
     if filled.any():
         provenance += f"; {int(filled.sum())} of {len(times)} times filled in"
     return WindData(times, lat[there], lon[there], components, area / area.sum(), provenance, filled)

@@ -1,0 +1,142 @@
+"""Where wind comes from: the series inside the package, NOAA, files, or any xarray dataset."""
+
+from __future__ import annotations
+
+import io
+import lzma
+import os
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.io import netcdf_file
+
+from ..download import fetch
+from ..errors import DamagedFileError, InvalidInputError
+from ..extras import extra
+from .grids import from_grid
+from .wind import WindData
+from .xarrays import from_xarray
+
+if TYPE_CHECKING:
+    import xarray
+
+
+def load_wind(
+    source: xarray.Dataset | str | Path | None = None, *, u: str = "", v: str = "", provenance: str = ""
+) -> WindData:
+    """Wind as points, exact frames and vectors on the sphere, in m/s.
+
+    Args:
+        source: a NetCDF, Zarr or GRIB file, or an ``xarray.Dataset``. The default is the series inside the package: US
+            Navy FNOC monthly mean surface wind, 1982 to 1992, 5 degrees, 85 S to 85 N, public domain.
+        u, v: names of the eastward and northward variables. By default they are found by standard name, then by usual
+            names such as u10, uwnd or u; coordinates by standard name, units or name.
+        provenance: a sentence on where the data come from; by default the dataset's title or source.
+
+    >>> data = load_wind()
+    >>> data.components.shape, data.points.shape, data.frames.shape
+    ((132, 2520, 2), (2520, 3), (2520, 3, 2))
+    >>> data.provenance[:46]
+    'US Navy FNOC monthly mean surface wind, Januar'
+    """
+    if source is None:
+        return _embedded()
+    if isinstance(source, str | Path):
+        with open_dataset(Path(source)) as ds:
+            title = ds.attrs.get("title") or ds.attrs.get("source")
+            name = Path(source).name
+            return load_wind(ds, u=u, v=v, provenance=provenance or (f"{name}: {title}" if title else name))
+    if not hasattr(source, "data_vars"):
+        raise InvalidInputError(f"expected a path or an xarray.Dataset of wind, got {source!r}.")
+    titles = [str(source.attrs[key]) for key in ("title", "source") if source.attrs.get(key)]
+    return from_xarray(source, provenance or "; ".join(titles) or "an xarray dataset", u, v, "m/s")
+
+
+def _embedded() -> WindData:
+    content = lzma.decompress(Path(__file__).with_name("navy_wind.nc.xz").read_bytes())
+    with netcdf_file(io.BytesIO(content)) as file:
+        hours, lat, lon = (np.array(file.variables[name][:], np.float64) for name in ("time", "lat", "lon"))
+        wind = np.stack([file.variables[name][:] * file.variables[name].scale_factor for name in "uv"], axis=-1)
+        provenance = file.source.decode()
+    times = np.datetime64("1980-01-14T14:00:00", "s") + np.rint(hours * 3600).astype("timedelta64[s]")
+    return from_grid(times, lat, lon, wind, provenance)
+
+
+def load_gfs(folder: str | Path | None = None, blocks: tuple[str, ...] = ("A", "B")) -> WindData:
+    """Six-hourly 10 m wind analyses of NOAA/NCEP's GFS, 2.5 degrees, from files gfs_10m_2p5deg_6h_block*.nc.
+
+    The folder is the one given, or that of the environment variable ``TANGENTBUNDLE_WIND``. Four single analyses are
+    missing: they are filled in and flagged.
+    """
+    xarray, folder = extra("xarray", "load_gfs"), wind_folder(folder)
+    parts = []
+    for block in blocks:
+        with open_dataset(folder / f"gfs_10m_2p5deg_6h_block{block}.nc") as ds:
+            parts.append(ds.load())
+    joined = xarray.concat(parts, "time", data_vars="minimal", coords="minimal", compat="equals", join="exact")
+    about = f"NOAA/NCEP GFS 10 m wind analyses, 2.5 degrees, blocks {' and '.join(blocks)}"
+    return load_wind(joined, provenance=about)
+
+
+def wind_folder(folder: str | Path | None = None) -> Path:
+    """The folder of the GFS files: the one given, or that of the environment variable ``TANGENTBUNDLE_WIND``."""
+    named = folder or os.environ.get("TANGENTBUNDLE_WIND")
+    if not named:
+        raise InvalidInputError("the GFS files are not part of the package. Set TANGENTBUNDLE_WIND to their folder.")
+    path = Path(named).expanduser()
+    if not path.is_dir():
+        raise InvalidInputError(f"expected a folder of GFS files, but {path} is none. Check TANGENTBUNDLE_WIND.")
+    return path
+
+
+def fetch_ncep(
+    year: int, *, cache: str | Path | None = None, sha256: tuple[str | None, str | None] = (None, None)
+) -> WindData:
+    """Daily mean wind of one year of the NCEP/NCAR reanalysis near the surface (sigma level 0.995, 2.5 degrees).
+
+    Downloaded from NOAA PSL on first use. The server publishes no checksums: files are checked by variable, dates and
+    range. ``sha256`` pins the eastward and the northward file.
+    """
+    if isinstance(year, bool) or not isinstance(year, int | np.integer) or not 1948 <= year <= 2100:
+        raise InvalidInputError(f"the reanalysis begins in 1948: expected a year from then on, got {year!r}.")
+    base = "https://downloads.psl.noaa.gov/Datasets/ncep.reanalysis/Dailies/surface"
+    parts = {}
+    for name, known in zip(("uwnd", "vwnd"), sha256, strict=True):
+        check = partial(_check_daily_means, name=name, year=int(year))
+        path = fetch(f"{name}.sig995.{year}.nc", base, cache=cache, sha256=known, check=check)
+        with open_dataset(path) as ds:
+            parts[name] = ds[name].load()
+    both = extra("xarray", "fetch_ncep").merge(list(parts.values()), join="exact")
+    return load_wind(both, provenance=f"NCEP/NCAR reanalysis, daily means of {year}, sig995, NOAA PSL")
+
+
+def _check_daily_means(path: Path, name: str, year: int, max_speed: float = 150.0) -> None:
+    """Refuse a file without the daily means of one component of the wind in one year, in m/s."""
+    with open_dataset(path) as ds:
+        days = ds["time"].values.astype("datetime64[D]") if name in ds else np.zeros(0, "datetime64[D]")
+        daily = np.datetime64(f"{year}-01-01", "D") + np.arange(len(days))
+        good = 0 < len(days) <= 366 and np.array_equal(days, daily) and float(abs(ds[name]).max()) < max_speed
+    if not good:
+        raise DamagedFileError(f"expected {name} for each day from {year}-01-01 on, below {max_speed:g} m/s.")
+
+
+def open_dataset(path: Path) -> xarray.Dataset:
+    """The dataset of a file that xarray can open."""
+    xarray = extra("xarray", "Reading files of wind")
+    path = path.expanduser()
+    if not path.exists():
+        raise InvalidInputError(f"expected a file of wind, but {path} does not exist. Check the path.")
+    try:
+        if path.is_file():
+            with path.open("rb") as file:
+                classic = file.read(4) in (b"CDF\x01", b"CDF\x02")
+            if classic:
+                netcdf_file(path, mmap=False).close()  # xarray would read what a truncated file lacks as zeros
+        return xarray.open_dataset(path)
+    except (OSError, ValueError, TypeError, IndexError, ImportError) as error:
+        raise DamagedFileError(
+            f"{path.name} cannot be opened: it is truncated, damaged or of another format, or a package is missing "
+            f"(NetCDF needs netCDF4, Zarr needs zarr, GRIB needs cfgrib). {type(error).__name__}: {str(error)[:200]}."
+        ) from error

@@ -1,0 +1,143 @@
+"""Wind on the sphere: components, ambient vectors, samples of points and windows of time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.optimize import brentq
+
+from ..arrays import generator
+from ..errors import InvalidInputError, ShapeError
+from ..extras import extra
+from ..geometry.known_frames import latlon_frames
+from ..timeline import Times, Windows
+
+if TYPE_CHECKING:
+    import xarray
+
+Index = slice | np.ndarray | list[int]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WindData:
+    """Wind at n points of the unit sphere and T times.
+
+    Attributes:
+        times: ``(T,)`` ascending dates.
+        lat, lon: ``(n,)`` degrees.
+        components: ``(T, n, 2)`` eastward and northward wind.
+        area: ``(n,)`` share of the sphere that each point represents; sums to one.
+        provenance: where the data came from and how they were processed.
+        filled: ``(T,)`` true where an analysis was missing and was filled in: do not score these.
+        points: ``(n, 3)`` on the unit sphere.
+        frames: ``(n, 3, 2)`` unit vectors east and north; at a pole, those of its longitude.
+        ambient: ``(T, n, 3)`` the wind as tangent vectors of R^3, frames times components.
+
+    >>> from tangentbundle.datasets import load_wind
+    >>> data = load_wind()                                       # the series inside the package
+    >>> data
+    WindData(132 times from 1982-01-16 to 1992-12-17, 0 filled, 2520 points)
+    >>> subset = data.at(data.sample(200, rng=0))                # about 200 points, evenly over the sphere
+    >>> subset.windows(20).inputs.shape                          # m = 132 - 2 * 20 subsequences
+    (92, 20)
+    """
+
+    times: Times
+    lat: np.ndarray
+    lon: np.ndarray
+    components: np.ndarray
+    area: np.ndarray
+    provenance: str
+    filled: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
+
+    def __post_init__(self) -> None:
+        if not self.filled.size:
+            object.__setattr__(self, "filled", np.zeros(len(self.times), bool))
+        steps, n = len(self.times), len(self.lat)
+        for name, shape in {"components": (steps, n, 2), "lon": (n,), "area": (n,), "filled": (steps,)}.items():
+            if (given := getattr(self, name).shape) != shape:
+                raise ShapeError(f"{name} must have shape {shape} for {steps} times and {n} latitudes, got {given}.")
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def __repr__(self) -> str:
+        days = self.times[[0, -1]].astype("datetime64[D]") if len(self) else ()
+        period = " from {} to {}".format(*days) if len(self) else ""
+        return f"WindData({len(self)} times{period}, {int(self.filled.sum())} filled, {len(self.lat)} points)"
+
+    @cached_property
+    def points(self) -> np.ndarray:
+        return latlon_frames(self.lat, self.lon)[0]
+
+    @cached_property
+    def frames(self) -> np.ndarray:
+        return latlon_frames(self.lat, self.lon)[1]
+
+    @cached_property
+    def ambient(self) -> np.ndarray:
+        return np.einsum("nda,tna->tnd", self.frames, self.components)
+
+    def at(self, indices: Index) -> WindData:
+        """The wind at a subset of the points. Their areas are rescaled to sum to one."""
+        lat, lon, area = self.lat[indices], self.lon[indices], self.area[indices]
+        return replace(self, lat=lat, lon=lon, components=self.components[:, indices], area=area / area.sum())
+
+    def during(self, times: Index) -> WindData:
+        """The wind at a subset of the times: a slice, numbers or a mask."""
+        filled = self.filled[times].copy()
+        return replace(self, times=self.times[times], components=self.components[times], filled=filled)
+
+    def sample(self, n: float, rng: int | np.random.Generator | None = None, *, by_area: bool = True) -> np.ndarray:
+        """Draw points independently; returns their ascending numbers. n is the *expected* count, as in the paper.
+
+        The probability is proportional to the area, or equal for all points if not ``by_area``. A grid in latitude and
+        longitude is denser near the poles: only samples by area are even on the sphere.
+        """
+        weights = self.area if by_area else np.ones(len(self.area))
+        return np.flatnonzero(generator(rng).random(len(weights)) < inclusion(weights, n))
+
+    def windows(self, horizon: int) -> Windows:
+        """Subsequences of twice the horizon T_f for forecasting: T_f inputs, then T_f targets, none across a gap.
+
+        >>> from tangentbundle.datasets import load_wind
+        >>> data = load_wind()
+        >>> w = data.windows(12)
+        >>> data.components[w.inputs[0]].shape, data.components[w.targets[0]].shape, bool(w.scored.all())
+        ((12, 2520, 2), (12, 2520, 2), True)
+        """
+        return Windows.of(self.times, self.filled, horizon)
+
+    @property
+    def dataset(self) -> xarray.Dataset:
+        """A CF dataset with dimensions (time, point), which ``load_wind`` reads back."""
+        u, v = self.components[..., 0], self.components[..., 1]
+        return extra("xarray", "WindData.dataset").Dataset(
+            {
+                "u": (("time", "point"), u, {"standard_name": "eastward_wind", "units": "m s-1"}),
+                "v": (("time", "point"), v, {"standard_name": "northward_wind", "units": "m s-1"}),
+            },
+            coords={
+                "time": ("time", self.times.astype("datetime64[ns]")),
+                "lat": ("point", self.lat, {"standard_name": "latitude", "units": "degrees_north"}),
+                "lon": ("point", self.lon, {"standard_name": "longitude", "units": "degrees_east"}),
+                "area": ("point", self.area, {"standard_name": "cell_area", "units": "1"}),
+                "filled": ("time", self.filled, {"long_name": "filled in, not observed"}),
+            },
+            attrs={"Conventions": "CF-1.8", "source": self.provenance},
+        )
+
+
+def inclusion(weights: np.ndarray, n: float) -> np.ndarray:
+    """Probabilities proportional to the weights, at most one, whose sum is n.
+
+    >>> inclusion(np.array([1.0, 1.0, 2.0, 4.0]), 2)
+    array([0.25, 0.25, 0.5 , 1.  ])
+    """
+    if not 0 < n <= len(weights):
+        raise InvalidInputError(f"the expected count must lie between 0 and the {len(weights)} points, got {n!r}.")
+    scale = brentq(lambda s: np.minimum(1, s * weights).sum() - n, 0, 1 / weights.min())
+    return np.minimum(1, scale * weights)
