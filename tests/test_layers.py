@@ -30,6 +30,7 @@ ORDER = [
     "training",
     "saving",
     "estimators",
+    "earth",
     "io",
     "plot",
     "experiments",

@@ -1,4 +1,4 @@
-"""Numbers against numbers: spectra, responses, convergence, errors of methods, diagnostics of a bundle."""
+"""Charts: spectra, responses of filters, convergence, scores of methods, histograms of a bundle."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def multiplicities(values: np.ndarray, gap: float = 0.12) -> list[int]:
-    """Sizes of groups of eigenvalues ``(k,)``, ascending: a new one begins where they rise by more than ``gap``.
+    """Sizes of groups of nearly equal eigenvalues ``(k,)``, ascending; a relative rise of ``gap`` begins a new one.
 
-    The rise is relative to the larger one, and to a hundredth of the largest at least. A group that spans more than
-    one and a half such gaps is none: its members stand alone. The last group may go on beyond the eigenvalues given.
+    Rises are relative to the larger eigenvalue, or to a hundredth of the largest if that is more. A group wider than
+    one and a half gaps is split into single eigenvalues. The last group may be incomplete.
 
     >>> multiplicities(np.array([0.0, 0.98, 0.99, 1.01, 4.9, 5.1]))
     [1, 3, 2]
@@ -40,7 +40,7 @@ def multiplicities(values: np.ndarray, gap: float = 0.12) -> list[int]:
 
 
 def spectrum(values: np.ndarray, *, gap: float = 0.12, axes: Any = None) -> Any:
-    """Eigenvalues of minus the Laplacian, with the size of every group of (nearly) equal ones; returns axes.
+    """Eigenvalues of minus the Laplacian, with the size of every group of nearly equal ones; returns axes.
 
     >>> import matplotlib; matplotlib.use("Agg")
     >>> import tangentbundle as tb
@@ -65,11 +65,10 @@ def spectrum(values: np.ndarray, *, gap: float = 0.12, axes: Any = None) -> Any:
 
 
 def response(filter: Filter, operator: ConnectionLaplacian, *, eigenvalues: int = 40, axes: Any = None) -> Any:
-    r"""The response of a filter at an operator's eigenvalues, beside the paper's bound :math:`\lambda^{-2}`.
+    r"""The response of a filter, with stems at the smallest ``eigenvalues`` of an operator; returns axes.
 
-    Stems stand at the ``eigenvalues`` smallest eigenvalues of :math:`-\Delta`, the line is the response in between, the
-    dashed line the decay that a lowpass filter must match in the end; the title says which of the paper's three
-    properties hold. Returns the matplotlib axes.
+    The dashed line is :math:`\lambda^{-2}`, the decay of a lowpass filter; the title says which of the paper's three
+    properties hold.
 
     >>> import matplotlib; matplotlib.use("Agg")
     >>> import tangentbundle as tb
@@ -92,14 +91,14 @@ def response(filter: Filter, operator: ConnectionLaplacian, *, eigenvalues: int 
     stems.stemlines.set(alpha=0.4, linewidth=1)
     axes.axhline(0.0, color="0.6", lw=0.8)
     properties = filter.properties()
-    words = [
+    properties_text = [
         "lowpass" if properties.lowpass else "not lowpass",
         "non-amplifying" if properties.gain <= 1 + 1e-12 else f"largest gain {properties.gain:.3g}",
         f"Lipschitz {properties.lipschitz:.3g}",
     ]
     axes.set(xlabel="eigenvalue of $-\\Delta$", ylabel="response", xlim=(0.0, line[-1]))
     axes.set_ylim(min(0.0, 1.1 * at_line.min()), top)
-    axes.set_title(", ".join(words) + f"\n({properties.basis})", fontsize=10)
+    axes.set_title(", ".join(properties_text) + f"\n({properties.basis})", fontsize=10)
     axes.legend(frameon=False)
     return axes
 
@@ -115,7 +114,7 @@ def curves(
 
     Args:
         methods: name: (numbers ``(k,)``, scores of the runs at each of them, ``k`` lists).
-        heavy: so many of the first lines are thick.
+        heavy: number of the first lines that are thick.
         band: shade one standard deviation on either side.
 
     >>> import matplotlib; matplotlib.use("Agg")
@@ -151,13 +150,11 @@ def convergence(
     """
     axes = axes_or_new(axes, (7, 4.6))
     n = np.asarray(numbers, dtype=float)
-    for number, (name, told) in enumerate(errors.items()):
-        mean, std = told if isinstance(told, tuple) else (told, None)
+    for number, (name, given) in enumerate(errors.items()):
+        mean, std = given if isinstance(given, tuple) else (given, None)
         mean = np.asarray(mean, dtype=float)
         if len(mean) != len(n) or not (mean > 0).all():
-            raise InvalidInputError(
-                f"expected {len(n)} positive errors of {name!r}, one a number of points, got {mean}."
-            )
+            raise InvalidInputError(f"expected {len(n)} positive errors of {name!r}, got {mean}.")
         slope = np.polyfit(np.log(n), np.log(mean), 1)[0]
         label = f"{name}: slope {slope:.2f}"
         axes.errorbar(n, mean, std, fmt="o-", ms=4, capsize=2, color=LINES[(4, 1, 2, 5, 0)[number % 5]], label=label)
@@ -191,22 +188,45 @@ def bars(
     return axes
 
 
+def bin_counts(values: np.ndarray, bins: int = 40) -> tuple[np.ndarray, np.ndarray]:
+    """Edges and counts of a histogram; bins of integers hold equally many of them.
+
+    >>> bin_counts(np.array([1, 1, 2]))[1].tolist()
+    [2, 1]
+    """
+    if values.dtype.kind not in "iu":
+        counts, edges = np.histogram(values, bins)
+        return edges, counts
+    step = int(np.ptp(values)) // bins + 1
+    edges = np.arange(values.min() - 0.5, values.max() + step, step)
+    return edges, np.histogram(values, edges)[0]
+
+
+def bundle_statistics(bundle: TangentBundle) -> dict[str, np.ndarray]:
+    """A number for every point: neighbours and, where frames were estimated, dimension and variance off the frame."""
+    found = {"neighbours of a point": np.asarray(bundle.sorted_graph.degrees)}
+    if bundle.local_dimensions is not None:
+        found["local dimension"] = np.asarray(bundle.local_dimensions)
+    if bundle.pca is not None:
+        found["variance off the tangent space, %"] = 100 * np.asarray(bundle.pca.residual(bundle.dim))
+    return found
+
+
 def diagnostics(bundle: TangentBundle) -> Any:
-    """Neighbours of a point, local dimensions, how far neighbourhoods are from their frames; the matplotlib figure.
+    """Histograms of neighbours, local dimensions and variance off the frames; returns the matplotlib figure.
 
     >>> import tangentbundle as tb
     >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Torus().sample(500, seed=0))
     >>> len(tb.plot.diagnostics(bundle).axes)
     3
     """
-    from .histograms import of_bundle
-
-    found = of_bundle(bundle)
+    found = bundle_statistics(bundle)
     figure, axes = canvas(1, len(found), (4.2, 3.4))
-    for axis, histogram in zip(axes[0], found, strict=True):
-        axis.bar(histogram.middles, histogram.counts, width=0.92 * histogram.width, color=LINES[4])
-        axis.set(xlabel=histogram.label, ylabel="points")
+    for axis, (label, values) in zip(axes[0], found.items(), strict=True):
+        edges, counts = bin_counts(values)
+        axis.bar(edges[:-1], counts, width=0.92 * np.diff(edges), align="edge", color=LINES[4])
+        axis.set(xlabel=label, ylabel="points")
         axis.grid(axis="y", alpha=0.25)
-        if len(histogram.counts) < 8:
-            axis.set_xticks(histogram.middles)
+        if len(counts) < 8:
+            axis.set_xticks((edges[1:] + edges[:-1]) / 2)
     return figure

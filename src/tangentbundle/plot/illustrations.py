@@ -1,4 +1,4 @@
-"""What the objects are: a tangent space, transport between two of them, diffusion, surfaces and their clouds."""
+"""Illustrations of the theory: a tangent space, parallel transport, diffusion, surfaces and their point clouds."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from ..errors import InvalidInputError
 from ..filters import Heat
 from .fields import ARROW, field, fields
 from .style import LINES, canvas
-from .thinning import spacing, spread_out
-from .views import SAMPLES, Patches, View
+from .views import View, spacing, spread_out
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
@@ -85,9 +84,9 @@ def transport(
 def diffusion(
     bundle: TangentBundle, vectors: np.ndarray, times: Sequence[float] = (0.0, 0.01, 0.05, 0.2), **options: Any
 ) -> Any:
-    r"""A field ``(n, 3)`` smeared out by heat flow, :math:`e^{t \Delta} f`, at several times; returns the figure.
+    r"""A field ``(n, 3)`` spread by heat flow, :math:`e^{t \Delta} f`, at several times; returns the figure.
 
-    Arrows show directions, down to a fiftieth of the longest; colour is the length, relative to the longest of each
+    Arrows show directions of all vectors above a fiftieth of the longest; colours are relative to the longest of each
     time.
 
     >>> import tangentbundle as tb
@@ -115,7 +114,7 @@ def diffusion(
 
 
 def surfaces(panels: Mapping[str, Manifold], points: int = 100, *, seed: int = 0, view: View | None = None) -> Any:
-    """Surfaces in space, and a cloud drawn from each; returns the figure.
+    """Surfaces in space, and a random cloud of ``points`` on each; returns the figure.
 
     >>> import tangentbundle as tb
     >>> shapes = {"torus": tb.manifolds.Torus(), "Klein bottle": tb.manifolds.KleinBottle(3)}
@@ -124,15 +123,9 @@ def surfaces(panels: Mapping[str, Manifold], points: int = 100, *, seed: int = 0
     ['torus', 'Klein bottle']
     """
     figure, axes = canvas(1, len(panels), (4.6, 3.8))
-    view = view or View(38, -50)
-    for axis, (title, surface) in zip(axes[0], panels.items(), strict=True):
-        dense = np.asarray(surface.sample(SAMPLES, seed=seed))
-        field(dense, view=view, axes=axis, title=title)
-        cloud = np.asarray(surface.sample(points, seed=seed + 1))
-        patches = Patches.of_cloud(dense)
-        seen = np.ones(len(cloud), bool) if patches is None else patches.shade(view).visible(cloud)
-        for rows, look in ((seen, {"color": LINES[1], "s": 16}), (~seen, {"color": LINES[1], "s": 7, "alpha": 0.3})):
-            axis.scatter(*view.project(cloud[rows])[:, :2].T, linewidths=0, zorder=3, **look)
+    for axis, (title, manifold) in zip(axes[0], panels.items(), strict=True):
+        cloud, dense = np.asarray(manifold.sample(points, seed=seed + 1)), manifold.sample(60_000, seed=seed)
+        field(cloud, surface=np.asarray(dense), view=view or View(38, -50), axes=axis, title=title)
     return figure
 
 
@@ -159,11 +152,9 @@ def _path(bundle: TangentBundle, start: int, end: int) -> list[int]:
 
 def _block(bundle: TangentBundle, i: int, j: int) -> np.ndarray:
     """The transport from j to its neighbour i, ``(d, d)``."""
-    place = np.empty(bundle.num_points, dtype=np.int64)
-    place[bundle.order] = np.arange(bundle.num_points)
-    graph = bundle.sorted_graph
-    edges = np.arange(graph.indptr[place[i]], graph.indptr[place[i] + 1])
-    edge = edges[graph.indices[edges] == place[j]]
+    place, graph = np.argsort(bundle.order), bundle.sorted_graph
+    start, stop = graph.indptr[place[i]], graph.indptr[place[i] + 1]
+    edge = start + np.flatnonzero(graph.indices[start:stop] == place[j])
     return np.asarray(bundle.connection.blocks(edge))[0]
 
 

@@ -1,4 +1,4 @@
-"""Wind and other fields on the globe: maps, and the globe from afar."""
+"""Maps of wind and numbers on the Earth, the globe from afar, and fields read from files."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
+from ..earth.maps import EqualAreaMap
 from ..geometry.known_frames import latlon_frames
+from ..io import Field, Globe, Mesh
+from ..manifolds import Sphere
 from .fields import ARROW
-from .projections import Mollweide, Orthographic, Projection, fitting
+from .fields import field as draw
 from .style import ERRORS, SIGNED, axes_or_new, canvas, length_colors, top_of
-from .thinning import reach, spacing, spread_out
+from .views import View, reach, spacing, spread_out
 
-DENSE = 2500
-"""Above so many places colours fill the map, and arrows are drawn on top in one colour."""
+MIN_FILLED_POINTS = 2500
+"""With more points, colours fill the map and arrows are drawn on top in white."""
 
 
 def wind_map(
@@ -22,7 +25,7 @@ def wind_map(
     lon: np.ndarray,
     wind: np.ndarray,
     *,
-    projection: Projection | None = None,
+    projection: EqualAreaMap | None = None,
     label: str = "speed",
     top: float | None = None,
     arrows: int = 650,
@@ -33,7 +36,7 @@ def wind_map(
     """Wind (east, north) ``(n, 2)`` at places in degrees ``(n,)``, coloured by speed; returns matplotlib axes.
 
     Many places fill the map with colour, few are arrows alone; places whose wind is NaN become rings. By default the
-    map is that of the whole globe (Mollweide, equal in area), or of a part of it if all places lie there.
+    map shows the globe, or a part of it if all places lie there. ``top`` is the end of the colour scale.
 
     >>> import matplotlib; matplotlib.use("Agg")
     >>> import tangentbundle as tb
@@ -42,30 +45,22 @@ def wind_map(
     >>> axes.get_title()
     'January 1982'
     """
-    axes, chart = axes_or_new(axes, (8.4, 4.4)), projection or fitting(lat, lon)
-    known = np.isfinite(wind).all(axis=1)
-    points, frames = latlon_frames(lat, lon)[:2]
-    speed = np.linalg.norm(wind, axis=1)
+    axes, chart = axes_or_new(axes, (8.4, 4.4)), projection or EqualAreaMap.fitting(lat, lon)
+    points, frames, _ = latlon_frames(lat, lon)
+    known, speed = np.isfinite(wind).all(axis=1), np.linalg.norm(wind, axis=1)
     top = top_of(speed) if top is None else top
-    _paper(axes, chart, points)
-    axes.scatter(*chart.project(points[~known]).T, s=8, facecolors="none", edgecolors="0.7", linewidths=0.6)
-    dense = known.sum() > DENSE
-    if dense:
-        drawn = _fill(axes, chart, points[known], speed[known], length_colors(), 0, top)
-    seen = np.flatnonzero(known & np.isfinite(chart.project(points)[:, 0]))
+    plane = _empty_map(axes, chart, points)
+    axes.scatter(*plane[~known].T, s=8, facecolors="none", edgecolors="0.7", linewidths=0.6)
+    seen = np.flatnonzero(known & np.isfinite(plane[:, 0]))
     shown = seen[spread_out(points[seen], arrows)]
-    plane = chart.project(points[shown])
-    moves = chart.turn(points[shown], np.einsum("nda,na->nd", frames[shown], wind[shown]))
-    moves *= 1.3 * reach(plane) / top
-    style = {"width": 0.0026 if len(shown) > 150 else 0.0035, **ARROW}
-    if dense:
-        axes.quiver(*plane.T, *moves.T, color="white", alpha=0.9, **style)
-    else:
-        drawn = axes.quiver(*plane.T, *moves.T, speed[shown], cmap=length_colors(), clim=(0, top), **style)
-    axes.set_title(title, fontsize=11)
-    if colorbar:
-        axes.figure.colorbar(drawn, ax=axes, label=label, shrink=0.75)
-    return axes
+    moves = chart.project_vectors(points[shown], np.einsum("nda,na->nd", frames[shown], wind[shown]))
+    moves *= 1.3 * reach(plane[shown]) / top
+    colors = {"cmap": length_colors(), "clim": (0, top)}
+    drawn = _fill(axes, chart, points[known], speed[known], **colors)
+    look = {"color": "white", "alpha": 0.9} if drawn else {"array": speed[shown], **colors}
+    width = 0.0026 if len(shown) > 150 else 0.0035
+    arrows_drawn = axes.quiver(*plane[shown].T, *moves.T, width=width, **look, **ARROW)
+    return _finished(axes, drawn or arrows_drawn, title, label, colorbar)
 
 
 def value_map(
@@ -73,7 +68,7 @@ def value_map(
     lon: np.ndarray,
     values: np.ndarray,
     *,
-    projection: Projection | None = None,
+    projection: EqualAreaMap | None = None,
     label: str = "",
     top: float | None = None,
     signed: bool = False,
@@ -83,37 +78,35 @@ def value_map(
 ) -> Any:
     """A number at every place, ``(n,)``: a component, an error, a standard deviation; small dots where it is NaN.
 
-    ``signed`` numbers have colours that part at zero. Returns matplotlib axes.
+    ``signed`` numbers get diverging colours, with zero in the middle. Returns matplotlib axes.
 
     >>> import matplotlib; matplotlib.use("Agg")
     >>> import tangentbundle as tb
     >>> wind = tb.datasets.load_wind()
     >>> axes = tb.plot.value_map(wind.lat, wind.lon, wind.components[0, :, 0], signed=True, label="eastward wind, m/s")
     """
-    axes, chart = axes_or_new(axes, (8.4, 4.4)), projection or fitting(lat, lon)
-    known = np.isfinite(values)
-    points = latlon_frames(lat, lon)[0]
+    axes, chart = axes_or_new(axes, (8.4, 4.4)), projection or EqualAreaMap.fitting(lat, lon)
+    points, known = latlon_frames(lat, lon)[0], np.isfinite(values)
     top = top_of(np.abs(values)) if top is None else top
-    colors, low = (SIGNED, -top) if signed else (ERRORS, 0.0)
-    _paper(axes, chart, points)
+    plane = _empty_map(axes, chart, points)
     dots = {"s": 4, "color": "0.8"} if known.any() else {"s": 10, "color": "0.45"}
-    axes.scatter(*chart.project(points[~known]).T, linewidths=0, **dots)
-    if known.sum() > DENSE:
-        drawn = _fill(axes, chart, points[known], values[known], colors, low, top)
-    else:
-        plane = chart.project(points[known])
-        drawn = axes.scatter(*plane.T, c=values[known], s=18, cmap=colors, vmin=low, vmax=top, linewidths=0)
-    axes.set_title(title, fontsize=11)
-    if colorbar:
-        axes.figure.colorbar(drawn, ax=axes, label=label, shrink=0.75)
-    return axes
+    axes.scatter(*plane[~known].T, linewidths=0, **dots)
+    colors = {"cmap": SIGNED if signed else ERRORS, "clim": (-top if signed else 0.0, top)}
+    drawn = _fill(axes, chart, points[known], values[known], **colors) or axes.scatter(
+        *plane[known].T, c=values[known], s=18, linewidths=0, **colors
+    )
+    return _finished(axes, drawn, title, label, colorbar)
 
 
 def globe(
     lat: np.ndarray, lon: np.ndarray, wind: np.ndarray, *, center: tuple[float, float] = (25, -30), **options: Any
 ) -> Any:
-    """Wind on the globe as seen from above a place ``center`` in degrees; options are those of ``wind_map``."""
-    return wind_map(lat, lon, wind, projection=Orthographic(*center), **options)
+    """Wind on the globe as seen from above a place ``center`` in degrees; options are those of ``field``."""
+    points, frames, _ = latlon_frames(lat, lon)
+    known = np.isfinite(wind).all(axis=1)
+    vectors = np.einsum("nda,na->nd", frames[known], wind[known])
+    options = {"label": "speed", "surface": Sphere(2).sample(20_000, seed=0), "view": View(*center), **options}
+    return draw(points[known], vectors, **options)
 
 
 def wind_components(lat: np.ndarray, lon: np.ndarray, wind: np.ndarray, *, unit: str = "m/s") -> Any:
@@ -134,41 +127,70 @@ def wind_components(lat: np.ndarray, lon: np.ndarray, wind: np.ndarray, *, unit:
     return figure
 
 
-def raster(chart: Projection, points: np.ndarray, values: np.ndarray, width: int = 720) -> tuple[np.ndarray, tuple]:
+def file_field(field: Field, *, number: int = 0, axes: Any = None) -> Any:
+    """One of the fields of a file: a map for the globe, a surface or a cloud otherwise; returns matplotlib axes.
+
+    >>> import matplotlib; matplotlib.use("Agg")
+    >>> import tangentbundle as tb
+    >>> from tangentbundle.io import Cloud, Field
+    >>> torus = tb.manifolds.Torus()
+    >>> points = torus.sample(500, seed=0)
+    >>> axes = tb.plot.file_field(Field(Cloud(points, ("x", "y", "z")), torus.tangent_field(points)[None]))
+    >>> axes.get_title()
+    '500 points in R^3'
+    """
+    space, unit = field.space, f", {field.units}" if field.units else ""
+    if isinstance(space, Globe):
+        if field.values is None:
+            unknown = space.lat * float("nan")
+            return value_map(space.lat, space.lon, unknown, title=str(field), colorbar=False, axes=axes)
+        return wind_map(space.lat, space.lon, field.values[number], label=f"speed{unit}", title=str(field), axes=axes)
+    faces = space.faces if isinstance(space, Mesh) else None
+    vectors = None if field.values is None else field.vectors[number]
+    return draw(space.points, vectors, faces=faces, label=f"length{unit}", title=str(field), axes=axes)
+
+
+def raster(chart: EqualAreaMap, points: np.ndarray, values: np.ndarray, width: int = 720) -> tuple[np.ndarray, tuple]:
     """Values of the nearest points in every pixel of a map, NaN far from all; and left, right, bottom, top."""
-    (left, bottom), (right, top) = chart.outline().min(axis=0), chart.outline().max(axis=0)
-    height = max(int(width * (top - bottom) / (right - left)), 2)
-    x, y = (
-        low + (np.arange(k) + 0.5) * (high - low) / k for low, high, k in ((left, right, width), (bottom, top, height))
-    )
+    right, top = chart.half_sides
+    height = max(int(width * top / right), 2)
+    x, y = (side * ((2 * np.arange(count) + 1) / count - 1) for side, count in ((right, width), (top, height)))
     places = chart.inverse(np.stack(np.meshgrid(x, y), axis=-1))
     inside = np.isfinite(places[..., 0])
     distance, nearest = cKDTree(points).query(places[inside])
     picture = np.full(inside.shape, np.nan)
     picture[inside] = np.where(distance < 3 * spacing(points, 4), values[nearest], np.nan)
-    return picture, (left, right, bottom, top)
+    return picture, (-right, right, -top, top)
 
 
-def _fill(
-    axes: Any, chart: Projection, points: np.ndarray, values: np.ndarray, colors: Any, low: float, top: float
-) -> Any:
+def _fill(axes: Any, chart: EqualAreaMap, points: np.ndarray, values: np.ndarray, **colors: Any) -> Any:
+    """An image of the values, if there are enough of them."""
+    if len(points) <= MIN_FILLED_POINTS:
+        return None
     picture, extent = raster(chart, points, values)
-    return axes.imshow(picture, extent=extent, origin="lower", cmap=colors, vmin=low, vmax=top, zorder=0.5)
+    return axes.imshow(picture, extent=extent, origin="lower", zorder=0.5, **colors)
 
 
-def _paper(axes: Any, chart: Projection, points: np.ndarray) -> None:
-    """The empty map; of a part of the globe, only where points are."""
-    whole = isinstance(chart, Mollweide | Orthographic)
+def _empty_map(axes: Any, chart: EqualAreaMap, points: np.ndarray) -> np.ndarray:
+    """Draw the graticule, and the outline of a globe or the box around points; returns their places ``(n, 2)``."""
+    plane, world = chart.project(points), chart.radius is None
     for line in chart.graticule():
-        axes.plot(*line.T, color="0.5", alpha=0.35, linewidth=0.5, zorder=0.8 if whole else 0.2)
+        axes.plot(*line.T, color="0.5", alpha=0.35, linewidth=0.5, zorder=0.8 if world else 0.2)
     axes.set_aspect("equal")
     axes.set_axis_off()
-    if whole:
-        edge = chart.outline()
-        axes.fill(*edge.T, color="0.965", linewidth=0, zorder=0)
-        axes.plot(*edge.T, color="0.55", linewidth=0.8, zorder=3)
+    if world:
+        axes.fill(*chart.outline().T, color="0.965", linewidth=0, zorder=0)
+        axes.plot(*chart.outline().T, color="0.55", linewidth=0.8, zorder=3)
         axes.margins(0.01)
     else:
-        low, high = np.nanquantile(plane := chart.project(points), [0, 1], axis=0)
-        room = 0.06 * np.ptp(plane, axis=0).max()
-        axes.set(xlim=(low[0] - room, high[0] + room), ylim=(low[1] - room, high[1] + room))
+        low, high = np.nanmin(plane, axis=0), np.nanmax(plane, axis=0)
+        margin = 0.06 * (high - low).max()
+        axes.set(xlim=(low[0] - margin, high[0] + margin), ylim=(low[1] - margin, high[1] + margin))
+    return plane
+
+
+def _finished(axes: Any, drawn: Any, title: str, label: str, colorbar: bool) -> Any:
+    axes.set_title(title, fontsize=11)
+    if colorbar:
+        axes.figure.colorbar(drawn, ax=axes, label=label, shrink=0.75)
+    return axes

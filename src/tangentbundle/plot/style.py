@@ -1,4 +1,4 @@
-"""What all pictures share: colours, sizes, and figures that need no display."""
+"""Colours, sizes, and figures that need no display."""
 
 from __future__ import annotations
 
@@ -12,25 +12,14 @@ from ..datasets.extras import extra
 from ..files import write_atomically
 
 LENGTHS, ERRORS, SIGNED = "plasma", "magma_r", "RdBu_r"
-"""Perceptual colours: for lengths, for errors and spreads (light is small), and for numbers of either sign."""
+"""Perceptual colours of lengths, of errors (light is small), and of numbers of either sign."""
 
 BRIGHTEST = 0.78
 """Share of the colours of lengths that is used: the rest is too light for arrows on paper."""
 
 LINES = (
-    "#440154",
-    "#b5367a",
-    "#fb8861",
-    "#0d3b66",
-    "#2a788e",
-    "#35a07b",
-    "#7ad151",
-    "#7f7f7f",
-    "#bcbd22",
-    "#9ecae1",
-    "#393b79",
-    "#000000",
-    "#8c6d31",
+    *("#440154", "#b5367a", "#fb8861", "#0d3b66", "#2a788e", "#35a07b", "#7ad151"),
+    *("#7f7f7f", "#bcbd22", "#9ecae1", "#393b79", "#000000", "#8c6d31"),
 )
 DASHES = ("--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
 
@@ -56,7 +45,7 @@ def axes_or_new(axes: Any, size: tuple[float, float] = (6.4, 5.2)) -> Any:
 
 
 def save(figure: Any, path: str | Path, dpi: int = 130) -> Path:
-    """Write a figure, whole or not at all."""
+    """Write a figure to a file, atomically."""
     content = io.BytesIO()
     figure.savefig(content, dpi=dpi, format=Path(path).suffix[1:] or "png")
     write_atomically(path, content.getvalue())
@@ -64,11 +53,10 @@ def save(figure: Any, path: str | Path, dpi: int = 130) -> Path:
 
 
 def line_look(number: int, heavy: int = 0) -> dict[str, Any]:
-    """Colour and dashes of the ``number``-th curve; the first ``heavy`` ones are thick and whole."""
-    if number < heavy:
-        return {"color": LINES[number % len(LINES)], "linestyle": "-", "lw": 2.2}
-    dashes = DASHES[number % len(DASHES)] if heavy or number >= len(LINES) else "-"
-    return {"color": LINES[number % len(LINES)], "linestyle": dashes, "lw": 1.4}
+    """Colour and dashes of the ``number``-th curve; the first ``heavy`` ones are thick and not dashed."""
+    dashed = number >= heavy and (heavy or number >= len(LINES))
+    dashes = DASHES[number % len(DASHES)] if dashed else "-"
+    return {"color": LINES[number % len(LINES)], "linestyle": dashes, "lw": 2.2 if number < heavy else 1.4}
 
 
 def length_colors() -> Any:
@@ -79,7 +67,7 @@ def length_colors() -> Any:
 
 
 def top_of(values: np.ndarray) -> float:
-    """The end of a scale of lengths: all but the longest two in a hundred, and never zero."""
+    """The end of a colour scale: the 98 % quantile, never zero."""
     finite = np.asarray(values)[np.isfinite(values)]
     return float(np.quantile(finite, 0.98)) if len(finite) and finite.max() > 0 else 1.0
 

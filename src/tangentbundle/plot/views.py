@@ -1,4 +1,4 @@
-"""Surfaces seen from afar: what shows, where it falls on the paper, and how light it is."""
+"""What to show: evenly spread points, and surfaces as seen from afar."""
 
 from __future__ import annotations
 
@@ -9,13 +9,51 @@ from scipy.ndimage import gaussian_filter
 from scipy.spatial import cKDTree
 
 from ..jit import njit
-from .thinning import spacing
 
-WIDTH = 520
-"""Pixels of a shaded picture."""
+MAX_DISCS = 60_000
+"""Discs of a mesh, and the most of a cloud: enough to look smooth at 520 pixels."""
 
-SAMPLES = 60_000
-"""Discs of a surface: drawn on a mesh, or the most that are taken of a cloud."""
+
+def spread_out(points: np.ndarray, count: int, *, pool: int = 20, seed: int = 0) -> np.ndarray:
+    """Rows of at most ``count`` points ``(n, D)``, each the farthest from those before it (Gonzalez, 1985).
+
+    Candidates are at most ``pool * count`` points, drawn at random. The first k rows are spread evenly for every k.
+
+    >>> line = np.linspace(0, 1, 101)[:, None]
+    >>> sorted(spread_out(line, 5).tolist())[::4]
+    [0, 100]
+    """
+    rows = np.arange(len(points))
+    if len(points) > pool * count:
+        rows = np.sort(np.random.default_rng(seed).choice(rows, pool * count, replace=False))
+    if len(rows) <= count:
+        return rows
+    places = np.asarray(points, dtype=np.float64)[rows]
+    chosen = np.empty(count, dtype=np.int64)
+    chosen[0] = np.square(places - places.mean(axis=0)).sum(axis=1).argmax()
+    nearest = np.square(places - places[chosen[0]]).sum(axis=1)
+    for k in range(1, count):
+        chosen[k] = nearest.argmax()
+        np.minimum(nearest, np.square(places - places[chosen[k]]).sum(axis=1), out=nearest)
+    return rows[chosen]
+
+
+def spacing(points: np.ndarray, rank: int = 3) -> float:
+    """Median distance of a point ``(n, D)`` from its ``rank``-th neighbour."""
+    if len(points) <= rank:
+        return extent(points)
+    subset = points[:: len(points) // 4000 + 1]
+    return float(np.median(cKDTree(points).query(subset, rank + 1)[0][:, rank])) or 1.0
+
+
+def reach(points: np.ndarray) -> float:
+    """Length of the longest arrows at points ``(n, D)``: to the neighbours, at most an eighth of the picture."""
+    return min(spacing(points), 0.125 * extent(points))
+
+
+def extent(points: np.ndarray) -> float:
+    """The longest side of the box around points ``(n, D)``; one if there is none."""
+    return (float(np.ptp(points, axis=0).max()) if len(points) else 0.0) or 1.0
 
 
 @njit(cache=True)
@@ -71,11 +109,11 @@ class Patches:
         normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
         area = np.linalg.norm(normals, axis=1)
         rng = np.random.default_rng(seed)
-        rows = rng.choice(len(faces), SAMPLES, p=area / area.sum())
-        a, b = rng.random((2, SAMPLES, 1))
+        rows = rng.choice(len(faces), MAX_DISCS, p=area / area.sum())
+        a, b = rng.random((2, MAX_DISCS, 1))
         a, b = np.where(a + b > 1, 1 - a, a), np.where(a + b > 1, 1 - b, b)
         p, q, r = corners[rows].transpose(1, 0, 2)
-        radius = 2.2 * float(np.sqrt(0.5 * area.sum() / SAMPLES))
+        radius = 2.2 * float(np.sqrt(0.5 * area.sum() / MAX_DISCS))
         return cls(p + a * (q - p) + b * (r - p), normals[rows] / area[rows, None], radius)
 
     @classmethod
@@ -84,8 +122,8 @@ class Patches:
         n = len(points)
         if points.shape[1] != 3 or n < 400:
             return None
-        if n > SAMPLES:
-            points = points[np.random.default_rng(0).choice(n, SAMPLES, replace=False)]
+        if n > MAX_DISCS:
+            points = points[np.random.default_rng(0).choice(n, MAX_DISCS, replace=False)]
         rows = cKDTree(points).query(points, neighbors + 1)[1]
         local = points[rows] - points[rows].mean(axis=1, keepdims=True)
         shares, axes = np.linalg.eigh(local.transpose(0, 2, 1) @ local)
@@ -95,12 +133,12 @@ class Patches:
             return None
         return cls(points, axes[:, :, 0], radius)
 
-    def shade(self, view: View) -> Shading:
-        """The picture from a view: discs over discs, nearest on top, lit from above the viewer's shoulder."""
+    def shade(self, view: View, width: int = 520) -> Shading:
+        """The picture from a view, ``width`` pixels wide, lit from above the viewer's shoulder."""
         centres, normals = view.project(self.centres), view.project(self.normals)
         normals = normals * np.where(normals[:, 2:] < 0, -1.0, 1.0)
         low, high = centres[:, :2].min(axis=0) - self.radius, centres[:, :2].max(axis=0) + self.radius
-        pixel = float((high - low).max()) / WIDTH
+        pixel = float((high - low).max()) / width
         shape = tuple(np.ceil((high - low)[::-1] / pixel).astype(int) + 1)
         depth, owner = np.full(shape, -np.inf), np.zeros(shape, dtype=np.int64)
         _lay_discs((centres - [*low, 0.0]) / pixel, normals, self.radius / pixel, depth, owner)

@@ -1,0 +1,114 @@
+"""Equal-area maps of the Earth: points and tangent vectors of the unit sphere, drawn in the plane."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..geometry.known_frames import latlon_frames
+
+
+@dataclass(frozen=True)
+class EqualAreaMap:
+    """The map around a place ``lat``, ``lon`` in degrees that preserves areas.
+
+    With a ``radius`` in degrees it shows that part of the Earth (Lambert's azimuthal projection), without one all of
+    it, as an ellipse (Mollweide's projection).
+
+    >>> world = EqualAreaMap()
+    >>> points = latlon_frames([0.0, 90.0], [0.0, 0.0])[0]
+    >>> world.project(points).round(6).tolist()
+    [[0.0, 0.0], [0.0, 1.414214]]
+    >>> np.allclose(world.inverse(world.project(points)), points)
+    True
+    """
+
+    lat: float = 0.0
+    lon: float = 0.0
+    radius: float | None = None
+
+    @classmethod
+    def fitting(cls, lat: np.ndarray, lon: np.ndarray) -> EqualAreaMap:
+        """The globe, or a part of it if all places lie within 50 degrees of their centre."""
+        points = latlon_frames(lat, lon)[0]
+        centre = points.mean(axis=0)
+        centre /= max(float(np.linalg.norm(centre)), 1e-9)
+        radius = float(np.degrees(np.arccos(np.clip((points @ centre).min(), -1, 1))))
+        if radius > 50:
+            return cls()
+        x, y, z = centre
+        return cls(float(np.degrees(np.arcsin(z))), float(np.degrees(np.arctan2(y, x))), max(1.05 * radius, 0.01))
+
+    @property
+    def axes(self) -> np.ndarray:
+        """East, north and up at the centre, ``(3, 3)``."""
+        points, frames, _ = latlon_frames(np.array([self.lat]), np.array([self.lon]))
+        return np.vstack([frames[0].T, points])
+
+    def project(self, points: np.ndarray) -> np.ndarray:
+        """Points ``(..., 3)`` to the plane ``(..., 2)``; NaN outside of the map."""
+        east, north, up = np.moveaxis(points @ self.axes.T, -1, 0)
+        if self.radius is None:  # solve 2 a + sin 2a = pi sin(latitude)
+            angles = np.linspace(-np.pi / 2, np.pi / 2, 2001)
+            angle = np.interp(north, (2 * angles + np.sin(2 * angles)) / np.pi, angles)
+            angle -= (2 * angle + np.sin(2 * angle) - np.pi * north) / np.maximum(2 + 2 * np.cos(2 * angle), 1e-4)
+            return np.sqrt(2) * np.stack([2 / np.pi * np.arctan2(east, up) * np.cos(angle), np.sin(angle)], axis=-1)
+        stretch = np.where(up > np.cos(np.radians(self.radius)) - 1e-9, np.sqrt(2 / np.maximum(1 + up, 1e-12)), np.nan)
+        return stretch[..., None] * np.stack([east, north], axis=-1)
+
+    def inverse(self, plane: np.ndarray) -> np.ndarray:
+        """Places of the map ``(..., 2)`` to points of the sphere ``(..., 3)``; NaN outside of the map."""
+        plane = np.where((np.square(plane / self.half_sides).sum(axis=-1) <= 1)[..., None], plane, np.nan)
+        x, y = np.moveaxis(plane, -1, 0)
+        if self.radius is None:
+            angle = np.arcsin(y / np.sqrt(2))
+            lon, north = (
+                np.pi / np.sqrt(8) * x / np.maximum(np.cos(angle), 1e-9),
+                (2 * angle + np.sin(2 * angle)) / np.pi,
+            )
+            east, up = np.sqrt(1 - north**2) * np.stack([np.sin(lon), np.cos(lon)])
+        else:
+            up = 1 - (x**2 + y**2) / 2
+            east, north = np.sqrt((1 + up) / 2) * np.stack([x, y])
+        return np.stack([east, north, up], axis=-1) @ self.axes
+
+    @property
+    def half_sides(self) -> np.ndarray:
+        """Half of the map's width and height."""
+        if self.radius is None:
+            return np.sqrt([8.0, 2.0])
+        return np.full(2, 2 * np.sin(np.radians(self.radius) / 2))
+
+    def outline(self) -> np.ndarray:
+        """The edge of the map, ``(k, 2)``."""
+        angle = np.linspace(0, 2 * np.pi, 361)
+        return self.half_sides * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+
+    def project_vectors(self, points: np.ndarray, vectors: np.ndarray, step: float = 1e-5) -> np.ndarray:
+        """Arrows in the plane ``(n, 2)``: the directions of tangent vectors ``(n, 3)`` on the map, and their lengths.
+
+        Directions are finite differences over ``step`` radians, taken on the side that does not cross the map's edge.
+        """
+        length = np.linalg.norm(vectors, axis=1, keepdims=True)
+        along = step * vectors / np.maximum(length, 1e-300)
+        moves = np.stack([self.project(points + along), -self.project(points - along)])
+        moves += np.array([-1, 1])[:, None, None] * self.project(points)
+        sizes = np.linalg.norm(moves, axis=2)
+        shorter = np.where(np.isfinite(sizes), sizes, np.inf).argmin(axis=0)
+        move = moves[shorter, np.arange(len(points))]
+        return length * move / np.maximum(np.linalg.norm(move, axis=1, keepdims=True), 1e-300)
+
+    def graticule(self) -> list[np.ndarray]:
+        """Curves ``(k, 2)`` of parallels and meridians, cut at the edge of the map."""
+        parallels, meridians = np.arange(-60.0, 61.0, 30.0), np.arange(-180.0, 180.0, 60.0)
+        if self.radius is not None:
+            parallels, meridians = np.arange(-80.0, 81.0, 10.0), np.arange(-180.0, 180.0, 10.0)
+        around = np.linspace(-180, 180, 361)
+        lines = [latlon_frames(np.full(361, lat), around)[0] for lat in parallels]
+        lines += [latlon_frames(around / 2, np.full(361, lon))[0] for lon in meridians]
+        curves = []
+        for curve in map(self.project, lines):
+            jumps = np.flatnonzero(~(np.linalg.norm(np.diff(curve, axis=0), axis=1) < 0.3)) + 1
+            curves += [piece for piece in np.split(curve, jumps) if len(piece) > 1]
+        return curves
