@@ -16,12 +16,9 @@ class EqualAreaMap:
     With a ``radius`` in degrees it shows that part of the Earth (Lambert's azimuthal projection), without one all of
     it, as an ellipse (Mollweide's projection).
 
-    >>> world = EqualAreaMap()
     >>> points = latlon_frames([0.0, 90.0], [0.0, 0.0])[0]
-    >>> world.project(points).round(6).tolist()
+    >>> EqualAreaMap().project(points).round(6).tolist()
     [[0.0, 0.0], [0.0, 1.414214]]
-    >>> np.allclose(world.inverse(world.project(points)), points)
-    True
     """
 
     lat: float = 0.0
@@ -57,33 +54,11 @@ class EqualAreaMap:
         stretch = np.where(up > np.cos(np.radians(self.radius)) - 1e-9, np.sqrt(2 / np.maximum(1 + up, 1e-12)), np.nan)
         return stretch[..., None] * np.stack([east, north], axis=-1)
 
-    def inverse(self, plane: np.ndarray) -> np.ndarray:
-        """Places of the map ``(..., 2)`` to points of the sphere ``(..., 3)``; NaN outside of the map."""
-        plane = np.where((np.square(plane / self.half_sides).sum(axis=-1) <= 1)[..., None], plane, np.nan)
-        x, y = np.moveaxis(plane, -1, 0)
-        if self.radius is None:
-            angle = np.arcsin(y / np.sqrt(2))
-            lon, north = (
-                np.pi / np.sqrt(8) * x / np.maximum(np.cos(angle), 1e-9),
-                (2 * angle + np.sin(2 * angle)) / np.pi,
-            )
-            east, up = np.sqrt(1 - north**2) * np.stack([np.sin(lon), np.cos(lon)])
-        else:
-            up = 1 - (x**2 + y**2) / 2
-            east, north = np.sqrt((1 + up) / 2) * np.stack([x, y])
-        return np.stack([east, north, up], axis=-1) @ self.axes
-
-    @property
-    def half_sides(self) -> np.ndarray:
-        """Half of the map's width and height."""
-        if self.radius is None:
-            return np.sqrt([8.0, 2.0])
-        return np.full(2, 2 * np.sin(np.radians(self.radius) / 2))
-
     def outline(self) -> np.ndarray:
         """The edge of the map, ``(k, 2)``."""
         angle = np.linspace(0, 2 * np.pi, 361)
-        return self.half_sides * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        sides = np.sqrt([8.0, 2.0]) if self.radius is None else 2 * np.sin(np.radians(self.radius) / 2)
+        return sides * np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
     def project_vectors(self, points: np.ndarray, vectors: np.ndarray, step: float = 1e-5) -> np.ndarray:
         """Arrows in the plane ``(n, 2)``: the directions of tangent vectors ``(n, 3)`` on the map, and their lengths.
@@ -99,16 +74,15 @@ class EqualAreaMap:
         move = moves[shorter, np.arange(len(points))]
         return length * move / np.maximum(np.linalg.norm(move, axis=1, keepdims=True), 1e-300)
 
-    def graticule(self) -> list[np.ndarray]:
-        """Curves ``(k, 2)`` of parallels and meridians, cut at the edge of the map."""
+    def graticule(self) -> np.ndarray:
+        """Parallels and meridians as one curve ``(k, 2)``, with gaps of NaN."""
         parallels, meridians = np.arange(-60.0, 61.0, 30.0), np.arange(-180.0, 180.0, 60.0)
         if self.radius is not None:
             parallels, meridians = np.arange(-80.0, 81.0, 10.0), np.arange(-180.0, 180.0, 10.0)
-        around = np.linspace(-180, 180, 361)
-        lines = [latlon_frames(np.full(361, lat), around)[0] for lat in parallels]
-        lines += [latlon_frames(around / 2, np.full(361, lon))[0] for lon in meridians]
-        curves = []
-        for curve in map(self.project, lines):
-            jumps = np.flatnonzero(~(np.linalg.norm(np.diff(curve, axis=0), axis=1) < 0.3)) + 1
-            curves += [piece for piece in np.split(curve, jumps) if len(piece) > 1]
-        return curves
+        along = np.linspace(-180, 180, 721)
+        lines = [latlon_frames(np.full(721, lat), along)[0] for lat in parallels]
+        lines += [latlon_frames(along / 2, np.full(721, lon))[0] for lon in meridians]
+        curves = self.project(np.array(lines))
+        curves[:, -1] = np.nan
+        curves[:, 1:][np.linalg.norm(np.diff(curves, axis=1), axis=2) > 0.3] = np.nan  # from one edge to the other
+        return curves.reshape(-1, 2)

@@ -11,7 +11,7 @@ import torch
 from ..errors import InvalidInputError
 from ..filters import Filter
 from ..operators import ConnectionLaplacian
-from .style import LINES, axes_or_new, canvas, line_look
+from .style import LINES, axes_or_new, canvas
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
@@ -78,27 +78,18 @@ def response(filter: Filter, operator: ConnectionLaplacian, *, eigenvalues: int 
     """
     axes = axes_or_new(axes, (7, 4))
     lam = np.asarray(torch.as_tensor(operator.spectrum(min(eigenvalues, operator.shape[0]))[0]).cpu(), dtype=float)
-    line = np.linspace(0.0, 1.05 * lam[-1], 600)
+    line = np.linspace(0.0, 1.05 * lam[-1], 600)[1:]
     with torch.no_grad():
         at_line, at_lam = (np.asarray(filter.response(values)) for values in (line, lam))
-    top = 1.1 * max(np.abs(at_line).max(), np.abs(at_lam).max(), 1e-12)
-    with np.errstate(divide="ignore"):
-        bound = line**-2.0
-    axes.plot(line[bound < top], bound[bound < top], "--", color=LINES[2], lw=1.5, label=r"$\lambda^{-2}$")
+    axes.plot(line, line**-2.0, "--", color=LINES[2], lw=1.5, label=r"$\lambda^{-2}$")
     axes.plot(line, at_line, color=LINES[4], lw=1.6, label=r"response $\hat h(\lambda)$")
     stems = axes.stem(lam, at_lam, linefmt=LINES[4], markerfmt="o", basefmt=" ", label=f"first {len(lam)} eigenvalues")
     stems.markerline.set_markersize(4)
     stems.stemlines.set(alpha=0.4, linewidth=1)
     axes.axhline(0.0, color="0.6", lw=0.8)
-    properties = filter.properties()
-    properties_text = [
-        "lowpass" if properties.lowpass else "not lowpass",
-        "non-amplifying" if properties.gain <= 1 + 1e-12 else f"largest gain {properties.gain:.3g}",
-        f"Lipschitz {properties.lipschitz:.3g}",
-    ]
     axes.set(xlabel="eigenvalue of $-\\Delta$", ylabel="response", xlim=(0.0, line[-1]))
-    axes.set_ylim(min(0.0, 1.1 * at_line.min()), top)
-    axes.set_title(", ".join(properties_text) + f"\n({properties.basis})", fontsize=10)
+    axes.set_ylim(min(0.0, 1.1 * at_line.min()), 1.1 * max(np.abs(at_line).max(), np.abs(at_lam).max(), 1e-12))
+    axes.set_title(str(filter.properties()).replace("; ", "\n"), fontsize=9)
     axes.legend(frameon=False)
     return axes
 
@@ -124,11 +115,13 @@ def curves(
     """
     axes = axes_or_new(axes)
     for number, (name, (numbers, scores)) in enumerate(methods.items()):
-        look = line_look(number, heavy)
+        color, thick = LINES[number % len(LINES)], number < heavy
+        dashes = ("--", "-.", ":")[number % 3] if heavy and not thick else "-"
         means, spreads = (np.array([f(group) for group in scores]) for f in (np.mean, np.std))
-        axes.plot(numbers, means, marker="" if band else "o", ms=4, **look, label=name)
+        look = {"color": color, "linestyle": dashes, "lw": 2.2 if thick else 1.4, "marker": "" if band else "o"}
+        axes.plot(numbers, means, ms=4, label=name, **look)
         if band:
-            axes.fill_between(numbers, means - spreads, means + spreads, color=look["color"], alpha=0.12, linewidth=0)
+            axes.fill_between(numbers, means - spreads, means + spreads, color=color, alpha=0.12, linewidth=0)
     axes.grid(alpha=0.25, which="both")
     return axes
 
@@ -164,10 +157,8 @@ def convergence(
     return axes
 
 
-def bars(
-    groups: Mapping[str, Sequence[float]], *, label: str = "", chance: float | None = None, axes: Any = None
-) -> Any:
-    """Scores of methods as bars, every run as a dot; a dashed line at ``chance``. Returns axes.
+def bars(groups: Mapping[str, Sequence[float]], *, label: str = "", axes: Any = None) -> Any:
+    """Mean scores of methods as bars, every run as a dot; returns axes.
 
     >>> import matplotlib; matplotlib.use("Agg")
     >>> axes = bars({"network": [0.9, 0.8], "majority": [0.5]}, label="accuracy")
@@ -176,11 +167,8 @@ def bars(
     """
     axes = axes_or_new(axes, (6.4, 0.5 + 0.4 * len(groups)))
     for number, scores in enumerate(groups.values()):
-        color = LINES[4] if len(scores) else "0.8"
-        axes.barh(number, np.mean(scores), height=0.62, color=color, alpha=0.75)
+        axes.barh(number, np.mean(scores), height=0.62, color=LINES[4], alpha=0.75)
         axes.plot(scores, np.full(len(scores), number), "o", ms=3.5, color=LINES[0], alpha=0.7)
-    if chance is not None:
-        axes.axvline(chance, color="0.4", ls="--", lw=1)
     axes.set_yticks(range(len(groups)), groups)
     axes.invert_yaxis()
     axes.set(xlabel=label)
@@ -188,28 +176,20 @@ def bars(
     return axes
 
 
-def bin_counts(values: np.ndarray, bins: int = 40) -> tuple[np.ndarray, np.ndarray]:
-    """Edges and counts of a histogram; bins of integers hold equally many of them.
-
-    >>> bin_counts(np.array([1, 1, 2]))[1].tolist()
-    [2, 1]
-    """
-    if values.dtype.kind not in "iu":
-        counts, edges = np.histogram(values, bins)
-        return edges, counts
-    step = int(np.ptp(values)) // bins + 1
-    edges = np.arange(values.min() - 0.5, values.max() + step, step)
-    return edges, np.histogram(values, edges)[0]
-
-
-def bundle_statistics(bundle: TangentBundle) -> dict[str, np.ndarray]:
-    """A number for every point: neighbours and, where frames were estimated, dimension and variance off the frame."""
-    found = {"neighbours of a point": np.asarray(bundle.sorted_graph.degrees)}
-    if bundle.local_dimensions is not None:
-        found["local dimension"] = np.asarray(bundle.local_dimensions)
-    if bundle.pca is not None:
-        found["variance off the tangent space, %"] = 100 * np.asarray(bundle.pca.residual(bundle.dim))
-    return found
+def histograms(panels: Mapping[str, np.ndarray], *, bins: int = 40) -> Any:
+    """Histograms side by side, {label: numbers ``(n,)``}; returns the matplotlib figure."""
+    figure, axes = canvas(1, len(panels), (12.6 / len(panels), 3.4))
+    for axis, (label, values) in zip(axes[0], panels.items(), strict=True):
+        edges: Any = bins
+        if values.dtype.kind in "iu":  # every bin holds equally many integers
+            step = int(np.ptp(values)) // bins + 1
+            edges = np.arange(values.min() - 0.5, values.max() + step, step)
+        counts, edges, _ = axis.hist(values, edges, rwidth=0.92, color=LINES[4])
+        axis.set(xlabel=label, ylabel="points")
+        axis.grid(axis="y", alpha=0.25)
+        if len(counts) < 8:
+            axis.set_xticks((edges[1:] + edges[:-1]) / 2)
+    return figure
 
 
 def diagnostics(bundle: TangentBundle) -> Any:
@@ -220,13 +200,9 @@ def diagnostics(bundle: TangentBundle) -> Any:
     >>> len(tb.plot.diagnostics(bundle).axes)
     3
     """
-    found = bundle_statistics(bundle)
-    figure, axes = canvas(1, len(found), (4.2, 3.4))
-    for axis, (label, values) in zip(axes[0], found.items(), strict=True):
-        edges, counts = bin_counts(values)
-        axis.bar(edges[:-1], counts, width=0.92 * np.diff(edges), align="edge", color=LINES[4])
-        axis.set(xlabel=label, ylabel="points")
-        axis.grid(axis="y", alpha=0.25)
-        if len(counts) < 8:
-            axis.set_xticks((edges[1:] + edges[:-1]) / 2)
-    return figure
+    found = {"neighbours of a point": np.asarray(bundle.sorted_graph.degrees)}
+    if bundle.local_dimensions is not None:
+        found["local dimension"] = np.asarray(bundle.local_dimensions)
+    if bundle.pca is not None:
+        found["variance off the tangent space, %"] = 100 * np.asarray(bundle.pca.residual(bundle.dim))
+    return histograms(found)

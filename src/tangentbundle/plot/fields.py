@@ -164,23 +164,20 @@ def _with_arrows(points: np.ndarray, vectors: np.ndarray, visible: np.ndarray, a
 def flat_or_space(
     points: np.ndarray, vectors: np.ndarray | None, axes: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray | None, tuple[str, ...]]:
-    """Points and vectors in two or three dimensions, and names of the axes; ``axes`` ``(D, 3)`` reduce more."""
+    """Points and vectors in two or three dimensions, along ``axes`` ``(D, 2 or 3)``, and the names of these."""
     points = np.asarray(points, dtype=float)
     vectors = None if vectors is None else np.asarray(vectors, dtype=float)
     if points.ndim != 2 or (vectors is not None and vectors.shape != points.shape):
         got = points.shape if vectors is None else (points.shape, vectors.shape)
         raise ShapeError(f"expected points (n, D) and ambient vectors (n, D), got {got}.")
-    dim = points.shape[1]
-    if dim in (2, 3):
-        return points, vectors, ("x", "y", "z")[:dim]
-    if dim == 1:
-        axes, names = np.array([[1.0, 0.0]]), ("x", "")
-    else:
-        axes, names = principal_axes(points) if axes is None else axes, tuple(f"principal axis {k}" for k in (1, 2, 3))
-    return points @ axes, None if vectors is None else vectors @ axes, names
+    axes = shown_axes(points) if axes is None else axes
+    names = ("x", "y", "z") if points.shape[1] <= 3 else ("principal axis 1", "principal axis 2", "principal axis 3")
+    return points @ axes, None if vectors is None else vectors @ axes, names[: axes.shape[1]]
 
 
-def principal_axes(points: np.ndarray) -> np.ndarray:
-    """The three widest directions ``(D, 3)`` of points in more than three dimensions."""
+def shown_axes(points: np.ndarray) -> np.ndarray:
+    """Directions ``(D, 2 or 3)`` to draw points ``(n, D)`` along: the axes, or the three widest directions."""
+    if points.shape[1] <= 3:
+        return np.eye(points.shape[1], max(points.shape[1], 2))
     subset = points[:: len(points) // 20_000 + 1]
     return np.linalg.svd(subset - subset.mean(axis=0), full_matrices=False)[2][:3].T

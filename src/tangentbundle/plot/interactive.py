@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import html
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,8 @@ import numpy as np
 from ..datasets.extras import extra
 from ..earth.maps import EqualAreaMap
 from ..manifolds import Sphere
-from .fields import arrow_scale, flat_or_space, principal_axes
-from .maps import MIN_FILLED_POINTS, raster
+from .fields import arrow_scale, flat_or_space, shown_axes
+from .maps import MIN_FILLED_POINTS
 from .style import BRIGHTEST, LENGTHS, LINES, top_of
 from .views import View, spread_out
 
@@ -85,8 +85,7 @@ def interactive_field(layers: Sequence[Layer], *, faces: np.ndarray | None = Non
     >>> [button.label for button in figure.layout.updatemenus[0].buttons]
     ['before', 'after']
     """
-    axes = principal_axes(layers[0].points) if layers[0].points.shape[1] > 3 else None
-    drawn = []
+    axes, drawn = shown_axes(layers[0].points), []
     for layer in layers:
         points, vectors, names = flat_or_space(layer.points, layer.vectors, axes)
         drawn.append(dataclasses.replace(layer, points=points, vectors=vectors, color=layer.numbers))
@@ -117,22 +116,13 @@ def interactive_map(layers: Sequence[Layer], chart: EqualAreaMap, *, height: int
     >>> figure.data[0].type
     'scatter'
     """
-    go = _plotly()
-    lines = _lines([chart.outline(), *chart.graticule()], color=GREY, width=0.5)
+    lines = _lines(np.vstack([chart.graticule(), chart.outline()]), color=GREY, width=0.5)
     traces = []
     for layer in layers:
-        top, filled = _top(layers, layer), len(layer.points) > MIN_FILLED_POINTS
-        group = []
-        if filled:
-            picture, (left, right, low, high) = raster(chart, layer.points, layer.numbers, 400)
-            rows, columns = picture.shape
-            x, y = (a + (b - a) * (np.arange(k) + 0.5) / k for a, b, k in ((left, right, columns), (low, high, rows)))
-            scale = {"colorscale": layer.colors, "zmin": 0, "zmax": top, "showscale": False}
-            group.append(go.Heatmap(x=x, y=y, z=picture.astype(np.float32), hoverinfo="skip", **scale))
         shown = _thinned(layer)
         moves = None if shown.vectors is None else chart.project_vectors(shown.points, shown.vectors)
         flat = dataclasses.replace(shown, points=chart.project(shown.points), vectors=moves, color=shown.numbers)
-        traces.append(group + _in_plane(flat, top, filled))
+        traces.append(_in_plane(flat, _top(layers, layer), filled=len(layer.points) > MIN_FILLED_POINTS))
     hidden = {"visible": False}
     return _layered(layers, [lines], traces, height, xaxis=hidden, yaxis={"scaleanchor": "x", **hidden})
 
@@ -171,50 +161,51 @@ def _dots(layer: Layer, top: float, **marker: Any) -> dict[str, Any]:
     }
 
 
-def _lines(curves: Sequence[np.ndarray], **line: Any) -> Any:
-    """Curves ``(k, 2)`` as one trace, with gaps of NaN between them."""
-    x, y = np.concatenate([np.vstack([curve, [np.nan, np.nan]]) for curve in curves]).T.astype(np.float32)
+def _lines(curve: np.ndarray, **line: Any) -> Any:
+    """A curve ``(k, 2)``, with gaps where it is NaN."""
+    x, y = curve.T.astype(np.float32)
     return _plotly().Scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip")
 
 
 def _in_plane(layer: Layer, top: float, filled: bool = False) -> list[Any]:
-    """Dots and arrows in the plane; on a ``filled`` map arrows are white, and dots invisible but for the mouse."""
+    """Dots and arrows in the plane; if ``filled``, dots touch each other and arrows are white."""
     x, y = layer.points.T.astype(np.float32)
-    look = {"size": 9, "opacity": 0} if filled else {"size": 4}
+    look = {"size": 13, "symbol": "square"} if filled else {"size": 4}
     traces = [_plotly().Scatter(x=x, y=y, **_dots(layer, top, **look))]
     if layer.vectors is None:
         return traces
-    arrows, numbers = _arrows(layer, lambda foot, move: move @ np.array([[0.0, 1.0], [-1.0, 0.0]]))
+    arrows, numbers = _arrows(layer)
     colors = ["white"] if filled else layer.colors[1::3]  # a trace of lines in the plane has one colour
     levels = np.clip(len(colors) * numbers / top, 0, len(colors) - 1).astype(int)
-    return traces + [_lines(list(arrows[levels == k]), color=colors[k], width=1.2) for k in np.unique(levels)]
+    return traces + [_lines(arrows[levels == k].reshape(-1, 2), color=colors[k], width=1.2) for k in np.unique(levels)]
 
 
-def _arrows(layer: Layer, sideways: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Arrows as curves ``(m, 5, D)`` and their numbers ``(m,)``; ``sideways`` gives the direction of the barbs."""
+def _arrows(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
+    """Arrows as curves ``(m, 6, D)`` that end with NaN, and their numbers ``(m,)``."""
     assert layer.vectors is not None
     rows = spread_out(layer.points, MAX_ARROWS)
     rows = rows[layer.numbers[rows] > 1e-3 * top_of(layer.numbers)]
     foot = layer.points[rows]
     move = 1.3 * arrow_scale(foot, layer.vectors) * layer.vectors[rows]
-    tip, back, side = foot + move, -0.32 * move, 0.17 * sideways(foot, move)
-    return np.stack([foot, tip, tip + back + side, tip, tip + back - side], axis=1), layer.numbers[rows]
+    if foot.shape[1] == 2:
+        side = move[:, ::-1] * [-1, 1]
+    else:  # along a round surface
+        side = np.cross(move, foot - layer.points.mean(axis=0))
+        long, wide = (np.linalg.norm(array, axis=1, keepdims=True) for array in (move, side))
+        side *= long / np.maximum(wide, 1e-300)
+    tip, back, gap = foot + move, -0.32 * move, np.full_like(foot, np.nan)
+    arrows = [foot, tip, tip + back + 0.17 * side, tip, tip + back - 0.17 * side, gap]
+    return np.stack(arrows, axis=1), layer.numbers[rows]
 
 
 def _in_space(layer: Layer, top: float) -> list[Any]:
-    """Dots and arrows in space; the barbs of an arrow lie in the surface if that is round."""
+    """Dots and arrows in space."""
     go, (x, y, z) = _plotly(), layer.points.T.astype(np.float32)
     traces = [go.Scatter3d(x=x, y=y, z=z, **_dots(layer, top, size=2.6 if len(x) <= MAX_ARROWS else 1.5))]
     if layer.vectors is None:
         return traces
-    centre = layer.points.mean(axis=0)
-
-    def sideways(foot: np.ndarray, move: np.ndarray) -> np.ndarray:
-        across, length = np.cross(move, foot - centre), np.linalg.norm(move, axis=1, keepdims=True)
-        return length * across / np.maximum(np.linalg.norm(across, axis=1, keepdims=True), 1e-300)
-
-    arrows, numbers = _arrows(layer, sideways)
-    x, y, z = np.pad(arrows, ((0, 0), (0, 1), (0, 0)), constant_values=np.nan).reshape(-1, 3).T.astype(np.float32)
+    arrows, numbers = _arrows(layer)
+    x, y, z = arrows.reshape(-1, 3).T.astype(np.float32)
     line = {"color": np.repeat(numbers, 6).astype(np.float32), "colorscale": layer.colors, "cmin": 0, "cmax": top}
     return [*traces, go.Scatter3d(x=x, y=y, z=z, mode="lines", line={"width": 3, **line}, hoverinfo="skip")]
 

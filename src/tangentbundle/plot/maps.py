@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
 
+from ..datasets.extras import extra
 from ..earth.maps import EqualAreaMap
 from ..geometry.known_frames import latlon_frames
 from ..io import Field, Globe, Mesh
@@ -105,7 +105,8 @@ def globe(
     points, frames, _ = latlon_frames(lat, lon)
     known = np.isfinite(wind).all(axis=1)
     vectors = np.einsum("nda,na->nd", frames[known], wind[known])
-    options = {"label": "speed", "surface": Sphere(2).sample(20_000, seed=0), "view": View(*center), **options}
+    sphere = Sphere(2).sample(20_000, seed=0)
+    options = {"label": "speed", "arrows": 350, "surface": sphere, "view": View(*center), **options}
     return draw(points[known], vectors, **options)
 
 
@@ -122,8 +123,7 @@ def wind_components(lat: np.ndarray, lon: np.ndarray, wind: np.ndarray, *, unit:
     top = top_of(np.abs(wind))
     for axis, values, title in zip(axes[0], wind.T, ("zonal wind", "meridional wind"), strict=True):
         value_map(lat, lon, values, signed=True, top=top, title=title, colorbar=False, axes=axis)
-    drawn = (axes[0, 1].images or axes[0, 1].collections)[-1]
-    figure.colorbar(drawn, ax=axes, label=f"component, {unit}", shrink=0.8)
+    figure.colorbar(axes[0, 1].collections[-1], ax=axes, label=f"component, {unit}", shrink=0.8)
     return figure
 
 
@@ -150,42 +150,35 @@ def file_field(field: Field, *, number: int = 0, axes: Any = None) -> Any:
     return draw(space.points, vectors, faces=faces, label=f"length{unit}", title=str(field), axes=axes)
 
 
-def raster(chart: EqualAreaMap, points: np.ndarray, values: np.ndarray, width: int = 720) -> tuple[np.ndarray, tuple]:
-    """Values of the nearest points in every pixel of a map, NaN far from all; and left, right, bottom, top."""
-    right, top = chart.half_sides
-    height = max(int(width * top / right), 2)
-    x, y = (side * ((2 * np.arange(count) + 1) / count - 1) for side, count in ((right, width), (top, height)))
-    places = chart.inverse(np.stack(np.meshgrid(x, y), axis=-1))
-    inside = np.isfinite(places[..., 0])
-    distance, nearest = cKDTree(points).query(places[inside])
-    picture = np.full(inside.shape, np.nan)
-    picture[inside] = np.where(distance < 3 * spacing(points, 4), values[nearest], np.nan)
-    return picture, (-right, right, -top, top)
-
-
 def _fill(axes: Any, chart: EqualAreaMap, points: np.ndarray, values: np.ndarray, **colors: Any) -> Any:
-    """An image of the values, if there are enough of them."""
-    if len(points) <= MIN_FILLED_POINTS:
+    """Colours between points that are near each other, if there are enough of them."""
+    plane = chart.project(points)
+    plane, values = plane[np.isfinite(plane[:, 0])], values[np.isfinite(plane[:, 0])]
+    if len(plane) <= MIN_FILLED_POINTS:
         return None
-    picture, extent = raster(chart, points, values)
-    return axes.imshow(picture, extent=extent, origin="lower", zorder=0.5, **colors)
+    if chart.radius is None:  # copies beyond the left and right edge, so that colours reach it
+        width = np.stack([2 * np.sqrt(np.maximum(8 - 4 * plane[:, 1] ** 2, 0)), np.zeros(len(plane))], axis=1)
+        plane, values = np.concatenate([plane, plane - width, plane + width]), np.tile(values, 3)
+    triangles = extra("matplotlib.tri", "Figures", "plot").Triangulation(*plane.T)
+    corners = plane[triangles.triangles]
+    sides = np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2).max(axis=1)
+    triangles.set_mask(sides > 6 * spacing(plane))
+    drawn = axes.tripcolor(triangles, values, shading="gouraud", rasterized=True, zorder=0.5, **colors)
+    drawn.set_clip_path(*axes.fill(*chart.outline().T, color="none"))
+    return drawn
 
 
 def _empty_map(axes: Any, chart: EqualAreaMap, points: np.ndarray) -> np.ndarray:
     """Draw the graticule, and the outline of a globe or the box around points; returns their places ``(n, 2)``."""
-    plane, world = chart.project(points), chart.radius is None
-    for line in chart.graticule():
-        axes.plot(*line.T, color="0.5", alpha=0.35, linewidth=0.5, zorder=0.8 if world else 0.2)
-    axes.set_aspect("equal")
-    axes.set_axis_off()
+    plane, edge, world = chart.project(points), chart.outline(), chart.radius is None
+    axes.plot(*chart.graticule().T, color="0.5", alpha=0.35, linewidth=0.5, zorder=0.8 if world else 0.2)
     if world:
-        axes.fill(*chart.outline().T, color="0.965", linewidth=0, zorder=0)
-        axes.plot(*chart.outline().T, color="0.55", linewidth=0.8, zorder=3)
-        axes.margins(0.01)
-    else:
-        low, high = np.nanmin(plane, axis=0), np.nanmax(plane, axis=0)
-        margin = 0.06 * (high - low).max()
-        axes.set(xlim=(low[0] - margin, high[0] + margin), ylim=(low[1] - margin, high[1] + margin))
+        axes.fill(*edge.T, facecolor="0.965", zorder=0)
+        axes.plot(*edge.T, color="0.55", linewidth=0.8, zorder=3)
+    low, high = (f(edge if world else plane, axis=0) for f in (np.nanmin, np.nanmax))
+    margin = (0.02 if world else 0.06) * (high - low).max()
+    axes.set(xlim=(low[0] - margin, high[0] + margin), ylim=(low[1] - margin, high[1] + margin), aspect="equal")
+    axes.set_axis_off()
     return plane
 
 

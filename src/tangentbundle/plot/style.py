@@ -21,7 +21,6 @@ LINES = (
     *("#440154", "#b5367a", "#fb8861", "#0d3b66", "#2a788e", "#35a07b", "#7ad151"),
     *("#7f7f7f", "#bcbd22", "#9ecae1", "#393b79", "#000000", "#8c6d31"),
 )
-DASHES = ("--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
 
 
 def canvas(rows: int = 1, columns: int = 1, size: tuple[float, float] = (4.6, 4.2), **options: Any) -> tuple[Any, Any]:
@@ -50,13 +49,6 @@ def save(figure: Any, path: str | Path, dpi: int = 130) -> Path:
     figure.savefig(content, dpi=dpi, format=Path(path).suffix[1:] or "png")
     write_atomically(path, content.getvalue())
     return Path(path)
-
-
-def line_look(number: int, heavy: int = 0) -> dict[str, Any]:
-    """Colour and dashes of the ``number``-th curve; the first ``heavy`` ones are thick and not dashed."""
-    dashed = number >= heavy and (heavy or number >= len(LINES))
-    dashes = DASHES[number % len(DASHES)] if dashed else "-"
-    return {"color": LINES[number % len(LINES)], "linestyle": dashes, "lw": 2.2 if number < heavy else 1.4}
 
 
 def length_colors() -> Any:

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.ndimage import gaussian_filter
 from scipy.spatial import cKDTree
 
+from ..geometry.known_frames import latlon_frames
 from ..jit import njit
 
 MAX_DISCS = 60_000
@@ -84,10 +85,8 @@ class View:
     @property
     def axes(self) -> np.ndarray:
         """Unit vectors to the right, up, and toward the viewer, ``(3, 3)``."""
-        a, b = np.radians(self.elevation), np.radians(self.azimuth)
-        right = np.array([-np.sin(b), np.cos(b), 0.0])
-        toward = np.array([np.cos(a) * np.cos(b), np.cos(a) * np.sin(b), np.sin(a)])
-        return np.stack([right, np.cross(toward, right), toward])
+        toward, frames, _ = latlon_frames(np.array([self.elevation]), np.array([self.azimuth]))
+        return np.vstack([frames[0].T, toward])
 
     def project(self, points: np.ndarray) -> np.ndarray:
         """Right, up, and toward the viewer, ``(n, 3)``."""
@@ -110,11 +109,9 @@ class Patches:
         area = np.linalg.norm(normals, axis=1)
         rng = np.random.default_rng(seed)
         rows = rng.choice(len(faces), MAX_DISCS, p=area / area.sum())
-        a, b = rng.random((2, MAX_DISCS, 1))
-        a, b = np.where(a + b > 1, 1 - a, a), np.where(a + b > 1, 1 - b, b)
-        p, q, r = corners[rows].transpose(1, 0, 2)
+        centres = np.einsum("nk,nkd->nd", rng.dirichlet(np.ones(3), MAX_DISCS), corners[rows])
         radius = 2.2 * float(np.sqrt(0.5 * area.sum() / MAX_DISCS))
-        return cls(p + a * (q - p) + b * (r - p), normals[rows] / area[rows, None], radius)
+        return cls(centres, normals[rows] / area[rows, None], radius)
 
     @classmethod
     def of_cloud(cls, points: np.ndarray, neighbors: int = 12) -> Patches | None:
@@ -127,9 +124,9 @@ class Patches:
         rows = cKDTree(points).query(points, neighbors + 1)[1]
         local = points[rows] - points[rows].mean(axis=1, keepdims=True)
         shares, axes = np.linalg.eigh(local.transpose(0, 2, 1) @ local)
-        radius, extent = 1.25 * spacing(points, 5), np.ptp(points, axis=0).max()
+        radius = 1.25 * spacing(points, 5)
         thin, flat = np.median(shares[:, 0] / shares.sum(axis=1)), np.median(shares[:, 1] / shares.sum(axis=1))
-        if thin > 0.04 or flat < 0.1 or radius > 0.08 * extent:
+        if thin > 0.04 or flat < 0.1 or radius > 0.08 * extent(points):
             return None
         return cls(points, axes[:, :, 0], radius)
 
@@ -145,10 +142,9 @@ class Patches:
         light = np.clip(normals @ np.array([0.15, 0.42, 0.9]), 0, 1)[owner]
         there = np.isfinite(depth)
         blur = max(0.5 * self.radius / pixel, 1.0)
-        smooth = gaussian_filter(np.where(there, light, 0.0), blur) / np.maximum(
-            gaussian_filter(1.0 * there, blur), 1e-9
-        )
-        return Shading(np.where(there, smooth, np.nan), pixel * depth, low, pixel, self.radius, view)
+        smooth, weight = (gaussian_filter(image, blur) for image in (np.where(there, light, 0.0), 1.0 * there))
+        light = np.where(there, smooth / np.maximum(weight, 1e-9), np.nan)
+        return Shading(light, pixel * depth, low, pixel, self.radius, view)
 
 
 @dataclass(frozen=True, eq=False)

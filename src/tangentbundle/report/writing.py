@@ -44,16 +44,12 @@ def render(summary: Summary) -> str:
         undefined=jinja2.StrictUndefined,
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    images = [path for path in map(Path, summary.files if summary.table else []) if path.suffix == ".png"]
+    images = [path for path in map(Path, summary.files) if summary.table and path.suffix == ".png" and path.exists()]
     return environment.get_template("page.html").render(
         title=f"tangentbundle {summary.command}" + (f": {summary.source.name}" if summary.source else ""),
         summary=summary,
         sections=sections(summary),
-        pictures={
-            path.stem.replace("_", " "): base64.b64encode(path.read_bytes()).decode()
-            for path in images
-            if path.exists()
-        },
+        pictures={path.stem: base64.b64encode(path.read_bytes()).decode() for path in images},
         library=extra("plotly.offline", "Reports", "plot").get_plotlyjs(),
         footer=f"tangentbundle {version('tangentbundle')}, Python {platform.python_version()}, {summary.seconds:.1f} s",
     )
