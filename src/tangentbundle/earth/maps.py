@@ -67,21 +67,16 @@ class EqualAreaMap:
         """
         length = np.linalg.norm(vectors, axis=1, keepdims=True)
         along = step * vectors / np.maximum(length, 1e-300)
-        moves = np.stack([self.project(points + along), -self.project(points - along)])
-        moves += np.array([-1, 1])[:, None, None] * self.project(points)
-        sizes = np.linalg.norm(moves, axis=2)
-        shorter = np.where(np.isfinite(sizes), sizes, np.inf).argmin(axis=0)
-        move = moves[shorter, np.arange(len(points))]
+        behind, here, ahead = (self.project(points + k * along) for k in (-1, 0, 1))
+        back, forth = (np.linalg.norm(move, axis=1, keepdims=True) for move in (here - behind, ahead - here))
+        move = np.where(forth <= back, ahead - here, here - behind)
         return length * move / np.maximum(np.linalg.norm(move, axis=1, keepdims=True), 1e-300)
 
     def graticule(self) -> np.ndarray:
         """Parallels and meridians as one curve ``(k, 2)``, with gaps of NaN."""
-        parallels, meridians = np.arange(-60.0, 61.0, 30.0), np.arange(-180.0, 180.0, 60.0)
-        if self.radius is not None:
-            parallels, meridians = np.arange(-80.0, 81.0, 10.0), np.arange(-180.0, 180.0, 10.0)
-        along = np.linspace(-180, 180, 721)
-        lines = [latlon_frames(np.full(721, lat), along)[0] for lat in parallels]
-        lines += [latlon_frames(along / 2, np.full(721, lon))[0] for lon in meridians]
+        apart, along = 30.0 if self.radius is None else 10.0, np.linspace(-180, 180, 721)
+        lines = [latlon_frames(np.full(721, lat), along)[0] for lat in np.arange(apart - 90, 90, apart)]
+        lines += [latlon_frames(along / 2, np.full(721, lon))[0] for lon in np.arange(-180, 180, apart)]
         curves = self.project(np.array(lines))
         curves[:, -1] = np.nan
         curves[:, 1:][np.linalg.norm(np.diff(curves, axis=1), axis=2) > 0.3] = np.nan  # from one edge to the other

@@ -42,7 +42,6 @@ def multiplicities(values: np.ndarray, gap: float = 0.12) -> list[int]:
 def spectrum(values: np.ndarray, *, gap: float = 0.12, axes: Any = None) -> Any:
     """Eigenvalues of minus the Laplacian, with the size of every group of nearly equal ones; returns axes.
 
-    >>> import matplotlib; matplotlib.use("Agg")
     >>> import tangentbundle as tb
     >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(1000, seed=0), dim=2).laplacian()
     >>> [text.get_text() for text in tb.plot.spectrum(lap.spectrum(16)[0]).texts]
@@ -70,7 +69,6 @@ def response(filter: Filter, operator: ConnectionLaplacian, *, eigenvalues: int 
     The dashed line is :math:`\lambda^{-2}`, the decay of a lowpass filter; the title says which of the paper's three
     properties hold.
 
-    >>> import matplotlib; matplotlib.use("Agg")
     >>> import tangentbundle as tb
     >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(300, seed=0)).laplacian()
     >>> tb.plot.response(tb.Heat(0.1), lap).get_xlabel()
@@ -108,7 +106,6 @@ def curves(
         heavy: number of the first lines that are thick.
         band: shade one standard deviation on either side.
 
-    >>> import matplotlib; matplotlib.use("Agg")
     >>> axes = curves({"ours": ([1, 2], [[0.1, 0.3], [0.2, 0.2]])})
     >>> axes.lines[0].get_ydata().tolist()
     [0.2, 0.2]
@@ -136,7 +133,6 @@ def convergence(
 
     ``errors`` are {name: errors} or {name: (errors, standard deviations)}.
 
-    >>> import matplotlib; matplotlib.use("Agg")
     >>> axes = convergence([100, 1000, 10000], {"heat": [0.1, 0.01, 0.001]})
     >>> axes.get_legend().get_texts()[0].get_text()
     'heat: slope -1.00'
@@ -160,7 +156,6 @@ def convergence(
 def bars(groups: Mapping[str, Sequence[float]], *, label: str = "", axes: Any = None) -> Any:
     """Mean scores of methods as bars, every run as a dot; returns axes.
 
-    >>> import matplotlib; matplotlib.use("Agg")
     >>> axes = bars({"network": [0.9, 0.8], "majority": [0.5]}, label="accuracy")
     >>> [round(float(bar.get_width()), 2) for bar in axes.patches]
     [0.85, 0.5]
@@ -185,7 +180,8 @@ def histograms(panels: Mapping[str, np.ndarray], *, bins: int = 40) -> Any:
             step = int(np.ptp(values)) // bins + 1
             edges = np.arange(values.min() - 0.5, values.max() + step, step)
         counts, edges, _ = axis.hist(values, edges, rwidth=0.92, color=LINES[4])
-        axis.set(xlabel=label, ylabel="points")
+        axis.set_xlabel(label, parse_math=False)
+        axis.set_ylabel("points")
         axis.grid(axis="y", alpha=0.25)
         if len(counts) < 8:
             axis.set_xticks((edges[1:] + edges[:-1]) / 2)

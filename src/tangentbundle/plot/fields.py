@@ -44,7 +44,6 @@ def field(
         arrows: the largest number of arrows, spread evenly, or the rows of the points that get one.
         scale: length of an arrow for a vector of length one; by default long arrows reach the next one.
 
-    >>> import matplotlib; matplotlib.use("Agg")
     >>> import tangentbundle as tb
     >>> torus = tb.manifolds.Torus()
     >>> points = torus.sample(1000, seed=0)

@@ -27,7 +27,6 @@ def tangent_space(
 
     The plane is as wide as the neighbourhoods of the bundle; without a vector the frame's first one is drawn.
 
-    >>> import matplotlib; matplotlib.use("Agg")
     >>> import tangentbundle as tb
     >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(2000, seed=0))
     >>> axes = tb.plot.tangent_space(bundle, 0, view=tb.plot.View(30, 40))
@@ -51,7 +50,6 @@ def transport(
 
     The path is the shortest one, and the vector at its next point is :math:`O_{ji} v_i`.
 
-    >>> import matplotlib; matplotlib.use("Agg")
     >>> import tangentbundle as tb
     >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(1500, seed=0))
     >>> axes = tb.plot.transport(bundle, 0, 800)
@@ -74,8 +72,7 @@ def diffusion(
 ) -> Any:
     r"""A field ``(n, 3)`` spread by heat flow, :math:`e^{t \Delta} f`, at several times; returns the figure.
 
-    Arrows show directions of all vectors above a fiftieth of the longest; colours are relative to the longest of each
-    time.
+    Arrows show directions; colours are lengths relative to the longest vector at that time.
 
     >>> import tangentbundle as tb
     >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(1500, seed=0))
@@ -116,9 +113,8 @@ def surfaces(panels: Mapping[str, Manifold], points: int = 100, *, seed: int = 0
 
 def _frames(bundle: TangentBundle) -> np.ndarray:
     if bundle.ambient_dim != 3 or bundle.rank != 2:
-        raise InvalidInputError(
-            f"this picture needs a surface in space (d = 2, D = 3), got d = {bundle.rank}, D = {bundle.ambient_dim}."
-        )
+        got = f"d = {bundle.rank}, D = {bundle.ambient_dim}"
+        raise InvalidInputError(f"this picture needs a surface in space (d = 2, D = 3), got {got}.")
     return np.asarray(bundle.frames, dtype=float)
 
 

@@ -24,9 +24,6 @@ MAX_DOTS, MAX_ARROWS = 3000, 900
 MAX_FACES = 60_000
 """Larger meshes are not drawn below their arrows: the page would be slow."""
 
-GREY = "#7a8794"
-"""Lines that are visible on light and on dark pages."""
-
 
 @dataclass(frozen=True, eq=False)
 class Layer:
@@ -50,8 +47,9 @@ class Layer:
     palette: str = LENGTHS
     values: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
-    def take(self, rows: np.ndarray) -> Layer:
-        """The layer at some of its points."""
+    def thinned(self) -> Layer:
+        """The layer at no more than ``MAX_DOTS`` of its points, spread evenly."""
+        rows = np.sort(spread_out(self.points, MAX_DOTS))
         parts = {name: getattr(self, name) for name in ("points", "vectors", "color")}
         parts = {name: None if part is None else part[rows] for name, part in parts.items()}
         return dataclasses.replace(self, **parts, values={name: numbers[rows] for name, numbers in self.values.items()})
@@ -89,8 +87,8 @@ def interactive_field(layers: Sequence[Layer], *, faces: np.ndarray | None = Non
     for layer in layers:
         points, vectors, names = flat_or_space(layer.points, layer.vectors, axes)
         drawn.append(dataclasses.replace(layer, points=points, vectors=vectors, color=layer.numbers))
+    traces = [_traces(layer.thinned(), _top(layers, layer)) for layer in drawn]
     if len(names) < 3:
-        traces = [_in_plane(_thinned(layer), _top(layers, layer)) for layer in drawn]
         return _layered(layers, [], traces, height, xaxis_title=names[0], yaxis={"scaleanchor": "x", "title": names[1]})
     globe = all(np.allclose(np.linalg.norm(layer.points, axis=1), 1.0, atol=1e-6) for layer in drawn)
     body, towards = [], View().axes[2]
@@ -99,7 +97,6 @@ def interactive_field(layers: Sequence[Layer], *, faces: np.ndarray | None = Non
         towards = centre / np.linalg.norm(centre) if np.linalg.norm(centre) > 0.3 else towards
     elif faces is not None and len(faces) <= MAX_FACES:
         body = [_body(drawn[0].points, faces)]
-    traces = [_in_space(_thinned(layer), _top(layers, layer)) for layer in drawn]
     axis = {"showbackground": False, "showspikes": False, "visible": not body}
     scene = {f"{a}axis": {**axis, "title": {"text": name}} for a, name in zip("xyz", names, strict=True)}
     camera = {"eye": dict(zip("xyz", (1.5 if body else 1.8) * towards, strict=True))}
@@ -116,28 +113,24 @@ def interactive_map(layers: Sequence[Layer], chart: EqualAreaMap, *, height: int
     >>> figure.data[0].type
     'scatter'
     """
-    lines = _lines(np.vstack([chart.graticule(), chart.outline()]), color=GREY, width=0.5)
-    traces = []
+    look = {"mode": "lines", "line": {"color": "#7a8794", "width": 0.5}, "hoverinfo": "skip"}
+    lines, traces = _curve(np.vstack([chart.graticule(), chart.outline()]), **look), []
     for layer in layers:
-        shown = _thinned(layer)
+        shown = layer.thinned()
         moves = None if shown.vectors is None else chart.project_vectors(shown.points, shown.vectors)
         flat = dataclasses.replace(shown, points=chart.project(shown.points), vectors=moves, color=shown.numbers)
-        traces.append(_in_plane(flat, _top(layers, layer), filled=len(layer.points) > MIN_FILLED_POINTS))
-    hidden = {"visible": False}
-    return _layered(layers, [lines], traces, height, xaxis=hidden, yaxis={"scaleanchor": "x", **hidden})
+        traces.append(_traces(flat, _top(layers, layer), filled=len(layer.points) > MIN_FILLED_POINTS))
+    yaxis = {"scaleanchor": "x", "visible": False}
+    return _layered(layers, [lines], traces, height, xaxis_visible=False, yaxis=yaxis)
 
 
-def escaped(text: Any) -> str:
+def _escaped(text: Any) -> str:
     """Text that plotly shows as it is."""
     return html.escape(str(text), quote=False)
 
 
 def _plotly() -> Any:
     return extra("plotly.graph_objects", "Interactive figures", "plot")
-
-
-def _thinned(layer: Layer) -> Layer:
-    return layer.take(np.sort(spread_out(layer.points, MAX_DOTS)))
 
 
 def _top(layers: Sequence[Layer], layer: Layer) -> float:
@@ -147,37 +140,43 @@ def _top(layers: Sequence[Layer], layer: Layer) -> float:
 
 def _dots(layer: Layer, top: float, **marker: Any) -> dict[str, Any]:
     """Markers with all values under the mouse."""
-    values = "<br>".join(f"{escaped(name)} %{{customdata[{k}]:.4g}}" for k, name in enumerate(layer.values))
+    values = "<br>".join(f"{_escaped(name)} %{{customdata[{k}]:.4g}}" for k, name in enumerate(layer.values))
     marker |= {"line": {"width": 0}, "color": LINES[4]}
     if layer.vectors is not None or layer.numbers.any():
-        bar = {"title": {"text": escaped(layer.label), "side": "right"}, "thickness": 12, "len": 0.75}
+        bar = {"title": {"text": _escaped(layer.label), "side": "right"}, "thickness": 12, "len": 0.75}
         marker |= {"color": layer.numbers.astype(np.float32), "colorscale": layer.colors}
         marker |= {"cmin": 0, "cmax": top, "colorbar": bar}
     return {
         "mode": "markers",
         "marker": marker,
         "customdata": np.stack(list(layer.values.values()), axis=1).astype(np.float32) if values else None,
-        "hovertemplate": f"{values}<extra>{escaped(layer.name)}</extra>" if values else None,
+        "hovertemplate": f"{values}<extra>{_escaped(layer.name)}</extra>" if values else None,
     }
 
 
-def _lines(curve: np.ndarray, **line: Any) -> Any:
-    """A curve ``(k, 2)``, with gaps where it is NaN."""
-    x, y = curve.T.astype(np.float32)
-    return _plotly().Scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip")
+def _curve(places: np.ndarray, **look: Any) -> Any:
+    """A trace of places ``(k, 2 or 3)`` in the plane or in space, with gaps where they are NaN."""
+    kind = _plotly().Scatter if places.shape[-1] == 2 else _plotly().Scatter3d
+    return kind(dict(zip("xyz", places.T.astype(np.float32), strict=False)), **look)
 
 
-def _in_plane(layer: Layer, top: float, filled: bool = False) -> list[Any]:
-    """Dots and arrows in the plane; if ``filled``, dots touch each other and arrows are white."""
-    x, y = layer.points.T.astype(np.float32)
-    look = {"size": 13, "symbol": "square"} if filled else {"size": 4}
-    traces = [_plotly().Scatter(x=x, y=y, **_dots(layer, top, **look))]
+def _traces(layer: Layer, top: float, filled: bool = False) -> list[Any]:
+    """Dots and arrows of a layer; if ``filled``, dots are squares that touch each other and arrows are white."""
+    n, dim = layer.points.shape
+    size = {2: 13 if filled else 4, 3: 2.6 if n <= MAX_ARROWS else 1.5}[dim]
+    traces = [_curve(layer.points, **_dots(layer, top, size=size, symbol="square" if filled else "circle"))]
     if layer.vectors is None:
         return traces
     arrows, numbers = _arrows(layer)
-    colors = ["white"] if filled else layer.colors[1::3]  # a trace of lines in the plane has one colour
+    look = {"mode": "lines", "hoverinfo": "skip"}
+    if dim == 3:
+        line = {"color": np.repeat(numbers, 6).astype(np.float32), "colorscale": layer.colors, "cmin": 0, "cmax": top}
+        return [*traces, _curve(arrows.reshape(-1, 3), line={"width": 3, **line}, **look)]
+    colors = ["white"] if filled else layer.colors[1::3]  # a line in the plane has one colour
     levels = np.clip(len(colors) * numbers / top, 0, len(colors) - 1).astype(int)
-    return traces + [_lines(arrows[levels == k].reshape(-1, 2), color=colors[k], width=1.2) for k in np.unique(levels)]
+    for k in np.unique(levels):
+        traces.append(_curve(arrows[levels == k].reshape(-1, 2), line={"color": colors[k], "width": 1.2}, **look))
+    return traces
 
 
 def _arrows(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
@@ -196,18 +195,6 @@ def _arrows(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
     tip, back, gap = foot + move, -0.32 * move, np.full_like(foot, np.nan)
     arrows = [foot, tip, tip + back + 0.17 * side, tip, tip + back - 0.17 * side, gap]
     return np.stack(arrows, axis=1), layer.numbers[rows]
-
-
-def _in_space(layer: Layer, top: float) -> list[Any]:
-    """Dots and arrows in space."""
-    go, (x, y, z) = _plotly(), layer.points.T.astype(np.float32)
-    traces = [go.Scatter3d(x=x, y=y, z=z, **_dots(layer, top, size=2.6 if len(x) <= MAX_ARROWS else 1.5))]
-    if layer.vectors is None:
-        return traces
-    arrows, numbers = _arrows(layer)
-    x, y, z = arrows.reshape(-1, 3).T.astype(np.float32)
-    line = {"color": np.repeat(numbers, 6).astype(np.float32), "colorscale": layer.colors, "cmin": 0, "cmax": top}
-    return [*traces, go.Scatter3d(x=x, y=y, z=z, mode="lines", line={"width": 3, **line}, hoverinfo="skip")]
 
 
 def _body(points: np.ndarray, faces: np.ndarray | None = None) -> Any:
@@ -229,7 +216,7 @@ def _layered(layers: Sequence[Layer], shared: list[Any], traces: list[list[Any]]
     margin = {"l": 0, "r": 0, "t": 10, "b": 0}
     figure.update_layout(template="none", height=height, showlegend=False, margin=margin, **layout)
     buttons = [
-        {"label": escaped(layer.name), "method": "restyle", "args": [{"visible": rows}]}
+        {"label": _escaped(layer.name), "method": "restyle", "args": [{"visible": rows}]}
         for layer, rows in zip(layers, visible, strict=True)
     ]
     if len(buttons) > 1:

@@ -38,7 +38,6 @@ def wind_map(
     Many places fill the map with colour, few are arrows alone; places whose wind is NaN become rings. By default the
     map shows the globe, or a part of it if all places lie there. ``top`` is the end of the colour scale.
 
-    >>> import matplotlib; matplotlib.use("Agg")
     >>> import tangentbundle as tb
     >>> wind = tb.datasets.load_wind().during(slice(0, 1))
     >>> axes = tb.plot.wind_map(wind.lat, wind.lon, wind.components[0], label="speed, m/s", title="January 1982")
@@ -51,16 +50,15 @@ def wind_map(
     top = top_of(speed) if top is None else top
     plane = _empty_map(axes, chart, points)
     axes.scatter(*plane[~known].T, s=8, facecolors="none", edgecolors="0.7", linewidths=0.6)
-    seen = np.flatnonzero(known & np.isfinite(plane[:, 0]))
-    shown = seen[spread_out(points[seen], arrows)]
+    on_map = np.flatnonzero(known & np.isfinite(plane[:, 0]))
+    shown = on_map[spread_out(points[on_map], arrows)]
     moves = chart.project_vectors(points[shown], np.einsum("nda,na->nd", frames[shown], wind[shown]))
     moves *= 1.3 * reach(plane[shown]) / top
     colors = {"cmap": length_colors(), "clim": (0, top)}
     drawn = _fill(axes, chart, points[known], speed[known], **colors)
     look = {"color": "white", "alpha": 0.9} if drawn else {"array": speed[shown], **colors}
-    width = 0.0026 if len(shown) > 150 else 0.0035
-    arrows_drawn = axes.quiver(*plane[shown].T, *moves.T, width=width, **look, **ARROW)
-    return _finished(axes, drawn or arrows_drawn, title, label, colorbar)
+    quiver = axes.quiver(*plane[shown].T, *moves.T, width=0.0028, **look, **ARROW)
+    return _finished(axes, drawn or quiver, title, label, colorbar)
 
 
 def value_map(
@@ -80,7 +78,6 @@ def value_map(
 
     ``signed`` numbers get diverging colours, with zero in the middle. Returns matplotlib axes.
 
-    >>> import matplotlib; matplotlib.use("Agg")
     >>> import tangentbundle as tb
     >>> wind = tb.datasets.load_wind()
     >>> axes = tb.plot.value_map(wind.lat, wind.lon, wind.components[0, :, 0], signed=True, label="eastward wind, m/s")
@@ -89,8 +86,7 @@ def value_map(
     points, known = latlon_frames(lat, lon)[0], np.isfinite(values)
     top = top_of(np.abs(values)) if top is None else top
     plane = _empty_map(axes, chart, points)
-    dots = {"s": 4, "color": "0.8"} if known.any() else {"s": 10, "color": "0.45"}
-    axes.scatter(*plane[~known].T, linewidths=0, **dots)
+    axes.scatter(*plane[~known].T, s=4, color="0.8", linewidths=0)
     colors = {"cmap": SIGNED if signed else ERRORS, "clim": (-top if signed else 0.0, top)}
     drawn = _fill(axes, chart, points[known], values[known], **colors) or axes.scatter(
         *plane[known].T, c=values[known], s=18, linewidths=0, **colors
@@ -130,7 +126,6 @@ def wind_components(lat: np.ndarray, lon: np.ndarray, wind: np.ndarray, *, unit:
 def file_field(field: Field, *, number: int = 0, axes: Any = None) -> Any:
     """One of the fields of a file: a map for the globe, a surface or a cloud otherwise; returns matplotlib axes.
 
-    >>> import matplotlib; matplotlib.use("Agg")
     >>> import tangentbundle as tb
     >>> from tangentbundle.io import Cloud, Field
     >>> torus = tb.manifolds.Torus()
@@ -141,10 +136,10 @@ def file_field(field: Field, *, number: int = 0, axes: Any = None) -> Any:
     """
     space, unit = field.space, f", {field.units}" if field.units else ""
     if isinstance(space, Globe):
-        if field.values is None:
-            unknown = space.lat * float("nan")
-            return value_map(space.lat, space.lon, unknown, title=str(field), colorbar=False, axes=axes)
-        return wind_map(space.lat, space.lon, field.values[number], label=f"speed{unit}", title=str(field), axes=axes)
+        known = field.values is not None
+        wind = field.values[number] if known else np.full((len(space.lat), 2), np.nan)
+        look = {"label": f"speed{unit}", "title": str(field), "colorbar": known, "axes": axes}
+        return wind_map(space.lat, space.lon, wind, **look)
     faces = space.faces if isinstance(space, Mesh) else None
     vectors = None if field.values is None else field.vectors[number]
     return draw(space.points, vectors, faces=faces, label=f"length{unit}", title=str(field), axes=axes)

@@ -30,17 +30,14 @@ def canvas(rows: int = 1, columns: int = 1, size: tuple[float, float] = (4.6, 4.
     >>> axes.shape
     (1, 2)
     """
-    figure = extra("matplotlib.figure", "Figures", "plot").Figure(
-        figsize=(size[0] * columns, size[1] * rows), layout="constrained"
-    )
+    new = extra("matplotlib.figure", "Figures", "plot").Figure
+    figure = new(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
 
 def axes_or_new(axes: Any, size: tuple[float, float] = (6.4, 5.2)) -> Any:
     """The axes given, or new ones of pyplot."""
-    if axes is not None:
-        return axes
-    return extra("matplotlib.pyplot", "Figures", "plot").subplots(figsize=size, layout="constrained")[1]
+    return axes or extra("matplotlib.pyplot", "Figures", "plot").subplots(figsize=size, layout="constrained")[1]
 
 
 def save(figure: Any, path: str | Path, dpi: int = 130) -> Path:

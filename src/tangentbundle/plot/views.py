@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.ndimage import gaussian_filter
+from scipy.ndimage import gaussian_filter, map_coordinates
 from scipy.spatial import cKDTree
 
 from ..geometry.known_frames import latlon_frames
@@ -116,11 +116,10 @@ class Patches:
     @classmethod
     def of_cloud(cls, points: np.ndarray, neighbors: int = 12) -> Patches | None:
         """One disc a point, if the cloud is a surface in space and dense enough to look like one; otherwise None."""
-        n = len(points)
-        if points.shape[1] != 3 or n < 400:
+        if points.shape[1] != 3 or len(points) < 400:
             return None
-        if n > MAX_DISCS:
-            points = points[np.random.default_rng(0).choice(n, MAX_DISCS, replace=False)]
+        if len(points) > MAX_DISCS:
+            points = points[np.random.default_rng(0).choice(len(points), MAX_DISCS, replace=False)]
         rows = cKDTree(points).query(points, neighbors + 1)[1]
         local = points[rows] - points[rows].mean(axis=1, keepdims=True)
         shares, axes = np.linalg.eigh(local.transpose(0, 2, 1) @ local)
@@ -149,7 +148,7 @@ class Patches:
 
 @dataclass(frozen=True, eq=False)
 class Shading:
-    """Light in [0, 1] and depth, NaN and -inf where nothing is, from the lower left corner ``low`` on."""
+    """A shaded surface: light in [0, 1] and depth of pixels from the corner ``low`` on, NaN and -inf off the surface."""
 
     light: np.ndarray
     depth: np.ndarray
@@ -165,9 +164,7 @@ class Shading:
         return self.low[0], right, self.low[1], top
 
     def visible(self, points: np.ndarray) -> np.ndarray:
-        """Which points ``(n, 3)`` lie on top."""
-        seen = self.view.project(points)
-        x, y = np.round((seen[:, :2] - self.low) / self.pixel).astype(int).T
-        inside = (x >= 0) & (y >= 0) & (x < self.depth.shape[1]) & (y < self.depth.shape[0])
-        depth = np.where(inside, self.depth[np.where(inside, y, 0), np.where(inside, x, 0)], np.inf)
-        return seen[:, 2] > depth - self.radius
+        """Which points ``(n, 3)`` are not behind the surface."""
+        places = self.view.project(points)
+        pixels = (places[:, 1::-1] - self.low[::-1]) / self.pixel
+        return places[:, 2] > map_coordinates(self.depth, pixels.T, order=0, cval=np.inf) - self.radius

@@ -51,7 +51,8 @@ class Section:
 
 def sections(summary: Summary) -> list[Section]:
     """All that can be drawn of a summary."""
-    before, after, found = summary.before, summary.after, []
+    before, after = summary.before, summary.after
+    found: list[Section] = []
     if before is not None:
         layers = layers_of(summary, before)
         found += _fields(summary, before, layers)
@@ -78,11 +79,13 @@ def sections(summary: Summary) -> list[Section]:
 
 def _lines(lines: dict[str, tuple[np.ndarray, np.ndarray]], x: str, y: str) -> Any:
     figure, axes = canvas(size=(10, 3.0))
-    curves({name: (across, up[:, None]) for name, (across, up) in lines.items()}, band=True, axes=axes[0, 0])
-    axes[0, 0].set(xlabel=x, ylabel=y)
-    axes[0, 0].margins(x=0)
+    runs = {name: (across.tolist(), up[:, None].tolist()) for name, (across, up) in lines.items()}
+    axis = curves(runs, band=True, axes=axes[0, 0])
+    axis.set_xlabel(x)
+    axis.set_ylabel(y, parse_math=False)
+    axis.margins(x=0)
     if len(lines) > 1:
-        axes[0, 0].legend(frameon=False)
+        axis.legend(frameon=False)
     return figure
 
 
@@ -109,8 +112,7 @@ def _fields(summary: Summary, before: Field, layers: list[Layer]) -> Iterator[Se
         when = "" if before.times is None else f" ({before.times[0].astype('datetime64[m]')})"
         notes.append(f"The first of {len(before)} fields is shown{when}.")
     if most > MAX_ARROWS:
-        shown = f"{min(MAX_DOTS, most)} of {most} points are shown"
-        notes.append(f"{shown}, spread evenly, {MAX_ARROWS} of them with arrows.")
+        notes.append(f"{min(MAX_DOTS, most)} of {most} points are shown, spread evenly, {MAX_ARROWS} with arrows.")
     if space.points.shape[1] > 3:
         notes.append(f"Of {space.points.shape[1]} dimensions the three principal axes are shown.")
     title = "The field" if summary.modes is None else "Eigenfields, with their eigenvalues"

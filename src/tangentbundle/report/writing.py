@@ -24,10 +24,7 @@ def check_report(path: Path) -> None:
 
 
 def write_report(summary: Summary, path: Path) -> None:
-    """Write what a command read, found and wrote to one HTML file, atomically.
-
-    The page loads nothing from elsewhere.
-    """
+    """Write what a command read, found and wrote to one HTML file that loads nothing from elsewhere, atomically."""
     check_report(path)
     content = render(summary)
     with replacing(path, starts_with(b"<!doctype html")) as place:
