@@ -49,7 +49,7 @@ def wind_map(
     known, speed = np.isfinite(wind).all(axis=1), np.linalg.norm(wind, axis=1)
     top = top_of(speed) if top is None else top
     plane = _empty_map(axes, chart, points)
-    axes.scatter(*plane[~known].T, s=8, facecolors="none", edgecolors="0.7", linewidths=0.6)
+    axes.scatter(*plane[~known].T, s=8, facecolors="none", edgecolors="0.55", linewidths=0.6)
     on_map = np.flatnonzero(known & np.isfinite(plane[:, 0]))
     shown = on_map[spread_out(points[on_map], arrows)]
     moves = chart.project_vectors(points[shown], np.einsum("nda,na->nd", frames[shown], wind[shown]))
@@ -136,10 +136,9 @@ def file_field(field: Field, *, number: int = 0, axes: Any = None) -> Any:
     """
     space, unit = field.space, f", {field.units}" if field.units else ""
     if isinstance(space, Globe):
-        known = field.values is not None
-        wind = field.values[number] if known else np.full((len(space.lat), 2), np.nan)
-        look = {"label": f"speed{unit}", "title": str(field), "colorbar": known, "axes": axes}
-        return wind_map(space.lat, space.lon, wind, **look)
+        wind = np.full((len(space.lat), 2), np.nan) if field.values is None else field.values[number]
+        colorbar, label = field.values is not None, f"speed{unit}"
+        return wind_map(space.lat, space.lon, wind, label=label, title=str(field), colorbar=colorbar, axes=axes)
     faces = space.faces if isinstance(space, Mesh) else None
     vectors = None if field.values is None else field.vectors[number]
     return draw(space.points, vectors, faces=faces, label=f"length{unit}", title=str(field), axes=axes)

@@ -148,7 +148,7 @@ class Patches:
 
 @dataclass(frozen=True, eq=False)
 class Shading:
-    """A shaded surface: light in [0, 1] and depth of pixels from the corner ``low`` on, NaN and -inf off the surface."""
+    """A shaded surface: light in [0, 1] and depth of pixels from the corner ``low`` on; NaN and -inf elsewhere."""
 
     light: np.ndarray
     depth: np.ndarray

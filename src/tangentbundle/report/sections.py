@@ -84,6 +84,7 @@ def _lines(lines: dict[str, tuple[np.ndarray, np.ndarray]], x: str, y: str) -> A
     axis.set_xlabel(x)
     axis.set_ylabel(y, parse_math=False)
     axis.margins(x=0)
+    axis.set_ylim(bottom=min(0.0, axis.get_ylim()[0]))
     if len(lines) > 1:
         axis.legend(frameon=False)
     return figure
