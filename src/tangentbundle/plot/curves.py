@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +88,7 @@ def response(filter: Filter, operator: ConnectionLaplacian, *, eigenvalues: int 
     axes.axhline(0.0, color="0.6", lw=0.8)
     axes.set(xlabel="eigenvalue of $-\\Delta$", ylabel="response", xlim=(0.0, line[-1]))
     axes.set_ylim(min(0.0, 1.1 * at_line.min()), 1.1 * max(np.abs(at_line).max(), np.abs(at_lam).max(), 1e-12))
-    axes.set_title(str(filter.properties()).replace("; ", "\n"), fontsize=9)
+    axes.set_title(textwrap.fill(str(filter.properties()), 60), fontsize=9)
     axes.legend(frameon=False)
     return axes
 
@@ -137,8 +138,7 @@ def convergence(
     >>> axes.get_legend().get_texts()[0].get_text()
     'heat: slope -1.00'
     """
-    axes = axes_or_new(axes, (7, 4.6))
-    n = np.asarray(numbers, dtype=float)
+    axes, n = axes_or_new(axes, (7, 4.6)), np.asarray(numbers, dtype=float)
     for number, (name, given) in enumerate(errors.items()):
         mean, std = given if isinstance(given, tuple) else (given, None)
         mean = np.asarray(mean, dtype=float)
