@@ -16,7 +16,7 @@ from .sections import sections
 
 def check_report(path: Path) -> None:
     """Refuse, before any work, a report that cannot be written."""
-    for name in ("plotly.graph_objects", "jinja2"):
+    for name in ("jinja2", "matplotlib.figure", "plotly.graph_objects"):
         extra(name, "Reports", "plot")
     if path.suffix.lower() not in (".html", ".htm"):
         raise OutputError(f"a report is an .html file, not {path.name}. Choose such a name.")
