@@ -1,26 +1,20 @@
 """Pictures of fields, maps, spectra and filters (``pip install 'tangentbundle[plot]'``).
 
-What draws into one place takes and returns matplotlib ``axes``; what draws several returns the figure.
+Functions that draw one panel take and return matplotlib ``axes``; those that draw several return the figure.
 """
 
+from ..earth.maps import EqualAreaMap
 from .curves import bars, convergence, curves, diagnostics, multiplicities, response, spectrum
 from .fields import field, fields
-from .files import file_field
 from .illustrations import diffusion, surfaces, tangent_space, transport
-from .interactive import interactive_field, interactive_map
-from .layers import Layer
-from .maps import globe, value_map, wind_components, wind_map
-from .projections import Azimuthal, Mollweide, Orthographic, Projection
+from .interactive import Layer, interactive_field, interactive_map
+from .maps import file_field, globe, value_map, wind_components, wind_map
 from .style import canvas, legend_below, save
-from .thinning import spread_out
-from .views import View
+from .views import View, spread_out
 
 __all__ = [
-    "Azimuthal",
+    "EqualAreaMap",
     "Layer",
-    "Mollweide",
-    "Orthographic",
-    "Projection",
     "View",
     "bars",
     "canvas",

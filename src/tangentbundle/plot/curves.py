@@ -1,7 +1,8 @@
-"""Numbers against numbers: spectra, responses, convergence, errors of methods, diagnostics of a bundle."""
+"""Charts: spectra, responses of filters, convergence, scores of methods, histograms of a bundle."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,17 +12,17 @@ import torch
 from ..errors import InvalidInputError
 from ..filters import Filter
 from ..operators import ConnectionLaplacian
-from .style import LINES, axes_or_new, canvas, line_look
+from .style import LINES, axes_or_new, canvas
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
 
 
 def multiplicities(values: np.ndarray, gap: float = 0.12) -> list[int]:
-    """Sizes of groups of eigenvalues ``(k,)``, ascending: a new one begins where they rise by more than ``gap``.
+    """Sizes of groups of nearly equal eigenvalues ``(k,)``, ascending; a relative rise of ``gap`` begins a new one.
 
-    The rise is relative to the larger one, and to a hundredth of the largest at least. A group that spans more than
-    one and a half such gaps is none: its members stand alone. The last group may go on beyond the eigenvalues given.
+    Rises are relative to the larger eigenvalue, or to a hundredth of the largest if that is more. A group wider than
+    one and a half gaps is split into single eigenvalues. The last group may be incomplete.
 
     >>> multiplicities(np.array([0.0, 0.98, 0.99, 1.01, 4.9, 5.1]))
     [1, 3, 2]
@@ -40,9 +41,8 @@ def multiplicities(values: np.ndarray, gap: float = 0.12) -> list[int]:
 
 
 def spectrum(values: np.ndarray, *, gap: float = 0.12, axes: Any = None) -> Any:
-    """Eigenvalues of minus the Laplacian, with the size of every group of (nearly) equal ones; returns axes.
+    """Eigenvalues of minus the Laplacian, with the size of every group of nearly equal ones; returns axes.
 
-    >>> import matplotlib; matplotlib.use("Agg")
     >>> import tangentbundle as tb
     >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(1000, seed=0), dim=2).laplacian()
     >>> [text.get_text() for text in tb.plot.spectrum(lap.spectrum(16)[0]).texts]
@@ -65,13 +65,11 @@ def spectrum(values: np.ndarray, *, gap: float = 0.12, axes: Any = None) -> Any:
 
 
 def response(filter: Filter, operator: ConnectionLaplacian, *, eigenvalues: int = 40, axes: Any = None) -> Any:
-    r"""The response of a filter at an operator's eigenvalues, beside the paper's bound :math:`\lambda^{-2}`.
+    r"""The response of a filter, with stems at the smallest ``eigenvalues`` of an operator; returns axes.
 
-    Stems stand at the ``eigenvalues`` smallest eigenvalues of :math:`-\Delta`, the line is the response in between, the
-    dashed line the decay that a lowpass filter must match in the end; the title says which of the paper's three
-    properties hold. Returns the matplotlib axes.
+    The dashed line is :math:`\lambda^{-2}`, the decay of a lowpass filter; the title says which of the paper's three
+    properties hold.
 
-    >>> import matplotlib; matplotlib.use("Agg")
     >>> import tangentbundle as tb
     >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(300, seed=0)).laplacian()
     >>> tb.plot.response(tb.Heat(0.1), lap).get_xlabel()
@@ -79,27 +77,18 @@ def response(filter: Filter, operator: ConnectionLaplacian, *, eigenvalues: int 
     """
     axes = axes_or_new(axes, (7, 4))
     lam = np.asarray(torch.as_tensor(operator.spectrum(min(eigenvalues, operator.shape[0]))[0]).cpu(), dtype=float)
-    line = np.linspace(0.0, 1.05 * lam[-1], 600)
+    line = np.linspace(0.0, 1.05 * lam[-1], 600)[1:]
     with torch.no_grad():
         at_line, at_lam = (np.asarray(filter.response(values)) for values in (line, lam))
-    top = 1.1 * max(np.abs(at_line).max(), np.abs(at_lam).max(), 1e-12)
-    with np.errstate(divide="ignore"):
-        bound = line**-2.0
-    axes.plot(line[bound < top], bound[bound < top], "--", color=LINES[2], lw=1.5, label=r"$\lambda^{-2}$")
+    axes.plot(line, line**-2.0, "--", color=LINES[2], lw=1.5, label=r"$\lambda^{-2}$")
     axes.plot(line, at_line, color=LINES[4], lw=1.6, label=r"response $\hat h(\lambda)$")
     stems = axes.stem(lam, at_lam, linefmt=LINES[4], markerfmt="o", basefmt=" ", label=f"first {len(lam)} eigenvalues")
     stems.markerline.set_markersize(4)
     stems.stemlines.set(alpha=0.4, linewidth=1)
     axes.axhline(0.0, color="0.6", lw=0.8)
-    properties = filter.properties()
-    words = [
-        "lowpass" if properties.lowpass else "not lowpass",
-        "non-amplifying" if properties.gain <= 1 + 1e-12 else f"largest gain {properties.gain:.3g}",
-        f"Lipschitz {properties.lipschitz:.3g}",
-    ]
     axes.set(xlabel="eigenvalue of $-\\Delta$", ylabel="response", xlim=(0.0, line[-1]))
-    axes.set_ylim(min(0.0, 1.1 * at_line.min()), top)
-    axes.set_title(", ".join(words) + f"\n({properties.basis})", fontsize=10)
+    axes.set_ylim(min(0.0, 1.1 * at_line.min()), 1.1 * max(np.abs(at_line).max(), np.abs(at_lam).max(), 1e-12))
+    axes.set_title(textwrap.fill(str(filter.properties()), 60), fontsize=9)
     axes.legend(frameon=False)
     return axes
 
@@ -115,21 +104,22 @@ def curves(
 
     Args:
         methods: name: (numbers ``(k,)``, scores of the runs at each of them, ``k`` lists).
-        heavy: so many of the first lines are thick.
+        heavy: number of the first lines that are thick.
         band: shade one standard deviation on either side.
 
-    >>> import matplotlib; matplotlib.use("Agg")
     >>> axes = curves({"ours": ([1, 2], [[0.1, 0.3], [0.2, 0.2]])})
     >>> axes.lines[0].get_ydata().tolist()
     [0.2, 0.2]
     """
     axes = axes_or_new(axes)
     for number, (name, (numbers, scores)) in enumerate(methods.items()):
-        look = line_look(number, heavy)
+        color, thick = LINES[number % len(LINES)], number < heavy
+        dashes = ("--", "-.", ":")[number % 3] if heavy and not thick else "-"
         means, spreads = (np.array([f(group) for group in scores]) for f in (np.mean, np.std))
-        axes.plot(numbers, means, marker="" if band else "o", ms=4, **look, label=name)
+        look = {"color": color, "linestyle": dashes, "lw": 2.2 if thick else 1.4, "marker": "" if band else "o"}
+        axes.plot(numbers, means, ms=4, label=name, **look)
         if band:
-            axes.fill_between(numbers, means - spreads, means + spreads, color=look["color"], alpha=0.12, linewidth=0)
+            axes.fill_between(numbers, means - spreads, means + spreads, color=color, alpha=0.12, linewidth=0)
     axes.grid(alpha=0.25, which="both")
     return axes
 
@@ -144,20 +134,16 @@ def convergence(
 
     ``errors`` are {name: errors} or {name: (errors, standard deviations)}.
 
-    >>> import matplotlib; matplotlib.use("Agg")
     >>> axes = convergence([100, 1000, 10000], {"heat": [0.1, 0.01, 0.001]})
     >>> axes.get_legend().get_texts()[0].get_text()
     'heat: slope -1.00'
     """
-    axes = axes_or_new(axes, (7, 4.6))
-    n = np.asarray(numbers, dtype=float)
-    for number, (name, told) in enumerate(errors.items()):
-        mean, std = told if isinstance(told, tuple) else (told, None)
+    axes, n = axes_or_new(axes, (7, 4.6)), np.asarray(numbers, dtype=float)
+    for number, (name, given) in enumerate(errors.items()):
+        mean, std = given if isinstance(given, tuple) else (given, None)
         mean = np.asarray(mean, dtype=float)
         if len(mean) != len(n) or not (mean > 0).all():
-            raise InvalidInputError(
-                f"expected {len(n)} positive errors of {name!r}, one a number of points, got {mean}."
-            )
+            raise InvalidInputError(f"expected {len(n)} positive errors of {name!r}, got {mean}.")
         slope = np.polyfit(np.log(n), np.log(mean), 1)[0]
         label = f"{name}: slope {slope:.2f}"
         axes.errorbar(n, mean, std, fmt="o-", ms=4, capsize=2, color=LINES[(4, 1, 2, 5, 0)[number % 5]], label=label)
@@ -167,23 +153,17 @@ def convergence(
     return axes
 
 
-def bars(
-    groups: Mapping[str, Sequence[float]], *, label: str = "", chance: float | None = None, axes: Any = None
-) -> Any:
-    """Scores of methods as bars, every run as a dot; a dashed line at ``chance``. Returns axes.
+def bars(groups: Mapping[str, Sequence[float]], *, label: str = "", axes: Any = None) -> Any:
+    """Mean scores of methods as bars, every run as a dot; returns axes.
 
-    >>> import matplotlib; matplotlib.use("Agg")
     >>> axes = bars({"network": [0.9, 0.8], "majority": [0.5]}, label="accuracy")
     >>> [round(float(bar.get_width()), 2) for bar in axes.patches]
     [0.85, 0.5]
     """
     axes = axes_or_new(axes, (6.4, 0.5 + 0.4 * len(groups)))
     for number, scores in enumerate(groups.values()):
-        color = LINES[4] if len(scores) else "0.8"
-        axes.barh(number, np.mean(scores), height=0.62, color=color, alpha=0.75)
+        axes.barh(number, np.mean(scores), height=0.62, color=LINES[4], alpha=0.75)
         axes.plot(scores, np.full(len(scores), number), "o", ms=3.5, color=LINES[0], alpha=0.7)
-    if chance is not None:
-        axes.axvline(chance, color="0.4", ls="--", lw=1)
     axes.set_yticks(range(len(groups)), groups)
     axes.invert_yaxis()
     axes.set(xlabel=label)
@@ -191,22 +171,34 @@ def bars(
     return axes
 
 
+def histograms(panels: Mapping[str, np.ndarray], *, bins: int = 40) -> Any:
+    """Histograms side by side, {label: numbers ``(n,)``}; returns the matplotlib figure."""
+    figure, axes = canvas(1, len(panels), (12.6 / len(panels), 3.4))
+    for axis, (label, values) in zip(axes[0], panels.items(), strict=True):
+        edges: Any = bins
+        if values.dtype.kind in "iu":  # every bin holds equally many integers
+            step = int(np.ptp(values)) // bins + 1
+            edges = np.arange(values.min() - 0.5, values.max() + step, step)
+        counts, edges, _ = axis.hist(values, edges, rwidth=0.92, color=LINES[4])
+        axis.set_xlabel(label, parse_math=False)
+        axis.set_ylabel("points")
+        axis.grid(axis="y", alpha=0.25)
+        if len(counts) < 8:
+            axis.set_xticks((edges[1:] + edges[:-1]) / 2)
+    return figure
+
+
 def diagnostics(bundle: TangentBundle) -> Any:
-    """Neighbours of a point, local dimensions, how far neighbourhoods are from their frames; the matplotlib figure.
+    """Histograms of neighbours, local dimensions and variance off the frames; returns the matplotlib figure.
 
     >>> import tangentbundle as tb
     >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Torus().sample(500, seed=0))
     >>> len(tb.plot.diagnostics(bundle).axes)
     3
     """
-    from .histograms import of_bundle
-
-    found = of_bundle(bundle)
-    figure, axes = canvas(1, len(found), (4.2, 3.4))
-    for axis, histogram in zip(axes[0], found, strict=True):
-        axis.bar(histogram.middles, histogram.counts, width=0.92 * histogram.width, color=LINES[4])
-        axis.set(xlabel=histogram.label, ylabel="points")
-        axis.grid(axis="y", alpha=0.25)
-        if len(histogram.counts) < 8:
-            axis.set_xticks(histogram.middles)
-    return figure
+    found = {"neighbours of a point": np.asarray(bundle.sorted_graph.degrees)}
+    if bundle.local_dimensions is not None:
+        found["local dimension"] = np.asarray(bundle.local_dimensions)
+    if bundle.pca is not None:
+        found["variance off the tangent space, %"] = 100 * np.asarray(bundle.pca.residual(bundle.dim))
+    return histograms(found)

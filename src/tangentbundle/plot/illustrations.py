@@ -1,8 +1,9 @@
-"""What the objects are: a tangent space, transport between two of them, diffusion, surfaces and their clouds."""
+"""Illustrations of the theory: a tangent space, parallel transport, diffusion, surfaces and their point clouds."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +13,7 @@ from ..errors import InvalidInputError
 from ..filters import Heat
 from .fields import ARROW, field, fields
 from .style import LINES, canvas
-from .thinning import spacing, spread_out
-from .views import SAMPLES, Patches, View
+from .views import View, spacing, spread_out
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
@@ -27,20 +27,13 @@ def tangent_space(
 
     The plane is as wide as the neighbourhoods of the bundle; without a vector the frame's first one is drawn.
 
-    >>> import matplotlib; matplotlib.use("Agg")
     >>> import tangentbundle as tb
     >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(2000, seed=0))
     >>> axes = tb.plot.tangent_space(bundle, 0, view=tb.plot.View(30, 40))
     """
-    points, frames, view = _surface(bundle), np.asarray(bundle.frames), view or View()
-    axes = field(points, view=view, axes=axes)
-    basis, size = frames[point], 1.6 * bundle.eps**0.5
-    vector = basis[:, 0] if vector is None else basis @ (basis.T @ np.asarray(vector, dtype=float))
-    vector = 0.8 * size * vector / (np.linalg.norm(vector) or 1.0)
-    _plane(axes, view, points[point], basis, size)
-    _arrow(axes, view, points[point], vector, LINES[1], "$v$")
-    axes.annotate("$x$", view.project(points[point])[:2], (-9, -11), textcoords="offset points", fontsize=12)
-    return axes
+    frame = _frames(bundle)[point]
+    vector = frame[:, 0] if vector is None else frame @ (frame.T @ np.asarray(vector, dtype=float))
+    return _tangent_planes(bundle, [point], [vector], 1.6 * bundle.eps**0.5, {"x": point}, view or View(), axes)
 
 
 def transport(
@@ -57,38 +50,29 @@ def transport(
 
     The path is the shortest one, and the vector at its next point is :math:`O_{ji} v_i`.
 
-    >>> import matplotlib; matplotlib.use("Agg")
     >>> import tangentbundle as tb
     >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(1500, seed=0))
     >>> axes = tb.plot.transport(bundle, 0, 800)
     """
-    points, frames, view = _surface(bundle), np.asarray(bundle.frames), view or View()
-    path = _path(bundle, start, end)
-    first = frames[start][:, 0] if vector is None else np.asarray(vector, dtype=float)
-    coordinates, carried = frames[start].T @ first, []
-    for number, here in enumerate(path):
-        if number:
-            coordinates = _block(bundle, here, path[number - 1]) @ coordinates
+    frames, path, view = _frames(bundle), _path(bundle, start, end), view or View()
+    coordinates = frames[start].T @ (frames[start][:, 0] if vector is None else np.asarray(vector, dtype=float))
+    carried = [frames[start] @ coordinates]
+    for before, here in pairwise(path):
+        coordinates = _block(bundle, here, before) @ coordinates
         carried.append(frames[here] @ coordinates)
-    axes = field(points, view=view, axes=axes)
-    axes.plot(*view.project(points[path])[:, :2].T, "-", color=LINES[3], lw=1.2, zorder=2)
-    size = 0.5 * bundle.eps**0.5
-    for k in np.unique(np.linspace(0, len(path) - 1, planes).round().astype(int)):
-        here = points[path[k]]
-        _plane(axes, view, here, frames[path[k]], size)
-        _arrow(axes, view, here, 1.5 * size * carried[k] / np.linalg.norm(carried[k]), LINES[1], "")
-    for name, point, move in (("$i$", start, (-10, -10)), ("$j$", end, (6, 6))):
-        axes.annotate(name, view.project(points[point])[:2], move, textcoords="offset points", fontsize=12)
+    shown = np.unique(np.linspace(0, len(path) - 1, planes).round().astype(int))
+    rows, vectors, names = [path[k] for k in shown], [carried[k] for k in shown], {"i": start, "j": end}
+    axes = _tangent_planes(bundle, rows, vectors, 0.6 * bundle.eps**0.5, names, view, axes)
+    axes.plot(*view.project(np.asarray(bundle.points)[path])[:, :2].T, "-", color=LINES[3], lw=1.2, zorder=2)
     return axes
 
 
 def diffusion(
     bundle: TangentBundle, vectors: np.ndarray, times: Sequence[float] = (0.0, 0.01, 0.05, 0.2), **options: Any
 ) -> Any:
-    r"""A field ``(n, 3)`` smeared out by heat flow, :math:`e^{t \Delta} f`, at several times; returns the figure.
+    r"""A field ``(n, 3)`` spread by heat flow, :math:`e^{t \Delta} f`, at several times; returns the figure.
 
-    Arrows show directions, down to a fiftieth of the longest; colour is the length, relative to the longest of each
-    time.
+    Arrows show directions; colours are lengths relative to the longest vector at that time.
 
     >>> import tangentbundle as tb
     >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(1500, seed=0))
@@ -96,9 +80,9 @@ def diffusion(
     >>> impulse[0] = bundle.frames[0, :, 0]
     >>> figure = tb.plot.diffusion(bundle, impulse, (0.0, 0.1))
     """
-    points, size = _surface(bundle), np.linalg.norm(vectors, axis=1)
-    sources = np.argsort(-size)[: min(int((size > 0).sum()), 20)]
-    lap, f, panels, colors = bundle.laplacian(), bundle.to_coordinates(vectors), {}, {}
+    _frames(bundle)
+    points, panels, colors = np.asarray(bundle.points, dtype=float), {}, {}
+    lap, f = bundle.laplacian(), bundle.to_coordinates(vectors)
     for t in times:
         flowed = np.asarray(bundle.to_ambient(Heat(t)(lap, f)), dtype=float)
         length = np.linalg.norm(flowed, axis=1)
@@ -106,16 +90,13 @@ def diffusion(
         title = f"$t = {t:g}$"
         panels[title] = np.where(relative > 0.02, 1 / np.maximum(length, 1e-300), 0.0)[:, None] * flowed
         colors[title] = relative
-    options = {
-        "arrows": np.union1d(spread_out(points, 600), sources),
-        "scale": 1.6 * spacing(points[spread_out(points, 600)]),
-        **options,
-    }
+    shown, longest = spread_out(points, 600), np.argsort(-np.linalg.norm(vectors, axis=1))[:20]
+    options = {"arrows": np.union1d(shown, longest), "scale": 1.6 * spacing(points[shown]), **options}
     return fields(points, panels, colors=colors, top=1.0, label="length, of the longest", **options)
 
 
 def surfaces(panels: Mapping[str, Manifold], points: int = 100, *, seed: int = 0, view: View | None = None) -> Any:
-    """Surfaces in space, and a cloud drawn from each; returns the figure.
+    """Surfaces in space, and a random cloud of ``points`` on each; returns the figure.
 
     >>> import tangentbundle as tb
     >>> shapes = {"torus": tb.manifolds.Torus(), "Klein bottle": tb.manifolds.KleinBottle(3)}
@@ -124,24 +105,17 @@ def surfaces(panels: Mapping[str, Manifold], points: int = 100, *, seed: int = 0
     ['torus', 'Klein bottle']
     """
     figure, axes = canvas(1, len(panels), (4.6, 3.8))
-    view = view or View(38, -50)
-    for axis, (title, surface) in zip(axes[0], panels.items(), strict=True):
-        dense = np.asarray(surface.sample(SAMPLES, seed=seed))
-        field(dense, view=view, axes=axis, title=title)
-        cloud = np.asarray(surface.sample(points, seed=seed + 1))
-        patches = Patches.of_cloud(dense)
-        seen = np.ones(len(cloud), bool) if patches is None else patches.shade(view).visible(cloud)
-        for rows, look in ((seen, {"color": LINES[1], "s": 16}), (~seen, {"color": LINES[1], "s": 7, "alpha": 0.3})):
-            axis.scatter(*view.project(cloud[rows])[:, :2].T, linewidths=0, zorder=3, **look)
+    for axis, (title, manifold) in zip(axes[0], panels.items(), strict=True):
+        cloud, dense = np.asarray(manifold.sample(points, seed=seed + 1)), manifold.sample(60_000, seed=seed)
+        field(cloud, surface=np.asarray(dense), view=view or View(38, -50), axes=axis, title=title)
     return figure
 
 
-def _surface(bundle: TangentBundle) -> np.ndarray:
+def _frames(bundle: TangentBundle) -> np.ndarray:
     if bundle.ambient_dim != 3 or bundle.rank != 2:
-        raise InvalidInputError(
-            f"this picture needs a surface in space (d = 2, D = 3), got d = {bundle.rank}, D = {bundle.ambient_dim}."
-        )
-    return np.asarray(bundle.points, dtype=float)
+        got = f"d = {bundle.rank}, D = {bundle.ambient_dim}"
+        raise InvalidInputError(f"this picture needs a surface in space (d = 2, D = 3), got {got}.")
+    return np.asarray(bundle.frames, dtype=float)
 
 
 def _path(bundle: TangentBundle, start: int, end: int) -> list[int]:
@@ -159,22 +133,32 @@ def _path(bundle: TangentBundle, start: int, end: int) -> list[int]:
 
 def _block(bundle: TangentBundle, i: int, j: int) -> np.ndarray:
     """The transport from j to its neighbour i, ``(d, d)``."""
-    place = np.empty(bundle.num_points, dtype=np.int64)
-    place[bundle.order] = np.arange(bundle.num_points)
-    graph = bundle.sorted_graph
-    edges = np.arange(graph.indptr[place[i]], graph.indptr[place[i] + 1])
-    edge = edges[graph.indices[edges] == place[j]]
+    place, graph = np.argsort(bundle.order), bundle.sorted_graph
+    start, stop = graph.indptr[place[i]], graph.indptr[place[i] + 1]
+    edge = start + np.flatnonzero(graph.indices[start:stop] == place[j])
     return np.asarray(bundle.connection.blocks(edge))[0]
 
 
-def _plane(axes: Any, view: View, point: np.ndarray, basis: np.ndarray, size: float) -> None:
-    corners = point + size * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) @ basis.T
-    axes.fill(*view.project(corners)[:, :2].T, facecolor=LINES[4], edgecolor=LINES[3], alpha=0.35, lw=1, zorder=2.5)
-
-
-def _arrow(axes: Any, view: View, point: np.ndarray, vector: np.ndarray, color: str, name: str) -> None:
-    foot, move = view.project(point)[:2], view.project(vector)[:2]
-    axes.quiver(*foot, *move, color=color, width=0.007, zorder=3, **ARROW)
-    axes.plot(*foot, "o", ms=4, color="black", zorder=4)
-    if name:
-        axes.annotate(name, foot + move, (5, 2), textcoords="offset points", color=color, fontsize=12)
+def _tangent_planes(
+    bundle: TangentBundle,
+    rows: Sequence[int],
+    vectors: Sequence[np.ndarray],
+    size: float,
+    names: Mapping[str, int],
+    view: View,
+    axes: Any,
+) -> Any:
+    """The surface with squares of half side ``size`` in the tangent planes of points, a vector in each, and names."""
+    points, frames = np.asarray(bundle.points, dtype=float), np.asarray(bundle.frames, dtype=float)
+    axes = field(points, view=view, axes=axes)
+    for row in rows:
+        corners = points[row] + size * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) @ frames[row].T
+        axes.fill(*view.project(corners)[:, :2].T, facecolor=LINES[4], edgecolor=LINES[3], alpha=0.35, zorder=2.5)
+    feet, units = points[rows], np.array([size * vector / (np.linalg.norm(vector) or 1.0) for vector in vectors])
+    x, y = view.project(feet)[:, :2].T
+    axes.quiver(x, y, *view.project(units)[:, :2].T, color=LINES[1], width=0.007, zorder=3, **ARROW)
+    axes.plot(x, y, "o", ms=4, color="black", zorder=4)
+    for name, row in names.items():
+        place = view.project(points[row])[:2]
+        axes.annotate(f"${name}$", place, (-9, -11), textcoords="offset points", fontsize=12)
+    return axes

@@ -1,4 +1,4 @@
-"""What all pictures share: colours, sizes, and figures that need no display."""
+"""Colours, sizes, and figures that need no display."""
 
 from __future__ import annotations
 
@@ -12,27 +12,15 @@ from ..extras import extra
 from ..files import write_atomically
 
 LENGTHS, ERRORS, SIGNED = "plasma", "magma_r", "RdBu_r"
-"""Perceptual colours: for lengths, for errors and spreads (light is small), and for numbers of either sign."""
+"""Perceptual colours of lengths, of errors (light is small), and of numbers of either sign."""
 
 BRIGHTEST = 0.78
 """Share of the colours of lengths that is used: the rest is too light for arrows on paper."""
 
 LINES = (
-    "#440154",
-    "#b5367a",
-    "#fb8861",
-    "#0d3b66",
-    "#2a788e",
-    "#35a07b",
-    "#7ad151",
-    "#7f7f7f",
-    "#bcbd22",
-    "#9ecae1",
-    "#393b79",
-    "#000000",
-    "#8c6d31",
+    *("#440154", "#b5367a", "#fb8861", "#0d3b66", "#2a788e", "#35a07b", "#7ad151"),
+    *("#7f7f7f", "#bcbd22", "#9ecae1", "#393b79", "#000000", "#8c6d31"),
 )
-DASHES = ("--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
 
 
 def canvas(rows: int = 1, columns: int = 1, size: tuple[float, float] = (4.6, 4.2), **options: Any) -> tuple[Any, Any]:
@@ -42,33 +30,22 @@ def canvas(rows: int = 1, columns: int = 1, size: tuple[float, float] = (4.6, 4.
     >>> axes.shape
     (1, 2)
     """
-    figure = extra("matplotlib.figure", "Figures", "plot").Figure(
-        figsize=(size[0] * columns, size[1] * rows), layout="constrained"
-    )
+    new = extra("matplotlib.figure", "Figures", "plot").Figure
+    figure = new(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
 
 def axes_or_new(axes: Any, size: tuple[float, float] = (6.4, 5.2)) -> Any:
     """The axes given, or new ones of pyplot."""
-    if axes is not None:
-        return axes
-    return extra("matplotlib.pyplot", "Figures", "plot").subplots(figsize=size, layout="constrained")[1]
+    return axes or extra("matplotlib.pyplot", "Figures", "plot").subplots(figsize=size, layout="constrained")[1]
 
 
 def save(figure: Any, path: str | Path, dpi: int = 130) -> Path:
-    """Write a figure, whole or not at all."""
+    """Write a figure to a file, atomically."""
     content = io.BytesIO()
     figure.savefig(content, dpi=dpi, format=Path(path).suffix[1:] or "png")
     write_atomically(path, content.getvalue())
     return Path(path)
-
-
-def line_look(number: int, heavy: int = 0) -> dict[str, Any]:
-    """Colour and dashes of the ``number``-th curve; the first ``heavy`` ones are thick and whole."""
-    if number < heavy:
-        return {"color": LINES[number % len(LINES)], "linestyle": "-", "lw": 2.2}
-    dashes = DASHES[number % len(DASHES)] if heavy or number >= len(LINES) else "-"
-    return {"color": LINES[number % len(LINES)], "linestyle": dashes, "lw": 1.4}
 
 
 def length_colors() -> Any:
@@ -79,7 +56,7 @@ def length_colors() -> Any:
 
 
 def top_of(values: np.ndarray) -> float:
-    """The end of a scale of lengths: all but the longest two in a hundred, and never zero."""
+    """The end of a colour scale: the 98 % quantile, never zero."""
     finite = np.asarray(values)[np.isfinite(values)]
     return float(np.quantile(finite, 0.98)) if len(finite) and finite.max() > 0 else 1.0
 

@@ -1,21 +1,60 @@
-"""Surfaces seen from afar: what shows, where it falls on the paper, and how light it is."""
+"""What to show: evenly spread points, and surfaces as seen from afar."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.ndimage import gaussian_filter
+from scipy.ndimage import gaussian_filter, map_coordinates
 from scipy.spatial import cKDTree
 
+from ..geometry.known_frames import latlon_frames
 from ..jit import njit
-from .thinning import spacing
 
-WIDTH = 520
-"""Pixels of a shaded picture."""
+MAX_DISCS = 60_000
+"""Discs of a mesh, and the most of a cloud: enough to look smooth at 520 pixels."""
 
-SAMPLES = 60_000
-"""Discs of a surface: drawn on a mesh, or the most that are taken of a cloud."""
+
+def spread_out(points: np.ndarray, count: int, *, pool: int = 20, seed: int = 0) -> np.ndarray:
+    """Rows of at most ``count`` points ``(n, D)``, each the farthest from those before it (Gonzalez, 1985).
+
+    Candidates are at most ``pool * count`` points, drawn at random. The first k rows are spread evenly for every k.
+
+    >>> line = np.linspace(0, 1, 101)[:, None]
+    >>> sorted(spread_out(line, 5).tolist())[::4]
+    [0, 100]
+    """
+    rows = np.arange(len(points))
+    if len(points) > pool * count:
+        rows = np.sort(np.random.default_rng(seed).choice(rows, pool * count, replace=False))
+    if len(rows) <= count:
+        return rows
+    places = np.asarray(points, dtype=np.float64)[rows]
+    chosen = np.empty(count, dtype=np.int64)
+    chosen[0] = np.square(places - places.mean(axis=0)).sum(axis=1).argmax()
+    nearest = np.square(places - places[chosen[0]]).sum(axis=1)
+    for k in range(1, count):
+        chosen[k] = nearest.argmax()
+        np.minimum(nearest, np.square(places - places[chosen[k]]).sum(axis=1), out=nearest)
+    return rows[chosen]
+
+
+def spacing(points: np.ndarray, rank: int = 3) -> float:
+    """Median distance of a point ``(n, D)`` from its ``rank``-th neighbour."""
+    if len(points) <= rank:
+        return extent(points)
+    subset = points[:: len(points) // 4000 + 1]
+    return float(np.median(cKDTree(points).query(subset, rank + 1)[0][:, rank])) or 1.0
+
+
+def reach(points: np.ndarray) -> float:
+    """Length of the longest arrows at points ``(n, D)``: to the neighbours, at most an eighth of the picture."""
+    return min(spacing(points), 0.125 * extent(points))
+
+
+def extent(points: np.ndarray) -> float:
+    """The longest side of the box around points ``(n, D)``; one if there is none."""
+    return (float(np.ptp(points, axis=0).max()) if len(points) else 0.0) or 1.0
 
 
 @njit(cache=True)
@@ -46,10 +85,8 @@ class View:
     @property
     def axes(self) -> np.ndarray:
         """Unit vectors to the right, up, and toward the viewer, ``(3, 3)``."""
-        a, b = np.radians(self.elevation), np.radians(self.azimuth)
-        right = np.array([-np.sin(b), np.cos(b), 0.0])
-        toward = np.array([np.cos(a) * np.cos(b), np.cos(a) * np.sin(b), np.sin(a)])
-        return np.stack([right, np.cross(toward, right), toward])
+        toward, frames, _ = latlon_frames(np.array([self.elevation]), np.array([self.azimuth]))
+        return np.vstack([frames[0].T, toward])
 
     def project(self, points: np.ndarray) -> np.ndarray:
         """Right, up, and toward the viewer, ``(n, 3)``."""
@@ -71,51 +108,47 @@ class Patches:
         normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
         area = np.linalg.norm(normals, axis=1)
         rng = np.random.default_rng(seed)
-        rows = rng.choice(len(faces), SAMPLES, p=area / area.sum())
-        a, b = rng.random((2, SAMPLES, 1))
-        a, b = np.where(a + b > 1, 1 - a, a), np.where(a + b > 1, 1 - b, b)
-        p, q, r = corners[rows].transpose(1, 0, 2)
-        radius = 2.2 * float(np.sqrt(0.5 * area.sum() / SAMPLES))
-        return cls(p + a * (q - p) + b * (r - p), normals[rows] / area[rows, None], radius)
+        rows = rng.choice(len(faces), MAX_DISCS, p=area / area.sum())
+        centres = np.einsum("nk,nkd->nd", rng.dirichlet(np.ones(3), MAX_DISCS), corners[rows])
+        radius = 2.2 * float(np.sqrt(0.5 * area.sum() / MAX_DISCS))
+        return cls(centres, normals[rows] / area[rows, None], radius)
 
     @classmethod
     def of_cloud(cls, points: np.ndarray, neighbors: int = 12) -> Patches | None:
         """One disc a point, if the cloud is a surface in space and dense enough to look like one; otherwise None."""
-        n = len(points)
-        if points.shape[1] != 3 or n < 400:
+        if points.shape[1] != 3 or len(points) < 400:
             return None
-        if n > SAMPLES:
-            points = points[np.random.default_rng(0).choice(n, SAMPLES, replace=False)]
+        if len(points) > MAX_DISCS:
+            points = points[np.random.default_rng(0).choice(len(points), MAX_DISCS, replace=False)]
         rows = cKDTree(points).query(points, neighbors + 1)[1]
         local = points[rows] - points[rows].mean(axis=1, keepdims=True)
         shares, axes = np.linalg.eigh(local.transpose(0, 2, 1) @ local)
-        radius, extent = 1.25 * spacing(points, 5), np.ptp(points, axis=0).max()
+        radius = 1.25 * spacing(points, 5)
         thin, flat = np.median(shares[:, 0] / shares.sum(axis=1)), np.median(shares[:, 1] / shares.sum(axis=1))
-        if thin > 0.04 or flat < 0.1 or radius > 0.08 * extent:
+        if thin > 0.04 or flat < 0.1 or radius > 0.08 * extent(points):
             return None
         return cls(points, axes[:, :, 0], radius)
 
-    def shade(self, view: View) -> Shading:
-        """The picture from a view: discs over discs, nearest on top, lit from above the viewer's shoulder."""
+    def shade(self, view: View, width: int = 520) -> Shading:
+        """The picture from a view, ``width`` pixels wide, lit from above the viewer's shoulder."""
         centres, normals = view.project(self.centres), view.project(self.normals)
         normals = normals * np.where(normals[:, 2:] < 0, -1.0, 1.0)
         low, high = centres[:, :2].min(axis=0) - self.radius, centres[:, :2].max(axis=0) + self.radius
-        pixel = float((high - low).max()) / WIDTH
+        pixel = float((high - low).max()) / width
         shape = tuple(np.ceil((high - low)[::-1] / pixel).astype(int) + 1)
         depth, owner = np.full(shape, -np.inf), np.zeros(shape, dtype=np.int64)
         _lay_discs((centres - [*low, 0.0]) / pixel, normals, self.radius / pixel, depth, owner)
         light = np.clip(normals @ np.array([0.15, 0.42, 0.9]), 0, 1)[owner]
         there = np.isfinite(depth)
         blur = max(0.5 * self.radius / pixel, 1.0)
-        smooth = gaussian_filter(np.where(there, light, 0.0), blur) / np.maximum(
-            gaussian_filter(1.0 * there, blur), 1e-9
-        )
-        return Shading(np.where(there, smooth, np.nan), pixel * depth, low, pixel, self.radius, view)
+        smooth, weight = (gaussian_filter(image, blur) for image in (np.where(there, light, 0.0), 1.0 * there))
+        light = np.where(there, smooth / np.maximum(weight, 1e-9), np.nan)
+        return Shading(light, pixel * depth, low, pixel, self.radius, view)
 
 
 @dataclass(frozen=True, eq=False)
 class Shading:
-    """Light in [0, 1] and depth, NaN and -inf where nothing is, from the lower left corner ``low`` on."""
+    """A shaded surface: light in [0, 1] and depth of pixels from the corner ``low`` on; NaN and -inf elsewhere."""
 
     light: np.ndarray
     depth: np.ndarray
@@ -131,9 +164,7 @@ class Shading:
         return self.low[0], right, self.low[1], top
 
     def visible(self, points: np.ndarray) -> np.ndarray:
-        """Which points ``(n, 3)`` lie on top."""
-        seen = self.view.project(points)
-        x, y = np.round((seen[:, :2] - self.low) / self.pixel).astype(int).T
-        inside = (x >= 0) & (y >= 0) & (x < self.depth.shape[1]) & (y < self.depth.shape[0])
-        depth = np.where(inside, self.depth[np.where(inside, y, 0), np.where(inside, x, 0)], np.inf)
-        return seen[:, 2] > depth - self.radius
+        """Which points ``(n, 3)`` are not behind the surface."""
+        places = self.view.project(points)
+        pixels = (places[:, 1::-1] - self.low[::-1]) / self.pixel
+        return places[:, 2] > map_coordinates(self.depth, pixels.T, order=0, cval=np.inf) - self.radius

@@ -1,4 +1,4 @@
-"""Reports for the browser: what a command read, found and made, in one HTML file that needs no network.
+"""Reports for the browser: what a command read, found and wrote, in one HTML file that needs no network.
 
 >>> import tempfile
 >>> from pathlib import Path

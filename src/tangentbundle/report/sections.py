@@ -1,97 +1,172 @@
-"""The pictures of a report, from what a command left in its summary."""
+"""The figures of a report, from the summary of a command."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import base64
+import dataclasses
+import html
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from ..earth.maps import EqualAreaMap
 from ..io import Field, Globe, Mesh, Summary
-from ..plot import interactive
-from ..plot.curves import multiplicities
-from ..plot.histograms import Histogram, of_bundle
-from ..plot.layers import ARROWS, SHOWN, Layer
-from ..plot.projections import fitting
-from ..plot.style import ERRORS
-from . import page
+from ..plot.curves import curves, diagnostics, histograms, spectrum
+from ..plot.interactive import MAX_ARROWS, MAX_DOTS, Layer, interactive_field, interactive_map
+from ..plot.style import ERRORS, LENGTHS, canvas
 
 
-def pictures(summary: Summary) -> str:
-    """All that can be drawn."""
-    return "".join(draw(summary) for draw in (_fields, _response, _spectrum, _residuals, _in_time, _bundle, _table))
+@dataclass(frozen=True)
+class Section:
+    """A heading with a figure: an interactive one, as JSON with ``buttons`` to choose layers, or an image."""
+
+    title: str
+    note: str = ""
+    spec: dict[str, Any] = dataclasses.field(default_factory=dict)
+    buttons: tuple[str, ...] = ()
+    image: str = ""
+
+    @classmethod
+    def interactive(cls, title: str, figure: Any, note: str) -> Section:
+        """A plotly figure; its menu of layers becomes the buttons."""
+        spec = json.loads(figure.to_json())
+        menus = spec["layout"].pop("updatemenus", [])
+        choices = menus[0]["buttons"] if menus else []
+        spec["choices"] = [choice["args"] for choice in choices]
+        return cls(title, note, spec, tuple(html.unescape(choice["label"]) for choice in choices))
+
+    @classmethod
+    def chart(cls, title: str, figure: Any, note: str = "") -> Section:
+        """A matplotlib figure."""
+        for axes in figure.axes:
+            axes.spines[["top", "right"]].set_visible(False)
+        content = io.BytesIO()
+        figure.savefig(content, format="svg", transparent=True)
+        return cls(title, note, image=base64.b64encode(content.getvalue()).decode())
 
 
-def _fields(summary: Summary) -> str:
-    """The fields, in space and on a map."""
-    if summary.before is None:
-        return ""
-    layers, space = layers_of(summary), summary.before.space
-    words = note_on(summary, layers)
-    faces = space.faces if isinstance(space, Mesh) else None
-    turning = "Drag to turn, scroll to come nearer, point at a dot to read its values. "
-    body = page.plot(interactive.interactive_field(layers, faces=faces), "which field is shown in space")
-    title = "The field" if summary.modes is None else "Eigenfields, with their eigenvalues"
-    shown = page.section(title, body, page.note(turning + words))
-    if isinstance(space, Globe):
-        chart = fitting(space.lat, space.lon)
-        body = page.plot(interactive.interactive_map(layers, chart), "which field is shown on the map")
-        told = "Equal in area; arrows point along the map's own meridians. Point anywhere to read the nearest values."
-        shown = page.section("The map", body, page.note(told)) + shown
-    return shown
-
-
-def layers_of(summary: Summary) -> list[Layer]:
-    """What there is to look at: before, after, and what differs."""
+def sections(summary: Summary) -> list[Section]:
+    """All that can be drawn of a summary."""
     before, after = summary.before, summary.after
-    assert before is not None
-    if summary.modes is not None and summary.eigenvalues is not None:
-        pairs = zip(summary.eigenvalues, summary.modes, strict=False)
-        return [_mode(before, k, value, vectors) for k, (value, vectors) in enumerate(pairs)]
-    if summary.command == "forecast" and after is not None:
-        steps = sorted({0, len(after) // 2, len(after) - 1})
-        return [
-            _layer("last observed", before, len(before) - 1),
-            *(_layer(f"step {step + 1}", after, step) for step in steps),
-        ]
-    if after is None:
-        return [_layer("field", before)]
-    if after.space is before.space:
-        layers = [_layer("before", before), _layer("after", after), _difference("difference", before, after)]
-    else:
-        layers = [_layer("observed", before), _layer("predicted", after)]
-        if summary.fitted is not None:
-            layers.append(_difference("residual", before, summary.fitted))
-    return [*layers, _spread(after)] if after.std is not None else layers
+    found: list[Section] = []
+    if before is not None:
+        layers = layers_of(summary, before)
+        found += _fields(summary, before, layers)
+    if summary.filter is not None:
+        ends = 1.5 ** np.arange(60)
+        end = ends[np.argmax(np.abs(np.asarray(summary.filter.response(ends))) < 0.01)]
+        line = np.linspace(0, end, 300)
+        response = {"": (line, np.asarray(summary.filter.response(line)))}
+        found.append(Section.chart("Response of the filter", _lines(response, "eigenvalue of $-\\Delta$", "factor")))
+    if summary.eigenvalues is not None:
+        figure, axes = canvas(size=(10, 3.2))
+        spectrum(summary.eigenvalues, axes=axes[0, 0])
+        note = "Numbers above dots: how many eigenvalues are nearly equal (no gap above 12 %)."
+        found.append(Section.chart("Spectrum", figure, note))
+    if before is not None and after is not None and summary.command == "forecast":
+        found.append(Section.chart("In time", _series(before, after)))
+    elif before is not None and (errors := {layer.label: layer.numbers for layer in layers if layer.palette == ERRORS}):
+        note = "The fit used the values at observed places; elsewhere see the standard deviation."
+        found.append(Section.chart("Residuals", histograms(errors), note if summary.fitted is not None else ""))
+    if summary.command == "inspect" and summary.bundle is not None:
+        found.append(Section.chart("The bundle", diagnostics(summary.bundle)))
+    return found
 
 
-def note_on(summary: Summary, layers: list[Layer]) -> str:
-    """What of the data is shown."""
-    before = summary.before
-    assert before is not None
-    words = []
+def _lines(lines: dict[str, tuple[np.ndarray, np.ndarray]], x: str, y: str) -> Any:
+    figure, axes = canvas(size=(10, 3.0))
+    runs = {name: (across.tolist(), up[:, None].tolist()) for name, (across, up) in lines.items()}
+    axis = curves(runs, band=True, axes=axes[0, 0])
+    axis.set_xlabel(x)
+    axis.set_ylabel(y, parse_math=False)
+    axis.margins(x=0)
+    axis.set_ylim(bottom=min(0.0, axis.get_ylim()[0]))
+    if len(lines) > 1:
+        axis.legend(frameon=False)
+    return figure
+
+
+def _series(before: Field, after: Field) -> Any:
+    """Root mean squares of observed and predicted fields against time."""
+    assert before.values is not None and after.values is not None
+    steps = np.arange(1, len(after) + 1)
+    past, future = (np.sqrt(np.square(v).sum(axis=2).mean(axis=1)) for v in (before.values, after.values))
+    recent = past[-4 * len(future) :]
+    lines = {"observed": (np.arange(1 - len(recent), 1), recent), "forecast": (steps, future)}
+    if after.std is not None:
+        lines["expected error"] = (steps, np.sqrt(np.square(after.std).sum(axis=2).mean(axis=1)))
+    return _lines(lines, "step", f"root mean square{_unit(before)}")
+
+
+def _fields(summary: Summary, before: Field, layers: list[Layer]) -> Iterator[Section]:
+    """The fields, on a map and in space."""
+    space, most = before.space, max(len(layer.points) for layer in layers)
+    if isinstance(space, Globe):
+        note = "Equal in area; arrows point along the map's own meridians. Point anywhere to read the nearest values."
+        yield Section.interactive("The map", interactive_map(layers, EqualAreaMap.fitting(space.lat, space.lon)), note)
+    notes = ["Drag to turn, scroll to come nearer, point at a dot to read its values."]
     if len(before) > 1 and summary.command != "forecast":
         when = "" if before.times is None else f" ({before.times[0].astype('datetime64[m]')})"
-        words.append(f"The first of {len(before)} fields is shown{when}.")
-    most = max(len(layer.points) for layer in layers)
-    if most > SHOWN:
-        words.append(f"At most {SHOWN} of {most} points are shown as dots, spread evenly, and {ARROWS} with arrows.")
-    elif most > ARROWS and before.values is not None:
-        words.append(f"At most {ARROWS} of {most} points have arrows, spread evenly.")
-    if before.space.points.shape[1] > 3:
-        words.append(f"Of {before.space.points.shape[1]} dimensions the three widest are shown.")
-    return " ".join(words)
+        notes.append(f"The first of {len(before)} fields is shown{when}.")
+    if most > MAX_ARROWS:
+        notes.append(f"{min(MAX_DOTS, most)} of {most} points are shown, spread evenly, {MAX_ARROWS} with arrows.")
+    if space.points.shape[1] > 3:
+        notes.append(f"Of {space.points.shape[1]} dimensions the three principal axes are shown.")
+    title = "The field" if summary.modes is None else "Eigenfields, with their eigenvalues"
+    faces = space.faces if isinstance(space, Mesh) else None
+    yield Section.interactive(title, interactive_field(layers, faces=faces), " ".join(notes))
+
+
+def layers_of(summary: Summary, before: Field) -> list[Layer]:
+    """What there is to look at: the fields before and after, their difference, the uncertainty."""
+    after, place = summary.after, Field(before.space)
+    if summary.modes is not None and summary.eigenvalues is not None:
+        pairs = zip(summary.eigenvalues, summary.modes, strict=False)
+        return [
+            _layer(f"{k}: {v:.4g}", place, "length", {}, vectors=mode) for k, (v, mode) in enumerate(pairs, start=1)
+        ]
+    if after is None:
+        return [_field_layer("field", before)]
+    if summary.command == "forecast":
+        steps = sorted({0, len(after) // 2, len(after) - 1})
+        last = _field_layer("last observed", before, len(before) - 1)
+        return [last, *(_field_layer(f"step {step + 1}", after, step) for step in steps)]
+    same = after.space is before.space
+    names = ("before", "after") if same else ("observed", "predicted")
+    layers = [_field_layer(name, given) for name, given in zip(names, (before, after), strict=True)]
+    fitted = after if same else summary.fitted
+    if fitted is not None:
+        name, difference = "difference" if same else "residual", _ambient(fitted) - _ambient(before)
+        layers.append(_layer(name, before, "length of the difference", {}, vectors=difference))
+    if after.std is not None:
+        layers.append(_layer("uncertainty", after, "standard deviation", {}, color=_deviation(after)))
+    return layers
+
+
+def _layer(name: str, field: Field, quantity: str, values: dict[str, np.ndarray], **colored: np.ndarray) -> Layer:
+    """Vectors or numbers at the places of a field; coordinates, ``values`` and lengths are shown under the mouse."""
+    values = dict(zip(field.space.names, field.space.coordinates.T, strict=True)) | values
+    points, palette = np.asarray(field.space.points, dtype=float), LENGTHS if quantity == "length" else ERRORS
+    values = dict([*values.items()][:12])
+    layer = Layer(name, points, label=quantity + _unit(field), palette=palette, values=values, **colored)
+    return dataclasses.replace(layer, values=values | {quantity: layer.numbers}) if colored else layer
+
+
+def _field_layer(name: str, field: Field, number: int = 0) -> Layer:
+    if field.values is None:
+        return _layer(name, field, "length", {})
+    values = dict(zip(field.names, field.values[number].T, strict=True))
+    if field.std is not None:
+        values["standard deviation"] = _deviation(field, number)
+    return _layer(name, field, "length", values, vectors=_ambient(field, number))
 
 
 def _unit(field: Field) -> str:
     return f", {field.units}" if field.units else ""
-
-
-def _values(field: Field, number: int = 0) -> dict[str, np.ndarray]:
-    """Numbers of every point, as the file names them."""
-    found = dict(zip(field.space.names, field.space.coordinates.T, strict=True))
-    if field.values is not None:
-        found |= dict(zip(field.names, field.values[number].T, strict=True))
-    return dict(list(found.items())[:12])
 
 
 def _ambient(field: Field, number: int = 0) -> np.ndarray:
@@ -99,119 +174,7 @@ def _ambient(field: Field, number: int = 0) -> np.ndarray:
     return np.asarray(field.space.ambient(field.values[number : number + 1])[0], dtype=float)
 
 
-def _layer(name: str, field: Field, number: int = 0) -> Layer:
-    points = np.asarray(field.space.points, dtype=float)
-    if field.values is None:
-        return Layer(name, points, values=_values(field))
-    vectors, values = _ambient(field, number), _values(field, number)
-    values["length"] = np.linalg.norm(vectors, axis=1)
-    if field.std is not None:
-        values["standard deviation"] = _level(field, number)
-    return Layer(name, points, vectors, label=f"length{_unit(field)}", values=values)
-
-
-def _mode(field: Field, number: int, value: float, vectors: np.ndarray) -> Layer:
-    values = _values(Field(field.space))
-    values["length"] = np.linalg.norm(vectors, axis=1)
-    name = f"{number + 1}: {value:.4g}"
-    return Layer(name, np.asarray(field.space.points, dtype=float), vectors, values=values)
-
-
-def _difference(name: str, before: Field, after: Field) -> Layer:
-    vectors = _ambient(after) - _ambient(before)
-    size = np.linalg.norm(vectors, axis=1)
-    values = _values(Field(before.space)) | {"length of the difference": size}
-    points = np.asarray(before.space.points, dtype=float)
-    return Layer(name, points, vectors, label=f"difference{_unit(before)}", palette=ERRORS, values=values)
-
-
-def _level(field: Field, number: int = 0) -> np.ndarray:
+def _deviation(field: Field, number: int = 0) -> np.ndarray:
     """One standard deviation for all components of a point."""
     assert field.std is not None
     return np.sqrt(np.square(field.std[number]).mean(axis=1))
-
-
-def _spread(field: Field) -> Layer:
-    level = _level(field)
-    values, label = _values(Field(field.space)) | {"standard deviation": level}, f"standard deviation{_unit(field)}"
-    points = np.asarray(field.space.points, dtype=float)
-    return Layer("uncertainty", points, None, level, label, ERRORS, values)
-
-
-def _response(summary: Summary) -> str:
-    if summary.filter is None:
-        return ""
-    end = 1.0
-    for _ in range(60):
-        if abs(float(np.asarray(summary.filter.response(np.array([end])))[0])) < 0.01:
-            break
-        end *= 1.5
-    line = np.linspace(0, end, 300)
-    drawn = {"response": (line, np.asarray(summary.filter.response(line)))}
-    figure = interactive.interactive_curves(drawn, "eigenvalue of −Δ", "factor", height=280)
-    return page.section("What the filter keeps", page.plot(figure, "response of the filter"))
-
-
-def _spectrum(summary: Summary) -> str:
-    values = summary.eigenvalues
-    if values is None:
-        return ""
-    figure = interactive.interactive_spectrum(values, multiplicities(values))
-    words = "Numbers above bars: how many eigenvalues are nearly equal (no gap above 12 %)."
-    return page.section("Spectrum", page.plot(figure, "eigenvalues"), page.note(words))
-
-
-def _residuals(summary: Summary) -> str:
-    before, after, found = summary.before, summary.after, []
-    if before is None or after is None or summary.command == "forecast":
-        return ""
-    made, where = (after, "") if after.space is before.space else (summary.fitted, " at observed places")
-    if made is not None:
-        size = np.linalg.norm(_ambient(made) - _ambient(before), axis=1)
-        found.append(Histogram.of(size, f"length of the difference{where}{_unit(before)}"))
-    if after.std is not None:
-        found.append(Histogram.of(_level(after), f"standard deviation{_unit(before)}"))
-    if not found:
-        return ""
-    words = (
-        "The fit has seen the values at observed places: elsewhere the standard deviation tells the error."
-        if where
-        else ""
-    )
-    return page.section(
-        "Residuals", page.plot(interactive.interactive_histograms(found), "residuals"), page.note(words)
-    )
-
-
-def _in_time(summary: Summary) -> str:
-    before, after = summary.before, summary.after
-    if summary.command != "forecast" or before is None or after is None:
-        return ""
-    assert before.values is not None and after.values is not None
-    past, future = (np.sqrt(np.square(v).sum(axis=2).mean(axis=1)) for v in (before.values, after.values))
-    recent = past[-4 * len(future) :]
-    lines = {
-        "observed": (np.arange(1 - len(recent), 1), recent),
-        "forecast": (np.arange(1, len(future) + 1), future),
-    }
-    if after.std is not None:
-        spread = np.sqrt(np.square(after.std).sum(axis=2).mean(axis=1))
-        lines["expected error"] = (np.arange(1, len(future) + 1), spread)
-    figure = interactive.interactive_curves(lines, "step", f"root mean square{_unit(before)}")
-    return page.section("In time", page.plot(figure, "lengths in time"))
-
-
-def _bundle(summary: Summary) -> str:
-    if summary.command != "inspect" or summary.bundle is None:
-        return ""
-    figure = interactive.interactive_histograms(of_bundle(summary.bundle))
-    return page.section("The bundle", page.plot(figure, "histograms of the bundle"))
-
-
-def _table(summary: Summary) -> str:
-    if summary.table is None:
-        return ""
-    drawn = [page.picture(file) for file in summary.files if Path(file).suffix == ".png" and Path(file).exists()]
-    notes = "".join(page.note(part) for part in summary.table.notes.split("\n\n"))
-    table = page.grid(summary.table.header, summary.table.body)
-    return page.section("The table", table, notes) + page.section("Figures", *drawn)
