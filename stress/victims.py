@@ -37,7 +37,7 @@ def train(begun: Mark, folder: str, problem: bytes, epochs: int = EPOCHS) -> Non
     net, data = tb.nn.TNN([1, 2, 1], seed=3).double(), pickle.loads(problem)
     begun[0] = 1.0
     with one_thread():
-        tb.fit(net, data, epochs=epochs, checkpoint=folder, every=0.0, progress=False)
+        tb.fit(net, data, epochs=epochs, checkpoint=tb.training.Checkpoint(folder, every=0.0), progress=False)
         tb.save(net, Path(folder) / "final.safetensors")
 
 

@@ -59,7 +59,7 @@ def test_what_cannot_be_saved_says_so(tmp_path):
     with pytest.raises(InvalidInputError, match="cannot be saved"):
         tb.save(nn.TNN([1, 1, 1], activation=nn.Coordinatewise(lambda x: x)), tmp_path / "net")
     with pytest.raises(InvalidInputError, match="nets"):
-        tb.save(nn.Replicas(lambda seed: nn.TNN([1, 1], seed=seed), 2), tmp_path / "net")
+        tb.save(tb.training.Replicas(lambda seed: nn.TNN([1, 1], seed=seed), 2), tmp_path / "net")
     with pytest.raises(InvalidInputError, match="got Linear"):
         tb.save(torch.nn.Linear(2, 2), tmp_path / "net")
     with pytest.raises(OutputError, match="cannot write"):

@@ -13,6 +13,7 @@ from .arrays import FLOATS
 from .errors import DamagedFileError, DTypeError, InvalidInputError, NonFiniteError
 from .files import read_tensors, write_tensors
 from .nn.activations import FUNCTIONS
+from .training import Replicas
 
 KIND = "tangentbundle.network"
 
@@ -33,7 +34,7 @@ def save(net: nn.Configured, path: str | os.PathLike) -> None:
     88
     """
     if not isinstance(net, nn.Configured) or type(net).__name__ not in CLASSES:
-        hint = " Save its members: nets[0], ..." if isinstance(net, nn.Replicas) else ""
+        hint = " Save its members: nets[0], ..." if isinstance(net, Replicas) else ""
         raise InvalidInputError(f"save takes a network of tangentbundle.nn, got {type(net).__name__}.{hint}")
     _check_weights(net.state_dict())
     write_tensors(path, KIND, net.state_dict(), _encode(net))

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from ..errors import InvalidInputError
-from ..nn import TNN, Coordinatewise, Replicas
-from ..training import fit
+from ..nn import TNN, Coordinatewise
+from ..training import Replicas, fit
 from .base import Column, Experiment, Row, Task, draw
 from .interpolation import INTERPOLATIONS, Stations, contenders, mean
 from .wind import SOURCES, Sites, View, available, source_of, value_range

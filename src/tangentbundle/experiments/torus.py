@@ -15,9 +15,9 @@ from ..datasets import FieldSample, PaperField, TangentField, TorusField, torus_
 from ..errors import GlobalNeighborhoodWarning
 from ..estimators import FieldDenoiser
 from ..geometry.kernels import Gaussian
-from ..nn import TNN, Coordinatewise, Replicas
+from ..nn import TNN, Coordinatewise
 from ..operators import Identity, LinearOperator, Negated, Symmetric
-from ..training import fit
+from ..training import Replicas, fit
 from .base import Column, Experiment, Row, Task, draw
 from .smoothing import ambient_process, each, smoothing_rules
 

@@ -17,7 +17,6 @@ from .conv import BundleConv, Learnable
 from .models import TNN
 from .readouts import InvariantReadout, MeanReadout, MomentReadout, Readout, SumReadout
 from .recurrent import GatedTNN, Recurrent, RecurrentTNN
-from .replicas import Replicas
 
 __all__ = [
     "TNN",
@@ -40,7 +39,6 @@ __all__ = [
     "Readout",
     "Recurrent",
     "RecurrentTNN",
-    "Replicas",
     "SumReadout",
     "VoxelCNN",
     "occupancy",
