@@ -76,15 +76,15 @@ def small_torus() -> Iterator[None]:
     """In this block the experiment ``torus`` has a dozen tasks of a tenth of a second."""
     common = {"field": "as printed", "n": 30, "noises": 1, "protocol": "paper", "epochs": 4}
     tasks = [{**common, "sampling": number} for number in range(TASKS)]
-    rules = torus.smoothing_rules
+    smoothers = torus.smoothers
 
-    def fast_rules(points: np.ndarray) -> dict[str, Any]:
-        return {name: rule for name, rule in rules(points).items() if "Tikhonov" not in name}
+    def fast_smoothers(points: np.ndarray) -> dict[str, Any]:
+        return {name: method for name, method in smoothers(points).items() if "Tikhonov" not in name}
 
     with (
         mock.patch.object(torus.Torus, "tasks", lambda *_: tasks),
-        mock.patch.object(torus.Torus, "figures", lambda *_: []),
-        mock.patch.object(torus, "smoothing_rules", fast_rules),
+        mock.patch("tangentbundle.experiments.report.draw_figures", lambda *_: []),
+        mock.patch.object(torus, "smoothers", fast_smoothers),
     ):
         yield
 

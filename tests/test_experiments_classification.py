@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 
-from tangentbundle.errors import InvalidInputError
 from tangentbundle.experiments import classification
 from tangentbundle.experiments.base import draw
 from tangentbundle.experiments.classification import READINGS, Classification, Sample
@@ -102,8 +101,3 @@ def test_best_protocol(monkeypatch):
     found = {(r["method"], r["activation"]): r["accuracy"] for r in rows}
     assert set(found) == {(m, a) for m in ("fields", "fields and geometry") for a in ("Id", "Tanh")} | BASELINES
     assert found["fields and geometry", "Tanh"] > 0.6
-
-
-def test_unknown_protocol():
-    with pytest.raises(InvalidInputError, match="protocol"):
-        Classification().run(task("other"), seed=0)

@@ -14,7 +14,7 @@ from .job import Job, command
 def demo(
     job: Job, out: Annotated[Path, typer.Option(help="folder of the figure and the report")] = Path("out/demo")
 ) -> None:
-    """Denoise a field on a torus and fill in a wind field, each beside simpler methods (half a minute).
+    """Denoise a field on a torus and fill in a wind field, each compared with simpler methods (half a minute).
 
     Examples:
         tangentbundle demo
@@ -22,19 +22,21 @@ def demo(
     out.mkdir(parents=True, exist_ok=True)
     job.report = job.report or out / "report.html"
     from tangentbundle.experiments import demo as examples
+    from tangentbundle.experiments.tables import Table
 
     with job.steps(3) as step:
         step("denoising a field on a torus")
-        torus, wind = examples.denoise_torus(), examples.january()
+        torus = examples.denoise_torus()
         step("filling in the wind from stations")
-        filled, stations = examples.fill_wind(wind)
+        filled, wind, stations = examples.fill_wind()
         step("drawing")
-        job.summary.table = table = examples.table(torus, filled)
+        body = []
         for example in (torus, filled):
-            errors = {method: error for title, method, error in table.body if title == example.title}
-            for method, error in errors.items():
-                label = example.title if method == next(iter(errors)) else ""
-                job.summary.tell(label, f"{method:<26}{error} error")
+            errors = example.errors()
+            for number, (method, error) in enumerate(errors.items()):
+                job.summary.tell("" if number else example.title, f"{method:<26}{error:.0%} error")
+                body.append([example.title, method, f"{error:.0%}"])
             job.summary.data[example.title] = errors
+        job.summary.table = Table("Error relative to the true field", ["example", "method", "error"], body)
         with job.summary.writing(out / "demo.png"):
             examples.figure(torus, filled, wind, stations, out / "demo.png")

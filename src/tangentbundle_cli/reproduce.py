@@ -21,7 +21,7 @@ class Name(StrEnum):
 
 
 class Protocol(StrEnum):
-    """How a table is made: by the paper's text, or as this library does it best; both honestly."""
+    """How a table is computed: by the paper's text, or by the best methods of this library."""
 
     paper = "paper"
     best = "best"
@@ -52,9 +52,8 @@ def reproduce(
     Example: tangentbundle reproduce torus --full --jobs 2
     """
     from tangentbundle.experiments import experiment
-    from tangentbundle.experiments.beside import beside as with_rows_of
     from tangentbundle.experiments.report import write_report
-    from tangentbundle.experiments.runner import run_experiment
+    from tangentbundle.experiments.runner import merge_with, run_experiment
 
     words = [name.value, protocol.value, "full" if full else "quick", *filter(None, [data])]
     folder = out or Path("runs") / "-".join(words)
@@ -71,7 +70,7 @@ def reproduce(
         quiet=silent,
     )
     if beside is not None:
-        rows = with_rows_of(chosen, rows, beside, full=full, seed=seed)
+        rows = merge_with(chosen, rows, beside, full=full, seed=seed)
     results, files = write_report(chosen, rows, protocol.value, folder)
     if not silent:
         typer.echo(results.comparison().text() + "\n")

@@ -1,9 +1,9 @@
-"""Wind for two experiments: which data there are, points drawn from them, and how networks see wind at points."""
+"""Wind for two experiments: data sets, points drawn from them, and how networks see wind at points."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
@@ -15,9 +15,8 @@ from ..bundle import TangentBundle
 from ..datasets import NCEP, SIGMA995, Embedded, FromXarray, GFSBlocks, Product, WindData, wind_folder
 from ..errors import InvalidInputError
 from ..operators import Identity, LinearOperator
-
-EPS, EPS_PCA = 0.5, 0.8
-"""The paper's squared radii, on the unit sphere."""
+from .base import Row
+from .networks import View
 
 ANALYSIS = "gfs_10m_1deg_20160430T06.nc"
 
@@ -48,14 +47,12 @@ class Wind:
 
     @property
     def past(self) -> WindData:
-        """Fields to learn from before ``field`` is reconstructed, which is none of them."""
+        """Other fields, to learn from before ``field`` is reconstructed."""
         return self.test
 
 
 class GFS(Wind):
     """Analyses of NOAA/NCEP's GFS: one of 2016 to reconstruct, and two blocks of 2026 to train and test forecasts."""
-
-    files = (ANALYSIS, "gfs_10m_2p5deg_6h_blockA.nc", "gfs_10m_2p5deg_6h_blockB.nc")
 
     def present(self) -> bool:
         """Whether the files are there. A folder that was named and does not exist is an error."""
@@ -65,7 +62,8 @@ class GFS(Wind):
             if os.environ.get("TANGENTBUNDLE_WIND"):
                 raise
             return False
-        return find_spec("xarray") is not None and all((folder / file).is_file() for file in self.files)
+        files = (ANALYSIS, "gfs_10m_2p5deg_6h_blockA.nc", "gfs_10m_2p5deg_6h_blockB.nc")
+        return find_spec("xarray") is not None and all((folder / file).is_file() for file in files)
 
     @cached_property
     def field(self) -> WindData:
@@ -74,8 +72,8 @@ class GFS(Wind):
 
         with xarray.open_dataset(wind_folder() / ANALYSIS) as ds:
             thin = ds.sel(lat=np.arange(90, -91, -2.5), lon=np.arange(0, 360, 2.5), method="nearest").load()
-        told = "NOAA/NCEP GFS 10 m wind analysis of 2016-04-30 06Z, thinned from 1 to about 2.5 degrees"
-        return FromXarray(thin, provenance=told).load()
+        origin = "NOAA/NCEP GFS 10 m wind analysis of 2016-04-30 06Z, thinned from 1 to about 2.5 degrees"
+        return FromXarray(thin, provenance=origin).load()
 
     @property
     def past(self) -> WindData:
@@ -88,9 +86,8 @@ def reanalysis(product: Product = SIGMA995, days: int = 250) -> Wind:
     about = (
         f"NCEP/NCAR reanalysis, daily means near the surface, the first {days} days of 2016 (training) and 2017 (test)"
     )
-    first = slice(0, days)
     years = [NCEP(year, product) for year in (2016, 2017)]
-    return Wind(about, *(lambda source=source: source.load().during(first) for source in years))
+    return Wind(about, *(lambda source=source: source.load().during(slice(0, days)) for source in years))
 
 
 SOURCES = {
@@ -115,13 +112,17 @@ def available() -> str:
 
 def source_of(name: str) -> Wind:
     """The data of a task. No other data take their place."""
-    source = SOURCES[name]
-    if not source.present():
+    if not SOURCES[name].present():
         raise InvalidInputError(
             f"the files of the data set {name} are missing. Set TANGENTBUNDLE_WIND to their folder, or choose another "
             f"data set of {', '.join(SOURCES)}."
         )
-    return source
+    return SOURCES[name]
+
+
+def describe(rows: Sequence[Row]) -> str:
+    """The data of rows, for the notes of a table."""
+    return "Data: " + "; ".join(SOURCES[name].about for name in dict.fromkeys(row["data"] for row in rows)) + "."
 
 
 def value_range(data: WindData) -> float:
@@ -129,45 +130,8 @@ def value_range(data: WindData) -> float:
     return float(np.ptp(data.components[~data.filled]))
 
 
-@dataclass(frozen=True, eq=False)
-class View:
-    """How a network sees wind: an operator, its number of taps, and the turn of (east, north) into its frames.
-
-    With ``turn`` :math:`O_i^T E_i` (n, 2, 2) wind goes through ambient space, E east and north, O the bundle's
-    estimated frames: signals ``(..., n, 2, 1)``. Without it east and north are two functions: ``(..., n, 1, 2)``.
-    """
-
-    name: str
-    operator: LinearOperator
-    taps: int
-    turn: torch.Tensor | None = None
-
-    @property
-    def channels(self) -> int:
-        return 2 if self.turn is None else 1
-
-    def signal(self, wind: torch.Tensor) -> torch.Tensor:
-        """(East, north) ``(..., n, 2)`` as a signal of the operator."""
-        if self.turn is None:
-            return wind[..., None, :]
-        return torch.einsum("nab,...nb->...na", self.turn, wind)[..., None]
-
-    def wind(self, signal: torch.Tensor) -> torch.Tensor:
-        """The way back: tangent to the sphere, ``(..., n, 2)``."""
-        if self.turn is None:
-            return signal[..., 0, :]
-        return torch.einsum("nab,...na->...nb", self.turn, signal[..., 0])
-
-
 class Sites:
-    """Points ``(n, 3)`` with frames (east, north), and what is built on them. Knows no wind.
-
-    >>> import tangentbundle as tb
-    >>> data = tb.datasets.load_wind()
-    >>> sites = Sites(data.at(data.sample(100, rng=0)))
-    >>> [view.signal(torch.ones(sites.count, 2)).shape[1:] for view in sites.views("MLP")]
-    [torch.Size([2, 1]), torch.Size([1, 2]), torch.Size([1, 2])]
-    """
+    """Points ``(n, 3)`` with frames (east, north), and the paper's bundle on them. Knows no wind."""
 
     def __init__(self, data: WindData) -> None:
         self.points, self.frames, self.lat, self.lon = data.points, data.frames, data.lat, data.lon
@@ -175,18 +139,8 @@ class Sites:
 
     @cached_property
     def bundle(self) -> TangentBundle:
-        """The paper's bundle: frames estimated from the points."""
-        return TangentBundle.from_points(self.points.astype(np.float32), dim=2, eps=EPS, eps_pca=EPS_PCA)
-
-    def views(self, plain: str) -> list[View]:
-        """The paper's network, the same on two functions (MNN), and on these without diffusion, by the name given."""
-        frames = torch.as_tensor(self.bundle.frames)
-        turn = torch.einsum("nda,ndb->nab", frames, torch.as_tensor(self.frames, dtype=frames.dtype))
-        return [
-            View("DD-TNN", self.laplacian, 2, turn),
-            View("MNN", self.scalar_laplacian, 2),
-            View(plain, Identity.of(self.count, 1, torch.float32), 1),
-        ]
+        """With frames estimated from the points, at the paper's scales."""
+        return TangentBundle.from_points(self.points.astype(np.float32), dim=2, eps=0.5, eps_pca=0.8)
 
     @cached_property
     def laplacian(self) -> LinearOperator:
@@ -196,10 +150,23 @@ class Sites:
     def scalar_laplacian(self) -> LinearOperator:
         return self.bundle.scalar().laplacian(calibrate=False)
 
+    @cached_property
+    def turns(self) -> np.ndarray:
+        """The bundle's frames in components (east, north), ``(n, 2, 2)``."""
+        return np.einsum("ndb,nda->nba", self.frames, np.asarray(self.bundle.frames, float))
+
+    def views(self, plain: str) -> list[View]:
+        """The paper's network, the same on two functions (MNN), and on these without diffusion, by the name given."""
+        return [
+            View("DD-TNN", self.laplacian, 2, 2, torch.from_numpy(self.turns).float()),
+            View("MNN", self.scalar_laplacian, 2, 2),
+            View(plain, Identity.of(self.count, 1, torch.float32), 1, 2),
+        ]
+
     def ambient(self, wind: np.ndarray) -> np.ndarray:
-        """(East, north) ``(n, 2)`` as vectors of R^3."""
-        return np.einsum("nda,na->nd", self.frames, wind)
+        """(East, north) ``(..., n, 2)`` as vectors of R^3."""
+        return np.einsum("nda,...na->...nd", self.frames, wind)
 
     def tangent(self, vectors: np.ndarray) -> np.ndarray:
-        """(East, north) of vectors of R^3; what points up or down is dropped."""
-        return np.einsum("nda,nd->na", self.frames, vectors)
+        """(East, north) of vectors of R^3 ``(..., n, 3)``; the vertical component is dropped."""
+        return np.einsum("nda,...nd->...na", self.frames, vectors)
