@@ -13,7 +13,7 @@ from .interpolator import FieldInterpolator
 from .local import LocalProcess
 from .process import GaussianProcess
 from .seasons import Seasonal
-from .shape import Geometry, Holonomy, LowSpectrum, Neighborhoods
+from .shape import CloudFeature, Holonomy, LowSpectrum, Neighborhoods
 from .spectral import GCV, SURE, SpectralShrinkage
 from .stacked import Stacked
 from .zonal import Meridional, Planetary, Zonal
@@ -25,6 +25,7 @@ __all__ = [
     "AttentionNetwork",
     "Autoregression",
     "ByEvidence",
+    "CloudFeature",
     "Covariance",
     "Empirical",
     "FieldDenoiser",
@@ -32,7 +33,6 @@ __all__ = [
     "FieldInterpolator",
     "FlowProcess",
     "GaussianProcess",
-    "Geometry",
     "Helmholtz",
     "Holonomy",
     "Incompressible",

@@ -45,7 +45,7 @@ class CloudBundle:
     def curvature(self) -> np.ndarray:
         """The share of the variance of every neighbourhood that lies off its tangent space, ``(n,)``."""
         pca = self.bundle.pca
-        return np.zeros(self.bundle.num_points) if pca is None else pca.residual(self.bundle.dim)[self.bundle.rank]
+        return np.zeros(self.bundle.num_points) if pca is None else self.bundle._unsorted(pca.residual(self.bundle.dim))
 
     def signal(self) -> np.ndarray:
         r"""Input fields ``(n, d, 3)``: tangential parts of x, :math:`|x|^2 x` and :math:`10 c\, x`, c the curvature."""
