@@ -9,6 +9,7 @@ from tangentbundle.experiments import classification
 from tangentbundle.experiments.base import draw
 from tangentbundle.experiments.classification import READINGS, Classification, Sample
 from tangentbundle.experiments.tables import Results
+from tangentbundle.manifolds import Sphere
 
 METHODS = {(m, a) for m in ("DD-TNN", "MNN", "3D-CNN") for a in ("Id", "Tanh")}
 BASELINES = {("majority class", "-"), ("logistic regression on moments", "-")}
@@ -71,6 +72,15 @@ def test_readings_share_labels_and_sizes():
     for name, reading in READINGS.items():
         changed = sum(base[key] != value for key, value in vars(reading).items())
         assert changed == (name != "base")
+
+
+def test_cells_of_the_3d_cnn():
+    """Its grid does not depend on where a cloud lies or how large it is."""
+    cloud = Sphere(2).sample(500, seed=0)
+    first, second = (classification.occupancy(p) for p in (cloud, 7.0 * cloud + [1.0, -2.0, 3.0]))
+    assert first.shape == (1, 6, 6, 6) and np.array_equal(first, second)
+    assert float(first[0, 2:4, 2:4, 2:4].sum()) == 0.0  # hollow
+    assert all(float(side.sum()) > 0 for d in range(3) for side in (first[0].select(d, 0), first[0].select(d, 5)))
 
 
 def test_parts_do_not_overlap():

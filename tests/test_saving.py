@@ -29,7 +29,6 @@ NETWORKS = {
     "generator": nn.TNN([1, 4, 1], seed=torch.Generator().manual_seed(7)),
     "recurrent": nn.RecurrentTNN([1, 2, 1]),
     "gru": nn.GatedTNN([1, 4, 1], step=0.1),
-    "voxels": nn.VoxelCNN(3, channels=(2, 5)),
     "double": nn.TNN([1, 2, 1]).double(),
 }
 
@@ -146,7 +145,6 @@ ARCHITECTURES = {
     "wide layers": tnn(channels=[20_000, 20_000, 1]),
     "wide parts": tnn(activation={"class": "NormGate", "arguments": {"channels": 10**9}}, channels=[1, 1, 1]),
     "wide readout": tnn(readout={"class": "InvariantReadout", "arguments": {"channels": 20_000, "outputs": 1}}),
-    "wide grid": {"class": "VoxelCNN", "arguments": {"channels": [20_000, 20_000]}},
     "many layers": tnn(channels=[1] * 100_000),
     "many taps": tnn(taps=10**9),
     "high order": tnn(method={"class": "Chebyshev", "arguments": {"order": 10**9}}),

@@ -20,7 +20,7 @@ from ..errors import DimensionWarning, InvalidInputError, ShapeError, TangentBun
 from ..geometry.dimension import resolve_dimension
 from ..geometry.search import one_search
 from ..nn import TNN, Activation, InvariantReadout, NormTanh
-from ..nn.base import Configured, generator, seeded
+from ..nn.base import Configured, generator, linear
 from ..operators import LinearOperator, join
 from ..training import fit
 from .shape import CloudBundle, CloudFeature, Holonomy, LowSpectrum, Neighborhoods
@@ -46,8 +46,7 @@ class CloudNetwork(Configured):
         self.fields = TNN([3, *channels], taps, step=step, activation=activation, readout=readout, seed=source)
         self.features = None
         if numbers:
-            first = seeded(torch.nn.Linear, numbers, 16, source=source)
-            second = seeded(torch.nn.Linear, 16, classes, bias=False, source=source)
+            first, second = linear(numbers, 16, source), linear(16, classes, source, bias=False)
             self.features = torch.nn.Sequential(first, torch.nn.ReLU(), second)
 
     def forward(self, x: torch.Tensor, operator: LinearOperator, features: torch.Tensor) -> torch.Tensor:

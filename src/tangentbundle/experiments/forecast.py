@@ -62,21 +62,18 @@ class Forecast(Experiment):
     def notes(self, rows: Sequence[Row], protocol: str) -> str:
         common = (
             f"{describe(rows)} Errors are averaged over components, points, lead times and windows of the test period, "
-            "in units of the range of the training period (largest minus least component), as in the paper. One factor "
-            "scales both periods and nothing is shifted; the authors' code shifts the test period by half its range, "
-            "and their errors mostly measure that. Analyses that were missing are not scored. No run is discarded."
-            "\n\n"
+            "in units of the range of the training period, as in the paper; nothing is shifted (the authors' code "
+            "shifts the test period by half its range). Missing analyses are not scored. No run is discarded.\n\n"
         )
         if protocol == "best":
             return common + (
                 "`FieldForecaster, all places` has learnt from the training period on the whole grid; the other rows "
-                "know the drawn points alone. Rows of networks, where shown, are those of the paper's protocol."
+                "know the drawn points alone. Networks, where shown, are rows of the paper's protocol."
             )
         return common + (
             "As in the paper, a network's output at input step t is its forecast of step t + T_f. MNN and RNN see east "
-            f"and north as two channels. Training: at most {STEPS} steps of {BATCH} windows. The latest fifth of the "
-            f"training windows chooses the weights and ends training after {PATIENCE} steps without improvement; the "
-            "paper's patience of 5 epochs watches the test year."
+            f"and north as two channels. Training: at most {STEPS} steps of {BATCH} windows, stopped after {PATIENCE} "
+            "steps without improvement on the latest fifth of the training windows."
         )
 
 

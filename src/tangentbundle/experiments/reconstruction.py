@@ -53,20 +53,20 @@ class Reconstruction(Experiment):
 
     def notes(self, rows: Sequence[Row], protocol: str) -> str:
         common = (
-            f"{describe(rows)} Errors are squared lengths in units of the range of the field (largest minus least "
-            "component), as in the paper. Points are drawn by area. The sum over masked points divided by all n falls "
-            "with the masked share for every method; the mean at masked points does not. No run is discarded.\n\n"
+            f"{describe(rows)} Errors are squared lengths in units of the range of the field, as in the paper. The sum "
+            "over masked points divided by all n falls with the masked share for every method; the mean at masked "
+            "points does not. No run is discarded.\n\n"
         )
         if protocol == "best":
             return common + (
-                "`FieldInterpolator, history` also knows other fields on the whole grid; all other rows know the one "
-                "masked field alone. Rows of networks, where shown, are those of the paper's protocol."
+                "`FieldInterpolator, history` also knows other fields on the grid; all other rows know the one masked "
+                "field alone. Networks, where shown, are rows of the paper's protocol."
             )
         return common + (
             "Masked inputs are replaced by the projected mean of the observed vectors. DD-TNN sees the wind in "
-            "estimated frames; MNN and MLP see east and north as two channels. Training: "
-            f"{EPOCHS} epochs on the observed points, then the weights of the least loss. The paper's patience of 5 "
-            "epochs watches the error at the masked points, which needs the answer: the oracle epoch stands for it."
+            f"estimated frames, MNN and MLP east and north as two channels. Networks are trained for {EPOCHS} epochs "
+            "on the observed points. The paper stops by the error at the masked points: its numbers are to be compared "
+            "with the oracle epoch, chosen by that error."
         )
 
 

@@ -188,7 +188,7 @@ def single_thread() -> Iterator[None]:
         yield
 
 
-def timed(function: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
+def timed(function: Callable[..., Any], *arguments: Any, **options: Any) -> tuple[Any, float]:
     """A result and the seconds it took."""
     start = time.perf_counter()
-    return function(*arguments), time.perf_counter() - start
+    return function(*arguments, **options), time.perf_counter() - start

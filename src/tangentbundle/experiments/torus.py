@@ -66,22 +66,17 @@ class Torus(Experiment):
         angle = {n: np.mean([r["angle"] for r in own if r["n"] == n]) for n in sorted({r["n"] for r in own})}
         angles = ", ".join(f"{a:.0f} degrees at n = {n}" for n, a in angle.items())
         common = (
-            "Errors are squared lengths, averaged over the points; tangent components are those in the frames of the "
-            f"table (identity: 2 tau^2). Mean angle between these frames and the exact tangent planes: {angles}. No "
-            "run is discarded.\n\n"
+            "Errors are squared lengths averaged over the points, in the frames of the table (identity: 2 tau^2). Mean "
+            f"angle between these frames and the exact tangent planes: {angles}. No run is discarded.\n\n"
         )
         if protocol == "best":
-            return common + (
-                "Everything is chosen from the noisy data alone. DD-TNN, MNN and MLP, where shown, are rows of the "
-                "paper's protocol, in its frames."
-            )
+            return common + "Networks, where shown, are rows of the paper's protocol, in its frames."
         return common + (
-            "Scales are the paper's (eps_PCA = 0.8, eps = 0.5): nearly all pairs of points are neighbours. MNN and "
-            "`MLP, ambient` work on three components, DD-TNN and MLP on the two tangent ones. `L_sym` is the "
-            "symmetrically normalised cloud Laplacian with the kernel of the authors' code; exp(-L) is the diffusion "
-            "of the text, exp(+L) what that code computes. Training: all steps on the noisy field, then the weights of "
-            "the least loss, which copy the input. The paper's patience of 5 epochs watches the error against the "
-            "clean field; the oracle epoch, chosen by that error, stands for it and is to be compared with the paper."
+            "Scales are the paper's (eps_PCA = 0.8, eps = 0.5): nearly all points are neighbours. MNN and `MLP, "
+            "ambient` work on three components, the others on two. `L_sym` is the cloud Laplacian of the authors' "
+            "code; exp(-L) is the diffusion of the text, exp(+L) what that code computes. Networks are trained to "
+            "reproduce the noisy field. The paper stops by the error against the clean field: its numbers are to be "
+            "compared with the oracle epoch, chosen by that error."
         )
 
 

@@ -12,7 +12,6 @@ from .activations import (
     RadialBias,
 )
 from .base import Configured
-from .baselines import VoxelCNN, occupancy
 from .conv import BundleConv, Learnable
 from .models import TNN
 from .readouts import InvariantReadout, MeanReadout, MomentReadout, Readout, SumReadout
@@ -40,6 +39,4 @@ __all__ = [
     "Recurrent",
     "RecurrentTNN",
     "SumReadout",
-    "VoxelCNN",
-    "occupancy",
 ]
