@@ -81,7 +81,7 @@ def _encode(value: Any) -> Any:
         fields = dataclasses.fields(value) if dataclasses.is_dataclass(value) else ()
         arguments = {f.name: getattr(value, f.name) for f in fields if f.init} or vars(value).get("arguments", {})
         return {"class": name, "arguments": {key: _encode(v) for key, v in arguments.items()}}
-    if FUNCTIONS.get(getattr(value, "__name__", "")) is value:
+    if any(function is value for function in FUNCTIONS.values()):
         return {"function": value.__name__}
     raise InvalidInputError(
         f"a network with {value!r} in its architecture cannot be saved. Use parts of tangentbundle.nn, and pointwise "

@@ -151,10 +151,9 @@ class ManifoldClassifier(ClassifierMixin, BaseEstimator):
         train, validation = (
             self._batches([clouds[i] for i in part], features[part], numbers[part]) for part in (training, held)
         )
-        options = {"epochs": self.epochs, "lr": self.lr, "patience": self.patience, "min_delta": 1e-3, "clip": 1.0}
-        self.history_ = fit(
-            self.network_, train, _cross_entropy, validation=validation or None, seed=seed, progress=False, **options
-        )
+        options: dict[str, Any] = {"epochs": self.epochs, "lr": self.lr, "patience": self.patience, "seed": seed}
+        options |= {"validation": validation or None, "min_delta": 1e-3, "clip": 1.0, "progress": False}
+        self.history_ = fit(self.network_, train, _cross_entropy, **options)
         return self
 
     def predict_proba(self, X) -> np.ndarray:

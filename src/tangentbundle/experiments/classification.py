@@ -131,7 +131,7 @@ class Sample:
         labels = torch.from_numpy(self.labels)
         return [[(*inputs(part), labels[part]) for part in parts] for parts in (starts, [validation], [test])]
 
-    def score(self, model: Any, features: Sequence[Any]) -> tuple[float, float]:
+    def score(self, model: Any, features: Any) -> tuple[float, float]:
         """Accuracy of an estimator on the test clouds after fitting it to all others, and the seconds of fitting."""
         stop = self.parts[2].start
         _, seconds = timed(model.fit, features[:stop], self.labels[:stop])

@@ -48,7 +48,7 @@ class Reconstruction(Experiment):
                 rows += scene.rows(view.name, winds, oracle, parameters=view.network().num_parameters)
         methods = INTERPOLATIONS | (estimators(source_of(task["data"]).past) if task["protocol"] == "best" else {})
         for name, method in methods.items():
-            rows += scene.rows(name, [method(station) for station in stations])
+            rows += scene.rows(name, np.stack([method(station) for station in stations]))
         return rows
 
     def notes(self, rows: Sequence[Row], protocol: str) -> str:
@@ -86,7 +86,7 @@ class Scene:
         return [Stations(self.sites, np.where(masked[:, None], np.nan, self.truth)) for masked in self.masks]
 
     def rows(
-        self, method: str, winds: Sequence[np.ndarray], oracle: np.ndarray | None = None, parameters: int | None = None
+        self, method: str, winds: np.ndarray, oracle: np.ndarray | None = None, parameters: int | None = None
     ) -> list[Row]:
         """Both metrics of a method for every mask, and those of its oracle epoch."""
         rows = []

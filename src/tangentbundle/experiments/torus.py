@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -144,7 +145,7 @@ def paper_answers(data: Draw, epochs: int) -> dict[str, Answer]:
         View("MLP", plane, 1, 3, tangent),
         View("MLP, ambient", line, 1, 3),
     ]
-    options = {
+    options: dict[str, Any] = {
         "epochs": epochs,
         "optimizer": lambda parameters: torch.optim.Adam(parameters, lr=0.03, betas=(0.9, 0.99), foreach=True),
         "schedule": lambda epoch: 0.01 ** (epoch / epochs),

@@ -12,7 +12,8 @@ class Distribution:
 
     def __init__(self, fabric: Any = None) -> None:
         self.fabric = fabric
-        self.size, self.rank = (1, 0) if fabric is None else (fabric.world_size, fabric.global_rank)
+        self.size: int = 1 if fabric is None else fabric.world_size
+        self.rank: int = 0 if fabric is None else fabric.global_rank
 
     def sum(self, value: torch.Tensor) -> torch.Tensor:
         return value if self.size == 1 else self.fabric.all_reduce(value.clone(), reduce_op="sum")

@@ -26,6 +26,8 @@ class Replicas(torch.nn.Module):
     (torch.Size([5, 200, 2, 1]), torch.Size([200, 2, 1]))
     """
 
+    _skeleton: torch.nn.Module
+
     def __init__(self, make: Callable[[int], torch.nn.Module], count: int, seed: int = 0) -> None:
         super().__init__()
         nets = [make(seed + r) for r in range(whole(count, "count"))]
