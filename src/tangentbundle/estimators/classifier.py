@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from ..arrays import points_array, whole
 from ..errors import DimensionWarning, InvalidInputError, ShapeError, TangentBundleError, TooFewPointsError
 from ..geometry.dimension import resolve_dimension
-from ..geometry.search import one_search
 from ..nn import TNN, Activation, InvariantReadout, NormTanh
 from ..nn.base import Configured, generator, linear
 from ..operators import LinearOperator, join
@@ -227,9 +225,6 @@ def _clouds(X: Any, ambient: int | None = None) -> list[np.ndarray]:
 
 def _usual_dimension(clouds: Sequence[np.ndarray]) -> int:
     """The most frequent estimate; the lowest of those if several are."""
-    counts: Counter = Counter()
-    for cloud in clouds:
-        with one_search(cloud), warnings.catch_warnings():
-            warnings.simplefilter("ignore", DimensionWarning)  # many clouds outvote a doubtful one
-            counts[resolve_dimension(cloud, None)[0]] += 1
-    return max(sorted(counts), key=lambda dim: counts[dim])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DimensionWarning)  # many clouds outvote a doubtful one
+        return int(np.bincount([resolve_dimension(cloud, None)[0] for cloud in clouds]).argmax())

@@ -16,7 +16,7 @@ class Distribution:
         self.rank: int = 0 if fabric is None else fabric.global_rank
 
     def sum(self, value: torch.Tensor) -> torch.Tensor:
-        return value if self.size == 1 else self.fabric.all_reduce(value.clone(), reduce_op="sum")
+        return value if self.size == 1 else self.fabric.all_reduce(value.clone(), reduce_op="sum").to(value.device)
 
     def any(self, flag: bool) -> bool:
         """Whether the flag is set in any process."""

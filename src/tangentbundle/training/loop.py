@@ -102,10 +102,11 @@ def fit(
     workers = Distribution(fabric)
     training = Training(net, parameters, steps, loss, workers, patience, min_delta, clip, accumulate)
     place = Checkpoint(checkpoint) if isinstance(checkpoint, str | os.PathLike) else checkpoint
+    writer = place if workers.rank == 0 else None
     rates = [group["lr"] for group in steps.param_groups]
     with contextlib.ExitStack() as stack:
-        if place is not None and workers.rank == 0:
-            stack.enter_context(only_writer(place.folder))
+        if writer is not None:
+            stack.enter_context(only_writer(writer.folder))
         if place is not None and place.path.exists():
             place.load(training)
         interrupted, stop = stack.enter_context(deferred_interrupt()), False
@@ -116,10 +117,10 @@ def fit(
             training.epoch(data, validation, seed)
             show(training.epochs, f"{training.monitor} {training.best.mean():.4g}")
             stop = workers.any(interrupted())  # all processes stop in the same epoch, or the others would wait forever
-            if place is not None and workers.rank == 0 and place.due:
-                place.save(training)
-        if place is not None and workers.rank == 0:
-            place.save(training)
+            if writer is not None and writer.due:
+                writer.save(training)
+        if writer is not None:
+            writer.save(training)
         training.adopt_best()
     if stop or interrupted():
         raise KeyboardInterrupt("training was interrupted; the best weights so far are in the network")
@@ -141,7 +142,7 @@ class Training(torch.nn.Module):
 
     def __init__(self, net, parameters, optimizer, loss, workers, patience, min_delta, clip, accumulate) -> None:
         super().__init__()
-        self.net, self.parameters_, self.optimizer, self.loss, self.workers = net, parameters, optimizer, loss, workers
+        self.net, self.trained, self.optimizer, self.loss, self.workers = net, parameters, optimizer, loss, workers
         self.patience = None if patience is None else whole(patience, "patience")
         self.clip = None if clip is None else positive(clip, "clip")
         self.min_delta, self.accumulate = min_delta, whole(accumulate, "accumulate")
@@ -193,15 +194,12 @@ class Training(torch.nn.Module):
         for index in step[self.workers.rank :: self.workers.size]:
             losses = self.loss(self.net, data[index])
             if losses.shape != shape:
-                raise InvalidInputError(
-                    f"the loss must have shape {shape} (one number, or one for each replica), got "
-                    f"{tuple(losses.shape)}."
-                )
+                raise InvalidInputError(f"expected a loss of shape {shape}, one for each replica, got {losses.shape}.")
             (losses.sum() / len(step)).backward()
             total += losses.detach().to("cpu", torch.float64)
-        self.workers.sum_gradients(self.parameters_)
+        self.workers.sum_gradients(self.trained)
         if self.clip is not None:
-            gradients = [p.grad for p in self.parameters_ if p.grad is not None]
+            gradients = [p.grad for p in self.trained if p.grad is not None]
             norms = torch.stack([g.reshape(*shape, -1).norm(dim=-1) for g in gradients]).norm(dim=0)
             for g in gradients:
                 g.mul_(_like((self.clip / (norms + 1e-6)).clamp_max(1.0), g))
@@ -215,7 +213,7 @@ class Training(torch.nn.Module):
         self.best_epoch = torch.where(better, self.epochs, self.best_epoch)
         self.waited = torch.where(better, 0, self.waited + 1)
         self.diverged = self.diverged | lost
-        for kept, p in zip(self.weights, self.parameters_, strict=True):
+        for kept, p in zip(self.weights, self.trained, strict=True):
             torch.where(_like(better, p), p.detach(), kept.data, out=kept.data)
         if lost.any():
             warnings.warn(
@@ -229,7 +227,7 @@ class Training(torch.nn.Module):
         if not torch.isfinite(self.best).all():
             raise TrainingError("training never had a finite loss. Check the data's scale, and try a smaller lr.")
         with torch.no_grad():
-            for p, best in zip(self.parameters_, self.weights, strict=True):
+            for p, best in zip(self.trained, self.weights, strict=True):
                 p.copy_(best)
         self.net.eval()
 
