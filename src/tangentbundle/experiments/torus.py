@@ -55,7 +55,8 @@ class Torus(Experiment):
         rows = []
         for method, answer in answers.items():
             scores = answer.scores(data.sample.vectors)
-            same = {"angle": _mean_angle(answer.frames, data.sample.frames), "parameters": answer.parameters}
+            parameters = None if answer.view is None else answer.view.network().num_parameters
+            same = {"angle": _mean_angle(answer.frames, data.sample.frames), "parameters": parameters}
             for r, (tau, noise) in enumerate(data.cases):
                 found = {score: values[r] for score, values in scores.items()}
                 row = {**place, "tau": tau, "sampling": task["sampling"], "noise": noise, "method": method}
@@ -102,28 +103,28 @@ class Draw:
 class Answer:
     """Denoised ambient fields ``(cases, n, 3)`` of a method, and the frames ``(n, 3, 2)`` it is scored in.
 
-    ``oracle`` are the fields of the epoch nearest to the clean field. A method whose ``own`` components are ambient is
-    also scored in these, as the paper does.
+    Networks have a ``view`` and fields ``oracle`` of the epoch nearest to the clean field, and are also scored in their
+    own components, as the paper does.
     """
 
     frames: np.ndarray
     fields: np.ndarray
     oracle: np.ndarray | None = None
-    own: str = "tangent"
-    parameters: int | None = None
+    view: View | None = None
 
     def scores(self, clean: np.ndarray) -> dict[str, list]:
         """Mean squared errors of every field, by name of the score."""
-        errors = self._errors(self.fields - clean)
-        found = {"mse": errors["tangent"], "own_metric": errors[self.own], "ambient": errors["ambient"]}
+        tangent, ambient = self._errors(self.fields - clean)
+        own_is_ambient = self.view is not None and self.view.frames is None
+        found = {"mse": tangent, "own_metric": ambient if own_is_ambient else tangent, "ambient": ambient}
         if self.oracle is not None:
-            errors = self._errors(self.oracle - clean)
-            found |= {"oracle": errors["tangent"], "oracle_own": errors[self.own]}
+            tangent, ambient = self._errors(self.oracle - clean)
+            found |= {"oracle": tangent, "oracle_own": ambient if own_is_ambient else tangent}
         return found
 
-    def _errors(self, errors: np.ndarray) -> dict[str, list]:
-        parts = {"tangent": np.einsum("nij,rni->rnj", self.frames, errors), "ambient": errors}
-        return {name: np.square(part).sum(axis=2).mean(axis=1).tolist() for name, part in parts.items()}
+    def _errors(self, errors: np.ndarray) -> list[list]:
+        parts = np.einsum("nij,rni->rnj", self.frames, errors), errors
+        return [np.square(part).sum(axis=2).mean(axis=1).tolist() for part in parts]
 
 
 def paper_answers(data: Draw, epochs: int) -> dict[str, Answer]:
@@ -152,9 +153,8 @@ def paper_answers(data: Draw, epochs: int) -> dict[str, Answer]:
     }
     everywhere, answers = np.ones(data.noisy.shape[:2]), {}
     for view in views:
-        fields, oracle = reproduce_inputs(view, data.noisy, everywhere, clean, everywhere, **options)
-        own = "ambient" if view.frames is None else "tangent"
-        answers[view.name] = Answer(frames, fields, oracle, own, view.network().num_parameters)
+        outputs = reproduce_inputs(view, data.noisy, everywhere, clean, everywhere, **options)
+        answers[view.name] = Answer(frames, *outputs, view)
     simple = {name: Answer(frames, method(data.noisy)) for name, method in smoothers(data.sample.points).items()}
     return answers | simple
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -23,14 +24,27 @@ ANALYSIS = "gfs_10m_1deg_20160430T06.nc"
 
 @dataclass(eq=False)
 class Wind:
-    """A data set: two periods to train and to test forecasts, and a field to reconstruct."""
+    """A data set: two periods to train and to test forecasts, and a field to reconstruct.
+
+    The field is the first of the training period unless ``load_field`` is given. ``files`` must be in the folder of
+    wind data.
+    """
 
     about: str
     load_training: Callable[[], WindData]
     load_test: Callable[[], WindData]
+    load_field: Callable[[], WindData] | None = None
+    files: tuple[str, ...] = ()
 
     def present(self) -> bool:
-        return True
+        """Whether the files are there. A folder that was named and does not exist is an error."""
+        try:
+            folder = wind_folder() if self.files else Path()
+        except InvalidInputError:
+            if os.environ.get("TANGENTBUNDLE_WIND"):
+                raise
+            return False
+        return not self.files or (find_spec("xarray") is not None and all((folder / f).is_file() for f in self.files))
 
     @cached_property
     def training(self) -> WindData:
@@ -42,43 +56,22 @@ class Wind:
 
     @cached_property
     def field(self) -> WindData:
-        """The field to reconstruct, the first of the training period."""
-        return self.training.during(slice(0, 1))
+        return self.training.during(slice(0, 1)) if self.load_field is None else self.load_field()
 
     @property
     def past(self) -> WindData:
-        """Other fields, to learn from before ``field`` is reconstructed."""
-        return self.test
+        """Other fields, to learn from before ``field`` is reconstructed; from the same season if it is of its own."""
+        return self.test if self.load_field is None else self.training
 
 
-class GFS(Wind):
-    """Analyses of NOAA/NCEP's GFS: one of 2016 to reconstruct, and two blocks of 2026 to train and test forecasts."""
+def gfs_field() -> WindData:
+    """One analysis, at the rows and columns of its 1 degree grid nearest to those of a 2.5 degree grid."""
+    import xarray
 
-    def present(self) -> bool:
-        """Whether the files are there. A folder that was named and does not exist is an error."""
-        try:
-            folder = wind_folder()
-        except InvalidInputError:
-            if os.environ.get("TANGENTBUNDLE_WIND"):
-                raise
-            return False
-        files = (ANALYSIS, "gfs_10m_2p5deg_6h_blockA.nc", "gfs_10m_2p5deg_6h_blockB.nc")
-        return find_spec("xarray") is not None and all((folder / file).is_file() for file in files)
-
-    @cached_property
-    def field(self) -> WindData:
-        """One field, at the rows and columns of its 1 degree grid nearest to those of the 2.5 degree grid."""
-        import xarray
-
-        with xarray.open_dataset(wind_folder() / ANALYSIS) as ds:
-            thin = ds.sel(lat=np.arange(90, -91, -2.5), lon=np.arange(0, 360, 2.5), method="nearest").load()
-        origin = "NOAA/NCEP GFS 10 m wind analysis of 2016-04-30 06Z, thinned from 1 to about 2.5 degrees"
-        return FromXarray(thin, provenance=origin).load()
-
-    @property
-    def past(self) -> WindData:
-        """Of another year, from the same season."""
-        return self.training
+    with xarray.open_dataset(wind_folder() / ANALYSIS) as ds:
+        thin = ds.sel(lat=np.arange(90, -91, -2.5), lon=np.arange(0, 360, 2.5), method="nearest").load()
+    origin = "NOAA/NCEP GFS 10 m wind analysis of 2016-04-30 06Z, thinned from 1 to about 2.5 degrees"
+    return FromXarray(thin, provenance=origin).load()
 
 
 def reanalysis(product: Product = SIGMA995, days: int = 250) -> Wind:
@@ -91,10 +84,12 @@ def reanalysis(product: Product = SIGMA995, days: int = 250) -> Wind:
 
 
 SOURCES = {
-    "gfs": GFS(
+    "gfs": Wind(
         "GFS 10 m analyses; field of 2016-04-30 06Z; six-hourly from 2026-03-24 (training) and 2026-07-06 (test)",
         GFSBlocks(blocks=("A",)).load,
         GFSBlocks(blocks=("B",)).load,
+        gfs_field,
+        (ANALYSIS, "gfs_10m_2p5deg_6h_blockA.nc", "gfs_10m_2p5deg_6h_blockB.nc"),
     ),
     "embedded": Wind(
         "US Navy monthly means, 1982 to 1987 (training) and 1988 to 1992 (test)",
