@@ -61,7 +61,7 @@ def reproduce_inputs(
     Returns the outputs ``(r, n, c)`` of the lowest training loss, and those of the oracle: the epoch nearest to the
     truth at the ``scored`` points. The truth is used for nothing else.
     """
-    fields, exact, seen, judged = (torch.from_numpy(a).float() for a in (inputs, truth, observed, scored))
+    fields, exact, known, judged = (torch.from_numpy(a).float() for a in (inputs, truth, observed, scored))
     x, nearest, oracle = view.signal(fields), torch.full((len(fields),), torch.inf), torch.zeros_like(fields)
 
     def loss(nets: torch.nn.Module, batch: torch.Tensor) -> torch.Tensor:
@@ -71,7 +71,7 @@ def reproduce_inputs(
             errors = ((field - exact).square().sum(dim=-1) * judged).sum(dim=-1)
             closer = errors < nearest
             nearest[closer], oracle[closer] = errors[closer], field[closer]
-        return ((output - batch).square().sum(dim=(-2, -1)) * seen).sum(dim=-1) / seen.sum(dim=-1)
+        return ((output - batch).square().sum(dim=(-2, -1)) * known).sum(dim=-1) / known.sum(dim=-1)
 
     nets = Replicas(view.network, len(fields), seed)
     fit(nets, [x], loss, progress=False, **options)

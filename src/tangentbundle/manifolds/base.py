@@ -49,12 +49,12 @@ def _complement(normal):
 
 def _rejection(n, rng, propose, probability):
     """n independent draws: candidates propose(m, rng) accepted with probability(candidates)."""
-    kept, missing = [], whole(n, "n")
+    accepted, missing = [], whole(n, "n")
     while missing > 0:
         candidates = propose(2 * missing + 16, rng)
-        kept.append(candidates[rng.random(len(candidates)) < probability(candidates)])
-        missing -= len(kept[-1])
-    return np.concatenate(kept)[:n]
+        accepted.append(candidates[rng.random(len(candidates)) < probability(candidates)])
+        missing -= len(accepted[-1])
+    return np.concatenate(accepted)[:n]
 
 
 def _lowest(k, first, value, multiplicity):

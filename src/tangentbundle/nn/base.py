@@ -1,4 +1,4 @@
-"""What every part of a network shares: it knows the arguments it was made with, and counts its parameters."""
+"""The base of all parts of a network: it records the arguments of its constructor, and counts its parameters."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from .conv import BundleConv, Learnable, with_parameters
 States = list[torch.Tensor]
 
 
-class RecurrentCell(Configured):
+class RecurrentCell(torch.nn.Module):
     """One layer of the paper's recurrence: a filter of the input, a filter of the state, a nonlinearity."""
 
     def __init__(self, conv: Callable[[int, int], BundleConv], wide: int, high: int, activation: Activation) -> None:
@@ -38,7 +38,7 @@ class RecurrentCell(Configured):
         return self.activation(driven + self.feedback(state, operator), operator)
 
 
-class GatedCell(Configured):
+class GatedCell(torch.nn.Module):
     r"""A gated recurrent unit whose gates depend on lengths alone, and so on no frames.
 
     With :math:`a, r, c` filters of input and state, gates :math:`u = \mathrm{sigmoid}(\alpha \sqrt{1 + |a|^2} +

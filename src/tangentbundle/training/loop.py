@@ -213,8 +213,8 @@ class Training(torch.nn.Module):
         self.best_epoch = torch.where(better, self.epochs, self.best_epoch)
         self.waited = torch.where(better, 0, self.waited + 1)
         self.diverged = self.diverged | lost
-        for kept, p in zip(self.weights, self.trained, strict=True):
-            torch.where(_like(better, p), p.detach(), kept.data, out=kept.data)
+        for best, p in zip(self.weights, self.trained, strict=True):
+            torch.where(_like(better, p), p.detach(), best.data, out=best.data)
         if lost.any():
             warnings.warn(
                 f"training diverged ({int(lost.sum())} of {lost.numel()} replicas): the {self.monitor} of epoch "
