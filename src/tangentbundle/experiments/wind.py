@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -79,8 +79,11 @@ def reanalysis(product: Product = SIGMA995, days: int = 250) -> Wind:
     about = (
         f"NCEP/NCAR reanalysis, daily means near the surface, the first {days} days of 2016 (training) and 2017 (test)"
     )
-    years = [NCEP(year, product) for year in (2016, 2017)]
-    return Wind(about, *(lambda source=source: source.load().during(slice(0, days)) for source in years))
+
+    def load(year: int) -> WindData:
+        return NCEP(year, product).load().during(slice(0, days))
+
+    return Wind(about, partial(load, 2016), partial(load, 2017))
 
 
 SOURCES = {
