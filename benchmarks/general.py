@@ -19,7 +19,7 @@ from tangentbundle.estimators.baselines import AmbientProcess, ComponentProcess,
 from tangentbundle.experiments.base import Column, Experiment, Row, Task, draw
 from tangentbundle.experiments.report import write_report
 from tangentbundle.experiments.runner import run_experiment
-from tangentbundle.experiments.smoothing import ambient_process, thin_plate
+from tangentbundle.experiments.smoothing import smoothing_spline
 
 SEEN, HELD_OUT, DRAWS = 150, 150, 16
 NOISE = 0.2
@@ -117,8 +117,8 @@ class General(Experiment):
         denoised = {
             "FieldDenoiser": denoiser.predict(x),
             "identity": y,
-            "thin plate, cross-validated": thin_plate(x, y[None])[0],
-            "ambient process": ambient_process(x, y[None])[0],
+            "thin plate, cross-validated": smoothing_spline().fit(x, y).predict(x),
+            "ambient process": AmbientProcess().fit(x, y).predict(x),
         }
         answers = {"FieldInterpolator": filled.predict(points[new])}
         answers |= {name: model.fit(x, y).predict(points[new]) for name, model in plain.items()}

@@ -39,7 +39,7 @@ def run() -> list[Row]:
     x = torch.randn(POINTS, 2, 1, generator=torch.Generator().manual_seed(0))
     activation = tb.nn.Coordinatewise(torch.tanh)
     net = tb.nn.TNN(CHANNELS, TAPS, activation=activation)
-    many = tb.nn.Replicas(lambda seed: tb.nn.TNN(CHANNELS, TAPS, activation=activation, seed=seed), REPLICAS)
+    many = tb.training.Replicas(lambda seed: tb.nn.TNN(CHANNELS, TAPS, activation=activation, seed=seed), REPLICAS)
     xs = torch.randn(REPLICAS, POINTS, 2, 1, generator=torch.Generator().manual_seed(1))
     shift = torch.linalg.matrix_exp(laplacian.to_dense().double()).float()
     sparse = tb.nn.TNN(CHANNELS, TAPS, activation=activation, method=tb.Chebyshev(1e-6))

@@ -21,7 +21,7 @@ import tangentbundle as tb
 from tangentbundle.errors import BusyFolderError, TangentBundleError
 from tangentbundle.files import read_tensors
 from tangentbundle.io import read_field
-from tangentbundle.training import KIND
+from tangentbundle.training.checkpoint import KIND
 from tangentbundle_cli import app
 
 from .victims import EPOCHS, SUFFIXES, TASKS, problem, reproduce, small_torus, train, write

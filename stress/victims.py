@@ -37,7 +37,7 @@ def train(begun: Mark, folder: str, problem: bytes, epochs: int = EPOCHS) -> Non
     net, data = tb.nn.TNN([1, 2, 1], seed=3).double(), pickle.loads(problem)
     begun[0] = 1.0
     with one_thread():
-        tb.fit(net, data, epochs=epochs, checkpoint=folder, every=0.0, progress=False)
+        tb.fit(net, data, epochs=epochs, checkpoint=tb.training.Checkpoint(folder, every=0.0), progress=False)
         tb.save(net, Path(folder) / "final.safetensors")
 
 
@@ -76,15 +76,15 @@ def small_torus() -> Iterator[None]:
     """In this block the experiment ``torus`` has a dozen tasks of a tenth of a second."""
     common = {"field": "as printed", "n": 30, "noises": 1, "protocol": "paper", "epochs": 4}
     tasks = [{**common, "sampling": number} for number in range(TASKS)]
-    rules = torus.smoothing_rules
+    smoothers = torus.smoothers
 
-    def fast_rules(points: np.ndarray) -> dict[str, Any]:
-        return {name: rule for name, rule in rules(points).items() if "Tikhonov" not in name}
+    def fast_smoothers(points: np.ndarray) -> dict[str, Any]:
+        return {name: method for name, method in smoothers(points).items() if "Tikhonov" not in name}
 
     with (
         mock.patch.object(torus.Torus, "tasks", lambda *_: tasks),
-        mock.patch.object(torus.Torus, "figures", lambda *_: []),
-        mock.patch.object(torus, "smoothing_rules", fast_rules),
+        mock.patch("tangentbundle.experiments.report.draw_figures", lambda *_: []),
+        mock.patch.object(torus, "smoothers", fast_smoothers),
     ):
         yield
 

@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 import tangentbundle as tb
 from tangentbundle.errors import InvalidInputError, NonFiniteError, ShapeError, TooFewPointsError
 from tangentbundle.estimators import Holonomy, LowSpectrum, ManifoldClassifier, Neighborhoods
-from tangentbundle.estimators.shape import Shape, local_bundle, unit_cloud
+from tangentbundle.estimators.shape import CloudBundle
 from tangentbundle.manifolds import KleinBottle, Sphere, Torus
 from tangentbundle.nn import Linear
 from tangentbundle.testing import random_orthogonal
@@ -68,12 +68,12 @@ def test_position_orientation_size_and_order_do_not_matter(model):
 
 def test_frames_do_not_matter(model):
     """The network's scores and the geometric numbers, for one cloud in two gauges."""
-    bundle = local_bundle(unit_cloud(CLOUDS[0]), 2)
+    bundle = CloudBundle.from_points(CLOUDS[0], 2).bundle
     turns = random_orthogonal(bundle.num_points, 2, seed=3)
     gauged = tb.TangentBundle.from_frames(bundle.points, np.asarray(bundle.frames) @ turns, eps=bundle.eps)
     plain = tb.TangentBundle.from_frames(bundle.points, bundle.frames, eps=bundle.eps)
     numbers, scores = [], []
-    for one in (Shape.of(plain), Shape.of(gauged)):
+    for one in (CloudBundle(plain), CloudBundle(gauged)):
         table = [[v for part in (LowSpectrum(), Holonomy(), Neighborhoods()) for v in part(one)]]
         ((signal, operator, geometry, _),) = model._batches([one], np.array(table), np.zeros(1, int))
         numbers.append(table[0])
@@ -83,14 +83,14 @@ def test_frames_do_not_matter(model):
 
 
 def test_holonomy_sees_that_a_klein_bottle_has_no_sides():
-    bottle = Holonomy()(Shape.of(local_bundle(unit_cloud(KleinBottle(4).sample(600, seed=0)), 2)))
-    torus = Holonomy()(Shape.of(local_bundle(unit_cloud(Torus().sample(600, seed=0)), 2)))
+    bottle = Holonomy()(CloudBundle.from_points(KleinBottle(4).sample(600, seed=0), 2))
+    torus = Holonomy()(CloudBundle.from_points(Torus().sample(600, seed=0), 2))
     assert bottle[0] == 0.0 and torus[0] == 1.0
     assert bottle[1] > torus[1]
 
 
 def test_low_spectrum_has_one_length_for_all_clouds():
-    tiny = Shape.of(local_bundle(unit_cloud(CLOUDS[0][:8]), 2))
+    tiny = CloudBundle.from_points(CLOUDS[0][:8], 2)
     assert len(LowSpectrum(12)(tiny)) == 24
 
 

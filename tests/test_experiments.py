@@ -14,10 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from tangentbundle.errors import DamagedFileError, InvalidInputError
-from tangentbundle.experiments import PLACES, experiment
+from tangentbundle.experiments import EXPERIMENTS, experiment
 from tangentbundle.experiments.base import Column, Experiment, draw, published
-from tangentbundle.experiments.beside import beside
-from tangentbundle.experiments.runner import key_of, read_results, run_experiment
+from tangentbundle.experiments.runner import key_of, merge_with, read_results, run_experiment
 from tangentbundle.experiments.tables import Results
 from tangentbundle.experiments.torus import Torus
 from tangentbundle_cli import app
@@ -84,7 +83,9 @@ def test_resumes_from_any_torn_file(serial, tmp_path, kept):
     assert len(again) == 21 and all(json.loads(line) for line in again)
 
 
-def test_refuses_other_settings_and_foreign_files(tmp_path):
+def test_refuses_other_settings_protocols_and_foreign_files(tmp_path):
+    with pytest.raises(InvalidInputError, match="'paper' and 'best'"):
+        run_experiment(Toy(), tmp_path, protocol="other")
     run_experiment(Toy(), tmp_path, quiet=True)
     with pytest.raises(InvalidInputError, match="other settings"):
         run_experiment(Toy(), tmp_path, seed=3, quiet=True)
@@ -170,7 +171,7 @@ def test_the_comparison_counts_the_papers_standard_deviations(serial):
 
 
 def test_published_numbers():
-    assert [len(published(name)) for name in PLACES] == [36, 36, 36, 6]
+    assert [len(published(name)) for name in EXPERIMENTS] == [36, 36, 36, 6]
     first = {"n": 100, "tau": 0.3, "method": "DD-TNN", "mean": 0.135, "std": 0.0142}
     assert first in published("torus")
     assert {"activation": "Tanh", "method": "3D-CNN", "mean": 0.985, "std": 0.006} in published("classification")
@@ -192,7 +193,7 @@ def test_committed_results_fit_the_page_and_the_terminal(name, protocol):
     folder, header = RESULTS / f"{name}-{protocol}", {"experiment": name, "full": True, "seed": 0}
     rows = read_results(folder / "results.jsonl.gz", {**header, "protocol": protocol})
     if protocol == "best":
-        rows = beside(experiment(name), rows, RESULTS / f"{name}-paper", full=True, seed=0)
+        rows = merge_with(experiment(name), rows, RESULTS / f"{name}-paper", full=True, seed=0)
     results = Results(experiment(name), rows, protocol)
     assert max(map(len, results.comparison().text().splitlines())) <= 100
     page = (folder / "table.md").read_text()
@@ -244,7 +245,7 @@ def test_the_terminal_shows_one_compact_table_and_names_the_files(monkeypatch, t
     monkeypatch.chdir(tmp_path)
     small = {**TASK, "n": 100, "noises": 1, "epochs": 5}
     monkeypatch.setattr(Torus, "tasks", lambda *arguments: [small])
-    monkeypatch.setattr(Torus, "figures", lambda *arguments: [])
+    monkeypatch.setattr("tangentbundle.experiments.report.draw_figures", lambda *arguments: [])
     done = CliRunner().invoke(app, ["reproduce", "torus", "--out", "out"])
     assert done.exit_code == 0, done.output
     lines = done.output.splitlines()
@@ -261,9 +262,7 @@ def test_honest_torus_numbers_do_not_depend_on_the_clean_field(monkeypatch):
     import tangentbundle.experiments.torus as module
 
     data = module.Draw.of(TASK, 0)
-    other = module.Draw(
-        module.torus_field(60, seed=draw(0, "torus", "as printed", 60, 0)), data.noisy, data.taus, data.noises
-    )
+    other = module.Draw(module.torus_field(60, seed=draw(0, "torus", "as printed", 60, 0)), data.noisy, data.cases)
     other.sample.vectors[:] = 0.0
     a, b = (module.paper_answers(d, 40) for d in (data, other))
     for name in a:

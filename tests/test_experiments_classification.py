@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from tangentbundle.errors import InvalidInputError
 from tangentbundle.experiments import classification
 from tangentbundle.experiments.base import draw
 from tangentbundle.experiments.classification import READINGS, Classification, Sample
 from tangentbundle.experiments.tables import Results
+from tangentbundle.manifolds import Sphere
 
 METHODS = {(m, a) for m in ("DD-TNN", "MNN", "3D-CNN") for a in ("Id", "Tanh")}
 BASELINES = {("majority class", "-"), ("logistic regression on moments", "-")}
@@ -74,6 +74,15 @@ def test_readings_share_labels_and_sizes():
         assert changed == (name != "base")
 
 
+def test_cells_of_the_3d_cnn():
+    """Its grid does not depend on where a cloud lies or how large it is."""
+    cloud = Sphere(2).sample(500, seed=0)
+    first, second = (classification.occupancy(p) for p in (cloud, 7.0 * cloud + [1.0, -2.0, 3.0]))
+    assert first.shape == (1, 6, 6, 6) and np.array_equal(first, second)
+    assert float(first[0, 2:4, 2:4, 2:4].sum()) == 0.0  # hollow
+    assert all(float(side.sum()) > 0 for d in range(3) for side in (first[0].select(d, 0), first[0].select(d, 5)))
+
+
 def test_parts_do_not_overlap():
     train, validation, test = Sample([], np.zeros(50, int)).parts
     assert (train.stop, validation.start, validation.stop, test.start) == (32, 32, 40, 40)
@@ -102,8 +111,3 @@ def test_best_protocol(monkeypatch):
     found = {(r["method"], r["activation"]): r["accuracy"] for r in rows}
     assert set(found) == {(m, a) for m in ("fields", "fields and geometry") for a in ("Id", "Tanh")} | BASELINES
     assert found["fields and geometry", "Tanh"] > 0.6
-
-
-def test_unknown_protocol():
-    with pytest.raises(InvalidInputError, match="protocol"):
-        Classification().run(task("other"), seed=0)

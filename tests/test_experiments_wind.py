@@ -16,10 +16,10 @@ from tangentbundle.errors import DamagedFileError, InvalidInputError
 from tangentbundle.experiments import experiment as named
 from tangentbundle.experiments import forecast, interpolation, reconstruction, wind
 from tangentbundle.experiments.base import draw
-from tangentbundle.experiments.beside import beside
+from tangentbundle.experiments.figures import draw_figures
 from tangentbundle.experiments.forecast import Forecast, Period
-from tangentbundle.experiments.reconstruction import Reconstruction, Scene, Watch
-from tangentbundle.experiments.runner import run_experiment
+from tangentbundle.experiments.reconstruction import Reconstruction, Scene
+from tangentbundle.experiments.runner import merge_with, run_experiment
 from tangentbundle.experiments.tables import Results
 from tangentbundle_cli import app
 
@@ -63,12 +63,6 @@ def test_a_folder_that_was_named_must_exist(monkeypatch, tmp_path):
         wind.available()
 
 
-@pytest.mark.parametrize("experiment", [Reconstruction(), Forecast()], ids=lambda e: e.name)
-def test_unknown_protocols_are_refused(experiment):
-    with pytest.raises(InvalidInputError, match="'paper' and 'best'"):
-        experiment.tasks(full=False, protocol="other")
-
-
 def test_full_forms_have_the_papers_cells():
     tasks = Reconstruction().tasks(full=True, protocol="paper")
     assert len(tasks) == 4 * 8 and {task["masks"] for task in tasks} == {8}
@@ -84,7 +78,7 @@ def test_wind_goes_through_ambient_space(scene):
     vectors = scene.sites.ambient(scene.truth).astype(np.float32)
     signal = view.signal(torch.from_numpy(scene.truth).float())
     np.testing.assert_allclose(signal, bundle.to_coordinates(vectors), atol=1e-4)
-    np.testing.assert_allclose(view.wind(signal), scene.sites.tangent(bundle.to_ambient(signal.numpy())), atol=1e-4)
+    np.testing.assert_allclose(view.field(signal), scene.sites.tangent(bundle.to_ambient(signal.numpy())), atol=1e-4)
 
 
 def test_networks_see_the_same_and_say_how_large_they_are(scene):
@@ -99,7 +93,7 @@ def test_networks_see_the_same_and_say_how_large_they_are(scene):
         assert sizes["zero"] is None
     for view in scene.sites.views("RNN")[1:]:
         north = forecast.network(view)(view.signal(east[None]), view.operator)[0]
-        assert float(view.wind(north.detach())[0, :, 1].abs().min()) > 0, "a wind from the west moves both components"
+        assert float(view.field(north.detach())[0, :, 1].abs().min()) > 0, "a wind from the west moves both components"
 
 
 # The paper's data, from a server on this machine.
@@ -230,42 +224,37 @@ def test_masked_values_change_no_reconstruction(scene):
     other = Scene(RECONSTRUCTION, 0)
     other.truth = np.where(scene.masks[0][:, None], 100.0, scene.truth)
     before, after = scene.stations()[:1], other.stations()[:1]
-    methods = interpolation.INTERPOLATIONS | interpolation.contenders(load_wind().during(slice(1, 40)))
+    methods = interpolation.INTERPOLATIONS | interpolation.estimators(load_wind().during(slice(1, 40)))
     for name, method in methods.items():
         assert np.array_equal(method(before[0]), method(after[0])), name
     for view in scene.sites.views("MLP"):
-        watch = Watch(view, other.truth, other.masks[:1], 1.0)
-        assert np.array_equal(
-            reconstruction.reconstruct(view, before, 0), reconstruction.reconstruct(view, after, 0, watch)
-        )
+        first, second = (reconstruction.reconstruct(view, s, t.truth, 0) for s, t in ((before, scene), (after, other)))
+        assert np.array_equal(first[0], second[0])
 
 
 def test_interpolations_keep_or_smooth_what_they_see(scene):
     station = scene.stations()[0]
     for name in ("nearest neighbour", "inverse distance", "thin-plate spline"):
-        seen = interpolation.INTERPOLATIONS[name](station)[station.seen]
-        np.testing.assert_allclose(seen, station.wind[station.seen], atol=1e-4)
+        seen = interpolation.INTERPOLATIONS[name](station)[station.observed]
+        np.testing.assert_allclose(seen, station.wind[station.observed], atol=1e-4)
     for name in interpolation.INTERPOLATIONS:
         assert np.isfinite(interpolation.INTERPOLATIONS[name](station)).all(), name
 
 
-def test_tikhonov_leaves_out_exactly(scene, monkeypatch):
+def test_tikhonov_leaves_out_exactly(scene):
     """The strength that the formula for points left out one at a time chooses is the one that leaving out chooses."""
-    station, turn, strengths = scene.stations()[0], interpolation._turn(scene.sites), interpolation.STRENGTHS[:3]
+    station, turn, strengths = scene.stations()[0], scene.sites.turns.transpose(0, 2, 1), [0.001, 0.01, 0.1]
     risks = []
     for strength in strengths:
-        monkeypatch.setattr(interpolation, "STRENGTHS", [strength])
         risk = 0.0
-        for i in np.flatnonzero(station.seen):
+        for i in np.flatnonzero(station.observed):
             without = station.wind.copy()
             without[i] = np.nan
-            guess = interpolation.tikhonov(interpolation.Stations(scene.sites, without))
+            guess = interpolation.tikhonov(interpolation.Stations(scene.sites, without), [strength])
             risk += np.square(np.linalg.solve(turn[i].T, guess[i]) - turn[i] @ station.wind[i]).sum()
         risks.append(risk)
-    monkeypatch.setattr(interpolation, "STRENGTHS", strengths)
-    chosen = interpolation.tikhonov(station)
-    monkeypatch.setattr(interpolation, "STRENGTHS", [strengths[int(np.argmin(risks))]])
-    np.testing.assert_array_equal(chosen, interpolation.tikhonov(station))
+    chosen = interpolation.tikhonov(station, strengths)
+    np.testing.assert_array_equal(chosen, interpolation.tikhonov(station, [strengths[int(np.argmin(risks))]]))
 
 
 # Forecasting.
@@ -335,7 +324,7 @@ def test_missing_analyses_are_never_scored():
 
 def test_networks_are_trained_once_and_shown_beside(tmp_path):
     paper, best = (run_experiment(Forecast(), tmp_path / p, protocol=p, quiet=True) for p in ("paper", "best"))
-    both = beside(Forecast(), best, tmp_path / "paper", full=False, seed=0)
+    both = merge_with(Forecast(), best, tmp_path / "paper", full=False, seed=0)
     assert both[: len(best)] == best and "FieldForecaster" not in {row["method"] for row in paper}
     assert [row["method"] for row in both[len(best) :]] == ["DD-TNN", "MNN", "RNN"]
     same = {row["method"]: row["mse"] for row in paper}
@@ -343,15 +332,15 @@ def test_networks_are_trained_once_and_shown_beside(tmp_path):
     packed = tmp_path / "packed"
     packed.mkdir()
     (packed / "results.jsonl.gz").write_bytes(gzip.compress((tmp_path / "paper" / "results.jsonl").read_bytes()))
-    assert beside(Forecast(), best, packed, full=False, seed=0) == both
+    assert merge_with(Forecast(), best, packed, full=False, seed=0) == both
     with pytest.raises(InvalidInputError, match="other settings"):
-        beside(Forecast(), best, tmp_path / "paper", full=False, seed=1)
+        merge_with(Forecast(), best, tmp_path / "paper", full=False, seed=1)
     with pytest.raises(InvalidInputError, match="no results"):
-        beside(Forecast(), best, tmp_path, full=False, seed=0)
+        merge_with(Forecast(), best, tmp_path, full=False, seed=0)
 
 
 def test_figures(tmp_path):
     pytest.importorskip("matplotlib")
     pairs = ((Reconstruction(), RECONSTRUCTION), (Forecast(), FORECAST))
-    paths = [path for experiment, task in pairs for path in experiment.figures(experiment.run(task, 0), tmp_path)]
+    paths = [path for e, task in pairs for path in draw_figures(e.name, e.run(task, 0), tmp_path)]
     assert len(paths) == 3 and all(path.stat().st_size > 20_000 for path in paths)

@@ -107,7 +107,7 @@ class TestNegated(OperatorContract):
         expected = torch.stack([(growth @ y.flatten(0, 1)).reshape(y.shape) for y in x])
         for method in (None, tb.Exact(), tb.Dense()):
             assert relative_error(tb.Heat(0.7)(operator, x, method=method), expected) < 1e-9
-        nets = tb.nn.Replicas(lambda seed: tb.nn.TNN([2, 3, 2], seed=seed).double(), count=3)
+        nets = tb.training.Replicas(lambda seed: tb.nn.TNN([2, 3, 2], seed=seed).double(), count=3)
         assert relative_error(nets(x, operator), torch.stack([nets[r](x[r], operator) for r in range(3)])) < 1e-9
 
 

@@ -76,12 +76,11 @@ def test_pyg_messages_are_the_operator(pyg):
     assert data.validate()
 
 
-@pytest.mark.parametrize("keep", [True, False])
-def test_pyg_batches(pyg, keep):
+def test_pyg_batches(pyg, tmp_path):
     from torch_geometric.data import Data
     from torch_geometric.loader import DataLoader
 
-    sizes, attach = (60, 80, 100), AttachBundle(keep=keep, neighbors=10, dim=2)
+    sizes, attach = (60, 80, 100), AttachBundle(neighbors=10, dim=2)
     clouds = [torch.from_numpy(SPHERE.sample(n, seed=n)) for n in sizes]
     signals = [torch.randn(n, 2, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(n)) for n in sizes]
     data = [attach(Data(pos=p, x=x)) for p, x in zip(clouds, signals, strict=True)]
@@ -91,6 +90,11 @@ def test_pyg_batches(pyg, keep):
     expected = torch.cat([lap @ x for lap, x in zip(alone, signals, strict=True)])
     assert operator.sizes == sizes and torch.allclose(operator @ batch.x, expected)
     assert torch.allclose(laplacian_of(data[0]) @ signals[0], expected[:60])
+    bare = next(iter(DataLoader([to_pyg(from_pyg(d)) for d in data], batch_size=3)))
+    assert torch.allclose(laplacian_of(bare) @ batch.x, expected)
+    torch.save(data[1], tmp_path / "data.pt")
+    stored = torch.load(tmp_path / "data.pt", weights_only=False)
+    assert torch.equal(laplacian_of(stored) @ stored.x, laplacian_of(data[1]) @ signals[1])
     with pytest.raises(InvalidInputError, match="batch of 3"):
         from_pyg(batch)
     net = tb.nn.TNN([1, 4, 1], seed=0).double()
@@ -123,7 +127,7 @@ def test_pyg_data_that_hold_no_bundle_are_refused(pyg):
     for bad in (moved, cut):
         with pytest.raises(InvalidInputError, match="changed"):
             from_pyg(bad)
-    with pytest.raises(MissingColumnsError, match="lacks edge_index"):
+    with pytest.raises(MissingColumnsError, match="holds no bundle"):
         from_pyg(Data(pos=data.pos))
     with pytest.raises(MissingColumnsError, match=r"data\.pos"):
         AttachBundle()(Data())

@@ -8,7 +8,7 @@ import torch
 
 import tangentbundle as tb
 from tangentbundle import nn
-from tangentbundle.errors import DTypeError, InvalidInputError, NonFiniteError, ShapeError, TooFewPointsError
+from tangentbundle.errors import DTypeError, InvalidInputError, NonFiniteError, ShapeError
 from tangentbundle.manifolds import Sphere
 from tangentbundle.operators import Identity
 from tangentbundle.testing import random_signal
@@ -228,22 +228,6 @@ def test_times_that_have_run_away():
         net.layers[0].conv.log_times.fill_(NAN)
     with pytest.raises(NonFiniteError, match="t must be finite"):
         net(random_signal(laplacian(), 1), laplacian())
-
-
-def test_grids_of_cells():
-    cloud = Sphere(2).sample(10, seed=0)
-    for resolution in (0, -1, 2.5):
-        with pytest.raises(InvalidInputError, match="resolution"):
-            nn.occupancy([cloud], resolution)
-    with pytest.raises(ShapeError, match="three dimensions, got 4"):
-        nn.occupancy([Sphere(3).sample(10, seed=0)])
-    with pytest.raises(TooFewPointsError, match="empty"):
-        nn.occupancy([cloud, cloud[:0]])
-    with pytest.raises(NonFiniteError):
-        nn.occupancy([np.full((3, 3), NAN)])
-    for arguments in ((0,), (2, (1,)), (2, (0, 4)), (2, "ab")):
-        with pytest.raises(InvalidInputError):
-            nn.VoxelCNN(*arguments)
 
 
 def test_numpy_signals_are_taken_as_tensors():

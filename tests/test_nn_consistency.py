@@ -10,7 +10,7 @@ from torch.nn.functional import conv1d
 
 import tangentbundle as tb
 from tangentbundle import nn
-from tangentbundle.manifolds import Sphere, Torus
+from tangentbundle.manifolds import Torus
 from tangentbundle.operators import DirectedPath, Identity
 from tangentbundle.testing import random_signal, relative_error
 
@@ -265,7 +265,6 @@ def test_gates_that_are_shut_remember():
         (nn.TNN([1, 4], readout=nn.InvariantReadout(4, 2, hidden=5)), 8 + 55 + 12),
         (nn.TNN([1, 4], readout=nn.SumReadout(4, 2, hidden=5)), 8 + 45 + 12),
         (nn.TNN([1, 4], readout=nn.MomentReadout(4, 2, hidden=5)), 8 + 85 + 12),
-        (nn.VoxelCNN(2, (4, 4)), 112 + 436 + 10),
     ],
     ids=lambda v: type(v).__name__ if isinstance(v, torch.nn.Module) else str(v),
 )
@@ -291,7 +290,6 @@ def test_seeds():
         lambda seed: nn.TNN([2, 2, 2], seed=seed, readout=nn.InvariantReadout(2, 2, seed=seed)),
         lambda seed: nn.GatedTNN([2, 2, 2], seed=seed),
         lambda seed: nn.RecurrentTNN([2, 2, 2], seed=seed),
-        lambda seed: nn.VoxelCNN(seed=seed),
     ]
     for make in makers:
         state = torch.get_rng_state()
@@ -303,15 +301,3 @@ def test_seeds():
     bound = (2 * 50) ** -0.5
     weight = nn.BundleConv(50, 60, taps=2).weight.detach()
     assert 0.99 * bound < float(weight.abs().max()) <= bound and abs(float(weight.mean())) < 0.03 * bound
-
-
-def test_shells_of_points_in_cells():
-    """The grid of the 3D-CNN does not depend on where a cloud lies or how large it is."""
-    cloud = Sphere(2).sample(500, seed=0)
-    grids = nn.occupancy([cloud, 7.0 * cloud + [1.0, -2.0, 3.0]], resolution=6)
-    assert grids.shape == (2, 1, 6, 6, 6) and torch.equal(grids[0], grids[1])
-    assert float(grids[0, 0, 2:4, 2:4, 2:4].sum()) == 0.0  # hollow
-    assert all(float(side.sum()) > 0 for d in range(3) for side in (grids[0, 0].select(d, 0), grids[0, 0].select(d, 5)))
-    net = nn.VoxelCNN(3, (4, 5), linear=True)
-    doubled, once, zero = (net(c * grids) for c in (2.0, 1.0, 0.0))
-    assert relative_error(doubled - zero, 2 * (once - zero)) < 1e-5  # affine without its nonlinearity

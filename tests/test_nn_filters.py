@@ -126,7 +126,9 @@ def test_a_constrained_layer_is_its_filters():
 
 def test_replicas_of_constrained_networks_train_as_if_alone():
     lap, x = laplacian(), signal(3, 80, 2, 1)
-    nets = nn.Replicas(lambda seed: nn.TNN([1, 3, 1], taps=3, step=0.1, constraint=CONSTRAINT, seed=seed).double(), 3)
+    nets = tb.training.Replicas(
+        lambda seed: nn.TNN([1, 3, 1], taps=3, step=0.1, constraint=CONSTRAINT, seed=seed).double(), 3
+    )
     alone = torch.stack([nets[r](x[r], lap) for r in range(3)])
     assert relative_error(nets(x, lap), alone) < 1e-12
 
@@ -192,7 +194,7 @@ def test_replicas_learn_filters_as_if_alone():
     def make(seed):
         return nn.TNN([1, 2, 1], filters=[tb.Heat(parameter(0.1 + 0.1 * seed)), tb.Heat(0.3)], seed=seed).double()
 
-    nets = nn.Replicas(make, 3)
+    nets = tb.training.Replicas(make, 3)
     alone = torch.stack([nets[r](x[r], lap) for r in range(3)])
     assert relative_error(nets(x, lap), alone) < 1e-12
     nets(x, lap).sum().backward()

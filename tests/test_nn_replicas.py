@@ -78,7 +78,7 @@ def flat(result):
 @pytest.mark.parametrize("name", networks())
 def test_each_is_what_it_would_be_alone(name, kind):
     operator = laplacian() if kind == "one bundle" else joined()
-    nets = scatter(nn.Replicas(networks()[name], COUNT, seed=5).double())
+    nets = scatter(tb.training.Replicas(networks()[name], COUNT, seed=5).double())
     x = inputs(name, operator).requires_grad_()
     together = flat(nets(x, operator))
     loss = sum((r + 1) * part[r].square().sum() for part in together for r in range(COUNT))
@@ -100,7 +100,7 @@ def test_each_is_what_it_would_be_alone(name, kind):
 
 @pytest.mark.parametrize("name", networks())
 def test_without_gradients_too(name):
-    nets = scatter(nn.Replicas(networks()[name], COUNT).double())
+    nets = scatter(tb.training.Replicas(networks()[name], COUNT).double())
     x = inputs(name, laplacian())
     expected = flat(nets(x, laplacian()))
     for context in (torch.no_grad(), torch.inference_mode()):
@@ -111,7 +111,7 @@ def test_without_gradients_too(name):
 
 def test_replicas_are_the_networks_that_were_made():
     make = networks()["readout"]
-    nets = nn.Replicas(make, COUNT, seed=7)
+    nets = tb.training.Replicas(make, COUNT, seed=7)
     for r in range(COUNT):
         for (name, got), (_, expected) in zip(
             nets[r].state_dict().items(), make(7 + r).state_dict().items(), strict=True
@@ -123,7 +123,7 @@ def test_replicas_are_the_networks_that_were_made():
 
 
 def test_an_extracted_network_is_its_own():
-    nets = nn.Replicas(networks()["NormGate, RadialBias, residual"], COUNT).double()
+    nets = tb.training.Replicas(networks()["NormGate, RadialBias, residual"], COUNT).double()
     net, before = nets[1], nets[1]
     assert isinstance(net, nn.TNN) and net.arguments["channels"] == [1, 3, 3, 1]
     with torch.no_grad():
@@ -139,7 +139,7 @@ def test_an_extracted_network_is_its_own():
 def test_training_together_is_training_alone():
     """Adam on the sum of losses, five steps, with inputs and targets of each replica's own."""
     make, lap = networks()["TNN"], laplacian()
-    nets = nn.Replicas(make, COUNT).double()
+    nets = tb.training.Replicas(make, COUNT).double()
     x, target = inputs("TNN", lap), inputs("TNN", lap).flip(0, 1)
     alone = [make(r).double() for r in range(COUNT)]
     optimizer = torch.optim.Adam(nets.parameters(), 0.01)
@@ -159,7 +159,7 @@ def test_training_together_is_training_alone():
 
 def test_other_operators_and_precision():
     identity = Identity.of(20, 2, torch.float32)
-    nets = nn.Replicas(lambda seed: nn.TNN([1, 4, 1], seed=seed), COUNT)
+    nets = tb.training.Replicas(lambda seed: nn.TNN([1, 4, 1], seed=seed), COUNT)
     x = torch.randn(COUNT, 20, 2, 1, generator=torch.Generator().manual_seed(0))
     assert nets(x, identity).dtype == torch.float32
     for r in range(COUNT):
@@ -177,26 +177,26 @@ def test_frozen_weights_stay_frozen():
         net.layers[0].requires_grad_(False)
         return net
 
-    nets = nn.Replicas(make, COUNT)
+    nets = tb.training.Replicas(make, COUNT)
     assert [p.requires_grad for p in nets.parameters()] == [False, True]
     assert [p.requires_grad for p in nets[0].parameters()] == [False, True]
 
 
 def test_what_replicas_refuse():
-    nets = nn.Replicas(networks()["TNN"], COUNT).double()
+    nets = tb.training.Replicas(networks()["TNN"], COUNT).double()
     lap = laplacian()
     with pytest.raises(InvalidInputError, match=r"3 replicas need inputs \(3, \.\.\.\), got \(2, "):
         nets(inputs("TNN", lap)[:2], lap)
     for count in (0, -1, 2.0, "3"):
         with pytest.raises(InvalidInputError, match="count"):
-            nn.Replicas(networks()["TNN"], count)
+            tb.training.Replicas(networks()["TNN"], count)
     for index in (COUNT, -COUNT - 1):
         with pytest.raises(IndexError, match=f"replica {index} of 3"):
             nets[index]
-    learned = nn.Replicas(
+    learned = tb.training.Replicas(
         lambda seed: nn.TNN([1, 1], step=nn.Learnable(step()), method=tb.Chebyshev(), seed=seed), COUNT
     ).double()
     with pytest.raises(InvalidInputError, match=r"no common expansion: use method=Exact\(\)"):
         learned(inputs("TNN", lap), lap)
     with pytest.raises(InvalidInputError, match="float32"):
-        nn.Replicas(networks()["TNN"], COUNT)(inputs("TNN", lap), lap)
+        tb.training.Replicas(networks()["TNN"], COUNT)(inputs("TNN", lap), lap)

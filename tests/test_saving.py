@@ -29,7 +29,6 @@ NETWORKS = {
     "generator": nn.TNN([1, 4, 1], seed=torch.Generator().manual_seed(7)),
     "recurrent": nn.RecurrentTNN([1, 2, 1]),
     "gru": nn.GatedTNN([1, 4, 1], step=0.1),
-    "voxels": nn.VoxelCNN(3, channels=(2, 5)),
     "double": nn.TNN([1, 2, 1]).double(),
 }
 
@@ -59,7 +58,7 @@ def test_what_cannot_be_saved_says_so(tmp_path):
     with pytest.raises(InvalidInputError, match="cannot be saved"):
         tb.save(nn.TNN([1, 1, 1], activation=nn.Coordinatewise(lambda x: x)), tmp_path / "net")
     with pytest.raises(InvalidInputError, match="nets"):
-        tb.save(nn.Replicas(lambda seed: nn.TNN([1, 1], seed=seed), 2), tmp_path / "net")
+        tb.save(tb.training.Replicas(lambda seed: nn.TNN([1, 1], seed=seed), 2), tmp_path / "net")
     with pytest.raises(InvalidInputError, match="got Linear"):
         tb.save(torch.nn.Linear(2, 2), tmp_path / "net")
     with pytest.raises(OutputError, match="cannot write"):
@@ -146,7 +145,6 @@ ARCHITECTURES = {
     "wide layers": tnn(channels=[20_000, 20_000, 1]),
     "wide parts": tnn(activation={"class": "NormGate", "arguments": {"channels": 10**9}}, channels=[1, 1, 1]),
     "wide readout": tnn(readout={"class": "InvariantReadout", "arguments": {"channels": 20_000, "outputs": 1}}),
-    "wide grid": {"class": "VoxelCNN", "arguments": {"channels": [20_000, 20_000]}},
     "many layers": tnn(channels=[1] * 100_000),
     "many taps": tnn(taps=10**9),
     "high order": tnn(method={"class": "Chebyshev", "arguments": {"order": 10**9}}),

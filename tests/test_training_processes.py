@@ -46,7 +46,7 @@ def loss(net, batch):
     Path(sys.argv[1], f"rank-{fabric.global_rank}").touch()
     return tb.training.squared_error(net, batch)
 net = tb.nn.TNN([1, 2, 1]).double()
-options = dict(checkpoint=sys.argv[1], every=1e9, progress=False, fabric=fabric)
+options = dict(checkpoint=tb.training.Checkpoint(sys.argv[1], every=1e9), progress=False, fabric=fabric)
 tb.fit(net, [(s, lap, s) for s in x], loss, epochs=10**6, **options)
 """
 

@@ -17,6 +17,7 @@ MODULES = (
     "operators",
     "filters",
     "nn",
+    "training",
     "estimators",
     "estimators.baselines",
     "datasets",
@@ -32,7 +33,7 @@ MODULES = (
 """In the order of the flow of data."""
 
 
-HOMES = ("filters", "estimators", "operators")
+HOMES = ("filters", "training", "estimators", "operators")
 """Where names are documented that the package itself offers, too."""
 
 ONLY_DOCSTRING = """    options:

@@ -16,10 +16,10 @@ from .nn.activations import FUNCTIONS
 
 KIND = "tangentbundle.network"
 
-_public = [getattr(module, name) for module in (nn, filters) for name in module.__all__]
-_kinds = (nn.Configured, nn.Learnable, filters.Method, filters.Filter, filters.LowpassNonAmplifying)
-_parts = [c for c in _public if isinstance(c, type) and issubclass(c, _kinds)]
-CLASSES = {c.__name__: c for c in _parts if not any(issubclass(other, c) and other is not c for other in _parts)}
+KINDS = (nn.Configured, nn.Learnable, filters.Method, filters.Filter, filters.LowpassNonAmplifying)
+PUBLIC = [getattr(module, name) for module in (nn, filters) for name in module.__all__]
+PARTS = [part for part in PUBLIC if isinstance(part, type) and issubclass(part, KINDS)]
+CLASSES = {part.__name__: part for part in PARTS if sum(issubclass(other, part) for other in PARTS) == 1}
 """Everything that may appear in a saved architecture: the public parts that are no base of others."""
 
 
@@ -33,8 +33,9 @@ def save(net: nn.Configured, path: str | os.PathLike) -> None:
     88
     """
     if not isinstance(net, nn.Configured) or type(net).__name__ not in CLASSES:
-        hint = " Save its members: nets[0], ..." if isinstance(net, nn.Replicas) else ""
-        raise InvalidInputError(f"save takes a network of tangentbundle.nn, got {type(net).__name__}.{hint}")
+        raise InvalidInputError(
+            f"save takes a network of tangentbundle.nn, got {type(net).__name__}. Of replicas save nets[0], ..."
+        )
     _check_weights(net.state_dict())
     write_tensors(path, KIND, net.state_dict(), _encode(net))
 
@@ -77,14 +78,11 @@ def _encode(value: Any) -> Any:
         return [_encode(v) for v in value]
     name = type(value).__name__
     if CLASSES.get(name) is type(value):
-        if dataclasses.is_dataclass(value):
-            arguments = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
-        else:
-            arguments = vars(value).get("arguments", {})
+        fields = dataclasses.fields(value) if dataclasses.is_dataclass(value) else ()
+        arguments = {f.name: getattr(value, f.name) for f in fields if f.init} or vars(value).get("arguments", {})
         return {"class": name, "arguments": {key: _encode(v) for key, v in arguments.items()}}
-    function = getattr(value, "__name__", "")
-    if FUNCTIONS.get(function) is value:
-        return {"function": function}
+    if any(function is value for function in FUNCTIONS.values()):
+        return {"function": value.__name__}
     raise InvalidInputError(
         f"a network with {value!r} in its architecture cannot be saved. Use parts of tangentbundle.nn, and pointwise "
         f"functions among {', '.join(FUNCTIONS)}."

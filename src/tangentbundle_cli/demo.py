@@ -20,19 +20,23 @@ def demo(
         tangentbundle demo
     """
     from tangentbundle.experiments import demo as examples
+    from tangentbundle.experiments.tables import Table
 
     out.mkdir(parents=True, exist_ok=True)
     job.report = job.report or out / "report.html"
     with job.steps(3) as step:
         step("denoising a field on a torus")
-        torus, wind = examples.denoise_torus(), examples.january()
+        torus = examples.denoise_torus()
         step("filling in the wind from stations")
-        filled, stations = examples.fill_wind(wind)
+        filled, wind, stations = examples.fill_wind()
         step("drawing")
-        job.summary.table = table = examples.table(torus, filled)
-        for title, method, error in table.body:
-            label = "" if title in job.summary.data else title
-            job.summary.tell(label, f"{method:<26}{error} error")
-            job.summary.data.setdefault(title, {})[method] = error
+        body = []
+        for example in (torus, filled):
+            errors = example.errors()
+            for number, (method, error) in enumerate(errors.items()):
+                job.summary.tell("" if number else example.title, f"{method:<26}{error:.0%} error")
+                body.append([example.title, method, f"{error:.0%}"])
+            job.summary.data[example.title] = errors
+        job.summary.table = Table("Error relative to the true field", ["example", "method", "error"], body)
         with job.summary.writing(out / "demo.png"):
             examples.figure(torus, filled, wind, stations, out / "demo.png")

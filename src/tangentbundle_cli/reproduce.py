@@ -37,16 +37,15 @@ def reproduce(
     Example: tangentbundle reproduce torus --full --jobs 2
     """
     from tangentbundle.experiments import experiment
-    from tangentbundle.experiments.beside import beside as with_rows_of
     from tangentbundle.experiments.report import write_report
-    from tangentbundle.experiments.runner import run_experiment
+    from tangentbundle.experiments.runner import merge_with, run_experiment
 
     words = [name, protocol, "full" if full else "quick", *filter(None, [data])]
     folder, chosen = out or Path("runs") / "-".join(words), experiment(name, data)
     how: dict[str, Any] = {"jobs": jobs, "cluster": cluster, "resume": resume, "quiet": job.silent}
     rows = run_experiment(chosen, folder, full=full, protocol=protocol, seed=seed, **how)
     if beside is not None:
-        rows = with_rows_of(chosen, rows, beside, full=full, seed=seed)
+        rows = merge_with(chosen, rows, beside, full=full, seed=seed)
     results, files = write_report(chosen, rows, protocol, folder)
     if not job.silent:
         typer.echo(results.comparison().text() + "\n")

@@ -66,7 +66,9 @@ class Bands(Covariance):
         stretch = 1 + torch.exp(theta[2])
         squares = (along + across / stretch.square() + 1e-16) * torch.exp(-2 * theta[1])
         left, right = self.field(pairs.a).mT, self.field(pairs.b).mT
-        return torch.exp(2 * theta[0]) * self.kernel(squares) * left[..., :, :, None, None] * right[..., None, None, :, :]
+        return (
+            torch.exp(2 * theta[0]) * self.kernel(squares) * left[..., :, :, None, None] * right[..., None, None, :, :]
+        )
 
     def diagonal(self, theta: Tensor, sites: Sites) -> Tensor:
         field = self.field(sites)

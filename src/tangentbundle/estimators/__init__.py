@@ -6,18 +6,18 @@ from .covariance import Ambient, Covariance, CurlFree, DivergenceFree, Matern, T
 from .denoiser import FieldDenoiser
 from .interpolator import FieldInterpolator
 from .process import GaussianProcess
-from .shape import Geometry, Holonomy, LowSpectrum, Neighborhoods
+from .shape import CloudFeature, Holonomy, LowSpectrum, Neighborhoods
 
 __all__ = [
     "Ambient",
     "Candidates",
+    "CloudFeature",
     "Covariance",
     "CurlFree",
     "DivergenceFree",
     "FieldDenoiser",
     "FieldInterpolator",
     "GaussianProcess",
-    "Geometry",
     "Holonomy",
     "Identity",
     "LowSpectrum",

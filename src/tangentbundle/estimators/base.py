@@ -28,6 +28,7 @@ from .tangents import TangentSpaces
 OUTLIER_RATIO = 100.0
 """How much further from the centre than half of the points an outlier lies."""
 
+
 class FieldEstimator(RegressorMixin, BaseEstimator):
     """Points ``X (n, D)`` and ambient vectors ``y (n, D)``; subclasses say what else is known."""
 

@@ -138,7 +138,9 @@ class NeighborMean(Model):
 
     neighbors: Sequence[int] = (4, 8, 16, 32, 64)
 
-    def fit(self, observations: Observations, rng: np.random.Generator, start: Posterior | None = None) -> NeighborPosterior:
+    def fit(
+        self, observations: Observations, rng: np.random.Generator, start: Posterior | None = None
+    ) -> NeighborPosterior:
         n = len(observations.points)
         sample = np.arange(n) if n <= 2000 else np.sort(rng.choice(n, 2000, replace=False))
         counts = sorted({min(k, n - 1) for k in self.neighbors})
@@ -191,7 +193,9 @@ class NeighborPosterior(Posterior):
 class Identity(Model):
     """The data as they are: the vector itself at a training point, that of the nearest one elsewhere."""
 
-    def fit(self, observations: Observations, rng: np.random.Generator, start: Posterior | None = None) -> IdentityPosterior:
+    def fit(
+        self, observations: Observations, rng: np.random.Generator, start: Posterior | None = None
+    ) -> IdentityPosterior:
         variance = NeighborMean((1,)).fit(observations, rng).variance
         return IdentityPosterior(observations, 1, variance)
 

@@ -139,7 +139,7 @@ class FieldInBases:
     def variance_across(self) -> float:
         """The mean square of each component across the bases."""
         D, p = self.bases.shape[-2:]
-        return float(np.square(self.across).sum() / (len(self.across) * (D - p))) if D > p else 0.0
+        return float(np.square(self.across).sum() / (len(self.across) * (D - p))) if p < D else 0.0
 
     @property
     def measured_across(self) -> bool:
@@ -195,7 +195,10 @@ class FieldInBases:
         history = self.observations.history
         assert history is not None
         split = 2 * len(history.fields) // 3
-        earlier, later = replace(history, fields=history.fields[:split]), replace(history, fields=history.fields[split:])
+        earlier, later = (
+            replace(history, fields=history.fields[:split]),
+            replace(history, fields=history.fields[split:]),
+        )
         given = replace(self, observations=replace(self.observations, history=earlier))
         points = self.observations.points[index]
         bases = self.bases if self.bases.ndim == 2 else self.bases[index]

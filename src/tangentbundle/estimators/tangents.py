@@ -21,7 +21,7 @@ from ..diagnostics import confident_edges
 from ..errors import FarPointsWarning, IsolatedPointsError, OffManifoldWarning, TangentBundleWarning
 from ..geometry.dimension import resolve_dimension
 from ..geometry.frames import local_pca
-from ..geometry.graph import NeighborGraph, nearest_graph
+from ..geometry.graph import nearest_graph
 from ..geometry.scale import affordable_neighbors, target_neighbors
 from ..manifolds import Manifold
 

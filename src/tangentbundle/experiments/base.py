@@ -1,4 +1,4 @@
-"""What an experiment is: independent tasks that give rows, and tables and figures made from rows alone."""
+"""An experiment: independent tasks that give rows; tables and figures come from rows alone."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 Row = dict[str, Any]
-"""One run of one method: where it belongs, its scores, and seconds. JSON types only."""
+"""One run of one method: the cell of the table it belongs to, its scores, and seconds. JSON types only."""
 
 Task = dict[str, Any]
-"""What one task needs to know, as JSON types; its rows follow from it and the seed alone."""
+"""The settings of a task as JSON types; its rows follow from them and the seed alone."""
 
 
 @dataclass(frozen=True)
@@ -31,18 +30,21 @@ class Column:
 
 
 class Experiment(ABC):
-    """One of the paper's tables."""
+    """One of the paper's tables.
+
+    Attributes:
+        cell: keys of a row that name its cell of the table
+        sources: names of data sets
+        data: the chosen one; None for what is available
+    """
 
     name: str
     title: str
     cell: tuple[str, ...]
-    """Keys of a row that say which cell of the table it belongs to."""
-
     columns: tuple[Column, ...]
     better: str = "lower"
     sources: tuple[str, ...] = ()
     data: str | None = None
-    """Names of data sets, and the chosen one; without a choice the experiment takes what is at hand."""
 
     @abstractmethod
     def tasks(self, full: bool, protocol: str) -> list[Task]:
@@ -50,11 +52,7 @@ class Experiment(ABC):
 
     @abstractmethod
     def run(self, task: Task, seed: int) -> list[Row]:
-        """The rows of one task: all methods on the same draws. Deterministic, whatever runs beside it."""
-
-    def figures(self, rows: Sequence[Row], folder: Path) -> list[Path]:
-        """Draw the figures that go with the table."""
-        return []
+        """The rows of one task: all methods on the same draws. Deterministic."""
 
     def published(self) -> list[Row]:
         """The paper's numbers for this table."""
@@ -66,7 +64,7 @@ class Experiment(ABC):
 
 
 def published(name: str) -> list[Row]:
-    """The paper's numbers for a table, one row for each cell and method, from a file of their own."""
+    """The paper's numbers for a table, one row for each cell and method."""
     table = json.loads(resources.files(__package__).joinpath("published.json").read_text())[name]
     ((key, values),) = table["columns"].items()
     return [
@@ -77,9 +75,5 @@ def published(name: str) -> list[Row]:
 
 
 def draw(seed: int, *place: Any) -> np.random.Generator:
-    """A generator for one draw: the same for the same place in every process, independent between places.
-
-    >>> int(draw(0, "noise", 0.1, 3).integers(1000)) == int(draw(0, "noise", 0.1, 3).integers(1000))
-    True
-    """
+    """A generator for one draw: the same for the same place in every process, independent between places."""
     return np.random.default_rng([seed, *(zlib.crc32(str(part).encode()) for part in place)])

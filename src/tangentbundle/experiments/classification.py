@@ -1,40 +1,40 @@
-"""The paper's Table 4, by several readings of its text: is a cloud of points a torus or a Klein bottle?"""
+"""Table 4, by several readings of the paper's text: is a cloud of points a torus or a Klein bottle?"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from .. import nn
+from .. import estimators, nn
 from ..bundle import TangentBundle
 from ..datasets import torus_klein_clouds
-from ..errors import GlobalNeighborhoodWarning, InvalidInputError
+from ..errors import GlobalNeighborhoodWarning
 from ..manifolds import ClassicalKleinBottle, KleinBottle
-from ..nn.base import Configured, generator
-from ..operators import LinearOperator, join
+from ..nn.base import generator
+from ..operators import join
 from ..training import fit
 from .base import Column, Experiment, Row, Task, draw
 from .runner import timed
 
-EPS, EPS_PCA = 0.5, 0.8
-BATCH, EPOCHS, RATE = 32, 150, 1e-2
-ACTIVATIONS = {"Id": nn.Linear(), "Tanh": nn.Coordinatewise(torch.tanh)}
+BATCH, EPOCHS = 32, 150
 
 Batch = tuple[Any, ...]
+"""Inputs of a network for several clouds, and their labels."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What the text leaves open, or says elsewhere ("sum" in section III, a patience of 5 epochs for denoising)."""
+    """Choices that the text leaves open, or makes elsewhere (a patience of 5 epochs for denoising)."""
 
     klein: KleinBottle | ClassicalKleinBottle
     stretch: bool
@@ -79,51 +79,37 @@ class Classification(Experiment):
         ]
 
     def run(self, task: Task, seed: int) -> list[Row]:
-        if task["protocol"] not in ("paper", "best"):
-            raise InvalidInputError(f"protocol must be 'paper' or 'best', got {task['protocol']!r}.")
         reading, number = READINGS[task["reading"]], task["dataset"]
         sample = Sample.drawn(task["clouds"], draw(seed, self.name, number), reading)
-        rows = _by_networks(sample, reading, number) if task["protocol"] == "paper" else _by_estimators(sample)
+        rows = _networks(sample, reading, number) if task["protocol"] == "paper" else _classifiers(sample)
         return [{"reading": task["reading"], **row} for row in rows + _baselines(sample)]
 
     def published(self) -> list[Row]:
         """The paper's numbers, repeated for every reading."""
         return [{**row, "reading": reading} for reading, row in product(READINGS, super().published())]
 
-    def figures(self, rows: Sequence[Row], folder: Path) -> list[Path]:
-        from .figures import classification_figures
-
-        return classification_figures(rows, folder)
-
     def notes(self, rows: Sequence[Row], protocol: str) -> str:
-        return NOTES[protocol] + NOTES["both"]
-
-
-NOTES = {
-    "paper": (
-        "Base reading: a figure-8 Klein bottle, each axis scaled to the unit cube, the sum over points that the paper "
-        "suggests as readout, then a perceptron with 16 hidden units. The others change one choice: the classical "
-        "immersion; scaling by the longest side alone; means of coordinates and of their squares (`moments`); the "
-        "paper's patience of 5 epochs, at which the MNN stops too early. Compare readings by validation accuracy. "
-        "Training: Adam, rate 0.01, batches of 32 clouds, gradients clipped at norm 1, at most 150 epochs, patience of "
-        "15 on the validation loss; the paper prints neither rate nor batch size. Each data set is split once: 64 % "
-        "training, 16 % validation, 20 % test. The input of the MNN is O_i O_i^T (1, 1, 1), since diffusion leaves the "
-        "constant unchanged. With eps = 0.5 and eps_PCA = 0.8 frames are nearly the same everywhere; Tanh and readouts "
-        "of coordinates depend on their arbitrary signs. "
-    ),
-    "best": (
-        "`ManifoldClassifier` at its automatic, local scale. It depends on no frames, nor on position, orientation or "
-        "size of a cloud. Id: linear filters before an invariant readout. Tanh: of the lengths of vectors. `fields`: "
-        "the network alone; `fields and geometry`: with spectra, holonomy and curvature. The training share is divided "
-        "again for early stopping. "
-    ),
-    "both": ("Baselines: the majority class, and a logistic regression on the second moments of the coordinates."),
-}
+        baselines = "Baselines: the majority class, and logistic regression on second moments of the coordinates."
+        if protocol == "best":
+            return (
+                "`ManifoldClassifier` at its automatic, local scale, with linear filters (Id) or tanh of the lengths "
+                "of vectors. `fields`: the network alone; `fields and geometry`: with spectra, holonomy and curvature. "
+                f"{baselines}"
+            )
+        return (
+            "Base reading: a figure-8 Klein bottle, each axis scaled to the unit cube, and the sum over points as "
+            "readout. The others change one choice: the classical immersion; scaling by the longest side alone; means "
+            "of coordinates and of their squares (`moments`); the paper's patience of 5 epochs. Compare readings by "
+            f"validation accuracy. Training: Adam, rate 0.01, batches of {BATCH} clouds, gradients clipped at norm 1, "
+            f"at most {EPOCHS} epochs; 64 % training, 16 % validation, 20 % test. The input of the MNN is "
+            "O_i O_i^T (1, 1, 1), since diffusion leaves the constant unchanged. Tanh and readouts of coordinates "
+            f"depend on the arbitrary signs of frames. {baselines}"
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Clouds ``(n_i, 3)`` and labels in random order: training first, then validation, then test."""
+    """Clouds ``(n_i, 3)`` and labels in random order: 64 % for training, 16 % for validation, 20 % for the test."""
 
     points: list[np.ndarray]
     labels: np.ndarray
@@ -135,109 +121,107 @@ class Sample:
 
     @property
     def parts(self) -> tuple[slice, slice, slice]:
-        """Training, validation and test: 64, 16 and 20 %."""
         a, b = round(0.64 * len(self.labels)), round(0.8 * len(self.labels))
         return slice(0, a), slice(a, b), slice(b, None)
 
-    @property
-    def split(self) -> tuple[slice, slice]:
-        """Training and validation together, and the test."""
-        return slice(0, self.parts[1].stop), self.parts[2]
+    def batches(self, inputs: Callable[[slice], Batch]) -> list[list[Batch]]:
+        """Batches ``(*inputs, labels)`` of training; validation and test are one batch each."""
+        train, validation, test = self.parts
+        starts = [slice(a, min(a + BATCH, train.stop)) for a in range(0, train.stop, BATCH)]
+        labels = torch.from_numpy(self.labels)
+        return [[(*inputs(part), labels[part]) for part in parts] for parts in (starts, [validation], [test])]
+
+    def score(self, model: Any, features: Any) -> tuple[float, float]:
+        """Accuracy of an estimator on the test clouds after fitting it to all others, and the seconds of fitting."""
+        stop = self.parts[2].start
+        _, seconds = timed(model.fit, features[:stop], self.labels[:stop])
+        return float(model.score(features[stop:], self.labels[stop:])), seconds
 
 
-# The paper's protocol.
-
-
-def _by_networks(sample: Sample, reading: Reading, number: int) -> list[Row]:
+def _networks(sample: Sample, reading: Reading, seed: int) -> list[Row]:
+    """The paper's networks, trained by one reading of its text."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GlobalNeighborhoodWarning)  # a consequence of the paper's scales
-        bundles = [TangentBundle.from_points(p, dim=2, eps=EPS, eps_pca=EPS_PCA) for p in sample.points]
+        bundles = [TangentBundle.from_points(p, dim=2, eps=0.5, eps_pca=0.8) for p in sample.points]
     inputs = [bundle.to_coordinates(np.ones_like(bundle.points)) for bundle in bundles]
     projected = [b.to_ambient(x)[:, None, :] for b, x in zip(bundles, inputs, strict=True)]
-    train = partial(_trained, patience=reading.patience, seed=number)
+    grids = torch.stack([occupancy(points) for points in sample.points])
+    activations = {"Id": nn.Linear(), "Tanh": nn.Coordinatewise(torch.tanh)}
     rows = []
     for method, channels, signals, operators in (
         ("DD-TNN", [1, 8, 4, 1], inputs, [b.laplacian(calibrate=False) for b in bundles]),
         ("MNN", [3, 8, 4, 3], projected, [b.scalar().laplacian(calibrate=False) for b in bundles]),
     ):
-        data = _batches(sample, partial(_joined, signals, operators))
-        for name, activation in ACTIVATIONS.items():
-            source = generator(number)
+
+        def joined(part: slice, signals: list = signals, operators: list = operators) -> Batch:
+            return torch.from_numpy(np.concatenate(signals[part])), join(operators[part])
+
+        data = sample.batches(joined)
+        for name, activation in activations.items():
+            source = generator(seed)
             readout = reading.readout(channels[-1], 2, dim=operators[0].dim, seed=source)
             net = nn.TNN(channels, taps=2, activation=activation, readout=readout, seed=source)
-            rows.append(train(method, name, net, data))
-    grids = nn.occupancy(sample.points, resolution=6)
-    data = _batches(sample, lambda part: (grids[part],))
-    for name in ACTIVATIONS:
-        rows.append(train("3D-CNN", name, nn.VoxelCNN(2, (2, 2), linear=name == "Id", seed=number), data))
+            rows.append(_trained(method, name, net, data, reading.patience, seed))
+    data = sample.batches(lambda part: (grids[part],))
+    for name in activations:
+        rows.append(_trained("3D-CNN", name, voxel_network(name, seed), data, reading.patience, seed))
     return rows
 
 
-def _joined(signals: list[np.ndarray], operators: Sequence[LinearOperator], part: slice) -> Batch:
-    return torch.from_numpy(np.concatenate(signals[part])), join(operators[part])
+def occupancy(points: np.ndarray, resolution: int = 6) -> torch.Tensor:
+    """Which cells of the bounding cube of a cloud ``(n, 3)`` hold points: ``(1, r, r, r)`` of zeros and ones."""
+    low = points.min(axis=0)
+    sides = [(start, start + np.ptp(points, axis=0).max()) for start in low]
+    return torch.from_numpy(np.histogramdd(points, resolution, sides)[0] > 0).float()[None]
 
 
-def _batches(sample: Sample, inputs: Callable[[slice], Batch]) -> list[list[Batch]]:
-    """Batches ``(*inputs, labels)`` of training; validation and test are one batch each."""
-    train, validation, test = sample.parts
-    starts = [slice(a, min(a + BATCH, train.stop)) for a in range(0, train.stop, BATCH)]
-    labels = torch.from_numpy(sample.labels)
-    return [[(*inputs(part), labels[part]) for part in parts] for parts in (starts, [validation], [test])]
+def voxel_network(activation: str, seed: int) -> torch.nn.Module:
+    """A 3D-CNN on occupancy grids: two convolutions, a mean over the grid, and a linear classifier."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        first, second = (torch.nn.Conv3d(channels, 2, 3, padding=1) for channels in (1, 2))
+        classes = torch.nn.Linear(2, 2)
+    bend = torch.nn.Identity() if activation == "Id" else torch.nn.Tanh()
+    return torch.nn.Sequential(first, bend, second, bend, torch.nn.AdaptiveAvgPool3d(1), torch.nn.Flatten(), classes)
 
 
-def cross_entropy(net: torch.nn.Module, batch: Batch) -> torch.Tensor:
-    """The loss of a batch ``(*inputs, labels)``."""
-    *inputs, labels = batch
-    return F.cross_entropy(net(*inputs), labels)
+def _trained(method: str, activation: str, net: torch.nn.Module, data: list, patience: int, seed: int) -> Row:
+    def loss(net: torch.nn.Module, batch: Batch) -> torch.Tensor:
+        *inputs, labels = batch
+        return F.cross_entropy(net(*inputs), labels)
+
+    def accuracy(batch: Batch) -> float:
+        *inputs, labels = batch
+        with torch.no_grad():
+            return float((net(*inputs).argmax(dim=-1) == labels).double().mean())
+
+    train, validation, test = data
+    limits = {"epochs": EPOCHS, "patience": patience, "clip": 1.0, "seed": seed, "progress": False}
+    _, seconds = timed(fit, net, train, loss, validation=validation, **limits)
+    scores = {"accuracy": accuracy(test[0]), "validation": accuracy(validation[0])}
+    return _row(method, activation, seconds, sum(p.numel() for p in net.parameters()), **scores)
 
 
-def accuracy(net: torch.nn.Module, batch: Batch) -> float:
-    """The share of clouds whose largest output is the right one."""
-    *inputs, labels = batch
-    with torch.no_grad():
-        return float((net(*inputs).argmax(dim=-1) == labels).double().mean())
-
-
-def _trained(method: str, activation: str, net: Configured, data: list[list[Batch]], patience: int, seed: int) -> Row:
-    train, validation, (test,) = data
-    limits = partial(fit, epochs=EPOCHS, patience=patience, lr=RATE, clip=1.0, seed=seed, progress=False)
-    _, seconds = timed(partial(limits, net, train, cross_entropy, validation=validation))
-    scores = {"accuracy": accuracy(net, test), "validation": accuracy(net, validation[0])}
-    return _row(method, activation, seconds, net.num_parameters, **scores)
-
-
-# The best protocol, and what both are compared with.
-
-
-def _by_estimators(sample: Sample) -> list[Row]:
-    from ..estimators import ManifoldClassifier
-
-    train, test = sample.split
+def _classifiers(sample: Sample) -> list[Row]:
+    """The library's estimator, on fields alone and with geometric features."""
     rows = []
     for name, activation in {"Id": nn.Linear(), "Tanh": nn.NormTanh()}.items():
         for method, geometry in {"fields": (), "fields and geometry": None}.items():
-            model = ManifoldClassifier(activation, geometry=geometry, dim=2, random_state=0)
-            seconds = timed(model.fit, sample.points[train], sample.labels[train])[1]
-            score = model.score(sample.points[test], sample.labels[test])
-            rows.append(_row(method, name, seconds, model.network_.num_parameters, accuracy=score))
+            model = estimators.ManifoldClassifier(activation, geometry=geometry, dim=2, random_state=0)
+            accuracy, seconds = sample.score(model, sample.points)
+            rows.append(_row(method, name, seconds, model.network_.num_parameters, accuracy=accuracy))
     return rows
 
 
 def _baselines(sample: Sample) -> list[Row]:
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    train, test = sample.split
-    labels, upper = sample.labels, np.triu_indices(3)
-    majority = np.mean(labels[test] == np.bincount(labels[train]).argmax())
-    moments = np.stack([np.cov(p.T.astype(float))[upper] for p in sample.points])
+    labels, test = sample.labels, sample.parts[2]
+    majority = float(np.mean(labels[test] == np.bincount(labels[: test.start]).argmax()))
+    moments = np.stack([np.cov(p.T.astype(float))[np.triu_indices(3)] for p in sample.points])
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-    seconds = timed(model.fit, moments[train], labels[train])[1]
-    score = model.score(moments[test], labels[test])
+    accuracy, seconds = sample.score(model, moments)
     return [
-        _row("majority class", "-", 0.0, 1, accuracy=float(majority)),
-        _row("logistic regression on moments", "-", seconds, moments.shape[1] + 1, accuracy=score),
+        _row("majority class", "-", 0.0, 1, accuracy=majority),
+        _row("logistic regression on moments", "-", seconds, moments.shape[1] + 1, accuracy=accuracy),
     ]
 
 

@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 from sklearn.neighbors import KNeighborsRegressor
 
+from .. import plot
 from ..bundle import TangentBundle
 from ..datasets import WindData, load_wind
 from ..estimators import FieldDenoiser, FieldInterpolator
 from ..estimators.baselines import InverseDistance, ThinPlate
 from ..filters import Heat
 from ..manifolds import Sphere, Torus
-from .tables import Table
-
-NOISE, STATIONS = 0.3, 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,11 +27,10 @@ class Example:
     truth: np.ndarray
     answers: dict[str, np.ndarray]
 
-    def rows(self) -> list[list[str]]:
-        """Every method with its root-mean-square error, relative to the true field."""
+    def errors(self) -> dict[str, float]:
+        """The root-mean-square error of every method, relative to the true field."""
         size = np.sqrt(np.mean(self.truth**2))
-        errors = {name: np.sqrt(np.mean((field - self.truth) ** 2)) / size for name, field in self.answers.items()}
-        return [[self.title, name, f"{100 * error:.0f} %"] for name, error in errors.items()]
+        return {name: float(np.sqrt(np.mean((v - self.truth) ** 2)) / size) for name, v in self.answers.items()}
 
 
 def denoise_torus(seed: int = 0) -> Example:
@@ -41,7 +38,7 @@ def denoise_torus(seed: int = 0) -> Example:
     torus, rng = Torus(), np.random.default_rng(seed)
     points = torus.sample(400, seed=seed)
     truth = torus.tangent_field(points)
-    noisy = truth + NOISE * rng.standard_normal(truth.shape)
+    noisy = truth + 0.3 * rng.standard_normal(truth.shape)
     bundle = TangentBundle.from_points(points, dim=2)
     smooth = bundle.to_ambient(Heat(bundle.eps / 4)(bundle.laplacian(), bundle.to_coordinates(noisy)))
     answers = {
@@ -53,9 +50,10 @@ def denoise_torus(seed: int = 0) -> Example:
     return Example("torus, denoised", points, truth, answers)
 
 
-def fill_wind(wind: WindData, seed: int = 0) -> tuple[Example, np.ndarray]:
-    """The mean wind of a month, predicted everywhere from 200 stations; also the numbers of the stations."""
-    stations = np.sort(np.random.default_rng(seed).choice(len(wind.lat), STATIONS, replace=False, p=wind.area))
+def fill_wind(seed: int = 0) -> tuple[Example, WindData, np.ndarray]:
+    """The mean wind of a January, predicted everywhere from 200 stations; also the data, and the stations' indices."""
+    wind = load_wind().during(slice(0, 1))
+    stations = np.sort(np.random.default_rng(seed).choice(len(wind.lat), 200, replace=False, p=wind.area))
     points, truth = wind.points, wind.ambient[0]
     methods: dict[str, Any] = {
         "inverse distance": InverseDistance(),
@@ -63,40 +61,26 @@ def fill_wind(wind: WindData, seed: int = 0) -> tuple[Example, np.ndarray]:
         "FieldInterpolator": FieldInterpolator(manifold=Sphere(2), random_state=seed),
     }
     answers = {name: m.fit(points[stations], truth[stations]).predict(points) for name, m in methods.items()}
-    return Example("wind, filled in", points, truth, answers), stations
-
-
-def table(*examples: Example) -> Table:
-    """Methods and errors of all examples."""
-    body = [row for example in examples for row in example.rows()]
-    return Table("Error relative to the true field", ["example", "method", "error"], body)
+    return Example("wind, filled in", points, truth, answers), wind, stations
 
 
 def figure(torus: Example, filled: Example, wind: WindData, stations: np.ndarray, path: Path) -> Path:
-    """Both examples: what was given, what was found, what is true."""
-    from .. import plot
-
+    """Both examples: observations, prediction, truth."""
     drawing, panels = plot.canvas(2, 3, size=(4.6, 3.2))
-    surface, last = Torus().sample(4000, seed=1), panels[:, -1]
-    arrows: dict[str, Any] = {"surface": surface, "top": 1.6, "scale": 0.05}
-    fields = {
-        "noisy": torus.answers["noisy data"],
-        "FieldDenoiser": torus.answers["FieldDenoiser"],
-        "true": torus.truth,
-    }
+    arrows: dict[str, Any] = {"surface": Torus().sample(4000, seed=1), "top": 1.6, "scale": 0.05}
+    answers = torus.answers
+    fields = {"noisy": answers["noisy data"], "FieldDenoiser": answers["FieldDenoiser"], "true": torus.truth}
     for axes, (name, vectors) in zip(panels[0], fields.items(), strict=True):
-        plot.field(torus.points, vectors, title=name, axes=axes, colorbar=axes in last, **arrows)
+        plot.field(torus.points, vectors, title=name, axes=axes, colorbar=name == "true", **arrows)
     speed = float(np.quantile(np.linalg.norm(filled.truth, axis=1), 0.995))
-    found = np.einsum("nda,nd->na", wind.frames, filled.answers["FieldInterpolator"])
-    some, maps = wind.at(stations), {"FieldInterpolator": found, "true": wind.components[0]}
-    given = some.components[0]
+    predicted = np.einsum("nda,nd->na", wind.frames, filled.answers["FieldInterpolator"])
+    observed = wind.at(stations)
+    maps = {
+        f"{len(stations)} stations": (observed, observed.components[0]),
+        "FieldInterpolator": (wind, predicted),
+        "true": (wind, wind.components[0]),
+    }
     label: dict[str, Any] = {"label": "wind speed, m/s", "top": speed}
-    plot.wind_map(some.lat, some.lon, given, title=f"{STATIONS} stations", axes=panels[1, 0], colorbar=False, **label)
-    for axes, (name, components) in zip(panels[1, 1:], maps.items(), strict=True):
-        plot.wind_map(wind.lat, wind.lon, components, title=name, axes=axes, colorbar=axes in last, **label)
+    for axes, (name, (at, components)) in zip(panels[1], maps.items(), strict=True):
+        plot.wind_map(at.lat, at.lon, components, title=name, axes=axes, colorbar=name == "true", **label)
     return plot.save(drawing, path)
-
-
-def january() -> WindData:
-    """The first month of the wind inside the package."""
-    return load_wind().during(slice(0, 1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,30 +10,28 @@ import numpy as np
 
 from .. import plot
 from ..datasets import torus_field
-from ..estimators import FieldDenoiser
 from ..manifolds import ClassicalKleinBottle, KleinBottle, Torus
 from .base import Row
-from .interpolation import INTERPOLATIONS, contenders
+from .interpolation import INTERPOLATIONS, estimators
+from .reconstruction import Scene, reconstruct
+from .smoothing import denoised, field_estimators
+from .torus import FIELDS
 from .wind import source_of
 
 
-def _emphasised(rows: Sequence[Row]) -> tuple[list[Row], int]:
-    """Rows with the methods to draw heavily first, and their number: the library's estimators, or the networks."""
-    own = {row["method"] for row in rows if row["method"].startswith("Field")}
-    own = own or {row["method"] for row in rows if row.get("parameters")}
-    return sorted(rows, key=lambda row: row["method"] not in own), len(own)
+def draw_figures(name: str, rows: Sequence[Row], folder: Path) -> list[Path]:
+    """Draw the figures of an experiment into a folder; returns their files."""
+    return FIGURES[name](rows, folder) if name in FIGURES else []
 
 
 def torus_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Clean, noisy and denoised fields of one draw; errors of all methods against the noise."""
-    from .torus import FIELDS
-
     sample = torus_field(400, FIELDS["tangent"], seed=0)
     noisy = sample.noisy(0.3, seed=1).vectors
-    clean = FieldDenoiser(dim=2).fit(sample.points, noisy).predict(sample.points)
+    clean = denoised(field_estimators()["FieldDenoiser"], sample.points, noisy[None])[0]
     panels = {"clean": sample.vectors, "noisy, tau = 0.3": noisy, "denoised by FieldDenoiser": clean}
-    whole = torus_field(40_000, FIELDS["tangent"], seed=0).points
-    figure = plot.fields(sample.points, panels, truth=sample.vectors, surface=whole, view=plot.View(50, -60))
+    surface = torus_field(40_000, FIELDS["tangent"], seed=0).points
+    figure = plot.fields(sample.points, panels, truth=sample.vectors, surface=surface, view=plot.View(50, -60))
     paths = [plot.save(figure, folder / "torus_fields.png")]
 
     rows, heavy = _emphasised(rows)
@@ -48,10 +46,7 @@ def torus_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
 
 
 def reconstruction_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Both metrics against the masked share, and maps of one draw.
-
-    The error of a masked point tells methods apart; the sum over masked points divided by n falls for all.
-    """
+    """Both metrics against the masked share, and maps of one draw."""
     rows, heavy = _emphasised(rows)
     largest = max(row["n"] for row in rows)
     figure, axes = plot.canvas(1, 2, (4.6, 4.6))
@@ -63,27 +58,23 @@ def reconstruction_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
     axes[0, 0].set_ylabel(f"squared error, n = {largest}")
     plot.legend_below(figure, axes[0, 0])
     paths = [plot.save(figure, folder / "reconstruction_errors.png")]
-    ours = [method for method in dict.fromkeys(row["method"] for row in rows) if method.startswith("FieldInterpolator")]
-    return [*paths, _reconstruction_map(rows[0]["data"], largest, ours, folder / "reconstruction_map.png")]
+    best = any(row["method"].startswith("FieldInterpolator") for row in rows)
+    return [*paths, _reconstruction_map(rows[0]["data"], largest, best, folder / "reconstruction_map.png")]
 
 
-def _reconstruction_map(data: str, n: int, ours: Sequence[str], path: Path) -> Path:
-    """Truth, what was observed, two reconstructions and their errors, of one draw with half of the points masked.
+def _reconstruction_map(data: str, n: int, best: bool, path: Path) -> Path:
+    """Truth, observations, two reconstructions and their errors, of one draw with half of the points masked.
 
-    The reconstructions are ours, or, where there are none, the paper's and a simple one.
+    The reconstructions are the library's, or the paper's and a simple one.
     """
-    from .reconstruction import Scene, reconstruct
-
-    scene = Scene({"data": data, "protocol": "paper", "masks": 1, "n": n, "sampling": 0}, 0, shares=(0.5,))
+    scene = Scene({"data": data, "masks": 1, "n": n, "sampling": 0}, 0, shares=(0.5,))
     station, masked, sites = scene.stations()[0], scene.masks[0], scene.sites
-    if ours:
-        methods = contenders(source_of(data).past)
-        guesses = {name: methods[name](station) for name in ours[:2]}
+    if best:
+        methods = estimators(source_of(data).past)
+        guesses = {name: methods[name](station) for name in ("FieldInterpolator", "FieldInterpolator, history")}
     else:
-        guesses = {
-            "DD-TNN": reconstruct(sites.views("MLP")[0], [station], 0)[0],
-            "inverse distance": INTERPOLATIONS["inverse distance"](station),
-        }
+        network = reconstruct(sites.views("MLP")[0], [station], scene.truth, 0)[0][0]
+        guesses = {"DD-TNN": network, "inverse distance": INTERPOLATIONS["inverse distance"](station)}
     top = float(np.quantile(np.linalg.norm(scene.truth, axis=1), 0.98))
     same: dict[str, Any] = {"top": top, "colorbar": False}
     figure, axes = plot.canvas(2, 3, (4.7, 2.7))
@@ -135,11 +126,25 @@ def classification_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
     return [*paths, plot.save(figure, folder / "classification_accuracy.png")]
 
 
+FIGURES: dict[str, Callable[[Sequence[Row], Path], list[Path]]] = {
+    "torus": torus_figures,
+    "reconstruction": reconstruction_figures,
+    "forecast": forecast_figures,
+    "classification": classification_figures,
+}
+
+
+def _emphasised(rows: Sequence[Row]) -> tuple[list[Row], int]:
+    """Rows with the methods to draw heavily first, and their number: the library's estimators, or the networks."""
+    own = {row["method"] for row in rows if row["method"].startswith("Field")}
+    own = own or {row["method"] for row in rows if row.get("parameters")}
+    return sorted(rows, key=lambda row: row["method"] not in own), len(own)
+
+
 def _by(rows: Sequence[Row], key: str, score: str) -> dict[str, tuple[list[float], list[list[float]]]]:
     """Scores of every method, grouped by a key of the rows: what ``plot.curves`` draws."""
-    found = {}
-    for method in dict.fromkeys(row["method"] for row in rows):
-        mine = [row for row in rows if row["method"] == method]
-        numbers = sorted({row[key] for row in mine})
-        found[method] = numbers, [[row[score] for row in mine if row[key] == number] for number in numbers]
-    return found
+    groups: dict[str, dict[float, list[float]]] = {}
+    for row in sorted(rows, key=lambda row: row[key]):
+        groups.setdefault(row["method"], {}).setdefault(row[key], []).append(row[score])
+    order = dict.fromkeys(row["method"] for row in rows)
+    return {method: (list(groups[method]), list(groups[method].values())) for method in order}

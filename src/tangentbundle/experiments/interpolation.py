@@ -1,12 +1,12 @@
-"""Simple ways to fill in wind: what any network for reconstruction must beat.
+"""Methods that fill in wind: from wind that is NaN at masked points, (east, north) at all points.
 
-Each takes ``Stations``, whose wind is NaN wherever it is masked, and gives (east, north) at all points. Averages are
-taken of vectors of R^3 and projected on the tangent planes, as east and north have no meaning at the poles.
+Averages are taken of vectors of R^3 and projected on the tangent planes, as east and north have no meaning at the
+poles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,12 +22,6 @@ from ..manifolds import Sphere
 from ..operators import LinearOperator
 from .wind import Sites
 
-STRENGTHS = np.logspace(-3, 2, 6)
-"""Of Tikhonov smoothing, to be chosen from."""
-
-TIMES = (0.03, 0.1, 0.3, 1.0, 3.0)
-"""Of diffusion, to be chosen from."""
-
 
 @dataclass(frozen=True, eq=False)
 class Stations:
@@ -37,79 +31,83 @@ class Stations:
     wind: np.ndarray
 
     @property
-    def seen(self) -> np.ndarray:
+    def observed(self) -> np.ndarray:
         return ~np.isnan(self.wind[:, 0])
 
     @property
-    def vectors(self) -> np.ndarray:
-        """What was observed, as vectors of R^3."""
-        return self.sites.ambient(self.wind)[self.seen]
+    def coordinates(self) -> np.ndarray:
+        """The wind in the frames of the paper's bundle, zero where it is masked."""
+        return np.einsum("nba,nb->na", self.sites.turns, np.nan_to_num(self.wind))
 
 
 Interpolation = Callable[[Stations], np.ndarray]
 
 
 def projected(estimator: Any) -> Interpolation:
-    """A regressor of vectors of R^3, whose answers are projected on the tangent planes."""
+    """A regressor of vectors of R^3, whose predictions are projected on the tangent planes."""
 
     def interpolate(stations: Stations) -> np.ndarray:
-        points = stations.sites.points
-        return stations.sites.tangent(clone(estimator).fit(points[stations.seen], stations.vectors).predict(points))
+        sites, observed = stations.sites, stations.observed
+        model = clone(estimator).fit(sites.points[observed], sites.ambient(stations.wind)[observed])
+        return sites.tangent(model.predict(sites.points))
 
     return interpolate
 
 
-mean = projected(Mean())
-
-
 def mean_of_components(stations: Stations) -> np.ndarray:
     """The mean of east and north, as in the paper: not a field on the sphere, as it turns with the meridians."""
-    return np.broadcast_to(stations.wind[stations.seen].mean(axis=0), stations.wind.shape)
+    return np.broadcast_to(np.nanmean(stations.wind, axis=0), stations.wind.shape)
 
 
-def tikhonov(stations: Stations) -> np.ndarray:
-    r"""The field of least :math:`\sum_{seen} |y_i - x_i|^2 + a \langle y, -\Delta y \rangle` on the paper's bundle.
+def tikhonov(stations: Stations, strengths: Sequence[float] = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)) -> np.ndarray:
+    r"""The field of least :math:`\sum_{observed} |y_i - x_i|^2 + a \langle y, -\Delta y \rangle` on the paper's bundle.
 
-    The strength a has the least error at observed points left out one at a time (exactly, by the usual formula).
+    The strength a has the least leave-one-out error (exactly, by the usual formula).
     """
-    sites, seen = stations.sites, stations.seen
-    turn = _turn(sites)
-    x = np.where(seen[:, None], np.einsum("nab,nb->na", turn, np.nan_to_num(stations.wind)), 0.0)
-    stiffness = _kept(sites.laplacian, _stiffness)
+    sites, observed, x = stations.sites, stations.observed, stations.coordinates
+    operator = sites.laplacian
+    mass = operator.mass.double().repeat_interleave(2)
+    stiffness = (-(mass / mass.sum())[:, None] * operator.to_dense().double()).numpy()
     best, chosen = np.inf, x
-    for strength in STRENGTHS:
-        inverse = np.linalg.inv(np.diag(seen.repeat(2) + 1e-9) + strength * sites.count * stiffness)
+    for strength in strengths:
+        energy = strength * sites.count * (stiffness + stiffness.T) / 2
+        inverse = np.linalg.inv(np.diag(observed.repeat(2) + 1e-9) + energy)
         y = (inverse @ x.ravel()).reshape(x.shape)
-        own = np.einsum("iaib->iab", inverse.reshape(sites.count, 2, sites.count, 2))[seen]
-        left_out = np.linalg.solve(np.eye(2) - own, (x - y)[seen][..., None])
-        if (risk := float(np.square(left_out).sum())) < best:
-            best, chosen = risk, y
-    return np.einsum("nab,na->nb", turn, chosen)
+        own = np.einsum("iaib->iab", inverse.reshape(sites.count, 2, sites.count, 2))[observed]
+        left_out = np.linalg.solve(np.eye(2) - own, (x - y)[observed][..., None])
+        if (error := float(np.square(left_out).sum())) < best:
+            best, chosen = error, y
+    return np.einsum("nba,na->nb", sites.turns, chosen)
 
 
 def vector_heat(stations: Stations) -> np.ndarray:
     """Vectors diffused on the paper's bundle, divided by a diffused indicator of where they were observed.
 
-    The time has the least error at observed points left out one at a time.
+    The time has the least leave-one-out error.
     """
-    sites, seen = stations.sites, stations.seen
-    turn = _turn(sites)
-    x = np.einsum("nab,nb->na", turn, np.nan_to_num(stations.wind))
+    sites, observed, x = stations.sites, stations.observed, stations.coordinates
     best, chosen = np.inf, x
-    for time in TIMES:
-        flow, spread = (_kept(op, _heat, time) for op in (sites.laplacian, sites.scalar_laplacian))
+    for time in (0.03, 0.1, 0.3, 1.0, 3.0):
+        flow, spread = _heat(sites.laplacian, time), _heat(sites.scalar_laplacian, time)
         flow = flow.reshape(sites.count, 2, sites.count, 2)
-        sums, total = np.einsum("iajb,jb->ia", flow[:, :, seen], x[seen]), spread[:, seen].sum(axis=1)
+        sums, total = np.einsum("iajb,jb->ia", flow, x), spread[:, observed].sum(axis=1)
         own = np.einsum("iaib,ib->ia", flow, x)
-        others = (sums - own)[seen] / np.maximum(total - np.diag(spread), 1e-12)[seen, None]
-        if (risk := float(np.square(others - x[seen]).sum())) < best:
-            best, chosen = risk, sums / np.maximum(total, 1e-12)[:, None]
-    return np.einsum("nab,na->nb", turn, chosen)
+        others = (sums - own)[observed] / np.maximum(total - np.diag(spread), 1e-12)[observed, None]
+        if (error := float(np.square(others - x[observed]).sum())) < best:
+            best, chosen = error, sums / np.maximum(total, 1e-12)[:, None]
+    return np.einsum("nba,na->nb", sites.turns, chosen)
+
+
+def _heat(operator: LinearOperator, time: float) -> np.ndarray:
+    """The matrix of the heat flow."""
+    values, fields = operator.eigenbasis
+    flat, mass = fields.flatten(0, 1).double(), operator.mass.double().repeat_interleave(operator.dim)
+    return ((flat * torch.exp(-time * values)) @ (flat.T * mass)).numpy()
 
 
 INTERPOLATIONS: dict[str, Interpolation] = {
     "zero": projected(Zero()),
-    "mean": mean,
+    "mean": projected(Mean()),
     "mean of components": mean_of_components,
     "nearest neighbour": projected(Nearest()),
     "inverse distance": projected(InverseDistance()),
@@ -119,45 +117,20 @@ INTERPOLATIONS: dict[str, Interpolation] = {
 }
 
 
-def contenders(past: WindData) -> dict[str, Interpolation]:
-    """Of the protocol ``best``: kriging on the tangent bundle, alone and with past fields, and kriging blind to it."""
-    seen = past.ambient[~past.filled]
+def estimators(past: WindData) -> dict[str, Interpolation]:
+    """Of the protocol ``best``: Gaussian processes on the tangent bundle, alone and with past fields, and in R^3."""
+    fields, tree = past.ambient[~past.filled], cKDTree(past.points)
     alone = FieldInterpolator(manifold=Sphere(2), random_state=0)
-    learned = FieldInterpolator(manifold=Sphere(2), random_state=0, history=seen, history_points=past.points)
+    learned = FieldInterpolator(manifold=Sphere(2), random_state=0, history=fields, history_points=past.points)
+
+    def mean_of_history(stations: Stations) -> np.ndarray:
+        sites = stations.sites
+        return sites.tangent(fields.mean(axis=0)[tree.query(sites.points)[1]])
+
     return {
         "FieldInterpolator": projected(alone),
         "FieldInterpolator, history": projected(learned),
-        "mean of the history": lambda stations: stations.sites.tangent(past_mean(past, stations.sites.points)),
+        "mean of the history": mean_of_history,
         "ambient Gaussian process": projected(AmbientProcess()),
         "a process a component": projected(ComponentProcess()),
     }
-
-
-def past_mean(past: WindData, points: np.ndarray) -> np.ndarray:
-    """The mean of past fields, at the nearest points of their grid."""
-    return past.ambient[~past.filled].mean(axis=0)[cKDTree(past.points).query(points)[1]]
-
-
-def _turn(sites: Sites) -> np.ndarray:
-    return np.einsum("nda,ndb->nab", np.asarray(sites.bundle.frames, float), sites.frames)
-
-
-def _kept(operator: LinearOperator, compute: Callable[..., np.ndarray], *arguments: float) -> np.ndarray:
-    """A matrix of an operator, computed once."""
-    key = (compute.__name__, *arguments)
-    if key not in operator.cache:
-        operator.cache[key] = compute(operator, *arguments)
-    return operator.cache[key]
-
-
-def _stiffness(operator: LinearOperator) -> np.ndarray:
-    """The symmetric matrix of the energy, mass times minus the Laplacian."""
-    mass = operator.mass.double().repeat_interleave(operator.dim)
-    matrix = -(mass / mass.sum())[:, None] * operator.to_dense().double()
-    return ((matrix + matrix.T) / 2).numpy()
-
-
-def _heat(operator: LinearOperator, time: float) -> np.ndarray:
-    values, fields = operator.eigenbasis
-    flat, mass = fields.flatten(0, 1).double(), operator.mass.double().repeat_interleave(operator.dim)
-    return ((flat * torch.exp(-time * values)) @ (flat.T * mass)).numpy()

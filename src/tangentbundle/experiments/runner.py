@@ -1,4 +1,4 @@
-"""Run the tasks of an experiment on cores or on a cluster, one writer, resumable, the same numbers always."""
+"""Run the tasks of an experiment on cores or on a cluster: resumable, and always with the same numbers."""
 
 from __future__ import annotations
 
@@ -37,6 +37,8 @@ def run_experiment(
     Every task runs with one thread and its own random numbers, so that neither jobs nor cluster nor interruptions
     change a number. ``cluster`` is the address of a Dask scheduler.
     """
+    if protocol not in ("paper", "best"):
+        raise InvalidInputError(f"the protocols are 'paper' and 'best', got {protocol!r}.")
     tasks = experiment.tasks(full, protocol)
     header = {"experiment": experiment.name, "protocol": protocol, "full": full, "seed": seed}
     with only_writer(out) as folder:
@@ -47,10 +49,8 @@ def run_experiment(
             for task, rows in _outcomes(experiment, todo, seed, jobs, cluster):
                 ledger.append(task, rows)
                 show(len(ledger.done), f"{experiment.name} {key_of(task)}")
-        wanted = {key_of(task) for task in tasks}
-        order = {key_of(task): number for number, task in enumerate(tasks)}
-        rows = [row for row in ledger.rows if row["task"] in wanted]
-        return sorted(rows, key=lambda row: order[row["task"]])
+    order = {key_of(task): number for number, task in enumerate(tasks)}
+    return sorted((row for row in ledger.rows if row["task"] in order), key=lambda row: order[row["task"]])
 
 
 def key_of(task: Task) -> str:
@@ -66,18 +66,14 @@ class Ledger:
 
     def __init__(self, path: Path, header: Row, resume: bool) -> None:
         self.path = path
-        self.rows: list[Row] = []
-        if resume and path.exists():
-            self.rows = read_results(path, header)
+        self.rows = read_results(path, header) if resume and path.exists() else []
         lines = [_sealed({"header": header})] + [_sealed(row) for row in self.rows]
         write_atomically(path, ("\n".join(lines) + "\n").encode())
         self.done = {row["task"] for row in self.rows}
 
     def append(self, task: Task, rows: Sequence[Row]) -> None:
-        """Add the rows of a finished task, unless it is there already."""
+        """Add the rows of a finished task."""
         key = key_of(task)
-        if key in self.done:
-            return
         marked = [{"task": key, "of": len(rows), **row} for row in rows]
         with self.path.open("a") as file:
             file.write("".join(_sealed(row) + "\n" for row in marked))
@@ -87,7 +83,8 @@ class Ledger:
         self.done.add(key)
 
 
-def _read(path: Path, header: Row) -> Iterator[Row]:
+def read_results(path: Path, header: Row) -> list[Row]:
+    """The rows of all finished tasks in a file (``.gz``: compressed) whose first line must be that header."""
     content = path.read_bytes()
     content = gzip.decompress(content) if path.suffix == ".gz" else content
     *lines, _ = content.decode(errors="replace").split("\n")  # what follows the last line break was torn off
@@ -99,14 +96,35 @@ def _read(path: Path, header: Row) -> Iterator[Row]:
             f"{path} holds results of other settings ({found}), wanted {header}. Choose another folder, or run "
             "without --resume to start anew."
         )
-    for number, line in enumerate(lines[1:], start=2):
-        row = _unsealed(line)
+    rows = [_unsealed(line) for line in lines[1:]]
+    for number, row in enumerate(rows, start=2):
         if not {"task", "of"} <= row.keys():
             raise DamagedFileError(
                 f"line {number} of {path} is damaged: its checksum does not fit. Restore the file from a copy, or "
                 "delete that line: its task then runs again."
             )
-        yield row
+    counts = Counter(row["task"] for row in rows)
+    return [row for row in rows if counts[row["task"]] == row["of"]]
+
+
+def merge_with(experiment: Experiment, rows: Sequence[Row], folder: Path, *, full: bool, seed: int) -> list[Row]:
+    """The rows, and those of methods they lack, of the same draws, from finished results of the paper's protocol.
+
+    ``folder`` holds ``results.jsonl`` (or ``.gz``) of the same experiment, form and seed.
+    """
+    header = {"experiment": experiment.name, "protocol": "paper", "full": full, "seed": seed}
+    file = next((f for f in (folder / "results.jsonl", folder / "results.jsonl.gz") if f.exists()), None)
+    if file is None:
+        raise InvalidInputError(f"there are no results (results.jsonl or results.jsonl.gz) in {folder}.")
+
+    def place(row: Row) -> tuple:
+        return tuple(row.get(key) for key in (*experiment.cell, "data", "sampling", "mask"))
+
+    methods, draws = {row["method"] for row in rows}, {place(row) for row in rows}
+    found = [row for row in read_results(file, header) if row["method"] not in methods and place(row) in draws]
+    if not found:
+        raise InvalidInputError(f"{folder} holds no other method on the draws of this table. Has its run finished?")
+    return [*rows, *found]
 
 
 SEAL = ', "crc32": "'
@@ -132,51 +150,33 @@ def _unsealed(line: str) -> Row:
     return row if isinstance(row, dict) and line == _sealed(row) else {}
 
 
-def read_results(path: Path, header: Row) -> list[Row]:
-    """The rows of all finished tasks in a file whose first line must be that header."""
-    kept = list(_read(path, header))
-    counts = Counter(row["task"] for row in kept)
-    return [row for row in kept if counts[row["task"]] == row["of"]]
-
-
 def _outcomes(
     experiment: Experiment, tasks: Sequence[Task], seed: int, jobs: int, cluster: str | None
 ) -> Iterator[tuple[Task, list[Row]]]:
     """Tasks with their rows, in whatever order they finish."""
-    if not tasks:
-        return
-    if cluster is None and jobs == 1:
+    if cluster is not None and tasks:
+        from distributed import Client, as_completed
+
+        with Client(cluster) as client:
+            futures = [client.submit(run_task, experiment, task, seed, pure=False, retries=3) for task in tasks]
+            for future in as_completed(futures):
+                yield future.result()
+    elif jobs == 1:
         for task in tasks:
-            yield task, one_task(experiment, task, seed)
-        return
-    import joblib
+            yield run_task(experiment, task, seed)
+    else:
+        import joblib
 
-    calls = [joblib.delayed(_labelled)(experiment, number, task, seed) for number, task in enumerate(tasks)]
-    if cluster is None:
+        calls = [joblib.delayed(run_task)(experiment, task, seed) for task in tasks]
         with joblib.parallel_config("loky", inner_max_num_threads=1):
-            for number, rows in joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(calls):
-                yield tasks[number], rows
-        return
-    from distributed import Client, as_completed
-
-    with Client(cluster) as client:
-        futures = [client.submit(_labelled, experiment, i, t, seed, pure=False, retries=3) for i, t in enumerate(tasks)]
-        for future in as_completed(futures):
-            number, rows = future.result()
-            yield tasks[number], rows
+            yield from joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(calls)
 
 
-def _labelled(experiment: Experiment, number: int, task: Task, seed: int) -> tuple[int, list[Row]]:
-    return number, one_task(experiment, task, seed)
-
-
-def one_task(experiment: Experiment, task: Task, seed: int) -> list[Row]:
-    """The rows of a task, with the seconds it took."""
-    started = time.perf_counter()
+def run_task(experiment: Experiment, task: Task, seed: int) -> tuple[Task, list[Row]]:
+    """A task and its rows, with the seconds it took."""
     with single_thread():
-        rows = experiment.run(task, seed)
-    seconds = round(time.perf_counter() - started, 3)
-    return [{**row, "task_seconds": seconds} for row in rows]
+        rows, seconds = timed(experiment.run, task, seed)
+    return task, [{**row, "task_seconds": round(seconds, 3)} for row in rows]
 
 
 @contextlib.contextmanager
@@ -188,7 +188,7 @@ def single_thread() -> Iterator[None]:
         yield
 
 
-def timed(function: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
+def timed(function: Callable[..., Any], *arguments: Any, **options: Any) -> tuple[Any, float]:
     """A result and the seconds it took."""
     start = time.perf_counter()
-    return function(*arguments), time.perf_counter() - start
+    return function(*arguments, **options), time.perf_counter() - start

@@ -132,7 +132,7 @@ class Results:
         return f"{self.experiment.title} ({', '.join([f'protocol: {self.protocol}', *same])})"
 
     def _label(self, cell: tuple, cells: list[tuple]) -> str:
-        """What tells a cell from the others."""
+        """The values that distinguish a cell from the others."""
         varied = [len(set(values)) > 1 for values in zip(*cells, strict=True)]
         named = zip(self.experiment.cell, cell, varied, strict=True)
         return ", ".join(value if isinstance(value, str) else f"{key}={value}" for key, value, v in named if v)

@@ -12,9 +12,10 @@ import numpy as np
 
 from ..extras import extra
 from ..io import Field, Mesh, Request
-from ..io.meshes import from_meshio as _from_meshio
-from ..io.meshes import to_meshio as _to_meshio
-from ..io.meshes import vertex_data
+from ..io.meshes import from_meshio as read_meshio
+from ..io.meshes import to_meshio, vertex_data
+
+__all__ = ["from_meshio", "from_pyvista", "to_meshio", "to_pyvista"]
 
 
 def from_meshio(mesh: Any, vectors: str | None = None) -> Field:
@@ -30,12 +31,7 @@ def from_meshio(mesh: Any, vectors: str | None = None) -> Field:
     >>> str(field), field.space.bundle().dim
     ('100 points in R^3', 2)
     """
-    return _from_meshio(mesh, Request(vectors=() if vectors is None else (vectors,), needs_vectors=vectors is not None))
-
-
-def to_meshio(field: Field) -> Any:
-    """A ``meshio.Mesh`` with the vectors as vertex data, and all other vertex data of the mesh they came from."""
-    return _to_meshio(field)
+    return read_meshio(mesh, Request(vectors=() if vectors is None else (vectors,), needs_vectors=vectors is not None))
 
 
 def from_pyvista(mesh: Any, vectors: str | None = None) -> Field:

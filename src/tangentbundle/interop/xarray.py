@@ -59,8 +59,8 @@ class DatasetAccessor:
         from ..estimators import FieldDenoiser
 
         field = self.field(vectors)
-        made, _ = predicted(FieldDenoiser(**known(field), random_state=seed), field, field, noise=noise, std=std)
-        return self._with(made)
+        result, _ = predicted(FieldDenoiser(**known(field), random_state=seed), field, field, noise=noise, std=std)
+        return self._with(result)
 
     def interpolate(
         self,
@@ -78,11 +78,11 @@ class DatasetAccessor:
             raise InvalidInputError(f"at must be a dataset with coordinates of the places, got {type(at).__name__}.")
         field, places = self.field(vectors), from_dataset(at.load(), Request(only_points=True, needs_vectors=False))
         estimator = FieldInterpolator(**known(field), random_state=seed)
-        made = to_dataset(predicted(estimator, field, places, noise=noise, std=std)[0])
+        result = to_dataset(predicted(estimator, field, places, noise=noise, std=std)[0])
         time = field.origin.dimension if isinstance(field.origin, GridFile) else None
-        if time is not None and time not in made.dims:
-            made = made.expand_dims({time: field.times})
-        return self._described(made, field)
+        if time is not None and time not in result.dims:
+            result = result.expand_dims({time: field.times})
+        return self._described(result, field)
 
     def forecast(
         self, horizon: int, *, std: bool = False, vectors: tuple[str, ...] = (), seed: int = 0
@@ -91,14 +91,14 @@ class DatasetAccessor:
         from ..estimators import FieldForecaster
 
         field = self.field(vectors)
-        made = to_dataset(forecasted(field, FieldForecaster(**known(field), random_state=seed), horizon))
-        return self._described(made if std else made[list(field.names)], field)
+        result = to_dataset(forecasted(field, FieldForecaster(**known(field), random_state=seed), horizon))
+        return self._described(result if std else result[list(field.names)], field)
 
-    def _with(self, made: Field) -> xarray.Dataset:
+    def _with(self, result: Field) -> xarray.Dataset:
         """This dataset with other vectors."""
-        like = self._ds[made.names[0]]
-        ds = to_dataset(made)
-        if not isinstance(made.origin, GridFile):
+        like = self._ds[result.names[0]]
+        ds = to_dataset(result)
+        if not isinstance(result.origin, GridFile):
             ds = ds.rename(point=like.dims[-1])
         new: dict[str, Any] = {}
         for name, variable in ds.data_vars.items():
@@ -109,10 +109,10 @@ class DatasetAccessor:
             new[str(name)] = variable.drop_vars([c for c in variable.coords if c not in variable.dims])
         return self._ds.assign(new)
 
-    def _described(self, made: xarray.Dataset, field: Field) -> xarray.Dataset:
+    def _described(self, result: xarray.Dataset, field: Field) -> xarray.Dataset:
         """New fields elsewhere or later, with what this dataset says of itself and of its vectors."""
         for name in field.names:
-            if name in made and name in self._ds:
-                made[name].attrs = {**self._ds[name].attrs, **made[name].attrs}
-        made.attrs = {**made.attrs, **self._ds.attrs}
-        return made
+            if name in result and name in self._ds:
+                result[name].attrs = {**self._ds[name].attrs, **result[name].attrs}
+        result.attrs = {**result.attrs, **self._ds.attrs}
+        return result

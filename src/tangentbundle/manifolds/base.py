@@ -8,6 +8,7 @@ from itertools import count
 
 import numpy as np
 
+from ..arrays import positive, whole
 from ..errors import InvalidInputError
 from ..memory import require_memory
 
@@ -17,19 +18,12 @@ def _require(valid, expected, got, remedy):
         raise InvalidInputError(f"expected {expected}, got {got!r}; {remedy}.")
 
 
-def _integer(name, value):
-    valid = isinstance(value, int | np.integer) and value >= 1
-    _require(valid, f"{name} to be a whole number >= 1", value, f"change {name}")
-    return int(value)
-
-
 def _positive(name, values, least=1):
-    try:
-        numbers = tuple(np.atleast_1d(np.asarray(values, dtype=float)).tolist())
-    except (TypeError, ValueError):  # words, ragged lists
-        numbers = ()
-    valid = len(numbers) >= least and all(0 < number < np.inf for number in numbers)
-    _require(valid, f"{name} to be {least} or more positive numbers", values, f"change {name}")
+    """Positive numbers as a tuple, at least so many."""
+    numbers = tuple(
+        positive(value, f"every number of {name}") for value in (values if np.iterable(values) else [values])
+    )
+    _require(len(numbers) >= least, f"{least} or more numbers as {name}", values, f"change {name}")
     return numbers
 
 
@@ -55,19 +49,19 @@ def _complement(normal):
 
 def _rejection(n, rng, propose, probability):
     """n independent draws: candidates propose(m, rng) accepted with probability(candidates)."""
-    kept, missing = [], _integer("n", n)
+    accepted, missing = [], whole(n, "n")
     while missing > 0:
         candidates = propose(2 * missing + 16, rng)
-        kept.append(candidates[rng.random(len(candidates)) < probability(candidates)])
-        missing -= len(kept[-1])
-    return np.concatenate(kept)[:n]
+        accepted.append(candidates[rng.random(len(candidates)) < probability(candidates)])
+        missing -= len(accepted[-1])
+    return np.concatenate(accepted)[:n]
 
 
 def _lowest(k, first, value, multiplicity):
     """The k lowest of the ascending value(first), value(first + 1), ... with multiplicity."""
     values: list[float] = []
     for degree in count(first):
-        values += [value(degree)] * min(multiplicity(degree), _integer("k", k) - len(values))
+        values += [value(degree)] * min(multiplicity(degree), whole(k, "k") - len(values))
         if len(values) == k:
             return np.array(values, dtype=float)
 
@@ -82,10 +76,9 @@ def _sums(a, b):
 
 
 class Manifold(ABC):
-    """A compact manifold of dimension d = `dim` in R^D, D = `ambient_dim`, with exact geometry.
+    """A compact manifold of dimension d = `dim` in R^D, D = `ambient_dim`, with exact geometry in float64.
 
-    Points are rows, geometry is float64, sampling is uniform by Riemannian volume, and what has a closed form is
-    exact: tangent frames, parallel transport, spectra on functions and vector fields.
+    ``axis`` is that of surfaces of revolution in space, along which latitudes are counted.
     """
 
     dim: int
@@ -94,11 +87,10 @@ class Manifold(ABC):
     orientable: bool = True
     has_boundary: bool = False
     axis: tuple[float, float, float] | None = None
-    """Of surfaces of revolution in space: the one that latitudes are counted along."""
 
     def sample(self, n: int, seed=None, dtype=np.float64) -> np.ndarray:
         """Points (n, D), independent and uniform by volume; seed is an int or a Generator."""
-        what = f"{_integer('n', n)} points in R^{self.ambient_dim}"
+        what = f"{whole(n, 'n')} points in R^{self.ambient_dim}"
         require_memory(32.0 * n * self.ambient_dim, what, "Sample fewer.")  # drawing takes about four such arrays
         return self._sample(int(n), np.random.default_rng(seed)).astype(dtype)
 
@@ -110,10 +102,7 @@ class Manifold(ABC):
         """Orthonormal tangent bases (n, D, d), in columns, at points (n, D) of the manifold."""
 
     def nearest(self, points) -> np.ndarray:
-        """A point of the manifold near each of the points (n, D) of space; by default the points themselves.
-
-        Estimators warn of points that lie far from it.
-        """
+        """A point of the manifold near each of the points (n, D) of space; by default the points themselves."""
         return self._points(points)
 
     def transport(self, source, target) -> np.ndarray:

@@ -9,7 +9,8 @@ from typing import final
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from .base import Manifold, _complement, _integer, _positive, _rejection, _require, _sums, _unit
+from ..arrays import positive, whole
+from .base import Manifold, _complement, _positive, _rejection, _require, _sums, _unit
 from .sphere import Sphere
 
 
@@ -212,7 +213,7 @@ class SwissRoll(_Surface):
     has_boundary = True
 
     def __init__(self, turns: tuple[float, float] = (0.75, 2.25), width: float = 21.0):
-        self.turns, (self.width, *_) = _positive("turns", turns, 2), _positive("width", width)
+        self.turns, self.width = _positive("turns", turns, 2), positive(width, "width")
         valid = len(self.turns) == 2 and self.turns[0] < self.turns[1]
         _require(valid, "turns (start, stop), start < stop", turns, "order them")
         start, stop = (2 * pi * turn for turn in self.turns)
@@ -234,7 +235,7 @@ class SwissRoll(_Surface):
         return y @ x.swapaxes(1, 2)
 
     def scalar_spectrum(self, k):
-        waves = pi * np.arange(_integer("k", k))
+        waves = pi * np.arange(whole(k, "k"))
         return _sums((waves / self.length) ** 2, (waves / self.width) ** 2)
 
     def vector_spectrum(self, k):

@@ -12,12 +12,10 @@ from .activations import (
     RadialBias,
 )
 from .base import Configured
-from .baselines import VoxelCNN, occupancy
 from .conv import BundleConv, Learnable
 from .models import TNN
 from .readouts import InvariantReadout, MeanReadout, MomentReadout, Readout, SumReadout
 from .recurrent import GatedTNN, Recurrent, RecurrentTNN
-from .replicas import Replicas
 
 __all__ = [
     "TNN",
@@ -40,8 +38,5 @@ __all__ = [
     "Readout",
     "Recurrent",
     "RecurrentTNN",
-    "Replicas",
     "SumReadout",
-    "VoxelCNN",
-    "occupancy",
 ]

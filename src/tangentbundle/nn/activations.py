@@ -1,17 +1,7 @@
-r"""Nonlinearities, and what they respect.
+"""Nonlinearities, and biases.
 
-===================  =====================  =====================================
-activation           changes of frames      rotations of the ambient space
-===================  =====================  =====================================
-``Linear``           equivariant            equivariant
-``NormTanh``         equivariant            equivariant
-``NormGate``         equivariant            equivariant
-``AmbientThenProject``  equivariant         not: it acts on ambient coordinates
-``Coordinatewise``   not: it depends on the arbitrary frames   equivariant (frames turn along)
-===================  =====================  =====================================
-
-On scalar bundles (rank 1) they are ordinary pointwise functions; ``AmbientThenProject`` needs frames. In rank 1 changes
-of frames are changes of sign, so that odd functions such as tanh respect them, coordinatewise, too.
+All but ``Coordinatewise`` are independent of the frames, and all but ``AmbientThenProject`` commute with rotations of
+the ambient space. On scalar bundles (rank 1) they are pointwise functions; ``AmbientThenProject`` needs frames.
 """
 
 from __future__ import annotations
@@ -44,7 +34,7 @@ class Activation(Configured):
 
 
 class Linear(Activation):
-    """No nonlinearity: the identity."""
+    """The identity: no nonlinearity."""
 
     def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
         return x
@@ -124,10 +114,7 @@ class NormTanh(Activation):
 
 
 class NormGate(Activation):
-    r"""A learned gate on the length: :math:`f \mapsto f\, \mathrm{sigmoid}(a\sqrt{1 + |f|^2} + b)`, a and b a channel.
-
-    (The root of one plus the square in place of the length: smooth at zero.)
-    """
+    r"""A learned gate on the length: :math:`f \mapsto f\, \mathrm{sigmoid}(a\sqrt{1 + |f|^2} + b)`."""
 
     def __init__(self, channels: int = 1) -> None:
         super().__init__()

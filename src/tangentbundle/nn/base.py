@@ -1,10 +1,10 @@
-"""What every part of a network shares: it knows the arguments it was made with, and counts its parameters."""
+"""The base of all parts of a network: it records the arguments of its constructor, and counts its parameters."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 from numbers import Integral
 from typing import Any, Self, TypeVar
@@ -17,7 +17,6 @@ from ..memory import require_memory
 from ..operators import LinearOperator
 
 Part = TypeVar("Part")
-Layer = TypeVar("Layer", bound=torch.nn.Module)
 
 
 class Configured(torch.nn.Module):
@@ -106,13 +105,10 @@ def generator(seed: int | torch.Generator) -> torch.Generator:
     return torch.Generator().manual_seed(int(seed))
 
 
-def seeded(kind: Callable[..., Layer], *sizes: int, source: torch.Generator, **options: Any) -> Layer:
-    r"""One of torch's layers, weights and bias from its own law :math:`\pm 1/\sqrt{\text{fan in}}`.
-
-    Unlike torch it leaves the global generator alone.
-    """
-    layer = torch.nn.utils.skip_init(kind, *sizes, device=torch.get_default_device(), **options)
-    bound = max(layer.weight[0].numel(), 1) ** -0.5
+def linear(inputs: int, outputs: int, source: torch.Generator, bias: bool = True) -> torch.nn.Linear:
+    """A linear layer with torch's initial weights, which leaves the global generator alone."""
+    layer = torch.nn.utils.skip_init(torch.nn.Linear, inputs, outputs, bias, device=torch.get_default_device())
+    bound = max(inputs, 1) ** -0.5
     with torch.no_grad():
         for parameter in layer.parameters():
             parameter.uniform_(-bound, bound, generator=source)

@@ -35,7 +35,7 @@ from ..operators import LinearOperator
 from .base import Configured, checked, generator, part, uniform
 
 DENSE_SIZE = 2_000
-"""Up to this many rows (n d) of a bundle the filters' matrices are formed and kept."""
+"""Up to this many rows (n d) of a bundle the filters' matrices are computed and cached."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import torch
 from ..arrays import whole
 from ..errors import ShapeError
 from ..operators import LinearOperator
-from .base import Configured, checked, generator, part, seeded
+from .base import Configured, checked, generator, linear, part
 
 
 def cloud_sums(features: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
@@ -42,8 +42,8 @@ class Readout(Configured):
         super().__init__()
         source, middle = generator(seed), whole(hidden, "hidden")
         self.channels = whole(channels, "channels")
-        self.first = seeded(torch.nn.Linear, features, middle, source=source)
-        self.second = seeded(torch.nn.Linear, middle, whole(outputs, "outputs"), source=source)
+        self.first = linear(features, middle, source)
+        self.second = linear(middle, whole(outputs, "outputs"), source)
 
 
 class _CoordinateReadout(Readout):

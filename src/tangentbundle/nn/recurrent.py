@@ -4,7 +4,7 @@ r"""Recurrent networks on a bundle.
           \qquad z_{0,t} = f_t, \quad z_{l,0} = 0,
 
 and a gated cell. On the scalar bundle they are recurrent manifold networks, on the identity ordinary ones.
-Sequences ``(..., T, n, d, c)`` go through a layer at once where nothing forbids it: only states wait for each other.
+The inputs ``(..., T, n, d, c)`` of a layer are filtered for all times at once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
 
 import torch
 
@@ -27,48 +26,34 @@ from .conv import BundleConv, Learnable, with_parameters
 States = list[torch.Tensor]
 
 
-class Cell(Configured):
-    """What a layer does with inputs, all times at once, and with its state, one time after the other."""
-
-    width: int
-    drive: BundleConv
-
-    def driven(self, sequence: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
-        """What depends on inputs alone."""
-        return self.drive(sequence, operator)
-
-    def step(self, driven: torch.Tensor, state: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
-        """The next state."""
-        raise NotImplementedError
-
-
-class RecurrentCell(Cell):
+class RecurrentCell(torch.nn.Module):
     """One layer of the paper's recurrence: a filter of the input, a filter of the state, a nonlinearity."""
 
-    def __init__(self, drive: BundleConv, feedback: BundleConv, activation: Activation) -> None:
+    def __init__(self, conv: Callable[[int, int], BundleConv], wide: int, high: int, activation: Activation) -> None:
         super().__init__()
-        self.drive, self.feedback, self.activation = drive, feedback, activation
-        self.width = feedback.out_channels
+        self.width, self.drive, self.feedback, self.activation = high, conv(wide, high), conv(high, high), activation
 
     def step(self, driven: torch.Tensor, state: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+        """The next state, from the filtered input ``driven`` and the state."""
         return self.activation(driven + self.feedback(state, operator), operator)
 
 
-class GatedCell(Cell):
+class GatedCell(torch.nn.Module):
     r"""A gated recurrent unit whose gates depend on lengths alone, and so on no frames.
 
     With :math:`a, r, c` filters of input and state, gates :math:`u = \mathrm{sigmoid}(\alpha \sqrt{1 + |a|^2} +
     \beta)`, likewise :math:`\rho` from r, and :math:`z' = (1 - u)\, z + u\, \sigma(c_x + W(\rho z))`.
     """
 
-    def __init__(self, drive: BundleConv, gates: BundleConv, feedback: BundleConv, activation: Activation) -> None:
+    def __init__(self, conv: Callable[[int, int], BundleConv], wide: int, high: int, activation: Activation) -> None:
         super().__init__()
-        self.drive, self.gates, self.feedback, self.activation = drive, gates, feedback, activation
-        self.width = feedback.out_channels
-        self.slope = torch.nn.Parameter(torch.ones(2 * self.width))
-        self.shift = torch.nn.Parameter(torch.full((2 * self.width,), -1.0))
+        self.width, self.activation = high, activation
+        self.drive, self.gates, self.feedback = conv(wide, 3 * high), conv(high, 2 * high), conv(high, high)
+        self.slope = torch.nn.Parameter(torch.ones(2 * high))
+        self.shift = torch.nn.Parameter(torch.full((2 * high,), -1.0))
 
     def step(self, driven: torch.Tensor, state: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+        """The next state, from the filtered input ``driven`` and the state."""
         to_gates, to_candidate = driven.split([2 * self.width, self.width], dim=-1)
         lengths = (1 + squared_norm(to_gates + self.gates(state, operator))).sqrt()
         update, reset = torch.sigmoid(self.slope * lengths + self.shift).chunk(2, dim=-1)
@@ -77,10 +62,38 @@ class GatedCell(Cell):
 
 
 class Recurrent(Configured):
-    """A stack of cells, and a linear map to the outputs where there is one."""
+    """A stack of recurrent cells, and a linear map to the outputs where the last of ``channels`` counts these.
 
-    cells: torch.nn.ModuleList
-    head: BundleConv | None
+    Args as of ``TNN``.
+    """
+
+    cell: type[RecurrentCell | GatedCell]
+    default_activation: Activation
+    has_head: bool
+
+    def __init__(
+        self,
+        channels: Sequence[int],
+        taps: int = 2,
+        *,
+        step: float | Learnable = 1.0,
+        filters: Sequence[Filter] | None = None,
+        constraint: LowpassNonAmplifying | None = None,
+        activation: Activation | None = None,
+        method: Method | None = None,
+        seed: int | torch.Generator = 0,
+    ) -> None:
+        super().__init__()
+        sizes, source = widths(channels, least=2 + self.has_head), generator(seed)
+        act = part(activation, self.default_activation, Activation, "NormTanh() or Coordinatewise(torch.tanh)")
+
+        def conv(wide: int, high: int) -> BundleConv:
+            bank = with_parameters(filters, copy.deepcopy)
+            return BundleConv(wide, high, taps, step, filters=bank, constraint=constraint, method=method, seed=source)
+
+        states = pairwise(sizes[:-1] if self.has_head else sizes)
+        self.cells = torch.nn.ModuleList(self.cell(conv, wide, high, act.sized(high)) for wide, high in states)
+        self.head = conv(sizes[-2], sizes[-1]) if self.has_head else None
 
     def forward(
         self, sequence: torch.Tensor, operator: LinearOperator, states: States | None = None
@@ -95,9 +108,9 @@ class Recurrent(Configured):
                 f"a network of {len(self.cells)} recurrent layers needs as many states, got {len(states)}."
             )
         ends = []
-        cell: Cell
+        cell: RecurrentCell | GatedCell
         for level, cell in enumerate(self.cells):  # type: ignore[assignment]
-            driven = cell.driven(sequence, operator)
+            driven = cell.drive(sequence, operator)
             start = driven.new_zeros((*driven.shape[:-4], *driven.shape[-3:-1], cell.width))
             state = start if states is None else states[level]
             path = []
@@ -109,10 +122,7 @@ class Recurrent(Configured):
         return (sequence if self.head is None else self.head(sequence, operator)), ends
 
     def rollout(self, sequence: torch.Tensor, operator: LinearOperator, steps: int) -> torch.Tensor:
-        """The ``steps`` fields after a sequence, each made from the one before: ``(..., steps, n, d, c)``.
-
-        No truth is fed in after the sequence ends.
-        """
+        """The ``steps`` fields after a sequence, each from the one before: ``(..., steps, n, d, c)``."""
         output, states = self(sequence, operator)
         fields = [output[..., -1:, :, :, :]]
         if fields[0].shape[-1] != sequence.shape[-1]:
@@ -141,26 +151,7 @@ class RecurrentTNN(Recurrent):
     (torch.Size([6, 20, 100, 2, 1]), 3, 12)
     """
 
-    def __init__(
-        self,
-        channels: Sequence[int],
-        taps: int = 2,
-        *,
-        step: float | Learnable = 1.0,
-        filters: Sequence[Filter] | None = None,
-        constraint: LowpassNonAmplifying | None = None,
-        activation: Activation | None = None,
-        method: Method | None = None,
-        seed: int | torch.Generator = 0,
-    ) -> None:
-        super().__init__()
-        channels, source = widths(channels, least=2), generator(seed)
-        act = part(activation, Coordinatewise(torch.tanh), Activation, "NormTanh() or Coordinatewise(torch.tanh)")
-        conv = _convs(taps, step, filters, constraint=constraint, method=method, seed=source)
-        self.cells = torch.nn.ModuleList(
-            RecurrentCell(conv(wide, high), conv(high, high), act.sized(high)) for wide, high in pairwise(channels)
-        )
-        self.head = None
+    cell, default_activation, has_head = RecurrentCell, Coordinatewise(torch.tanh), False
 
 
 class GatedTNN(Recurrent):
@@ -173,31 +164,4 @@ class GatedTNN(Recurrent):
     torch.Size([6, 4, 100, 2, 1])
     """
 
-    def __init__(
-        self,
-        channels: Sequence[int],
-        taps: int = 2,
-        *,
-        step: float | Learnable = 1.0,
-        filters: Sequence[Filter] | None = None,
-        constraint: LowpassNonAmplifying | None = None,
-        activation: Activation | None = None,
-        method: Method | None = None,
-        seed: int | torch.Generator = 0,
-    ) -> None:
-        super().__init__()
-        channels, source = widths(channels, least=3), generator(seed)
-        act = part(activation, NormTanh(), Activation, "NormTanh() or Coordinatewise(torch.tanh)")
-        conv = _convs(taps, step, filters, constraint=constraint, method=method, seed=source)
-        self.cells = torch.nn.ModuleList(
-            GatedCell(conv(wide, 3 * high), conv(high, 2 * high), conv(high, high), act.sized(high))
-            for wide, high in pairwise(channels[:-1])
-        )
-        self.head = conv(channels[-2], channels[-1])
-
-
-def _convs(taps: int, step: float | Learnable, filters: Sequence[Filter] | None, **options: Any) -> Callable:
-    """Layers of a network from their channels in and out; each learns its own copy of the filters' parameters."""
-    return lambda wide, high: BundleConv(
-        wide, high, taps, step, filters=with_parameters(filters, copy.deepcopy), **options
-    )
+    cell, default_activation, has_head = GatedCell, NormTanh(), True

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..extras import extra
 from ..earth.maps import EqualAreaMap
+from ..extras import extra
 from ..manifolds import Sphere
 from .fields import arrow_scale, flat_or_space, shown_axes
 from .maps import MIN_FILLED_POINTS

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..extras import extra
 from ..earth.maps import EqualAreaMap
+from ..extras import extra
 from ..geometry.known_frames import latlon_frames
 from ..io import Field, Globe, Mesh
 from ..manifolds import Sphere

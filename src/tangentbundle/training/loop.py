@@ -1,0 +1,258 @@
+"""The training loop."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ..arrays import positive, whole
+from ..console import deferred_interrupt
+from ..console import progress as progress_bar
+from ..errors import DivergedWarning, InvalidInputError, TrainingError
+from ..files import only_writer
+from .checkpoint import Checkpoint
+from .distribution import Distribution
+from .replicas import Replicas
+
+Loss = Callable[[torch.nn.Module, Any], torch.Tensor]
+
+
+def squared_error(net: torch.nn.Module, batch: Any) -> torch.Tensor:
+    """The mean squared error of ``net(*inputs)`` against the last member of a batch ``(*inputs, target)``."""
+    *inputs, target = batch
+    return (net(*inputs) - target).square().mean()
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The result of a training: the best value of the loss ``monitor``, its epoch, and losses of all epochs by name.
+
+    With replicas every loss is a list. ``stopped`` is "epochs", "patience" or "diverged".
+    """
+
+    monitor: str
+    best: Any
+    best_epoch: Any
+    stopped: str
+    history: dict[str, list] = field(repr=False)
+
+    @property
+    def epochs(self) -> int:
+        return len(self.history["training loss"])
+
+
+def fit(
+    net: torch.nn.Module,
+    data: Sequence[Any],
+    loss: Loss = squared_error,
+    *,
+    epochs: int = 1_000,
+    lr: float = 1e-2,
+    optimizer: Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer] | None = None,
+    schedule: Callable[[int], float] | None = None,
+    validation: Sequence[Any] | None = None,
+    patience: int | None = None,
+    min_delta: float = 0.0,
+    clip: float | None = None,
+    accumulate: int = 1,
+    checkpoint: str | os.PathLike | Checkpoint | None = None,
+    seed: int = 0,
+    progress: bool = True,
+    fabric: Any = None,
+) -> Fit:
+    """Train a network in place, and leave it with its best weights.
+
+    Args:
+        data: batches, anything that ``loss(net, batch)`` takes; with the default loss ``(*inputs, target)``.
+        loss: a number, or for ``training.Replicas`` one for each ``(R,)``: each then stops by itself.
+        epochs: passes through the data at most.
+        lr, optimizer: Adam with this rate, or a function from parameters to an optimiser.
+        schedule: a factor of the rate for every epoch, such as ``lambda epoch: 0.999**epoch``.
+        validation: batches whose mean loss chooses the best weights; by default the training loss does.
+        patience: stop after so many epochs without an improvement by more than ``min_delta``.
+        clip: largest norm of the gradient, of each replica by itself.
+        accumulate: batches whose mean gradient gives one step.
+        checkpoint: a folder, or ``training.Checkpoint(folder, every=seconds)``. A checkpoint that is there is resumed,
+            to the same numbers as an uninterrupted run.
+        seed: of the order of the batches.
+        fabric: a launched ``lightning_fabric.Fabric``: one step uses ``accumulate`` batches of every process.
+
+    >>> import torch, tangentbundle as tb
+    >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Torus().sample(200, seed=0).astype("float32"))
+    >>> lap, x = bundle.laplacian(), torch.randn(200, 2, 1, generator=torch.Generator().manual_seed(0))
+    >>> net = tb.nn.TNN([1, 4, 1])
+    >>> result = tb.fit(net, [(x, lap, tb.Heat(1.0)(lap, x))], epochs=50, progress=False)
+    >>> result.epochs, result.stopped, bool(result.best < result.history["training loss"][0])
+    (50, 'epochs', True)
+    """
+    if not len(data):
+        raise InvalidInputError("there is no data to train on: data is an empty list of batches.")
+    parameters = [p for p in net.parameters() if p.requires_grad]
+    if not parameters:
+        raise InvalidInputError(f"{type(net).__name__} has no parameters to train.")
+    if positive(lr, "lr") > 1e6:  # torch's optimisers overflow
+        raise InvalidInputError(f"lr must be at most 1e6, got {lr:g}. Useful rates lie far below 1.")
+    steps = optimizer(parameters) if optimizer else torch.optim.Adam(parameters, lr=lr, foreach=True)
+    workers = Distribution(fabric)
+    training = Training(net, parameters, steps, loss, workers, patience, min_delta, clip, accumulate)
+    place = Checkpoint(checkpoint) if isinstance(checkpoint, str | os.PathLike) else checkpoint
+    writer = place if workers.rank == 0 else None
+    rates = [group["lr"] for group in steps.param_groups]
+    with contextlib.ExitStack() as stack:
+        if writer is not None:
+            stack.enter_context(only_writer(writer.folder))
+        if place is not None and place.path.exists():
+            place.load(training)
+        interrupted, stop = stack.enter_context(deferred_interrupt()), False
+        show = stack.enter_context(progress_bar(whole(epochs, "epochs"), "epoch", progress and workers.rank == 0))
+        while training.epochs < epochs and training.active.any() and not stop:
+            for group, rate in zip(steps.param_groups, rates, strict=True):
+                group["lr"] = rate * (1.0 if schedule is None else schedule(training.epochs))
+            training.epoch(data, validation, seed)
+            show(training.epochs, f"{training.monitor} {training.best.mean():.4g}")
+            stop = workers.any(interrupted())  # all processes stop in the same epoch, or the others would wait forever
+            if writer is not None and writer.due:
+                writer.save(training)
+        if writer is not None:
+            writer.save(training)
+        training.adopt_best()
+    if stop or interrupted():
+        raise KeyboardInterrupt("training was interrupted; the best weights so far are in the network")
+    stopped = "diverged" if training.diverged.all() else "epochs" if training.active.any() else "patience"
+    return Fit(training.monitor, training.best.tolist(), training.best_epoch.tolist(), stopped, training.history)
+
+
+class Training(torch.nn.Module):
+    """The state of a training as one module: the network, its best weights, and losses.
+
+    ``best``, ``best_epoch``, ``waited`` (epochs without improvement) and ``diverged`` are scalars, or ``(replicas,)``:
+    every replica keeps its own best weights and stops by itself.
+    """
+
+    best: torch.Tensor
+    best_epoch: torch.Tensor
+    waited: torch.Tensor
+    diverged: torch.Tensor
+
+    def __init__(self, net, parameters, optimizer, loss, workers, patience, min_delta, clip, accumulate) -> None:
+        super().__init__()
+        self.net, self.trained, self.optimizer, self.loss, self.workers = net, parameters, optimizer, loss, workers
+        self.patience = None if patience is None else whole(patience, "patience")
+        self.clip = None if clip is None else positive(clip, "clip")
+        self.min_delta, self.accumulate = min_delta, whole(accumulate, "accumulate")
+        shape = (len(net),) if isinstance(net, Replicas) else ()
+        self.weights = torch.nn.ParameterList([p.detach().clone() for p in parameters]).requires_grad_(False)
+        self.register_buffer("best", torch.full(shape, torch.inf, dtype=torch.float64))
+        self.register_buffer("best_epoch", torch.full(shape, -1))
+        self.register_buffer("waited", torch.zeros(shape, dtype=torch.long))
+        self.register_buffer("diverged", torch.zeros(shape, dtype=torch.bool))
+        self.history: dict[str, list] = {"training loss": []}
+        self.identity = f"{net!r} {[tuple(p.shape) for p in parameters]} {optimizer!r}"
+
+    @property
+    def epochs(self) -> int:
+        return len(self.history["training loss"])
+
+    @property
+    def monitor(self) -> str:
+        return list(self.history)[-1]
+
+    @property
+    def active(self) -> torch.Tensor:
+        """Which replicas are still in training."""
+        return ~self.diverged if self.patience is None else ~self.diverged & (self.waited < self.patience)
+
+    def epoch(self, data: Sequence[Any], validation: Sequence[Any] | None, seed: int) -> None:
+        """One pass through the data in random order, and the choice of the best weights."""
+        source = torch.Generator().manual_seed(seed * 1_000_003 + self.epochs)
+        order = torch.randperm(len(data), generator=source).tolist()
+        size, total = self.accumulate * self.workers.size, torch.zeros_like(self.best)
+        self.net.train()
+        for start in range(0, len(order), size):
+            total += self._gradients(data, order[start : start + size])
+            if validation is None and start + size >= len(order):  # losses belong to the weights before a step
+                self._judge(total / len(order))
+            self.optimizer.step()
+        if validation is not None:
+            self.net.eval()
+            with torch.no_grad():
+                values = torch.stack([self.loss(self.net, batch).double().cpu() for batch in validation]).mean(0)
+            self.history.setdefault("validation loss", []).append(values.tolist())
+            self._judge(values)
+        self.history["training loss"].append((total / len(order)).tolist())
+
+    def _gradients(self, data: Sequence[Any], step: Sequence[int]) -> torch.Tensor:
+        """Set the mean gradient of the batches of a step, clipped; returns the sum of their losses."""
+        shape, total = tuple(self.best.shape), torch.zeros_like(self.best)
+        self.optimizer.zero_grad(set_to_none=True)
+        for index in step[self.workers.rank :: self.workers.size]:
+            losses = self.loss(self.net, data[index])
+            if losses.shape != shape:
+                raise InvalidInputError(f"expected a loss of shape {shape}, one for each replica, got {losses.shape}.")
+            (losses.sum() / len(step)).backward()
+            total += losses.detach().to("cpu", torch.float64)
+        self.workers.sum_gradients(self.trained)
+        if self.clip is not None:
+            gradients = [p.grad for p in self.trained if p.grad is not None]
+            norms = torch.stack([g.reshape(*shape, -1).norm(dim=-1) for g in gradients]).norm(dim=0)
+            for g in gradients:
+                g.mul_(_like((self.clip / (norms + 1e-6)).clamp_max(1.0), g))
+        return self.workers.sum(total)
+
+    def _judge(self, losses: torch.Tensor) -> None:
+        """Keep the weights of those that improved, and stop those that diverged."""
+        active = self.active
+        better, lost = active & (losses < self.best - self.min_delta), active & ~torch.isfinite(losses)
+        self.best = torch.where(better, losses, self.best)
+        self.best_epoch = torch.where(better, self.epochs, self.best_epoch)
+        self.waited = torch.where(better, 0, self.waited + 1)
+        self.diverged = self.diverged | lost
+        for best, p in zip(self.weights, self.trained, strict=True):
+            torch.where(_like(better, p), p.detach(), best.data, out=best.data)
+        if lost.any():
+            warnings.warn(
+                f"training diverged ({int(lost.sum())} of {lost.numel()} replicas): the {self.monitor} of epoch "
+                f"{self.epochs} is not finite. The best weights before it are kept. Try a smaller lr, or clip=1.0.",
+                DivergedWarning,
+                stacklevel=4,
+            )
+
+    def adopt_best(self) -> None:
+        if not torch.isfinite(self.best).all():
+            raise TrainingError("training never had a finite loss. Check the data's scale, and try a smaller lr.")
+        with torch.no_grad():
+            for p, best in zip(self.trained, self.weights, strict=True):
+                p.copy_(best)
+        self.net.eval()
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """All tensors that a resumed training needs."""
+        moments = self.optimizer.state_dict()["state"].items()
+        return {
+            **self.state_dict(),
+            **{f"moments.{i}.{key}": torch.as_tensor(v) for i, entry in moments for key, v in entry.items()},
+            **{f"history.{name}": torch.tensor(v, dtype=torch.float64) for name, v in self.history.items()},
+            "random": torch.get_rng_state(),
+        }
+
+    def restore(self, state: dict[str, torch.Tensor]) -> None:
+        moments: dict[int, dict[str, torch.Tensor]] = {}
+        for name in [name for name in state if name.startswith("moments.")]:
+            _, index, key = name.split(".", 2)
+            moments.setdefault(int(index), {})[key] = state.pop(name)
+        for name in [name for name in state if name.startswith("history.")]:
+            self.history[name.removeprefix("history.")] = state.pop(name).tolist()
+        torch.set_rng_state(state.pop("random"))
+        self.load_state_dict(state)
+        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": moments})
+
+
+def _like(values: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
+    """Numbers of replicas in a shape that broadcasts against parameters ``(replicas, ...)``."""
+    return values.to(parameter.device).reshape(values.shape + (1,) * (parameter.ndim - values.ndim))
