@@ -30,7 +30,6 @@ class Bands(Covariance):
     """Random multiples of a tangent field, alike along circles of latitude around ``axis``, a vector of space."""
 
     axis: Axis = (0.0, 0.0, 1.0)
-    kernel: Matern = Matern(1.5)
 
     def __post_init__(self) -> None:
         vector = torch.as_tensor(self.axis, dtype=torch.float64)

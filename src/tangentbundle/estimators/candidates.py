@@ -210,7 +210,7 @@ class IdentityPosterior(NeighborPosterior):
 
 
 def default_covariances(observations: Observations) -> list[Covariance]:
-    """Smooth and rougher tangent fields, a Helmholtz mixture, and ambient fields with and without divergence or curl."""
+    """Smooth and rough tangent fields, a Helmholtz mixture, and ambient fields, some without divergence or curl."""
     D, d = observations.frames.shape[1:]
     surface = d == 2 and observations.oriented
     tangent = [Tangent(Matern(np.inf)), Tangent(Matern(1.5))]

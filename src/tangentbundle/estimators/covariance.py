@@ -194,7 +194,7 @@ class Covariance(ABC):
         """Whether components along the bases, the same everywhere, are independent."""
         return False
 
-    def check(self, dim: int, oriented: bool) -> None:
+    def check(self, dim: int, oriented: bool) -> None:  # noqa: B027
         """Raise if there is no such covariance on these spaces."""
 
     def __add__(self, other: Covariance) -> Covariance:

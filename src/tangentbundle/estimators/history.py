@@ -167,13 +167,12 @@ class ScaledMean(Covariance):
     r"""The past mean times a slowly varying factor: :math:`\sigma^2 k(|x_i - x_j|/\ell)\, \mu_i \mu_j^T`."""
 
     ambient: bool = False
-    kernel: Matern = Matern(1.5)
 
     def parameters(self, ambient_dim: int, dim: int) -> dict[str, float]:
         return {"amplitude": -1.0, "length": 0.0}
 
     def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:
-        k = torch.exp(2 * theta[0]) * self.kernel(pairs.squares * torch.exp(-2 * theta[1]))
+        k = torch.exp(2 * theta[0]) * Matern(1.5)(pairs.squares * torch.exp(-2 * theta[1]))
         a, b = _required(pairs.a.past_mean).mT, _required(pairs.b.past_mean).mT
         return k * a[..., :, :, None, None] * b[..., None, None, :, :]
 

@@ -112,7 +112,7 @@ class Prediction:
 
     def log_density(self, vectors: np.ndarray) -> np.ndarray:
         """Of ambient vectors ``(m, D)``, for each ``(m,)``."""
-        (m, D), p = vectors.shape, self.blocks.shape[1]
+        D, p = vectors.shape[1], self.blocks.shape[1]
         off = vectors - self.mean
         along = self.coordinates(off)
         far = np.maximum(np.square(off).sum(axis=1) - np.square(along).sum(axis=1), 0.0)
