@@ -17,6 +17,7 @@ from ..files import only_writer, write_atomically
 from ..filters import Chebyshev, Filter
 from ..filters.expansion import expand, fixed_order
 from ..filters.properties import Interval
+from ..filters.shrinkage import best_response, moment_terms, rational_family, white_noise_variance
 from ..geometry.dimension import DimensionRule
 from ..geometry.kernels import Gaussian, Kernel
 from ..geometry.pipeline import Scale
@@ -30,10 +31,17 @@ from .interpolation import Carrier
 from .results import Sink, sink_for
 from .rounds import Rounds
 from .scale import halo_rings, resolve_scale
-from .shrinkage import Shrinkage, candidates, choose, terms_needed
 
 PARTITION = 500_000
 """Points of a partition, by default: a few hundred MB at work."""
+
+
+@dataclass(frozen=True)
+class Shrinkage:
+    """The filter chosen, and the standard deviation of the noise in each coordinate."""
+
+    response: Filter
+    noise: float
 
 
 @dataclass(frozen=True)
@@ -268,18 +276,20 @@ class DistributedBundle:
         sink_for(out, overwrite=overwrite)  # refused before any work
         if noise_std is not None:
             noise_std = positive(noise_std, "noise_std")
-        filters = candidates(self.interval[1])
-        terms = terms_needed(filters, self.interval)
+        family = rational_family(self.interval[1])
+        terms = moment_terms(family, self.interval)
         with only_writer(self.folder):
             rounds = self._rounds(source, np.empty((0, terms)), probes=whole(probes, "probes"), moments=True)
             plan, keys = rounds.plan()
             plan.run(keys)
             moments = rounds.collect_moments()
             shutil.rmtree(rounds.folder, ignore_errors=True)
-        signal, noise = moments[:, :-probes].mean(axis=1), moments[:, -probes:].mean(axis=1)
-        chosen = choose(filters, self.interval, signal, noise, noise=noise_std)
-        self.filter(chosen.response, out, vectors=vectors, method=method, overwrite=overwrite)
-        return chosen
+        data, signs = moments[:, :-probes].mean(axis=1), moments[:, -probes:].mean(axis=1)
+        if noise_std is None:
+            noise_std = float(np.sqrt(white_noise_variance(self.interval, data, signs)))
+        response, _ = best_response(family, self.interval, data, noise_std**2 * signs)
+        self.filter(response, out, vectors=vectors, method=method, overwrite=overwrite)
+        return Shrinkage(response, noise_std)
 
     def interpolate(
         self, points: Source, out: str | os.PathLike, *, vectors: Source | None = None, overwrite: bool = False

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from ..filters.chebyshev import recurrence
+from ..filters.shrinkage import moments_from_products
 from ..operators.product import Extras
 from .build import Geometry, matrix_of
 from .cloud import Cloud
@@ -119,12 +120,8 @@ class Rounds:
         rounds = [
             np.sum([load_array(self._place("moments", p, r)) for p in parts], axis=0) for r in range(self.count + 1)
         ]
-        same, next_to = (np.concatenate([r[k] for r in rounds]) for k in (0, 1))
-        moments = np.empty((2 * len(same) - 1, same.shape[1]))
-        moments[0::2] = 2 * same - same[0]
-        if len(same) > 1:
-            moments[1::2] = 2 * next_to[1:] - next_to[1]
-        return moments
+        squares, neighbors = (np.concatenate([r[k] for r in rounds]) for k in (0, 1))
+        return moments_from_products(squares, neighbors[1:])
 
     def write(self, names: Sequence[str], sink: Sink, flat: bool) -> None:
         """Do all rounds, and write the filtered ambient vectors in the order of the file they came from."""
