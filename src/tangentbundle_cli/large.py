@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Any
 from .job import Job
 
 if TYPE_CHECKING:
-    from tangentbundle import Filter
     from tangentbundle.distributed import DistributedBundle
+    from tangentbundle.filters import Filter
 
 
 def filter_in_parts(
     job: Job, file: Path, output: Path, response: Filter, where: Any, overwrite: bool, **scale: Any
 ) -> None:
     """Filter a file part by part. Intermediate results are in a hidden folder next to the output: runs can resume."""
-    from tangentbundle.distributed.results import sink_for
+    from tangentbundle.distributed.results import check_output
     from tangentbundle.errors import InvalidInputError, TangentBundleError
 
     refused: dict[str, Any] = {"--report": job.report, "--time": job.time, "--latlon": job.latlon}
     refused |= {"--drop-missing": job.drop_missing, "--drop-duplicates": job.drop_duplicates}
     if given := [name for name, value in refused.items() if value]:
         raise InvalidInputError(f"{given[0]} does not go with --workers and --cluster, which never see the whole file.")
-    sink_for(output, overwrite=overwrite)  # refused before any work
+    check_output(output, overwrite=overwrite)  # refused before any work
     work = output.absolute().with_name(f".{output.name}.work")
     fresh = not work.exists()
     try:
@@ -47,7 +47,7 @@ def filter_in_parts(
 @contextlib.contextmanager
 def machines(workers: int | None, cluster: str | None) -> Iterator[None]:
     """Tasks run on the workers of a cluster, or on so many processes of this machine."""
-    from tangentbundle.distributed.files import extra
+    from tangentbundle.distributed.tasks import extra
     from tangentbundle.errors import InvalidInputError
 
     if workers is not None and cluster is not None:
@@ -69,7 +69,7 @@ def bundle_of(job: Job, file: Path, work: Path, scale: dict[str, Any]) -> Distri
     """The bundle of a Parquet file or folder, or of a Zarr group; columns are named by options, or guessed and told."""
     from tangentbundle.datasets.units import common_unit
     from tangentbundle.distributed import DistributedBundle
-    from tangentbundle.distributed.files import extra
+    from tangentbundle.distributed.tasks import extra
     from tangentbundle.errors import InvalidInputError, UnitsError
     from tangentbundle.io.names import find_columns
 
@@ -100,7 +100,7 @@ def bundle_of(job: Job, file: Path, work: Path, scale: dict[str, Any]) -> Distri
 
 
 def _tell(job: Job, file: Path, bundle: DistributedBundle) -> None:
-    dims = bundle.cloud.boxes.shape[2]
+    dims = bundle.cloud.ambient_dim
     parts = f"{bundle.num_parts} partition{'s' * (bundle.num_parts > 1)}"
     tell = job.summary.tell
     job.summary.source = file

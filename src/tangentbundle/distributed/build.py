@@ -5,69 +5,61 @@ agree to the last digits. What is global is the scale; degrees :math:`\deg_i` ne
 partition, masses :math:`m_i = \sum_j w_{ij}/(\deg_i \deg_j)` those within two. Frames and degrees are computed once,
 by the partition that owns the point, and read by others: their signs agree.
 
-With a halo of :math:`s` radii, rows of P up to :math:`(s - 1) r` away are whole, and :math:`s` products in a row need
-no exchange: each makes the outermost ring invalid.
+With a halo of :math:`s` radii, rows of P up to :math:`(s - 1) r` away are complete, and :math:`s` consecutive products
+need no exchange: each makes the outermost ring invalid.
 """
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 
+from ..arrays import whole
 from ..errors import IsolatedPointsError
 from ..geometry.frames import LocalPCA, local_pca
 from ..geometry.graph import NeighborGraph, edge_weights, nearest_graph, radius_graph
-from ..geometry.kernels import Kernel
 from ..geometry.transport import connect
 from ..operators.assembly import FAINT, average_blocks, row_sums
 from ..operators.product import BlockMatrix
 from ..parallel import run_ranges
 from .cloud import Cloud, Surrounded, boxes_of
+from .components import count_components
 from .files import load_array, save_array
+from .scale import Geometry, halo_rings
+from .tasks import run_all
 
 SLACK = 1 + 1e-9
-"""Of radii, so that a distance at the rim counts as inside however it was rounded."""
+"""Factor on radii, so that a distance at the rim counts as inside however it was rounded."""
 
 
-@dataclass(frozen=True)
-class Geometry:
-    """What all partitions must know: dimension, squared radii of graph and PCA, kernel, precision, the halo's rings."""
-
-    dim: int
-    eps: float
-    eps_pca: float
-    rescue: bool
-    kernel: Kernel
-    real: type
-    rings: int
-
-    @property
-    def radius(self) -> float:
-        return float(np.sqrt(self.eps))
-
-    def of_frames(self, name: str) -> str:
-        """The name of a file that depends on the frames' settings: those of other settings may lie beside it."""
-        return f"{name}-{_digest(replace(self, rings=0))}"
-
-    def of_operator(self, name: str) -> str:
-        """The name of a file that depends on all settings."""
-        return f"{name}-{_digest(self)}"
-
-    @property
-    def scale(self) -> float:
-        r""":math:`c\,\epsilon`, as in ``ConnectionLaplacian``."""
-        return self.kernel.calibration(self.dim) * self.eps
-
-
-def _digest(settings: Geometry) -> str:
-    return hashlib.sha256(repr(settings).encode()).hexdigest()[:12]
+def build_all(cloud: Cloud, geometry: Geometry, rings: int | None) -> dict[str, Any]:
+    """Frames and operators of all partitions; returns the fields of ``DistributedBundle`` that follow from them."""
+    exchange = cloud.exchange
+    parts = range(exchange.num_parts)
+    edges, degrees, counts = zip(*run_all(build_frames, [(cloud, geometry, p) for p in parts]), strict=True)
+    automatic = halo_rings(geometry.dim, exchange.rows / exchange.num_parts, sum(edges) / exchange.rows)
+    geometry = replace(geometry, rings=automatic if rings is None else whole(rings, "rings"))
+    degree = float(np.median(degrees))
+    touched, halos = zip(*run_all(build_operator, [(cloud, geometry, p, degree) for p in parts]), strict=True)
+    borders = [{*near} for near in touched]
+    for p, near in enumerate(touched):
+        for q in near:
+            borders[q].add(p)
+    return {
+        "geometry": geometry,
+        "borders": tuple(tuple(sorted(near)) for near in borders),
+        "halo": sum(halos) / exchange.rows,
+        "neighbors": max(int(np.median(counts)), 2 * geometry.dim + 2),
+        "edges": sum(edges),
+        "components": count_components(cloud, geometry),
+    }
 
 
 def rows_of(graph: NeighborGraph, rows: slice) -> NeighborGraph:
-    """Some consecutive rows of a graph; columns keep their numbers."""
+    """Consecutive rows of a graph; columns are numbered as before."""
     ends = graph.indptr[rows.start : rows.stop + 1]
     edges = slice(ends[0], ends[-1])
     return NeighborGraph(ends - ends[0], graph.indices[edges], graph.distances[edges])
@@ -140,12 +132,12 @@ def build_operator(cloud: Cloud, geometry: Geometry, p: int, median_degree: floa
                 f"the kernel gives {faint} points of partition {p} no weight to speak of: their neighbours lie at the "
                 "rim of its support. Use a larger eps, more neighbors, or a kernel that falls off less steeply."
             )
-        whole = near.away <= (geometry.rings - 1) * geometry.radius
-        graph = only_rows(radius_graph(near.points, geometry.radius), whole)
+        complete = near.away <= (geometry.rings - 1) * geometry.radius
+        graph = only_rows(radius_graph(near.points, geometry.radius), complete)
         weights = edge_weights(graph, geometry.kernel, geometry.radius)
         mass = np.empty(len(degree))
         run_ranges(row_sums, len(degree), graph.indptr, graph.indices, weights, 1.0 / degree, mass)
-        mass[~whole] = 1.0
+        mass[~complete] = 1.0
         connection = connect(cloud.gather(frames("frames"), near.numbers), graph, geometry.real)
         cols, values = average_blocks(graph, connection, weights, degree, mass, geometry.real)
         save_array(part(name("numbers"), p), near.numbers)
@@ -157,10 +149,10 @@ def build_operator(cloud: Cloud, geometry: Geometry, p: int, median_degree: floa
     return [q for q, _ in cloud.parts_of(numbers)], len(numbers) - len(cloud.own(p))
 
 
-def only_rows(graph: NeighborGraph, kept: np.ndarray) -> NeighborGraph:
-    """The graph with all but some rows empty."""
-    edges = np.repeat(kept, graph.degrees)
-    indptr = np.concatenate([[0], np.cumsum(np.where(kept, graph.degrees, 0))])
+def only_rows(graph: NeighborGraph, chosen: np.ndarray) -> NeighborGraph:
+    """The graph with the edges of chosen rows ``(n,)`` only."""
+    edges = np.repeat(chosen, graph.degrees)
+    indptr = np.concatenate([[0], np.cumsum(np.where(chosen, graph.degrees, 0))])
     return NeighborGraph(indptr.astype(np.int64), graph.indices[edges], graph.distances[edges])
 
 

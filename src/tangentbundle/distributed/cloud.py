@@ -11,9 +11,9 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from ..geometry.search import sample_rows
-from .engine import run_all
-from .exchange import Exchange
-from .files import load_array, save_array
+from .exchange import Curve, Exchange
+from .files import Source, load_array, save_array
+from .tasks import run_all
 
 BLOCK = 2048
 """Consecutive points on the curve that share a box; what is near is found by boxes first."""
@@ -43,13 +43,14 @@ class Cloud:
     exchange: Exchange
 
     @classmethod
-    def of(cls, exchange: Exchange) -> Cloud:
-        """Needs ``exchange.bring("points", ...)``."""
-        cloud, place = cls(exchange), exchange.folder / "boxes.npy"
-        if not place.exists():
+    def of(cls, folder: Path, points: Source, partition: int) -> Cloud:
+        """Sort the points of a file into partitions of about equal size."""
+        ranges, parts = points.ranges(partition), max(1, round(points.shape[0] / partition))
+        exchange = Exchange.of(folder, points, ranges, Curve.around(points, ranges), parts)
+        if not (folder / "boxes.npy").exists():
             found = run_all(_boxes_of_part, [(exchange, p) for p in range(exchange.num_parts)])
-            save_array(place, np.concatenate(found))
-        return cloud
+            save_array(folder / "boxes.npy", np.concatenate(found))
+        return cls(exchange)
 
     def __getstate__(self) -> dict:
         return {"exchange": self.exchange}
@@ -58,6 +59,10 @@ class Cloud:
     def boxes(self) -> np.ndarray:
         """Boxes ``(b, 2, D)`` of the blocks of all partitions, in order."""
         return np.array(load_array(self.exchange.folder / "boxes.npy"))
+
+    @property
+    def ambient_dim(self) -> int:
+        return self.boxes.shape[2]
 
     @cached_property
     def blocks(self) -> np.ndarray:

@@ -9,10 +9,10 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from ..errors import DisconnectedWarning
-from .build import Geometry
 from .cloud import Cloud
-from .engine import run_all
 from .files import load_array, save_array
+from .scale import Geometry
+from .tasks import run_all
 
 
 def count_components(cloud: Cloud, geometry: Geometry) -> int:
@@ -28,7 +28,7 @@ def count_components(cloud: Cloud, geometry: Geometry) -> int:
             f"the neighbour graph has {count} components; nothing flows between them. If the manifold is connected, "
             "use a larger eps.",
             DisconnectedWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return count
 
