@@ -77,7 +77,7 @@ def test_a_bank_agrees_with_the_single_machine(name, tmp_path):
     assert bundle.num_parts == 4 and bundle.dim == whole.dim and bundle.edges == whole.sorted_graph.num_edges
     assert bundle.eps == whole.eps and bundle.geometry.eps_pca == whole.eps_pca
     if points.shape[1] <= 3:  # the very same curve
-        frames = [np.load(bundle.cloud.exchange.part(bundle.geometry.of_frames("frames"), p)) for p in range(4)]
+        frames = [np.load(bundle.cloud.part(bundle.geometry.of_frames("frames"), p)) for p in range(4)]
         assert np.array_equal(np.concatenate(frames), whole.sorted_frames)
     bundle.filter(BANK, tmp_path / "out.zarr")
     lap, x = whole.laplacian(), whole.to_coordinates(vectors)

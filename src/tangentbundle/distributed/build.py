@@ -37,10 +37,9 @@ SLACK = 1 + 1e-9
 
 def build_all(cloud: Cloud, geometry: Geometry, rings: int | None) -> dict[str, Any]:
     """Frames and operators of all partitions; returns the fields of ``DistributedBundle`` that follow from them."""
-    exchange = cloud.exchange
-    parts = range(exchange.num_parts)
+    parts, rows = range(cloud.num_parts), cloud.rows
     edges, degrees, counts = zip(*run_all(build_frames, [(cloud, geometry, p) for p in parts]), strict=True)
-    automatic = halo_rings(geometry.dim, exchange.rows / exchange.num_parts, sum(edges) / exchange.rows)
+    automatic = halo_rings(geometry.dim, rows / len(parts), sum(edges) / rows)
     geometry = replace(geometry, rings=automatic if rings is None else whole(rings, "rings"))
     degree = float(np.median(degrees))
     touched, halos = zip(*run_all(build_operator, [(cloud, geometry, p, degree) for p in parts]), strict=True)
@@ -51,7 +50,7 @@ def build_all(cloud: Cloud, geometry: Geometry, rings: int | None) -> dict[str, 
     return {
         "geometry": geometry,
         "borders": tuple(tuple(sorted(near)) for near in borders),
-        "halo": sum(halos) / exchange.rows,
+        "halo": sum(halos) / rows,
         "neighbors": max(int(np.median(counts)), 2 * geometry.dim + 2),
         "edges": sum(edges),
         "components": count_components(cloud, geometry),
@@ -67,7 +66,7 @@ def rows_of(graph: NeighborGraph, rows: slice) -> NeighborGraph:
 
 def build_frames(cloud: Cloud, geometry: Geometry, p: int) -> tuple[int, float, float]:
     """Frames and degrees of a partition; returns its edges, and medians of degrees and of points in the PCA balls."""
-    part, name = cloud.exchange.part, geometry.of_frames
+    part, name = cloud.part, geometry.of_frames
     summary = part(name("summary"), p)
     if not summary.exists():
         widest = float(np.sqrt(max(geometry.eps, geometry.eps_pca)))
@@ -100,14 +99,14 @@ def build_frames(cloud: Cloud, geometry: Geometry, p: int) -> tuple[int, float, 
 
 def rescue(cloud: Cloud, near: Surrounded, pca: LocalPCA, dim: int, reach: float) -> None:
     """Points with few others in their PCA ball take their nearest ones, however far: even beyond the halo's reach."""
-    least = min(2 * dim + 2, cloud.exchange.rows - 1)
+    least = min(2 * dim + 2, cloud.rows - 1)
     poor = np.flatnonzero(pca.counts < least)
     if not len(poor):
         return
     centers, numbers = near.points[near.inside][poor], near.numbers[near.inside][poor]
     points, known = near.points, near.numbers
     if len(points) <= least:
-        reach, known = np.inf, np.arange(cloud.exchange.rows)
+        reach, known = np.inf, np.arange(cloud.rows)
         points = cloud.gather("points", known)
     graph = nearest_graph(points, np.searchsorted(known, numbers), least)
     if graph.distances.max() > reach:  # those found bound how far the nearest of all can be
@@ -122,7 +121,7 @@ def rescue(cloud: Cloud, near: Surrounded, pca: LocalPCA, dim: int, reach: float
 
 def build_operator(cloud: Cloud, geometry: Geometry, p: int, median_degree: float) -> tuple[list[int], int]:
     """The rows of P that a partition needs; returns the partitions it touches, itself included, and its halo's size."""
-    part, name, frames = cloud.exchange.part, geometry.of_operator, geometry.of_frames
+    part, name, frames = cloud.part, geometry.of_operator, geometry.of_frames
     if not part(name("values"), p).exists():
         near = cloud.surrounded(p, geometry.rings * geometry.radius * SLACK)
         degree = cloud.gather(frames("degree"), near.numbers)
@@ -158,7 +157,7 @@ def only_rows(graph: NeighborGraph, chosen: np.ndarray) -> NeighborGraph:
 
 def matrix_of(cloud: Cloud, geometry: Geometry, p: int) -> BlockMatrix:
     """The rows of P of a partition and its halo."""
-    files = (cloud.exchange.part(geometry.of_operator(name), p) for name in ("indptr", "cols", "values"))
+    files = (cloud.part(geometry.of_operator(name), p) for name in ("indptr", "cols", "values"))
     indptr, cols, values = (np.array(load_array(file)) for file in files)
     order = torch.arange(len(indptr) - 1, dtype=torch.int32)
     return BlockMatrix(torch.from_numpy(indptr), torch.from_numpy(cols), torch.from_numpy(values), order)

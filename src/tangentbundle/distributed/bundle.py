@@ -153,7 +153,7 @@ class DistributedBundle:
         with only_writer(folder) as place:
             place = place.absolute()
             _claim(place, settings)
-            cloud = Cloud.of(place / "cloud", points, partition)
+            cloud = Cloud.sort(place / "cloud", points, partition)
             geometry = resolve_geometry(cloud, dim, asked, kernel, points.dtype)
             return cls(folder=place, cloud=cloud, vectors=vectors, **build_all(cloud, geometry, rings))
 
@@ -161,11 +161,11 @@ class DistributedBundle:
 
     @property
     def num_points(self) -> int:
-        return self.cloud.exchange.rows
+        return self.cloud.rows
 
     @property
     def num_parts(self) -> int:
-        return self.cloud.exchange.num_parts
+        return self.cloud.num_parts
 
     @property
     def dim(self) -> int:
@@ -217,7 +217,7 @@ class DistributedBundle:
         with only_writer(self.folder):
             rounds = self._rounds(source, coefficients.detach().numpy())
             back = rounds.filter(list(bank), flat=len(source.shape) == 2)
-            self.cloud.exchange.write(back, list(bank), source.shape[1:], out, overwrite)
+            self.cloud.write(back, list(bank), source.shape[1:], out, overwrite)
             shutil.rmtree(rounds.folder, ignore_errors=True)
 
     def denoise(
@@ -259,11 +259,10 @@ class DistributedBundle:
         source, dims = self._source(vectors), self.cloud.ambient_dim
         if points.shape[1] != dims:
             raise ShapeError(f"new points must have D = {dims} coordinates, got {points.shape[1]}.")
-        exchange = self.cloud.exchange
-        ranges = points.ranges(exchange.rows_at_once)
+        ranges = points.ranges(self.cloud.rows_at_once)
         with only_writer(self.folder):
             name, home = self._bring(source), self.folder / f"places-{points.digest()}"
-            places = Exchange.of(home, points, ranges, exchange.curve, exchange.splits)
+            places = Exchange.of(home, points, ranges, self.cloud.curve, self.cloud.splits)
             back = home / f"back-{name}"
             field = Interpolation(self.cloud, places, name, self.neighbors, back, self.geometry)
             run_all(field.interpolate, [(p,) for p in range(places.num_parts)])
@@ -283,7 +282,7 @@ class DistributedBundle:
     def _bring(self, source: Source) -> str:
         """Bring the rows of a file to the partitions; returns the name of their files."""
         name = f"vectors-{source.digest()}"
-        self.cloud.exchange.bring(name, source)
+        self.cloud.bring(name, source)
         return name
 
     def _rounds(self, source: Source, coefficients: np.ndarray, probes: int = 0) -> Rounds:

@@ -17,7 +17,7 @@ from .tasks import run_all
 
 def count_components(cloud: Cloud, geometry: Geometry) -> int:
     """Connected components of the whole graph; warns of more than one."""
-    every = range(cloud.exchange.num_parts)
+    every = range(cloud.num_parts)
     sizes = run_all(_label_part, [(cloud, geometry, p) for p in every])
     first = np.concatenate([[0], np.cumsum(sizes)])
     crossing = np.concatenate(run_all(_crossing, [(cloud, geometry, p, first) for p in every]))
@@ -36,9 +36,9 @@ def count_components(cloud: Cloud, geometry: Geometry) -> int:
 def _edges(cloud: Cloud, geometry: Geometry, p: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows and numbers of both ends of the edges from a partition's own points, rows counted in the partition."""
     numbers, indptr, cols = (
-        load_array(cloud.exchange.part(geometry.of_operator(name), p)) for name in ("numbers", "indptr", "cols")
+        load_array(cloud.part(geometry.of_operator(name), p)) for name in ("numbers", "indptr", "cols")
     )
-    start, stop = np.searchsorted(numbers, cloud.exchange.offsets[p : p + 2])
+    start, stop = np.searchsorted(numbers, cloud.offsets[p : p + 2])
     ends = np.array(indptr[start : stop + 1])
     codes = cols[ends[0] : ends[-1]]
     rows = np.repeat(np.arange(stop - start), np.diff(ends))
@@ -47,7 +47,7 @@ def _edges(cloud: Cloud, geometry: Geometry, p: int) -> tuple[np.ndarray, np.nda
 
 def _label_part(cloud: Cloud, geometry: Geometry, p: int) -> int:
     """Label the pieces of a partition by itself; returns how many there are."""
-    place = cloud.exchange.part(geometry.of_operator("labels"), p)
+    place = cloud.part(geometry.of_operator("labels"), p)
     if not place.exists():
         rows, others, own = _edges(cloud, geometry, p)
         inside = (others >= own[0]) & (others <= own[-1])
@@ -65,6 +65,6 @@ def _crossing(cloud: Cloud, geometry: Geometry, p: int, first: np.ndarray) -> np
     known, places = np.unique(others[outside], return_inverse=True)
     if not len(known):
         return np.empty((0, 2), np.int64)
-    parts = np.searchsorted(cloud.exchange.offsets, known, side="right") - 1
-    here = first[p] + load_array(cloud.exchange.part(name, p))[rows[outside]]
+    parts = np.searchsorted(cloud.offsets, known, side="right") - 1
+    here = first[p] + load_array(cloud.part(name, p))[rows[outside]]
     return np.unique(np.stack([here, (first[parts] + cloud.gather(name, known))[places]], axis=1), axis=0)

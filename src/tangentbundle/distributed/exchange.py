@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -92,9 +93,7 @@ class Exchange:
     splits: np.ndarray = field(repr=False)
 
     @classmethod
-    def of(
-        cls, folder: Path, source: Source, ranges: Sequence[Range], curve: Curve, parts: int | np.ndarray
-    ) -> Exchange:
+    def of(cls, folder: Path, source: Source, ranges: Sequence[Range], curve: Curve, parts: int | np.ndarray) -> Self:
         """Sort the points of a file; ``parts`` is a number of partitions, or the splits of another exchange."""
         stride = max(1, source.shape[0] // 200_000)  # enough places to cut the curve into equal parts
         calls = [(folder, source, number, part, curve, stride) for number, part in enumerate(ranges)]

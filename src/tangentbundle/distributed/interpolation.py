@@ -38,7 +38,7 @@ class Interpolation:
         place = self.folder / f"vectors-{p:06d}.npy"
         if not place.exists():
             points = np.array(load_array(self.places.part("points", p)))
-            shape = load_array(self.cloud.exchange.part(self.vectors, p)).shape[1:]
+            shape = load_array(self.cloud.part(self.vectors, p)).shape[1:]
             values = np.empty((len(points), *shape), self.geometry.real)
             for a in range(0, len(points), BLOCK):
                 values[a : a + BLOCK] = self.at(points[a : a + BLOCK], p)
@@ -62,11 +62,11 @@ class Interpolation:
         boxes, cloud, k, reach = boxes_of(points), self.cloud, max(self.nearest, self.neighbors), 0.0
         numbers = cloud.near(boxes, reach)
         numbers = numbers if len(numbers) >= k else np.union1d(numbers, cloud.own(p))
-        numbers = numbers if len(numbers) >= k else np.arange(cloud.exchange.rows)
+        numbers = numbers if len(numbers) >= k else np.arange(cloud.rows)
         while True:  # the nearest of a subset bound how far the nearest of all can be
             tree = cKDTree(cloud.gather("points", numbers))
             farthest = float(tree.query(points, k=[min(k, tree.n)])[0].max())
-            if farthest <= reach or tree.n == cloud.exchange.rows:
+            if farthest <= reach or tree.n == cloud.rows:
                 return numbers, tree
             reach = farthest * SLACK
             numbers = cloud.near(boxes, reach)

@@ -55,7 +55,7 @@ class Rounds:
 
     def tasks(self) -> list[Any]:
         """The last round of each partition, with all that it needs."""
-        parts = range(self.cloud.exchange.num_parts)
+        parts = range(self.cloud.num_parts)
         done = [task(self.start, p) for p in parts]
         for number in range(1, self.count + 1):
             done = [task(self.advance, p, number, after=[done[q] for q in self.borders[p]]) for p in parts]
@@ -65,8 +65,8 @@ class Rounds:
         """Ambient vectors to coordinates: state 0."""
         if self._place("sums", p, 0).exists():
             return
-        frames = load_array(self.cloud.exchange.part(self.geometry.of_frames("frames"), p))
-        vectors = load_array(self.cloud.exchange.part(self.vectors, p)).astype(np.float64)
+        frames = load_array(self.cloud.part(self.geometry.of_frames("frames"), p))
+        vectors = load_array(self.cloud.part(self.vectors, p)).astype(np.float64)
         vectors = vectors if vectors.ndim == 3 else vectors[:, :, None]
         x = np.einsum("nij,nic->njc", frames, vectors).astype(self.geometry.real)
         if self.probes:
@@ -81,8 +81,8 @@ class Rounds:
         if self._place("sums", p, number).exists():
             return
         cloud, first = self.cloud, 1 + (number - 1) * self.geometry.rings
-        numbers = np.array(load_array(cloud.exchange.part(self.geometry.of_operator("numbers"), p)))
-        inside = slice(*np.searchsorted(numbers, cloud.exchange.offsets[p : p + 2]))
+        numbers = np.array(load_array(cloud.part(self.geometry.of_operator("numbers"), p)))
+        inside = slice(*np.searchsorted(numbers, cloud.offsets[p : p + 2]))
         before = self._place("terms", p, number - 1).parent
         previous, current = torch.from_numpy(cloud.gather("terms", numbers, before, axis=1)).unbind(0)
         stored = load_array(self._place("sums", p, number - 1))
@@ -105,7 +105,7 @@ class Rounds:
 
     def _save_products(self, p: int, number: int, terms: Sequence[np.ndarray]) -> None:
         """Mass inner products of each term but the first with itself and with the one before, ``(2, steps, c)``."""
-        mass = load_array(self.cloud.exchange.part(self.geometry.of_operator("mass"), p))
+        mass = load_array(self.cloud.part(self.geometry.of_operator("mass"), p))
         pairs = zip(terms[1:], terms[1:], strict=True), zip(terms[1:], terms[:-1], strict=True)
         products = [[np.einsum("n,ndc,ndc->c", mass, a, b, dtype=np.float64) for a, b in both] for both in pairs]
         save_array(self._place("products", p, number), np.array(products))
@@ -114,7 +114,7 @@ class Rounds:
         r"""Moments :math:`\langle x, T_m(P) x \rangle` of every channel, ``(2 m - 1, c)`` from m terms."""
         run("moments", self.tasks())
         products = [
-            np.sum([load_array(self._place("products", p, r)) for p in range(self.cloud.exchange.num_parts)], axis=0)
+            np.sum([load_array(self._place("products", p, r)) for p in range(self.cloud.num_parts)], axis=0)
             for r in range(self.count + 1)
         ]
         squares, neighbors = np.concatenate(products, axis=1)
@@ -130,8 +130,8 @@ class Rounds:
         places = [self.folder / "back" / f"{name}-{p:06d}.npy" for name in names]
         if all(place.exists() for place in places):
             return
-        exchange, sums = self.cloud.exchange, load_array(self._place("sums", p, self.count))
-        frames = load_array(exchange.part(self.geometry.of_frames("frames"), p))
+        sums = load_array(self._place("sums", p, self.count))
+        frames = load_array(self.cloud.part(self.geometry.of_frames("frames"), p))
         for place, filtered in zip(places, sums, strict=True):
             ambient = np.einsum("nij,njc->nic", frames, filtered).astype(self.geometry.real)
-            save_array(place, exchange.unmerge(ambient[:, :, 0] if flat else ambient, p))
+            save_array(place, self.cloud.unmerge(ambient[:, :, 0] if flat else ambient, p))

@@ -61,7 +61,7 @@ def resolve_geometry(
     cloud: Cloud, dim: int | DimensionRule | None, asked: Scale, kernel: Kernel | None, dtype: np.dtype
 ) -> Geometry:
     """Dimension and scales, from the nearest neighbours of the same sample of points as in memory."""
-    n, dims, rule = cloud.exchange.rows, cloud.ambient_dim, WidestGap() if dim is None else dim
+    n, dims, rule = cloud.rows, cloud.ambient_dim, WidestGap() if dim is None else dim
     if isinstance(rule, DimensionRule) and not isinstance(rule, WidestGap):
         raise InvalidInputError(f"a distributed cloud takes dim=WidestGap() or a number, got {dim!r}.")
     if not isinstance(rule, WidestGap) and not 1 <= whole(rule, "dim") <= dims:
