@@ -355,3 +355,21 @@ def test_places_that_cannot_be_written(tmp_path):
         tmp_path.chmod(0o500)
         with pytest.raises(OutputError, match="permission"):
             write_field(CLOUD, tmp_path / "a.csv")
+
+
+FORGED = {
+    "a.ply": b"ply\nformat ascii 1.0\nelement vertex 99999999999\nproperty double x\nend_header\n",
+    "b.ply": b"ply\nformat ascii 1.0\nelement vertex 3\n",
+    "a.vtk": b"# vtk DataFile Version 3.0\nv\nASCII\nDATASET POLYDATA\nPOINTS 99999999999 double\n",
+    "b.vtk": b"# vtk DataFile Version 3.0\nv\nASCII\nDATASET STRUCTURED_POINTS\nDIMENSIONS 99999 99999 99999\n",
+    "a.off": b"OFF\n# comment\n3 99999999999 0\n",
+    "b.off": b"OFF\n",
+    "a.stl": b"\0" * 80 + b"\xff\xff\xff\x7f",
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_meshes_that_claim_more_than_they_hold(name, tmp_path):
+    (tmp_path / name).write_bytes(FORGED[name])
+    with pytest.raises(TangentBundleError, match=r"says it has|not complete|would need"):
+        read_field(tmp_path / name)

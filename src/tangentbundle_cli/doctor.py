@@ -7,7 +7,7 @@ from .job import Job, command
 PACKAGES = ("tangentbundle", "numpy", "scipy", "torch", "numba", "scikit-learn", "triton")
 EXTRAS = {
     "data": ("xarray", "netCDF4", "pooch"),
-    "files": ("pyarrow", "meshio", "zarr"),
+    "files": ("meshio", "zarr"),
     "plot": ("matplotlib", "plotly"),
     "cluster": ("dask",),
     "pyg": ("torch-geometric",),

@@ -68,7 +68,7 @@ def machines(workers: int | None, cluster: str | None) -> Iterator[None]:
 def bundle_of(job: Job, file: Path, work: Path, scale: dict[str, Any]) -> DistributedBundle:
     """The bundle of a Parquet file or folder, or of a Zarr group; columns are named by options, or guessed and told."""
     from tangentbundle.datasets.units import common_unit
-    from tangentbundle.distributed import DistributedBundle
+    from tangentbundle.distributed import DistributedBundle, ParquetColumns, ZarrArray
     from tangentbundle.distributed.tasks import extra
     from tangentbundle.errors import InvalidInputError, UnitsError
     from tangentbundle.io.names import find_columns
@@ -78,13 +78,13 @@ def bundle_of(job: Job, file: Path, work: Path, scale: dict[str, Any]) -> Distri
     if file.suffix == ".zarr":
         names = sorted(extra("zarr").open_group(file, mode="r").array_keys())
         if "points" in names and not job.points:
-            vectors = job.vectors or "vectors"
-            return DistributedBundle.from_zarr(file, work, vectors=vectors, **scale)
-        make: Any = DistributedBundle.from_zarr
+            vectors = ZarrArray(file, job.vectors or "vectors")
+            return DistributedBundle.from_points(ZarrArray(file, "points"), work, vectors=vectors, **scale)
+        source: Any = ZarrArray
     elif file.suffix in (".parquet", ".pq"):
         first = next(iter(sorted(file.glob("*.parquet"))), file) if file.is_dir() else file
         names = extra("pyarrow.parquet").read_schema(first).names
-        make = DistributedBundle.from_parquet
+        source = ParquetColumns
     else:
         raise InvalidInputError(f"--workers and --cluster read .parquet and .zarr, not {file.name}. Convert it first.")
     columns = find_columns(names, job.request())
@@ -96,7 +96,8 @@ def bundle_of(job: Job, file: Path, work: Path, scale: dict[str, Any]) -> Distri
     if (common_unit(columns.vectors, columns.units, job.summary.notes)[1] != 1.0).any():
         raise UnitsError("--workers and --cluster do not convert units. Write all components in one unit first.")
     job.summary.notes += columns.notes
-    return make(file, work, points=columns.points, vectors=columns.vectors, **scale)
+    vectors = source(file, columns.vectors)
+    return DistributedBundle.from_points(source(file, columns.points), work, vectors=vectors, **scale)
 
 
 def _tell(job: Job, file: Path, bundle: DistributedBundle) -> None:

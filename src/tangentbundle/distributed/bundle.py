@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from ..geometry.pipeline import Scale
 from .build import build_all
 from .cloud import Cloud
 from .exchange import Exchange
-from .files import NpyArray, ParquetColumns, Source, ZarrArray
+from .files import Source
 from .interpolation import Interpolation
 from .results import check_output
 from .rounds import Rounds
@@ -56,8 +56,9 @@ class DistributedBundle:
     >>> group = zarr.open_group(f"{home.name}/big.zarr", mode="w")
     >>> _ = group.create_array("points", data=points)
     >>> _ = group.create_array("vectors", data=sphere.gradient_field(points, 2))
-    >>> bundle = tb.distributed.DistributedBundle.from_zarr(
-    ...     f"{home.name}/big.zarr", f"{home.name}/work", dim=2, neighbors=24, partition=1000)
+    >>> bundle = tb.distributed.DistributedBundle.from_points(
+    ...     tb.distributed.ZarrArray(f"{home.name}/big.zarr", "points"), f"{home.name}/work",
+    ...     vectors=tb.distributed.ZarrArray(f"{home.name}/big.zarr", "vectors"), dim=2, neighbors=24, partition=1000)
     >>> bundle.filter(tb.Heat(0.1), f"{home.name}/smooth.zarr")
     >>> smooth = zarr.open_group(f"{home.name}/smooth.zarr")["vectors"][:]
     >>> lap = tb.TangentBundle.from_points(points, dim=2, neighbors=24)
@@ -77,54 +78,8 @@ class DistributedBundle:
     components: int
     vectors: Source | None = field(repr=False)
 
-    # Construction.
-
     @classmethod
-    def from_zarr(
-        cls,
-        path: str | os.PathLike,
-        folder: str | os.PathLike,
-        *,
-        points: str | Sequence[str] = "points",
-        vectors: str | Sequence[str] | None = "vectors",
-        **options,
-    ) -> DistributedBundle:
-        """Points ``(n, D)`` and vectors ``(n, D)`` or ``(n, D, c)`` of a Zarr group, by the names of their arrays.
-
-        Several names are one-dimensional arrays, one a component. ``options`` are those of ``from_source``.
-        """
-        fields = None if vectors is None else ZarrArray(path, vectors)
-        return cls.from_source(ZarrArray(path, points), folder, vectors=fields, **options)
-
-    @classmethod
-    def from_parquet(
-        cls,
-        path: str | os.PathLike,
-        folder: str | os.PathLike,
-        *,
-        points: Sequence[str] = ("x", "y", "z"),
-        vectors: Sequence[str] | None = ("vx", "vy", "vz"),
-        **options,
-    ) -> DistributedBundle:
-        """Columns of a Parquet file, or of a folder of them."""
-        fields = None if vectors is None else ParquetColumns(path, vectors)
-        return cls.from_source(ParquetColumns(path, points), folder, vectors=fields, **options)
-
-    @classmethod
-    def from_npy(
-        cls,
-        points: str | os.PathLike,
-        folder: str | os.PathLike,
-        *,
-        vectors: str | os.PathLike | None = None,
-        **options,
-    ) -> DistributedBundle:
-        """Two ``.npy`` files, memory-mapped."""
-        fields = None if vectors is None else NpyArray(vectors)
-        return cls.from_source(NpyArray(points), folder, vectors=fields, **options)
-
-    @classmethod
-    def from_source(
+    def from_points(
         cls,
         points: Source,
         folder: str | os.PathLike,
@@ -138,9 +93,10 @@ class DistributedBundle:
         partition: int = 500_000,
         rings: int | None = None,
     ) -> DistributedBundle:
-        """Build the bundle of points on disk.
+        """Build the bundle of points ``(n, D)`` on disk.
 
         Args:
+            points, vectors: files; vectors ``(n, D)`` or ``(n, D, c)`` may also be given to ``filter`` and others.
             folder: for partitions, frames and the operator; on a cluster all workers must see it.
             dim, eps, neighbors, eps_pca, kernel: as of ``TangentBundle.from_points``; the automatic scale has its
                 number of neighbours, but is not adapted to connectedness and steepness.

@@ -86,13 +86,13 @@ class Cloud(Exchange):
             rows, stored = numbers[span] - self.offsets[p], load_array(place)
             if out is None:
                 out = np.empty((*stored.shape[:axis], len(numbers), *stored.shape[axis + 1 :]), stored.dtype)
-            whole = len(rows) == rows[-1] - rows[0] + 1
-            out[(*before, span)] = stored[(*before, slice(rows[0], rows[-1] + 1) if whole else rows)]
+            consecutive = len(rows) == rows[-1] - rows[0] + 1
+            out[(*before, span)] = stored[(*before, slice(rows[0], rows[-1] + 1) if consecutive else rows)]
         assert out is not None
         return out
 
     def near(self, boxes: np.ndarray, reach: float) -> np.ndarray:
-        """Sorted numbers of all points in blocks within ``reach`` of some boxes; some lie further."""
+        """Sorted numbers of all points in blocks within ``reach`` of boxes; a few lie further."""
         chosen = self.blocks[gaps(self.boxes, boxes) <= reach]
         return np.concatenate([np.arange(a, b) for a, b in chosen]) if len(chosen) else np.empty(0, np.int64)
 

@@ -16,7 +16,7 @@ from .tasks import run_all
 
 
 def count_components(cloud: Cloud, geometry: Geometry) -> int:
-    """Connected components of the whole graph; warns of more than one."""
+    """Connected components of the graph; warns of more than one."""
     every = range(cloud.num_parts)
     sizes = run_all(_label_part, [(cloud, geometry, p) for p in every])
     first = np.concatenate([[0], np.cumsum(sizes)])

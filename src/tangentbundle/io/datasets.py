@@ -1,4 +1,4 @@
-"""NetCDF and Zarr through xarray: variables found by their CF names, grids written back as grids, units kept."""
+"""NetCDF and Zarr through xarray: variables found by their CF names, grids written back as grids, with their units."""
 
 from __future__ import annotations
 
@@ -19,13 +19,8 @@ from ..geometry.known_frames import latlon_frames
 from ..memory import require_memory
 from .columns import from_columns
 from .field import Field, Request, check_count, distinct_places
-from .names import find_columns, without_unit
+from .names import find_columns, split_unit
 from .spaces import Globe
-
-UNDATED = "undated"
-"""A dimension lent to fields without a date while they are read."""
-
-SAME_PLACE = 1e-6
 
 DEGREES = (
     {"standard_name": "latitude", "units": "degrees_north"},
@@ -76,7 +71,7 @@ def from_dataset(ds: Any, request: Request) -> Field:
     if not names:
         return _cells(ds, lat, lon, request)
     dated = any(c.dtype.kind == "M" for c in ds[names[0]].coords.values())
-    data = from_xarray(ds if dated else ds.expand_dims({UNDATED: [np.datetime64("2000-01-01", "ns")]}), "", *names)
+    data = from_xarray(ds if dated else ds.expand_dims({"undated": [np.datetime64("2000-01-01", "ns")]}), "", *names)
     data = data.during(~data.filled)
     check_count(len(data.lat), request)
     lat, lon = (coordinate(ds, ds[names[0]], name) for name in ("latitude", "longitude"))
@@ -177,9 +172,9 @@ def to_dataset(field: Field) -> Any:
         places = ("point",)
         labels = DEGREES if isinstance(space, Globe) else ({},) * len(space.names)
         for name, column, attrs in zip(space.names, space.coordinates.T, labels, strict=True):
-            coords[without_unit(name)] = (places, column, attrs)
+            coords[split_unit(name)[0]] = (places, column, attrs)
     variables = {}
-    for k, name in enumerate(map(without_unit, field.names)):
+    for k, name in enumerate(split_unit(name)[0] for name in field.names):
         attrs = ({"units": field.units} if field.units else {}) | (grid.attributes[k] if grid else {})
         if values is not None:
             variables[name] = ((*lead, *places), values[..., k], attrs)
@@ -187,8 +182,8 @@ def to_dataset(field: Field) -> Any:
             label = {"long_name": f"standard deviation of {name}"} | ({"units": field.units} if field.units else {})
             variables[f"{name}_std"] = ((*lead, *places), std[..., k], label)
     base = dict(grid.ds.attrs) if grid else {}
-    made = xarray.Dataset(variables, coords, attrs={"Conventions": "CF-1.8", **base})
-    return made.drop_encoding()  # how the file of the coordinates was packed does not fit other formats
+    ds = xarray.Dataset(variables, coords, attrs={"Conventions": "CF-1.8", **base})
+    return ds.drop_encoding()  # how the file of the coordinates was packed does not fit other formats
 
 
 def _on_cells(grid: GridFile, field: Field, lead: tuple[str, ...]) -> tuple[np.ndarray | None, np.ndarray | None]:
@@ -196,7 +191,7 @@ def _on_cells(grid: GridFile, field: Field, lead: tuple[str, ...]) -> tuple[np.n
     lat, lon = cell_angles(grid)
     points, frames, _ = latlon_frames(lat, lon)
     distance, nearest = cKDTree(field.space.points).query(points)
-    there = distance < SAME_PLACE
+    there = distance < 1e-6
     shape = tuple(int(grid.lat.sizes.get(d, grid.lon.sizes.get(d))) for d in grid.places)
     assert isinstance(field.space, Globe)
     turned = np.abs((lon - field.space.lon[nearest] + 180) % 360 - 180) > 1e-6
