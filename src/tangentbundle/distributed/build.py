@@ -26,7 +26,7 @@ from ..operators.assembly import FAINT, average_blocks, row_sums
 from ..operators.product import BlockMatrix
 from ..parallel import run_ranges
 from .cloud import Cloud, Surrounded, boxes_of
-from .components import count_components
+from .components import count_components, label_pieces
 from .files import load_array, save_array
 from .scale import Geometry, halo_rings
 from .tasks import run_all
@@ -42,7 +42,8 @@ def build_all(cloud: Cloud, geometry: Geometry, rings: int | None) -> dict[str, 
     automatic = halo_rings(geometry.dim, rows / len(parts), sum(edges) / rows)
     geometry = replace(geometry, rings=automatic if rings is None else whole(rings, "rings"))
     degree = float(np.median(degrees))
-    touched, halos = zip(*run_all(build_operator, [(cloud, geometry, p, degree) for p in parts]), strict=True)
+    found = run_all(build_operator, [(cloud, geometry, p, degree) for p in parts])
+    touched, halos, pieces = zip(*found, strict=True)
     borders = [{*near} for near in touched]
     for p, near in enumerate(touched):
         for q in near:
@@ -53,7 +54,7 @@ def build_all(cloud: Cloud, geometry: Geometry, rings: int | None) -> dict[str, 
         "halo": sum(halos) / rows,
         "neighbors": max(int(np.median(counts)), 2 * geometry.dim + 2),
         "edges": sum(edges),
-        "components": count_components(cloud, geometry),
+        "components": count_components(cloud, *map(geometry.of_operator, ("labels", "joined")), pieces),
     }
 
 
@@ -119,8 +120,11 @@ def rescue(cloud: Cloud, near: Surrounded, pca: LocalPCA, dim: int, reach: float
         getattr(pca, name)[poor] = getattr(better, name)
 
 
-def build_operator(cloud: Cloud, geometry: Geometry, p: int, median_degree: float) -> tuple[list[int], int]:
-    """The rows of P that a partition needs; returns the partitions it touches, itself included, and its halo's size."""
+def build_operator(cloud: Cloud, geometry: Geometry, p: int, median_degree: float) -> tuple[list[int], int, int]:
+    """The rows of P that a partition needs.
+
+    Returns the partitions it touches, itself included, the size of its halo, and the pieces of its own graph.
+    """
     part, name, frames = cloud.part, geometry.of_operator, geometry.of_frames
     if not part(name("values"), p).exists():
         near = cloud.surrounded(p, geometry.rings * geometry.radius * SLACK)
@@ -139,13 +143,13 @@ def build_operator(cloud: Cloud, geometry: Geometry, p: int, median_degree: floa
         mass[~complete] = 1.0
         connection = connect(cloud.gather(frames("frames"), near.numbers), graph, geometry.real)
         cols, values = average_blocks(graph, connection, weights, degree, mass, geometry.real)
-        save_array(part(name("numbers"), p), near.numbers)
-        save_array(part(name("mass"), p), mass[near.inside])
-        save_array(part(name("indptr"), p), graph.indptr)
-        save_array(part(name("cols"), p), cols)
-        save_array(part(name("values"), p), values)
-    numbers = load_array(part(name("numbers"), p))
-    return [q for q, _ in cloud.parts_of(numbers)], len(numbers) - len(cloud.own(p))
+        labels, joined = label_pieces(graph, near)
+        arrays = {"numbers": near.numbers, "mass": mass[near.inside], "labels": labels, "joined": joined}
+        arrays |= {"indptr": graph.indptr, "cols": cols, "values": values}
+        for key, array in arrays.items():
+            save_array(part(name(key), p), array)
+    numbers, labels = (load_array(part(name(key), p)) for key in ("numbers", "labels"))
+    return [q for q, _ in cloud.parts_of(numbers)], len(numbers) - len(cloud.own(p)), int(labels.max()) + 1
 
 
 def only_rows(graph: NeighborGraph, chosen: np.ndarray) -> NeighborGraph:

@@ -69,6 +69,10 @@ def _residual(h: Filter) -> Filter:
     return Spectral(lambda lam: torch.square(1.0 - h.evaluate(lam)))
 
 
+def _highpass(power: int, top: float) -> Filter:
+    return Spectral(lambda lam: (lam / top) ** power)
+
+
 def moment_terms(family: Sequence[Filter], interval: Interval, tol: float = 1e-4) -> int:
     """Terms of the recurrence whose moments, twice as many, give the risks of a family to a relative ``tol``.
 
@@ -124,8 +128,7 @@ def white_noise_variance(interval: Interval, data: np.ndarray, probes: np.ndarra
     bound where the field itself reaches the highest frequencies. ``data`` and ``probes`` are moments ``(m,)``, means
     over the channels of each. At least 1e-14 of the data's variance.
     """
-    top = interval[1]
-    high = [Spectral(lambda lam, m=m: (lam / top) ** (2 * m)) for m in (1, 2, 3, 4)]
+    high = [_highpass(2 * m, interval[1]) for m in (1, 2, 3, 4)]
     ratios = _energies(high, interval, data) / _energies(high, interval, probes)
     return max(float(ratios.min()), 1e-14 * float(data[0] / probes[0]))
 

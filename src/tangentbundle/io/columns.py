@@ -16,10 +16,8 @@ def from_columns(
     column: Callable[[str], np.ndarray], columns: Columns, request: Request
 ) -> tuple[Field, np.ndarray | None]:
     """A field from named columns, and the rows used if not all were. Vectors may be ``(n,)`` or ``(T, n)``."""
-    coordinates, values = (
-        np.stack([column(name) for name in names], axis=-1) if names else None
-        for names in (columns.points, columns.vectors)
-    )
+    coordinates = np.stack([column(name) for name in columns.points], axis=1)
+    values = np.stack([column(name) for name in columns.vectors], axis=-1) if columns.vectors else None
     return assemble(coordinates, values, columns, request)
 
 

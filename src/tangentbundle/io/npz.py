@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
@@ -145,7 +145,7 @@ def _real(array: np.ndarray, name: str) -> np.ndarray:
 def write_npz(field: Field, path: Path) -> None:
     """The arrays of the file it came from with new vectors, or ``points`` and ``vectors``."""
     origin = field.origin if isinstance(field.origin, ArrayFile) else None
-    arrays = dict(origin.arrays) if origin else {}
+    arrays: dict[str, Any] = dict(origin.arrays) if origin else {}
     squeeze = (lambda a: a[0]) if len(field) == 1 else (lambda a: a)
     if origin.points is None if origin else isinstance(field.space, Globe):
         table = [to_columns(field, k) for k in range(max(len(field), 1))]
