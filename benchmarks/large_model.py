@@ -60,19 +60,19 @@ def _nothing(number: int) -> int:
 
 def task_cost(rounds: int = 100, parts: int = 20) -> float:
     """Milliseconds of client and scheduler for a task, on a local cluster."""
-    from tangentbundle.distributed.tasks import run, task
+    from tangentbundle.distributed.tasks import Plan
 
-    distributed = baseline("distributed")
-    done = [task(_nothing, p) for p in range(parts)]
+    distributed, plan = baseline("distributed"), Plan()
+    done = [plan.add(_nothing, p) for p in range(parts)]
     for _ in range(rounds):
-        done = [task(_nothing, p, after=[done[(p + q) % parts] for q in range(8)]) for p in range(parts)]
+        done = [plan.add(_nothing, p, after=[done[(p + q) % parts] for q in range(8)]) for p in range(parts)]
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
         distributed.Client(cluster),
     ):
         start = time.process_time()
-        run("nothing", done)
-        return 1e3 * (time.process_time() - start) / (parts * (rounds + 1))
+        plan.run(done)
+        return 1e3 * (time.process_time() - start) / len(plan.graph)
 
 
 if __name__ == "__main__":

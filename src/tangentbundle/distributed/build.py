@@ -54,7 +54,7 @@ def build_all(cloud: Cloud, geometry: Geometry, rings: int | None) -> dict[str, 
         "halo": sum(halos) / rows,
         "neighbors": max(int(np.median(counts)), 2 * geometry.dim + 2),
         "edges": sum(edges),
-        "components": count_components(cloud, *map(geometry.of_operator, ("labels", "joined")), pieces),
+        "components": count_components(cloud, geometry.of_operator("labels"), geometry.of_operator("joined"), pieces),
     }
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,7 +22,7 @@ from .build import matrix_of
 from .cloud import Cloud
 from .files import load_array, save_array
 from .scale import Geometry
-from .tasks import run, task
+from .tasks import Plan
 
 
 @dataclass(frozen=True)
@@ -53,13 +52,13 @@ class Rounds:
     def _place(self, name: str, p: int, number: int) -> Path:
         return self.folder / f"state-{number:06d}" / f"{name}-{p:06d}.npy"
 
-    def tasks(self) -> list[Any]:
-        """The last round of each partition, with all that it needs."""
-        parts = range(self.cloud.num_parts)
-        done = [task(self.start, p) for p in parts]
+    def plan(self) -> tuple[Plan, list[str]]:
+        """All rounds of all partitions, and the keys of the last ones."""
+        plan, parts = Plan(), range(self.cloud.num_parts)
+        done = [plan.add(self.start, p) for p in parts]
         for number in range(1, self.count + 1):
-            done = [task(self.advance, p, number, after=[done[q] for q in self.borders[p]]) for p in parts]
-        return done
+            done = [plan.add(self.advance, p, number, after=[done[q] for q in self.borders[p]]) for p in parts]
+        return plan, done
 
     def start(self, p: int) -> None:
         """Ambient vectors to coordinates: state 0."""
@@ -112,7 +111,8 @@ class Rounds:
 
     def moments(self) -> np.ndarray:
         r"""Moments :math:`\langle x, T_m(P) x \rangle` of every channel, ``(2 m - 1, c)`` from m terms."""
-        run("moments", self.tasks())
+        plan, done = self.plan()
+        plan.run(done)
         products = [
             np.sum([load_array(self._place("products", p, r)) for p in range(self.cloud.num_parts)], axis=0)
             for r in range(self.count + 1)
@@ -122,7 +122,8 @@ class Rounds:
 
     def filter(self, names: Sequence[str], flat: bool) -> Path:
         """Filtered ambient vectors of all partitions, unmerged, as ``name-p.npy``; returns their folder."""
-        run("filter", [task(self.finish, p, names, flat, after=[done]) for p, done in enumerate(self.tasks())])
+        plan, done = self.plan()
+        plan.run([plan.add(self.finish, p, names, flat, after=[key]) for p, key in enumerate(done)])
         return self.folder / "back"
 
     def finish(self, p: int, names: Sequence[str], flat: bool) -> None:

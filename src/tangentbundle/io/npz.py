@@ -60,6 +60,8 @@ def read_npz(path: Path, request: Request) -> Field:
 def _columns(arrays: dict[str, np.ndarray], name: str, key: str | None, request: Request) -> Columns:
     """Names of the components of an array of points and one of vectors."""
     shape = arrays[name].shape
+    if len(shape) != 2:
+        raise ShapeError(f"expected points of shape (n, D), got {name} of shape {shape}. Name another: --points NAME.")
     notes = [] if request.points else [f"points: array {name}, guessed by name"]
     if key is not None:
         if arrays[key].shape[-len(shape) :] != shape:
