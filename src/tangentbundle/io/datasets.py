@@ -55,17 +55,16 @@ class GridFile:
         lat, lon = self.angles()
         points, frames, _ = latlon_frames(lat.ravel(), lon.ravel())
         distance, nearest = cKDTree(field.space.points).query(points)
-        values = std = None
+        there, values, std = distance[:, None] < 1e-6, None, None
         if field.values is not None:
-            values = np.einsum("nda,tnd->tna", frames, field.vectors[:, nearest])
+            turned = np.einsum("nda,tnd->tna", frames, field.vectors[:, nearest])
+            values = np.where(there, turned, np.nan).reshape(-1, *lat.shape, 2)
         if field.std is not None:
-            turned = np.abs((lon.ravel() - field.space.coordinates[nearest, 1] + 180) % 360 - 180) > 1e-6
+            apart = np.abs((lon.ravel() - field.space.coordinates[nearest, 1] + 180) % 360 - 180) > 1e-6
             both = np.sqrt(np.mean(field.std**2, axis=-1, keepdims=True))
-            std = np.where(turned[:, None], both[:, nearest], field.std[:, nearest])
-        return tuple(
-            None if a is None else np.where(distance[:, None] < 1e-6, a, np.nan).reshape(len(a), *lat.shape, 2)
-            for a in (values, std)
-        )
+            even = np.where(apart[:, None], both[:, nearest], field.std[:, nearest])
+            std = np.where(there, even, np.nan).reshape(-1, *lat.shape, 2)
+        return values, std
 
 
 def read_dataset(path: Path, request: Request) -> Field:
