@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import tangentbundle as tb
 from tangentbundle.datasets.sources import wind_folder
-from tangentbundle.errors import InvalidInputError, MissingColumnsError, OutputError, TangentBundleError
+from tangentbundle.errors import InvalidInputError, MissingColumnsError, OutputError, ShapeError, TangentBundleError
 from tangentbundle.io import Cloud, Field, Globe, Mesh, Request, check_output, read_field, write_field
 from tangentbundle.io.field import distinct_places
 from tangentbundle.report import check_report
@@ -283,6 +283,17 @@ def test_missing_and_pickled_files(tmp_path):
         read_field(tmp_path / "none.csv")
     np.savez(tmp_path / "a.npz", points=np.array([object()] * 4))
     with pytest.raises(TangentBundleError, match="never read"):
+        read_field(tmp_path / "a.npz")
+
+
+def test_arrays_of_other_lengths_are_refused(tmp_path):
+    x = np.arange(9.0)
+    for name, arrays in {"short": {"vy": x[:8]}, "planes": {"x": np.ones((9, 9))}}.items():
+        np.savez(tmp_path / f"{name}.npz", **({"x": x, "y": x, "vx": x, "vy": x} | arrays))
+        with pytest.raises(ShapeError, match="equally long"):
+            read_field(tmp_path / f"{name}.npz")
+    np.savez(tmp_path / "a.npz", points=np.ones((9, 3, 1)), vectors=np.ones((9, 3)))
+    with pytest.raises(ShapeError, match=r"points of shape \(n, D\)"):
         read_field(tmp_path / "a.npz")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..datasets.units import common_unit, conversion, without_impossible
+from ..errors import ShapeError
 from .field import Field, Request, check_count, distinct_rows, usable_rows
 from .names import Columns, split_unit
 from .spaces import Cloud, Globe, Space
@@ -16,9 +17,12 @@ def from_columns(
     column: Callable[[str], np.ndarray], columns: Columns, request: Request
 ) -> tuple[Field, np.ndarray | None]:
     """A field from named columns, and the rows used if not all were. Vectors may be ``(n,)`` or ``(T, n)``."""
-    coordinates = np.stack([column(name) for name in columns.points], axis=1)
-    values = np.stack([column(name) for name in columns.vectors], axis=-1) if columns.vectors else None
-    return assemble(coordinates, values, columns, request)
+    points, vectors = ({name: column(name) for name in names} for names in (columns.points, columns.vectors))
+    shapes = {name: array.shape for name, array in (points | vectors).items()}
+    if len({shape[-1] for shape in shapes.values()}) > 1 or any(len(shapes[name]) > 1 for name in points):
+        raise ShapeError(f"columns of points and vectors must be equally long, got {shapes}.")
+    values = np.stack(list(vectors.values()), axis=-1) if vectors else None
+    return assemble(np.stack(list(points.values()), axis=1), values, columns, request)
 
 
 def assemble(
