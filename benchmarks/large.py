@@ -100,8 +100,9 @@ def measure(n: int, folder: str) -> list[Row]:
     with phase(rows, "write the file", n):
         write_cloud(home / "cloud.zarr", n)
     with phase(rows, "build", n):
-        bundle = tb.distributed.DistributedBundle.from_zarr(
-            home / "cloud.zarr", home / "work", dim=2, neighbors=NEIGHBORS, partition=CHUNK
+        points, vectors = (tb.distributed.ZarrArray(home / "cloud.zarr", name) for name in ("points", "vectors"))
+        bundle = tb.distributed.DistributedBundle.from_points(
+            points, home / "work", vectors=vectors, dim=2, neighbors=NEIGHBORS, partition=CHUNK
         )
     print(bundle, flush=True)
     with phase(rows, f"Heat({TIME:g})", n):

@@ -60,7 +60,7 @@ def _nothing(number: int) -> int:
 
 def task_cost(rounds: int = 100, parts: int = 20) -> float:
     """Milliseconds of client and scheduler for a task, on a local cluster."""
-    from tangentbundle.distributed.engine import Plan
+    from tangentbundle.distributed.tasks import Plan
 
     distributed, plan = baseline("distributed"), Plan()
     done = [plan.add(_nothing, p) for p in range(parts)]

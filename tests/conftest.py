@@ -2,7 +2,6 @@
 one thread, and OpenMP's threads sleep while they wait. The library's own threads are left as they are."""
 
 import os
-import sys
 from pathlib import Path
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch is imported
@@ -28,12 +27,3 @@ def one_torch_thread():
     """For tests of small operators: threads would only wait for each other."""
     with one_thread():
         yield
-
-
-@pytest.fixture(params=["Arrow", "standard library"])
-def csv_reader(request, monkeypatch):
-    """Runs a test with each of the two readers and writers of CSV."""
-    if request.param != "Arrow":
-        for name in ("pyarrow", "pyarrow.csv"):
-            monkeypatch.setitem(sys.modules, name, None)
-    return request.param

@@ -1,5 +1,8 @@
 """``tangentbundle filter --workers`` and ``--cluster``: the numbers of one process, from files read part by part."""
 
+import ast
+import importlib
+import importlib.util
 import json
 import subprocess
 import sys
@@ -11,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tangentbundle as tb
+import tangentbundle_cli
 from tangentbundle.distributed.files import ZarrArray
 from tangentbundle.errors import InvalidInputError, UnitsError
 from tangentbundle_cli import app
@@ -92,3 +96,15 @@ def test_units_and_fill_values_of_parts(files, tmp_path):
         ZarrArray("columns.zarr", ("vx", "vy")).read(0, 9)
     with pytest.raises(InvalidInputError, match="packed"):
         ZarrArray("columns.zarr", "vz").read(0, 9)
+
+
+@pytest.mark.parametrize("module", sorted(Path(tangentbundle_cli.__file__).parent.glob("*.py")), ids=lambda p: p.stem)
+def test_names_that_the_tool_imports_exist(module):
+    """Also those imported in functions, and for type checkers only."""
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "tangentbundle":
+            source = importlib.import_module(node.module)
+            for alias in node.names:
+                assert hasattr(source, alias.name) or importlib.util.find_spec(f"{node.module}.{alias.name}"), (
+                    alias.name
+                )

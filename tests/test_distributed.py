@@ -23,8 +23,6 @@ from tangentbundle.errors import (
     ShapeError,
     TooFewPointsError,
 )
-from tangentbundle.estimators.problem import carry
-from tangentbundle.estimators.tangents import TangentSpaces
 
 dask = pytest.importorskip("dask")
 zarr = pytest.importorskip("zarr")
@@ -33,6 +31,7 @@ parquet = pytest.importorskip("pyarrow.parquet")
 from tangentbundle.distributed import DistributedBundle, NpyArray, ParquetColumns, ZarrArray  # noqa: E402
 from tangentbundle.distributed.cloud import boxes_of, gaps  # noqa: E402
 from tangentbundle.distributed.exchange import Curve, Exchange  # noqa: E402
+from tangentbundle.distributed.interpolation import tangent_bases  # noqa: E402
 from tangentbundle.geometry.ordering import curve_order  # noqa: E402
 
 BANK = {"heat": tb.Heat(0.02), "fir": tb.FIR([0.5, 0.3, 0.2], step=0.01)}
@@ -58,8 +57,8 @@ def write(folder, points, vectors=None):
     np.save(folder / "points.npy", points)
     if vectors is not None:
         np.save(folder / "vectors.npy", vectors)
-        return {"points": folder / "points.npy", "folder": folder / "work", "vectors": folder / "vectors.npy"}
-    return {"points": folder / "points.npy", "folder": folder / "work"}
+        vectors = NpyArray(folder / "vectors.npy")
+    return {"points": NpyArray(folder / "points.npy"), "folder": folder / "work", "vectors": vectors}
 
 
 def read(path, name="vectors"):
@@ -71,14 +70,14 @@ def test_a_bank_agrees_with_the_single_machine(name, tmp_path):
     """Frames to the last bit, filters within what Chebyshev promises; partitions of unequal neighbours, any rings."""
     points, options = CLOUDS[name]
     vectors = np.random.default_rng(1).standard_normal((*points.shape, 2))
-    bundle = DistributedBundle.from_npy(
+    bundle = DistributedBundle.from_points(
         **write(tmp_path, points, vectors), partition=len(points) // 4, rings=3, **options
     )
     whole = tb.TangentBundle.from_points(points, **options)
     assert bundle.num_parts == 4 and bundle.dim == whole.dim and bundle.edges == whole.sorted_graph.num_edges
     assert bundle.eps == whole.eps and bundle.geometry.eps_pca == whole.eps_pca
     if points.shape[1] <= 3:  # the very same curve
-        frames = [np.load(bundle.cloud.exchange.part(bundle.geometry.of_frames("frames"), p)) for p in range(4)]
+        frames = [np.load(bundle.cloud.part(bundle.geometry.of_frames("frames"), p)) for p in range(4)]
         assert np.array_equal(np.concatenate(frames), whole.sorted_frames)
     bundle.filter(BANK, tmp_path / "out.zarr")
     lap, x = whole.laplacian(), whole.to_coordinates(vectors)
@@ -104,9 +103,16 @@ def test_formats_and_precision(tmp_path):
         parquet.write_table(table[400 * k : 400 * k + 400], tmp_path / f"in.parquet/{k}.parquet", row_group_size=150)
     options = {"dim": 2, "neighbors": 20, "partition": 500}
     made = [
-        DistributedBundle.from_npy(**write(tmp_path, points, vectors), **options),
-        DistributedBundle.from_zarr(tmp_path / "in.zarr", tmp_path / "b", vectors=("vx", "vy", "vz"), **options),
-        DistributedBundle.from_parquet(tmp_path / "in.parquet", tmp_path / "c", **options),
+        DistributedBundle.from_points(**write(tmp_path, points, vectors), **options),
+        *(
+            DistributedBundle.from_points(
+                source(tmp_path / file, points),
+                tmp_path / file[-3:],
+                vectors=source(tmp_path / file, names[3:]),
+                **options,
+            )
+            for source, file, points in ((ZarrArray, "in.zarr", "points"), (ParquetColumns, "in.parquet", names[:3]))
+        ),
     ]
     for k, bundle in enumerate(made):
         bundle.filter(tb.Heat(0.05), tmp_path / f"{k}.zarr")
@@ -126,7 +132,9 @@ def test_denoising_finds_the_noise_and_agrees_with_the_filter_it_chose(tmp_path)
     clean = sphere.gradient_field(points, 2)
     level = 0.4 * clean.std()
     noisy = clean + level * rng.standard_normal(clean.shape)
-    bundle = DistributedBundle.from_npy(**write(tmp_path, points, noisy), dim=2, neighbors=24, partition=1500, rings=12)
+    bundle = DistributedBundle.from_points(
+        **write(tmp_path, points, noisy), dim=2, neighbors=24, partition=1500, rings=12
+    )
     chosen = bundle.denoise(tmp_path / "clean.zarr")
     denoised = read(tmp_path / "clean.zarr")
     assert chosen.noise == pytest.approx(level, rel=0.04)
@@ -141,10 +149,11 @@ def test_denoising_finds_the_noise_and_agrees_with_the_filter_it_chose(tmp_path)
     vectors = ZarrArray(str(tmp_path / "clean.zarr"), "vectors")
     bundle.interpolate(NpyArray(str(tmp_path / "places.npy")), tmp_path / "there.zarr", vectors=vectors)
     frames = np.asarray(whole.frames)
-    spaces = TangentSpaces(points, frames, False, None, cKDTree(points), bundle.neighbors)
-    bases = spaces.at(places)
-    values = carry(spaces, np.einsum("nij,ni->nj", frames, denoised)[:, :, None], places, bases)
-    expected = np.einsum("mij,mj->mi", bases, values[:, :, 0])
+    tree = cKDTree(points)
+    distances, index = tree.query(places, k=6)
+    mean = np.einsum("mk,mki->mi", distances**-2.0, denoised[index]) / (distances**-2.0).sum(axis=1)[:, None]
+    bases = tangent_bases(places, tree, frames, *tree.query(places, k=bundle.neighbors))
+    expected = np.einsum("mij,mkj,mk->mi", bases, bases, mean)
     assert np.abs(read(tmp_path / "there.zarr") - expected).max() < 1e-10
     truth = sphere.gradient_field(places, 2)
     assert np.mean((expected - truth) ** 2) < 0.1 * np.mean(truth**2)
@@ -154,10 +163,10 @@ def test_bundles_of_one_folder_do_not_mix(tmp_path):
     """Another scale is built beside the first, on the same partitions; a changed file is read again."""
     points, rng = tb.manifolds.Sphere(2).sample(900, seed=0), np.random.default_rng(0)
     place = write(tmp_path, points, rng.standard_normal(points.shape))
-    few, many = (DistributedBundle.from_npy(**place, dim=2, neighbors=k, partition=450) for k in (20, 40))
+    few, many = (DistributedBundle.from_points(**place, dim=2, neighbors=k, partition=450) for k in (20, 40))
     for seed in (1, 2):
         vectors = np.random.default_rng(seed).standard_normal(points.shape)
-        np.save(place["vectors"], vectors)
+        np.save(tmp_path / "vectors.npy", vectors)
         for bundle, k in ((few, 20), (many, 40)):
             bundle.filter(tb.Heat(0.1), tmp_path / "out.zarr", overwrite=True)
             whole = tb.TangentBundle.from_points(points, dim=2, neighbors=k)
@@ -173,22 +182,14 @@ def test_rows_come_back_where_they_were(tmp_path):
     source = NpyArray(str(tmp_path / "points.npy"))
     ranges = source.ranges(130)
     exchange = Exchange.of(tmp_path / "e", source, ranges, Curve.around(source, ranges), 5)
-    exchange.bring("points", source)
     parts = [np.load(exchange.part("points", p)) for p in range(5)]
     assert np.array_equal(np.concatenate(parts), points[curve_order(points)])
     assert max(map(len, parts)) < 1.5 * min(map(len, parts))
 
-    class Kept:
-        rows = np.zeros_like(points)
-
-        def write(self, number, rows, values):
-            self.rows[slice(*rows)] = values["points"]
-
     for p in range(5):
         np.save(tmp_path / f"points-{p:06d}.npy", exchange.unmerge(parts[p], p))
-    for number in range(len(ranges)):
-        exchange.give(number, ["points"], tmp_path, Kept())
-    assert np.array_equal(Kept.rows, points)
+    exchange.write(tmp_path, ["points"], (3,), tmp_path / "back.zarr", False)
+    assert np.array_equal(read(tmp_path / "back.zarr", "points"), points)
 
 
 def test_boxes_bound_distances():
@@ -211,7 +212,9 @@ def test_a_cluster_that_loses_a_worker(workers, tmp_path):
     points, options = CLOUDS["sphere"]
     options = {**options, "partition": 400, "rings": 2}
     vectors = np.random.default_rng(1).standard_normal(points.shape)
-    DistributedBundle.from_npy(**write(tmp_path, points, vectors), **options).filter(tb.Heat(0.05), tmp_path / "a.zarr")
+    DistributedBundle.from_points(**write(tmp_path, points, vectors), **options).filter(
+        tb.Heat(0.05), tmp_path / "a.zarr"
+    )
     with (
         distributed.LocalCluster(
             n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="CRITICAL"
@@ -222,7 +225,7 @@ def test_a_cluster_that_loses_a_worker(workers, tmp_path):
         killed = threading.Thread(target=_kill_when, args=(victim, tmp_path / "cluster", "run-*/state-000003/sums-*"))
         killed.start()
         place = {**write(tmp_path, points, vectors), "folder": tmp_path / "cluster"}
-        DistributedBundle.from_npy(**place, **options).filter(tb.Heat(0.05), tmp_path / "b.zarr")
+        DistributedBundle.from_points(**place, **options).filter(tb.Heat(0.05), tmp_path / "b.zarr")
         killed.join()
         assert victim not in client.run(os.getpid).values()
     assert np.array_equal(read(tmp_path / "a.zarr"), read(tmp_path / "b.zarr"))
@@ -240,19 +243,25 @@ def test_killed_and_started_again(tmp_path):
     points, options = CLOUDS["torus"]
     place = write(tmp_path, points, np.random.default_rng(1).standard_normal(points.shape))
     code = (
-        "import sys, tangentbundle as tb; from tangentbundle.distributed import DistributedBundle;"
-        "b = DistributedBundle.from_npy(sys.argv[1], sys.argv[2], vectors=sys.argv[3], dim=2, neighbors=20, "
+        "import sys, tangentbundle as tb; from tangentbundle.distributed import DistributedBundle, NpyArray;"
+        "p, v = map(NpyArray, sys.argv[1:3]);"
+        "b = DistributedBundle.from_points(p, sys.argv[3], vectors=v, dim=2, neighbors=20, "
         "partition=400, rings=2); b.filter(tb.Heat(0.05), sys.argv[4])"
     )
-    command = [sys.executable, "-c", code, *map(str, place.values()), str(tmp_path / "a.zarr")]
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        *(str(tmp_path / f) for f in ("points.npy", "vectors.npy", "work", "a.zarr")),
+    ]
     with subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}) as process:
         _kill_when(process.pid, tmp_path / "work", "run-*/state-000004/sums-*")
     assert process.returncode == -signal.SIGKILL and not (tmp_path / "a.zarr").exists()
     before = {file: file.stat().st_mtime_ns for file in tmp_path.glob("work/cloud/part-*/values-*.npy")}
-    bundle = DistributedBundle.from_npy(**place, **options, partition=400, rings=2)
+    bundle = DistributedBundle.from_points(**place, **options, partition=400, rings=2)
     bundle.filter(tb.Heat(0.05), tmp_path / "a.zarr")
     assert before == {file: file.stat().st_mtime_ns for file in before}, "what was built is not built again"
-    anew = DistributedBundle.from_npy(**{**place, "folder": tmp_path / "anew"}, **options, partition=400, rings=2)
+    anew = DistributedBundle.from_points(**{**place, "folder": tmp_path / "anew"}, **options, partition=400, rings=2)
     anew.filter(tb.Heat(0.05), tmp_path / "b.zarr")
     assert np.array_equal(read(tmp_path / "a.zarr"), read(tmp_path / "b.zarr"))
 
@@ -260,9 +269,9 @@ def test_killed_and_started_again(tmp_path):
 def test_what_is_refused(tmp_path):
     points = tb.manifolds.Sphere(2).sample(600, seed=0)
     good = write(tmp_path, points, points)
-    bundle = DistributedBundle.from_npy(**good, dim=2, neighbors=20, partition=300)
+    bundle = DistributedBundle.from_points(**good, dim=2, neighbors=20, partition=300)
     with pytest.raises(InvalidInputError, match="holds other partitions"):
-        DistributedBundle.from_npy(**good, dim=2, neighbors=20, partition=200)
+        DistributedBundle.from_points(**good, dim=2, neighbors=20, partition=200)
     with pytest.raises(InvalidInputError, match=r"\.zarr or \.parquet"):
         bundle.filter(tb.Heat(0.1), tmp_path / "out.csv")
     with pytest.raises(InvalidInputError, match="must be one such as Heat"):
@@ -278,30 +287,30 @@ def test_what_is_refused(tmp_path):
     assert not (tmp_path / "out.zarr").exists()
     new = {"folder": tmp_path / "w", "dim": 2, "partition": 600}
     with pytest.raises(NonFiniteError, match="rows 0 to 600 of"):
-        DistributedBundle.from_npy(tmp_path / "bad.npy", **new, neighbors=20)
+        DistributedBundle.from_points(NpyArray(tmp_path / "bad.npy"), **new, neighbors=20)
     with pytest.raises(IsolatedPointsError, match="no neighbour within"):
-        DistributedBundle.from_npy(good["points"], **{**new, "folder": tmp_path / "v"}, eps=1e-8)
+        DistributedBundle.from_points(good["points"], **{**new, "folder": tmp_path / "v"}, eps=1e-8)
     with pytest.raises(TooFewPointsError, match="neighbours a point need"):
-        DistributedBundle.from_npy(good["points"], **{**new, "folder": tmp_path / "u"}, neighbors=600)
+        DistributedBundle.from_points(good["points"], **{**new, "folder": tmp_path / "u"}, neighbors=600)
     with pytest.raises(InvalidInputError, match="WidestGap"):
-        DistributedBundle.from_npy(good["points"], tmp_path / "q", dim=tb.VarianceShare(0.8), eps_pca=0.1)
+        DistributedBundle.from_points(good["points"], tmp_path / "q", dim=tb.VarianceShare(0.8), eps_pca=0.1)
     with pytest.raises(InvalidInputError, match="dim must be"):
-        DistributedBundle.from_npy(good["points"], tmp_path / "t", dim=4)
+        DistributedBundle.from_points(good["points"], tmp_path / "t", dim=4)
     with pytest.raises(InvalidInputError, match="there is no file"):
-        DistributedBundle.from_npy(tmp_path / "nothing.npy", tmp_path / "s")
+        DistributedBundle.from_points(NpyArray(tmp_path / "nothing.npy"), tmp_path / "s")
     (tmp_path / "pickle.npy").write_bytes(b"\x80\x04N.")
     with pytest.raises(InvalidInputError, match="no readable"):
-        DistributedBundle.from_npy(tmp_path / "pickle.npy", tmp_path / "r")
+        DistributedBundle.from_points(NpyArray(tmp_path / "pickle.npy"), tmp_path / "r")
     zarr.open_group(tmp_path / "in.zarr", mode="w").create_array("x", data=points)
     with pytest.raises(MissingColumnsError, match="no array 'points'; it has"):
-        DistributedBundle.from_zarr(tmp_path / "in.zarr", tmp_path / "q")
+        DistributedBundle.from_points(ZarrArray(tmp_path / "in.zarr", "points"), tmp_path / "q")
 
 
 def test_duplicates_are_told(tmp_path):
     points = np.repeat(tb.manifolds.Sphere(2).sample(300, seed=0), 2, axis=0)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        bundle = DistributedBundle.from_npy(**write(tmp_path, points, points), dim=2, neighbors=24, partition=200)
+        bundle = DistributedBundle.from_points(**write(tmp_path, points, points), dim=2, neighbors=24, partition=200)
     assert any(issubclass(w.category, DuplicatePointsWarning) for w in told)
     bundle.filter(tb.Heat(0.1), tmp_path / "out.zarr")
     assert np.isfinite(read(tmp_path / "out.zarr")).all()
@@ -312,7 +321,7 @@ def test_pieces_are_counted_across_partitions(tmp_path):
     sphere = tb.manifolds.Sphere(2).sample(800, seed=0)
     points = np.concatenate([sphere, sphere[::-1] + np.array([0.0, 0.0, 3.0])])
     with pytest.warns(DisconnectedWarning, match="has 2 components"):
-        bundle = DistributedBundle.from_npy(**write(tmp_path, points), dim=2, neighbors=30, partition=300)
+        bundle = DistributedBundle.from_points(**write(tmp_path, points), dim=2, neighbors=30, partition=300)
     assert bundle.components == 2 and bundle.num_parts == 5
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import tangentbundle as tb
 from tangentbundle.earth.sources import wind_folder
-from tangentbundle.errors import InvalidInputError, MissingColumnsError, OutputError, TangentBundleError
+from tangentbundle.errors import InvalidInputError, MissingColumnsError, OutputError, ShapeError, TangentBundleError
 from tangentbundle.io import Cloud, Field, Globe, Mesh, Request, check_output, read_field, write_field
 from tangentbundle.io.field import distinct_places
 from tangentbundle.report import check_report
@@ -286,6 +286,17 @@ def test_missing_and_pickled_files(tmp_path):
         read_field(tmp_path / "a.npz")
 
 
+def test_arrays_of_other_lengths_are_refused(tmp_path):
+    x = np.arange(9.0)
+    for name, arrays in {"short": {"vy": x[:8]}, "planes": {"x": np.ones((9, 9))}}.items():
+        np.savez(tmp_path / f"{name}.npz", **({"x": x, "y": x, "vx": x, "vy": x} | arrays))
+        with pytest.raises(ShapeError, match="equally long"):
+            read_field(tmp_path / f"{name}.npz")
+    np.savez(tmp_path / "a.npz", points=np.ones((9, 3, 1)), vectors=np.ones((9, 3)))
+    with pytest.raises(ShapeError, match=r"points of shape \(n, D\)"):
+        read_field(tmp_path / "a.npz")
+
+
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.one_of(st.binary(max_size=200), st.text("xyzvu,;\t\n .0123456789-einfa\"'", max_size=200).map(str.encode)))
 def test_garbage_gives_named_errors_only(tmp_path, content):
@@ -355,3 +366,21 @@ def test_places_that_cannot_be_written(tmp_path):
         tmp_path.chmod(0o500)
         with pytest.raises(OutputError, match="permission"):
             write_field(CLOUD, tmp_path / "a.csv")
+
+
+FORGED = {
+    "a.ply": b"ply\nformat ascii 1.0\nelement vertex 99999999999\nproperty double x\nend_header\n",
+    "b.ply": b"ply\nformat ascii 1.0\nelement vertex 3\n",
+    "a.vtk": b"# vtk DataFile Version 3.0\nv\nASCII\nDATASET POLYDATA\nPOINTS 99999999999 double\n",
+    "b.vtk": b"# vtk DataFile Version 3.0\nv\nASCII\nDATASET STRUCTURED_POINTS\nDIMENSIONS 99999 99999 99999\n",
+    "a.off": b"OFF\n# comment\n3 99999999999 0\n",
+    "b.off": b"OFF\n",
+    "a.stl": b"\0" * 80 + b"\xff\xff\xff\x7f",
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_meshes_that_claim_more_than_they_hold(name, tmp_path):
+    (tmp_path / name).write_bytes(FORGED[name])
+    with pytest.raises(TangentBundleError, match=r"says it has|not complete|would need"):
+        read_field(tmp_path / name)

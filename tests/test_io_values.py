@@ -155,7 +155,7 @@ TEXT = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "#N/A", "inf", "-inf", "1
 
 
 @pytest.mark.parametrize("marker", TEXT)
-def test_a_missing_cell_of_text_is_never_a_number(marker, tmp_path, csv_reader):
+def test_a_missing_cell_of_text_is_never_a_number(marker, tmp_path):
     u, v = (numbers.astype(object) for numbers in NUMBERS)
     u[HOLE] = v[HOLE] = marker
     rows = "".join(",".join(map(str, row)) + "\n" for row in zip(LAT, LON, u, v, strict=True))

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import tangentbundle as tb
 from tangentbundle import plot
-from tangentbundle.distributed.results import sink_for
+from tangentbundle.distributed.results import check_output, new_output
 from tangentbundle.errors import InvalidInputError, OutputError
 from tangentbundle.io import Cloud, Field, Summary, write_field
 from tangentbundle.report import write_report
@@ -40,9 +40,8 @@ def figure(path, version):
 
 def part(path, version, **options):
     """One array or column, as a distributed bundle writes it."""
-    sink = sink_for(path, **options)
-    with sink.open(["vectors"], (9, 2), np.dtype(float), [(0, 9)]):
-        sink.write(0, (0, 9), {"vectors": np.full((9, 2), float(version))})
+    with new_output(path, ["vectors"], (9, 2), np.dtype(float), 9, **options) as output:
+        output.write(0, {"vectors": np.full((9, 2), float(version))})
 
 
 FILES = {
@@ -146,7 +145,7 @@ def test_stores_are_replaced_only_when_asked(name, tmp_path, monkeypatch):
         return rename(self, target)
 
     monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(OSError, match="Input/output error"):
+    with pytest.raises(OutputError, match="Input/output error"):
         STORES[name](path, 2, overwrite=True)
     monkeypatch.undo()
     assert content(path) == before and list(tmp_path.iterdir()) == [path]
@@ -244,4 +243,4 @@ def test_the_tool_says_what_it_overwrote(folder):
 
 def test_results_in_parts_have_a_format():
     with pytest.raises(InvalidInputError, match="Change the suffix"):
-        sink_for("out.csv", overwrite=True)
+        check_output("out.csv", overwrite=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from .job import Job, command
 
 PACKAGES = {
-    "packages": ("tangentbundle", "numpy", "scipy", "torch", "numba", "scikit-learn", "triton"),
+    "packages": ("tangentbundle", "numpy", "scipy", "torch", "numba", "scikit-learn", "pyarrow", "triton"),
     "extra [data]": ("xarray", "netCDF4", "pooch"),
-    "extra [files]": ("pyarrow", "meshio", "zarr"),
+    "extra [files]": ("meshio", "zarr"),
     "extra [plot]": ("matplotlib", "plotly"),
     "extra [cluster]": ("dask",),
     "extra [pyg]": ("torch-geometric",),

@@ -19,14 +19,14 @@ def filter_in_parts(
     job: Job, file: Path, output: Path, response: Filter, where: Any, overwrite: bool, **scale: Any
 ) -> None:
     """Filter a file part by part. Intermediate results are in a hidden folder next to the output: runs can resume."""
-    from tangentbundle.distributed.results import sink_for
+    from tangentbundle.distributed.results import check_output
     from tangentbundle.errors import InvalidInputError, TangentBundleError
 
     refused: dict[str, Any] = {"--report": job.report, "--time": job.time, "--latlon": job.latlon}
     refused |= {"--drop-missing": job.drop_missing, "--drop-duplicates": job.drop_duplicates}
     if given := [name for name, value in refused.items() if value]:
         raise InvalidInputError(f"{given[0]} does not go with --workers and --cluster, which never see the whole file.")
-    sink_for(output, overwrite=overwrite)  # refused before any work
+    check_output(output, overwrite=overwrite)  # refused before any work
     work = output.absolute().with_name(f".{output.name}.work")
     fresh = not work.exists()
     try:
@@ -47,7 +47,7 @@ def filter_in_parts(
 @contextlib.contextmanager
 def machines(workers: int | None, cluster: str | None) -> Iterator[None]:
     """Tasks run on the workers of a cluster, or on so many processes of this machine."""
-    from tangentbundle.distributed.files import extra
+    from tangentbundle.distributed.tasks import extra
     from tangentbundle.errors import InvalidInputError
 
     if workers is not None and cluster is not None:
@@ -67,8 +67,8 @@ def machines(workers: int | None, cluster: str | None) -> Iterator[None]:
 
 def bundle_of(job: Job, file: Path, work: Path, scale: dict[str, Any]) -> DistributedBundle:
     """The bundle of a Parquet file or folder, or of a Zarr group; columns are named by options, or guessed and told."""
-    from tangentbundle.distributed import DistributedBundle
-    from tangentbundle.distributed.files import extra
+    from tangentbundle.distributed import DistributedBundle, ParquetColumns, ZarrArray
+    from tangentbundle.distributed.tasks import extra
     from tangentbundle.errors import InvalidInputError, UnitsError
     from tangentbundle.io.names import find_columns
     from tangentbundle.units import common_unit
@@ -78,13 +78,13 @@ def bundle_of(job: Job, file: Path, work: Path, scale: dict[str, Any]) -> Distri
     if file.suffix == ".zarr":
         names = sorted(extra("zarr").open_group(file, mode="r").array_keys())
         if "points" in names and not job.points:
-            vectors = job.vectors or "vectors"
-            return DistributedBundle.from_zarr(file, work, vectors=vectors, **scale)
-        make: Any = DistributedBundle.from_zarr
+            vectors = ZarrArray(file, job.vectors or "vectors")
+            return DistributedBundle.from_points(ZarrArray(file, "points"), work, vectors=vectors, **scale)
+        source: Any = ZarrArray
     elif file.suffix in (".parquet", ".pq"):
         first = next(iter(sorted(file.glob("*.parquet"))), file) if file.is_dir() else file
         names = extra("pyarrow.parquet").read_schema(first).names
-        make = DistributedBundle.from_parquet
+        source = ParquetColumns
     else:
         raise InvalidInputError(f"--workers and --cluster read .parquet and .zarr, not {file.name}. Convert it first.")
     columns = find_columns(names, job.request())
@@ -96,11 +96,12 @@ def bundle_of(job: Job, file: Path, work: Path, scale: dict[str, Any]) -> Distri
     if (common_unit(columns.vectors, columns.units, job.summary.notes)[1] != 1.0).any():
         raise UnitsError("--workers and --cluster do not convert units. Write all components in one unit first.")
     job.summary.notes += columns.notes
-    return make(file, work, points=columns.points, vectors=columns.vectors, **scale)
+    vectors = source(file, columns.vectors)
+    return DistributedBundle.from_points(source(file, columns.points), work, vectors=vectors, **scale)
 
 
 def _tell(job: Job, file: Path, bundle: DistributedBundle) -> None:
-    dims = bundle.cloud.boxes.shape[2]
+    dims = bundle.cloud.ambient_dim
     parts = f"{bundle.num_parts} partition{'s' * (bundle.num_parts > 1)}"
     tell = job.summary.tell
     job.summary.source = file

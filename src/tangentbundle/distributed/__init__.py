@@ -4,8 +4,7 @@
 writes results to Zarr or Parquet. The mathematics and the compiled kernels are those of the rest of the library.
 """
 
-from .bundle import DistributedBundle
+from .bundle import DistributedBundle, Shrinkage
 from .files import NpyArray, ParquetColumns, Source, ZarrArray
-from .shrinkage import Shrinkage
 
 __all__ = ["DistributedBundle", "NpyArray", "ParquetColumns", "Shrinkage", "Source", "ZarrArray"]

@@ -5,69 +5,61 @@ agree to the last digits. What is global is the scale; degrees :math:`\deg_i` ne
 partition, masses :math:`m_i = \sum_j w_{ij}/(\deg_i \deg_j)` those within two. Frames and degrees are computed once,
 by the partition that owns the point, and read by others: their signs agree.
 
-With a halo of :math:`s` radii, rows of P up to :math:`(s - 1) r` away are whole, and :math:`s` products in a row need
-no exchange: each makes the outermost ring invalid.
+With a halo of :math:`s` radii, rows of P up to :math:`(s - 1) r` away are complete, and :math:`s` consecutive products
+need no exchange: each makes the outermost ring invalid.
 """
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 
+from ..arrays import whole
 from ..errors import IsolatedPointsError
 from ..geometry.frames import LocalPCA, local_pca
 from ..geometry.graph import NeighborGraph, edge_weights, nearest_graph, radius_graph
-from ..geometry.kernels import Kernel
 from ..geometry.transport import connect
 from ..operators.assembly import FAINT, average_blocks, row_sums
 from ..operators.product import BlockMatrix
 from ..parallel import run_ranges
 from .cloud import Cloud, Surrounded, boxes_of
+from .components import count_components, label_pieces
 from .files import load_array, save_array
+from .scale import Geometry, halo_rings
+from .tasks import run_all
 
 SLACK = 1 + 1e-9
-"""Of radii, so that a distance at the rim counts as inside however it was rounded."""
+"""Factor on radii, so that a distance at the rim counts as inside however it was rounded."""
 
 
-@dataclass(frozen=True)
-class Geometry:
-    """What all partitions must know: dimension, squared radii of graph and PCA, kernel, precision, the halo's rings."""
-
-    dim: int
-    eps: float
-    eps_pca: float
-    rescue: bool
-    kernel: Kernel
-    real: type
-    rings: int
-
-    @property
-    def radius(self) -> float:
-        return float(np.sqrt(self.eps))
-
-    def of_frames(self, name: str) -> str:
-        """The name of a file that depends on the frames' settings: those of other settings may lie beside it."""
-        return f"{name}-{_digest(replace(self, rings=0))}"
-
-    def of_operator(self, name: str) -> str:
-        """The name of a file that depends on all settings."""
-        return f"{name}-{_digest(self)}"
-
-    @property
-    def scale(self) -> float:
-        r""":math:`c\,\epsilon`, as in ``ConnectionLaplacian``."""
-        return self.kernel.calibration(self.dim) * self.eps
-
-
-def _digest(settings: Geometry) -> str:
-    return hashlib.sha256(repr(settings).encode()).hexdigest()[:12]
+def build_all(cloud: Cloud, geometry: Geometry, rings: int | None) -> dict[str, Any]:
+    """Frames and operators of all partitions; returns the fields of ``DistributedBundle`` that follow from them."""
+    parts, rows = range(cloud.num_parts), cloud.rows
+    edges, degrees, counts = zip(*run_all(build_frames, [(cloud, geometry, p) for p in parts]), strict=True)
+    automatic = halo_rings(geometry.dim, rows / len(parts), sum(edges) / rows)
+    geometry = replace(geometry, rings=automatic if rings is None else whole(rings, "rings"))
+    degree = float(np.median(degrees))
+    found = run_all(build_operator, [(cloud, geometry, p, degree) for p in parts])
+    touched, halos, pieces = zip(*found, strict=True)
+    borders = [{*near} for near in touched]
+    for p, near in enumerate(touched):
+        for q in near:
+            borders[q].add(p)
+    return {
+        "geometry": geometry,
+        "borders": tuple(tuple(sorted(near)) for near in borders),
+        "halo": sum(halos) / rows,
+        "neighbors": max(int(np.median(counts)), 2 * geometry.dim + 2),
+        "edges": sum(edges),
+        "components": count_components(cloud, geometry.of_operator("labels"), geometry.of_operator("joined"), pieces),
+    }
 
 
 def rows_of(graph: NeighborGraph, rows: slice) -> NeighborGraph:
-    """Some consecutive rows of a graph; columns keep their numbers."""
+    """Consecutive rows of a graph; columns are numbered as before."""
     ends = graph.indptr[rows.start : rows.stop + 1]
     edges = slice(ends[0], ends[-1])
     return NeighborGraph(ends - ends[0], graph.indices[edges], graph.distances[edges])
@@ -75,7 +67,7 @@ def rows_of(graph: NeighborGraph, rows: slice) -> NeighborGraph:
 
 def build_frames(cloud: Cloud, geometry: Geometry, p: int) -> tuple[int, float, float]:
     """Frames and degrees of a partition; returns its edges, and medians of degrees and of points in the PCA balls."""
-    part, name = cloud.exchange.part, geometry.of_frames
+    part, name = cloud.part, geometry.of_frames
     summary = part(name("summary"), p)
     if not summary.exists():
         widest = float(np.sqrt(max(geometry.eps, geometry.eps_pca)))
@@ -108,14 +100,14 @@ def build_frames(cloud: Cloud, geometry: Geometry, p: int) -> tuple[int, float, 
 
 def rescue(cloud: Cloud, near: Surrounded, pca: LocalPCA, dim: int, reach: float) -> None:
     """Points with few others in their PCA ball take their nearest ones, however far: even beyond the halo's reach."""
-    least = min(2 * dim + 2, cloud.exchange.rows - 1)
+    least = min(2 * dim + 2, cloud.rows - 1)
     poor = np.flatnonzero(pca.counts < least)
     if not len(poor):
         return
     centers, numbers = near.points[near.inside][poor], near.numbers[near.inside][poor]
     points, known = near.points, near.numbers
     if len(points) <= least:
-        reach, known = np.inf, np.arange(cloud.exchange.rows)
+        reach, known = np.inf, np.arange(cloud.rows)
         points = cloud.gather("points", known)
     graph = nearest_graph(points, np.searchsorted(known, numbers), least)
     if graph.distances.max() > reach:  # those found bound how far the nearest of all can be
@@ -128,9 +120,12 @@ def rescue(cloud: Cloud, near: Surrounded, pca: LocalPCA, dim: int, reach: float
         getattr(pca, name)[poor] = getattr(better, name)
 
 
-def build_operator(cloud: Cloud, geometry: Geometry, p: int, median_degree: float) -> tuple[list[int], int]:
-    """The rows of P that a partition needs; returns the partitions it touches, itself included, and its halo's size."""
-    part, name, frames = cloud.exchange.part, geometry.of_operator, geometry.of_frames
+def build_operator(cloud: Cloud, geometry: Geometry, p: int, median_degree: float) -> tuple[list[int], int, int]:
+    """The rows of P that a partition needs.
+
+    Returns the partitions it touches, itself included, the size of its halo, and the pieces of its own graph.
+    """
+    part, name, frames = cloud.part, geometry.of_operator, geometry.of_frames
     if not part(name("values"), p).exists():
         near = cloud.surrounded(p, geometry.rings * geometry.radius * SLACK)
         degree = cloud.gather(frames("degree"), near.numbers)
@@ -140,33 +135,33 @@ def build_operator(cloud: Cloud, geometry: Geometry, p: int, median_degree: floa
                 f"the kernel gives {faint} points of partition {p} no weight to speak of: their neighbours lie at the "
                 "rim of its support. Use a larger eps, more neighbors, or a kernel that falls off less steeply."
             )
-        whole = near.away <= (geometry.rings - 1) * geometry.radius
-        graph = only_rows(radius_graph(near.points, geometry.radius), whole)
+        complete = near.away <= (geometry.rings - 1) * geometry.radius
+        graph = only_rows(radius_graph(near.points, geometry.radius), complete)
         weights = edge_weights(graph, geometry.kernel, geometry.radius)
         mass = np.empty(len(degree))
         run_ranges(row_sums, len(degree), graph.indptr, graph.indices, weights, 1.0 / degree, mass)
-        mass[~whole] = 1.0
+        mass[~complete] = 1.0
         connection = connect(cloud.gather(frames("frames"), near.numbers), graph, geometry.real)
         cols, values = average_blocks(graph, connection, weights, degree, mass, geometry.real)
-        save_array(part(name("numbers"), p), near.numbers)
-        save_array(part(name("mass"), p), mass[near.inside])
-        save_array(part(name("indptr"), p), graph.indptr)
-        save_array(part(name("cols"), p), cols)
-        save_array(part(name("values"), p), values)
-    numbers = load_array(part(name("numbers"), p))
-    return [q for q, _ in cloud.parts_of(numbers)], len(numbers) - len(cloud.own(p))
+        labels, joined = label_pieces(graph, near)
+        arrays = {"numbers": near.numbers, "mass": mass[near.inside], "labels": labels, "joined": joined}
+        arrays |= {"indptr": graph.indptr, "cols": cols, "values": values}
+        for key, array in arrays.items():
+            save_array(part(name(key), p), array)
+    numbers, labels = (load_array(part(name(key), p)) for key in ("numbers", "labels"))
+    return [q for q, _ in cloud.parts_of(numbers)], len(numbers) - len(cloud.own(p)), int(labels.max()) + 1
 
 
-def only_rows(graph: NeighborGraph, kept: np.ndarray) -> NeighborGraph:
-    """The graph with all but some rows empty."""
-    edges = np.repeat(kept, graph.degrees)
-    indptr = np.concatenate([[0], np.cumsum(np.where(kept, graph.degrees, 0))])
+def only_rows(graph: NeighborGraph, chosen: np.ndarray) -> NeighborGraph:
+    """The graph with the edges of chosen rows ``(n,)`` only."""
+    edges = np.repeat(chosen, graph.degrees)
+    indptr = np.concatenate([[0], np.cumsum(np.where(chosen, graph.degrees, 0))])
     return NeighborGraph(indptr.astype(np.int64), graph.indices[edges], graph.distances[edges])
 
 
 def matrix_of(cloud: Cloud, geometry: Geometry, p: int) -> BlockMatrix:
     """The rows of P of a partition and its halo."""
-    files = (cloud.exchange.part(geometry.of_operator(name), p) for name in ("indptr", "cols", "values"))
+    files = (cloud.part(geometry.of_operator(name), p) for name in ("indptr", "cols", "values"))
     indptr, cols, values = (np.array(load_array(file)) for file in files)
     order = torch.arange(len(indptr) - 1, dtype=torch.int32)
     return BlockMatrix(torch.from_numpy(indptr), torch.from_numpy(cols), torch.from_numpy(values), order)

@@ -11,9 +11,9 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from ..geometry.search import sample_rows
-from .engine import run_all
-from .exchange import Exchange
-from .files import load_array, save_array
+from .exchange import Curve, Exchange
+from .files import Source, load_array, save_array
+from .tasks import run_all
 
 BLOCK = 2048
 """Consecutive points on the curve that share a box; what is near is found by boxes first."""
@@ -37,44 +37,44 @@ def gaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Cloud:
-    """The points of an exchange in the order of the curve; their numbers count along it."""
-
-    exchange: Exchange
+class Cloud(Exchange):
+    """Points in the order of the curve; their numbers count along it."""
 
     @classmethod
-    def of(cls, exchange: Exchange) -> Cloud:
-        """Needs ``exchange.bring("points", ...)``."""
-        cloud, place = cls(exchange), exchange.folder / "boxes.npy"
-        if not place.exists():
-            found = run_all(_boxes_of_part, [(exchange, p) for p in range(exchange.num_parts)])
-            save_array(place, np.concatenate(found))
+    def sort(cls, folder: Path, points: Source, partition: int) -> Cloud:
+        """Sort the points of a file into partitions of about equal size."""
+        ranges, parts = points.ranges(partition), max(1, round(points.shape[0] / partition))
+        cloud = cls.of(folder, points, ranges, Curve.around(points, ranges), parts)
+        if not (folder / "boxes.npy").exists():
+            found = run_all(_boxes_of_part, [(cloud, p) for p in range(cloud.num_parts)])
+            save_array(folder / "boxes.npy", np.concatenate(found))
         return cloud
-
-    def __getstate__(self) -> dict:
-        return {"exchange": self.exchange}
 
     @cached_property
     def boxes(self) -> np.ndarray:
         """Boxes ``(b, 2, D)`` of the blocks of all partitions, in order."""
-        return np.array(load_array(self.exchange.folder / "boxes.npy"))
+        return np.array(load_array(self.folder / "boxes.npy"))
+
+    @property
+    def ambient_dim(self) -> int:
+        return self.boxes.shape[2]
 
     @cached_property
     def blocks(self) -> np.ndarray:
         """First and last point of each block, ``(b, 2)``."""
         spans = []
-        for start, stop in zip(self.exchange.offsets[:-1], self.exchange.offsets[1:], strict=True):
+        for start, stop in zip(self.offsets[:-1], self.offsets[1:], strict=True):
             starts = np.arange(start, stop, BLOCK)
             spans.append(np.stack([starts, np.minimum(starts + BLOCK, stop)], axis=1))
         return np.concatenate(spans)
 
     def own(self, p: int) -> np.ndarray:
         """Numbers of the points of a partition."""
-        return np.arange(self.exchange.offsets[p], self.exchange.offsets[p + 1])
+        return np.arange(self.offsets[p], self.offsets[p + 1])
 
     def parts_of(self, numbers: np.ndarray) -> list[tuple[int, slice]]:
         """Partitions of sorted numbers, each with the slice of those in it."""
-        ends = np.searchsorted(numbers, self.exchange.offsets)
+        ends = np.searchsorted(numbers, self.offsets)
         return [(p, slice(a, b)) for p, (a, b) in enumerate(itertools.pairwise(ends)) if b > a]
 
     def gather(self, name: str, numbers: np.ndarray, folder: Path | None = None, axis: int = 0) -> np.ndarray:
@@ -82,23 +82,23 @@ class Cloud:
         out: np.ndarray | None = None
         before = (slice(None),) * axis
         for p, span in self.parts_of(numbers):
-            place = self.exchange.part(name, p) if folder is None else folder / f"{name}-{p:06d}.npy"
-            rows, stored = numbers[span] - self.exchange.offsets[p], load_array(place)
+            place = self.part(name, p) if folder is None else folder / f"{name}-{p:06d}.npy"
+            rows, stored = numbers[span] - self.offsets[p], load_array(place)
             if out is None:
                 out = np.empty((*stored.shape[:axis], len(numbers), *stored.shape[axis + 1 :]), stored.dtype)
-            whole = len(rows) == rows[-1] - rows[0] + 1
-            out[(*before, span)] = stored[(*before, slice(rows[0], rows[-1] + 1) if whole else rows)]
+            consecutive = len(rows) == rows[-1] - rows[0] + 1
+            out[(*before, span)] = stored[(*before, slice(rows[0], rows[-1] + 1) if consecutive else rows)]
         assert out is not None
         return out
 
     def near(self, boxes: np.ndarray, reach: float) -> np.ndarray:
-        """Sorted numbers of all points in blocks within ``reach`` of some boxes; some lie further."""
+        """Sorted numbers of all points in blocks within ``reach`` of boxes; a few lie further."""
         chosen = self.blocks[gaps(self.boxes, boxes) <= reach]
         return np.concatenate([np.arange(a, b) for a, b in chosen]) if len(chosen) else np.empty(0, np.int64)
 
     def surrounded(self, p: int, reach: float) -> Surrounded:
         """A partition with every point within ``reach`` of it."""
-        points = np.array(load_array(self.exchange.part("points", p)))
+        points = np.array(load_array(self.part("points", p)))
         own, numbers = self.own(p), self.near(boxes_of(points), reach)
         others = np.setdiff1d(numbers, own, assume_unique=True)
         if not len(others):
@@ -120,14 +120,14 @@ class Cloud:
 
     def sampled_nearest(self, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows of ``sample_rows``, and distances and numbers ``(m, k)`` of their nearest other points."""
-        rows = sample_rows(self.exchange.rows)
+        rows = sample_rows(self.rows)
         sample = self.gather("points", rows)
         if k + 1 < len(rows):
             bounds = cKDTree(sample).query(sample, k=k + 1)[0][:, -1] * (1 + 1e-9)
         else:
             bounds = np.full(len(rows), np.inf)
         distances, numbers = np.full((len(rows), k + 1), np.inf), np.full((len(rows), k + 1), -1, np.int64)
-        parts = range(self.exchange.num_parts)
+        parts = range(self.num_parts)
         for close, *found in run_all(_nearest_in_part, [(self, p, sample, bounds, k + 1) for p in parts]):
             both = [
                 np.concatenate([old[close], new], axis=1) for old, new in zip((distances, numbers), found, strict=True)
@@ -151,18 +151,17 @@ class Surrounded:
     inside: slice
 
 
-def _boxes_of_part(exchange: Exchange, p: int) -> np.ndarray:
-    return boxes_of(load_array(exchange.part("points", p)))
+def _boxes_of_part(cloud: Cloud, p: int) -> np.ndarray:
+    return boxes_of(load_array(cloud.part("points", p)))
 
 
 def _nearest_in_part(
     cloud: Cloud, p: int, sample: np.ndarray, bounds: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Which points of the sample a partition can be near to, and distances and numbers ``(m, k)`` of its nearest."""
-    points = np.array(load_array(cloud.exchange.part("points", p)))
-    boxes = boxes_of(points)
-    away = np.array([gaps(boxes, box).min() for box in np.stack([sample, sample], axis=1)[:, None]])
-    close = np.flatnonzero(away <= bounds)
+    points = np.array(load_array(cloud.part("points", p)))
     tree = cKDTree(points, balanced_tree=False, compact_nodes=False)
-    distances, rows = (a.reshape(len(close), k) for a in tree.query(sample[close], k=np.arange(1, k + 1)))
-    return close, distances, np.where(np.isfinite(distances), rows + cloud.exchange.offsets[p], -1)
+    distances, rows = tree.query(sample, k=np.arange(1, k + 1), distance_upper_bound=np.nextafter(bounds.max(), np.inf))
+    close = np.flatnonzero(distances[:, 0] <= bounds)
+    numbers = np.where(np.isfinite(distances[close]), rows[close] + cloud.offsets[p], -1)
+    return close, distances[close], numbers

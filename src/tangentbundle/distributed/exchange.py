@@ -7,12 +7,13 @@ holds more than one range or one partition.
 
 from __future__ import annotations
 
-import itertools
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -20,12 +21,9 @@ from ..arrays import finite, float_tensor, points_array
 from ..earth.xarrays import NETCDF_FILL
 from ..errors import InvalidInputError, NonFiniteError, TooFewPointsError
 from ..geometry.ordering import curve_codes, principal_axes
-from .engine import run_all
 from .files import Range, Source, load_array, save_array
-from .results import Sink
-
-SAMPLE = 200_000
-"""Places on the curve that are looked at to cut it into equal parts."""
+from .results import Output, new_output
+from .tasks import run_all
 
 
 @dataclass(frozen=True)
@@ -47,8 +45,8 @@ class Curve:
     def around(cls, source: Source, ranges: Sequence[Range]) -> Curve:
         rows = source.shape[0]
         stride = max(1, rows // max(4000, 4 * source.shape[1]))
-        found = run_all(_survey, [(source, part, stride) for part in ranges])
-        low, high = np.min([f[0] for f in found], axis=0), np.max([f[1] for f in found], axis=0)
+        lows, highs, sums, samples = zip(*run_all(_survey, [(source, part, stride) for part in ranges]), strict=True)
+        low, high = np.min(lows, axis=0), np.max(highs, axis=0)
         extent = float((high - low).max())
         if rows < 3 or extent == 0:
             raise TooFewPointsError(f"{source.path} holds {rows} points in a box of width {extent:g}: no manifold.")
@@ -56,8 +54,8 @@ class Curve:
             raise InvalidInputError(f"the cloud is {extent:.2g} wide, so its squared distances underflow. Rescale it.")
         if source.shape[1] <= 3:
             return cls(low, extent)
-        center = sum(f[2] for f in found) / rows
-        axes = principal_axes(np.concatenate([f[3] for f in found]) - center)[:, :3]
+        center = sum(sums) / rows
+        axes = principal_axes(np.concatenate(samples) - center)[:, :3]
         half = np.abs(axes).T @ np.maximum(high - center, center - low)
         return cls(-half, float(2 * half.max()), center, axes)
 
@@ -70,8 +68,14 @@ def _survey(source: Source, part: Range, stride: int) -> tuple[np.ndarray, ...]:
 
 def read_points(source: Source, part: Range) -> np.ndarray:
     """Rows of a file as float64 points ``(m, D)``."""
+    return points_array(read_finite(source, part, "points"), "points")[0]
+
+
+def read_finite(source: Source, part: Range, name: str) -> np.ndarray:
+    """Rows of a file in float32 or float64; missing values are refused."""
+    rows = float_tensor(source.read(*part), name)[0]
     try:
-        return points_array(source.read(*part), "points")[0]
+        return finite(rows.masked_fill(rows == NETCDF_FILL, np.nan), name).numpy()
     except NonFiniteError as error:
         raise NonFiniteError(f"rows {part[0]} to {part[1]} of {source.path}: {error}") from error
 
@@ -89,25 +93,23 @@ class Exchange:
     splits: np.ndarray = field(repr=False)
 
     @classmethod
-    def of(
-        cls, folder: Path, source: Source, ranges: Sequence[Range], curve: Curve, parts: int | np.ndarray
-    ) -> Exchange:
-        """Sort the rows of a file; ``parts`` is a number of partitions, or the splits of another exchange."""
-        stride = max(1, source.shape[0] // SAMPLE)
+    def of(cls, folder: Path, source: Source, ranges: Sequence[Range], curve: Curve, parts: int | np.ndarray) -> Self:
+        """Sort the points of a file; ``parts`` is a number of partitions, or the splits of another exchange."""
+        stride = max(1, source.shape[0] // 200_000)  # enough places to cut the curve into equal parts
         calls = [(folder, source, number, part, curve, stride) for number, part in enumerate(ranges)]
         sampled = np.sort(np.concatenate(run_all(_sort_range, calls)))
-        splits = (
-            parts if isinstance(parts, np.ndarray) else np.unique(sampled[len(sampled) * np.arange(1, parts) // parts])
-        )
-        made = cls(folder, tuple(ranges), curve, splits)
+        if not isinstance(parts, np.ndarray):
+            parts = np.unique(sampled[len(sampled) * np.arange(1, parts) // parts])
+        exchange = cls(folder, tuple(ranges), curve, parts)
         if not (folder / "cuts.npy").exists():
             inside = [
-                [0, *np.searchsorted(load_array(made._run("codes", k)), splits), b - a]
+                [0, *np.searchsorted(load_array(exchange.run("codes", k)), parts), b - a]
                 for k, (a, b) in enumerate(ranges)
             ]
             save_array(folder / "cuts.npy", np.array(inside, dtype=np.int64))
-        run_all(_merge_part, [(made, p) for p in range(made.num_parts)])
-        return made
+        run_all(_merge_part, [(exchange, p) for p in range(exchange.num_parts)])
+        exchange.bring("points", source)
+        return exchange
 
     @property
     def num_parts(self) -> int:
@@ -127,14 +129,20 @@ class Exchange:
     def rows(self) -> int:
         return int(self.offsets[-1])
 
+    @property
+    def rows_at_once(self) -> int:
+        """Rows of the largest range."""
+        return max(stop - start for start, stop in self.ranges)
+
     def __getstate__(self) -> dict:
         return {name: self.__dict__[name] for name in ("folder", "ranges", "curve", "splits")}
 
-    def _run(self, name: str, number: int) -> Path:
+    def run(self, name: str, number: int) -> Path:
+        """The file of a sorted range."""
         return self.folder / name / f"range-{number:06d}.npy"
 
     def part(self, name: str, p: int) -> Path:
-        """The file of some rows of a partition."""
+        """The file of rows of a partition."""
         return self.folder / f"part-{p:06d}" / f"{name}.npy"
 
     def bring(self, name: str, source: Source) -> None:
@@ -147,30 +155,34 @@ class Exchange:
         run_all(_take_part, [(self, name, p) for p in range(self.num_parts)])
         shutil.rmtree(self.folder / name, ignore_errors=True)
 
-    def pieces(self, p: int) -> list[slice]:
-        """The slices of a partition's unmerged rows that belong to each range."""
-        ends = np.concatenate([[0], np.cumsum(np.diff(self.cuts, axis=1)[:, p])])
-        return [slice(a, b) for a, b in itertools.pairwise(ends)]
-
     def unmerge(self, values: np.ndarray, p: int) -> np.ndarray:
         """Rows of a partition, with those of each range together again."""
         out = np.empty_like(values)
         out[load_array(self.part("merge", p))] = values
         return out
 
-    def give(self, number: int, names: Sequence[str], folder: Path, sink: Sink) -> None:
-        """Rows of a range from ``folder/name-p.npy``, unmerged, to a file."""
-        values = {}
+    def write(
+        self, folder: Path, names: Sequence[str], columns: tuple[int, ...], out: str | os.PathLike, overwrite: bool
+    ) -> None:
+        """Unmerged rows ``folder/name-p.npy`` of all partitions to an output, in the order of the file."""
+        dtype = load_array(folder / f"{names[0]}-{0:06d}.npy").dtype
+        with new_output(out, names, (self.rows, *columns), dtype, self.rows_at_once, overwrite=overwrite) as output:
+            run_all(self.give, [(number, names, folder, output) for number in range(len(self.ranges))])
+
+    def give(self, number: int, names: Sequence[str], folder: Path, output: Output) -> None:
+        """Write the rows of one range."""
+        counts, values = np.diff(self.cuts, axis=1), {}
+        starts = counts[:number].sum(axis=0)  # rows of earlier ranges in each partition
         for name in names:
-            parts = [load_array(folder / f"{name}-{p:06d}.npy")[self.pieces(p)[number]] for p in range(self.num_parts)]
-            sorted_rows = np.concatenate(parts)
-            values[name] = np.empty_like(sorted_rows)
-            values[name][load_array(self._run("order", number))] = sorted_rows
-        sink.write(number, self.ranges[number], values)
+            parts = [load_array(folder / f"{name}-{p:06d}.npy") for p in range(self.num_parts)]
+            ordered = [rows[a : a + n] for rows, a, n in zip(parts, starts, counts[number], strict=True)]
+            values[name] = np.empty_like(np.concatenate(ordered))
+            values[name][load_array(self.run("order", number))] = np.concatenate(ordered)
+        output.write(self.ranges[number][0], values)
 
 
 def _sort_range(folder: Path, source: Source, number: int, part: Range, curve: Curve, stride: int) -> np.ndarray:
-    """Sort one range along the curve; returns some of its places."""
+    """Sort one range along the curve; returns every ``stride``-th place."""
     order_file, codes_file = (folder / name / f"range-{number:06d}.npy" for name in ("order", "codes"))
     if not (order_file.exists() and codes_file.exists()):
         codes = curve.codes(read_points(source, part))
@@ -180,31 +192,26 @@ def _sort_range(folder: Path, source: Source, number: int, part: Range, curve: C
     return np.array(load_array(codes_file)[::stride])
 
 
+def _slices(exchange: Exchange, name: str, p: int) -> np.ndarray:
+    """The rows of a partition, those of each range together."""
+    cuts = exchange.cuts[:, p : p + 2]
+    return np.concatenate([load_array(exchange.run(name, k))[a:b] for k, (a, b) in enumerate(cuts)])
+
+
 def _merge_part(exchange: Exchange, p: int) -> None:
     """How the slices of all runs are merged into one partition."""
     if not exchange.part("merge", p).exists():
-        cuts = exchange.cuts
-        slices = [load_array(exchange._run("codes", k))[a:b] for k, (a, b) in enumerate(cuts[:, p : p + 2])]
-        order = np.argsort(np.concatenate(slices), kind="stable")
+        order = np.argsort(_slices(exchange, "codes", p), kind="stable")
         save_array(exchange.part("merge", p), order.astype(np.int32 if len(order) < 2**31 else np.int64))
 
 
 def _sort_rows(exchange: Exchange, name: str, source: Source, number: int) -> None:
-    place = exchange._run(name, number)
+    place = exchange.run(name, number)
     if not place.exists():
-        start, stop = exchange.ranges[number]
-        kind = name.partition("-")[0]
-        rows = float_tensor(source.read(start, stop), kind)[0]
-        rows = rows.masked_fill(rows == NETCDF_FILL, np.nan)
-        try:
-            finite(rows, kind)
-        except NonFiniteError as error:
-            raise NonFiniteError(f"rows {start} to {stop} of {source.path}: {error}") from error
-        save_array(place, rows.numpy()[load_array(exchange._run("order", number))])
+        rows = read_finite(source, exchange.ranges[number], name.partition("-")[0])
+        save_array(place, rows[load_array(exchange.run("order", number))])
 
 
 def _take_part(exchange: Exchange, name: str, p: int) -> None:
     if not exchange.part(name, p).exists():
-        cuts = exchange.cuts[:, p : p + 2]
-        slices = [load_array(exchange._run(name, k))[a:b] for k, (a, b) in enumerate(cuts)]
-        save_array(exchange.part(name, p), np.concatenate(slices)[load_array(exchange.part("merge", p))])
+        save_array(exchange.part(name, p), _slices(exchange, name, p)[load_array(exchange.part("merge", p))])

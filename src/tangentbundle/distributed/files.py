@@ -1,30 +1,28 @@
-"""Large arrays on disk, read by ranges of rows; and small ones that are whole or not there."""
+"""Large arrays on disk, read by ranges of rows; and small ones, written atomically."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
-from itertools import pairwise
+from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .. import extras
 from ..errors import DTypeError, InvalidInputError, MissingColumnsError, ShapeError, UnitsError
+from .tasks import extra
 
 Range = tuple[int, int]
 """First row and the row after the last."""
 
-extra = partial(extras.extra, purpose="Filtering large clouds", group="cluster")
-"""Import a package of the extra ``cluster``."""
-
 
 def save_array(path: Path, array: np.ndarray) -> None:
-    """Write a ``.npy`` file beside its place, then put it there: others see all of it or nothing."""
+    """Write a ``.npy`` file under another name, then rename it: others see all of it or nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     place = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
@@ -36,14 +34,24 @@ def save_array(path: Path, array: np.ndarray) -> None:
 
 
 def load_array(path: Path) -> np.ndarray:
-    """A ``.npy`` file, mapped: only what is looked at is read."""
+    """A ``.npy`` file, memory-mapped."""
     return np.load(path, mmap_mode="r", allow_pickle=False)
 
 
+@dataclass(frozen=True)
 class Source(ABC):
     """Rows on disk: points ``(n, D)`` or vectors ``(n, D)`` or ``(n, D, c)``."""
 
-    path: str
+    path: str | os.PathLike
+
+    def __post_init__(self) -> None:
+        place = Path(self.path).expanduser().absolute()
+        if not place.exists():
+            raise InvalidInputError(f"there is no file {place}. Check the path.")
+        object.__setattr__(self, "path", str(place))
+
+    def __getstate__(self) -> dict:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # workers open the file themselves
 
     @property
     @abstractmethod
@@ -58,14 +66,14 @@ class Source(ABC):
         """Rows ``start`` to ``stop``."""
 
     @property
-    def unit(self) -> int:
-        """Rows that are read together."""
+    def chunk(self) -> int:
+        """Rows that are stored together."""
         return 1
 
     def ranges(self, size: int) -> list[Range]:
-        """Consecutive ranges of about ``size`` rows, equal but for the last, cut between small units."""
-        unit = self.unit if self.unit <= size else 1
-        length, rows = unit * max(1, size // unit), self.shape[0]
+        """Consecutive ranges of about ``size`` rows, equal but for the last, of several chunks if these are small."""
+        chunk = self.chunk if self.chunk <= size else 1
+        length, rows = chunk * max(1, size // chunk), self.shape[0]
         return [(a, min(a + length, rows)) for a in range(0, rows, length)]
 
     def check(self, name: str, dims: Sequence[int]) -> None:
@@ -75,12 +83,17 @@ class Source(ABC):
         if self.dtype.kind not in "fiu" or self.dtype == np.float16 or self.dtype.itemsize > 8:
             raise DTypeError(f"{name} must hold numbers in float32 or float64, got {self.dtype} in {self.path}.")
 
+    def digest(self) -> str:
+        """Differs between files, and between states of a file that is changed."""
+        place = Path(self.path)
+        states = [file.stat() for file in ([place] if place.is_file() else place.rglob("*"))]
+        newest, size = max(state.st_mtime_ns for state in states), sum(state.st_size for state in states)
+        return hashlib.sha256(f"{self!r} {newest} {size}".encode()).hexdigest()[:12]
+
 
 @dataclass(frozen=True)
 class NpyArray(Source):
     """A ``.npy`` file."""
-
-    path: str
 
     @cached_property
     def _array(self) -> np.ndarray:
@@ -88,9 +101,6 @@ class NpyArray(Source):
             return load_array(Path(self.path))
         except (OSError, ValueError) as error:
             raise InvalidInputError(f"{self.path} is no readable .npy file of numbers ({error}).") from error
-
-    def __getstate__(self) -> dict:
-        return {"path": self.path}
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -108,19 +118,16 @@ class NpyArray(Source):
 class ZarrArray(Source):
     """An array of a Zarr group, or several one-dimensional ones side by side as columns."""
 
-    path: str
-    names: str | tuple[str, ...]
+    names: str | Sequence[str]
 
     @cached_property
     def _arrays(self) -> list[Any]:
-        zarr = extra("zarr")
         try:
-            group = zarr.open_group(self.path, mode="r")
+            group = extra("zarr").open_group(self.path, mode="r")
         except (OSError, ValueError, KeyError) as error:
             raise InvalidInputError(f"{self.path} is no readable Zarr group ({error}).") from error
-        names = [self.names] if isinstance(self.names, str) else list(self.names)
-        missing = [name for name in names if name not in group]
-        if missing:
+        names = [self.names] if isinstance(self.names, str) else self.names
+        if missing := [name for name in names if name not in group]:
             raise MissingColumnsError(f"{self.path} has no array {missing[0]!r}; it has {sorted(group.array_keys())}.")
         arrays = [group[name] for name in names]
         if len({a.shape for a in arrays}) > 1 or (not isinstance(self.names, str) and arrays[0].ndim != 1):
@@ -130,16 +137,6 @@ class ZarrArray(Source):
         if len(units := {str(a.attrs["units"]) for a in arrays if "units" in a.attrs}) > 1:
             raise UnitsError(f"columns must have one unit, got {', '.join(sorted(units))}. Convert them first.")
         return arrays
-
-    def __getstate__(self) -> dict:
-        return {"path": self.path, "names": self.names}
-
-    @property
-    def exists(self) -> bool:
-        try:
-            return bool(self._arrays)
-        except MissingColumnsError:
-            return False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -151,7 +148,7 @@ class ZarrArray(Source):
         return np.result_type(*(a.dtype for a in self._arrays))
 
     @property
-    def unit(self) -> int:
+    def chunk(self) -> int:
         return self._arrays[0].chunks[0]
 
     def read(self, start: int, stop: int) -> np.ndarray:
@@ -164,56 +161,43 @@ class ZarrArray(Source):
 
 @dataclass(frozen=True)
 class ParquetColumns(Source):
-    """Columns of a Parquet file, or of a folder of them, side by side; ``channels`` columns make one component."""
+    """Columns of a Parquet file, or of a folder of them, side by side."""
 
-    path: str
-    names: tuple[str, ...]
-    channels: int | None = None
+    names: Sequence[str]
 
     @cached_property
-    def _groups(self) -> list[tuple[Path, int, int]]:
-        """File, number and rows of each group of rows."""
-        parquet, place = extra("pyarrow.parquet"), Path(self.path)
+    def _data(self) -> Any:
+        place = Path(self.path)
         files = sorted(place.glob("*.parquet")) if place.is_dir() else [place]
+        if not files:
+            raise InvalidInputError(f"{self.path} is a folder without Parquet files.")
         try:
-            known = [parquet.ParquetFile(file).metadata for file in files]
+            data = extra("pyarrow.dataset").dataset([str(file) for file in files], format="parquet")
         except (OSError, ValueError) as error:
             raise InvalidInputError(f"{self.path} holds no readable Parquet file ({error}).") from error
-        if not known:
-            raise InvalidInputError(f"{self.path} is a folder without Parquet files.")
-        missing = [name for name in self.names if name not in known[0].schema.names]
-        if missing:
-            raise MissingColumnsError(f"{self.path} has no column {missing[0]!r}; it has {known[0].schema.names}.")
-        return [
-            (file, group, meta.row_group(group).num_rows)
-            for file, meta in zip(files, known, strict=True)
-            for group in range(meta.num_row_groups)
-        ]
-
-    def __getstate__(self) -> dict:
-        return {"path": self.path, "names": self.names, "channels": self.channels}
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        rows = sum(group[2] for group in self._groups)
-        return (
-            (rows, len(self.names))
-            if self.channels is None
-            else (rows, len(self.names) // self.channels, self.channels)
-        )
+        if missing := [name for name in self.names if name not in data.schema.names]:
+            raise MissingColumnsError(f"{self.path} has no column {missing[0]!r}; it has {data.schema.names}.")
+        return data
 
     @cached_property
+    def _groups(self) -> list[Any]:
+        """Groups of rows that are stored together."""
+        return [group for file in self._data.get_fragments() for group in file.split_by_row_group()]
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        return self._data.count_rows(), len(self.names)
+
+    @property
     def dtype(self) -> np.dtype:
-        schema = extra("pyarrow.parquet").read_schema(self._groups[0][0])
-        return np.result_type(*(schema.field(name).type.to_pandas_dtype() for name in self.names))
+        return np.result_type(*(self._data.schema.field(name).type.to_pandas_dtype() for name in self.names))
 
     def read(self, start: int, stop: int) -> np.ndarray:
-        parquet, parts = extra("pyarrow.parquet"), []
-        borders = [0, *np.cumsum([group[2] for group in self._groups]).tolist()]
-        for (file, group, _), (a, b) in zip(self._groups, pairwise(borders), strict=True):
-            if a < stop and b > start:
-                table = parquet.ParquetFile(file).read_row_group(group, columns=list(self.names))
-                columns = [table.column(name).to_numpy() for name in self.names]
-                parts.append(np.stack(columns, axis=1)[max(start - a, 0) : stop - a])
-        rows = np.concatenate(parts)
-        return rows.reshape(len(rows), *self.shape[1:])
+        parts, end = [], 0
+        for group in self._groups:
+            begin, end = end, end + group.row_groups[0].num_rows
+            if begin < stop and end > start:
+                table = group.to_table(columns=list(self.names))
+                columns = np.stack([table[name].to_numpy() for name in self.names], axis=1)
+                parts.append(columns[max(start - begin, 0) : stop - begin])
+        return np.concatenate(parts)

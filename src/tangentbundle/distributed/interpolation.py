@@ -8,25 +8,21 @@ from pathlib import Path
 import numpy as np
 from scipy.spatial import cKDTree
 
-from ..estimators.problem import carry
-from ..estimators.tangents import TangentSpaces
-from .build import SLACK, Geometry
+from ..geometry.frames import local_pca
+from ..geometry.graph import graph_of_lists
+from .build import SLACK
 from .cloud import BLOCK, Cloud, boxes_of
-from .engine import Plan
 from .exchange import Exchange
 from .files import load_array, save_array
-from .results import Sink
-
-NEAREST = 6
-"""Points that a value is carried from."""
+from .scale import Geometry
 
 
 @dataclass(frozen=True)
-class Carrier:
-    """Vectors ``part(vectors, p)`` of a cloud to the points of another exchange, with the same splits.
+class Interpolation:
+    """Tangent vectors ``part(vectors, p)`` of a cloud at the points of another exchange, with the same splits.
 
-    A new point's value is the mean of its nearest points' vectors by inverse squared distance, projected on the tangent
-    space that ``neighbors`` points around it span: ``estimators.problem.carry``.
+    The value at a new point is the mean of the vectors at its ``nearest`` points by inverse squared distance, projected
+    on the tangent space that ``neighbors`` points around it span.
     """
 
     cloud: Cloud = field(repr=False)
@@ -35,41 +31,57 @@ class Carrier:
     neighbors: int
     folder: Path
     geometry: Geometry = field(repr=False)
-
-    def write(self, sink: Sink) -> None:
-        plan, parts = Plan(), range(self.places.num_parts)
-        back = [plan.add(self.interpolate, p) for p in parts]
-        ranges = range(len(self.places.ranges))
-        plan.run([plan.add(self.places.give, k, ("vectors",), self.folder, sink, after=back) for k in ranges])
+    nearest: int = 6
 
     def interpolate(self, p: int) -> None:
+        """Write the field at the new points of a partition, unmerged."""
         place = self.folder / f"vectors-{p:06d}.npy"
         if not place.exists():
             points = np.array(load_array(self.places.part("points", p)))
-            shape = load_array(self.cloud.exchange.part(self.vectors, p)).shape[1:]
+            shape = load_array(self.cloud.part(self.vectors, p)).shape[1:]
             values = np.empty((len(points), *shape), self.geometry.real)
             for a in range(0, len(points), BLOCK):
-                values[a : a + BLOCK] = self.near(points[a : a + BLOCK], p)
+                values[a : a + BLOCK] = self.at(points[a : a + BLOCK], p)
             save_array(place, self.places.unmerge(values, p))
 
-    def near(self, points: np.ndarray, p: int) -> np.ndarray:
+    def at(self, points: np.ndarray, p: int) -> np.ndarray:
         """The field at points that are near each other."""
-        boxes, cloud, k = boxes_of(points), self.cloud, max(NEAREST, self.neighbors)
-        known, reach = cloud.near(boxes, 0.0), 0.0
-        known = known if len(known) >= k else np.union1d(known, cloud.own(p))
-        known = known if len(known) >= k else np.arange(cloud.exchange.rows)
-        while True:  # the nearest of some points bound how far the nearest of all can be
-            tree = cKDTree(cloud.gather("points", known))
-            farthest = float(tree.query(points, k=[min(k, len(known))])[0].max())
-            if farthest <= reach or len(known) == cloud.exchange.rows:
-                break
+        numbers, tree = self._around(points, p)
+        frames = self.cloud.gather(self.geometry.of_frames("frames"), numbers)
+        vectors = self.cloud.gather(self.vectors, numbers).astype(np.float64)
+        tangent = np.einsum("nij,nkj,nk...->ni...", frames, frames, vectors)
+        k = [np.arange(1, min(count, tree.n) + 1) for count in (self.nearest, self.neighbors)]
+        distances, index = tree.query(points, k=k[0])
+        weights = 1.0 / np.maximum(np.square(distances), 1e-24 * max(float(np.square(distances).max()), 1e-300))
+        mean = np.einsum("mk,mk...->m...", weights / weights.sum(axis=1, keepdims=True), tangent[index])
+        bases = tangent_bases(points, tree, frames, *tree.query(points, k=k[1]))
+        return np.einsum("mij,mkj,mk...->mi...", bases, bases, mean)
+
+    def _around(self, points: np.ndarray, p: int) -> tuple[np.ndarray, cKDTree]:
+        """Numbers and tree of points of the cloud, among them all that can be nearest."""
+        boxes, cloud, k, reach = boxes_of(points), self.cloud, max(self.nearest, self.neighbors), 0.0
+        numbers = cloud.near(boxes, reach)
+        numbers = numbers if len(numbers) >= k else np.union1d(numbers, cloud.own(p))
+        numbers = numbers if len(numbers) >= k else np.arange(cloud.rows)
+        while True:  # the nearest of a subset bound how far the nearest of all can be
+            tree = cKDTree(cloud.gather("points", numbers))
+            farthest = float(tree.query(points, k=[min(k, tree.n)])[0].max())
+            if farthest <= reach or tree.n == cloud.rows:
+                return numbers, tree
             reach = farthest * SLACK
-            known = cloud.near(boxes, reach)
-        frames = np.array(cloud.gather(self.geometry.of_frames("frames"), known))
-        spaces = TangentSpaces(np.array(tree.data), frames, False, None, tree, min(self.neighbors, len(known)))
-        vectors = cloud.gather(self.vectors, known).astype(np.float64)
-        ambient = vectors if vectors.ndim == 3 else vectors[:, :, None]
-        bases = spaces.at(points)
-        carried = carry(spaces, np.einsum("nij,nic->njc", frames, ambient), points, bases, NEAREST)
-        field = np.einsum("mij,mjc->mic", bases, carried)
-        return field if vectors.ndim == 3 else field[:, :, 0]
+            numbers = cloud.near(boxes, reach)
+
+
+def tangent_bases(
+    points: np.ndarray, tree: cKDTree, frames: np.ndarray, distances: np.ndarray, index: np.ndarray
+) -> np.ndarray:
+    """Bases ``(m, D, d)`` at new points by local PCA of their neighbours ``(m, k)`` in a tree.
+
+    Where a new point is a point of the tree, or its neighbours span too little, the nearest point's frame is used.
+    """
+    reach = np.maximum(1.2 * distances[:, -1], np.finfo(float).tiny)
+    graph = graph_of_lists(distances, index)
+    axes = local_pca(np.array(tree.data), graph, reach, centers=points, axes=frames.shape[2]).axes
+    known = (distances[:, 0] == 0.0) | (np.abs(np.linalg.norm(axes, axis=1) - 1).max(axis=1) > 1e-6)
+    axes[known] = frames[index[known, 0]]
+    return axes

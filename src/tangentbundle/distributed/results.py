@@ -1,102 +1,79 @@
-"""Results on disk, written range by range, each by one task, and put in place when all are there."""
+"""Results on disk, written by many tasks, each a range of rows, and renamed into place when all are there."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import uuid
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from ..errors import InvalidInputError
-from ..files import Recognizer, check_place, is_zarr, put
-from .files import Range, extra
+from ..files import Recognizer, check_place, is_zarr, replacing
+from .tasks import extra
 
 
-@dataclass(frozen=True)
-class Sink(ABC):
-    """Rows to write, some of them at a time: each range by one task, again and again if need be."""
-
-    path: str
-
-    @property
-    def partial(self) -> Path:
-        """Where results are until all are there."""
-        return Path(self.path).with_name(f".{Path(self.path).name}.partial")
-
-    @contextlib.contextmanager
-    def open(
-        self, names: Sequence[str], shape: tuple[int, ...], dtype: np.dtype, ranges: Sequence[Range]
-    ) -> Iterator[None]:
-        """Create the output; it is put in place if the block succeeds, and removed if not."""
-        try:
-            self.create(names, shape, dtype, ranges)
-            yield
-            put(self.partial, Path(self.path))
-        finally:
-            shutil.rmtree(self.partial, ignore_errors=True)
-
-    @abstractmethod
-    def create(self, names: Sequence[str], shape: tuple[int, ...], dtype: np.dtype, ranges: Sequence[Range]) -> None:
-        """Make room in ``partial``."""
-
-    @abstractmethod
-    def write(self, number: int, rows: Range, values: dict[str, np.ndarray]) -> None:
-        """Write the range of this number."""
-
-
-@dataclass(frozen=True)
-class ZarrSink(Sink):
-    """A Zarr group with an array for each result; a range is a chunk."""
-
-    def create(self, names: Sequence[str], shape: tuple[int, ...], dtype: np.dtype, ranges: Sequence[Range]) -> None:
-        group = extra("zarr").open_group(self.partial, mode="w")
-        size = max(stop - start for start, stop in ranges)
-        for name in names:
-            group.create_array(name, shape=shape, chunks=(size, *shape[1:]), dtype=dtype)
-
-    def write(self, number: int, rows: Range, values: dict[str, np.ndarray]) -> None:
-        group = extra("zarr").open_group(self.partial, mode="r+")
-        for name, array in values.items():
-            group[name][rows[0] : rows[1]] = array
-
-
-@dataclass(frozen=True)
-class ParquetSink(Sink):
-    """A folder of Parquet files, one a range, with a column for each component and channel of each result."""
-
-    def create(self, names: Sequence[str], shape: tuple[int, ...], dtype: np.dtype, ranges: Sequence[Range]) -> None:
-        shutil.rmtree(self.partial, ignore_errors=True)
-        self.partial.mkdir()
-
-    def write(self, number: int, rows: Range, values: dict[str, np.ndarray]) -> None:
-        arrow, parquet = extra("pyarrow"), extra("pyarrow.parquet")
-        columns = {}
-        for name, array in values.items():
-            for place in np.ndindex(array.shape[1:]):
-                columns["_".join([name, *map(str, place)])] = np.ascontiguousarray(array[(slice(None), *place)])
-        target = self.partial / f"rows-{number:06d}.parquet"
-        beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-        parquet.write_table(arrow.table(columns), beside)
-        beside.replace(target)
-
-
-def is_parquet_folder(path: Path) -> bool:
-    """Whether a folder holds Parquet files and nothing else."""
+def _is_parquet_folder(path: Path) -> bool:
     return path.is_dir() and all(file.suffix == ".parquet" for file in path.iterdir())
 
 
-def sink_for(path: str | os.PathLike, *, overwrite: bool = False) -> Sink:
-    """Where results go, by the suffix; an existing output is replaced with ``overwrite``, all else is refused."""
-    place, suffix = Path(path).expanduser(), Path(path).suffix.lower()
-    kinds: dict[str, tuple[type[Sink], Recognizer]]
-    kinds = {".zarr": (ZarrSink, is_zarr), ".parquet": (ParquetSink, is_parquet_folder)}
-    if suffix not in kinds:
-        raise InvalidInputError(f"results go to .zarr or .parquet, got {place.name}. Change the suffix.")
-    kind, recognize = kinds[suffix]
-    return kind(str(check_place(place, recognize, overwrite=overwrite)))
+def _recognizer(path: Path) -> Recognizer:
+    kinds: dict[str, Recognizer] = {".zarr": is_zarr, ".parquet": _is_parquet_folder}
+    if path.suffix.lower() not in kinds:
+        raise InvalidInputError(f"results go to .zarr or .parquet, got {path.name}. Change the suffix.")
+    return kinds[path.suffix.lower()]
+
+
+def check_output(path: str | os.PathLike, *, overwrite: bool = False) -> None:
+    """Refuse, before any work, an output of an unknown format, or one that cannot or must not be written."""
+    place = Path(path).expanduser()
+    check_place(place, _recognizer(place), overwrite=overwrite)
+
+
+@dataclass(frozen=True)
+class Output:
+    """A Zarr group with an array for each result, or a folder with a Parquet file for each range of rows."""
+
+    place: Path
+
+    def write(self, start: int, values: Mapping[str, np.ndarray]) -> None:
+        """Write consecutive rows from ``start`` of all results; may be repeated."""
+        if self.place.suffix.lower() == ".zarr":
+            group = extra("zarr").open_group(self.place, mode="r+")
+            for name, rows in values.items():
+                group[name][start : start + len(rows)] = rows
+            return
+        columns = {
+            "_".join([name, *map(str, index)]): np.ascontiguousarray(rows[(slice(None), *index)])
+            for name, rows in values.items()
+            for index in np.ndindex(rows.shape[1:])
+        }
+        target = self.place / f"rows-{start:012d}.parquet"
+        partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+        extra("pyarrow.parquet").write_table(extra("pyarrow").table(columns), partial)
+        partial.replace(target)
+
+
+@contextlib.contextmanager
+def new_output(
+    path: str | os.PathLike,
+    names: Sequence[str],
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    rows: int,
+    *,
+    overwrite: bool = False,
+) -> Iterator[Output]:
+    """An output of arrays of one shape, for ``rows`` at a time; it becomes ``path`` if the block succeeds."""
+    target = Path(path).expanduser()
+    with replacing(target, _recognizer(target), overwrite=overwrite) as place:
+        if target.suffix.lower() == ".zarr":
+            group = extra("zarr").open_group(place, mode="w")
+            for name in names:
+                group.create_array(name, shape=shape, chunks=(rows, *shape[1:]), dtype=dtype)
+        else:
+            place.mkdir()
+        yield Output(place)

@@ -2,8 +2,8 @@ r"""The Chebyshev recurrence in rounds: a partition reads its halo, takes s step
 
 P has its spectrum in [-1, 1]. State ``r`` of a partition holds :math:`T_{m-1}(P) x` and :math:`T_m(P) x` for
 :math:`m = r s`, and the sums :math:`\sum_{m' \le m} a_{km'} T_{m'}(P) x`. A round needs the last state of the partition
-and of those it borders, nothing else: there is no moment at which all wait for each other. States are files; the one
-before the last is removed when nobody can need it any more.
+and of those it borders, nothing else: partitions never wait for all others. States are files; the one before the last
+is removed once no other partition can need it.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ import numpy as np
 import torch
 
 from ..filters.chebyshev import recurrence
+from ..filters.shrinkage import moments_from_products
 from ..operators.product import Extras
-from .build import Geometry, matrix_of
+from .build import matrix_of
 from .cloud import Cloud
-from .engine import Plan
 from .files import load_array, save_array
-from .results import Sink
+from .scale import Geometry
+from .tasks import Plan
 
 
 @dataclass(frozen=True)
 class Rounds:
     """A recurrence on vectors ``part(vectors, p)``, with ``coefficients`` (k, m) of k filters.
 
-    ``probes`` random signs are added as channels, and with ``moments`` the inner products of consecutive terms, in
-    which any filter's energy and trace can be read, are kept.
+    With ``probes``, so many random signs are added as channels, and the inner products of consecutive terms are saved:
+    any filter's energy and trace follow from them.
     """
 
     cloud: Cloud = field(repr=False)
@@ -39,7 +40,6 @@ class Rounds:
     vectors: str
     coefficients: np.ndarray = field(repr=False)
     probes: int = 0
-    moments: bool = False
 
     @property
     def terms(self) -> int:
@@ -54,7 +54,7 @@ class Rounds:
 
     def plan(self) -> tuple[Plan, list[str]]:
         """All rounds of all partitions, and the keys of the last ones."""
-        plan, parts = Plan(), range(self.cloud.exchange.num_parts)
+        plan, parts = Plan(), range(self.cloud.num_parts)
         done = [plan.add(self.start, p) for p in parts]
         for number in range(1, self.count + 1):
             done = [plan.add(self.advance, p, number, after=[done[q] for q in self.borders[p]]) for p in parts]
@@ -64,16 +64,15 @@ class Rounds:
         """Ambient vectors to coordinates: state 0."""
         if self._place("sums", p, 0).exists():
             return
-        frames = load_array(self.cloud.exchange.part(self.geometry.of_frames("frames"), p))
-        vectors = load_array(self.cloud.exchange.part(self.vectors, p)).astype(np.float64)
+        frames = load_array(self.cloud.part(self.geometry.of_frames("frames"), p))
+        vectors = load_array(self.cloud.part(self.vectors, p)).astype(np.float64)
         vectors = vectors if vectors.ndim == 3 else vectors[:, :, None]
         x = np.einsum("nij,nic->njc", frames, vectors).astype(self.geometry.real)
         if self.probes:
             signs = np.random.default_rng([self.probes, p]).choice([-1.0, 1.0], size=(*x.shape[:2], self.probes))
             x = np.concatenate([x, signs.astype(x.dtype)], axis=2)
+            self._save_products(p, 0, [x, x])
         save_array(self._place("terms", p, 0), np.stack([x, x]))
-        if self.moments:
-            self._save_moments(p, 0, [x, x])
         save_array(self._place("sums", p, 0), self.coefficients[:, 0, None, None, None].astype(x.dtype) * x)
 
     def advance(self, p: int, number: int) -> None:
@@ -81,9 +80,8 @@ class Rounds:
         if self._place("sums", p, number).exists():
             return
         cloud, first = self.cloud, 1 + (number - 1) * self.geometry.rings
-        numbers = np.array(load_array(cloud.exchange.part(self.geometry.of_operator("numbers"), p)))
-        own = np.searchsorted(numbers, cloud.exchange.offsets[p : p + 2])
-        inside = slice(own[0], own[1])
+        numbers = np.array(load_array(cloud.part(self.geometry.of_operator("numbers"), p)))
+        inside = slice(*np.searchsorted(numbers, cloud.offsets[p : p + 2]))
         before = self._place("terms", p, number - 1).parent
         previous, current = torch.from_numpy(cloud.gather("terms", numbers, before, axis=1)).unbind(0)
         stored = load_array(self._place("sums", p, number - 1))
@@ -91,59 +89,50 @@ class Rounds:
         sums[:, inside] = torch.from_numpy(np.array(stored))
         columns = torch.from_numpy(np.ascontiguousarray(self.coefficients.T, dtype=self.geometry.real))
         terms = range(first, min(first + self.geometry.rings, self.terms))
-        pairs: list[np.ndarray] = [current.numpy()[inside]]
-        last = [previous, current]
+        own, last = [current.numpy()[inside]], [previous, current]
         matrix = matrix_of(cloud, self.geometry, p)
-        step = recurrence(matrix, previous, current, terms, 0.0, 1.0, lambda m: Extras(sums, columns[m]))
-        for _, term in step:
+        for _, term in recurrence(matrix, previous, current, terms, 0.0, 1.0, lambda m: Extras(sums, columns[m])):
             last = [last[1], term]
-            if self.moments:
-                pairs.append(term.numpy()[inside].copy())
+            if self.probes:
+                own.append(term.numpy()[inside].copy())
         save_array(self._place("terms", p, number), torch.stack([part[inside] for part in last]).numpy())
-        if self.moments:
-            self._save_moments(p, number, pairs)
+        if self.probes:
+            self._save_products(p, number, own)
         save_array(self._place("sums", p, number), sums[:, inside].numpy())
         for name in ("terms", "sums"):
             self._place(name, p, number - 2).unlink(missing_ok=True)
 
-    def _save_moments(self, p: int, number: int, terms: Sequence[np.ndarray]) -> None:
-        """Mass inner products of each term with itself and with the one before, ``(2, steps, channels)``."""
-        mass = load_array(self.cloud.exchange.part(self.geometry.of_operator("mass"), p))
+    def _save_products(self, p: int, number: int, terms: Sequence[np.ndarray]) -> None:
+        """Mass inner products of each term but the first with itself and with the one before, ``(2, steps, c)``."""
+        mass = load_array(self.cloud.part(self.geometry.of_operator("mass"), p))
         pairs = zip(terms[1:], terms[1:], strict=True), zip(terms[1:], terms[:-1], strict=True)
         products = [[np.einsum("n,ndc,ndc->c", mass, a, b, dtype=np.float64) for a, b in both] for both in pairs]
-        save_array(self._place("moments", p, number), np.array(products))
+        save_array(self._place("products", p, number), np.array(products))
 
-    def collect_moments(self) -> np.ndarray:
+    def moments(self) -> np.ndarray:
         r"""Moments :math:`\langle x, T_m(P) x \rangle` of every channel, ``(2 m - 1, c)`` from m terms."""
-        parts = range(self.cloud.exchange.num_parts)
-        rounds = [
-            np.sum([load_array(self._place("moments", p, r)) for p in parts], axis=0) for r in range(self.count + 1)
-        ]
-        same, next_to = (np.concatenate([r[k] for r in rounds]) for k in (0, 1))
-        moments = np.empty((2 * len(same) - 1, same.shape[1]))
-        moments[0::2] = 2 * same - same[0]
-        if len(same) > 1:
-            moments[1::2] = 2 * next_to[1:] - next_to[1]
-        return moments
-
-    def write(self, names: Sequence[str], sink: Sink, flat: bool) -> None:
-        """Do all rounds, and write the filtered ambient vectors in the order of the file they came from."""
-        exchange = self.cloud.exchange
         plan, done = self.plan()
-        back = [plan.add(self.finish, p, tuple(names), flat, after=[done[p]]) for p in range(exchange.num_parts)]
-        give = [
-            plan.add(exchange.give, number, tuple(names), self.folder / "back", sink, after=back)
-            for number in range(len(exchange.ranges))
+        plan.run(done)
+        products = [
+            np.sum([load_array(self._place("products", p, r)) for p in range(self.cloud.num_parts)], axis=0)
+            for r in range(self.count + 1)
         ]
-        plan.run(give)
+        squares, neighbors = np.concatenate(products, axis=1)
+        return moments_from_products(squares, neighbors[1:])
 
-    def finish(self, p: int, names: tuple[str, ...], flat: bool) -> None:
+    def filter(self, names: Sequence[str], flat: bool) -> Path:
+        """Filtered ambient vectors of all partitions, unmerged, as ``name-p.npy``; returns their folder."""
+        plan, done = self.plan()
+        plan.run([plan.add(self.finish, p, names, flat, after=[key]) for p, key in enumerate(done)])
+        return self.folder / "back"
+
+    def finish(self, p: int, names: Sequence[str], flat: bool) -> None:
         """Coordinates to ambient vectors, rows of each range of the file together."""
         places = [self.folder / "back" / f"{name}-{p:06d}.npy" for name in names]
         if all(place.exists() for place in places):
             return
-        exchange, sums = self.cloud.exchange, load_array(self._place("sums", p, self.count))
-        frames = load_array(exchange.part(self.geometry.of_frames("frames"), p))
+        sums = load_array(self._place("sums", p, self.count))
+        frames = load_array(self.cloud.part(self.geometry.of_frames("frames"), p))
         for place, filtered in zip(places, sums, strict=True):
             ambient = np.einsum("nij,njc->nic", frames, filtered).astype(self.geometry.real)
-            save_array(place, exchange.unmerge(ambient[:, :, 0] if flat else ambient, p))
+            save_array(place, self.cloud.unmerge(ambient[:, :, 0] if flat else ambient, p))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
+from dataclasses import dataclass, replace
 from math import gamma
 
 import numpy as np
@@ -12,27 +14,62 @@ from ..errors import DuplicatePointsWarning, InvalidInputError, TooFewPointsErro
 from ..geometry.dimension import SIZES, DimensionRule, WidestGap
 from ..geometry.frames import local_pca
 from ..geometry.graph import graph_of_lists
+from ..geometry.kernels import Gaussian, Kernel
 from ..geometry.pipeline import Scale
 from ..geometry.scale import target_neighbors
 from .cloud import Cloud
 
-OVERLAP = 0.25
-"""The halo adds at most about this share to a partition, where one ring does not already."""
 
-MOST_RINGS = 12
+@dataclass(frozen=True)
+class Geometry:
+    """Dimension, squared radii of graph and PCA, kernel, precision, and the halo's width in radii (``rings``).
+
+    ``rescue`` says whether points with few others in their PCA ball use their nearest ones instead.
+    """
+
+    dim: int
+    eps: float
+    eps_pca: float
+    rescue: bool
+    kernel: Kernel
+    real: type
+    rings: int = 0
+
+    @property
+    def radius(self) -> float:
+        return float(np.sqrt(self.eps))
+
+    def of_frames(self, name: str) -> str:
+        """The name of a file that depends on the frames' settings; a folder may hold files of several settings."""
+        return f"{name}-{_digest(replace(self, rings=0))}"
+
+    def of_operator(self, name: str) -> str:
+        """The name of a file that depends on all settings."""
+        return f"{name}-{_digest(self)}"
+
+    @property
+    def scale(self) -> float:
+        r""":math:`c\,\epsilon`, as in ``ConnectionLaplacian``."""
+        return self.kernel.calibration(self.dim) * self.eps
 
 
-def resolve_scale(cloud: Cloud, dim: int | DimensionRule | None, asked: Scale) -> tuple[int, float]:
-    """Dimension and eps, from the nearest neighbours of the same sample of points as on a single machine."""
-    n, dims = cloud.exchange.rows, cloud.boxes.shape[2]
-    if isinstance(dim, DimensionRule) and not isinstance(dim, WidestGap):
+def _digest(settings: Geometry) -> str:
+    return hashlib.sha256(repr(settings).encode()).hexdigest()[:12]
+
+
+def resolve_geometry(
+    cloud: Cloud, dim: int | DimensionRule | None, asked: Scale, kernel: Kernel | None, dtype: np.dtype
+) -> Geometry:
+    """Dimension and scales, from the nearest neighbours of the same sample of points as in memory."""
+    n, dims, rule = cloud.rows, cloud.ambient_dim, WidestGap() if dim is None else dim
+    if isinstance(rule, DimensionRule) and not isinstance(rule, WidestGap):
         raise InvalidInputError(f"a distributed cloud takes dim=WidestGap() or a number, got {dim!r}.")
-    if dim is not None and not isinstance(dim, WidestGap) and not 1 <= whole(dim, "dim") <= dims:
+    if not isinstance(rule, WidestGap) and not 1 <= whole(rule, "dim") <= dims:
         raise InvalidInputError(f"dim must be a whole number from 1 to the ambient dimension {dims}, got {dim!r}.")
     sizes = [k for k in SIZES if k <= n // 4] or [n - 1]
-    rule = WidestGap() if dim is None else dim
-    most = asked.neighbors or (target_neighbors(n, dim) if isinstance(dim, int) else target_neighbors(n, min(dims, 8)))
-    most = 1 if asked.eps is not None else most
+    most = 1
+    if asked.eps is None:
+        most = asked.neighbors or target_neighbors(n, min(dims, 8) if isinstance(rule, WidestGap) else rule)
     if isinstance(rule, WidestGap):
         most = max(most, *sizes)
     if most >= n:
@@ -43,14 +80,21 @@ def resolve_scale(cloud: Cloud, dim: int | DimensionRule | None, asked: Scale) -
         warnings.warn(
             f"{same} of {len(rows)} points looked at have an exact duplicate.", DuplicatePointsWarning, stacklevel=4
         )
-    d = int(dim) if not isinstance(rule, WidestGap) else _dimension(cloud, rule, sizes, rows, distances, numbers)  # type: ignore[arg-type]
-    if asked.eps is not None:
-        return d, asked.eps
-    wanted = asked.neighbors or target_neighbors(n, d)
-    radius = float(np.median(distances[:, wanted - 1])) * (1 + 1e-6)
-    if radius == 0.0:
-        raise TooFewPointsError(f"half of the points have {wanted} or more exact duplicates; remove them.")
-    return d, radius**2
+    d = _dimension(cloud, rule, sizes, rows, distances, numbers) if isinstance(rule, WidestGap) else int(rule)
+    eps = asked.eps
+    if eps is None:
+        wanted = asked.neighbors or target_neighbors(n, d)
+        eps = (float(np.median(distances[:, wanted - 1])) * (1 + 1e-6)) ** 2
+        if eps == 0.0:
+            raise TooFewPointsError(f"half of the points have {wanted} or more exact duplicates; remove them.")
+    return Geometry(
+        dim=d,
+        eps=eps,
+        eps_pca=asked.eps_pca or eps * 0.5 ** (2 / d),
+        rescue=asked.eps_pca is None,
+        kernel=Gaussian() if kernel is None else kernel,
+        real=np.float32 if dtype == np.float32 else np.float64,
+    )
 
 
 def _dimension(cloud: Cloud, rule: WidestGap, sizes, rows, distances, numbers) -> int:
@@ -65,13 +109,14 @@ def _dimension(cloud: Cloud, rule: WidestGap, sizes, rows, distances, numbers) -
     return rule.combine(rule.compare(spectra))
 
 
-def halo_rings(dim: int, points: float, neighbors: float) -> int:
-    r"""The halo's width in radii: a partition is about :math:`(n\,v/k)^{1/d}` radii wide, v the volume of the unit
-    ball.
+def halo_rings(dim: int, points: float, neighbors: float, overlap: float = 0.25, most: int = 12) -> int:
+    r"""The halo's width in radii, from 2 to ``most``, with which it adds about the share ``overlap`` to a partition.
+
+    A partition is about :math:`(n\,v/k)^{1/d}` radii wide, v the volume of the unit ball.
 
     >>> halo_rings(2, 500_000, 24), halo_rings(3, 500_000, 40), halo_rings(2, 1000, 24)
     (12, 2, 2)
     """
     ball = np.pi ** (dim / 2) / gamma(dim / 2 + 1)
     width = (points * ball / neighbors) ** (1 / dim)
-    return int(np.clip(width * ((1 + OVERLAP) ** (1 / dim) - 1) / 2, 2, MOST_RINGS))
+    return int(np.clip(width * ((1 + overlap) ** (1 / dim) - 1) / 2, 2, most))

@@ -64,10 +64,8 @@ class Bands(Covariance):
         across = (pairs.squares - along).clamp_min(0.0)
         stretch = 1 + torch.exp(theta[2])
         squares = (along + across / stretch.square() + 1e-16) * torch.exp(-2 * theta[1])
-        left, right = self.field(pairs.a).mT, self.field(pairs.b).mT
-        return (
-            torch.exp(2 * theta[0]) * self.kernel(squares) * left[..., :, :, None, None] * right[..., None, None, :, :]
-        )
+        left, right = self.field(pairs.a).mT[..., :, :, None, None], self.field(pairs.b).mT[..., None, None, :, :]
+        return torch.exp(2 * theta[0]) * Matern(1.5)(squares) * left * right
 
     def diagonal(self, theta: Tensor, sites: Sites) -> Tensor:
         field = self.field(sites)

@@ -15,28 +15,22 @@ from ..timeline import regular
 from .field import Field
 from .tables import after_rows
 
-CHANNELS = 32
-"""Fields filtered at once."""
-
-WINDOW = 60
-"""Most recent fields that a forecast starts from."""
-
 
 def known(field: Field, dim: int | None = None) -> dict[str, Any]:
     """What an estimator may know of a field's space."""
     return {"dim": field.space.dim if dim is None else dim, "manifold": field.space.manifold}
 
 
-def filtered(field: Field, bundle: TangentBundle, response: Filter) -> tuple[Field, float]:
-    """The field of every time after a filter, without its normal part, and the share of tangent energy that is left."""
+def filtered(field: Field, bundle: TangentBundle, response: Filter, at_once: int = 32) -> tuple[Field, float]:
+    """The filtered tangent field of every time, ``at_once`` of them together, and the share of energy that is left."""
     vectors = field.vectors.astype(field.space.coordinates.dtype, copy=False)
     lap, smooth = bundle.laplacian(), np.empty_like(vectors)
     before = after = 0.0
-    for a in range(0, len(vectors), CHANNELS):
-        x = bundle.to_coordinates(np.ascontiguousarray(vectors[a : a + CHANNELS].transpose(1, 2, 0)))
+    for a in range(0, len(vectors), at_once):
+        x = bundle.to_coordinates(np.ascontiguousarray(vectors[a : a + at_once].transpose(1, 2, 0)))
         y = response(lap, x)
         before, after = before + float(np.square(x).sum()), after + float(np.square(y).sum())
-        smooth[a : a + CHANNELS] = bundle.to_ambient(y).reshape(*vectors.shape[1:], -1).transpose(2, 0, 1)
+        smooth[a : a + at_once] = bundle.to_ambient(y).reshape(*vectors.shape[1:], -1).transpose(2, 0, 1)
     return field.with_vectors(smooth), after / before if before else 1.0
 
 
@@ -58,7 +52,7 @@ def predicted(
         raise InvalidInputError(
             f"one holds {field.space}, the other {target.space}. Give both in the same coordinates."
         )
-    made, spreads, levels = [], [], []
+    means, spreads, levels = [], [], []
     for number, one in enumerate(vectors):
         estimator.fit(points, one, noise_std=noise)
         levels.append(float(estimator.noise_))
@@ -67,11 +61,11 @@ def predicted(
             spreads.append(target.space.spread(covariance))
         else:
             mean = estimator.predict(places)
-        made.append(mean)
+        means.append(mean)
         fitted(number)
     names = field.names if len(field.names) == len(target.names) else target.names
     result = replace(target, names=names, units=field.units, times=field.times)
-    return result.with_vectors(np.stack(made), std=np.stack(spreads) if std else None), levels
+    return result.with_vectors(np.stack(means), std=np.stack(spreads) if std else None), levels
 
 
 def forecasted(field: Field, estimator: Any, horizon: int, learned: Callable[[], None] = lambda: None) -> Field:
@@ -84,8 +78,8 @@ def forecasted(field: Field, estimator: Any, horizon: int, learned: Callable[[],
     vectors, times, recent = field.vectors, field.times, recent_fields(field)
     estimator.fit(field.space.points, vectors, times)
     learned()
-    told = None if times is None else times[recent]
-    future, spread = estimator.predict(vectors[recent], horizon, told, return_std=True)
+    dates = None if times is None else times[recent]
+    future, spread = estimator.predict(vectors[recent], horizon, dates, return_std=True)
     later = None
     if times is not None:
         line, ahead = regular(times), [times[-1:]]
@@ -96,10 +90,10 @@ def forecasted(field: Field, estimator: Any, horizon: int, learned: Callable[[],
     return replace(field.with_vectors(future), std=std, times=later, origin=after_rows(field.origin))
 
 
-def recent_fields(field: Field) -> slice:
-    """The last fields without a gap, those that a forecast starts from."""
+def recent_fields(field: Field, most: int = 60) -> slice:
+    """The last fields without a gap, those that a forecast starts from; no model looks further back than ``most``."""
     gapless = slice(0, len(field)) if field.times is None else regular(field.times).segments()[-1]
-    return slice(max(gapless.start, len(field) - WINDOW), len(field))
+    return slice(max(gapless.start, len(field) - most), len(field))
 
 
 def _component_spread(field: Field, std: np.ndarray) -> np.ndarray:

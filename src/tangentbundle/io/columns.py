@@ -7,31 +7,37 @@ from collections.abc import Callable
 import numpy as np
 
 from ..earth.xarrays import without_impossible
+from ..errors import ShapeError
 from ..units import common_unit, conversion
-from .field import Field, Request, check_count, distinct_rows, one_dtype, usable_rows
-from .names import Columns, bare
+from .field import Field, Request, check_count, distinct_rows, usable_rows
+from .names import Columns, split_unit
 from .spaces import Cloud, Globe, Space
-
-RADIANS = 1.6
-"""Latitudes that all stay below this look like radians."""
 
 
 def from_columns(
     column: Callable[[str], np.ndarray], columns: Columns, request: Request
 ) -> tuple[Field, np.ndarray | None]:
-    """A field from named columns, and the rows kept if not all were. Vectors may be ``(n,)`` or ``(T, n)``."""
-    coordinates, values = np.stack(one_dtype(*(column(name) for name in columns.points)), axis=1), None
-    if columns.vectors:
-        values = np.stack(one_dtype(*(column(name) for name in columns.vectors)), axis=-1)
-        values = values[None] if values.ndim == 2 else values
-        coordinates, values = one_dtype(coordinates, values)
-    return assemble(coordinates, values, columns, request)
+    """A field from named columns, and the rows used if not all were. Vectors may be ``(n,)`` or ``(T, n)``."""
+    points, vectors = ({name: column(name) for name in names} for names in (columns.points, columns.vectors))
+    shapes = {name: array.shape for name, array in (points | vectors).items()}
+    if len({shape[-1] for shape in shapes.values()}) > 1 or any(len(shapes[name]) > 1 for name in points):
+        raise ShapeError(f"columns of points and vectors must be equally long, got {shapes}.")
+    values = np.stack(list(vectors.values()), axis=-1) if vectors else None
+    return assemble(np.stack(list(points.values()), axis=1), values, columns, request)
 
 
 def assemble(
     coordinates: np.ndarray, values: np.ndarray | None, columns: Columns, request: Request
 ) -> tuple[Field, np.ndarray | None]:
-    """A field of checked points ``(n, k)`` and vectors ``(T, n, c)`` in one unit, and the rows kept if not all were."""
+    """A field of checked points ``(n, k)`` and vectors ``(n, c)`` or ``(T, n, c)`` in one unit, and the rows used.
+
+    Both are float32 if they came so, otherwise float64. The rows are None if all are used.
+    """
+    single = coordinates.dtype == np.float32 and (values is None or values.dtype == np.float32)
+    real = np.float32 if single else np.float64
+    coordinates = np.ascontiguousarray(coordinates, real)
+    if values is not None:
+        values = np.ascontiguousarray(values if values.ndim == 3 else values[None], real)
     check_count(len(coordinates), request)
     notes, units, numbers = [*columns.notes], "", [coordinates]
     if values is not None:
@@ -48,7 +54,7 @@ def assemble(
     if first is not None:
         space, rows = space.select(first), first if rows is None else rows[first]
         check_count(len(space), request)
-    if isinstance(space, Globe) and np.abs(space.lat).max() < RADIANS and np.ptp(space.lat) > 0.2:
+    if isinstance(space, Globe) and np.abs(space.lat).max() < 1.6 and np.ptp(space.lat) > 0.2:
         notes.append("all latitudes lie within 1.6 degrees of the equator: are they radians? Degrees were assumed")
     if values is not None and rows is not None:
         values = values[:, rows]
@@ -69,5 +75,5 @@ def to_columns(field: Field, step: int = 0) -> dict[str, np.ndarray]:
     for suffix, numbers in (("", field.values), ("_std", field.std)):
         if numbers is not None:
             for name, column in zip(field.names, numbers[step].T, strict=True):
-                table[f"{name}{suffix}"] = column * (conversion(field.units, bare(name)[1]) or 1.0)
+                table[f"{name}{suffix}"] = column * (conversion(field.units, split_unit(name)[1]) or 1.0)
     return table

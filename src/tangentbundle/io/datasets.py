@@ -1,4 +1,4 @@
-"""NetCDF and Zarr through xarray: variables found by their CF names, grids written back as grids, units kept."""
+"""NetCDF and Zarr through xarray: variables found by their CF names, grids written back as grids, with their units."""
 
 from __future__ import annotations
 
@@ -19,18 +19,8 @@ from ..geometry.known_frames import latlon_frames
 from ..memory import require_memory
 from .columns import from_columns
 from .field import Field, Request, check_count, distinct_places
-from .names import find_columns, without_unit
-from .spaces import Globe
-
-UNDATED = "undated"
-"""A dimension lent to fields without a date while they are read."""
-
-SAME_PLACE = 1e-6
-
-DEGREES = (
-    {"standard_name": "latitude", "units": "degrees_north"},
-    {"standard_name": "longitude", "units": "degrees_east"},
-)
+from .names import find_columns, split_unit
+from .spaces import Globe, Space
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +36,35 @@ class GridFile:
     @property
     def places(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((*self.lat.dims, *self.lon.dims)))
+
+    def angles(self) -> tuple[np.ndarray, np.ndarray]:
+        """Latitude and longitude of every cell, shaped along ``places``."""
+        lat, lon = extra("xarray", "Grids").broadcast(*(a.drop_vars(list(a.coords)) for a in (self.lat, self.lon)))
+        return tuple(a.transpose(*self.places).values.astype(float) for a in (lat, lon))
+
+    def coordinates(self) -> dict[str, Any]:
+        """All coordinates of the cells."""
+        known = {str(name): c for name, c in self.ds.coords.items() if set(c.dims) <= {*self.places}}
+        return known | {str(a.name): a.drop_vars(list(set(a.coords) - {a.name})) for a in (self.lat, self.lon)}
+
+    def cells(self, field: Field) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Components and standard deviations in every cell's own frame, NaN where the file had no point.
+
+        Poles are one point in many frames; where a cell's frame is turned, both components have the same deviation.
+        """
+        lat, lon = self.angles()
+        points, frames, _ = latlon_frames(lat.ravel(), lon.ravel())
+        distance, nearest = cKDTree(field.space.points).query(points)
+        there, values, std = distance[:, None] < 1e-6, None, None
+        if field.values is not None:
+            turned = np.einsum("nda,tnd->tna", frames, field.vectors[:, nearest])
+            values = np.where(there, turned, np.nan).reshape(-1, *lat.shape, 2)
+        if field.std is not None:
+            apart = np.abs((lon.ravel() - field.space.coordinates[nearest, 1] + 180) % 360 - 180) > 1e-6
+            both = np.sqrt(np.mean(field.std**2, axis=-1, keepdims=True))
+            even = np.where(apart[:, None], both[:, nearest], field.std[:, nearest])
+            std = np.where(there, even, np.nan).reshape(-1, *lat.shape, 2)
+        return values, std
 
 
 def read_dataset(path: Path, request: Request) -> Field:
@@ -76,7 +95,7 @@ def from_dataset(ds: Any, request: Request) -> Field:
     if not names:
         return _cells(ds, lat, lon, request)
     dated = any(c.dtype.kind == "M" for c in ds[names[0]].coords.values())
-    data = from_xarray(ds if dated else ds.expand_dims({UNDATED: [np.datetime64("2000-01-01", "ns")]}), "", *names)
+    data = from_xarray(ds if dated else ds.expand_dims({"undated": [np.datetime64("2000-01-01", "ns")]}), "", *names)
     data = data.during(~data.filled)
     check_count(len(data.lat), request)
     lat, lon = (coordinate(ds, ds[names[0]], name) for name in ("latitude", "longitude"))
@@ -120,7 +139,7 @@ def _names(ds: Any, request: Request) -> tuple[str, ...]:
 def _cells(ds: Any, lat: Any, lon: Any, request: Request) -> Field:
     """The cells of a grid, each place once, without vectors."""
     origin = GridFile(ds, lat, lon, [{}, {}], None)
-    latitude, longitude = cell_angles(origin)
+    latitude, longitude = (angle.ravel() for angle in origin.angles())
     check_count(len(latitude), request)
     places = np.round(latlon_frames(latitude, longitude)[0], 9)
     first = distinct_places(places)[0]
@@ -130,13 +149,6 @@ def _cells(ds: Any, lat: Any, lon: Any, request: Request) -> Field:
     return Field(
         Globe(latitude[first], longitude[first], (str(lat.name), str(lon.name))), notes=tuple(notes), origin=origin
     )
-
-
-def cell_angles(origin: GridFile) -> tuple[np.ndarray, np.ndarray]:
-    """Latitude and longitude of every cell, along ``places``."""
-    xarray = extra("xarray", "Grids")
-    lat, lon = (a.drop_vars(list(a.coords)) for a in xarray.broadcast(origin.lat, origin.lon))
-    return tuple(a.transpose(*origin.places).values.astype(float).ravel() for a in (lat, lon))
 
 
 def _from_variables(ds: Any, request: Request) -> Field:
@@ -155,66 +167,34 @@ def _from_variables(ds: Any, request: Request) -> Field:
 
 def to_dataset(field: Field) -> Any:
     """A CF dataset: on the grid of its file where it came from one, otherwise along a dimension ``point``."""
-    xarray = extra("xarray", "Writing datasets")
-    space, origin = field.space, field.origin
-    grid = origin if isinstance(origin, GridFile) else None
-    dated = field.times is not None and (grid is None or grid.dimension is not None or len(field) > 1)
-    if len(field) > 1 and not dated:
-        lead: tuple[str, ...] = ("step",)
-    else:
-        lead = ((grid and grid.dimension) or "time",) if dated else ()
-    values, std = ((None if a is None else (a if lead else a[0])) for a in (field.values, field.std))
-    coords: dict[str, Any] = {}
-    if dated:
-        assert field.times is not None
+    grid = field.origin if isinstance(field.origin, GridFile) else None
+    coords = _points_along(field.space) if grid is None else grid.coordinates()
+    values, std = (field.values, field.std) if grid is None else grid.cells(field)
+    places: tuple[str, ...] = ("point",) if grid is None else grid.places
+    lead: tuple[str, ...] = ("step",) if len(field) > 1 else ()
+    if field.times is not None and (grid is None or grid.dimension is not None or len(field) > 1):
+        lead = ((grid and grid.dimension) or "time",)
         coords[lead[0]] = (lead, field.times.astype("datetime64[ns]"))
-    if grid is not None:
-        values, std = _on_cells(grid, field, lead)
-        coords |= {str(n): c for n, c in grid.ds.coords.items() if set(c.dims) <= {*grid.places}}
-        coords |= {str(a.name): a.drop_vars(list(set(a.coords) - {a.name})) for a in (grid.lat, grid.lon)}
-        places = grid.places
-    else:
-        places = ("point",)
-        labels = DEGREES if isinstance(space, Globe) else ({},) * len(space.names)
-        for name, column, attrs in zip(space.names, space.coordinates.T, labels, strict=True):
-            coords[without_unit(name)] = (places, column, attrs)
-    variables = {}
-    for k, name in enumerate(map(without_unit, field.names)):
-        attrs = ({"units": field.units} if field.units else {}) | (grid.attributes[k] if grid else {})
-        if values is not None:
-            variables[name] = ((*lead, *places), values[..., k], attrs)
-        if std is not None:
-            label = {"long_name": f"standard deviation of {name}"} | ({"units": field.units} if field.units else {})
-            variables[f"{name}_std"] = ((*lead, *places), std[..., k], label)
+    units, variables = {"units": field.units} if field.units else {}, {}
+    for k, name in enumerate(split_unit(name)[0] for name in field.names):
+        label = {"long_name": f"standard deviation of {name}"}
+        for key, numbers, attrs in ((name, values, grid.attributes[k] if grid else {}), (f"{name}_std", std, label)):
+            if numbers is not None:
+                numbers = numbers[..., k] if lead else numbers[0, ..., k]
+                variables[key] = ((*lead, *places), numbers, units | attrs)
     base = dict(grid.ds.attrs) if grid else {}
-    made = xarray.Dataset(variables, coords, attrs={"Conventions": "CF-1.8", **base})
-    return made.drop_encoding()  # how the file of the coordinates was packed does not fit other formats
+    ds = extra("xarray", "Writing datasets").Dataset(variables, coords, attrs={"Conventions": "CF-1.8", **base})
+    return ds.drop_encoding()  # how the file of the coordinates was packed does not fit other formats
 
 
-def _on_cells(grid: GridFile, field: Field, lead: tuple[str, ...]) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Components in every cell's own frame, NaN where the file had no point; poles are one point in many frames."""
-    lat, lon = cell_angles(grid)
-    points, frames, _ = latlon_frames(lat, lon)
-    distance, nearest = cKDTree(field.space.points).query(points)
-    there = distance < SAME_PLACE
-    shape = tuple(int(grid.lat.sizes.get(d, grid.lon.sizes.get(d))) for d in grid.places)
-    assert isinstance(field.space, Globe)
-    turned = np.abs((lon - field.space.lon[nearest] + 180) % 360 - 180) > 1e-6
-
-    def spread(values: np.ndarray | None, to_cells: Any) -> np.ndarray | None:
-        if values is None:
-            return None
-        cells = np.where(there[:, None], to_cells(values), np.nan).reshape(len(values), *shape, 2)
-        return cells if lead else cells[0]
-
-    def rotate(values: np.ndarray) -> np.ndarray:
-        return np.einsum("nda,tnd->tna", frames, field.space.ambient(values)[:, nearest])
-
-    def even(std: np.ndarray) -> np.ndarray:
-        both = np.sqrt(np.mean(std**2, axis=-1, keepdims=True))
-        return np.where(turned[:, None], both[:, nearest], std[:, nearest])
-
-    return spread(field.values, rotate), spread(field.std, even)
+def _points_along(space: Space) -> dict[str, Any]:
+    """Coordinates along a dimension ``point``."""
+    names = [split_unit(name)[0] for name in space.names]
+    coords: dict[str, Any] = {name: ("point", c) for name, c in zip(names, space.coordinates.T, strict=True)}
+    if isinstance(space, Globe):
+        for name, standard, unit in zip(names, ("latitude", "longitude"), ("north", "east"), strict=True):
+            coords[name] = (*coords[name], {"standard_name": standard, "units": f"degrees_{unit}"})
+    return coords
 
 
 def write_netcdf(field: Field, path: Path) -> None:

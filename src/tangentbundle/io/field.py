@@ -11,9 +11,6 @@ from ..earth.xarrays import NETCDF_FILL
 from ..errors import InvalidInputError, MemoryLimitError, NonFiniteError, ShapeError, TooFewPointsError
 from .spaces import Globe, Space
 
-ROUNDING = 9
-"""Decimals of the unit sphere within which two places on the globe are one: a centimetre on the Earth."""
-
 
 @dataclass(frozen=True)
 class Request:
@@ -100,8 +97,8 @@ def usable_rows(numbers: np.ndarray, request: Request, notes: list[str]) -> np.n
 
 def distinct_rows(space: Space, request: Request, notes: list[str]) -> np.ndarray | None:
     """The first row at each place, or None if these are all; repeats are refused unless ``drop_duplicates``."""
-    places = np.round(space.points, ROUNDING) if isinstance(space, Globe) else space.points
-    first = distinct_places(places)[0]
+    on_globe = isinstance(space, Globe)
+    first = distinct_places(np.round(space.points, 9) if on_globe else space.points)[0]  # to a centimetre on the Earth
     if len(first) == len(space):
         return None
     repeats = len(space) - len(first)
@@ -118,20 +115,14 @@ def distinct_rows(space: Space, request: Request, notes: list[str]) -> np.ndarra
 def distinct_places(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The first row of each place ``(m,)``, and the number of the place of every row ``(n,)``, of rows ``(n, D)``.
 
-    Rows are compared by a random sum of their bits; one by one only if two places share a sum.
-
     >>> [part.tolist() for part in distinct_places(np.array([[0.0, 1.0], [2.0, 3.0], [-0.0, 1.0]]))]
     [[0, 1], [0, 1, 0]]
     """
-    bits = np.ascontiguousarray(points + 0.0, np.float64).view(np.uint64)
-    rng, keys = np.random.default_rng(0), np.zeros(len(bits), np.uint64)
-    for k in range(bits.shape[1]):
-        keys = (keys ^ (bits[:, k] >> np.uint64(29)) ^ bits[:, k]) * np.uint64(2 * rng.integers(2**62) + 1)
-    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
-    if not np.array_equal(points[first][place], points, equal_nan=True):
-        _, first, place = np.unique(points + 0.0, axis=0, return_index=True, return_inverse=True)
-    rank = np.argsort(np.argsort(first))
-    return np.sort(first), rank[place.ravel()]
+    order = np.lexsort(points.T)  # stable: the first row of a place comes first
+    new = np.any(points[order[1:]] != points[order[:-1]], axis=1)
+    first, place = order[np.append(True, new)[: len(order)]], np.empty(len(order), np.int64)
+    place[order] = np.argsort(np.argsort(first))[np.cumsum(np.append(0, new))[: len(order)]]
+    return np.sort(first), place
 
 
 def check_count(n: int, request: Request) -> None:
@@ -144,9 +135,3 @@ def check_count(n: int, request: Request) -> None:
             f"the file has {n} points, and at most {request.max_points} are allowed. Sample its rows, raise the limit "
             "(--max-points), or filter it part by part (tangentbundle filter --workers)."
         )
-
-
-def one_dtype(*arrays: np.ndarray) -> list[np.ndarray]:
-    """All in float32 if all are, otherwise in float64."""
-    real = np.float32 if all(a.dtype == np.float32 for a in arrays) else np.float64
-    return [np.ascontiguousarray(a, dtype=real) for a in arrays]

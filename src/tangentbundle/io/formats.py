@@ -10,14 +10,14 @@ from ..errors import InvalidInputError, OutputError
 from ..files import Recognizer, check_place, is_zarr, replacing, starts_with
 from .datasets import read_dataset, write_netcdf, write_zarr
 from .field import Field, Request
-from .meshes import SUFFIXES, check_mesh_output, read_mesh, write_mesh
+from .meshes import check_mesh_output, read_mesh, write_mesh
 from .npz import read_npz, write_npz
 from .tables import read_csv, read_parquet, write_csv, write_parquet
 
 
 @dataclass(frozen=True)
 class Format:
-    """How files of some suffixes are read and written, and how an existing one is recognized."""
+    """How files with these suffixes are read and written, and how an existing one is recognized."""
 
     suffixes: tuple[str, ...]
     read: Callable[[Path, Request], Field]
@@ -29,7 +29,12 @@ FORMATS = (
     Format((".csv", ".txt", ".tsv"), read_csv, write_csv, starts_with()),
     Format((".parquet", ".pq"), read_parquet, write_parquet, starts_with(b"PAR1")),
     Format((".npz",), read_npz, write_npz, starts_with(b"PK")),
-    Format(SUFFIXES, read_mesh, write_mesh, starts_with(b"ply", b"# vtk", b"<?xml", b"<VTKFile")),
+    Format(
+        (".ply", ".obj", ".stl", ".vtk", ".vtu", ".off"),
+        read_mesh,
+        write_mesh,
+        starts_with(b"ply", b"# vtk", b"<?xml", b"<VTKFile"),
+    ),
     Format((".nc", ".nc4", ".cdf"), read_dataset, write_netcdf, starts_with(b"CDF", b"\x89HDF")),
     Format((".zarr",), read_dataset, write_zarr, is_zarr),
 )
@@ -48,7 +53,7 @@ def read_field(path: str | Path, request: Request | None = None) -> Field:
     """Read a vector field, or points, from a file.
 
     Args:
-        path: CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF or Zarr, told by its suffix.
+        path: CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF or Zarr, by its suffix.
         request: names of columns and what to do with unusable rows; by default columns are guessed by name (see
             ``Field.notes``) and unusable rows are refused.
     """

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
+import re
+import struct
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,18 +15,11 @@ import numpy as np
 
 from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError, OutputError
 from ..extras import extra
-from .claims import claims
+from ..memory import require_memory
 from .columns import assemble, to_columns
-from .field import Field, Request, check_count, one_dtype
-from .names import Columns, bare, find_columns
+from .field import Field, Request, check_count
+from .names import Columns, find_columns, split_unit
 from .spaces import Cloud, Mesh
-
-SUFFIXES = (".ply", ".obj", ".stl", ".vtk", ".vtu", ".off")
-BARE = (".obj", ".stl", ".off")
-"""Formats without room for vectors."""
-
-SCALAR = (".ply",)
-"""Formats with numbers only, one name a component."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +33,7 @@ class MeshFile:
 def read_mesh(path: Path, request: Request) -> Field:
     """A field on a mesh, from its vertex data; without triangles, the vertices are a cloud."""
     meshio = extra("meshio", "Reading meshes", "files")
-    claimed = claims(path)
+    claimed = check_counts(path)
     try:
         with contextlib.redirect_stdout(io.StringIO()), np.errstate(over="ignore"):  # meshio prints
             mesh = meshio.read(path)
@@ -49,6 +45,41 @@ def read_mesh(path: Path, request: Request) -> Field:
     return from_meshio(mesh, request, path.name)
 
 
+def check_counts(path: Path) -> dict[str, int]:
+    """How many of what a mesh file says it has; refused, before it is parsed, if that is more than it can hold.
+
+    Something of which there are more than bytes in the file, or than memory holds, is refused.
+    """
+    content, suffix = path.read_bytes(), path.suffix.lower()
+    found: dict[str, int] = {}
+    complete = True
+    if suffix == ".ply":
+        header, end, _ = content.partition(b"end_header")
+        found = {what.decode(): int(n) for what, n in re.findall(rb"^element\s+(\w+)\s+(\d+)", header, re.MULTILINE)}
+        complete = bool(end)
+    elif suffix == ".vtk":
+        words = rb"POINTS|CELLS|CELL_TYPES|POLYGONS|VERTICES|LINES|TRIANGLE_STRIPS|POINT_DATA|CELL_DATA"
+        counts = re.findall(rb"^(%s)[ \t]+(\d+)" % words, content, re.MULTILINE)
+        found = {what.decode(): int(n) for what, n in counts}
+        if grid := re.search(rb"^DIMENSIONS[ \t]+(\d+)[ \t]+(\d+)[ \t]+(\d+)", content, re.MULTILINE):
+            cells = math.prod(int(n) for n in grid.groups())
+            require_memory(100.0 * cells, f"the grid of {path.name}, {cells:.3g} points,", "Sample it first.")
+    elif suffix == ".off":
+        match = re.match(rb"OFF\s+(?:#[^\n]*\n\s*)*(\d+)[ \t]+(\d+)", content)
+        found = {"vertices": int(match[1]), "faces": int(match[2])} if match else {}
+        complete = match is not None
+    elif suffix == ".stl" and len(content) >= 84 and not content.lstrip().startswith(b"solid"):
+        found = {"bytes of triangles": 50 * struct.unpack("<I", content[80:84])[0]}
+    if not complete:
+        raise DamagedFileError(f"{path.name} is no readable {suffix[1:].upper()} mesh: its header is not complete.")
+    for what, number in found.items():
+        if number > len(content):
+            raise DamagedFileError(
+                f"{path.name} says it has {number} {what}, but it has {len(content)} bytes. It is damaged or cut short."
+            )
+    return found
+
+
 def from_meshio(mesh: Any, request: Request, name: str = "the mesh") -> Field:
     """The field of a ``meshio.Mesh``."""
     points = np.asarray(mesh.points)
@@ -56,19 +87,16 @@ def from_meshio(mesh: Any, request: Request, name: str = "the mesh") -> Field:
     faces, notes = _triangles(mesh)
     names, values, array = _vectors(mesh.point_data, points, request, notes)
     normals = _normals(mesh.point_data, points, notes)
-    points = points if points.dtype == np.float32 else points.astype(np.float64)
-    if values is not None:
-        points, values = one_dtype(points, np.asarray(values))
-    units = tuple(bare(name)[1] for name in names)
+    units = tuple(split_unit(name)[1] for name in names)
     columns = Columns(("x", "y", "z")[: points.shape[1]], names, False, units, tuple(notes))
     field, rows = assemble(points, values, columns, request)
     if len(faces):
         if rows is not None:
             raise InvalidInputError(f"rows of {name} cannot be left out: its triangles count them. Clean the mesh.")
-        field = replace(field, space=Mesh(points, faces, normals=normals))
+        field = replace(field, space=Mesh(field.space.points, faces, normals=normals))
     elif normals is not None:
-        kept = normals if rows is None else normals[rows]
-        field = replace(field, space=Cloud(field.space.points, field.space.names, kept))
+        used = normals if rows is None else normals[rows]
+        field = replace(field, space=Cloud(field.space.points, field.space.names, used))
     return replace(field, origin=MeshFile(dict(mesh.point_data), array) if rows is None else None)
 
 
@@ -107,25 +135,25 @@ def _normals(data: dict[str, np.ndarray], points: np.ndarray, notes: list[str]) 
 def _vectors(
     data: dict[str, np.ndarray], points: np.ndarray, request: Request, notes: list[str]
 ) -> tuple[tuple[str, ...], np.ndarray | None, str | None]:
-    """Names of components, vectors ``(1, n, 3)``, and the array they come from if it is one."""
+    """Names of components, vectors ``(n, 3)``, and the array they come from if it is one."""
     if request.only_points:
         return (), None, None
-    whole = [n for n, a in data.items() if a.shape == points.shape and "normal" not in n.lower()]
+    arrays = [n for n, a in data.items() if a.shape == points.shape and "normal" not in n.lower()]
     asked = request.vectors
-    single = asked[0] if len(asked) == 1 else whole[0] if len(whole) == 1 and not asked else None
+    single = asked[0] if len(asked) == 1 else arrays[0] if len(arrays) == 1 and not asked else None
     if single is not None:
-        if single not in whole:
+        if single not in arrays:
             raise MissingColumnsError(f"the mesh has no vectors {single}; its vertices have {_listed(data)}.")
         notes += [] if asked else [f"vectors: vertex data {single}, the only ones"]
-        return ("vx", "vy", "vz"), data[single][None], single
-    if len(whole) > 1 and not asked:
-        raise MissingColumnsError(f"the vertices have several vectors: {', '.join(whole)}. Choose: --vectors NAME.")
+        return ("vx", "vy", "vz"), np.asarray(data[single]), single
+    if len(arrays) > 1 and not asked:
+        raise MissingColumnsError(f"the vertices have several vectors: {', '.join(arrays)}. Choose: --vectors NAME.")
     scalars = {n: a for n, a in data.items() if a.ndim == 1}
     found = find_columns(["x", "y", "z", *scalars], replace(request, points=("x", "y", "z"), latlon=()))
     notes += found.notes
     if not found.vectors:
         return (), None, None
-    return found.vectors, np.stack([np.asarray(scalars[n], float) for n in found.vectors], axis=1)[None], None
+    return found.vectors, np.stack([np.asarray(scalars[n], float) for n in found.vectors], axis=1), None
 
 
 def _listed(data: dict[str, np.ndarray]) -> str:
@@ -136,13 +164,13 @@ def write_mesh(field: Field, path: Path) -> None:
     """A mesh with the vectors as vertex data: one array, or vx, vy, vz where a format has numbers only."""
     meshio = extra("meshio", "Writing meshes", "files")
     check_mesh_output(field, path)
-    mesh = to_meshio(field, numbers_only=path.suffix in SCALAR)
+    mesh = to_meshio(field, numbers_only=path.suffix == ".ply")
     with contextlib.redirect_stdout(io.StringIO()):
         meshio.write(path, mesh)
 
 
 def to_meshio(field: Field, *, numbers_only: bool = False) -> Any:
-    """A ``meshio.Mesh`` with the vectors as vertex data beside that of the file they came from."""
+    """A ``meshio.Mesh`` with the vectors as vertex data, added to that of the file they came from."""
     meshio = extra("meshio", "Meshes", "files")
     points = field.space.points
     faces = field.space.faces if isinstance(field.space, Mesh) else np.zeros((0, 3), np.int64)
@@ -168,7 +196,7 @@ def vertex_data(field: Field, numbers_only: bool = False) -> dict[str, np.ndarra
 
 def check_mesh_output(field: Field, path: Path) -> None:
     """Refuse what a mesh file cannot hold."""
-    if path.suffix in BARE:
+    if path.suffix in (".obj", ".stl", ".off"):
         raise OutputError(
             f"{path.suffix[1:].upper()} files hold no vectors. Write {path.with_suffix('.ply').name} or .vtk."
         )

@@ -1,29 +1,25 @@
-"""Which columns are points and which are vectors: as asked, or guessed by name, and said."""
+"""Which columns are points and which are vectors: as requested, or guessed by name, with a note."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count, takewhile
 
 from ..earth.xarrays import EAST, NORTH
 from ..errors import InvalidInputError, MissingColumnsError
 from .field import Request
 
-LATITUDE = ("lat", "latitude", "nav_lat")
-LONGITUDE = ("lon", "longitude", "long", "lng", "nav_lon")
+LATITUDE, LONGITUDE = ("lat", "latitude", "nav_lat"), ("lon", "longitude", "nav_lon", "long", "lng")
 EASTWARD = (*EAST, "east", "eastward", "eastward_wind", "zonal")
 NORTHWARD = (*NORTH, "north", "northward", "northward_wind", "meridional")
 TIME = ("time", "date", "datetime", "timestamp", "valid_time")
-AXES = (("x", "y", "z"), ("px", "py", "pz"), ("pos_x", "pos_y", "pos_z"))
-COMPONENTS = (("vx", "vy", "vz"), ("v_x", "v_y", "v_z"), ("u", "v", "w"), ("dx", "dy", "dz"))
-UNIT = re.compile(r"^(.*?)\s*[\[(]([^\])]*)[\])]$")
-"""A name followed by its unit in brackets."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of a file's columns of points, vectors and times, the units of the vectors, and what was guessed."""
+    """The names of a file's columns of points, vectors and times, the units of the vectors, and notes on guesses."""
 
     points: tuple[str, ...]
     vectors: tuple[str, ...]
@@ -33,20 +29,14 @@ class Columns:
     time: str | None = None
 
 
-def bare(name: str) -> tuple[str, str]:
-    """A name in lower case without its unit, and the unit.
+def split_unit(name: str) -> tuple[str, str]:
+    """A name without its unit in brackets, and the unit.
 
-    >>> bare("Vx [m/s]"), bare("lat")
-    (('vx', 'm/s'), ('lat', ''))
+    >>> split_unit("Vx [m/s]"), split_unit("lat")
+    (('Vx', 'm/s'), ('lat', ''))
     """
-    match = UNIT.match(name.strip())
-    return without_unit(name).lower(), match[2].strip() if match else ""
-
-
-def without_unit(name: str) -> str:
-    """A name without its unit in brackets."""
-    match = UNIT.match(name.strip())
-    return match[1].strip() if match else name.strip()
+    match = re.match(r"^(.*?)\s*[\[(]([^\])]*)[\])]$", name.strip())
+    return (match[1].strip(), match[2].strip()) if match else (name.strip(), "")
 
 
 def find_columns(names: Sequence[str], request: Request) -> Columns:
@@ -56,93 +46,92 @@ def find_columns(names: Sequence[str], request: Request) -> Columns:
     >>> found.points, found.vectors, found.on_globe, found.units
     (('Lat', 'Lon'), ('u10 [m/s]', 'v10 [m/s]'), True, ('m/s', 'm/s'))
     """
-    known = {bare(name)[0]: name for name in reversed(names)}
-    points, on_globe, guessed = _points(names, known, request)
-    vectors: tuple[str, ...] = ()
+    known = {split_unit(name)[0].lower(): name for name in reversed(names)}
+    points, on_globe = _points(names, known, request)
     notes = []
-    if guessed:
+    if not (request.latlon or request.points):
         notes.append(f"points: columns {', '.join(points)}, guessed by name" + ", in degrees" * on_globe)
-    if not request.only_points:
-        if request.vectors:
-            vectors = _named(request.vectors, names, "vectors")
-        else:
-            vectors = _guess_vectors(known, points, on_globe)
-            if vectors:
-                meaning = ", taken as east, north" if on_globe else ""
-                notes.append(f"vectors: columns {', '.join(vectors)}, guessed by name{meaning}")
-        if not vectors and request.needs_vectors:
-            raise MissingColumnsError(
-                f"no columns of vectors found for the points {', '.join(points)}; the file has {_listed(names)}. Name "
-                f"them: --vectors {'EAST,NORTH' if on_globe else 'VX,VY,VZ'}."
-            )
-        wanted = 2 if on_globe else len(points)
-        if vectors and len(vectors) != wanted:
-            raise InvalidInputError(
-                f"expected {wanted} columns of vectors, one a coordinate, got {len(vectors)}: {', '.join(vectors)}. "
-                "Name as many with --vectors as there are coordinates (east and north for latitude and longitude)."
-            )
-    units = tuple(bare(name)[1] for name in vectors)
+    vectors = () if request.only_points else _vectors(names, known, points, on_globe, request)
+    if vectors and not request.vectors:
+        meaning = ", taken as east, north" if on_globe else ""
+        notes.append(f"vectors: columns {', '.join(vectors)}, guessed by name{meaning}")
+    units = tuple(split_unit(name)[1] for name in vectors)
     if any(units):
         notes.append(f"units of the vectors: {', '.join(dict.fromkeys(filter(None, units)))}, from the column names")
-    time = request.time or next((known[n] for n in TIME if n in known), None)
-    if request.time:
-        _named((request.time,), names, "time")
+    time = _named([request.time], names, "time")[0] if request.time else next(_there(known, TIME), None)
     return Columns(points, vectors, on_globe, units, tuple(notes), time)
 
 
-def _points(names: Sequence[str], known: dict[str, str], request: Request) -> tuple[tuple[str, ...], bool, bool]:
-    """Columns of points, whether they are latitude and longitude, and whether they were guessed."""
+def _points(names: Sequence[str], known: dict[str, str], request: Request) -> tuple[tuple[str, ...], bool]:
+    """Columns of points, and whether they are latitude and longitude."""
     if request.latlon:
         found = _named(request.latlon, names, "latlon")
         if len(found) != 2:
             raise InvalidInputError(f"--latlon takes two names, LATITUDE,LONGITUDE; got {', '.join(found)}.")
-        return found, True, False
+        return found, True
     if request.points:
         found = _named(request.points, names, "points")
-        two = [bare(name)[0] for name in found]
-        return found, len(two) == 2 and two[0] in LATITUDE and two[1] in LONGITUDE, False
-    globe = [next((known[n] for n in usual if n in known), None) for usual in (LATITUDE, LONGITUDE)]
-    cloud = _first(known, AXES) or _numbered(known, "x")
-    if globe[0] and globe[1] and (not cloud or _guess_vectors(known, ("", ""), True)):
-        return (globe[0], globe[1]), True, True
+        two = [split_unit(name)[0].lower() for name in found]
+        return found, len(two) == 2 and two[0] in LATITUDE and two[1] in LONGITUDE
+    globe = [next(_there(known, usual), "") for usual in (LATITUDE, LONGITUDE)]
+    axes = [[f"{prefix}{axis}" for axis in "xyz"] for prefix in ("", "p", "pos_")]
+    cloud = _first(known, [*axes, *_numbered("x")], 2)
+    if all(globe) and (not cloud or _east_north(known)):
+        return tuple(globe), True
     if not cloud:
         raise MissingColumnsError(
             f"no columns of points found; the file has {_listed(names)}. Expected x, y, z, or lat, lon. Name them: "
             "--points X,Y,Z or --latlon LAT,LON."
         )
-    return cloud, False, True
+    return cloud, False
 
 
-def _guess_vectors(known: dict[str, str], points: tuple[str, ...], on_globe: bool) -> tuple[str, ...]:
-    if on_globe:
-        for east, north in zip(EASTWARD, NORTHWARD, strict=True):
-            if east in known and north in known:
-                return known[east], known[north]
-        return ()
-    free = {key: name for key, name in known.items() if name not in points}
-    found = _first(free, [group[: len(points)] for group in COMPONENTS if len(points) <= 3], len(points))
-    return found or _numbered(free, "v", len(points))
+def _vectors(
+    names: Sequence[str], known: dict[str, str], points: tuple[str, ...], on_globe: bool, request: Request
+) -> tuple[str, ...]:
+    """Columns of vectors, as many as there are components; empty if there are none and none are needed."""
+    wanted = 2 if on_globe else len(points)
+    if request.vectors:
+        found = _named(request.vectors, names, "vectors")
+    elif on_globe:
+        found = _east_north(known)
+    else:
+        free = {key: name for key, name in known.items() if name not in points}
+        groups = [["vx", "vy", "vz"], ["v_x", "v_y", "v_z"], ["u", "v", "w"], ["dx", "dy", "dz"]]
+        found = _first(free, [*(group[:wanted] for group in groups), *_numbered("v")], wanted)
+    if not found and request.needs_vectors:
+        raise MissingColumnsError(
+            f"no columns of vectors found for the points {', '.join(points)}; the file has {_listed(names)}. Name "
+            f"them: --vectors {'EAST,NORTH' if on_globe else 'VX,VY,VZ'}."
+        )
+    if found and len(found) != wanted:
+        raise InvalidInputError(
+            f"expected {wanted} columns of vectors, one a coordinate, got {len(found)}: {', '.join(found)}. "
+            "Name as many with --vectors as there are coordinates (east and north for latitude and longitude)."
+        )
+    return found
 
 
-def _first(known: dict[str, str], groups: Sequence[tuple[str, ...]], least: int = 2) -> tuple[str, ...]:
-    """The first group of names of which at least the first few are there."""
+def _there(known: Mapping[str, str], usual: Iterable[str]) -> Iterator[str]:
+    return (known[name] for name in usual if name in known)
+
+
+def _east_north(known: Mapping[str, str]) -> tuple[str, ...]:
+    pairs = zip(EASTWARD, NORTHWARD, strict=True)
+    return next(((known[east], known[north]) for east, north in pairs if east in known and north in known), ())
+
+
+def _numbered(letter: str) -> list[Iterable[str]]:
+    """Names such as x0, x1, ... or x1, x2, ... or x_1, x_2, ..."""
+    return [map(f"{letter}{gap}{{}}".format, count(start)) for gap in ("", "_") for start in (0, 1)]
+
+
+def _first(known: Mapping[str, str], groups: Sequence[Iterable[str]], least: int) -> tuple[str, ...]:
+    """The first group of names of which at least the first few are there; those that are."""
     for group in groups:
-        there = [n in known for n in group]
-        count = there.index(False) if False in there else len(there)
-        if count >= least:
-            return tuple(known[n] for n in group[:count])
-    return ()
-
-
-def _numbered(known: dict[str, str], letter: str, least: int = 2) -> tuple[str, ...]:
-    """Columns such as x1, x2, x3, or counted from 0, or with an underscore."""
-    for form in (f"{letter}{{}}", f"{letter}_{{}}"):
-        for start in (0, 1):
-            count = start
-            while form.format(count) in known:
-                count += 1
-            if count - start >= least:
-                return tuple(known[form.format(i)] for i in range(start, count))
+        found = tuple(known[name] for name in takewhile(known.__contains__, group))
+        if len(found) >= least:
+            return found
     return ()
 
 

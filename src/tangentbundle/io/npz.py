@@ -6,67 +6,77 @@ import math
 import zipfile
 import zlib
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
 from ..errors import DamagedFileError, DTypeError, InvalidInputError, MissingColumnsError, ShapeError
 from ..memory import require_memory
 from .columns import assemble, from_columns, to_columns
-from .field import Field, Request, check_count, one_dtype
+from .field import Field, Request, check_count
 from .names import Columns, find_columns
 from .spaces import Globe, Mesh
 
 POINTS = ("points", "vertices", "positions", "coordinates", "X")
 VECTORS = ("vectors", "field", "velocity", "velocities", "y")
-FACES = ("faces", "triangles")
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayFile:
+    """All arrays of an archive; the names of its points and vectors where these are arrays of two or three axes."""
+
+    arrays: dict[str, np.ndarray]
+    points: str | None = None
+    vectors: str = "vectors"
 
 
 def read_npz(path: Path, request: Request) -> Field:
     """A field from ``points (n, D)`` and ``vectors (n, D)`` or ``(T, n, D)``, or from arrays such as lat, lon, u, v."""
     arrays = _load(path, request)
-    name = _array(arrays, request.points, POINTS)
+    name, key, faces = _array(arrays, request.points, POINTS), None, None
     if name is None:
         columns = find_columns([n for n, a in arrays.items() if a.ndim in (1, 2)], request)
         field, rows = from_columns(lambda n: _real(arrays[n], n), columns, request)
-        return replace(field, times=_times(arrays, field), origin=arrays if rows is None else None)
-    points = _real(arrays[name], name)
-    notes = [] if request.points else [f"points: array {name}, guessed by name"]
-    vectors = None
-    key = None if request.only_points else _array(arrays, request.vectors, VECTORS)
-    if key is not None:
-        vectors = _real(arrays[key], key)
-        vectors = vectors[None] if vectors.ndim == 2 else vectors
-        if vectors.shape[1:] != points.shape:
-            raise ShapeError(
-                f"expected one vector a point, {key} of shape {points.shape} or (times, {points.shape[0]}, "
-                f"{points.shape[1]}) as {name}, got {arrays[key].shape}."
-            )
-        points, vectors = one_dtype(points, vectors)
-        notes += [] if request.vectors else [f"vectors: array {key}, guessed by name"]
-    elif request.needs_vectors and not request.only_points:
-        raise MissingColumnsError(
-            f"no array of vectors found; the file has {', '.join(arrays)}. Name it: --vectors NAME."
-        )
-    axes = tuple("xyz"[: points.shape[1]]) if points.shape[1] <= 3 else tuple(f"x{i}" for i in range(points.shape[1]))
-    names = tuple(f"v{a}" for a in axes) if key else ()
-    columns = Columns(axes, names, False, ("",) * len(names), tuple(notes))
-    faces = next((arrays[f] for f in FACES if f in arrays), None)
-    field, rows = assemble(points, vectors, columns, request)
+    else:
+        key = None if request.only_points else _array(arrays, request.vectors, VECTORS)
+        columns = _columns(arrays, name, key, request)
+        vectors = None if key is None else _real(arrays[key], key)
+        field, rows = assemble(_real(arrays[name], name), vectors, columns, request)
+        faces = arrays.get("faces", arrays.get("triangles"))
     if faces is not None:
         if rows is not None:
             raise InvalidInputError(
                 "rows of a mesh cannot be left out: its triangles count them. Clean the mesh first."
             )
-        field = replace(field, space=Mesh(points, faces))
-    kept = {**arrays, _MARK: np.array([name, key or "vectors"])} if rows is None else None
-    return replace(field, times=_times(arrays, field), origin=kept)
+        field = replace(field, space=Mesh(field.space.points, faces))
+    times = arrays.get("time", arrays.get("times"))
+    dated = times is not None and times.dtype.kind == "M" and times.shape == (len(field),)
+    origin = ArrayFile(arrays, name, key or "vectors") if rows is None else None
+    return replace(field, times=times if dated else None, origin=origin)
 
 
-_MARK = "tangentbundle names"
-"""Under this name the origin of a field keeps the names of its two arrays."""
+def _columns(arrays: dict[str, np.ndarray], name: str, key: str | None, request: Request) -> Columns:
+    """Names of the components of an array of points and one of vectors."""
+    shape = arrays[name].shape
+    if len(shape) != 2:
+        raise ShapeError(f"expected points of shape (n, D), got {name} of shape {shape}. Name another: --points NAME.")
+    notes = [] if request.points else [f"points: array {name}, guessed by name"]
+    if key is not None:
+        if arrays[key].shape[-len(shape) :] != shape:
+            raise ShapeError(
+                f"expected one vector a point, {key} of shape {shape} or (times, {shape[0]}, {shape[1]}) as {name}, "
+                f"got {arrays[key].shape}."
+            )
+        notes += [] if request.vectors else [f"vectors: array {key}, guessed by name"]
+    elif request.needs_vectors and not request.only_points:
+        raise MissingColumnsError(
+            f"no array of vectors found; the file has {', '.join(arrays)}. Name it: --vectors NAME."
+        )
+    axes = tuple("xyz"[: shape[1]]) if shape[1] <= 3 else tuple(f"x{i}" for i in range(shape[1]))
+    names = tuple(f"v{a}" for a in axes) if key else ()
+    return Columns(axes, names, False, ("",) * len(names), tuple(notes))
 
 
 def _load(path: Path, request: Request) -> dict[str, np.ndarray]:
@@ -134,29 +144,23 @@ def _real(array: np.ndarray, name: str) -> np.ndarray:
     return array.astype(np.float32 if array.dtype == np.float32 else np.float64)
 
 
-def _times(arrays: dict[str, np.ndarray], field: Field) -> np.ndarray | None:
-    times = arrays.get("time", arrays.get("times"))
-    return times if times is not None and times.dtype.kind == "M" and times.shape == (len(field),) else None
-
-
 def write_npz(field: Field, path: Path) -> None:
     """The arrays of the file it came from with new vectors, or ``points`` and ``vectors``."""
-    arrays = dict(field.origin) if isinstance(field.origin, dict) else {}
-    names = arrays.pop(_MARK, None)
+    origin = field.origin if isinstance(field.origin, ArrayFile) else None
+    arrays: dict[str, Any] = dict(origin.arrays) if origin else {}
     squeeze = (lambda a: a[0]) if len(field) == 1 else (lambda a: a)
-    if names is None and (arrays or isinstance(field.space, Globe)):
+    if origin.points is None if origin else isinstance(field.space, Globe):
         table = [to_columns(field, k) for k in range(max(len(field), 1))]
         points = set(field.space.names)
         arrays |= {n: table[0][n] if n in points else squeeze(np.stack([t[n] for t in table])) for n in table[0]}
     else:
-        points_name, vectors_name = names if names is not None else ("points", "vectors")
+        points_name, vectors_name = (origin.points, origin.vectors) if origin else ("points", "vectors")
         arrays[str(points_name)] = field.space.points
         if isinstance(field.space, Mesh):
             arrays.setdefault("faces", field.space.faces)
-        if field.values is not None:
-            arrays[str(vectors_name)] = squeeze(field.values)
-        if field.std is not None:
-            arrays[f"{vectors_name}_std"] = squeeze(field.std)
+        for name, numbers in ((vectors_name, field.values), (f"{vectors_name}_std", field.std)):
+            if numbers is not None:
+                arrays[name] = squeeze(numbers)
     if field.times is not None and len(field) == len(field.times):
         arrays["time"] = field.times
     with path.open("wb") as file:

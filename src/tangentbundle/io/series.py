@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import InvalidInputError
 from .columns import assemble
-from .field import Field, Request, distinct_places, one_dtype
+from .field import Field, Request, distinct_places
 from .names import Columns
 
 
@@ -44,7 +44,7 @@ def from_series(
     assert columns.time is not None
     if times is None or len(dates := np.unique(times)) < 2:
         return None
-    coordinates = np.stack(one_dtype(*(column(name) for name in columns.points)), axis=1)
+    coordinates = np.stack([column(name) for name in columns.points], axis=1)
     first, place = distinct_places(coordinates)
     if len(first) == len(coordinates):
         return None
@@ -72,9 +72,8 @@ def from_series(
         rows, first = rows[:, full], first[full]
     values = None
     if columns.vectors:
-        values = np.stack(one_dtype(*(column(name) for name in columns.vectors)), axis=-1)[rows]
-        coordinates, values = one_dtype(coordinates, values)
-    field, kept = assemble(coordinates[first], values, columns, request)
-    rows = rows if kept is None else rows[:, kept]
+        values = np.stack([column(name) for name in columns.vectors], axis=-1)[rows]
+    field, used = assemble(coordinates[first], values, columns, request)
+    rows = rows if used is None else rows[:, used]
     known = dates if dates.dtype.kind == "M" and values is not None else None
     return replace(field, times=known, notes=(*field.notes, *notes)), Series(columns.time, dates, rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,15 +15,20 @@ from ..manifolds import Sphere
 
 
 class Space(ABC):
-    """Points of a file ``(n, D)``. Vectors are kept as the file has them; ``ambient`` and ``components`` translate."""
+    """Points of a file ``(n, D)``. Vectors have the file's components; ``ambient`` and ``components`` translate."""
 
     points: np.ndarray
     names: tuple[str, ...]
-    dim: int | None = None
+    normals: np.ndarray | None = None
     manifold: Any = None
 
     def __len__(self) -> int:
         return len(self.points)
+
+    @property
+    def dim(self) -> int | None:
+        """The dimension, where it is known."""
+        return None if self.normals is None else 2
 
     @property
     def coordinates(self) -> np.ndarray:
@@ -31,20 +36,22 @@ class Space(ABC):
         return self.points
 
     @property
-    @abstractmethod
     def vector_names(self) -> tuple[str, ...]:
         """Usual names of components, for files that bring none."""
+        return tuple(f"v{name}" for name in self.names)
 
-    @abstractmethod
     def bundle(self, **scale: Any) -> TangentBundle:
         """The tangent bundle; ``scale`` are options such as ``neighbors``."""
+        if self.normals is None:
+            return TangentBundle.from_points(self.points, **scale)
+        return TangentBundle.from_frames(self.points, normal_frames(self.normals), **_without_dim(scale))
 
     def ambient(self, values: np.ndarray) -> np.ndarray:
         """Components ``(T, n, c)`` as the file has them to ambient vectors ``(T, n, D)``."""
         return values
 
     def components(self, vectors: np.ndarray) -> np.ndarray:
-        """The way back."""
+        """Ambient vectors ``(T, n, D)`` to components ``(T, n, c)``."""
         return vectors
 
     def spread(self, covariances: np.ndarray) -> np.ndarray:
@@ -52,8 +59,12 @@ class Space(ABC):
         return np.sqrt(np.maximum(np.einsum("nii->ni", covariances), 0.0))
 
     def select(self, rows: np.ndarray) -> Space:
-        """Some of the points."""
+        """The space of chosen points."""
         raise NotImplementedError
+
+
+def _without_dim(scale: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in scale.items() if name != "dim"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,25 +75,30 @@ class Cloud(Space):
     names: tuple[str, ...]
     normals: np.ndarray | None = None
 
-    @property
-    def dim(self) -> int | None:  # type: ignore[override]
-        return None if self.normals is None else 2
-
-    @property
-    def vector_names(self) -> tuple[str, ...]:
-        return tuple(f"v{name}" for name in self.names)
-
-    def bundle(self, **scale: Any) -> TangentBundle:
-        if self.normals is None:
-            return TangentBundle.from_points(self.points, **scale)
-        scale.pop("dim", None)
-        return TangentBundle.from_frames(self.points, normal_frames(self.normals), **scale)
-
     def select(self, rows: np.ndarray) -> Cloud:
         return Cloud(self.points[rows], self.names, None if self.normals is None else self.normals[rows])
 
     def __str__(self) -> str:
         return f"{len(self)} points in R^{self.points.shape[1]}"
+
+
+@dataclass(frozen=True, eq=False)
+class Mesh(Space):
+    """A triangle mesh in space: tangent planes from its own normals ``(n, 3)``, or from those of its triangles."""
+
+    points: np.ndarray
+    faces: np.ndarray
+    names: tuple[str, ...] = ("x", "y", "z")
+    normals: np.ndarray | None = None
+    dim = 2
+
+    def bundle(self, **scale: Any) -> TangentBundle:
+        if self.normals is not None:
+            return super().bundle(**scale)
+        return TangentBundle.from_mesh(self.points, self.faces, **_without_dim(scale))
+
+    def __str__(self) -> str:
+        return f"a mesh of {len(self)} vertices and {len(self.faces)} triangles"
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +110,7 @@ class Globe(Space):
     names: tuple[str, ...] = ("lat", "lon")
     dim = 2
     manifold = Sphere(2)
+    vector_names = ("u", "v")
 
     @cached_property
     def _geometry(self) -> tuple[np.ndarray, np.ndarray]:
@@ -112,13 +129,8 @@ class Globe(Space):
     def coordinates(self) -> np.ndarray:
         return np.stack([self.lat, self.lon], axis=1)
 
-    @property
-    def vector_names(self) -> tuple[str, ...]:
-        return ("u", "v")
-
     def bundle(self, **scale: Any) -> TangentBundle:
-        scale.pop("dim", None)
-        return TangentBundle.from_latlon(self.lat, self.lon, **scale)
+        return TangentBundle.from_latlon(self.lat, self.lon, **_without_dim(scale))
 
     def ambient(self, values: np.ndarray) -> np.ndarray:
         return np.einsum("nda,tna->tnd", self.frames, values)
@@ -134,27 +146,3 @@ class Globe(Space):
 
     def __str__(self) -> str:
         return f"{len(self)} points on the globe"
-
-
-@dataclass(frozen=True, eq=False)
-class Mesh(Space):
-    """A triangle mesh in space: tangent planes from its own normals ``(n, 3)``, or from those of its triangles."""
-
-    points: np.ndarray
-    faces: np.ndarray
-    names: tuple[str, ...] = ("x", "y", "z")
-    normals: np.ndarray | None = None
-    dim = 2
-
-    @property
-    def vector_names(self) -> tuple[str, ...]:
-        return ("vx", "vy", "vz")
-
-    def bundle(self, **scale: Any) -> TangentBundle:
-        scale.pop("dim", None)
-        if self.normals is not None:
-            return TangentBundle.from_frames(self.points, normal_frames(self.normals), **scale)
-        return TangentBundle.from_mesh(self.points, self.faces, **scale)
-
-    def __str__(self) -> str:
-        return f"a mesh of {len(self)} vertices and {len(self.faces)} triangles"

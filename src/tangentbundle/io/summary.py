@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Summary:
     """A command's result. ``rows`` are (label, text) for people, ``data`` the same for machines.
 
-    ``line`` is what was typed, ``before`` and ``after`` are the fields read and made, ``fitted`` is what was made at
-    the places of ``before`` where ``after`` has others. ``bundle``, ``eigenvalues`` with the first few of their ambient
+    ``line`` is what was typed, ``before`` and ``after`` are the fields read and computed, ``fitted`` is the result at
+    the points of ``before`` where ``after`` has others. ``bundle``, ``eigenvalues`` with the first few of their ambient
     fields ``modes (k, n, D)``, and ``filter`` are what was computed on the way, ``table`` is what was measured,
     ``files`` are what was written.
     """
@@ -71,7 +71,7 @@ class Summary:
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers and text."""
-        told = {
+        content = {
             "command": self.command,
             "source": None if self.source is None else str(self.source),
             **self.data,
@@ -80,7 +80,7 @@ class Summary:
             "files": [str(file) for file in self.files],
             "seconds": round(self.seconds, 3),
         }
-        return {key: _plain(value) for key, value in told.items()}
+        return {key: _plain(value) for key, value in content.items()}
 
 
 def _plain(value: Any) -> Any:

@@ -1,21 +1,19 @@
-"""CSV and other text tables with the standard library: header, rows, numbers, dates, and what is wrong with them."""
+"""Text tables: the line of names, columns of numbers and text by Arrow, and dates."""
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ..errors import DamagedFileError, DTypeError, InvalidInputError, MissingColumnsError
-
-MISSING = re.compile(r"(?:#?N/?A|#N/A N/A|n/a|NULL|null|-?NaN|-?nan|-?1\.#IND|-?1\.#QNAN)?")
-"""A cell without a number, as Arrow has it."""
 
 NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan)", re.ASCII | re.IGNORECASE)
 """What is a number in a table; Python's ``float`` also accepts 1_000."""
@@ -57,68 +55,83 @@ def read_header(path: Path) -> Header:
     return Header(names, separator if len(names) > 1 else ",", number)
 
 
-def read_rows(path: Path, header: Header) -> dict[str, np.ndarray]:
-    """The columns of text below a header; lines without anything are skipped, lines of another length refused."""
-    rows: list[list[str]] = []
+def read_rows(path: Path, header: Header, numeric: Sequence[str]) -> Any:
+    """The Arrow table below a header: float64 columns where named, otherwise text."""
+    import pyarrow
+    import pyarrow.csv as arrow
+
+    wrong: list[Any] = []
+
+    def refuse(row: Any) -> str:
+        wrong.append(row)
+        return "error"
+
+    types = {name: pyarrow.float64() if name in numeric else pyarrow.string() for name in header.names}
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            lines = (" ".join(line.split()) + "\n" if header.separator == " " else line for line in file)
-            for row in csv.reader(islice(lines, header.lines, None), delimiter=header.separator):
-                if row and len(row) != len(header.names):
-                    raise DamagedFileError(
-                        f"row {len(rows) + 1} of {path.name} has {len(row)} fields, but there are {len(header.names)} "
-                        f"columns: {header.separator.join(row)[:60]!r}. Correct or delete that line."
-                    )
-                rows += [row] if row else []
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise DamagedFileError(f"{path.name} is no table of UTF-8 text ({error}). Convert it first.") from error
-    columns = zip(*rows, strict=True) if rows else ((),) * len(header.names)
-    return {name: np.array(cells, dtype=object) for name, cells in zip(header.names, columns, strict=True)}
-
-
-def numbers(column: np.ndarray, name: str) -> np.ndarray:
-    """A column as floats, missing ones as NaN; text that is no number is refused with its first row."""
-    if column.dtype.kind in "fiu":
-        return column if column.dtype == np.float32 else column.astype(np.float64)
-    if column.dtype != object:
-        raise DTypeError(f"column {name} holds {column.dtype}, not numbers. Name another with --points or --vectors.")
-    cells = _stripped(column)
-    bad = [k for k, cell in enumerate(cells) if not NUMBER.fullmatch(cell) and not MISSING.fullmatch(cell)]
-    if bad:
-        raise DTypeError(
-            f"column {name} should hold numbers with a decimal point, but row {bad[0] + 1} has {cells[bad[0]][:30]!r} "
-            f"({len(bad)} such rows). Correct them, or leave these cells empty and use --drop-missing."
+        source: Any = str(path)
+        if header.separator == " ":  # runs of blanks separate: Arrow knows single ones
+            with path.open(encoding="utf-8-sig") as file:
+                source = pyarrow.BufferReader("\n".join(" ".join(line.split()) for line in file).encode())
+        options = arrow.ReadOptions(use_threads=False, column_names=header.names, skip_rows=header.lines)
+        options.block_size = 2**24  # a line must fit
+        reader = arrow.open_csv(
+            source,
+            options,
+            arrow.ParseOptions(delimiter=header.separator, newlines_in_values=True, invalid_row_handler=refuse),
+            arrow.ConvertOptions(column_types=types),
         )
-    return np.array([np.nan if MISSING.fullmatch(cell) else float(cell) for cell in cells])
+        return pyarrow.Table.from_batches(reader, reader.schema)
+    except (ValueError, OSError, LookupError) as error:  # of Arrow, all of these kinds
+        if wrong:
+            raise DamagedFileError(
+                f"row {wrong[0].number - header.lines} of {path.name} has {wrong[0].actual_columns} fields, but there "
+                f"are {len(header.names)} columns: {wrong[0].text[:60]!r}. Correct or delete that line."
+            ) from error
+        if bad := re.search(r"column #(\d+): Row #(\d+): .* to double: invalid value '(.*)'", str(error), re.DOTALL):
+            raise DTypeError(
+                f"column {header.names[int(bad[1])]} should hold numbers with a decimal point, but row "
+                f"{int(bad[2]) - header.lines} has {bad[3][:30]!r}. Correct such cells, or leave them empty and use "
+                "--drop-missing."
+            ) from error
+        raise DamagedFileError(f"{path.name} is no table of UTF-8 text ({error}). Convert it first.") from error
 
 
-def times(column: np.ndarray, name: str) -> np.ndarray | None:
-    """Dates in UTC, or numbers that only tell the order, of each row; None if it is neither."""
-    texts = _stripped(column) if column.dtype == object else []
-    if missing := sum(bool(MISSING.fullmatch(text)) for text in texts) or int(np.sum(column != column)):
+def numbers(column: Any, name: str) -> np.ndarray:
+    """An Arrow column as floats, missing ones as NaN."""
+    array = column.to_numpy()
+    if array.dtype.kind not in "fiu":
+        raise DTypeError(f"column {name} holds {column.type}, not numbers. Name another with --points or --vectors.")
+    return array if array.dtype == np.float32 else array.astype(np.float64)
+
+
+def times(column: Any, name: str) -> np.ndarray | None:
+    """Dates in UTC, or numbers that only tell the order, of each row of an Arrow column; None if it is neither."""
+    import pyarrow
+    import pyarrow.compute
+    import pyarrow.csv
+
+    kinds = [column.type]
+    if is_text := column.type in (pyarrow.string(), pyarrow.large_string()):
+        column = pyarrow.compute.utf8_trim_whitespace(column)
+        kinds = [pyarrow.float64(), pyarrow.timestamp("ns"), pyarrow.timestamp("ns", "UTC")]
+    missing = column.null_count
+    if is_text:
+        missing += sum(cell in pyarrow.csv.ConvertOptions().null_values for cell in column.to_pylist())
+    if missing:
         raise InvalidInputError(f"column {name} lacks the time of {missing} rows. Fill it.")
-    if not texts:
-        return column if column.dtype.kind in "Mfiu" else None
-    if all(map(NUMBER.fullmatch, texts)):
-        return np.array(texts, dtype=float)
-    try:
-        dates = [datetime.fromisoformat(text) for text in texts]
-    except ValueError:
-        return None
-    if len({date.tzinfo is None for date in dates}) > 1 or not all(1678 <= date.year < 2262 for date in dates):
-        return None  # of several kinds, or beyond datetime64[ns]
-    plain = [date.astimezone(UTC).replace(tzinfo=None) if date.tzinfo else date for date in dates]
-    return np.array(plain, dtype="datetime64[ns]")
+    for kind in kinds:
+        with contextlib.suppress(pyarrow.ArrowInvalid):
+            array = column.cast(kind).to_numpy()
+            return array if array.dtype.kind in "Mfiu" else None
+    return None
 
 
-def _stripped(column: np.ndarray) -> list[str]:
-    return ["" if cell is None else str(cell).strip() for cell in column]
-
-
-def cells(column: np.ndarray) -> list:
-    """What is written for a column: numbers and dates with as few digits as identify them, text as it is."""
-    if column.dtype.kind == "M":
-        there = column[~np.isnat(column)]
+def cells(column: Any) -> list:
+    """What is written for an Arrow column: numbers and dates with as few digits as identify them, text as it is."""
+    kind = str(column.type)
+    if kind.startswith("timestamp"):
+        dates = column.to_numpy()
+        there = dates[~np.isnat(dates)]
         unit = next(u for u in ("D", "m", "s", "ns") if (there.astype(f"datetime64[{u}]") == there).all())
-        column = np.where(np.isnat(column), "", np.datetime_as_string(column.astype(f"datetime64[{unit}]")))
-    return (column if column.dtype == object else column.astype(str)).tolist()
+        return np.where(np.isnat(dates), "", np.datetime_as_string(dates.astype(f"datetime64[{unit}]"))).tolist()
+    return column.to_numpy().astype(str).tolist() if kind in ("float", "double") else column.to_pylist()

@@ -1,0 +1,147 @@
+r"""Choice of a denoising filter by its estimated risk, from Chebyshev moments: no candidate is applied.
+
+A signal x with noise n of known covariance is filtered by :math:`H = \hat h(-\Delta)`. Stein's unbiased estimate of
+the risk :math:`E\,\|Hx - (x - n)\|^2`, in the mass inner product in which :math:`\Delta` is self-adjoint, is
+
+.. math:: \langle x, (1 - \hat h)^2(-\Delta)\, x \rangle - E \langle n, n \rangle
+          + 2\, E \langle n, \hat h(-\Delta)\, n \rangle .
+
+All three terms are sums over Chebyshev coefficients of the responses times the moments
+:math:`\langle x, T_m x \rangle` and :math:`E \langle n, T_m n \rangle`, which one recurrence on the data and on random
+probes gives. In memory::
+
+    interval = recurrence_map(laplacian)[0]
+    family = rational_family(interval[1])
+    moments = chebyshev_moments(laplacian, torch.cat([x, signs], dim=2), moment_terms(family, interval))
+    data, probes = moments[:, :c].mean(axis=1), moments[:, c:].mean(axis=1)
+    variance = white_noise_variance(interval, data, probes)
+    response, risk = best_response(family, interval, data, variance * probes)
+    smooth = response(laplacian, x)
+
+Noise of uneven variances needs probes ``sqrt(variances) * signs`` instead; their moments are those of the noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from ..operators import ConnectionLaplacian
+from ..operators.product import along_curve, sort_rows
+from .base import Filter
+from .chebyshev import recurrence, recurrence_map
+from .expansion import expand, fixed_order
+from .properties import Interval
+from .responses import Parametric, Spectral
+
+
+@dataclass(eq=False)
+class Rational(Parametric):
+    r"""The low-pass response :math:`1/(1 + (\lambda/c)^p)`; the identity for an infinite cut-off c.
+
+    >>> float(Rational(2.0, 4.0).response(np.array([2.0]))[0])
+    0.5
+    """
+
+    cutoff: float
+    power: float
+
+    def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
+        return 1.0 / (1.0 + (lam / self.cutoff) ** self.power)
+
+
+def rational_family(
+    top: float, powers: Sequence[float] = (1.0, 2.0, 4.0), cutoffs: int = 14, decades: float = 4.0
+) -> list[Filter]:
+    """The identity, and for each power log-spaced cut-offs from ``decades`` below to half a decade above ``top``.
+
+    ``top`` is the largest eigenvalue. Where noise is low, a cut-off above it leaves nearly all frequencies.
+    """
+    cuts = top * np.logspace(-decades, 0.5, cutoffs)
+    return [Rational(np.inf, 1.0), *(Rational(float(c), p) for p in powers for c in cuts)]
+
+
+def _residual(h: Filter) -> Filter:
+    r"""The response :math:`(1 - \hat h)^2`."""
+    return Spectral(lambda lam: torch.square(1.0 - h.evaluate(lam)))
+
+
+def _highpass(power: int, top: float) -> Filter:
+    return Spectral(lambda lam: (lam / top) ** power)
+
+
+def moment_terms(family: Sequence[Filter], interval: Interval, tol: float = 1e-4) -> int:
+    """Terms of the recurrence whose moments, twice as many, give the risks of a family to a relative ``tol``.
+
+    >>> moment_terms([Rational(0.1, 2.0)], (0.0, 1.0))
+    14
+    """
+    return expand([*family, *map(_residual, family)], interval, tol).shape[1] // 2 + 2
+
+
+def moments_from_products(squares: np.ndarray, neighbors: np.ndarray) -> np.ndarray:
+    r"""Moments :math:`\langle x, T_m x \rangle` ``(2 terms - 1, c)`` from inner products of the recurrence's terms.
+
+    ``squares`` ``(terms, c)`` are those of each term with itself, ``neighbors`` ``(terms - 1, c)`` those with the next
+    term: :math:`2 \langle T_a x, T_b x \rangle = \langle x, T_{a+b}\, x \rangle + \langle x, T_{|a-b|}\, x \rangle`.
+    """
+    moments = np.empty((2 * len(squares) - 1, squares.shape[1]))
+    moments[0::2] = 2 * squares - squares[:1]
+    moments[1::2] = 2 * neighbors - neighbors[:1]
+    return moments
+
+
+def chebyshev_moments(operator: ConnectionLaplacian, x: torch.Tensor, terms: int) -> np.ndarray:
+    """Moments ``(2 terms - 1, c)`` of every channel of a signal ``(n, d, c)``, on ``recurrence_map``'s interval.
+
+    The mass is scaled to mean one, so that risks on different graphs of the same points can be compared.
+    """
+    indptr, cols, values, order, mass = operator.curve
+    _, middle, radius = recurrence_map(operator)
+    weights = sort_rows(mass[:, None, None] / mass.mean(), order)
+    previous = sort_rows(x, order)
+
+    def product(a: torch.Tensor, b: torch.Tensor) -> np.ndarray:
+        return (weights * a * b).sum(dim=(0, 1), dtype=torch.float64).cpu().numpy()
+
+    squares, neighbors = [product(previous, previous)], []
+    matrix = along_curve(indptr, cols, values, order)
+    for _, term in recurrence(matrix, previous, previous, range(1, terms), middle, radius, lambda m: None):
+        squares.append(product(term, term))
+        neighbors.append(product(previous, term))
+        previous = term
+    return moments_from_products(np.array(squares), np.array(neighbors).reshape(terms - 1, x.shape[2]))
+
+
+def _energies(filters: Sequence[Filter], interval: Interval, moments: np.ndarray) -> np.ndarray:
+    r"""Inner products :math:`\langle x, \hat h(-\Delta)\, x \rangle` ``(k,)`` of k filters, from moments ``(m,)``."""
+    return fixed_order(filters, interval, len(moments)).numpy() @ moments
+
+
+def white_noise_variance(interval: Interval, data: np.ndarray, probes: np.ndarray) -> float:
+    r"""The variance of white noise in each coordinate, from the highest frequencies of the data.
+
+    The least ratio of :math:`\langle x, \lambda^{2m} x \rangle` for data and random signs over m = 1, ..., 4; an upper
+    bound where the field itself reaches the highest frequencies. ``data`` and ``probes`` are moments ``(m,)``, means
+    over the channels of each. At least 1e-14 of the data's variance.
+    """
+    high = [_highpass(2 * m, interval[1]) for m in (1, 2, 3, 4)]
+    ratios = _energies(high, interval, data) / _energies(high, interval, probes)
+    return max(float(ratios.min()), 1e-14 * float(data[0] / probes[0]))
+
+
+def best_response(
+    family: Sequence[Filter], interval: Interval, data: np.ndarray, noise: np.ndarray
+) -> tuple[Filter, float]:
+    """The response of least estimated risk, and that risk.
+
+    ``data`` are moments ``(m,)`` of the signal, the mean over channels, and ``noise`` the expected moments of the
+    noise: its variance times the mean moments of random signs, or those of random signs times standard deviations.
+    """
+    residuals = _energies([_residual(h) for h in family], interval, data).clip(min=0.0)
+    risks = residuals - noise[0] + 2 * _energies(family, interval, noise)
+    best = int(np.argmin(risks))
+    return family[best], float(risks[best])
