@@ -7,6 +7,7 @@ from .denoiser import FieldDenoiser
 from .interpolator import FieldInterpolator
 from .process import GaussianProcess
 from .shape import CloudFeature, Holonomy, LowSpectrum, Neighborhoods
+from .spectral import SpectralFilter
 
 __all__ = [
     "Ambient",
@@ -25,6 +26,7 @@ __all__ = [
     "Matern",
     "NeighborMean",
     "Neighborhoods",
+    "SpectralFilter",
     "Tangent",
     "helmholtz",
 ]

@@ -12,6 +12,7 @@ from ..errors import ConvergenceError, InvalidInputError
 from .covariance import Ambient, Covariance, CurlFree, DivergenceFree, Matern, Tangent, helmholtz
 from .observations import JITTER, Model, Observations, Places, Posterior, Prediction, Score
 from .process import GaussianProcess
+from .spectral import SpectralFilter
 
 
 @dataclass(frozen=True)
@@ -233,4 +234,4 @@ class DefaultCandidates(Model):
         covariances = default_covariances(observations) if self.covariances is None else self.covariances
         processes = [GaussianProcess(covariance) for covariance in covariances]
         alone = [] if observations.history is None else [WithoutHistory(process) for process in processes]
-        return Candidates([*processes, *alone, NeighborMean(), Identity()]).fit(observations, rng)
+        return Candidates([*processes, *alone, SpectralFilter(), NeighborMean(), Identity()]).fit(observations, rng)

@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from .history import History
+from .nearest import NearestPoints
 
 JITTER = 1e-8
 """Smallest variance, in units of the mean squared component of the data: keeps covariances positive definite."""
@@ -55,8 +55,8 @@ class Observations:
     history: History | None = None
 
     @cached_property
-    def tree(self) -> cKDTree:
-        return cKDTree(self.points)
+    def tree(self) -> NearestPoints:
+        return NearestPoints(self.points)
 
     @cached_property
     def axes(self) -> np.ndarray:

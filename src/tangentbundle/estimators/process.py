@@ -171,14 +171,16 @@ class FieldInBases:
         return self.sites(self.observations.points[index], bases)
 
     def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
-        """At most ``size`` observations, a quarter of them around one point: neighbours tell of short lengths."""
+        """At most ``size`` observations, in groups of four neighbours: these tell short lengths from noise."""
         points = self.observations.points
         index = np.arange(len(points))
         if len(points) <= size:
             return index
-        around = self.observations.tree.query(points[rng.integers(len(points))], k=size // 4)[1]
-        others = rng.permutation(np.setdiff1d(index, around))[: size - size // 4]
-        return np.sort(np.concatenate([around, others]))
+        order = rng.permutation(len(points))
+        near = self.observations.tree.query(points[order[: size // 2]], k=4)[1]
+        found = np.concatenate([near.reshape(-1), order])  # groups of four, then any others
+        _, first = np.unique(found, return_index=True)
+        return np.sort(found[np.sort(first)[:size]])
 
     def evidence(self, index: np.ndarray) -> Evidence:
         """These observations; what is across exact or ambient bases is noise alone."""

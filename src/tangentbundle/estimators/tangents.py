@@ -7,29 +7,26 @@ new point from the training points around it; where the space is orientable all 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
-from scipy.spatial import cKDTree
 
 from ..bundle import TangentBundle
 from ..diagnostics import confident_edges
-from ..errors import FarPointsWarning, IsolatedPointsError, OffManifoldWarning, TangentBundleWarning
+from ..errors import DimensionWarning, FarPointsWarning, IsolatedPointsError, OffManifoldWarning, TangentBundleWarning
 from ..geometry.dimension import resolve_dimension
 from ..geometry.frames import local_pca
 from ..geometry.graph import nearest_graph
 from ..geometry.scale import affordable_neighbors, target_neighbors
 from ..manifolds import Manifold
+from .nearest import NearestPoints
 
-NEAR = 9
-"""Points around one, itself among them, that tell the distance between neighbours."""
-
-MAX_CACHED = 8
-"""Results of ``TangentSpaces.cached`` that are kept."""
+MIN_POINTS_FOR_DIMENSION = 30
+"""Fewer points in the plane or in space do not tell a curve from a surface."""
 
 MAX_OFF_MANIFOLD = 0.1
 """Distance of points from a known manifold, as a share of their extent, above which there is a warning."""
@@ -46,12 +43,9 @@ class TangentSpaces:
     frames: np.ndarray
     oriented: bool
     manifold: Manifold | None
-    tree: cKDTree
-    neighbors: int
-    _cache: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, points: np.ndarray, dim: int | None = None, manifold: Manifold | None = None) -> TangentSpaces:
+    def of(cls, points: np.ndarray, dim: Any = None, manifold: Manifold | None = None) -> TangentSpaces:
         """Exact tangent spaces of a known manifold, otherwise estimated ones.
 
         >>> import tangentbundle as tb
@@ -60,12 +54,11 @@ class TangentSpaces:
         ((300, 3, 2), True)
         """
         points = np.ascontiguousarray(points, dtype=float)
-        tree = cKDTree(points)
         if manifold is not None:
-            return cls(points, exact_frames(manifold, points), manifold.orientable, manifold, tree, 0)
-        dim, _ = resolve_dimension(points, dim)
-        if dim == points.shape[1]:  # the whole space: no frames to estimate
-            return cls(points, _axes_of_space(points), True, None, tree, 0)
+            return cls(points, exact_frames(manifold, points), manifold.orientable, manifold)
+        dim = _dimension(points, dim)
+        if dim == points.shape[1]:  # all of the space: no frames to estimate
+            return cls(points, _axes_of_space(points), True, None)
         with warnings.catch_warnings():  # scales and components matter to Laplacians, not to tangent spaces
             warnings.simplefilter("ignore", TangentBundleWarning)
             try:
@@ -75,8 +68,7 @@ class TangentSpaces:
         signs, oriented = orient(bundle)
         frames = np.array(bundle.frames, dtype=float)
         frames[:, :, -1] *= signs[:, None]
-        used = int(np.median(bundle.pca.counts)) if bundle.pca is not None else 0
-        return cls(points, frames, oriented, None, tree, min(max(used, 2 * bundle.dim + 2), len(points)))
+        return cls(points, frames, oriented, None)
 
     @classmethod
     def from_nearest(cls, points: np.ndarray, d: int) -> TangentSpaces:
@@ -84,43 +76,20 @@ class TangentSpaces:
         k = min(max(target_neighbors(len(points), d) // 2, 2 * d + 2), len(points) - 1)
         graph = nearest_graph(points, np.arange(len(points)), k)
         reach = np.maximum(1.2 * graph.distances.reshape(-1, k)[:, -1], np.finfo(float).tiny)
-        frames = local_pca(points, graph, reach, axes=d).frames(d)
-        return cls(points, frames, False, None, cKDTree(points), k)
+        return cls(points, local_pca(points, graph, reach, axes=d).frames(d), False, None)
 
     @property
     def dim(self) -> int:
         return self.frames.shape[2]
 
-    @property
-    def axis(self) -> tuple[float, float, float] | None:
-        """Of a known surface of revolution."""
-        return getattr(self.manifold, "axis", None) if self.oriented and self.dim == 2 else None
+    @cached_property
+    def tree(self) -> NearestPoints:
+        return NearestPoints(self.points)
 
-    @property
+    @cached_property
     def spacing(self) -> float:
-        """The median distance to the nearest points, eight of them."""
-        away = self.tree.query(self.points, k=min(NEAR, len(self.points)))[0][:, 1:]
-        return float(np.median(away)) if away.size else 1.0
-
-    def part(self, index: np.ndarray) -> TangentSpaces:
-        """Some of the points, with their bases."""
-
-        def make() -> TangentSpaces:
-            points, frames, neighbors = self.points[index], self.frames[index], min(self.neighbors, len(index))
-            return TangentSpaces(points, frames, self.oriented, self.manifold, cKDTree(points), neighbors)
-
-        return self.cached(("part", index.tobytes()), make)
-
-    def cached(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """The result of ``make()``, which depends on the points alone; the last few are kept."""
-        if key not in self._cache:
-            while len(self._cache) >= MAX_CACHED:
-                del self._cache[next(iter(self._cache))]
-            self._cache[key] = make()
-        return self._cache[key]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_cache": {}}
+        """The largest distance of a point to its nearest one."""
+        return float(self.tree.query(self.points, k=2)[0][:, 1].max())
 
     def at(self, points: np.ndarray) -> np.ndarray:
         """Bases ``(m, D, d)`` at other points: at training points those of training, elsewhere a mean of the nearest.
@@ -149,8 +118,7 @@ class TangentSpaces:
         """Which points are much further from the training points than these are from each other ``(m,)``; warns."""
         if len(self.points) < 2:
             return np.zeros(len(points), dtype=bool)
-        spacing = self.cached("spacing", lambda: self.tree.query(self.points, k=2)[0][:, 1].max())
-        distances = self.tree.query(points)[0]
+        spacing, distances = self.spacing, self.tree.query(points)[0]
         far = distances > FAR * spacing
         if far.any():
             warnings.warn(
@@ -161,6 +129,20 @@ class TangentSpaces:
                 stacklevel=3,
             )
         return far
+
+
+def _dimension(points: np.ndarray, dim: Any) -> int:
+    """As given, or estimated; all of the space, with a warning, where there are too few points to tell."""
+    n, D = points.shape
+    if dim is None and D <= 3 and n < MIN_POINTS_FOR_DIMENSION:
+        warnings.warn(
+            f"{n} points are too few to estimate the dimension of the space they lie on: vectors are taken as those of "
+            f"all {D} dimensions. Give dim=... if you know it.",
+            DimensionWarning,
+            stacklevel=5,
+        )
+        return D
+    return resolve_dimension(points, dim)[0]
 
 
 def _axes_of_space(points: np.ndarray) -> np.ndarray:
@@ -202,14 +184,3 @@ def orient(bundle: TangentBundle) -> tuple[np.ndarray, bool]:
     out = np.empty(n)
     out[bundle.order] = signs
     return out, bool(len(agree) and agree.mean() > 0.98)
-
-
-def evenly(tree: cKDTree, d: int) -> np.ndarray:
-    """Probabilities ``(n,)`` by which points are drawn evenly over a space of dimension ``d`` however dense they are.
-
-    >>> p = evenly(cKDTree(np.concatenate([np.linspace(0, 1, 1000), np.linspace(1, 2, 100)])[:, None]), 1)
-    >>> round(float(p[:1000].sum()), 1), round(float(p[1000:].sum()), 1)
-    (0.5, 0.5)
-    """
-    room = tree.query(tree.data, k=min(NEAR, tree.n))[0][:, -1] ** d
-    return room / room.sum()

@@ -1,0 +1,110 @@
+r"""Denoising by a filter of the connection Laplacian: the response of least estimated risk.
+
+The tangent field is filtered, :math:`\hat f = \hat h(-\Delta) y`, by one of a family of low-pass responses; the risk
+is Stein's unbiased estimate, the noise is given or read off the highest frequencies. The cost grows linearly with the
+number of points.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from ..bundle import TangentBundle
+from ..filters.chebyshev import recurrence_map
+from ..filters.shrinkage import best_response, chebyshev_moments, moment_terms, rational_family, white_noise_variance
+from .observations import JITTER, Model, Observations, Places, Posterior, Prediction
+
+
+@dataclass(frozen=True)
+class SpectralFilter(Model):
+    """The filter of the connection Laplacian with the least estimated risk.
+
+    Args:
+        neighbors: neighbours of the median point in the graph; default automatic.
+        probes: random signs from which traces are estimated.
+    """
+
+    neighbors: int | None = None
+    probes: int = 8
+
+    def fit(
+        self, observations: Observations, rng: np.random.Generator, start: Posterior | None = None
+    ) -> FilteredField:
+        frames = observations.frames
+        laplacian = TangentBundle.from_frames(observations.points, frames, neighbors=self.neighbors).laplacian()
+        x = torch.from_numpy(np.einsum("nij,ni->nj", frames, observations.vectors))[:, :, None]
+        signs = torch.from_numpy(rng.choice([-1.0, 1.0], size=(*x.shape[:2], self.probes)))
+        interval = recurrence_map(laplacian)[0]
+        family = rational_family(interval[1])
+        known = observations.noise
+        level = torch.ones(len(x)) if known is None else torch.from_numpy(known)
+        noise = level.double().sqrt()[:, None, None] * signs
+        moments = chebyshev_moments(laplacian, torch.cat([x, noise], dim=2), moment_terms(family, interval))
+        data, probes = moments[:, 0], moments[:, 1:].mean(axis=1)
+        variance = white_noise_variance(interval, data, probes) if known is None else 1.0
+        response, _ = best_response(family, interval, data, variance * probes)
+        smooth = response(laplacian, torch.cat([x, signs], dim=2)).numpy()
+        share = float((smooth[:, :, 1:] * signs.numpy()).mean())
+        std = float(np.sqrt(variance if known is None else known.mean()))
+        return FilteredField(observations, smooth[:, :, 0], min(share, 0.99), np.square(smooth[:, :, 1:]).mean(), std)
+
+
+@dataclass(frozen=True, eq=False)
+class FilteredField(Posterior):
+    """A filtered field ``values (n, d)``, carried to other points by the nearest ones.
+
+    ``share`` is the mean weight of a vector in its own answer, ``passed`` the share of the noise that is left.
+    """
+
+    observations: Observations = field(repr=False)
+    values: np.ndarray = field(repr=False)
+    share: float
+    passed: float
+    noise: float
+
+    @property
+    def parameters(self) -> dict[str, float]:  # type: ignore[override]
+        return {"own weight": self.share, "noise": self.noise}
+
+    @property
+    def _ambient(self) -> np.ndarray:
+        return np.einsum("nij,nj->ni", self.observations.frames, self.values)
+
+    @property
+    def _across(self) -> float:
+        """The mean square of each component of the vectors across the tangent spaces."""
+        D, d = self.observations.frames.shape[1:]
+        vectors = self.observations.vectors
+        along = np.square(np.einsum("nij,ni->nj", self.observations.frames, vectors)).sum()
+        return float((np.square(vectors).sum() - along) / (len(vectors) * (D - d))) if d < D else 0.0
+
+    @property
+    def noise_across(self) -> float:  # type: ignore[override]
+        return min(self.noise**2, self._across)
+
+    def predict(self, places: Places, spread: bool = True) -> Prediction:
+        m, d = len(places.points), self.values.shape[1]
+        k = min(6, len(self.values))
+        distances, index = (a.reshape(m, k) for a in self.observations.tree.query(places.points, k=k))
+        weights = 1.0 / np.maximum(np.square(distances), 1e-24)
+        weights /= weights.sum(axis=1, keepdims=True)
+        ambient = np.einsum("mk,mki->mi", weights, self._ambient[index])
+        frames = places.frames
+        mean = np.einsum("mij,mkj,mk->mi", frames, frames, ambient)
+        away = np.minimum(distances[:, 0] / max(float(np.median(distances[:, -1])), 1e-300), 1.0)
+        variance = self.passed * self.noise**2 + np.square(away) * float(np.square(self.values).mean())
+        blocks = (variance + JITTER)[:, None, None] * np.eye(d)
+        return Prediction(mean, frames, blocks, np.full(m, max(self._across - self.noise**2, 0.0)))
+
+    def left_out(self, index: np.ndarray) -> Prediction:
+        """By the usual formula for linear smoothers: an error over one minus the vector's own weight."""
+        observations = self.observations
+        frames, d = observations.frames[index], self.values.shape[1]
+        own = np.einsum("nij,ni->nj", frames, observations.vectors[index])
+        errors = (own - self.values[index]) / (1 - self.share)
+        mean = np.einsum("nij,nj->ni", frames, own - errors)
+        blocks = np.broadcast_to(np.square(errors).mean() * np.eye(d), (len(index), d, d))
+        return Prediction(mean, frames, blocks, np.full(len(index), self._across))
