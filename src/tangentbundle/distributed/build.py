@@ -23,7 +23,7 @@ from ..geometry.graph import NeighborGraph, edge_weights, nearest_graph, radius_
 from ..geometry.kernels import Kernel
 from ..geometry.transport import connect
 from ..operators.assembly import FAINT, average_blocks, row_sums
-from ..operators.product import BlockMatrix
+from ..operators.storage import BlockMatrix
 from ..parallel import run_ranges
 from .cloud import Cloud, Surrounded, boxes_of
 from .files import load_array, save_array

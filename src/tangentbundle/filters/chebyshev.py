@@ -15,8 +15,9 @@ import numpy as np
 import torch
 
 from ..operators import ConnectionLaplacian
-from ..operators.product import BlockMatrix, Extras, along_curve, sort_rows, step, unsort_rows
+from ..operators.product import Extras, sort_rows, step, unsort_rows
 from ..operators.registry import differentiate, torch_op, vectorise
+from ..operators.storage import BlockMatrix, along_curve
 from .properties import Interval
 
 Tensor = torch.Tensor

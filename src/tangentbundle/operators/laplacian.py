@@ -21,9 +21,9 @@ from scipy import sparse
 from ..arrays import Array, ArrayKind, finite, finite_where_seen, float_tensor, is_seen, whole
 from ..errors import DTypeError, InvalidInputError, ShapeError
 from .base import LinearOperator
-from .product import BlockMatrix, block_product, use_triton
-from .sliced import SlicedMatrix
+from .product import block_product, use_triton
 from .spectrum import least_average, lowest_eigenpairs
+from .storage import BlockMatrix, SlicedMatrix
 
 _extending = threading.Lock()
 """Held while eigenfields are added to those kept: threads must not extend them in two ways."""

@@ -11,7 +11,8 @@ from scipy.sparse.linalg import LinearOperator
 
 from ..errors import ConvergenceError
 from ..memory import require_memory
-from .product import BlockMatrix, along_curve, step, unsort_rows
+from .product import step, unsort_rows
+from .storage import BlockMatrix, along_curve
 
 if TYPE_CHECKING:
     from .laplacian import ConnectionLaplacian
