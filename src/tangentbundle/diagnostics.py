@@ -13,7 +13,6 @@ from .arrays import Array, ArrayKind, float_tensor
 from .errors import NotTangentWarning
 from .geometry.graph import NeighborGraph
 from .geometry.transport import CHUNK, Connection
-from .jit import njit
 from .operators.assembly import assemble
 
 if TYPE_CHECKING:
@@ -77,35 +76,18 @@ class Diagnosis:
 def synchronise_signs(graph: NeighborGraph, det: np.ndarray) -> bool:
     """Whether signs s_i exist with ``s_i det_ij s_j = 1`` on all edges.
 
-    Exact: the points are joined edge by edge, each with its sign relative to the first of its set; an edge within a set
-    must agree with these signs.
+    They do if the double cover, two copies of every point joined as the signs of the edges say, is not connected
+    between the copies of any point.
     """
-    return _signs_agree(graph.indptr, graph.indices, det)
-
-
-@njit(cache=True, nogil=True)
-def _signs_agree(indptr, indices, det):  # pragma: no cover - compiled
-    n = len(indptr) - 1
-    parent, flipped = np.arange(n), np.zeros(n, np.bool_)
-    ends, flips = np.empty(2, np.int64), np.zeros(2, np.bool_)
-    for i in range(n):
-        for e in range(indptr[i], indptr[i + 1]):
-            ends[0], ends[1] = i, indices[e]
-            for k in range(2):
-                at, flip = ends[k], False
-                while parent[at] != at:  # halves the path on the way
-                    flipped[at] ^= flipped[parent[at]]
-                    parent[at] = parent[parent[at]]
-                    flip ^= flipped[at]
-                    at = parent[at]
-                ends[k], flips[k] = at, flip
-            differ = flips[0] ^ flips[1] ^ (det[e] < 0)
-            if ends[0] != ends[1]:
-                parent[max(ends[0], ends[1])] = min(ends[0], ends[1])
-                flipped[max(ends[0], ends[1])] = differ
-            elif differ:
-                return False
-    return True
+    n, edges = graph.num_points, graph.num_edges
+    same, other = np.where(det > 0, 0, n), np.where(det > 0, n, 0)
+    cover = NeighborGraph(
+        np.concatenate([graph.indptr, graph.indptr[1:] + edges]),
+        np.concatenate([graph.indices + same, graph.indices + other]),
+        np.tile(graph.distances, 2),
+    )
+    labels = cover.components()
+    return bool((labels[:n] != labels[n:]).all())
 
 
 def confident_edges(bundle: TangentBundle) -> NeighborGraph:
