@@ -31,6 +31,11 @@ class ArrayKind:
     device: torch.device
     library: str | None = None
 
+    @property
+    def numpy_dtype(self) -> type:
+        """float32 or float64."""
+        return np.float32 if self.dtype == torch.float32 else np.float64
+
     def wrap(self, value: torch.Tensor | np.ndarray) -> Array:
         """Return ``value`` as an array of this kind's library, dtype and device."""
         tensor = torch.as_tensor(value)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 FACING = 0.8
 """Least determinant between two frames whose sign is trusted."""
 
-
 CUT = 0.03
 """Least share of edges across a hypersurface that cuts a space open, in units of the d-th root of a ball's share."""
 
@@ -76,17 +75,13 @@ class Diagnosis:
 def synchronise_signs(graph: NeighborGraph, det: np.ndarray) -> bool:
     """Whether signs s_i exist with ``s_i det_ij s_j = 1`` on all edges.
 
-    They do if the double cover, two copies of every point joined as the signs of the edges say, is not connected
-    between the copies of any point.
+    They do if no point is connected to its copy in the double cover: two copies of the points, in which edges with
+    ``det = -1`` join different copies.
     """
-    n, edges = graph.num_points, graph.num_edges
-    same, other = np.where(det > 0, 0, n), np.where(det > 0, n, 0)
-    cover = NeighborGraph(
-        np.concatenate([graph.indptr, graph.indptr[1:] + edges]),
-        np.concatenate([graph.indices + same, graph.indices + other]),
-        np.tile(graph.distances, 2),
-    )
-    labels = cover.components()
+    n = graph.num_points
+    indptr = np.concatenate([graph.indptr, graph.indptr[1:] + graph.num_edges])
+    indices = np.concatenate([graph.indices + n * (det < 0), graph.indices + n * (det > 0)])
+    labels = NeighborGraph(indptr, indices, np.tile(graph.distances, 2)).components()
     return bool((labels[:n] != labels[n:]).all())
 
 
@@ -120,16 +115,12 @@ def orientability(bundle: TangentBundle) -> tuple[bool, bool, float]:
     det = np.where(edges.distances > 0, 1, -1).astype(np.int8)
     if synchronise_signs(edges, det):
         return True, True, 0.0
-    _, component = np.unique(edges.components(), return_inverse=True)
-    largest = component == np.bincount(component).argmax()
-    kept = largest[edges.rows]
-    new = np.cumsum(largest) - 1
-    graph = NeighborGraph(
-        np.concatenate([[0], np.cumsum(edges.degrees[largest])]),
-        new[edges.indices[kept]].astype(np.int32),
-        np.abs(edges.distances[kept]),
-    )
-    det = det[kept]
+    labels = edges.components()
+    largest = labels == np.bincount(labels).argmax()
+    inside = largest[edges.rows]
+    indptr = np.concatenate([[0], np.cumsum(edges.degrees[largest])])
+    renamed = (np.cumsum(largest) - 1)[edges.indices[inside]].astype(np.int32)
+    graph, det = NeighborGraph(indptr, renamed, np.abs(edges.distances[inside])), det[inside]
     kind = ArrayKind(False, torch.float64, torch.device("cpu"))
     order = np.arange(graph.num_points)
 
@@ -166,23 +157,22 @@ def normal_share(bundle: TangentBundle, field: Array) -> float:
 def diagnose(bundle: TangentBundle, field: Array | None = None) -> Diagnosis:
     """Gather a ``Diagnosis``; see ``TangentBundle.diagnose``."""
     degrees = bundle.sorted_graph.degrees
-    components = int(bundle.sorted_graph.components().max()) + 1
+    middle = float(np.median(degrees))
     orientable, consistent, frustration = orientability(bundle)
-    local, pca = bundle.local_dimensions, bundle.pca
-    histogram = None
-    if local is not None:
-        histogram = {int(d): int(c) for d, c in zip(*np.unique(local, return_counts=True), strict=True)}
-    residual = None
-    if pca is not None:
-        off = pca.residual(bundle.dim)
+    histogram = residual = None
+    if bundle.local_dimensions is not None:
+        dims, counts = np.unique(bundle.local_dimensions, return_counts=True)
+        histogram = dict(zip(dims.tolist(), counts.tolist(), strict=True))
+    if bundle.pca is not None:
+        off = bundle.pca.residual(bundle.dim)
         residual = (float(np.median(off)), float(off.max()))
     return Diagnosis(
         num_points=bundle.num_points,
         dim=bundle.dim,
         eps=bundle.eps,
-        neighbors=(int(degrees.min()), float(np.median(degrees)), int(degrees.max())),
-        components=components,
-        neighborhood_share=float(np.median(degrees)) / (bundle.num_points - 1),
+        neighbors=(int(degrees.min()), middle, int(degrees.max())),
+        components=int(bundle.sorted_graph.components().max()) + 1,
+        neighborhood_share=middle / (bundle.num_points - 1),
         dimension_histogram=histogram,
         frame_residual=residual,
         orientable=orientable,

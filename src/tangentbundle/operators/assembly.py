@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from ..arrays import ArrayKind
-from ..errors import IsolatedPointsError
+from ..errors import InvalidInputError, IsolatedPointsError
 from ..geometry.graph import NeighborGraph
 from ..geometry.transport import Connection
 from ..jit import njit
@@ -30,9 +30,6 @@ class Normalization:
     q: float = 0.0
     m: float = 0.0
     r: float = 0.0
-
-    def factors(self, degree: np.ndarray) -> tuple[np.ndarray, ...]:
-        return degree**self.q, degree**self.m, degree**self.r
 
 
 def RandomWalk() -> Normalization:
@@ -135,10 +132,11 @@ def assemble(
     the k-th point on the curve. By default the sampling density is divided out.
     """
     degree, mass = normalise(graph, weights)
-    rate = np.ones_like(mass)
+    rate, real = np.ones_like(mass), kind.numpy_dtype
     if normalization is not None:
-        degree, mass, rate = normalization.factors(degree)
-    real = np.float32 if kind.dtype == torch.float32 else np.float64
+        if not isinstance(normalization, Normalization):
+            raise InvalidInputError(f"expected a normalization such as operators.Symmetric(), got {normalization!r}.")
+        degree, mass, rate = degree**normalization.q, degree**normalization.m, degree**normalization.r
     cols, values = average_blocks(graph, connection, weights, degree, mass, real)
     in_user_order = np.empty(len(order), real)
     in_user_order[order] = (mass / rate) / (mass / rate).sum()

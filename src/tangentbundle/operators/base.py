@@ -161,27 +161,23 @@ class LinearOperator(ABC):
 
     def as_linear_operator(self) -> ScipyLinearOperator:
         """A scipy ``LinearOperator`` on flat vectors, for scipy's solvers (CPU)."""
-        real = np.float32 if self.dtype == torch.float32 else np.float64
+        weights = self.mass.repeat_interleave(self.dim)
 
-        def product(operator, vectors):
-            signal = torch.from_numpy(np.ascontiguousarray(vectors, dtype=real))
-            signal = signal.reshape(self.num_points, self.dim, -1)
-            return operator.apply(signal).reshape(vectors.shape).numpy()
+        def product(operator: LinearOperator, vectors: np.ndarray) -> np.ndarray:
+            signal = torch.as_tensor(np.ascontiguousarray(vectors), dtype=self.dtype)
+            return operator.apply(signal.reshape(self.num_points, self.dim, -1)).reshape(vectors.shape).numpy()
 
-        weights = self.mass.repeat_interleave(self.dim).numpy().astype(real)
-
-        def transposed(vectors):
-            # plain transpose from the mass adjoint: A^T = M A* M^-1
-            w = weights.reshape(-1, *([1] * (np.ndim(vectors) - 1)))
+        def transposed(vectors: np.ndarray) -> np.ndarray:  # A^T = M A* M^-1, with the mass adjoint A*
+            w = weights.numpy().reshape(-1, *([1] * (vectors.ndim - 1)))
             return w * product(self.adjoint, vectors / w)
 
         return ScipyLinearOperator(
             self.shape,
-            matvec=lambda v: product(self, v.reshape(-1)),
+            matvec=lambda v: product(self, v),
             matmat=lambda v: product(self, v),
-            rmatvec=lambda v: transposed(v.reshape(-1)),
+            rmatvec=transposed,
             rmatmat=transposed,
-            dtype=real,
+            dtype=weights.numpy().dtype,
         )
 
 

@@ -50,7 +50,7 @@ def reference_step(
 
 
 def _cpu_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
-    from .cpu import block_rows, plane_rows  # imported when first needed: numba is slow to load
+    from .cpu import fused_rows  # imported when first needed: numba is slow to load
 
     real = x.numpy().dtype.type
     none = np.empty((0, 0, 0, 0), real), np.empty(0, real)
@@ -60,7 +60,7 @@ def _cpu_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
         for array in (none if extra is None else (extra.signals.numpy(), extra.coefficients.numpy()))
     ]
     run_ranges(
-        plane_rows if matrix.values.ndim == 2 else block_rows,
+        fused_rows,
         x.shape[0],
         matrix.indptr.numpy(),
         matrix.order.numpy(),
