@@ -51,25 +51,20 @@ def is_zarr(path: Path) -> bool:
 def replacing(path: Path, recognize: Recognizer = Path.is_file, *, overwrite: bool = False) -> Iterator[Path]:
     """A temporary place for a file or folder, which becomes ``path`` if the block succeeds; see ``check_place``.
 
-    Other processes see the old file or the new one, never a part, also after a power cut. Errors of writing, such as a
-    full disk, become an ``OutputError``; an interrupt stays one; temporary files are removed.
+    Other processes see the old file or the new one, never a part. Errors of writing, such as a full disk, become an
+    ``OutputError``; temporary files are removed.
     """
-    folder = None
     try:
-        try:
-            target = check_place(path, recognize, overwrite=overwrite)
-            folder = Path(tempfile.mkdtemp(prefix=".writing.", dir=target.parent))
-            place = folder / path.name
+        target = check_place(path, recognize, overwrite=overwrite)
+        with tempfile.TemporaryDirectory(prefix=".writing.", dir=target.parent, ignore_cleanup_errors=True) as folder:
+            place = Path(folder) / path.name
             yield place
             put(place, target)
-        except TangentBundleError:
-            raise
-        except (OSError, RuntimeError) as error:  # netCDF and Arrow have their own kinds
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).splitlines()[0]
-            raise OutputError(f"cannot write {path}: {reason}. Choose another place; nothing was left.") from error
-    finally:
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+    except TangentBundleError:
+        raise
+    except (OSError, RuntimeError) as error:  # netCDF and Arrow raise RuntimeError
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).splitlines()[0]
+        raise OutputError(f"cannot write {path}: {reason}. Choose another place; nothing was left.") from error
 
 
 def put(place: Path, target: Path) -> None:
@@ -185,14 +180,11 @@ def read_tensors(path: str | os.PathLike, kind: str) -> tuple[dict[str, torch.Te
         raise DamagedFileError(
             f"{source} is not a readable safetensors file ({error}): it is damaged, cut short or of another kind."
         ) from error
-    if metadata.get("format") != kind:
-        raise DamagedFileError(
-            f"{source} holds {metadata.get('format', 'tensors of another program')!r}, expected {kind!r}."
-        )
-    if metadata.get("version") != "1":
-        raise DamagedFileError(
-            f"{source} has format version {metadata.get('version')}, this library reads version 1. Update it."
-        )
+    found, version = metadata.get("format", "tensors of another program"), metadata.get("version")
+    if found != kind:
+        raise DamagedFileError(f"{source} holds {found!r}, expected {kind!r}.")
+    if version != "1":
+        raise DamagedFileError(f"{source} has format version {version}, this library reads version 1. Update it.")
     if _digest(kind, tensors, metadata.get("notes", "")) != metadata.get("sha256"):
         raise DamagedFileError(f"the checksum of {source} does not fit its content: the file is damaged. Copy it anew.")
     try:

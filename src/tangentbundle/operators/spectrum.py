@@ -61,9 +61,8 @@ def _filtered_subspace(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The top k eigenpairs of P by Chebyshev-filtered subspace iteration (Zhou, Saad, Tiago and Chelikowsky, 2006).
 
-    On an oriented surface every eigenvalue is double, by the quarter turn of the tangent planes, and symmetric samples
-    have larger multiplicities. Lanczos iteration from one vector (ARPACK) holds one field of each eigenspace, and can
-    stop without the others; a whole block of random fields has them all.
+    On an oriented surface every eigenvalue is double. Lanczos iteration from one vector (ARPACK) can stop with one
+    field of each eigenspace; a block of random fields contains all of them.
     """
     n, d = laplacian.num_points, laplacian.dim
     indptr, cols, values, order, mass = laplacian.curve
@@ -117,8 +116,7 @@ def _amplify(matrix: BlockMatrix, fields: torch.Tensor, low: float, cut: float) 
 def least_average(laplacian: ConnectionLaplacian, steps: int = 24) -> float:
     """A lower bound of P's spectrum: the least Ritz value of a short Lanczos run, less its residual and a margin."""
     operator, _ = symmetric_product(laplacian)
-    rng = np.random.default_rng(0)
-    previous, current = np.zeros(operator.shape[0]), rng.standard_normal(operator.shape[0])
+    previous, current = np.zeros(operator.shape[0]), np.random.default_rng(0).standard_normal(operator.shape[0])
     current /= np.linalg.norm(current)
     alpha, beta = np.zeros(steps), np.zeros(steps)
     for m in range(min(steps, operator.shape[0])):
