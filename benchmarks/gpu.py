@@ -19,8 +19,7 @@ from scipy.spatial import cKDTree
 import tangentbundle as tb
 from tangentbundle.arrays import ArrayKind
 from tangentbundle.operators.product import reference_step, step
-from tangentbundle.operators.storage import BlockMatrix, along_curve
-from tangentbundle.operators.storage import SlicedMatrix
+from tangentbundle.operators.storage import BlockMatrix, SlicedMatrix, along_curve
 
 DEVICE = torch.device("cuda")
 BATCH = 10

@@ -116,7 +116,12 @@ def test_no_cycles():
 
 
 def test_the_reader_of_imports_reads():
-    known = {"tangentbundle", *(f"tangentbundle.{name}" for name in "abcdefg"), "tangentbundle.a.x", "tangentbundle.a.y"}
+    known = {
+        "tangentbundle",
+        *(f"tangentbundle.{name}" for name in "abcdefg"),
+        "tangentbundle.a.x",
+        "tangentbundle.a.y",
+    }
     source = """
 from __future__ import annotations
 import numpy, tangentbundle.b

@@ -192,7 +192,11 @@ def test_locks_without_fcntl(tmp_path, monkeypatch):
     from tangentbundle import files
 
     monkeypatch.setattr(files, "fcntl", None)
-    with files.only_writer(tmp_path), pytest.raises(BusyFolderError, match="remove .*lock"), files.only_writer(tmp_path):
+    with (
+        files.only_writer(tmp_path),
+        pytest.raises(BusyFolderError, match=r"remove .*lock"),
+        files.only_writer(tmp_path),
+    ):
         pass
     with pytest.raises(ZeroDivisionError), files.only_writer(tmp_path):
         raise ZeroDivisionError

@@ -17,12 +17,11 @@ from .geometry.frames import LocalPCA
 from .geometry.graph import NeighborGraph, edge_weights
 from .geometry.kernels import Kernel, check_kernel
 from .geometry.known_frames import check_frames, latlon_frames, mesh_frames
-from .geometry.ordering import curve_order
 from .geometry.pipeline import (
     Scale,
     build_graph,
-    check_cloud,
     graph_and_frames,
+    sorted_cloud,
     warn_of_duplicates,
     warn_of_noise,
     warn_of_scale,
@@ -96,10 +95,7 @@ class TangentBundle:
             max_memory: bytes the graph may need; default 80 % of what is free.
         """
         scale = Scale(eps, neighbors, eps_pca, max_memory, pca_center)
-        cloud, kind = points_array(points)
-        check_cloud(cloud)
-        order = curve_order(cloud)
-        cloud = np.ascontiguousarray(cloud[order])
+        cloud, order, kind = sorted_cloud(points)
         with one_search(cloud):
             warn_of_duplicates(cloud)
             dim, local = resolve_dimension(cloud, dim, scale.eps_pca)
@@ -128,11 +124,8 @@ class TangentBundle:
         closest orthogonal maps are used. The other arguments are those of ``from_points``.
         """
         scale = Scale(eps, neighbors, None, max_memory)
-        cloud, kind = points_array(points)
-        check_cloud(cloud)
-        bases = check_frames(frames, cloud)
-        order = curve_order(cloud)
-        cloud, bases = np.ascontiguousarray(cloud[order]), np.ascontiguousarray(bases[order])
+        cloud, order, kind = sorted_cloud(points)
+        bases = np.ascontiguousarray(check_frames(frames, cloud)[order])
         with one_search(cloud):
             warn_of_duplicates(cloud)
             graph, eps = build_graph(cloud, bases.shape[2], scale)
@@ -204,7 +197,7 @@ class TangentBundle:
     @property
     def frames(self) -> Array:
         """Orthonormal tangent bases, ``(n, D, d)``, in the kind of the points."""
-        return self.kind.wrap(self._unsorted(self._bases()))
+        return self.kind.wrap(self._bases())
 
     @property
     def graph(self) -> NeighborGraph:
@@ -219,7 +212,7 @@ class TangentBundle:
     def _bases(self) -> np.ndarray:
         if self.sorted_frames is None:
             raise InvalidInputError("the scalar bundle has no frames: its signals are functions (n, 1, c) already.")
-        return self.sorted_frames
+        return self._unsorted(self.sorted_frames)
 
     def __repr__(self) -> str:
         how = ""
@@ -247,7 +240,8 @@ class TangentBundle:
                 f"vectors must have shape (..., n, D) = (..., {n}, {dims}) or (..., n, D, channels), "
                 f"got {tuple(tensor.shape[:-1])}."
             )
-        return kind.wrap(torch.einsum("nij,...nic->...njc", self._basis_tensor(tensor), tensor))
+        bases = torch.from_numpy(self._bases()).to(tensor)
+        return kind.wrap(torch.einsum("nij,...nic->...njc", bases, tensor))
 
     def to_ambient(self, signal: Array) -> Array:
         r"""Coordinates to ambient vectors, :math:`v_i = O_i f_i`.
@@ -261,11 +255,8 @@ class TangentBundle:
             raise ShapeError(
                 f"signal must have shape (..., n, d, channels) = (..., {n}, {d}, c), got {tuple(tensor.shape)}."
             )
-        vectors = torch.einsum("nij,...njc->...nic", self._basis_tensor(tensor), tensor)
+        vectors = torch.einsum("nij,...njc->...nic", torch.from_numpy(self._bases()).to(tensor), tensor)
         return kind.wrap(vectors[..., 0] if vectors.shape[-1] == 1 else vectors)
-
-    def _basis_tensor(self, like: torch.Tensor) -> torch.Tensor:
-        return torch.from_numpy(self._unsorted(self._bases())).to(like.device, like.dtype)
 
     def laplacian(self, *, calibrate: bool = True) -> ConnectionLaplacian:
         r"""The connection Laplacian :math:`\Delta = (M^{-1}S - I)/(c\,\epsilon) \le 0`.
@@ -281,6 +272,8 @@ class TangentBundle:
         ``normalization`` is ``RandomWalk()``, ``Symmetric()`` or ``Unnormalized()`` of ``tangentbundle.operators``. On
         the scalar bundle these are the usual graph (or cloud) Laplacians; on others, edges transport the vectors.
         """
+        if not isinstance(normalization, Normalization):
+            raise InvalidInputError(f"expected a normalization such as operators.Symmetric(), got {normalization!r}.")
         return self._assemble(1.0, normalization)
 
     def _assemble(self, scale: float, normalization: Normalization | None = None) -> ConnectionLaplacian:

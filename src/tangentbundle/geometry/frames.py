@@ -154,8 +154,8 @@ def local_pca(
 
     ``points`` (n, D) float64; row i of the graph holds the neighbours of ``centers[i]`` (default:
     the points themselves) and must reach at least as far as the radius. ``axes`` is the number of axes returned
-    (default: all, at most ``MAX_VARIANCES``), ``spectrum`` that of variances, if more. ``center`` subtracts the weighted mean
-    of each neighbourhood; without it displacements are from ``centers``, as in Algorithm 1 of the paper.
+    (default: all, at most 16), ``spectrum`` that of variances, if more. ``center`` subtracts the weighted mean of each
+    neighbourhood; without it displacements are from ``centers``, as in Algorithm 1 of the paper.
 
     >>> line = np.linspace(0, 1, 20)[:, None] * np.array([[3.0, 4.0]])
     >>> from tangentbundle.geometry.graph import radius_graph

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import positive, whole
+from ..arrays import Array, ArrayKind, points_array, positive, whole
 from ..errors import (
     DisconnectedWarning,
     DuplicatePointsWarning,
@@ -21,6 +21,7 @@ from ..errors import (
 )
 from .frames import LocalPCA, local_pca
 from .graph import NeighborGraph, check_memory, nearest_distances, nearest_graph, radius_graph
+from .ordering import curve_order
 from .scale import connecting_radius, least_neighbors, radius_for_neighbors, target_neighbors
 from .search import sampled_nearest
 
@@ -62,16 +63,19 @@ class Scale:
         return self.eps is None and self.neighbors is None
 
 
-def check_cloud(points: np.ndarray) -> None:
-    """Refuse clouds with nothing to estimate."""
-    n = len(points)
+def sorted_cloud(points: Array) -> tuple[np.ndarray, np.ndarray, ArrayKind]:
+    """The points along the space-filling curve, their order and kind; clouds with nothing to estimate are refused."""
+    cloud, kind = points_array(points)
+    n = len(cloud)
     if n < 3:
         raise TooFewPointsError(f"a bundle needs at least 3 points in general position, got {n}. Give more points.")
-    extent = float(np.ptp(points, axis=0).max())
+    extent = float(np.ptp(cloud, axis=0).max())
     if extent == 0:
         raise TooFewPointsError(f"all {n} points coincide; there is no manifold to estimate.")
     if extent < 1e-140:
         raise InvalidInputError(f"the cloud is {extent:.2g} wide, so its squared distances underflow. Rescale it.")
+    order = curve_order(cloud)
+    return np.ascontiguousarray(cloud[order]), order, kind
 
 
 def warn_of_duplicates(points: np.ndarray) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from ..arrays import ArrayKind
-from ..errors import InvalidInputError, IsolatedPointsError
+from ..errors import IsolatedPointsError
 from ..geometry.graph import NeighborGraph
 from ..geometry.transport import Connection
 from ..jit import njit
@@ -134,8 +134,6 @@ def assemble(
     degree, mass = normalise(graph, weights)
     rate, real = np.ones_like(mass), kind.numpy_dtype
     if normalization is not None:
-        if not isinstance(normalization, Normalization):
-            raise InvalidInputError(f"expected a normalization such as operators.Symmetric(), got {normalization!r}.")
         degree, mass, rate = degree**normalization.q, degree**normalization.m, degree**normalization.r
     cols, values = average_blocks(graph, connection, weights, degree, mass, real)
     in_user_order = np.empty(len(order), real)
