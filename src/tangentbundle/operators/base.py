@@ -13,6 +13,9 @@ from scipy.sparse.linalg import LinearOperator as ScipyLinearOperator
 from ..arrays import Array, ArrayKind, finite_where_seen, float_tensor
 from ..errors import DeviceError, DTypeError, InvalidInputError, MemoryLimitError, ShapeError
 
+MAX_DENSE_SIZE = 5_000
+"""Most rows (n d) of an operator whose full eigendecomposition is computed."""
+
 
 class LinearOperator(ABC):
     """A linear map on signals ``(..., n, d, c)`` that acts on each channel alike.
@@ -135,10 +138,10 @@ class LinearOperator(ABC):
 
         For small self-adjoint operators; in float64.
         """
-        if self.shape[0] > 5_000:
+        if self.shape[0] > MAX_DENSE_SIZE:
             raise MemoryLimitError(
-                f"a full eigendecomposition of {self.shape[0]} rows is too large (limit 5 000). Use spectrum(k), or "
-                "method=Chebyshev() for filters."
+                f"a full eigendecomposition of {self.shape[0]} rows is too large (limit {MAX_DENSE_SIZE}). Use "
+                "spectrum(k), or method=Chebyshev() for filters."
             )
         with torch.inference_mode(False), torch.no_grad():  # what is kept must serve training too
             root = self.mass.double().sqrt().repeat_interleave(self.dim)
