@@ -104,7 +104,8 @@ def connect(frames: np.ndarray, graph: NeighborGraph, dtype: type = np.float64) 
     n, _, d = frames.shape
     if d != 2:
         return _connect_edges(graph, d, lambda low, high: frames[low].transpose(0, 2, 1) @ frames[high], dtype)
-    values, det = np.empty((graph.num_edges, 2), dtype), np.empty(graph.num_edges, np.int8)
+    values: np.ndarray = np.empty((graph.num_edges, 2), dtype)
+    det = np.empty(graph.num_edges, np.int8)
     rows, weak = np.ascontiguousarray(frames.transpose(0, 2, 1)), np.zeros(n, np.int64)
     run_ranges(_transport_plane, n, rows, graph.indptr, graph.indices, values, det, weak, grain=512)
     _refuse_weak(weak)

@@ -136,7 +136,7 @@ def assemble(
     if normalization is not None:
         degree, mass, rate = degree**normalization.q, degree**normalization.m, degree**normalization.r
     cols, values = average_blocks(graph, connection, weights, degree, mass, real)
-    in_user_order = np.empty(len(order), real)
+    in_user_order: np.ndarray = np.empty(len(order), real)
     in_user_order[order] = (mass / rate) / (mass / rate).sum()
     fastest = float(rate.max())
     laplacian = ConnectionLaplacian(
