@@ -184,9 +184,10 @@ class ConnectionLaplacian(LinearOperator):
         return self.kind.wrap(values), self.kind.wrap(fields)
 
     def _count(self, k: int) -> int:
-        if whole(k, "k") > self.shape[0]:
+        count = whole(k, "k")
+        if count > self.shape[0]:
             raise InvalidInputError(f"k must lie between 1 and n d = {self.shape[0]}, got {k}.")
-        return k
+        return count
 
     def _fields(self, k: int) -> torch.Tensor:
         """The ``k`` lowest eigenfields ``(n, d, k)`` in the operator's dtype, cached.
@@ -194,9 +195,10 @@ class ConnectionLaplacian(LinearOperator):
         More of them extend the cached ones, whatever the eigensolver chooses within an eigenspace: a transform stays a
         transform in the same fields.
         """
+        k = self._count(k)
         with _extending:
             cached = self.cache.get("fields")
-            if cached is None or cached.shape[-1] < self._count(k):
+            if cached is None or cached.shape[-1] < k:
                 with torch.inference_mode(False):  # the cache must serve training, too
                     values, fields = lowest_eigenpairs(self.to(dtype=torch.float64), k, tol=1e-9, seed=0)
                     if cached is not None:
