@@ -10,7 +10,7 @@ responses and convolves impulse responses.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import reduce
 from typing import Any
 
@@ -132,8 +132,21 @@ def joint_signature(kind: type, *parts: Any) -> tuple | None:
     return None if any(part is None for part in parts) else (kind, *parts)
 
 
+class Parametric(Filter):
+    """A filter whose dataclass fields are all that its response depends on: numbers, or tensors to learn."""
+
+    def _fields(self) -> list[Any]:
+        return [getattr(self, f.name) for f in fields(self)]  # type: ignore[arg-type]
+
+    def parameters(self) -> list[torch.Tensor]:
+        return [p for p in self._fields() if isinstance(p, torch.Tensor)]
+
+    def signature(self) -> tuple | None:
+        return joint_signature(type(self), *map(current_values, self._fields()))
+
+
 @dataclass(eq=False)
-class Constant(Filter):
+class Constant(Parametric):
     """The identity times a number."""
 
     value: Any
@@ -143,12 +156,6 @@ class Constant(Filter):
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
         return self.value * torch.ones_like(lam)
-
-    def parameters(self) -> list[torch.Tensor]:
-        return [self.value] if isinstance(self.value, torch.Tensor) else []
-
-    def signature(self) -> tuple | None:
-        return joint_signature(Constant, current_values(self.value))
 
     def impulses(self) -> Impulses:
         weight = as_double(self.value)[None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -13,22 +13,9 @@ import torch
 from ..arrays import finite
 from ..errors import InvalidInputError
 from ..operators import LinearOperator
-from .base import Filter, Impulses, joint_signature
-from .parameters import as_double, as_numpy, current_values, nonnegative_scalar, positive_scalar, vector
+from .base import Filter, Impulses, Parametric
+from .parameters import as_double, as_numpy, nonnegative_scalar, positive_scalar, vector
 from .properties import Interval, Properties, exact_on, interval_of, largest_on
-
-
-class Parametric(Filter):
-    """A filter whose dataclass fields are all that its response depends on: numbers, or tensors to learn."""
-
-    def _fields(self) -> list[Any]:
-        return [getattr(self, f.name) for f in fields(self)]  # type: ignore[arg-type]
-
-    def parameters(self) -> list[torch.Tensor]:
-        return [p for p in self._fields() if isinstance(p, torch.Tensor)]
-
-    def signature(self) -> tuple | None:
-        return joint_signature(type(self), *map(current_values, self._fields()))
 
 
 @dataclass(eq=False)
