@@ -126,8 +126,8 @@ def _surely_finite(tensor: torch.Tensor) -> bool:
 
 def is_seen(tensor: torch.Tensor) -> bool:
     """Whether values can be looked at for little: on CPUs, but not in ``torch.compile``, ``vmap`` and the like."""
-    hidden = torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None
-    return not hidden and tensor.device.type == "cpu"
+    traced = torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None
+    return not traced and tensor.device.type == "cpu"
 
 
 def finite_where_seen(tensor: torch.Tensor, name: str) -> torch.Tensor:

@@ -109,7 +109,7 @@ def orientability(bundle: TangentBundle) -> tuple[bool, bool, float]:
     :math:`\det O_{ij}`, and a kernel exactly if the space is orientable. A few wrong edges lift the kernel only a
     little; the space counts as orientable if the lowest eigenvalue stays below a tenth of the first non-zero
     eigenvalue of the scalar Laplacian. So it does if fewer edges are bad than would have to be cut to make a
-    non-orientable space orientable: across a whole hypersurface, whose share goes with the radius of a ball.
+    non-orientable space orientable: across a hypersurface, whose share goes with the radius of a ball.
     """
     edges = confident_edges(bundle)
     det = np.where(edges.distances > 0, 1, -1).astype(np.int8)
@@ -141,8 +141,8 @@ def normal_share(bundle: TangentBundle, field: Array) -> float:
     vectors = float_tensor(field, "field")[0]
     tangent = float_tensor(bundle.to_ambient(bundle.to_coordinates(vectors)), "field")[0]
     largest = float(vectors.abs().max()) or 1.0
-    total, kept = (float((v.double() / largest).square().sum()) for v in (vectors, tangent))
-    share = 1.0 - kept / total if total > 0 else 0.0
+    total, inside = (float((v.double() / largest).square().sum()) for v in (vectors, tangent))
+    share = 1.0 - inside / total if total > 0 else 0.0
     share = min(max(share, 0.0), 1.0)
     if share > 0.1:
         warnings.warn(

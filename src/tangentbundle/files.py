@@ -68,7 +68,7 @@ def replacing(path: Path, recognize: Recognizer = Path.is_file, *, overwrite: bo
 
 
 def put(place: Path, target: Path) -> None:
-    """Rename what was written to its target, whose mode is kept; an old folder is first renamed, then removed."""
+    """Rename what was written to its target, whose mode stays; an old folder is first renamed, then removed."""
     before = target.with_name(f".{target.name[:50]}.{uuid.uuid4().hex[:8]}.before")
     if place.is_file():
         with place.open("rb") as file:

@@ -27,7 +27,7 @@ from .operators import ConnectionLaplacian
 
 
 class SheafLaplacian(ConnectionLaplacian):
-    r"""The operator :math:`-L = -\delta^T \delta \le 0` of a sheaf, not normalised; made by ``Sheaf.laplacian()``.
+    r"""The operator :math:`-L = -\delta^T \delta \le 0` of a sheaf, not normalised, from ``Sheaf.laplacian()``.
 
     It is stored as a connection Laplacian is, :math:`-L = (P - I)/s` with :math:`P = I - s L` and 1/s a bound of the
     spectrum of L, so that all filters and networks run on it. Its mass is 1/n: the paper's inner product of sheaf

@@ -49,11 +49,11 @@ vectorise(multiply, by_channel=True, signal=1)
 
 @dataclass(frozen=True)
 class Dense(Method):
-    """By the filters' matrices ``(n d, n d)``, formed once and kept on the operator.
+    """By the filters' matrices ``(n d, n d)``, computed once and cached on the operator.
 
     The fastest for small operators that meet the same few filters again and again, as in the training of a network:
-    one matrix product instead of many. A joined operator keeps one matrix a bundle, and multiplies them as a batch.
-    Filters that learn, or are Python functions, have no matrix worth keeping: they are evaluated exactly.
+    one matrix product instead of many. A joined operator has one matrix a bundle, and multiplies them as a batch.
+    Filters that learn, or are Python functions, have no matrix to cache: they are evaluated exactly.
     """
 
     def apply(self, filters: Sequence[Filter], operator: LinearOperator, x: torch.Tensor) -> torch.Tensor:

@@ -34,7 +34,7 @@ class LinearOperator(ABC):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Points of each bundle: one number, or several for operators made by ``join``."""
+        """Points of each bundle: one number, or several for the result of ``join``."""
         return (self.num_points,)
 
     def split(self, signal: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -128,7 +128,7 @@ class LinearOperator(ABC):
 
     @cached_property
     def eigenbasis(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """``decompose()`` computed once and kept, the fields in the operator's precision."""
+        """``decompose()`` computed once and cached, the fields in the operator's precision."""
         values, fields = self.decompose()
         with torch.inference_mode(False):
             return values, fields.to(self.dtype)
@@ -143,7 +143,7 @@ class LinearOperator(ABC):
                 f"a full eigendecomposition of {self.shape[0]} rows is too large (limit {MAX_DENSE_SIZE}). Use "
                 "spectrum(k), or method=Chebyshev() for filters."
             )
-        with torch.inference_mode(False), torch.no_grad():  # what is kept must serve training too
+        with torch.inference_mode(False), torch.no_grad():  # the cache must serve training, too
             root = self.mass.double().sqrt().repeat_interleave(self.dim)
             dense = -self.to_dense().double() * root[:, None] / root
             if float((dense - dense.T).abs().max()) > 1e-4 * float(dense.abs().max()):

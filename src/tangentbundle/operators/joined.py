@@ -18,7 +18,7 @@ def join(operators: Sequence[LinearOperator]) -> Joined | Identity:
     """One operator on the points of all, one bundle after the other; nothing flows between them.
 
     Signals are concatenated along the points: ``torch.cat(signals, dim=-3)``, and ``operator.split`` takes them apart.
-    Cheap: what is costly is kept on the parts (matrices of filters on small ones) or made when first needed.
+    Cheap: costly results are cached on the parts or computed when first needed.
 
     >>> import torch, tangentbundle as tb
     >>> clouds = [tb.manifolds.Sphere(2).sample(n, seed=n) for n in (80, 120)]

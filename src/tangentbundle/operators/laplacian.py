@@ -84,7 +84,7 @@ class ConnectionLaplacian(LinearOperator):
     def curve(self) -> tuple[torch.Tensor, ...]:
         """``indptr, cols, values, order, mass`` for signals along the curve, in the form the device's kernels take."""
         csr = BlockMatrix(self.indptr, self.cols, self.values, self.order)
-        with torch.inference_mode(False):  # what is kept must serve training, too
+        with torch.inference_mode(False):  # the cache must serve training, too
             form = SlicedMatrix.from_csr(csr) if use_triton(self.device) else csr
         return form.indptr, form.cols, form.values, form.order, self.mass
 

@@ -54,7 +54,7 @@ class _Emitter:
         return self.b.fadd(product, y, flags=("contract",))
 
     def flip(self, x, sign):
-        """-x where an integer is negative, else x: two bit operations, next to no time beside the sums."""
+        """-x where an integer is negative, else x: two bit operations, negligible next to the sums."""
         bits = ir.IntType(8 * self.align)
         wide = sign if sign.type == bits else self.b.sext(sign, bits)
         mask = self.splat(self.b.and_(wide, ir.Constant(bits, 1 << (bits.width - 1))))
