@@ -7,6 +7,9 @@ import torch
 
 from .errors import MemoryLimitError
 
+LARGE_BUFFER_BYTES = 2**25
+"""From this size on the C library returns freed memory to the system, and new buffers start unmapped."""
+
 
 def memory_limit(max_memory: float | None = None) -> float:
     """Bytes that may be used: as given, or 80 % of what is free."""
@@ -32,8 +35,8 @@ def require_memory(need: float, what: str, remedy: str, max_memory: float | None
 def empty_like(tensor: torch.Tensor) -> torch.Tensor:
     """A contiguous tensor for a result, not filled.
 
-    On CPUs NumPy allocates it: it asks Linux for pages of 2 MB, with which a large product takes half the time.
+    NumPy allocates large ones on CPUs: it asks Linux for pages of 2 MB, and a product of 50 MB takes half the time.
     """
-    if tensor.device.type != "cpu":
+    if tensor.device.type != "cpu" or tensor.nbytes < LARGE_BUFFER_BYTES:
         return torch.empty_like(tensor, memory_format=torch.contiguous_format)
     return torch.from_numpy(np.empty(tensor.shape, np.float32 if tensor.dtype == torch.float32 else np.float64))
