@@ -9,5 +9,5 @@ NAMES = (
     *("networks", "transfer", "endurance"),
 )
 
-ON_REQUEST = ("large", "tool", "coverage")
+ON_REQUEST = ("large", "tool", "coverage", "runtime")
 """Those that take too long to be run with all others."""

@@ -18,8 +18,8 @@ from scipy.spatial import cKDTree
 
 import tangentbundle as tb
 from tangentbundle.arrays import ArrayKind
-from tangentbundle.operators.product import BlockMatrix, along_curve, reference_step, step
-from tangentbundle.operators.sliced import SlicedMatrix
+from tangentbundle.operators.product import reference_step, step
+from tangentbundle.operators.storage import BlockMatrix, SlicedMatrix, along_curve
 
 DEVICE = torch.device("cuda")
 BATCH = 10

@@ -9,8 +9,8 @@ from filter_spaces import SPACES, count_products, errors, filters_at, laplacian
 
 import tangentbundle as tb
 from tangentbundle.errors import ConvergenceError, InvalidInputError, PrecisionWarning
+from tangentbundle.filters.banks import EXACT_SIZE, default_method
 from tangentbundle.filters.expansion import expand, fixed_order
-from tangentbundle.filters.methods import EXACT_SIZE, default_method
 from tangentbundle.manifolds import Sphere
 from tangentbundle.testing import random_signal, relative_error
 

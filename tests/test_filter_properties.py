@@ -87,6 +87,16 @@ def test_properties_of_heat():
     assert learnable.lipschitz() == 0.3 and learnable.is_nonamplifying()
 
 
+@pytest.mark.parametrize("h", [tb.Heat(0.7), tb.FIR([0.2, -0.5, 1.5, -0.3], 0.4), tb.FIR([0.3], 2.0)], ids=str)
+@pytest.mark.parametrize("interval", [(0.0, 3.0), (0.5, 0.9), (2.0, 40.0)])
+def test_properties_in_closed_form_on_an_interval(h, interval):
+    """Those of the interval, not of all eigenvalues."""
+    got, measured = h.properties(interval), tb.Spectral(h.evaluate).properties(interval)
+    assert got.basis.startswith("exact on")
+    assert got.gain == pytest.approx(measured.gain, rel=1e-6, abs=1e-12)
+    assert got.lipschitz == pytest.approx(measured.lipschitz, rel=1e-6, abs=1e-12)
+
+
 def test_properties_of_polynomials():
     constant = tb.Polynomial([0.5]).properties()
     assert constant == Properties(False, 0.0, 0.5, "exact")

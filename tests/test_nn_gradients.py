@@ -9,7 +9,7 @@ import torch
 import tangentbundle as tb
 from tangentbundle import nn
 from tangentbundle.filters import apply_bank, merge_bank
-from tangentbundle.filters.exact import multiply
+from tangentbundle.filters.dense import multiply
 from tangentbundle.manifolds import Sphere
 from tangentbundle.testing import random_signal, relative_error
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import tangentbundle as tb
 from tangentbundle import plot
 from tangentbundle.distributed.results import check_output, new_output
-from tangentbundle.errors import InvalidInputError, OutputError
+from tangentbundle.errors import BusyFolderError, InvalidInputError, OutputError
 from tangentbundle.io import Cloud, Field, Summary, write_field
 from tangentbundle.report import write_report
 from tangentbundle_cli import app
@@ -184,6 +184,24 @@ def test_a_lock_file_keeps_its_content(tmp_path):
     with only_writer(tmp_path):
         pass
     assert (tmp_path / ".lock").read_text() == "of another program"
+
+
+def test_locks_without_fcntl(tmp_path, monkeypatch):
+    """On systems that cannot lock files, the existence of the lock file is the lock."""
+    from tangentbundle import files
+
+    monkeypatch.setattr(files, "fcntl", None)
+    with (
+        files.only_writer(tmp_path),
+        pytest.raises(BusyFolderError, match=r"remove .*lock"),
+        files.only_writer(tmp_path),
+    ):
+        pass
+    with pytest.raises(ZeroDivisionError), files.only_writer(tmp_path):
+        raise ZeroDivisionError
+    with files.only_writer(tmp_path):
+        assert (tmp_path / ".lock").exists()
+    assert not (tmp_path / ".lock").exists()
 
 
 # The tool.

@@ -9,10 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_info
 
-from tangentbundle import TangentBundle, parallel
+from tangentbundle import TangentBundle
 from tangentbundle.manifolds import Sphere
-from tangentbundle.parallel import run_ranges
+from tangentbundle.parallel import one_thread, run_ranges
 
 LAP = TangentBundle.from_points(Sphere(2).sample(3000, seed=0), dim=2).laplacian()
 X = np.random.default_rng(0).standard_normal((3000, 2, 5))
@@ -79,15 +80,7 @@ def test_the_number_of_threads_does_not_change_the_result(threads):
         torch.set_num_threads(before)
 
 
-@pytest.fixture(params=["torch's threads", "own pool"])
-def either_threads(request, several_threads, monkeypatch):
-    if request.param == "own pool":
-        monkeypatch.setattr(parallel, "_torch_threads", lambda: None)
-    elif parallel._torch_threads() is None:
-        pytest.skip("torch comes without GNU OpenMP")
-
-
-def test_torch_governs_the_number_of_threads(either_threads):
+def test_torch_governs_the_number_of_threads(several_threads):
     ranges, threads = [], set()
 
     def kernel(start, stop):
@@ -104,17 +97,40 @@ def test_torch_governs_the_number_of_threads(either_threads):
     assert threads == {threading.get_ident()}
 
 
-def test_either_threads_give_the_same_product(either_threads):
+def test_threads_give_the_same_product(several_threads):
     expected = (LAP.to_scipy() @ X.reshape(6000, 5)).reshape(X.shape)
     np.testing.assert_allclose(LAP @ X, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
 
 
-def test_errors_come_out_of_threads(either_threads):
+def test_errors_come_out_of_threads(several_threads):
     def kernel(start, stop):
         raise ZeroDivisionError(f"rows {start} to {stop}")
 
     with pytest.raises(ZeroDivisionError, match="rows"):
         run_ranges(kernel, 1000, grain=1)
+
+
+def test_ranges_inside_ranges(several_threads):
+    out = np.zeros((6, 1000))
+
+    def row(start, stop, k):
+        out[k, start:stop] = k
+
+    def rows(start, stop):
+        for k in range(start, stop):
+            run_ranges(row, 1000, k, grain=1)
+
+    run_ranges(rows, 6, grain=1)
+    assert (out == np.arange(6)[:, None]).all()
+
+
+def test_one_thread_and_back(several_threads):
+    with one_thread(False):
+        assert torch.get_num_threads() == 3
+    with one_thread():
+        assert torch.get_num_threads() == 1
+        assert all(library["num_threads"] == 1 for library in threadpool_info())
+    assert torch.get_num_threads() == 3
 
 
 def _in_child(queue, expected):

@@ -7,7 +7,8 @@ from spaces import bundle_of
 
 from tangentbundle import TangentBundle
 from tangentbundle.manifolds import FlatTorus, KleinBottle, Sphere
-from tangentbundle.operators.product import BlockMatrix, Extras, block_product, reference_step, step
+from tangentbundle.operators.product import Extras, block_product, reference_step, step
+from tangentbundle.operators.storage import BlockMatrix
 from tangentbundle.testing import random_orthogonal
 
 CHANNELS = range(1, 71)

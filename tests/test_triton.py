@@ -21,8 +21,8 @@ from tangentbundle.filters import apply_bank
 from tangentbundle.manifolds import Sphere
 from tangentbundle.operators import laplacian as laplacian_module
 from tangentbundle.operators import product as product_module
-from tangentbundle.operators.product import BlockMatrix, Extras, along_curve, reference_step
-from tangentbundle.operators.sliced import BEYOND, GROUP, PAIRS, WINDOW, SlicedMatrix
+from tangentbundle.operators.product import Extras, reference_step
+from tangentbundle.operators.storage import BEYOND, GROUP, PAIRS, WINDOW, BlockMatrix, SlicedMatrix, along_curve
 from tangentbundle.testing import random_orthogonal, random_signal, relative_error
 
 HERE = os.environ.get("TRITON_INTERPRET") == "1"

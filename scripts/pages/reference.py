@@ -13,7 +13,7 @@ from mkdocs.structure.files import File, Files
 PACKAGE = "tangentbundle"
 MODULES = (
     "manifolds",
-    "kernels",
+    "geometry.kernels",
     "operators",
     "filters",
     "nn",

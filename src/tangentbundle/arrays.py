@@ -20,16 +20,21 @@ FLOATS = (torch.float32, torch.float64)
 
 @dataclass(frozen=True)
 class ArrayKind:
-    """What an array was, so that an answer can be given in the same kind.
+    """Library, dtype and device of an input, so that the output can be of the same kind.
 
-    ``library`` is the module of arrays that are neither of NumPy nor of torch, such as ``"jax.numpy"``; they come and
-    go by DLPack, in place.
+    ``library`` is the module of arrays that are neither of NumPy nor of torch, such as ``"jax.numpy"``, which are
+    exchanged by DLPack.
     """
 
     is_torch: bool
     dtype: torch.dtype
     device: torch.device
     library: str | None = None
+
+    @property
+    def numpy_dtype(self) -> type:
+        """float32 or float64."""
+        return np.float32 if self.dtype == torch.float32 else np.float64
 
     def wrap(self, value: torch.Tensor | np.ndarray) -> Array:
         """Return ``value`` as an array of this kind's library, dtype and device."""
@@ -57,32 +62,28 @@ def float_tensor(value: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
     else:
         if np.ma.is_masked(value):
             raise NonFiniteError(f"{name} holds masked values; drop or fill those rows first.")
-        try:
-            array = np.asarray(value)
-        except (ValueError, TypeError) as error:
-            raise InvalidInputError(
-                f"{name} must be an array of numbers, but cannot be read as one ({error})."
-            ) from error
-        if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
-            raise DTypeError(
-                f"{name} must hold real numbers in float32 or float64, got dtype {array.dtype}. "
-                "Convert it first, for example with np.asarray(a, dtype=np.float64)."
-            )
-        if array.dtype.kind != "f":
-            array = array.astype(np.float64)
-        if array.dtype == np.float16:
-            raise DTypeError(f"{name} has dtype float16; convert it to float32 or float64.")
-        if not array.dtype.isnative:
-            array = array.astype(array.dtype.newbyteorder("="))
-        odd = any(stride < 0 or stride % array.itemsize for stride in array.strides)
-        if odd or not array.flags.writeable:
-            array = array.copy()
-        tensor = torch.from_numpy(array)
+        tensor = _from_numpy(value, name)
     if not tensor.is_floating_point() and not tensor.is_complex():
         tensor = tensor.to(torch.float64)
     if tensor.dtype not in FLOATS:
         raise DTypeError(f"{name} must be float32 or float64, got {tensor.dtype}; convert it first.")
     return tensor, ArrayKind(is_torch, tensor.dtype, tensor.device, library)
+
+
+def _from_numpy(value: Any, name: str) -> torch.Tensor:
+    """The tensor in the memory of an array, or of a copy where torch cannot share it."""
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(f"{name} must be an array of numbers, but cannot be read as one ({error}).") from error
+    if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8 or array.dtype == np.float16:
+        raise DTypeError(
+            f"{name} must hold real numbers in float32 or float64, got dtype {array.dtype}. "
+            "Convert it first, for example with np.asarray(a, dtype=np.float64)."
+        )
+    array = array.astype(np.float64 if array.dtype.kind != "f" else array.dtype.newbyteorder("="), copy=False)
+    odd = any(stride < 0 or stride % array.itemsize for stride in array.strides)
+    return torch.from_numpy(array.copy() if odd or not array.flags.writeable else array)
 
 
 def _from_dlpack(value: Any, name: str) -> tuple[torch.Tensor, str | None]:
@@ -107,10 +108,9 @@ def finite(tensor: torch.Tensor, name: str) -> torch.Tensor:
     if tensor.numel() and not _surely_finite(tensor):
         bad = ~torch.isfinite(tensor)
         if bool(bad.any()):
-            where = tuple(int(i) for i in torch.nonzero(bad)[0])
             raise NonFiniteError(
-                f"{name} must be finite, but {int(bad.sum())} of {tensor.numel()} values are NaN "
-                f"or infinite (first at index {where}). Drop or fill those rows first."
+                f"{name} must be finite, but {int(bad.sum())} of {tensor.numel()} values are NaN or infinite (first at "
+                f"index {tuple(torch.nonzero(bad)[0].tolist())}). Drop or fill those rows first."
             )
     return tensor
 
@@ -126,8 +126,8 @@ def _surely_finite(tensor: torch.Tensor) -> bool:
 
 def is_seen(tensor: torch.Tensor) -> bool:
     """Whether values can be looked at for little: on CPUs, but not in ``torch.compile``, ``vmap`` and the like."""
-    hidden = torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None
-    return not hidden and tensor.device.type == "cpu"
+    traced = torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None
+    return not traced and tensor.device.type == "cpu"
 
 
 def finite_where_seen(tensor: torch.Tensor, name: str) -> torch.Tensor:

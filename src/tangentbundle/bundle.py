@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,20 +15,20 @@ from .errors import InvalidInputError, ShapeError
 from .geometry.dimension import DimensionRule, resolve_dimension
 from .geometry.frames import LocalPCA
 from .geometry.graph import NeighborGraph, edge_weights
-from .geometry.kernels import Gaussian, Kernel
+from .geometry.kernels import Kernel, check_kernel
 from .geometry.known_frames import check_frames, latlon_frames, mesh_frames
-from .geometry.ordering import curve_order
 from .geometry.pipeline import (
     Scale,
     build_graph,
-    check_cloud,
     graph_and_frames,
+    sorted_cloud,
     warn_of_duplicates,
     warn_of_noise,
     warn_of_scale,
 )
 from .geometry.search import one_search
 from .geometry.transport import Connection, connect, connect_exactly
+from .manifolds import Sphere
 from .operators import ConnectionLaplacian, Normalization
 from .operators.assembly import assemble
 from .sheaf import Sheaf
@@ -41,8 +42,8 @@ class TangentBundle:
     r"""A discrete tangent bundle (an orthogonal cellular sheaf) over sampled points.
 
     Build one with ``from_points``, ``from_latlon``, ``from_frames`` or ``from_mesh``; ``scalar()`` is the trivial
-    line bundle over the same points. Inside, points are sorted along a space-filling curve; all
-    that goes in or comes out is in the user's order.
+    line bundle over the same points. Points are sorted internally along a space-filling curve; inputs and outputs are
+    in the user's order.
 
     >>> import tangentbundle as tb
     >>> points = tb.manifolds.Sphere(2).sample(500, seed=0)
@@ -66,8 +67,6 @@ class TangentBundle:
     pca: LocalPCA | None = field(default=None, repr=False)
     eps_pca: float | None = None
     local_dimensions: np.ndarray | None = field(default=None, repr=False)
-
-    # Construction.
 
     @classmethod
     def from_points(
@@ -96,30 +95,16 @@ class TangentBundle:
             max_memory: bytes the graph may need; default 80 % of what is free.
         """
         scale = Scale(eps, neighbors, eps_pca, max_memory, pca_center)
-        cloud, kind = points_array(points)
-        check_cloud(cloud)
-        order = curve_order(cloud)
-        cloud = np.ascontiguousarray(cloud[order])
+        cloud, order, kind = sorted_cloud(points)
         with one_search(cloud):
             warn_of_duplicates(cloud)
             dim, local = resolve_dimension(cloud, dim, scale.eps_pca)
             graph, eps, pca, eps_pca = graph_and_frames(cloud, dim, scale)
         frames = pca.frames(dim)
         warn_of_noise(pca, frames, graph)
-        return cls(
-            sorted_points=cloud,
-            sorted_graph=graph,
-            connection=connect(frames, graph, _real(kind)),
-            order=order,
-            kernel=_kernel(kernel),
-            eps=eps,
-            dim=dim,
-            kind=kind,
-            sorted_frames=frames,
-            pca=pca,
-            eps_pca=eps_pca,
-            local_dimensions=local,
-        )
+        connection = connect(frames, graph, kind.numpy_dtype)
+        geometry = cloud, graph, connection, order, check_kernel(kernel), eps, dim, kind, frames
+        return cls(*geometry, pca=pca, eps_pca=eps_pca, local_dimensions=local)
 
     @classmethod
     def from_frames(
@@ -136,52 +121,28 @@ class TangentBundle:
         """A bundle with known tangent bases ``(n, D, d)``, orthonormal columns.
 
         ``transport`` gives exact parallel transport, for example ``Sphere(2).transport``; without it the
-        closest orthogonal maps are used.
+        closest orthogonal maps are used. The other arguments are those of ``from_points``.
         """
         scale = Scale(eps, neighbors, None, max_memory)
-        cloud, kind = points_array(points)
-        check_cloud(cloud)
-        bases = check_frames(frames, cloud)
-        order = curve_order(cloud)
-        cloud, bases = np.ascontiguousarray(cloud[order]), np.ascontiguousarray(bases[order])
+        cloud, order, kind = sorted_cloud(points)
+        bases = np.ascontiguousarray(check_frames(frames, cloud)[order])
         with one_search(cloud):
             warn_of_duplicates(cloud)
             graph, eps = build_graph(cloud, bases.shape[2], scale)
         warn_of_scale(graph)
-        real = _real(kind)
         if transport is None:
-            connection = connect(bases, graph, real)
+            connection = connect(bases, graph, kind.numpy_dtype)
         else:
-            connection = connect_exactly(cloud, bases, graph, transport, real)
-        return cls(
-            sorted_points=cloud,
-            sorted_graph=graph,
-            connection=connection,
-            order=order,
-            kernel=_kernel(kernel),
-            eps=eps,
-            dim=bases.shape[2],
-            kind=kind,
-            sorted_frames=bases,
-        )
+            connection = connect_exactly(cloud, bases, graph, transport, kind.numpy_dtype)
+        return cls(cloud, graph, connection, order, check_kernel(kernel), eps, bases.shape[2], kind, bases)
 
     @classmethod
-    def from_latlon(
-        cls,
-        lat: Array,
-        lon: Array,
-        *,
-        exact_transport: bool = False,
-        eps: float | None = None,
-        neighbors: int | None = None,
-        kernel: Kernel | None = None,
-        max_memory: float | None = None,
-    ) -> TangentBundle:
+    def from_latlon(cls, lat: Array, lon: Array, *, exact_transport: bool = False, **options: Any) -> TangentBundle:
         r"""Points on the unit sphere from latitude and longitude ``(n,)`` in degrees.
 
         The frames are exactly (east, north), so coordinates are zonal and meridional components. On a sphere the
         closest orthogonal map between exact frames *is* parallel transport along the great circle for points less than
-        90 degrees apart; ``exact_transport`` uses the closed form everywhere.
+        90 degrees apart; ``exact_transport`` uses the closed form everywhere. ``options`` are those of ``from_frames``.
 
         >>> import tangentbundle as tb
         >>> rng = np.random.default_rng(0)
@@ -191,43 +152,17 @@ class TangentBundle:
         >>> bool(np.allclose(east[:, 2], 0.0))                      # east has no vertical part
         True
         """
-        from .manifolds import Sphere
-
         points, frames, kind = latlon_frames(lat, lon)
-        return cls.from_frames(
-            kind.wrap(points),
-            frames,
-            transport=Sphere(2).transport if exact_transport else None,
-            eps=eps,
-            neighbors=neighbors,
-            kernel=kernel,
-            max_memory=max_memory,
-        )
+        transport = Sphere(2).transport if exact_transport else None
+        return cls.from_frames(kind.wrap(points), frames, transport=transport, **options)
 
     @classmethod
-    def from_mesh(
-        cls,
-        vertices: Array,
-        faces: Array,
-        *,
-        eps: float | None = None,
-        neighbors: int | None = None,
-        kernel: Kernel | None = None,
-        max_memory: float | None = None,
-    ) -> TangentBundle:
+    def from_mesh(cls, vertices: Array, faces: Array, **options: Any) -> TangentBundle:
         """The bundle of a triangle mesh: vertices ``(n, 3)``, triangles ``(f, 3)`` of vertex numbers.
 
-        Frames are perpendicular to the area-weighted vertex normals.
+        Frames are perpendicular to the area-weighted vertex normals. ``options`` are those of ``from_frames``.
         """
-        cloud, _ = points_array(vertices, "vertices")
-        return cls.from_frames(
-            vertices,
-            mesh_frames(cloud, faces),
-            eps=eps,
-            neighbors=neighbors,
-            kernel=kernel,
-            max_memory=max_memory,
-        )
+        return cls.from_frames(vertices, mesh_frames(points_array(vertices, "vertices")[0], faces), **options)
 
     def scalar(self) -> TangentBundle:
         """The trivial line bundle over the same points: functions instead of fields.
@@ -238,10 +173,8 @@ class TangentBundle:
         True
         """
         det = np.ones(self.sorted_graph.num_edges, np.int8)
-        line = Connection(np.empty((len(det), 0), _real(self.kind)), det, 1)
+        line = Connection(np.empty((len(det), 0), self.kind.numpy_dtype), det, 1)
         return replace(self, connection=line, sorted_frames=None, pca=None)
-
-    # What it is made of, in the user's order.
 
     @property
     def num_points(self) -> int:
@@ -264,7 +197,7 @@ class TangentBundle:
     @property
     def frames(self) -> Array:
         """Orthonormal tangent bases, ``(n, D, d)``, in the kind of the points."""
-        return self.kind.wrap(self._unsorted(self._bases()))
+        return self.kind.wrap(self._bases())
 
     @property
     def graph(self) -> NeighborGraph:
@@ -279,27 +212,22 @@ class TangentBundle:
     def _bases(self) -> np.ndarray:
         if self.sorted_frames is None:
             raise InvalidInputError("the scalar bundle has no frames: its signals are functions (n, 1, c) already.")
-        return self.sorted_frames
+        return self._unsorted(self.sorted_frames)
 
     def __repr__(self) -> str:
-        degrees = self.sorted_graph.degrees
         how = ""
         if self.local_dimensions is not None:
             how = f" (estimated, {np.mean(self.local_dimensions == self.dim):.0%} of points agree)"
         pca = "" if self.eps_pca is None else f", eps_pca={self.eps_pca:.4g}"
         return (
-            f"TangentBundle({self.num_points} points in R^{self.ambient_dim}, dim={self.dim}{how}, "
-            f"rank={self.rank}, eps={self.eps:.4g}{pca}, {np.median(degrees):.0f} neighbours a point, "
-            f"{self.kernel})"
+            f"TangentBundle({self.num_points} points in R^{self.ambient_dim}, dim={self.dim}{how}, rank={self.rank}, "
+            f"eps={self.eps:.4g}{pca}, {np.median(self.sorted_graph.degrees):.0f} neighbours a point, {self.kernel})"
         )
-
-    # Signals.
 
     def to_coordinates(self, vectors: Array) -> Array:
         r"""Ambient vectors to coordinates, :math:`f_i = O_i^T v_i`; the normal component is dropped.
 
-        This is the paper's sampling operator: it makes a field a signal (0-cochain) of the sheaf.
-
+        This is the paper's sampling operator: it turns a field into a signal (0-cochain) of the sheaf.
         ``(..., n, D)`` becomes ``(..., n, d, 1)``, and ``(..., n, D, c)`` becomes ``(..., n, d, c)``.
         """
         tensor, kind = float_tensor(vectors, "vectors")
@@ -312,7 +240,8 @@ class TangentBundle:
                 f"vectors must have shape (..., n, D) = (..., {n}, {dims}) or (..., n, D, channels), "
                 f"got {tuple(tensor.shape[:-1])}."
             )
-        return kind.wrap(torch.einsum("nij,...nic->...njc", self._basis_tensor(tensor), tensor))
+        bases = torch.from_numpy(self._bases()).to(tensor)
+        return kind.wrap(torch.einsum("nij,...nic->...njc", bases, tensor))
 
     def to_ambient(self, signal: Array) -> Array:
         r"""Coordinates to ambient vectors, :math:`v_i = O_i f_i`.
@@ -326,13 +255,8 @@ class TangentBundle:
             raise ShapeError(
                 f"signal must have shape (..., n, d, channels) = (..., {n}, {d}, c), got {tuple(tensor.shape)}."
             )
-        vectors = torch.einsum("nij,...njc->...nic", self._basis_tensor(tensor), tensor)
+        vectors = torch.einsum("nij,...njc->...nic", torch.from_numpy(self._bases()).to(tensor), tensor)
         return kind.wrap(vectors[..., 0] if vectors.shape[-1] == 1 else vectors)
-
-    def _basis_tensor(self, like: torch.Tensor) -> torch.Tensor:
-        return torch.from_numpy(self._unsorted(self._bases())).to(like.device, like.dtype)
-
-    # Operators and reports.
 
     def laplacian(self, *, calibrate: bool = True) -> ConnectionLaplacian:
         r"""The connection Laplacian :math:`\Delta = (M^{-1}S - I)/(c\,\epsilon) \le 0`.
@@ -358,22 +282,14 @@ class TangentBundle:
         return assemble(*parts, self.sorted_frames, normalization)
 
     def sheaf(self) -> Sheaf:
-        r"""The bundle as an orthogonal cellular sheaf over the neighbour graph.
-
-        All stalks are :math:`\mathbb{R}^d`. An edge e = ij has the restriction maps :math:`V_{i,e} = \sqrt{w_{ij}}\, I`
-        and :math:`V_{j,e} = \sqrt{w_{ij}}\, O_{ij}`, so that L has the blocks :math:`L_{ii} = \deg_i I` and
-        :math:`L_{ij} = -w_{ij} O_{ij}`. ``laplacian()`` of the bundle normalises L as the paper does.
+        r"""The bundle as an orthogonal cellular sheaf over the neighbour graph; see ``Sheaf.from_connection``.
 
         >>> import tangentbundle as tb
         >>> tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(100, seed=0), neighbors=9).sheaf()
         Sheaf(100 vertices, 438 edges, stalks of dimension 2)
         """
-        graph = self.sorted_graph
-        once = np.flatnonzero(graph.rows < graph.indices)
-        roots = np.sqrt(edge_weights(graph, self.kernel, float(np.sqrt(self.eps)))[once])[:, None, None]
-        maps = np.stack([roots * np.eye(self.rank), roots * self.connection.blocks(once)], axis=1)
-        edges = self.order[np.stack([graph.rows[once], graph.indices[once]], axis=1)]
-        return Sheaf(np.full(self.num_points, self.rank), edges, self.kind.wrap(maps))
+        weights = edge_weights(self.sorted_graph, self.kernel, float(np.sqrt(self.eps)))
+        return Sheaf.from_connection(self.sorted_graph, self.connection, weights, self.order, self.kind)
 
     def diagnose(self, field: Array | None = None, *, quiet: bool = False) -> Diagnosis:
         """Look the bundle over: scale, components, dimension, frames, orientability, and a field's tangency.
@@ -384,15 +300,3 @@ class TangentBundle:
         if not quiet:
             print(report)
         return report
-
-
-def _kernel(kernel: Kernel | None) -> Kernel:
-    if kernel is None:
-        return Gaussian()
-    if not isinstance(kernel, Kernel):
-        raise InvalidInputError(f"kernel must be an instance such as kernels.Gaussian(), got {kernel!r}.")
-    return kernel
-
-
-def _real(kind: ArrayKind) -> type:
-    return np.float32 if kind.dtype == torch.float32 else np.float64

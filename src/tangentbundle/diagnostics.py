@@ -13,7 +13,6 @@ from .arrays import Array, ArrayKind, float_tensor
 from .errors import NotTangentWarning
 from .geometry.graph import NeighborGraph
 from .geometry.transport import CHUNK, Connection
-from .jit import njit
 from .operators.assembly import assemble
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 FACING = 0.8
 """Least determinant between two frames whose sign is trusted."""
-
 
 CUT = 0.03
 """Least share of edges across a hypersurface that cuts a space open, in units of the d-th root of a ball's share."""
@@ -77,35 +75,14 @@ class Diagnosis:
 def synchronise_signs(graph: NeighborGraph, det: np.ndarray) -> bool:
     """Whether signs s_i exist with ``s_i det_ij s_j = 1`` on all edges.
 
-    Exact: the points are joined edge by edge, each with its sign relative to the first of its set; an edge within a set
-    must agree with these signs.
+    They do if no point is connected to its copy in the double cover: two copies of the points, in which edges with
+    ``det = -1`` join different copies.
     """
-    return _signs_agree(graph.indptr, graph.indices, det)
-
-
-@njit(cache=True, nogil=True)
-def _signs_agree(indptr, indices, det):  # pragma: no cover - compiled
-    n = len(indptr) - 1
-    parent, flipped = np.arange(n), np.zeros(n, np.bool_)
-    ends, flips = np.empty(2, np.int64), np.zeros(2, np.bool_)
-    for i in range(n):
-        for e in range(indptr[i], indptr[i + 1]):
-            ends[0], ends[1] = i, indices[e]
-            for k in range(2):
-                at, flip = ends[k], False
-                while parent[at] != at:  # halves the path on the way
-                    flipped[at] ^= flipped[parent[at]]
-                    parent[at] = parent[parent[at]]
-                    flip ^= flipped[at]
-                    at = parent[at]
-                ends[k], flips[k] = at, flip
-            differ = flips[0] ^ flips[1] ^ (det[e] < 0)
-            if ends[0] != ends[1]:
-                parent[max(ends[0], ends[1])] = min(ends[0], ends[1])
-                flipped[max(ends[0], ends[1])] = differ
-            elif differ:
-                return False
-    return True
+    n = graph.num_points
+    indptr = np.concatenate([graph.indptr, graph.indptr[1:] + graph.num_edges])
+    indices = np.concatenate([graph.indices + n * (det < 0), graph.indices + n * (det > 0)])
+    labels = NeighborGraph(indptr, indices, np.tile(graph.distances, 2)).components()
+    return bool((labels[:n] != labels[n:]).all())
 
 
 def confident_edges(bundle: TangentBundle) -> NeighborGraph:
@@ -132,22 +109,18 @@ def orientability(bundle: TangentBundle) -> tuple[bool, bool, float]:
     :math:`\det O_{ij}`, and a kernel exactly if the space is orientable. A few wrong edges lift the kernel only a
     little; the space counts as orientable if the lowest eigenvalue stays below a tenth of the first non-zero
     eigenvalue of the scalar Laplacian. So it does if fewer edges are bad than would have to be cut to make a
-    non-orientable space orientable: across a whole hypersurface, whose share goes with the radius of a ball.
+    non-orientable space orientable: across a hypersurface, whose share goes with the radius of a ball.
     """
     edges = confident_edges(bundle)
     det = np.where(edges.distances > 0, 1, -1).astype(np.int8)
     if synchronise_signs(edges, det):
         return True, True, 0.0
-    _, component = np.unique(edges.components(), return_inverse=True)
-    largest = component == np.bincount(component).argmax()
-    kept = largest[edges.rows]
-    new = np.cumsum(largest) - 1
-    graph = NeighborGraph(
-        np.concatenate([[0], np.cumsum(edges.degrees[largest])]),
-        new[edges.indices[kept]].astype(np.int32),
-        np.abs(edges.distances[kept]),
-    )
-    det = det[kept]
+    labels = edges.components()
+    largest = labels == np.bincount(labels).argmax()
+    inside = largest[edges.rows]
+    indptr = np.concatenate([[0], np.cumsum(edges.degrees[largest])])
+    renamed = (np.cumsum(largest) - 1)[edges.indices[inside]].astype(np.int32)
+    graph, det = NeighborGraph(indptr, renamed, np.abs(edges.distances[inside])), det[inside]
     kind = ArrayKind(False, torch.float64, torch.device("cpu"))
     order = np.arange(graph.num_points)
 
@@ -168,8 +141,8 @@ def normal_share(bundle: TangentBundle, field: Array) -> float:
     vectors = float_tensor(field, "field")[0]
     tangent = float_tensor(bundle.to_ambient(bundle.to_coordinates(vectors)), "field")[0]
     largest = float(vectors.abs().max()) or 1.0
-    total, kept = (float((v.double() / largest).square().sum()) for v in (vectors, tangent))
-    share = 1.0 - kept / total if total > 0 else 0.0
+    total, inside = (float((v.double() / largest).square().sum()) for v in (vectors, tangent))
+    share = 1.0 - inside / total if total > 0 else 0.0
     share = min(max(share, 0.0), 1.0)
     if share > 0.1:
         warnings.warn(
@@ -184,23 +157,22 @@ def normal_share(bundle: TangentBundle, field: Array) -> float:
 def diagnose(bundle: TangentBundle, field: Array | None = None) -> Diagnosis:
     """Gather a ``Diagnosis``; see ``TangentBundle.diagnose``."""
     degrees = bundle.sorted_graph.degrees
-    components = int(bundle.sorted_graph.components().max()) + 1
+    middle = float(np.median(degrees))
     orientable, consistent, frustration = orientability(bundle)
-    local, pca = bundle.local_dimensions, bundle.pca
-    histogram = None
-    if local is not None:
-        histogram = {int(d): int(c) for d, c in zip(*np.unique(local, return_counts=True), strict=True)}
-    residual = None
-    if pca is not None:
-        off = pca.residual(bundle.dim)
+    histogram = residual = None
+    if bundle.local_dimensions is not None:
+        dims, counts = np.unique(bundle.local_dimensions, return_counts=True)
+        histogram = dict(zip(dims.tolist(), counts.tolist(), strict=True))
+    if bundle.pca is not None:
+        off = bundle.pca.residual(bundle.dim)
         residual = (float(np.median(off)), float(off.max()))
     return Diagnosis(
         num_points=bundle.num_points,
         dim=bundle.dim,
         eps=bundle.eps,
-        neighbors=(int(degrees.min()), float(np.median(degrees)), int(degrees.max())),
-        components=components,
-        neighborhood_share=float(np.median(degrees)) / (bundle.num_points - 1),
+        neighbors=(int(degrees.min()), middle, int(degrees.max())),
+        components=int(bundle.sorted_graph.components().max()) + 1,
+        neighborhood_share=middle / (bundle.num_points - 1),
         dimension_histogram=histogram,
         frame_residual=residual,
         orientable=orientable,

@@ -70,7 +70,7 @@ class DamagedFileError(TangentBundleError, ValueError):
 
 
 class MissingColumnsError(InvalidInputError):
-    """A file lacks the columns, arrays or variables of points or vectors, or they cannot be told."""
+    """A file lacks the columns, arrays or variables of points or vectors, or they are ambiguous."""
 
 
 class OutputError(TangentBundleError, OSError):
@@ -122,7 +122,7 @@ class PrecisionWarning(TangentBundleWarning):
 
 
 class DivergedWarning(TangentBundleWarning):
-    """Training diverged; the best weights before that were kept."""
+    """Training diverged; the best weights before that are used."""
 
 
 class FarPointsWarning(TangentBundleWarning):

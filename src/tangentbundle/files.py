@@ -11,9 +11,14 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
 
 from .errors import BusyFolderError, DamagedFileError, InvalidInputError, OutputError, TangentBundleError
 
@@ -46,29 +51,24 @@ def is_zarr(path: Path) -> bool:
 def replacing(path: Path, recognize: Recognizer = Path.is_file, *, overwrite: bool = False) -> Iterator[Path]:
     """A temporary place for a file or folder, which becomes ``path`` if the block succeeds; see ``check_place``.
 
-    Other processes see the old file or the new one, never a part, also after a power cut. Errors of writing, such as a
-    full disk, become an ``OutputError``; an interrupt stays one; temporary files are removed.
+    Other processes see the old file or the new one, never a part. Errors of writing, such as a full disk, become an
+    ``OutputError``; temporary files are removed.
     """
-    folder = None
     try:
-        try:
-            target = check_place(path, recognize, overwrite=overwrite)
-            folder = Path(tempfile.mkdtemp(prefix=".writing.", dir=target.parent))
-            place = folder / path.name
+        target = check_place(path, recognize, overwrite=overwrite)
+        with tempfile.TemporaryDirectory(prefix=".writing.", dir=target.parent, ignore_cleanup_errors=True) as folder:
+            place = Path(folder) / path.name
             yield place
             put(place, target)
-        except TangentBundleError:
-            raise
-        except (OSError, RuntimeError) as error:  # netCDF and Arrow have their own kinds
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).splitlines()[0]
-            raise OutputError(f"cannot write {path}: {reason}. Choose another place; nothing was left.") from error
-    finally:
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+    except TangentBundleError:
+        raise
+    except (OSError, RuntimeError) as error:  # netCDF and Arrow raise RuntimeError
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).splitlines()[0]
+        raise OutputError(f"cannot write {path}: {reason}. Choose another place; nothing was left.") from error
 
 
 def put(place: Path, target: Path) -> None:
-    """Rename what was written to its target, whose mode is kept; an old folder is first renamed, then removed."""
+    """Rename what was written to its target, whose mode stays; an old folder is first renamed, then removed."""
     before = target.with_name(f".{target.name[:50]}.{uuid.uuid4().hex[:8]}.before")
     if place.is_file():
         with place.open("rb") as file:
@@ -118,25 +118,41 @@ def check_place(path: Path, recognize: Recognizer = Path.is_file, *, overwrite: 
 
 @contextlib.contextmanager
 def only_writer(folder: str | os.PathLike) -> Iterator[Path]:
-    """Hold a folder for this process; a second one is refused. The lock goes with the process, however it ends."""
-    import fcntl
+    """Hold a folder for this process; a second one is refused.
 
+    Where the system can lock files (``fcntl``) the lock ends with the process, however it ends. Elsewhere the lock is
+    the existence of the file ``.lock``, which a killed process leaves behind.
+    """
     place = Path(folder)
     try:
         place.mkdir(parents=True, exist_ok=True)
-        lock = (place / ".lock").open("a")
+        lock = _lock(place / ".lock")
     except OSError as error:
         raise InvalidInputError(
             f"cannot write in {place}: {error.strerror or error}. Choose another folder."
         ) from error
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise BusyFolderError(
-                f"another process is writing in {place}. Wait for it, stop it, or choose another folder."
-            ) from error
+    if lock is None:
+        advice = "" if fcntl else f" If there is none, remove {place / '.lock'}."
+        raise BusyFolderError(
+            f"another process is writing in {place}. Wait for it, stop it, or choose another folder.{advice}"
+        )
+    try:
         yield place
+    finally:
+        lock.close()
+        if not fcntl:
+            (place / ".lock").unlink(missing_ok=True)
+
+
+def _lock(path: Path) -> IO | None:
+    """The open file that holds a lock, or None if another process holds it."""
+    with contextlib.suppress(BlockingIOError, FileExistsError), contextlib.ExitStack() as stack:
+        file = stack.enter_context(path.open("a" if fcntl else "x"))
+        if fcntl:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        stack.pop_all()
+        return file
+    return None
 
 
 def write_tensors(path: str | os.PathLike, kind: str, tensors: Mapping[str, torch.Tensor], notes: Any) -> None:
@@ -164,14 +180,11 @@ def read_tensors(path: str | os.PathLike, kind: str) -> tuple[dict[str, torch.Te
         raise DamagedFileError(
             f"{source} is not a readable safetensors file ({error}): it is damaged, cut short or of another kind."
         ) from error
-    if metadata.get("format") != kind:
-        raise DamagedFileError(
-            f"{source} holds {metadata.get('format', 'tensors of another program')!r}, expected {kind!r}."
-        )
-    if metadata.get("version") != "1":
-        raise DamagedFileError(
-            f"{source} has format version {metadata.get('version')}, this library reads version 1. Update it."
-        )
+    found, version = metadata.get("format", "tensors of another program"), metadata.get("version")
+    if found != kind:
+        raise DamagedFileError(f"{source} holds {found!r}, expected {kind!r}.")
+    if version != "1":
+        raise DamagedFileError(f"{source} has format version {version}, this library reads version 1. Update it.")
     if _digest(kind, tensors, metadata.get("notes", "")) != metadata.get("sha256"):
         raise DamagedFileError(f"the checksum of {source} does not fit its content: the file is damaged. Copy it anew.")
     try:

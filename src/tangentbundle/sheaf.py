@@ -21,11 +21,13 @@ from scipy import sparse
 
 from .arrays import Array, ArrayKind, finite, float_tensor
 from .errors import InvalidInputError, ShapeError
+from .geometry.graph import NeighborGraph
+from .geometry.transport import Connection
 from .operators import ConnectionLaplacian
 
 
 class SheafLaplacian(ConnectionLaplacian):
-    r"""The operator :math:`-L = -\delta^T \delta \le 0` of a sheaf, not normalised; made by ``Sheaf.laplacian()``.
+    r"""The operator :math:`-L = -\delta^T \delta \le 0` of a sheaf, not normalised, from ``Sheaf.laplacian()``.
 
     It is stored as a connection Laplacian is, :math:`-L = (P - I)/s` with :math:`P = I - s L` and 1/s a bound of the
     spectrum of L, so that all filters and networks run on it. Its mass is 1/n: the paper's inner product of sheaf
@@ -59,6 +61,22 @@ class Sheaf:
         if (pairs[:, 0] == pairs[:, 1]).any() or len(np.unique(pairs @ [n, 1])) < len(pairs):
             raise InvalidInputError("edges must join different vertices, each pair once: remove loops and duplicates.")
         self.maps, self.edge_stalks, self.kind = _restriction_maps(maps, self.stalks[self.edges], self.dim)
+
+    @classmethod
+    def from_connection(
+        cls, graph: NeighborGraph, connection: Connection, weights: np.ndarray, order: np.ndarray, kind: ArrayKind
+    ) -> Sheaf:
+        r"""The orthogonal sheaf of a weighted graph with a connection; point k of the graph is vertex ``order[k]``.
+
+        All stalks are :math:`\mathbb{R}^d`. An edge e = ij has the restriction maps :math:`V_{i,e} = \sqrt{w_{ij}}\, I`
+        and :math:`V_{j,e} = \sqrt{w_{ij}}\, O_{ij}`, so that L has the blocks :math:`L_{ii} = \deg_i I` and
+        :math:`L_{ij} = -w_{ij} O_{ij}`.
+        """
+        once = np.flatnonzero(graph.rows < graph.indices)
+        roots = np.sqrt(weights[once])[:, None, None]
+        maps = np.stack([roots * np.eye(connection.dim), roots * connection.blocks(once)], axis=1)
+        edges = order[np.stack([graph.rows[once], graph.indices[once]], axis=1)]
+        return cls(np.full(len(order), connection.dim), edges, kind.wrap(maps))
 
     @property
     def dim(self) -> int:

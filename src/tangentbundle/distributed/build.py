@@ -23,7 +23,7 @@ from ..geometry.frames import LocalPCA, local_pca
 from ..geometry.graph import NeighborGraph, edge_weights, nearest_graph, radius_graph
 from ..geometry.transport import connect
 from ..operators.assembly import FAINT, average_blocks, row_sums
-from ..operators.product import BlockMatrix
+from ..operators.storage import BlockMatrix
 from ..parallel import run_ranges
 from .cloud import Cloud, Surrounded, boxes_of
 from .components import count_components, label_pieces

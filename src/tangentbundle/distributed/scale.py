@@ -106,7 +106,7 @@ def _dimension(cloud: Cloud, rule: WidestGap, sizes, rows, distances, numbers) -
         near = graph_of_lists(np.ascontiguousarray(distances[:, :k]), np.ascontiguousarray(places[:, :k]))
         reach = np.maximum(1.2 * distances[:, k - 1], np.finfo(float).tiny)
         spectra[k] = local_pca(points, near, reach, centers=centers, axes=0).variances
-    return rule.combine(rule.compare(spectra))
+    return rule.combine(rule.compare(spectra.items()))
 
 
 def halo_rings(dim: int, points: float, neighbors: float, overlap: float = 0.25, most: int = 12) -> int:

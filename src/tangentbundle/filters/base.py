@@ -10,19 +10,19 @@ responses and convolves impulse responses.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, fields
+from functools import reduce
+from typing import Any
 
 import torch
 
 from ..arrays import Array, finite_where_seen, float_tensor
 from ..errors import InvalidInputError
 from ..operators import LinearOperator
+from .banks import apply_bank
+from .methods import Method
 from .parameters import as_double, current_values, scalar
 from .properties import Interval, Properties, numeric_properties
-
-if TYPE_CHECKING:
-    from .methods import Method
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,6 @@ class Filter(ABC):
 
         ``method`` is ``Exact()``, ``Chebyshev(tol)`` or ``Lanczos(tol)``; by default the size decides.
         """
-        from .methods import apply_bank
-
         finite_where_seen(float_tensor(x, "signal")[0], "signal")
         return apply_bank([self], operator, x, method)[0]
 
@@ -114,12 +112,12 @@ class Filter(ABC):
         return Sum((self, other)) if isinstance(other, Filter) else NotImplemented
 
     def __mul__(self, factor: float) -> Filter:
-        return Scaled(self, factor) if not isinstance(factor, Filter) else NotImplemented
+        return Composition((Constant(factor), self)) if not isinstance(factor, Filter) else NotImplemented
 
     __rmul__ = __mul__
 
     def __neg__(self) -> Filter:
-        return Scaled(self, -1.0)
+        return -1.0 * self
 
     def __sub__(self, other: Filter) -> Filter:
         return self + (-other)
@@ -130,77 +128,75 @@ class Filter(ABC):
 
 
 def joint_signature(kind: type, *parts: Any) -> tuple | None:
-    """The signature of a filter made of parts: None if one of them has none."""
+    """The signature of a filter with the given parts: None if one of them has none."""
     return None if any(part is None for part in parts) else (kind, *parts)
 
 
-@dataclass(eq=False)
-class Sum(Filter):
-    """The sum of filters."""
+class Parametric(Filter):
+    """A filter whose dataclass fields are all that its response depends on: numbers, or tensors to learn."""
 
-    terms: tuple[Filter, ...]
-
-    def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
-        return torch.stack([term.evaluate(lam) for term in self.terms]).sum(0)
+    def _fields(self) -> list[Any]:
+        return [getattr(self, f.name) for f in fields(self)]  # type: ignore[arg-type]
 
     def parameters(self) -> list[torch.Tensor]:
-        return [p for term in self.terms for p in term.parameters()]
+        return [p for p in self._fields() if isinstance(p, torch.Tensor)]
 
     def signature(self) -> tuple | None:
-        return joint_signature(Sum, *(term.signature() for term in self.terms))
+        return joint_signature(type(self), *map(current_values, self._fields()))
+
+
+@dataclass(eq=False)
+class Constant(Parametric):
+    """The identity times a number."""
+
+    value: Any
+
+    def __post_init__(self) -> None:
+        self.value = scalar(self.value, "the factor of a filter")
+
+    def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
+        return self.value * torch.ones_like(lam)
+
+    def impulses(self) -> Impulses:
+        weight = as_double(self.value)[None]
+        return Impulses(torch.zeros_like(weight), weight)
+
+
+@dataclass(eq=False)
+class Combination(Filter):
+    """A filter that consists of others."""
+
+    parts: tuple[Filter, ...]
+
+    def parameters(self) -> list[torch.Tensor]:
+        return [p for part in self.parts for p in part.parameters()]
+
+    def signature(self) -> tuple | None:
+        return joint_signature(type(self), *(part.signature() for part in self.parts))
 
     def impulses(self) -> Impulses | None:
-        parts = [part for term in self.terms if (part := term.impulses()) is not None]
-        if len(parts) < len(self.terms):
-            return None
+        found = [impulses for part in self.parts if (impulses := part.impulses()) is not None]
+        return self._combine(found) if len(found) == len(self.parts) else None
+
+    @abstractmethod
+    def _combine(self, parts: list[Impulses]) -> Impulses: ...
+
+
+class Sum(Combination):
+    """The sum of filters."""
+
+    def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
+        return torch.stack([part.evaluate(lam) for part in self.parts]).sum(0)
+
+    def _combine(self, parts: list[Impulses]) -> Impulses:
         return Impulses(torch.cat([p.times for p in parts]), torch.cat([p.weights for p in parts]))
 
 
-@dataclass(eq=False)
-class Scaled(Filter):
-    """A filter times a number."""
-
-    base: Filter
-    factor: Any
-
-    def __post_init__(self) -> None:
-        self.factor = scalar(self.factor, "the factor of a filter")
-
-    def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
-        return self.factor * self.base.evaluate(lam)
-
-    def parameters(self) -> list[torch.Tensor]:
-        own = [self.factor] if isinstance(self.factor, torch.Tensor) else []
-        return [*own, *self.base.parameters()]
-
-    def signature(self) -> tuple | None:
-        return joint_signature(Scaled, current_values(self.factor), self.base.signature())
-
-    def impulses(self) -> Impulses | None:
-        part = self.base.impulses()
-        return None if part is None else Impulses(part.times, as_double(self.factor) * part.weights)
-
-
-@dataclass(eq=False)
-class Composition(Filter):
+class Composition(Combination):
     """Filters one after another."""
 
-    factors: tuple[Filter, ...]
-
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
-        return torch.stack([factor.evaluate(lam) for factor in self.factors]).prod(0)
+        return torch.stack([part.evaluate(lam) for part in self.parts]).prod(0)
 
-    def parameters(self) -> list[torch.Tensor]:
-        return [p for factor in self.factors for p in factor.parameters()]
-
-    def signature(self) -> tuple | None:
-        return joint_signature(Composition, *(factor.signature() for factor in self.factors))
-
-    def impulses(self) -> Impulses | None:
-        total: Impulses | None = None
-        for factor in self.factors:
-            part = factor.impulses()
-            if part is None:
-                return None
-            total = part if total is None else total.convolve(part)
-        return total
+    def _combine(self, parts: list[Impulses]) -> Impulses:
+        return reduce(Impulses.convolve, parts)

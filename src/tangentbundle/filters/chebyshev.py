@@ -15,8 +15,9 @@ import numpy as np
 import torch
 
 from ..operators import ConnectionLaplacian
-from ..operators.product import BlockMatrix, Extras, along_curve, sort_rows, step, unsort_rows
+from ..operators.product import Extras, sort_rows, step, unsort_rows
 from ..operators.registry import differentiate, torch_op, vectorise
+from ..operators.storage import BlockMatrix, along_curve
 from .properties import Interval
 
 Tensor = torch.Tensor
@@ -123,15 +124,17 @@ def dots(
     return out
 
 
-def _bank_shape(indptr, cols, values, order, mass, x, coefficients, middle, radius):
+def _bank_shape(*inputs):
+    x, coefficients = inputs[5:7]
     return x.new_empty((coefficients.shape[0], *x.shape))
 
 
-def _merge_shape(indptr, cols, values, order, mass, y, coefficients, middle, radius):
-    return y.new_empty(y.shape[1:])
+def _merge_shape(*inputs):
+    return inputs[5].new_empty(inputs[5].shape[1:])
 
 
-def _dots_shape(indptr, cols, values, order, mass, x, y, count, middle, radius):
+def _dots_shape(*inputs):
+    x, y, count = inputs[5:8]
     return x.new_empty((y.shape[0], count))
 
 

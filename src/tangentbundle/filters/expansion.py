@@ -1,18 +1,30 @@
-"""Chebyshev coefficients of responses, to a wanted accuracy."""
+"""Chebyshev coefficients of responses to a given accuracy, and what float32 can give."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from ..errors import ConvergenceError, NonFiniteError
-from .base import Filter
+from ..arrays import is_batched, is_seen
+from ..errors import ConvergenceError, InvalidInputError, NonFiniteError, PrecisionWarning
+from ..operators import LinearOperator
 from .properties import Interval
+
+if TYPE_CHECKING:
+    from .base import Filter
 
 MAX_NODES = 2**14
 """Largest number of nodes tried; a smooth response needs far fewer."""
+
+MIN_TOLERANCE = {torch.float32: 1e-6, torch.float64: 0.0}
+"""Smallest tolerance of an iteration; below it rounding is larger than what is left out."""
+
+MAX_ROUNDING_ERROR = 1e-3
+"""Rounding error of a filter, relative to its largest gain, above which there is a warning."""
 
 SHARES = np.concatenate([[0.0], np.geomspace(1e-16, 0.5, 128)])
 """Where expansions are checked: distances from the interval's ends, as shares of its length."""
@@ -99,3 +111,37 @@ def fixed_order(filters: Sequence[Filter], interval: Interval, terms: int, nodes
     """Coefficients ``(k, terms)`` whatever their accuracy; needs no look at their values."""
     nodes = max(2 * terms, 32) if nodes is None else nodes
     return _transform(_samples(filters, interval, nodes), terms)
+
+
+def require_tolerance(tol: float, operator: LinearOperator) -> float:
+    """Refuse a tolerance that the operator's precision cannot reach."""
+    if tol < MIN_TOLERANCE[operator.dtype]:
+        raise InvalidInputError(
+            f"tol={tol:g} is below what float32 can give, {MIN_TOLERANCE[operator.dtype]:g}. Use a larger tol, or "
+            "float64: operator.to(dtype=torch.float64)."
+        )
+    return tol
+
+
+def check_precision(filters: Sequence[Filter], operator: LinearOperator, largest: float) -> None:
+    r"""Warn of a float32 operator whose rounding the responses amplify.
+
+    Rounding P shifts the eigenvalues by about :math:`\epsilon\lambda_{max}/\sqrt{n d}`; responses from 0 to
+    the ``largest`` eigenvalue are compared with those at shifted eigenvalues.
+    """
+    if operator.dtype != torch.float32 or not is_seen(operator.mass):
+        return
+    with torch.no_grad():
+        lam = check_points((0.0, max(largest, 1e-300)))
+        shift = torch.finfo(operator.dtype).eps * largest / operator.shape[0] ** 0.5
+        before, after = (torch.stack([f.evaluate(at) for f in filters]) for at in (lam, lam + shift))
+        if is_batched(before) or before.device.type != "cpu":
+            return
+        error = float(((after - before).abs().amax(1) / before.abs().amax(1).clamp_min(1e-300)).max())
+    if error > MAX_ROUNDING_ERROR:
+        warnings.warn(
+            f"float32 knows these eigenvalues to about {shift:.2g}, over which the response changes by {error:.2g} of "
+            "its largest value. Use float64: operator.to(dtype=torch.float64).",
+            PrecisionWarning,
+            stacklevel=2,
+        )

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from ..arrays import finite
-from ..errors import ConvergenceError
+from ..arrays import finite, whole
+from ..errors import ConvergenceError, InvalidInputError
 from ..memory import require_memory
 from ..operators import ConnectionLaplacian
-from .base import Filter
 from .chebyshev import dots, recurrence_map
-from .expansion import expand, fixed_order, require_finite
+from .expansion import expand, fixed_order, require_finite, require_tolerance
+from .methods import Method
+
+if TYPE_CHECKING:
+    from .base import Filter
 
 CHECK_EVERY = 8
 """Steps between two estimates of the error."""
@@ -133,11 +137,24 @@ class _Lanczos(torch.autograd.Function):
         return grad_x, grad_a, None, None, None, None
 
 
-def lanczos_bank(
-    filters: Sequence[Filter], operator: ConnectionLaplacian, x: torch.Tensor, tol: float, max_steps: int
-) -> torch.Tensor:
-    """Outputs ``(k, n, d, c)`` of a bank on a signal ``(n, d, c)``, differentiable in x and the filters' parameters."""
-    interval = recurrence_map(operator)[0]
-    learns = fixed_order(filters, interval, 1).requires_grad
-    coefficients = expand(filters, interval, tol).to(x) if learns else x.new_zeros((len(filters), 1))
-    return _Lanczos.apply(x, coefficients, list(filters), operator, tol, max_steps)
+@dataclass(frozen=True)
+class Lanczos(Method):
+    r"""By Lanczos iteration from each channel: adapts to the signal, and copes with responses that are not smooth.
+
+    Stops when a bound of the error is below ``tol`` times the norm of the input, or after ``max_steps``. Needs memory
+    for all steps, so it suits few channels.
+    """
+
+    tol: float = 1e-6
+    max_steps: int = 200
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.tol < 1.0:
+            raise InvalidInputError(f"tol must lie between 0 and 1, got {self.tol}.")
+        whole(self.max_steps, "max_steps")
+
+    def apply(self, filters: Sequence[Filter], operator: ConnectionLaplacian, x: torch.Tensor) -> torch.Tensor:
+        tol, interval = require_tolerance(self.tol, operator), recurrence_map(operator)[0]
+        learns = fixed_order(filters, interval, 1).requires_grad
+        coefficients = expand(filters, interval, tol).to(x) if learns else x.new_zeros((len(filters), 1))
+        return _Lanczos.apply(x, coefficients, list(filters), operator, tol, self.max_steps)

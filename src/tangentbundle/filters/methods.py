@@ -1,40 +1,90 @@
-"""How a filter is evaluated: exactly, by Chebyshev polynomials, or by Lanczos iteration."""
+"""How a filter is evaluated: exactly by eigenfields, or by Chebyshev polynomials."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
+from typing import TYPE_CHECKING
 
 import torch
 
-from ..arrays import Array, is_batched, whole
-from ..errors import InvalidInputError, ShapeError
-from ..operators import ConnectionLaplacian, Joined, LinearOperator, Semigroup
-from ..operators.laplacian import fold, unfold
-from .base import Filter
+from ..arrays import is_batched
+from ..errors import InvalidInputError
+from ..operators import ConnectionLaplacian, Joined, LinearOperator
 from .chebyshev import bank, merge, recurrence_map
-from .exact import Dense, Exact, Method
-from .expansion import MAX_NODES, expand, fixed_order
-from .lanczos import lanczos_bank
-from .precision import check_precision, require_tolerance
+from .expansion import MAX_NODES, check_precision, expand, fixed_order, require_finite, require_tolerance
 
-EXACT_SIZE = 600
-"""Up to this many rows (n d) the default is the exact eigendecomposition, kept on the operator."""
+if TYPE_CHECKING:
+    from .base import Filter
+
+MAX_CACHED_BANKS = 64
+"""Banks of filters whose coefficients or matrices are cached on an operator."""
+
+_writing = threading.Lock()
+
+
+class Method(ABC):
+    """A way to apply a bank of filters to a signal ``(n, d, c)``."""
+
+    @abstractmethod
+    def apply(self, filters: Sequence[Filter], operator: ConnectionLaplacian, x: torch.Tensor) -> torch.Tensor:
+        """Outputs ``(k, n, d, c)``, differentiable in x and in the filters' parameters."""
+
+    def merge(self, filters: Sequence[Filter], operator: ConnectionLaplacian, y: torch.Tensor) -> torch.Tensor:
+        """The sum ``(n, d, c)`` of the filters, each on its own signal ``y`` (k, n, d, c)."""
+        outputs = [self.apply([f], operator, part)[0] for f, part in zip(filters, y, strict=True)]
+        return torch.stack(outputs).sum(0)
+
+    def remember(self, filters: Sequence[Filter], operator: LinearOperator, compute: Callable) -> torch.Tensor:
+        """The result of ``compute()``, cached on the operator under the values of the filters' parameters."""
+        signatures = tuple(f.signature() for f in filters)
+        key = None if None in signatures else (self, signatures)
+        banks = operator.cache.setdefault("banks", {})
+        if key is not None and (found := banks.get(key)) is not None:
+            return found
+        with torch.inference_mode(False), torch.enable_grad():  # a cached result must serve training, too
+            result = compute()
+        if key is not None:
+            with _writing:
+                while len(banks) >= MAX_CACHED_BANKS:
+                    del banks[next(iter(banks))]
+                banks[key] = result
+        return result
+
+
+@dataclass(frozen=True)
+class Exact(Method):
+    """By the full eigendecomposition, computed once and cached on the operator: for n d up to 5 000."""
+
+    def apply(self, filters: Sequence[Filter], operator: LinearOperator, x: torch.Tensor) -> torch.Tensor:
+        if isinstance(operator, Joined):
+            parts = zip(operator.parts, operator.split(x), strict=True)
+            return torch.cat([self.apply(filters, part, piece) for part, piece in parts], dim=1)
+        values, fields = operator.eigenbasis
+        flat = fields.flatten(0, 1)
+        weights = operator.mass.repeat_interleave(operator.dim)[:, None]
+        spectrum = flat.T @ (weights * x.flatten(0, 1))
+        responses = torch.stack([f.evaluate(values) for f in filters])
+        if responses.device.type == "cpu" and not is_batched(responses):
+            require_finite(responses, float(values[0]), float(values[-1]))
+            check_precision(filters, operator, float(values[-1]))
+        return (flat @ (responses.to(x)[:, :, None] * spectrum)).unflatten(1, x.shape[:2])
 
 
 @dataclass(frozen=True)
 class Chebyshev(Method):
-    r"""By Chebyshev polynomials: :math:`\|y - y_{exact}\| \le \text{tol} \cdot \max|\hat h| \cdot \|x\|` in the mass
-    norm.
+    r"""By Chebyshev polynomials: :math:`\|y - y_{exact}\| \le \text{tol} \cdot \max|\hat h| \cdot \|x\|` (mass norm).
 
     In float32 ``tol`` is at least 1e-6, and rounding adds what a shift of the eigenvalues by
     :math:`\epsilon \lambda_{max}/\sqrt{n d}` changes in the response; if that is more than 1e-3 there is a
     ``PrecisionWarning``.
 
     The order follows from the responses and the operator's spectral interval; for heat it is about :math:`\sqrt{2 t
-    \lambda_{max} \log(2/\text{tol})}`. With ``order`` it is fixed instead, which needs no look at the parameters: for
-    learnable times on a GPU, where looking means waiting.
+    \lambda_{max} \log(2/\text{tol})}`. With ``order`` it is fixed instead: for learnable times on a GPU, where reading
+    a parameter means waiting.
     """
 
     tol: float = 1e-6
@@ -70,95 +120,3 @@ class Chebyshev(Method):
 
     def merge(self, filters: Sequence[Filter], operator: ConnectionLaplacian, y: torch.Tensor) -> torch.Tensor:
         return merge(*operator.curve, y, self.coefficients(filters, operator), *recurrence_map(operator)[1:])
-
-
-@dataclass(frozen=True)
-class Lanczos(Method):
-    r"""By Lanczos iteration from each channel: adapts to the signal, and copes with responses that are not smooth.
-
-    Stops when a bound of the error is below ``tol`` times the norm of the input, or after ``max_steps``. Needs memory
-    for all steps, so it suits few channels.
-    """
-
-    tol: float = 1e-6
-    max_steps: int = 200
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.tol < 1.0:
-            raise InvalidInputError(f"tol must lie between 0 and 1, got {self.tol}.")
-        whole(self.max_steps, "max_steps")
-
-    def apply(self, filters: Sequence[Filter], operator: ConnectionLaplacian, x: torch.Tensor) -> torch.Tensor:
-        return lanczos_bank(filters, operator, x, require_tolerance(self.tol, operator), self.max_steps)
-
-
-def default_method(operator: LinearOperator) -> Method:
-    """Exact for small operators, Chebyshev otherwise."""
-    return Exact() if max(operator.sizes) * operator.dim <= EXACT_SIZE else Chebyshev()
-
-
-def apply_bank(
-    filters: Sequence[Filter], operator: LinearOperator, signal: Array, method: Method | None = None
-) -> list[Array]:
-    """Apply several filters to one signal ``(..., n, d, c)``, sharing all work; one output a filter."""
-    operator, method = _resolve(operator, method)
-    x, kind = operator.check(signal)
-    if len(filters) == 0:
-        return []
-    if isinstance(operator, Semigroup):
-        outputs = [_by_impulses(f, operator, x) for f in filters]
-    else:
-        outputs = [unfold(y, x.shape) for y in method.apply(filters, operator, fold(x))]  # type: ignore[arg-type]
-    return [kind.wrap(y) for y in outputs]
-
-
-def merge_bank(
-    filters: Sequence[Filter], operator: LinearOperator, signals: Sequence[Array], method: Method | None = None
-) -> Array:
-    """The sum of several filters, each on its own signal ``(..., n, d, c)``, sharing all work.
-
-    The transpose of ``apply_bank``: with fewer channels out than in, mixing channels first and merging is cheaper.
-    """
-    operator, method = _resolve(operator, method)
-    if len(filters) == 0 or len(filters) != len(signals):
-        raise InvalidInputError(f"one signal a filter is needed, got {len(signals)} for {len(filters)} filters.")
-    tensors, kinds = zip(*(operator.check(signal) for signal in signals), strict=True)
-    if len({tensor.shape for tensor in tensors}) > 1:
-        raise ShapeError(f"signals to merge must share a shape, got {[tuple(t.shape) for t in tensors]}.")
-    if isinstance(operator, Semigroup):
-        total = sum(_by_impulses(f, operator, x) for f, x in zip(filters, tensors, strict=True))
-    else:
-        y = torch.stack([fold(x) for x in tensors])
-        total = unfold(method.merge(filters, operator, y), tensors[0].shape)  # type: ignore[arg-type]
-    return kinds[0].wrap(total)
-
-
-def _resolve(operator: LinearOperator, method: Method | None) -> tuple[LinearOperator, Method]:
-    """Check the two, and choose a method where none is given; joined operators are taken in the form it needs."""
-    if not isinstance(operator, LinearOperator):
-        raise InvalidInputError(f"filters act through an operator such as bundle.laplacian(), got {type(operator)}.")
-    if not (method is None or isinstance(method, Method)):
-        raise InvalidInputError(f"method must be Exact(), Dense(), Chebyshev() or Lanczos(), got {method!r}.")
-    method = default_method(operator) if method is None else method
-    if isinstance(operator, Joined) and not isinstance(method, (Exact, Dense)):
-        operator = operator.merged
-    if not isinstance(operator, (ConnectionLaplacian, Joined, Semigroup)) and not isinstance(method, (Exact, Dense)):
-        raise InvalidInputError(
-            f"{type(operator).__name__} is filtered with method=Exact() (small operators); {method} needs a "
-            "ConnectionLaplacian."
-        )
-    return operator, method
-
-
-def _by_impulses(filter: Filter, operator: Semigroup, x: torch.Tensor) -> torch.Tensor:
-    """A filter with point impulses, through an operator that is known by its exponentials."""
-    impulses = filter.impulses()
-    if impulses is None:
-        raise InvalidInputError(
-            f"{filter} has no impulse response, and {operator} is known by its exponentials alone. Use Heat, FIR or "
-            "ImpulseResponse."
-        )
-    total = torch.zeros_like(x)
-    for t, weight in zip(impulses.times, impulses.weights.to(x), strict=True):
-        total = total + weight * operator.exponential(t, x)
-    return total

@@ -14,50 +14,57 @@ Number = float | torch.Tensor
 Numbers = tuple[float, ...] | torch.Tensor
 
 
-def scalar(value: Array, name: str, *, minimum: str = "") -> Number:
-    """One number, as a float or as the tensor given; ``minimum`` is ``"positive"`` or ``"non-negative"``."""
-    tensor, given = _checked(value, name)
+def scalar(value: Array, name: str) -> Number:
+    """One number, as a float or as the tensor given."""
+    tensor = _checked(value, name)
     if tensor.ndim != 0:
         raise InvalidInputError(f"{name} must be one number, got shape {tuple(tensor.shape)}.")
-    if minimum and _readable(tensor) and (tensor < 0 or (minimum == "positive" and tensor == 0)):
-        wanted = "positive" if minimum == "positive" else "at least 0 (heat does not run backwards)"
-        raise InvalidInputError(f"{name} must be {wanted}, got {float(tensor.detach()):.6g}.")
-    return tensor if given else float(tensor)
+    return tensor if tensor is value else float(tensor)
+
+
+def positive_scalar(value: Array, name: str) -> Number:
+    """One number above 0."""
+    number = scalar(value, name)
+    if _is_readable(number) and not number > 0:
+        raise InvalidInputError(f"{name} must be positive, got {float(number):.6g}.")
+    return number
+
+
+def nonnegative_scalar(value: Array, name: str) -> Number:
+    """One number of at least 0."""
+    number = scalar(value, name)
+    if _is_readable(number) and number < 0:
+        raise InvalidInputError(f"{name} must be at least 0, got {float(number):.6g}.")
+    return number
 
 
 def vector(values: Array | Sequence[float], name: str) -> Numbers:
     """A non-empty list of numbers, as a tuple or as the tensor given."""
-    tensor, given = _checked(values, name)
+    tensor = _checked(values, name)
     if tensor.ndim != 1 or len(tensor) == 0:
         raise InvalidInputError(f"{name} must be a non-empty list of numbers, got shape {tuple(tensor.shape)}.")
-    return tensor if given else tuple(tensor.tolist())
+    return tensor if tensor is values else tuple(tensor.tolist())
 
 
-def _checked(value: Array, name: str) -> tuple[torch.Tensor, bool]:
-    """A finite float tensor, and whether it is the caller's own."""
+def _checked(value: Array, name: str) -> torch.Tensor:
+    """A float tensor, finite where its values can be read."""
     tensor, _ = float_tensor(value, name)
-    require_finite_parameter(tensor, name)
-    return tensor, tensor is value
+    if _is_readable(tensor) and not bool(torch.isfinite(tensor).all()):
+        bad = int((~torch.isfinite(tensor)).sum())
+        raise NonFiniteError(f"{name} must be finite, got {tensor.detach()} ({bad} of {tensor.numel()} values).")
+    return tensor
 
 
-def require_finite_parameter(tensor: torch.Tensor, name: str) -> None:
-    """Refuse NaN and infinity where values can be read."""
-    if _readable(tensor) and not bool(torch.isfinite(tensor).all()):
-        bad = ~torch.isfinite(tensor.detach())
-        got = tensor.tolist() if bad.numel() <= 8 else f"{int(bad.sum())} of {bad.numel()} values NaN or infinite"
-        raise NonFiniteError(f"{name} must be finite, got {got}.")
-
-
-def _readable(tensor: torch.Tensor) -> bool:
+def _is_readable(parameter: Number) -> bool:
     """Whether reading values costs nothing: not on a GPU, nor inside ``torch.vmap``."""
-    return tensor.device.type == "cpu" and not is_batched(tensor)
+    return not isinstance(parameter, torch.Tensor) or (parameter.device.type == "cpu" and not is_batched(parameter))
 
 
 def current_values(parameter: Number | Numbers) -> float | tuple[float, ...] | None:
-    """The value of a parameter now, for the key of a cache; None for tensors that learn, or cannot be read cheaply."""
+    """The value of a parameter now, for the key of a cache; None for tensors that learn or cannot be read cheaply."""
     if not isinstance(parameter, torch.Tensor):
         return parameter
-    if parameter.requires_grad or not _readable(parameter):
+    if parameter.requires_grad or not _is_readable(parameter):
         return None
     return tuple(parameter.reshape(-1).tolist())
 

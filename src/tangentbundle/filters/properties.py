@@ -49,6 +49,11 @@ def interval_of(on: Interval | LinearOperator | None) -> Interval:
     return float(low), float(high)
 
 
+def exact_on(on: Interval | LinearOperator | None) -> str:
+    """The ground of properties in closed form."""
+    return "exact" if on is None else "exact on eigenvalues from {:.4g} to {:.4g}".format(*interval_of(on))
+
+
 def numeric_properties(filter: Filter, on: Interval | LinearOperator | None) -> Properties:
     """Measure a response on nodes that are dense near both ends of the interval.
 
@@ -116,18 +121,18 @@ def _largest_slope(filter: Filter, lam: torch.Tensor, gain: float) -> float:
     return best
 
 
-def largest_on_unit_interval(coefficients: np.ndarray) -> float:
-    r"""Exact maximum of :math:`|\sum_k c_k z^k|` over z in [0, 1], by the roots of the derivative.
+def largest_on(coefficients: np.ndarray, interval: Interval) -> float:
+    r"""Exact maximum of :math:`|\sum_k c_k z^k|` over an interval, by the roots of the derivative.
 
-    >>> largest_on_unit_interval(np.array([0.0, 4.0, -4.0]))        # 4 z (1 - z)
+    >>> largest_on(np.array([0.0, 4.0, -4.0]), (0.0, 1.0))        # 4 z (1 - z)
     1.0
     """
-    polynomial = np.polynomial.Polynomial(coefficients)
-    size = np.abs(coefficients).max()
+    low, high = interval
+    polynomial = np.polynomial.Polynomial(coefficients)(np.polynomial.Polynomial([low, high - low]))  # on [0, 1]
+    size = np.abs(polynomial.coef).max()
     if size == 0.0:
         return 0.0
     # highest powers that rounding hides on [0, 1] would put the other roots beyond reach
-    derivative = (polynomial / size).deriv().trim(1e-14)
-    critical = derivative.roots()
+    critical = (polynomial / size).deriv().trim(1e-14).roots()
     inside = np.real(critical[(np.abs(np.imag(critical)) < 1e-8) & (np.real(critical) > 0) & (np.real(critical) < 1)])
     return float(np.abs(polynomial(np.concatenate([[0.0, 1.0], inside]))).max())

@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
 
+from ..arrays import finite
 from ..errors import InvalidInputError
 from ..operators import LinearOperator
-from .base import Filter, Impulses, joint_signature
-from .parameters import as_double, as_numpy, current_values, require_finite_parameter, scalar, vector
-from .properties import Interval, Properties, interval_of, largest_on_unit_interval
-
-
-class Parametric(Filter):
-    """A filter whose dataclass fields are all that its response depends on: numbers, or tensors to learn."""
-
-    def _fields(self) -> list[Any]:
-        return [getattr(self, f.name) for f in fields(self)]  # type: ignore[arg-type]
-
-    def parameters(self) -> list[torch.Tensor]:
-        return [p for p in self._fields() if isinstance(p, torch.Tensor)]
-
-    def signature(self) -> tuple | None:
-        return joint_signature(type(self), *map(current_values, self._fields()))
+from .base import Filter, Impulses, Parametric
+from .parameters import as_double, as_numpy, nonnegative_scalar, positive_scalar, vector
+from .properties import Interval, Properties, exact_on, interval_of, largest_on
 
 
 @dataclass(eq=False)
@@ -42,7 +30,7 @@ class Heat(Parametric):
     t: Any
 
     def __post_init__(self) -> None:
-        self.t = scalar(self.t, "t", minimum="non-negative")
+        self.t = nonnegative_scalar(self.t, "t")
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
         return torch.exp(-self.t * lam)
@@ -53,7 +41,8 @@ class Heat(Parametric):
 
     def properties(self, on: Interval | LinearOperator | None = None) -> Properties:
         t = float(as_numpy(self.t))
-        return Properties(t > 0, t, 1.0, "exact")
+        gain = 1.0 if on is None else float(np.exp(-t * interval_of(on)[0]))
+        return Properties(t > 0, t * gain, gain, exact_on(on))
 
 
 @dataclass(eq=False)
@@ -74,7 +63,7 @@ class FIR(Parametric):
 
     def __post_init__(self) -> None:
         self.coefficients = vector(self.coefficients, "coefficients")
-        self.step = scalar(self.step, "step", minimum="positive")
+        self.step = positive_scalar(self.step, "step")
 
     def impulses(self) -> Impulses:
         h = as_double(self.coefficients)
@@ -88,9 +77,10 @@ class FIR(Parametric):
         return total
 
     def properties(self, on: Interval | LinearOperator | None = None) -> Properties:
-        h = as_numpy(self.coefficients)
-        slope = float(as_numpy(self.step)) * largest_on_unit_interval(np.arange(len(h)) * h)
-        return Properties(bool(h[0] == 0.0), slope, largest_on_unit_interval(h), "exact")
+        h, step = as_numpy(self.coefficients), float(as_numpy(self.step))
+        shifts = (0.0, 1.0) if on is None else tuple(np.exp(-step * np.array(interval_of(on)))[::-1])
+        slope = step * largest_on(np.arange(len(h)) * h, shifts)
+        return Properties(bool(h[0] == 0.0), slope, largest_on(h, shifts), exact_on(on))
 
 
 def _quadrature(horizon: float, splits: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -122,13 +112,11 @@ class ImpulseResponse(Filter):
     _nodes: tuple[torch.Tensor, torch.Tensor] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        self.horizon = (
-            self._decay() if self.horizon is None else float(scalar(self.horizon, "horizon", minimum="positive"))
-        )
+        self.horizon = self._decay() if self.horizon is None else float(positive_scalar(self.horizon, "horizon"))
         for splits in (4, 8, 16, 32):
             self._nodes, finer = (_quadrature(self.horizon, count) for count in (splits, 2 * splits))
             coarse_sums, sums = ((w * self._values(t)).reshape(41, -1) for t, w in (self._nodes, finer))
-            require_finite_parameter(sums, "the impulse response")
+            finite(sums, "the impulse response")
             change = float((coarse_sums.sum(1) - sums.sum(1)).abs().sum() / sums.abs().sum().clamp_min(1e-300))
             if change <= 1e-7:
                 self._nodes = self._nodes if change <= 1e-12 else finer
@@ -144,7 +132,7 @@ class ImpulseResponse(Filter):
     def _decay(self) -> float:
         grid = torch.logspace(-12, 8, 2001, dtype=torch.float64)
         size = self._values(grid).abs()
-        require_finite_parameter(size, "the impulse response")
+        finite(size, "the impulse response")
         alive = torch.nonzero(size > 1e-14 * size.max())
         if len(alive) == 0 or int(alive[-1]) == len(grid) - 1:
             raise InvalidInputError("this impulse response does not decay (or is zero); give horizon=...")
@@ -190,12 +178,9 @@ class Polynomial(Parametric):
         if on is None:  # on all of (0, infinity)
             slope = 0.0 if degree == 0 else abs(float(h[1])) if degree == 1 else np.inf
             return Properties(lowpass, slope, abs(float(h[0])) if degree == 0 else np.inf, "exact")
-        low, high = interval_of(on)
-        signed = h * (-1.0) ** np.arange(len(h))
-        inside = np.polynomial.Polynomial(signed)(np.polynomial.Polynomial([low, high - low]))
-        derivative = (inside.deriv() / (high - low)).coef if len(h) > 1 else np.zeros(1)
-        basis = f"exact on eigenvalues from {low:.4g} to {high:.4g}"
-        return Properties(lowpass, largest_on_unit_interval(derivative), largest_on_unit_interval(inside.coef), basis)
+        signed, interval = h * (-1.0) ** np.arange(len(h)), interval_of(on)
+        slope = largest_on(np.polynomial.polynomial.polyder(signed), interval)
+        return Properties(lowpass, slope, largest_on(signed, interval), exact_on(on))
 
 
 @dataclass(eq=False)
@@ -228,7 +213,7 @@ class Tikhonov(Parametric):
     strength: Any
 
     def __post_init__(self) -> None:
-        self.strength = scalar(self.strength, "strength", minimum="non-negative")
+        self.strength = nonnegative_scalar(self.strength, "strength")
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
         return 1 / (1 + self.strength * lam)
@@ -242,8 +227,8 @@ class Matern(Parametric):
     alpha: Any = 2.0
 
     def __post_init__(self) -> None:
-        self.kappa = scalar(self.kappa, "kappa", minimum="positive")
-        self.alpha = scalar(self.alpha, "alpha", minimum="positive")
+        self.kappa = positive_scalar(self.kappa, "kappa")
+        self.alpha = positive_scalar(self.alpha, "alpha")
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
         return (1 + lam / self.kappa / self.kappa) ** (-self.alpha)
@@ -256,7 +241,7 @@ class IdealLowpass(Parametric):
     cutoff: Any
 
     def __post_init__(self) -> None:
-        self.cutoff = scalar(self.cutoff, "cutoff", minimum="non-negative")
+        self.cutoff = nonnegative_scalar(self.cutoff, "cutoff")
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
         return (lam <= self.cutoff).to(lam.dtype)
@@ -269,7 +254,7 @@ class Wavelet(Parametric):
     scale: Any
 
     def __post_init__(self) -> None:
-        self.scale = scalar(self.scale, "scale", minimum="positive")
+        self.scale = positive_scalar(self.scale, "scale")
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
         return self.scale * lam * torch.exp(1 - self.scale * lam)

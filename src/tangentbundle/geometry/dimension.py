@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +18,8 @@ from .search import sample_rows, sampled_nearest
 SIZES = (6, 8, 12, 16, 24, 32, 48)
 """Neighbourhood sizes looked at, smallest first."""
 
-Spectra = Mapping[int, np.ndarray]
-"""Neighbourhood size k -> variances ``(m, q)`` of m neighbourhoods, descending."""
+Spectra = Iterable[tuple[int, np.ndarray]]
+"""Neighbourhood sizes, and the variances ``(m, q)`` of m neighbourhoods of that size, descending."""
 
 
 class DimensionRule(ABC):
@@ -81,9 +81,9 @@ class WidestGap(DimensionRule):
     above ``faint``, and otherwise the cloud is taken as full-dimensional. A neighbourhood of k points is trusted for
     dimensions up to k / 3: six points in four dimensions nearly always look flat.
 
-    >>> WidestGap().compare({24: np.array([[1.0, 0.8, 0.02]] * 4)}).tolist()
+    >>> WidestGap().compare([(24, np.array([[1.0, 0.8, 0.02]] * 4))]).tolist()
     [2, 2, 2, 2]
-    >>> WidestGap().compare({24: np.array([[1.0, 0.9, 0.7]] * 2)}).tolist()
+    >>> WidestGap().compare([(24, np.array([[1.0, 0.9, 0.7]] * 2))]).tolist()
     [3, 3]
     """
 
@@ -98,15 +98,16 @@ class WidestGap(DimensionRule):
 
     def local(self, points: np.ndarray, eps_pca: float | None) -> np.ndarray:
         n = len(points)
-        return self.compare(SampledSpectra(points, [k for k in SIZES if k <= n // 4] or [n - 1]))
+        return self.compare(_sampled_spectra(points, [k for k in SIZES if k <= n // 4] or [n - 1]))
 
     def compare(self, spectra: Spectra) -> np.ndarray:
         """Local dimensions ``(m,)`` from the variances of neighbourhoods of several sizes."""
-        count, axes = next(iter(spectra.values())).shape
-        if axes == 1:
-            return np.ones(count, dtype=np.int64)
-        gaps = {}
-        for size, variances in spectra.items():
+        gaps, seen = {}, {}
+        for size, variances in spectra:
+            seen[size] = variances
+            count, axes = variances.shape
+            if axes == 1:
+                return np.ones(count, dtype=np.int64)
             total = np.maximum(variances.sum(axis=1, keepdims=True), 1e-300)
             gaps[size] = self._ratios((variances / total).mean(axis=0, keepdims=True), size).max()
             if gaps[size] >= self.clear:
@@ -118,30 +119,16 @@ class WidestGap(DimensionRule):
             if gaps[best] < self.faint and axes <= 8:
                 spanned = max(1, max(gaps) - 1)  # k neighbours span k - 1 directions about their mean
                 return np.full(count, min(axes, spanned), dtype=np.int64)
-        return 1 + self._ratios(spectra[best], best).argmax(axis=1)
+        return 1 + self._ratios(seen[best], best).argmax(axis=1)
 
 
-class SampledSpectra(Spectra):
-    """Variances of neighbourhoods of sampled points, each size computed when it is first looked at."""
-
-    def __init__(self, points: np.ndarray, sizes: list[int]):
-        self.points, self.sizes = points, sizes
-        self.known: dict[int, np.ndarray] = {}
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.sizes)
-
-    def __len__(self) -> int:
-        return len(self.sizes)
-
-    def __getitem__(self, size: int) -> np.ndarray:
-        if size not in self.known:
-            distances, indices = sampled_nearest(self.points, size)
-            reach = np.maximum(1.2 * distances[:, -1], np.finfo(float).tiny)
-            near = graph_of_lists(distances, indices)
-            centers = self.points[sample_rows(len(self.points))]
-            self.known[size] = local_pca(self.points, near, reach, centers=centers, axes=0).variances
-        return self.known[size]
+def _sampled_spectra(points: np.ndarray, sizes: list[int]) -> Spectra:
+    """Variances of neighbourhoods of sampled points, each size computed when it is asked for."""
+    centers = points[sample_rows(len(points))]
+    for size in sizes:
+        distances, indices = sampled_nearest(points, size)
+        reach = np.maximum(1.2 * distances[:, -1], np.finfo(float).tiny)
+        yield size, local_pca(points, graph_of_lists(distances, indices), reach, centers=centers, axes=0).variances
 
 
 def estimate_dimension(points: np.ndarray, rule: DimensionRule, eps_pca: float | None = None) -> tuple[int, np.ndarray]:

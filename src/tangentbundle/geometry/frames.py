@@ -21,11 +21,12 @@ from .graph import NeighborGraph, edge_weights, row_weights
 from .kernels import Biweight, Kernel
 
 TINY = 1e-300
+
 GRAM_SIZE = 12
 """Ambient dimensions above this use the neighbours' Gram matrix where it is smaller."""
 
-MOST = 16
-"""Variances kept of each neighbourhood."""
+MAX_VARIANCES = 16
+"""Variances returned of each neighbourhood."""
 
 BLOCK = 2**22
 """Numbers in the largest array at work in a thread."""
@@ -45,10 +46,7 @@ class LocalPCA:
     counts: np.ndarray
 
     def frames(self, d: int) -> np.ndarray:
-        """The first ``d`` axes of each neighbourhood, ``(n, D, d)``.
-
-        Raises ``RankDeficientError`` where a neighbourhood does not span d directions.
-        """
+        """The first ``d`` axes of each neighbourhood, ``(n, D, d)``; all must span d directions."""
         if d > self.axes.shape[2]:
             raise RankDeficientError(
                 f"dimension {d} was asked for, but the points span at most {self.axes.shape[2]} "
@@ -66,8 +64,7 @@ class LocalPCA:
 
     def residual(self, d: int) -> np.ndarray:
         """Share of each neighbourhood's variance outside its first ``d`` axes, ``(n,)``."""
-        kept = self.variances[:, :d].sum(axis=1)
-        return np.clip(1.0 - kept / np.maximum(self.total, TINY), 0.0, 1.0)
+        return np.clip(1.0 - self.variances[:, :d].sum(axis=1) / np.maximum(self.total, TINY), 0.0, 1.0)
 
 
 @njit(cache=True, nogil=True)
@@ -150,15 +147,15 @@ def local_pca(
     centers: np.ndarray | None = None,
     kernel: Kernel | None = None,
     axes: int | None = None,
-    spectrum: int = MOST,
+    spectrum: int = MAX_VARIANCES,
     center: bool = True,
 ) -> LocalPCA:
     """Principal axes of the neighbours of each point within ``radius`` (a number, or one a point).
 
     ``points`` (n, D) float64; row i of the graph holds the neighbours of ``centers[i]`` (default:
     the points themselves) and must reach at least as far as the radius. ``axes`` is the number of axes returned
-    (default: all, at most ``MOST``), ``spectrum`` that of variances, if more. ``center`` subtracts the weighted mean
-    of each neighbourhood; without it displacements are from ``centers``, as in Algorithm 1 of the paper.
+    (default: all, at most 16), ``spectrum`` that of variances, if more. ``center`` subtracts the weighted mean of each
+    neighbourhood; without it displacements are from ``centers``, as in Algorithm 1 of the paper.
 
     >>> line = np.linspace(0, 1, 20)[:, None] * np.array([[3.0, 4.0]])
     >>> from tangentbundle.geometry.graph import radius_graph
@@ -169,7 +166,7 @@ def local_pca(
     kernel = Biweight() if kernel is None else kernel
     centers = points if centers is None else centers
     n, dims = centers.shape
-    keep = min(dims, MOST) if axes is None else axes
+    keep = min(dims, MAX_VARIANCES) if axes is None else axes
     found, variances = np.zeros((n, dims, keep)), np.zeros((n, min(dims, max(spectrum, keep))))
     total, counts = np.zeros(n), np.zeros(n, np.int64)
     small = dims <= GRAM_SIZE or dims <= _most_in_use(graph, kernel, radius)

@@ -173,21 +173,6 @@ def radius_graph(points: np.ndarray, radius: float, *, max_memory: float | None 
     return graph_from_pairs(points, tree.query_pairs(radius, output_type="ndarray"))
 
 
-def knn_graph(points: np.ndarray, k: int, *, max_memory: float | None = None) -> NeighborGraph:
-    """Connect each point to its ``k`` nearest; symmetric: an edge exists if either end wants it.
-
-    >>> knn_graph(np.array([[0.0], [1.0], [3.0]]), 1).degrees.tolist()
-    [1, 2, 1]
-    """
-    if k < 1:
-        raise InvalidInputError(f"k must be at least 1, got {k}.")
-    check_memory(2.0 * k * len(points), max_memory, "Ask for fewer neighbors.")
-    _, indices = nearest_distances(points, k)
-    first, second = np.repeat(np.arange(len(points)), k), indices.ravel()
-    keys = np.unique(np.minimum(first, second) * len(points) + np.maximum(first, second))
-    return graph_from_pairs(points, np.stack(np.divmod(keys, len(points)), axis=1))
-
-
 def nearest_graph(points: np.ndarray, rows: np.ndarray, k: int) -> NeighborGraph:
     """The directed graph from some rows to their ``k`` nearest points, nearest first."""
     return graph_of_lists(*nearest_distances(points, k, rows))

@@ -110,3 +110,10 @@ def Epanechnikov() -> Power:
 def Biweight() -> Power:
     r""":math:`(1 - u^2)^2`: twice differentiable inside, as the paper asks of its PCA kernel."""
     return Power(2.0)
+
+
+def check_kernel(kernel: Kernel | None) -> Kernel:
+    """The kernel given, or the default; all else is refused."""
+    if kernel is not None and not isinstance(kernel, Kernel):
+        raise InvalidInputError(f"kernel must be an instance such as kernels.Gaussian(), got {kernel!r}.")
+    return Gaussian() if kernel is None else kernel

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import positive, whole
+from ..arrays import Array, ArrayKind, points_array, positive, whole
 from ..errors import (
     DisconnectedWarning,
     DuplicatePointsWarning,
@@ -21,6 +21,7 @@ from ..errors import (
 )
 from .frames import LocalPCA, local_pca
 from .graph import NeighborGraph, check_memory, nearest_distances, nearest_graph, radius_graph
+from .ordering import curve_order
 from .scale import connecting_radius, least_neighbors, radius_for_neighbors, target_neighbors
 from .search import sampled_nearest
 
@@ -30,14 +31,12 @@ GLOBAL_SHARE = 0.5
 NOISE_SHARE = 0.4
 """Share of a median neighbourhood's variance off its tangent space above which the cloud counts as noisy."""
 
-TILTED_SHARE, SMOOTH = 0.015, 0.93
+MAX_TILTED_SHARE, MIN_SMOOTHNESS, MIN_POINTS = 0.015, 0.93, 500
 """Outliers are suspected where more pairs of neighbours than this share stand at more than 60 degrees, though the
-cosine of the median pair is above ``SMOOTH`` (measured: on clean surfaces of that smoothness it is below 0.01)."""
+cosine of the median pair is large (on clean surfaces of that smoothness the share is below 0.01), in clouds of so many
+points: among fewer, curved ends of an ellipsoid look the same."""
 
-ENOUGH = 500
-"""Points from which such a share says something: among fewer, curved ends of an ellipsoid look the same."""
-
-STEEP = 0.25
+MAX_STEEPNESS = 0.25
 """Mean squared sine between neighbouring tangent spaces above which an automatic scale is narrowed."""
 
 
@@ -52,30 +51,31 @@ class Scale:
     pca_center: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("eps", "eps_pca", "max_memory"):
-            value = getattr(self, name)
-            if value is not None:
-                object.__setattr__(self, name, positive(value, name))
+        checks = {"eps": positive, "eps_pca": positive, "max_memory": positive, "neighbors": whole}
+        for name, check in checks.items():
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, check(getattr(self, name), name))
         if self.eps is not None and self.neighbors is not None:
             raise InvalidInputError("give eps or neighbors, not both.")
-        if self.neighbors is not None:
-            object.__setattr__(self, "neighbors", whole(self.neighbors, "neighbors"))
 
     @property
     def automatic(self) -> bool:
         return self.eps is None and self.neighbors is None
 
 
-def check_cloud(points: np.ndarray) -> None:
-    """Refuse clouds with nothing to estimate."""
-    n = len(points)
+def sorted_cloud(points: Array) -> tuple[np.ndarray, np.ndarray, ArrayKind]:
+    """The points along the space-filling curve, their order and kind; clouds with nothing to estimate are refused."""
+    cloud, kind = points_array(points)
+    n = len(cloud)
     if n < 3:
         raise TooFewPointsError(f"a bundle needs at least 3 points in general position, got {n}. Give more points.")
-    extent = float(np.ptp(points, axis=0).max())
+    extent = float(np.ptp(cloud, axis=0).max())
     if extent == 0:
         raise TooFewPointsError(f"all {n} points coincide; there is no manifold to estimate.")
     if extent < 1e-140:
         raise InvalidInputError(f"the cloud is {extent:.2g} wide, so its squared distances underflow. Rescale it.")
+    order = curve_order(cloud)
+    return np.ascontiguousarray(cloud[order]), order, kind
 
 
 def warn_of_duplicates(points: np.ndarray) -> None:
@@ -155,11 +155,11 @@ def warn_of_noise(pca: LocalPCA, frames: np.ndarray, graph: NeighborGraph) -> No
             NoisyCloudWarning,
             stacklevel=3,
         )
-    if graph.num_points < ENOUGH:
+    if graph.num_points < MIN_POINTS:
         return
     cosines = np.linalg.svd(facing(frames, graph), compute_uv=False)[:, -1]
     tilted = float((cosines < 0.5).mean())
-    if tilted > TILTED_SHARE and np.median(cosines) > SMOOTH:
+    if tilted > MAX_TILTED_SHARE and np.median(cosines) > MIN_SMOOTHNESS:
         warnings.warn(
             f"most neighbouring tangent spaces agree well, but {tilted:.1%} of pairs stand at more than 60 degrees: "
             "there may be outliers, sharp edges, or sheets closer to each other than the scale. Remove outliers, or "
@@ -215,7 +215,7 @@ def graph_and_frames(points: np.ndarray, dim: int, scale: Scale) -> tuple[Neighb
     if scale.automatic and scale.eps_pca is None:
         steep = steepness(pca.frames(dim), graph)
         usual = target_neighbors(len(points), dim)
-        fewer = max(least_neighbors(len(points), dim), int(usual * (STEEP / steep) ** (dim / 2)))
+        fewer = max(least_neighbors(len(points), dim), int(usual * (MAX_STEEPNESS / steep) ** (dim / 2)))
         if fewer < usual:
             with suppress(IsolatedPointsError, RankDeficientError):  # too narrow: the wide scale stays
                 trial, trial_eps = build_graph(points, dim, scale, wanted=fewer)

@@ -21,7 +21,7 @@ from .search import sampled_nearest, search_tree
 MAX_NEIGHBORS = 160
 """Cap on the automatic number of neighbours: keeps the cost linear in n (error floor below 1 %)."""
 
-LARGE, EDGES, FEW = 400_000, 40_000_000, 24
+LARGE_CLOUD, MAX_EDGES, MIN_NEIGHBORS = 400_000, 40_000_000, 24
 """Above so many points, so many edges are affordable, but at least so many neighbours: 3.2 GB for a million points."""
 
 
@@ -41,7 +41,7 @@ def affordable_neighbors(n: int) -> int | None:
     >>> affordable_neighbors(100_000), affordable_neighbors(1_000_000)
     (None, 40)
     """
-    return max(FEW, EDGES // n) if n > LARGE else None
+    return max(MIN_NEIGHBORS, MAX_EDGES // n) if n > LARGE_CLOUD else None
 
 
 def least_neighbors(n: int, d: int) -> int:

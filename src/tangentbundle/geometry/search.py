@@ -21,7 +21,7 @@ WIDE = 8
 SAMPLE = 2000
 """Points looked at when a number of edges, a scale or a dimension is estimated."""
 
-FEW = 32
+MIN_SAMPLED_NEIGHBORS = 32
 """Neighbours of the sampled points that are searched for at once, though fewer were asked for."""
 
 
@@ -113,7 +113,7 @@ def sampled_nearest(points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]
     """Distances and indices ``(m, k)`` of the k nearest other points of ``sample_rows``."""
     with one_search(points) as search:
         if search.sampled is None or search.sampled[0].shape[1] < k:
-            several = max(k, min(FEW, len(points) - 1))
+            several = max(k, min(MIN_SAMPLED_NEIGHBORS, len(points) - 1))
             search.sampled = nearest_distances(points, several, sample_rows(len(points)))
         distances, indices = search.sampled
     return distances[:, :k], indices[:, :k]

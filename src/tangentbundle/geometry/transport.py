@@ -16,6 +16,9 @@ from ..jit import njit
 from ..parallel import run_ranges
 from .graph import NeighborGraph
 
+CHUNK = 2**13
+"""Edges whose maps are computed at a time."""
+
 
 @dataclass(frozen=True)
 class Connection:
@@ -61,18 +64,6 @@ def closest_orthogonal(matrices: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True)
-def _transport_line(start, stop, frames, indptr, indices, values, det, weak):  # pragma: no cover
-    for i in range(start, stop):
-        for e in range(indptr[i], indptr[i + 1]):
-            j = indices[e]
-            a = 0.0
-            for q in range(frames.shape[2]):
-                a += frames[i, 0, q] * frames[j, 0, q]
-            det[e] = 1 if a >= 0.0 else -1
-            weak[i] += abs(a) < 1e-9
-
-
-@njit(cache=True, nogil=True)
 def _transport_plane(start, stop, frames, indptr, indices, values, det, weak):  # pragma: no cover
     for i in range(start, stop):
         for e in range(indptr[i], indptr[i + 1]):
@@ -101,77 +92,6 @@ def _transport_plane(start, stop, frames, indptr, indices, values, det, weak):  
                 weak[i] += 1
 
 
-@njit(cache=True, nogil=True)
-def _inverse_transpose(m, work, out):  # pragma: no cover - compiled
-    """Gauss-Jordan with pivoting; returns the determinant."""
-    d = m.shape[0]
-    det = 1.0
-    for r in range(d):
-        for s in range(d):
-            work[r, s] = m[r, s]
-            work[r, d + s] = 1.0 if r == s else 0.0
-    for k in range(d):
-        pivot = k
-        for r in range(k + 1, d):
-            if abs(work[r, k]) > abs(work[pivot, k]):
-                pivot = r
-        if abs(work[pivot, k]) < 1e-12:
-            return 0.0
-        if pivot != k:
-            det = -det
-            for s in range(2 * d):
-                work[k, s], work[pivot, s] = work[pivot, s], work[k, s]
-        det *= work[k, k]
-        scale = 1.0 / work[k, k]
-        for s in range(2 * d):
-            work[k, s] *= scale
-        for r in range(d):
-            if r != k:
-                factor = work[r, k]
-                for s in range(2 * d):
-                    work[r, s] -= factor * work[k, s]
-    for r in range(d):
-        for s in range(d):
-            out[r, s] = work[s, d + r]
-    return det
-
-
-@njit(cache=True, nogil=True)
-def _transport_block(start, stop, frames, indptr, indices, values, det, weak):  # pragma: no cover
-    """Newton's iteration X <- (X + X^-T) / 2 for the polar factor, quadratically convergent."""
-    d = frames.shape[1]
-    m, inv, work = np.empty((d, d)), np.empty((d, d)), np.empty((d, 2 * d))
-    for i in range(start, stop):
-        for e in range(indptr[i], indptr[i + 1]):
-            j = indices[e]
-            lo, hi = min(i, j), max(i, j)
-            for r in range(d):
-                for s in range(d):
-                    total = 0.0
-                    for q in range(frames.shape[2]):
-                        total += frames[lo, r, q] * frames[hi, s, q]
-                    m[r, s] = total
-            sign, change = 1.0, 1.0
-            for _ in range(60):
-                sign = _inverse_transpose(m, work, inv)
-                if sign == 0.0:
-                    break
-                change = 0.0
-                for r in range(d):
-                    for s in range(d):
-                        new = 0.5 * (m[r, s] + inv[r, s])
-                        change = max(change, abs(new - m[r, s]))
-                        m[r, s] = new
-                if change < 1e-15 * d:
-                    break
-            det[e] = 1 if sign > 0.0 else -1
-            if sign == 0.0 or not change < 1e-6:
-                weak[i] += 1
-            for r in range(d):
-                for s in range(d):
-                    values[e, r, s] = m[r, s] if i < j else m[s, r]
-
-
 def connect(frames: np.ndarray, graph: NeighborGraph, dtype: type = np.float64) -> Connection:
     """Transport maps between the frames ``(n, D, d)`` along every edge of the graph.
 
@@ -182,21 +102,13 @@ def connect(frames: np.ndarray, graph: NeighborGraph, dtype: type = np.float64) 
     [[0.0, -1.0], [1.0, 0.0]]
     """
     n, _, d = frames.shape
-    rows = np.ascontiguousarray(frames.transpose(0, 2, 1))
-    edges = graph.num_edges
-    shape: tuple[int, ...] = {1: (edges, 0), 2: (edges, 2)}.get(d, (edges, d, d))
-    values: np.ndarray = np.empty(shape, dtype)
-    det = np.empty(edges, np.int8)
-    weak = np.zeros(n, np.int64)
-    kernel = {1: _transport_line, 2: _transport_plane}.get(d, _transport_block)
-    run_ranges(kernel, n, rows, graph.indptr, graph.indices, values, det, weak, grain=512)
-    if weak.any():
-        where = np.flatnonzero(weak)
-        raise RankDeficientError(
-            f"along {int(weak.sum())} of {edges} edges (first at point {where[0]}) the two tangent "
-            "spaces hold perpendicular directions, so no transport between them is defined. The "
-            "scale is too large for the curvature, or the dimension is wrong: use a smaller eps."
-        )
+    if d != 2:
+        return _connect_edges(graph, d, lambda low, high: frames[low].transpose(0, 2, 1) @ frames[high], dtype)
+    values: np.ndarray = np.empty((graph.num_edges, 2), dtype)
+    det = np.empty(graph.num_edges, np.int8)
+    rows, weak = np.ascontiguousarray(frames.transpose(0, 2, 1)), np.zeros(n, np.int64)
+    run_ranges(_transport_plane, n, rows, graph.indptr, graph.indices, values, det, weak, grain=512)
+    _refuse_weak(weak)
     return Connection(values, det, d)
 
 
@@ -211,23 +123,46 @@ def connect_exactly(
 
     ``transport(source, target)`` takes points ``(m, D)`` and gives ambient maps ``(m, D, D)``.
     """
-    d, rows = frames.shape[2], graph.rows
-    maps = np.empty((graph.num_edges, d, d))
-    for a in range(0, graph.num_edges, CHUNK):
-        i, j = rows[a : a + CHUNK], graph.indices[a : a + CHUNK]
-        low, high = np.minimum(i, j), np.maximum(i, j)  # one direction, then transposed where needed
+    d, dims = frames.shape[2], points.shape[1]
+
+    def products(low: np.ndarray, high: np.ndarray) -> np.ndarray:
         ambient = np.asarray(transport(points[high], points[low]))
-        if ambient.shape != (len(i), points.shape[1], points.shape[1]):
+        if ambient.shape != (len(low), dims, dims):
             raise ShapeError(f"transport must give maps (m, D, D) for m pairs of points, got {ambient.shape}.")
-        forward = frames[low].transpose(0, 2, 1) @ ambient @ frames[high]
-        if not np.abs(forward.transpose(0, 2, 1) @ forward - np.eye(d)).max() < 0.5:
+        maps = frames[low].transpose(0, 2, 1) @ ambient @ frames[high]
+        if not np.abs(maps.transpose(0, 2, 1) @ maps - np.eye(d)).max() < 0.5:
             raise InvalidInputError(
                 "transport must carry the tangent space at each source isometrically onto the one at its target; "
                 "it does not. Do the frames belong to the same manifold?"
             )
-        forward = closest_orthogonal(forward)  # rounding only
-        maps[a : a + CHUNK] = np.where((i < j)[:, None, None], forward, forward.transpose(0, 2, 1))
+        return maps
+
+    return _connect_edges(graph, d, products, dtype)
+
+
+def _connect_edges(graph: NeighborGraph, d: int, products: Callable, dtype: type) -> Connection:
+    """The orthogonal maps closest to ``products(low, high)``, for the end points of each edge with low < high."""
+    maps, weak, rows = np.empty((graph.num_edges, d, d)), np.zeros(graph.num_edges, bool), graph.rows
+
+    def connect_range(start: int, stop: int) -> None:
+        for a in range(start, stop, CHUNK):
+            edges = slice(a, min(a + CHUNK, stop))
+            i, j = rows[edges], graph.indices[edges]
+            left, sizes, right = np.linalg.svd(products(np.minimum(i, j), np.maximum(i, j)))
+            forward = left @ right
+            maps[edges] = np.where((i < j)[:, None, None], forward, forward.transpose(0, 2, 1))
+            weak[edges] = sizes[:, -1] < 1e-9
+
+    run_ranges(connect_range, graph.num_edges)
+    _refuse_weak(np.bincount(rows[weak]))
     return Connection.from_blocks(maps, dtype)
 
 
-CHUNK = 2**16
+def _refuse_weak(weak: np.ndarray) -> None:
+    """Refuse maps that are not defined; ``weak`` (n,) counts their edges at each point."""
+    if weak.any():
+        raise RankDeficientError(
+            f"along {int(weak.sum())} edges (first at point {np.flatnonzero(weak)[0]}) the two tangent spaces hold "
+            "perpendicular directions, so no transport between them is defined. The scale is too large for the "
+            "curvature, or the dimension is wrong: use a smaller eps."
+        )

@@ -31,9 +31,6 @@ class Normalization:
     m: float = 0.0
     r: float = 0.0
 
-    def factors(self, degree: np.ndarray) -> tuple[np.ndarray, ...]:
-        return degree**self.q, degree**self.m, degree**self.r
-
 
 def RandomWalk() -> Normalization:
     """:math:`L = I - D^{-1} W`; the density of the points stays in its limit as a drift."""
@@ -135,12 +132,11 @@ def assemble(
     the k-th point on the curve. By default the sampling density is divided out.
     """
     degree, mass = normalise(graph, weights)
-    rate = np.ones_like(mass)
+    rate, real = np.ones_like(mass), kind.numpy_dtype
     if normalization is not None:
-        degree, mass, rate = normalization.factors(degree)
-    real = np.float32 if kind.dtype == torch.float32 else np.float64
+        degree, mass, rate = degree**normalization.q, degree**normalization.m, degree**normalization.r
     cols, values = average_blocks(graph, connection, weights, degree, mass, real)
-    in_user_order = np.empty(len(order), real)
+    in_user_order: np.ndarray = np.empty(len(order), real)
     in_user_order[order] = (mass / rate) / (mass / rate).sum()
     fastest = float(rate.max())
     laplacian = ConnectionLaplacian(

@@ -13,6 +13,9 @@ from scipy.sparse.linalg import LinearOperator as ScipyLinearOperator
 from ..arrays import Array, ArrayKind, finite_where_seen, float_tensor
 from ..errors import DeviceError, DTypeError, InvalidInputError, MemoryLimitError, ShapeError
 
+MAX_DENSE_SIZE = 5_000
+"""Most rows (n d) of an operator whose full eigendecomposition is computed."""
+
 
 class LinearOperator(ABC):
     """A linear map on signals ``(..., n, d, c)`` that acts on each channel alike.
@@ -31,7 +34,7 @@ class LinearOperator(ABC):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Points of each bundle: one number, or several for operators made by ``join``."""
+        """Points of each bundle: one number, or several for the result of ``join``."""
         return (self.num_points,)
 
     def split(self, signal: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -125,7 +128,7 @@ class LinearOperator(ABC):
 
     @cached_property
     def eigenbasis(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """``decompose()`` computed once and kept, the fields in the operator's precision."""
+        """``decompose()`` computed once and cached, the fields in the operator's precision."""
         values, fields = self.decompose()
         with torch.inference_mode(False):
             return values, fields.to(self.dtype)
@@ -135,12 +138,12 @@ class LinearOperator(ABC):
 
         For small self-adjoint operators; in float64.
         """
-        if self.shape[0] > 5_000:
+        if self.shape[0] > MAX_DENSE_SIZE:
             raise MemoryLimitError(
-                f"a full eigendecomposition of {self.shape[0]} rows is too large (limit 5 000). Use spectrum(k), or "
-                "method=Chebyshev() for filters."
+                f"a full eigendecomposition of {self.shape[0]} rows is too large (limit {MAX_DENSE_SIZE}). Use "
+                "spectrum(k), or method=Chebyshev() for filters."
             )
-        with torch.inference_mode(False), torch.no_grad():  # what is kept must serve training too
+        with torch.inference_mode(False), torch.no_grad():  # the cache must serve training, too
             root = self.mass.double().sqrt().repeat_interleave(self.dim)
             dense = -self.to_dense().double() * root[:, None] / root
             if float((dense - dense.T).abs().max()) > 1e-4 * float(dense.abs().max()):
@@ -161,27 +164,23 @@ class LinearOperator(ABC):
 
     def as_linear_operator(self) -> ScipyLinearOperator:
         """A scipy ``LinearOperator`` on flat vectors, for scipy's solvers (CPU)."""
-        real = np.float32 if self.dtype == torch.float32 else np.float64
+        weights = self.mass.repeat_interleave(self.dim)
 
-        def product(operator, vectors):
-            signal = torch.from_numpy(np.ascontiguousarray(vectors, dtype=real))
-            signal = signal.reshape(self.num_points, self.dim, -1)
-            return operator.apply(signal).reshape(vectors.shape).numpy()
+        def product(operator: LinearOperator, vectors: np.ndarray) -> np.ndarray:
+            signal = torch.as_tensor(np.ascontiguousarray(vectors), dtype=self.dtype)
+            return operator.apply(signal.reshape(self.num_points, self.dim, -1)).reshape(vectors.shape).numpy()
 
-        weights = self.mass.repeat_interleave(self.dim).numpy().astype(real)
-
-        def transposed(vectors):
-            # plain transpose from the mass adjoint: A^T = M A* M^-1
-            w = weights.reshape(-1, *([1] * (np.ndim(vectors) - 1)))
+        def transposed(vectors: np.ndarray) -> np.ndarray:  # A^T = M A* M^-1, with the mass adjoint A*
+            w = weights.numpy().reshape(-1, *([1] * (vectors.ndim - 1)))
             return w * product(self.adjoint, vectors / w)
 
         return ScipyLinearOperator(
             self.shape,
-            matvec=lambda v: product(self, v.reshape(-1)),
+            matvec=lambda v: product(self, v),
             matmat=lambda v: product(self, v),
-            rmatvec=lambda v: transposed(v.reshape(-1)),
+            rmatvec=transposed,
             rmatmat=transposed,
-            dtype=real,
+            dtype=weights.numpy().dtype,
         )
 
 

@@ -1,6 +1,6 @@
-"""Compiled CPU kernels for block-sparse matrices.
+"""The compiled CPU kernel: one fused step for a range of rows (see ``product.step``).
 
-Both do one fused step for a range of rows (see ``product.step``). The matrix is walked along the space-filling curve,
+The matrix is walked along the space-filling curve,
 so that the neighbours of a row are mostly in cache, in whatever order the signals are stored: row r of the matrix
 belongs to row ``order[r]`` of the signals. What a row will read and write is prefetched.
 """
@@ -10,59 +10,34 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from .simd import block_1, block_4, block_8, block_16, block_32, plane_1, plane_4, plane_8, plane_16, plane_32
+from .simd import tile_1, tile_4, tile_8, tile_16, tile_32
 
 AHEAD = 20
 """Rows of lead for prefetching the output: signals in another order than the curve's are written at random."""
 
 
 @numba.njit(cache=True, nogil=True)
-def plane_rows(start, stop, indptr, order, matrix, signals, extras, alpha, beta, gamma):  # pragma: no cover - compiled
-    """d = 2: the weights (e, 2) are w cos and w sin; complemented columns mark reflections."""
+def fused_rows(start, stop, indptr, order, matrix, signals, extras, alpha, beta, gamma):  # pragma: no cover - compiled
+    """Weights (e, 2) are w cos and w sin, with complemented columns for reflections; (e, d, d) are blocks."""
     channels = signals[0].shape[2]
     for r in range(start, stop):
         row, a, b = order[r], indptr[r], indptr[r + 1]
         later = order[min(r + AHEAD, order.shape[0] - 1)]
         k = 0
         while k + 32 <= channels:
-            plane_32(matrix, signals, extras, row, later, a, b, k, alpha, beta, gamma)
+            tile_32(matrix, signals, extras, row, later, a, b, k, alpha, beta, gamma)
             k += 32
         if k + 16 <= channels:
-            plane_16(matrix, signals, extras, row, later, a, b, k, alpha, beta, gamma)
+            tile_16(matrix, signals, extras, row, later, a, b, k, alpha, beta, gamma)
             k += 16
         if k + 8 <= channels:
-            plane_8(matrix, signals, extras, row, later, a, b, k, alpha, beta, gamma)
+            tile_8(matrix, signals, extras, row, later, a, b, k, alpha, beta, gamma)
             k += 8
         if k + 4 <= channels:
-            plane_4(matrix, signals, extras, row, later, a, b, k, alpha, beta, gamma)
+            tile_4(matrix, signals, extras, row, later, a, b, k, alpha, beta, gamma)
             k += 4
         while k < channels:
-            plane_1(matrix, signals, extras, row, later, a, b, k, alpha, beta, gamma)
-            k += 1
-
-
-@numba.njit(cache=True, nogil=True)
-def block_rows(start, stop, indptr, order, matrix, signals, extras, alpha, beta, gamma):  # pragma: no cover - compiled
-    """Any d: the weights (e, d, d) are the blocks."""
-    channels = signals[0].shape[2]
-    for r in range(start, stop):
-        row, a, b = order[r], indptr[r], indptr[r + 1]
-        later = order[min(r + AHEAD, order.shape[0] - 1)]
-        k = 0
-        while k + 32 <= channels:
-            block_32(matrix, signals, extras, row, later, a, b, k, alpha, beta, gamma)
-            k += 32
-        if k + 16 <= channels:
-            block_16(matrix, signals, extras, row, later, a, b, k, alpha, beta, gamma)
-            k += 16
-        if k + 8 <= channels:
-            block_8(matrix, signals, extras, row, later, a, b, k, alpha, beta, gamma)
-            k += 8
-        if k + 4 <= channels:
-            block_4(matrix, signals, extras, row, later, a, b, k, alpha, beta, gamma)
-            k += 4
-        while k < channels:
-            block_1(matrix, signals, extras, row, later, a, b, k, alpha, beta, gamma)
+            tile_1(matrix, signals, extras, row, later, a, b, k, alpha, beta, gamma)
             k += 1
 
 

@@ -1,6 +1,6 @@
 """Triton kernels of the fused step, for d = 2 in compact form and for blocks of any d; no host synchronisation.
 
-A program is one warp; it owns one slice of pairs of rows (see ``sliced.py``) and a tile of channels. Slices lie along
+A program is one warp; it owns one slice of pairs of rows (see ``storage.py``) and a tile of channels. Slices lie along
 the space-filling curve, so the neighbours of their rows overlap: half of the gathers are answered by the first-level
 cache. What then limits is the time that loads take. The kernel for d = 2 hides it by reading ahead: while it adds one
 group of neighbours, it gathers the signals of the next and reads the columns of the one after.
@@ -13,7 +13,7 @@ import torch
 import triton
 import triton.language as tl
 
-from .sliced import PAIRS
+from .storage import PAIRS
 
 LANES, PARTS = 32, 2
 """Most channels side by side in a warp, and most such parts a program works on: values are read once for all."""

@@ -18,7 +18,7 @@ def join(operators: Sequence[LinearOperator]) -> Joined | Identity:
     """One operator on the points of all, one bundle after the other; nothing flows between them.
 
     Signals are concatenated along the points: ``torch.cat(signals, dim=-3)``, and ``operator.split`` takes them apart.
-    Cheap: what is costly is kept on the parts (matrices of filters on small ones) or made when first needed.
+    Cheap: costly results are cached on the parts or computed when first needed.
 
     >>> import torch, tangentbundle as tb
     >>> clouds = [tb.manifolds.Sphere(2).sample(n, seed=n) for n in (80, 120)]
@@ -75,10 +75,10 @@ class Joined(LinearOperator):
     def frames(self) -> torch.Tensor:
         """Tangent bases ``(n, D, d)`` of all parts."""
         frames = [p.frames for p in self.parts]
-        if len({f.shape[1] for f in frames}) > 1:
-            found = sorted({f.shape[1] for f in frames})
-            raise ShapeError(f"frames of bundles in spaces of different dimensions, {found}, cannot be joined.")
-        with torch.inference_mode(False):  # what is kept must serve training too
+        dims = sorted({f.shape[1] for f in frames})
+        if len(dims) > 1:
+            raise ShapeError(f"frames of bundles in spaces of different dimensions, {dims}, cannot be joined.")
+        with torch.inference_mode(False):  # the cache must serve training, too
             return torch.cat(frames)
 
     @cached_property

@@ -21,12 +21,12 @@ from scipy import sparse
 from ..arrays import Array, ArrayKind, finite, finite_where_seen, float_tensor, is_seen, whole
 from ..errors import DTypeError, InvalidInputError, ShapeError
 from .base import LinearOperator
-from .product import BlockMatrix, block_product, use_triton
-from .sliced import SlicedMatrix
+from .product import block_product, use_triton
 from .spectrum import least_average, lowest_eigenpairs
+from .storage import BlockMatrix, SlicedMatrix
 
 _extending = threading.Lock()
-"""Held while eigenfields are added to those kept: threads must not extend them in two ways."""
+"""Held while eigenfields are added to the cached ones: threads must not extend them in two ways."""
 
 
 @dataclass(eq=False, repr=False)
@@ -60,10 +60,9 @@ class ConnectionLaplacian(LinearOperator):
     def __post_init__(self) -> None:
         limit = 1e30 if self.dtype == torch.float32 else 1e290
         if not 1 / limit < self.scale < limit:
-            advice = ", or use float64" if self.dtype == torch.float32 else ""
-            name = str(self.dtype).removeprefix("torch.")
             raise InvalidInputError(
-                f"Delta is of size 1/{self.scale:.2g}, out of the range of {name}. Rescale the points{advice}."
+                f"Delta is of size 1/{self.scale:.2g}, out of the range of {self.dtype}. Rescale the points, or use "
+                "float64."
             )
 
     @property
@@ -76,17 +75,16 @@ class ConnectionLaplacian(LinearOperator):
         return self
 
     def __repr__(self) -> str:
-        kind = f"{str(self.dtype).removeprefix('torch.')}, {self.device}"
         return (
-            f"{type(self).__name__}({self.num_points} points, rank {self.dim}, "
-            f"{self.num_edges / self.num_points:.1f} neighbours a point, {kind})"
+            f"{type(self).__name__}({self.num_points} points, rank {self.dim}, {self.num_edges / self.num_points:.1f} "
+            f"neighbours a point, {str(self.dtype).removeprefix('torch.')}, {self.device})"
         )
 
     @cached_property
     def curve(self) -> tuple[torch.Tensor, ...]:
         """``indptr, cols, values, order, mass`` for signals along the curve, in the form the device's kernels take."""
         csr = BlockMatrix(self.indptr, self.cols, self.values, self.order)
-        with torch.inference_mode(False):  # what is kept must serve training, too
+        with torch.inference_mode(False):  # the cache must serve training, too
             form = SlicedMatrix.from_csr(csr) if use_triton(self.device) else csr
         return form.indptr, form.cols, form.values, form.order, self.mass
 
@@ -168,16 +166,13 @@ class ConnectionLaplacian(LinearOperator):
 
     def to_scipy(self) -> sparse.csr_array:
         r"""The matrix :math:`\Delta`, ``(n d, n d)``, in the user's order."""
-        d = self.dim
         matrix, order = BlockMatrix(self.indptr, self.cols, self.values, self.order), self.order.long()
-        rows, columns, blocks = matrix.rows(), order[matrix.columns()], matrix.blocks() / self.scale
-        local = torch.arange(d, device=self.device)
-        i = (rows * d)[:, None, None] + local[:, None].expand(d, d)
-        j = (columns * d)[:, None, None] + local.expand(d, d)
-        entries = [t.reshape(-1).cpu().numpy() for t in (blocks, i, j)]
-        matrix = sparse.csr_array((entries[0], (entries[1], entries[2])), shape=self.shape)
-        eye = sparse.eye_array(self.shape[0], dtype=matrix.dtype)
-        return sparse.csr_array(matrix - eye * matrix.dtype.type(1 / self.scale))
+        blocks = (matrix.blocks() / self.scale).cpu().numpy()
+        columns, indptr = order[matrix.columns()].cpu().numpy(), self.indptr.cpu().numpy()
+        along = sparse.bsr_array((blocks, columns, indptr), shape=self.shape).tocsr()
+        places = (torch.argsort(order)[:, None] * self.dim + torch.arange(self.dim, device=self.device)).flatten()
+        eye = sparse.eye_array(self.shape[0], dtype=along.dtype)
+        return sparse.csr_array(along[places.cpu().numpy()] - eye * along.dtype.type(1 / self.scale))
 
     def spectrum(self, k: int, *, tol: float = 1e-9, seed: int = 0) -> tuple[Array, Array]:
         r"""The ``k`` smallest eigenvalues of :math:`-\Delta` and their fields.
@@ -185,65 +180,57 @@ class ConnectionLaplacian(LinearOperator):
         Returns ``(k,)`` ascending and ``(n, d, k)``, orthonormal in the mass inner product: NumPy or torch, as the
         points came. Matrix-free: only products with the operator are used, in float64.
         """
-        size = self.shape[0]
-        if whole(k, "k") > size:
-            raise InvalidInputError(f"k must lie between 1 and n d = {size}, got {k}.")
-        values, fields = lowest_eigenpairs(self.to(dtype=torch.float64), k, tol=tol, seed=seed)
+        values, fields = lowest_eigenpairs(self.to(dtype=torch.float64), self._count(k), tol=tol, seed=seed)
         return self.kind.wrap(values), self.kind.wrap(fields)
 
-    def _fields(self, k: int | None) -> tuple[torch.Tensor, torch.Tensor]:
-        """Eigenvalues and fields as tensors of the operator's dtype, kept for the next call.
+    def _count(self, k: int) -> int:
+        count = whole(k, "k")
+        if count > self.shape[0]:
+            raise InvalidInputError(f"k must lie between 1 and n d = {self.shape[0]}, got {k}.")
+        return count
 
-        More of them extend those already kept, whatever the eigensolver makes of multiple eigenvalues: a transform
-        stays a transform in the same fields.
+    def _fields(self, k: int) -> torch.Tensor:
+        """The ``k`` lowest eigenfields ``(n, d, k)`` in the operator's dtype, cached.
+
+        More of them extend the cached ones, whatever the eigensolver chooses within an eigenspace: a transform stays a
+        transform in the same fields.
         """
-        size = self.shape[0]
-        k = (size if size <= 2_000 else 128) if k is None else whole(k, "k")
-        if k > size:
-            raise InvalidInputError(f"k must lie between 1 and n d = {size}, got {k}.")
+        k = self._count(k)
         with _extending:
-            kept = self.cache.get("fields")
-            if kept is None or len(kept[0]) < k:
-                with torch.inference_mode(False):  # what is kept must serve training too
+            cached = self.cache.get("fields")
+            if cached is None or cached.shape[-1] < k:
+                with torch.inference_mode(False):  # the cache must serve training, too
                     values, fields = lowest_eigenpairs(self.to(dtype=torch.float64), k, tol=1e-9, seed=0)
-                    pairs = (values, fields) if kept is None else self._extend(kept[0], kept[1], values, fields)
-                    kept = tuple(part.to(self.dtype) for part in pairs)
-                self.cache["fields"] = kept
-        return kept[0][:k], kept[1][:, :, :k]
-
-    def _extend(self, kept_values, kept_fields, values, fields) -> tuple[torch.Tensor, torch.Tensor]:
-        """Eigenpairs kept, followed by those of the span of ``fields`` that are orthogonal to them."""
-        kept_values, kept_fields = kept_values.double(), kept_fields.double()
-        overlap = torch.einsum("n,ndi,ndj->ij", self.mass.double(), fields, kept_fields)
-        rest = torch.linalg.qr(overlap, mode="complete")[0][:, len(kept_values) :]
-        more, turn = torch.linalg.eigh(rest.T @ (values[:, None] * rest))
-        return torch.cat([kept_values, more]), torch.cat([kept_fields, fields @ (rest @ turn)], dim=-1)
+                    if cached is not None:
+                        overlap = torch.einsum("n,ndi,ndj->ij", self.mass.double(), fields, cached.double())
+                        rest = torch.linalg.qr(overlap, mode="complete")[0][:, cached.shape[-1] :]
+                        turn = torch.linalg.eigh(rest.T @ (values[:, None] * rest))[1]
+                        fields = torch.cat([cached.double(), fields @ (rest @ turn)], dim=-1)
+                    cached = self.cache["fields"] = fields.to(self.dtype)
+        return cached[:, :, :k]
 
     def to_frequency(self, signal: Array, k: int | None = None) -> Array:
         r"""The bundle Fourier transform :math:`\hat f_i = \langle f, \Phi_i \rangle`.
 
-        ``(..., n, d, c)`` becomes ``(..., k, c)``.
-        ``k`` is the number of eigenfields, lowest first; default all of them up to n d = 2 000, otherwise 128. With all
-        of them Parseval holds: the plain norm of the transform is the mass norm of the signal.
+        ``(..., n, d, c)`` becomes ``(..., k, c)``. ``k`` is the number of eigenfields, lowest first; default all of
+        them up to n d = 2 000, otherwise 128. With all of them Parseval holds: the plain norm of the transform is the
+        mass norm of the signal.
         """
         x, kind = self.check(signal)
         finite_where_seen(x, "signal")
-        fields = self._fields(k)[1]
-        return kind.wrap(torch.einsum("n,ndk,...ndc->...kc", self.mass, fields, x))
+        count = k if k is not None else self.shape[0] if self.shape[0] <= 2_000 else 128
+        return kind.wrap(torch.einsum("n,ndk,...ndc->...kc", self.mass, self._fields(count), x))
 
     def from_frequency(self, transform: Array) -> Array:
         """The signal ``(..., n, d, c)`` with a given transform ``(..., k, c)``."""
         spectrum, kind = float_tensor(transform, "transform")
         if spectrum.ndim < 2 or not 1 <= spectrum.shape[-2] <= self.shape[0]:
-            raise ShapeError(
-                f"transform must have shape (..., k, c) with k up to n d = {self.shape[0]}, got "
-                f"{tuple(spectrum.shape)}."
-            )
+            shape = tuple(spectrum.shape)
+            raise ShapeError(f"transform must have shape (..., k, c) with k up to n d = {self.shape[0]}, got {shape}.")
         if spectrum.dtype != self.dtype:
             raise DTypeError(f"transform is {spectrum.dtype} but the operator is {self.dtype}; convert one.")
         finite_where_seen(spectrum, "transform")
-        fields = self._fields(spectrum.shape[-2])[1]
-        return kind.wrap(torch.einsum("ndk,...kc->...ndc", fields, spectrum))
+        return kind.wrap(torch.einsum("ndk,...kc->...ndc", self._fields(spectrum.shape[-2]), spectrum))
 
 
 def fold(x: torch.Tensor) -> torch.Tensor:

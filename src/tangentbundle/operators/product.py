@@ -18,42 +18,7 @@ import torch
 from ..memory import empty_like
 from ..parallel import run_ranges
 from .registry import differentiate, torch_op, vectorise
-
-
-@dataclass(frozen=True)
-class BlockMatrix:
-    """P in CSR form: ``indptr`` (n + 1), ``cols`` (e), ``values`` (e, 2) or (e, d, d), ``order`` (n).
-
-    Rows are stored along the curve; row r belongs to row ``order[r]`` of the signals, and ``cols`` number rows of the
-    signals. With two values an edge they are (w cos, w sin) of a rotation, or of a reflection where the column is
-    complemented.
-    """
-
-    indptr: torch.Tensor
-    cols: torch.Tensor
-    values: torch.Tensor
-    order: torch.Tensor
-
-    def blocks(self) -> torch.Tensor:
-        """The blocks as ``(e, d, d)``."""
-        if self.values.ndim == 3:
-            return self.values
-        c, s = self.values.unbind(1)
-        sign = torch.where(self.cols < 0, -1.0, 1.0).to(self.values.dtype)
-        return torch.stack([torch.stack([c, -sign * s], -1), torch.stack([s, sign * c], -1)], 1)
-
-    def rows(self) -> torch.Tensor:
-        """The signal row of each edge, ``(e,)``."""
-        return torch.repeat_interleave(self.order.long(), self.indptr.diff())
-
-    def columns(self) -> torch.Tensor:
-        """The signal row that each edge reads, ``(e,)``."""
-        return torch.where(self.cols < 0, ~self.cols, self.cols).long()
-
-
-def along_curve(indptr: torch.Tensor, cols: torch.Tensor, values: torch.Tensor, order: torch.Tensor) -> BlockMatrix:
-    """The matrix for signals that are stored along the curve, too (``cols`` count along it): for recurrences."""
-    return BlockMatrix(indptr, cols, values, torch.arange(len(order), dtype=order.dtype, device=order.device))
+from .storage import BlockMatrix, along_curve
 
 
 @dataclass(frozen=True)
@@ -85,7 +50,7 @@ def reference_step(
 
 
 def _cpu_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
-    from .cpu import block_rows, plane_rows  # imported when first needed: numba is slow to load
+    from .cpu import fused_rows  # imported when first needed: numba is slow to load
 
     real = x.numpy().dtype.type
     none = np.empty((0, 0, 0, 0), real), np.empty(0, real)
@@ -95,7 +60,7 @@ def _cpu_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
         for array in (none if extra is None else (extra.signals.numpy(), extra.coefficients.numpy()))
     ]
     run_ranges(
-        plane_rows if matrix.values.ndim == 2 else block_rows,
+        fused_rows,
         x.shape[0],
         matrix.indptr.numpy(),
         matrix.order.numpy(),
@@ -123,7 +88,7 @@ def step(
 ) -> None:
     """One fused step on contiguous signals ``(n, d, c)``, into ``out`` (which may be ``z``).
 
-    Where Triton serves the device, the matrix is in the sliced form of ``sliced.py`` and signals are in its row order.
+    Where Triton serves the device, the matrix is in the sliced form of ``storage.py`` and signals are in its row order.
     """
     if use_triton(x.device):
         from .cuda import cuda_step as kernel
@@ -165,8 +130,8 @@ def block_product(
     return unsort_rows(y, order) if use_triton(x.device) else y
 
 
-def _shape(indptr, cols, values, order, mass, x, alpha, beta):
-    return torch.empty_like(x, memory_format=torch.contiguous_format)
+def _shape(*inputs):
+    return torch.empty_like(inputs[5], memory_format=torch.contiguous_format)
 
 
 def _keep_matrix(ctx, inputs, output):

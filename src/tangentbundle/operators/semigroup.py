@@ -10,6 +10,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, replace
 
 import torch
+from torch.nn.functional import pad
 
 from ..errors import InvalidInputError
 from .base import LinearOperator
@@ -91,15 +92,10 @@ class DirectedPath(Semigroup):
         return replace(self, forward=not self.forward)
 
     def _translate(self, steps: int, x: torch.Tensor) -> torch.Tensor:
-        moved = torch.zeros_like(x)
-        n = self.num_points
-        if steps < n:
-            ahead, behind = moved.narrow(-3, steps, n - steps), moved.narrow(-3, 0, n - steps)
-            if self.forward:
-                ahead.copy_(x.narrow(-3, 0, n - steps))
-            else:
-                behind.copy_(x.narrow(-3, steps, n - steps))
-        return moved
+        steps, n = min(steps, self.num_points), self.num_points
+        if self.forward:
+            return pad(x, (0, 0, 0, 0, steps, 0)).narrow(-3, 0, n)
+        return pad(x, (0, 0, 0, 0, 0, steps)).narrow(-3, steps, n)
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
         return (self._translate(1, x) - x) / self.spacing

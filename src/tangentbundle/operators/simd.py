@@ -54,7 +54,7 @@ class _Emitter:
         return self.b.fadd(product, y, flags=("contract",))
 
     def flip(self, x, sign):
-        """-x where an integer is negative, else x: two bit operations, next to no time beside the sums."""
+        """-x where an integer is negative, else x: two bit operations, negligible next to the sums."""
         bits = ir.IntType(8 * self.align)
         wide = sign if sign.type == bits else self.b.sext(sign, bits)
         mask = self.splat(self.b.and_(wide, ir.Constant(bits, 1 << (bits.width - 1))))
@@ -99,7 +99,7 @@ class _Emitter:
         self.b.position_at_end(done)
 
 
-def _tile(width, emit):
+def _tile(width):
     """An intrinsic for one row and ``width`` channels; see ``cpu.py`` for the arguments."""
 
     @intrinsic
@@ -110,6 +110,7 @@ def _tile(width, emit):
                 kinds += list(kind)
                 values += cgutils.unpack_tuple(builder, group, len(kind))
             em = _Emitter(context, builder, signals[0].dtype, width)
+            emit = _emit_plane if kinds[1].ndim == 2 else _emit_block
             emit(em, _Row(em, kinds, values, args[3:8], args[8:]))
             return context.get_dummy_value()
 
@@ -214,5 +215,4 @@ def _emit_block(em, r):
     em.close(p, [], [], outer)
 
 
-plane_32, plane_16, plane_8, plane_4, plane_1 = (_tile(w, _emit_plane) for w in (32, 16, 8, 4, 1))
-block_32, block_16, block_8, block_4, block_1 = (_tile(w, _emit_block) for w in (32, 16, 8, 4, 1))
+tile_32, tile_16, tile_8, tile_4, tile_1 = map(_tile, (32, 16, 8, 4, 1))

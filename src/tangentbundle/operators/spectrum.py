@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from scipy.linalg import eigh_tridiagonal
-from scipy.sparse.linalg import LinearOperator
 
 from ..errors import ConvergenceError
 from ..memory import require_memory
-from .product import BlockMatrix, along_curve, step, unsort_rows
+from .base import MAX_DENSE_SIZE
+from .product import step, unsort_rows
+from .storage import BlockMatrix, along_curve
 
 if TYPE_CHECKING:
     from .laplacian import ConnectionLaplacian
 
 DENSE_SIZE = 600
-"""Below this many rows a dense eigensolver is faster and certain."""
+"""Up to this many rows a dense eigensolver is faster and certain."""
 
 GROWTH = 14.0
 """Logarithm of the greatest amplification of one filter: more would cost digits."""
@@ -26,32 +27,16 @@ MAX_FILTERS = 200
 """Filters before the eigensolver gives up."""
 
 
-def symmetric_product(laplacian: ConnectionLaplacian) -> tuple[LinearOperator, np.ndarray]:
-    r"""The symmetric matrix :math:`A = M^{1/2} P M^{-1/2}` for scipy's solvers, and :math:`\sqrt{m}` (n d,)."""
-    n, d = laplacian.num_points, laplacian.dim
-    root = laplacian.mass.sqrt().repeat_interleave(d).cpu().numpy()
-
-    def product(block: np.ndarray) -> np.ndarray:
-        weight = root.reshape(-1, *([1] * (block.ndim - 1)))
-        x = torch.from_numpy(np.ascontiguousarray(block / weight)).reshape(n, d, -1)
-        return weight * laplacian.average(x.to(laplacian.device)).cpu().numpy().reshape(block.shape)
-
-    return LinearOperator((n * d,) * 2, matvec=product, matmat=product, dtype=root.dtype), root
-
-
 def lowest_eigenpairs(
     laplacian: ConnectionLaplacian, k: int, *, tol: float, seed: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     r"""Eigenvalues of :math:`-\Delta` ascending, and mass-orthonormal fields ``(n, d, k)``; residuals below tol."""
     size = laplacian.shape[0]
-    if size <= max(DENSE_SIZE, 3 * k):
+    if size <= max(DENSE_SIZE, min(3 * k, MAX_DENSE_SIZE)):
         _require_rows(size, size, k)
-        operator, root = symmetric_product(laplacian)
-        values, vectors = np.linalg.eigh(operator.matmat(np.eye(size)))
-        averages, fields = torch.from_numpy(values[::-1][:k].copy()), vectors[:, ::-1][:, :k] / root[:, None]
-        fields = torch.from_numpy(fields).reshape(laplacian.num_points, laplacian.dim, k)
-    else:
-        averages, fields = _filtered_subspace(laplacian, k, tol, seed)
+        values, fields = laplacian.decompose()
+        return values[:k], fields[..., :k].contiguous()
+    averages, fields = _filtered_subspace(laplacian, k, tol, seed)
     return ((1.0 - averages) / laplacian.scale).clamp_min(0.0), fields
 
 
@@ -60,9 +45,8 @@ def _filtered_subspace(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The top k eigenpairs of P by Chebyshev-filtered subspace iteration (Zhou, Saad, Tiago and Chelikowsky, 2006).
 
-    On an oriented surface every eigenvalue is double, by the quarter turn of the tangent planes, and symmetric samples
-    have larger multiplicities. Lanczos iteration from one vector (ARPACK) holds one field of each eigenspace, and can
-    stop without the others; a whole block of random fields has them all.
+    On an oriented surface every eigenvalue is double. Lanczos iteration from one vector (ARPACK) can stop with one
+    field of each eigenspace; a block of random fields contains all of them.
     """
     n, d = laplacian.num_points, laplacian.dim
     indptr, cols, values, order, mass = laplacian.curve
@@ -115,20 +99,19 @@ def _amplify(matrix: BlockMatrix, fields: torch.Tensor, low: float, cut: float) 
 
 def least_average(laplacian: ConnectionLaplacian, steps: int = 24) -> float:
     """A lower bound of P's spectrum: the least Ritz value of a short Lanczos run, less its residual and a margin."""
-    operator, _ = symmetric_product(laplacian)
-    rng = np.random.default_rng(0)
-    previous, current = np.zeros(operator.shape[0]), rng.standard_normal(operator.shape[0])
-    current /= np.linalg.norm(current)
+    root = laplacian.mass.sqrt()[:, None, None]
+    shape = (laplacian.num_points, laplacian.dim, 1)
+    current = torch.from_numpy(np.random.default_rng(0).standard_normal(shape)).to(root)
+    previous, current = torch.zeros_like(current), current / current.norm()
     alpha, beta = np.zeros(steps), np.zeros(steps)
-    for m in range(min(steps, operator.shape[0])):
-        new = operator.matvec(current) - (beta[m - 1] if m else 0.0) * previous
-        alpha[m] = new @ current
+    for m in range(min(steps, current.numel())):
+        new = root * laplacian.average(current / root) - (beta[m - 1] if m else 0.0) * previous
+        alpha[m] = float((new * current).sum())
         new -= alpha[m] * current
-        beta[m] = np.linalg.norm(new)
+        beta[m] = float(new.norm())
         if beta[m] < 1e-10:
             break
         previous, current = current, new / beta[m]
-    count = m + 1
-    values, vectors = eigh_tridiagonal(alpha[:count], beta[: count - 1])
-    residual = beta[count - 1] * abs(vectors[-1, 0])
+    values, vectors = eigh_tridiagonal(alpha[: m + 1], beta[:m])
+    residual = beta[m] * abs(vectors[-1, 0])
     return max(-1.0, float(values[0] - residual - 0.02 * (1.0 - values[0])))

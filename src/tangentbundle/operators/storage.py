@@ -1,11 +1,4 @@
-"""The storage that GPUs like: pairs of rows that share what they gather, in slices padded to one length.
-
-Two rows that follow each other on the curve have most neighbours in common: a pair lists them once, each with a value
-for either row (zero where only the other row has that neighbour), and a kernel gathers each signal once for both.
-Threads of one warp work on the pairs of a slice in step; the k-th neighbours of all its pairs lie next to each other,
-so that they read whole lines of memory. Within windows of a few pairs, which stay together on the curve, pairs are
-sorted by length, so that little is padded. Padded neighbours have value zero: the kernels need no masks.
-"""
+"""How the average P is stored: rows in CSR form, and for GPUs pairs of rows in padded slices."""
 
 from __future__ import annotations
 
@@ -14,7 +7,42 @@ from dataclasses import dataclass
 import torch
 from torch.nn.functional import pad
 
-from .product import BlockMatrix
+
+@dataclass(frozen=True)
+class BlockMatrix:
+    """P in CSR form: ``indptr`` (n + 1), ``cols`` (e), ``values`` (e, 2) or (e, d, d), ``order`` (n).
+
+    Rows are stored along the curve; row r belongs to row ``order[r]`` of the signals, and ``cols`` number rows of the
+    signals. With two values an edge they are (w cos, w sin) of a rotation, or of a reflection where the column is
+    complemented.
+    """
+
+    indptr: torch.Tensor
+    cols: torch.Tensor
+    values: torch.Tensor
+    order: torch.Tensor
+
+    def blocks(self) -> torch.Tensor:
+        """The blocks as ``(e, d, d)``."""
+        if self.values.ndim == 3:
+            return self.values
+        c, s = self.values.unbind(1)
+        sign = torch.where(self.cols < 0, -1.0, 1.0).to(self.values.dtype)
+        return torch.stack([torch.stack([c, -sign * s], -1), torch.stack([s, sign * c], -1)], 1)
+
+    def rows(self) -> torch.Tensor:
+        """The signal row of each edge, ``(e,)``."""
+        return torch.repeat_interleave(self.order.long(), self.indptr.diff())
+
+    def columns(self) -> torch.Tensor:
+        """The signal row that each edge reads, ``(e,)``."""
+        return torch.where(self.cols < 0, ~self.cols, self.cols).long()
+
+
+def along_curve(indptr: torch.Tensor, cols: torch.Tensor, values: torch.Tensor, order: torch.Tensor) -> BlockMatrix:
+    """The matrix for signals that are stored along the curve, too (``cols`` count along it): for recurrences."""
+    return BlockMatrix(indptr, cols, values, torch.arange(len(order), dtype=order.dtype, device=order.device))
+
 
 PAIRS = 4
 """Pairs of rows in a slice."""
@@ -31,9 +59,14 @@ BEYOND = 64
 
 @dataclass(frozen=True)
 class SlicedMatrix:
-    """``indptr`` (slices + 1) into ``cols`` (e') and ``values`` (e', 2, 2) or (e', 2, d, d), and ``order`` (n).
+    """P for GPUs: ``indptr`` (slices + 1), ``cols`` (e'), ``values`` (e', 2, 2) or (e', 2, d, d), ``order`` (n).
 
-    Neighbour k of the p-th pair of a slice lies at ``indptr[slice] + k * PAIRS + p``, with its values for the two rows.
+    Two consecutive rows on the curve have most neighbours in common: a pair lists them once, with a value for either
+    row (zero where only the other row has that neighbour), and a kernel gathers each signal once for both. Threads of
+    a warp work on the pairs of a slice in step. Neighbour k of the p-th pair of a slice lies at ``indptr[slice] + k *
+    PAIRS + p``, so that they read full lines of memory; padded neighbours have value zero, and kernels need no masks.
+    Within windows of a few pairs, pairs are sorted by length, so that little is padded.
+
     Bits 31 and 30 of a column say whether the first and the second row see a reflection; ``order`` is as in
     ``BlockMatrix``, for the rows in their new order.
     """

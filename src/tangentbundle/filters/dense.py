@@ -1,77 +1,26 @@
-"""Filters of small operators: exactly by eigenfields, or by matrices that are formed once and kept."""
+"""Filters of small operators by matrices that are computed once and cached."""
 
 from __future__ import annotations
 
 import contextlib
-import threading
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 
-from ..arrays import is_batched
 from ..errors import ConvergenceError
 from ..memory import require_memory
 from ..operators import ConnectionLaplacian, Joined, LinearOperator
 from ..operators.registry import differentiate, torch_op, vectorise
-from .base import Filter
-from .expansion import require_finite
-from .precision import check_precision
+from .expansion import check_precision, require_finite
+from .methods import Chebyshev, Exact, Method
 
-MAX_CACHED_BANKS = 64
-"""Banks of filters whose coefficients or matrices are cached on an operator."""
+if TYPE_CHECKING:
+    from .base import Filter
 
-_writing = threading.Lock()
-
-
-class Method(ABC):
-    """A way to apply a bank of filters to a signal ``(n, d, c)``."""
-
-    @abstractmethod
-    def apply(self, filters: Sequence[Filter], operator: ConnectionLaplacian, x: torch.Tensor) -> torch.Tensor:
-        """Outputs ``(k, n, d, c)``, differentiable in x and in the filters' parameters."""
-
-    def merge(self, filters: Sequence[Filter], operator: ConnectionLaplacian, y: torch.Tensor) -> torch.Tensor:
-        """The sum ``(n, d, c)`` of the filters, each on its own signal ``y`` (k, n, d, c)."""
-        outputs = [self.apply([f], operator, part)[0] for f, part in zip(filters, y, strict=True)]
-        return torch.stack(outputs).sum(0)
-
-    def remember(self, filters: Sequence[Filter], operator: LinearOperator, compute: Callable) -> torch.Tensor:
-        """The result of ``compute()``, cached on the operator under the values of the filters' parameters."""
-        signatures = tuple(f.signature() for f in filters)
-        key = None if None in signatures else (self, signatures)
-        banks = operator.cache.setdefault("banks", {})
-        if key is not None and (found := banks.get(key)) is not None:
-            return found
-        with torch.inference_mode(False), torch.enable_grad():  # a cached result must serve training, too
-            result = compute()
-        if key is not None:
-            with _writing:
-                while len(banks) >= MAX_CACHED_BANKS:
-                    del banks[next(iter(banks))]
-                banks[key] = result
-        return result
-
-
-@dataclass(frozen=True)
-class Exact(Method):
-    """By the full eigendecomposition, computed once and kept on the operator: for small ones (n d up to 5 000)."""
-
-    def apply(self, filters: Sequence[Filter], operator: LinearOperator, x: torch.Tensor) -> torch.Tensor:
-        if isinstance(operator, Joined):
-            parts = zip(operator.parts, operator.split(x), strict=True)
-            return torch.cat([self.apply(filters, part, piece) for part, piece in parts], dim=1)
-        values, fields = operator.eigenbasis
-        flat = fields.flatten(0, 1)
-        weights = operator.mass.repeat_interleave(operator.dim)[:, None]
-        spectrum = flat.T @ (weights * x.flatten(0, 1))
-        responses = torch.stack([f.evaluate(values) for f in filters])
-        if responses.device.type == "cpu" and not is_batched(responses):
-            require_finite(responses, float(values[0]), float(values[-1]))
-            check_precision(filters, operator, float(values[-1]))
-        responses = responses.to(x)
-        return (flat @ (responses[:, :, None] * spectrum)).unflatten(1, x.shape[:2])
+EXACT_SIZE = 600
+"""Up to this many rows (n d) the default is the exact eigendecomposition, cached on the operator."""
 
 
 @torch_op
@@ -100,11 +49,11 @@ vectorise(multiply, by_channel=True, signal=1)
 
 @dataclass(frozen=True)
 class Dense(Method):
-    """By the filters' matrices ``(n d, n d)``, formed once and kept on the operator.
+    """By the filters' matrices ``(n d, n d)``, computed once and cached on the operator.
 
     The fastest for small operators that meet the same few filters again and again, as in the training of a network:
-    one matrix product instead of many. A joined operator keeps one matrix a bundle, and multiplies them as a batch.
-    Filters that learn, or are Python functions, have no matrix worth keeping: they are evaluated exactly.
+    one matrix product instead of many. A joined operator has one matrix a bundle, and multiplies them as a batch.
+    Filters that learn, or are Python functions, have no matrix to cache: they are evaluated exactly.
     """
 
     def apply(self, filters: Sequence[Filter], operator: LinearOperator, x: torch.Tensor) -> torch.Tensor:
@@ -142,8 +91,6 @@ def _matrices(filters: Sequence[Filter], operator: LinearOperator) -> torch.Tens
 
     Beyond a few hundred rows a polynomial of the sparse operator costs far less than its eigenfields.
     """
-    from .methods import EXACT_SIZE, Chebyshev
-
     size = operator.shape[0]
     need, what = 8.0 * (2 * len(filters) + 3) * size**2, f"{len(filters)} dense filters of {size} rows"
     require_memory(need, what, "Use method=Chebyshev(), which forms no matrix.")
