@@ -30,6 +30,7 @@ ORDER = [
     "training",
     "saving",
     "estimators",
+    "forecast",
     "io",
     "plot",
     "experiments",

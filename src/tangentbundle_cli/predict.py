@@ -113,6 +113,7 @@ def forecast(
     import numpy as np
 
     from tangentbundle import FieldForecaster
+    from tangentbundle.datasets.timeline import calendar_period
     from tangentbundle.errors import InvalidInputError
     from tangentbundle.io import check_output
     from tangentbundle.io.actions import forecasted, known, recent_fields
@@ -126,7 +127,7 @@ def forecast(
         if len(field) < 2:
             raise InvalidInputError(f"a forecast needs a series in time; {file.name} holds one field.")
         step("learning")
-        estimator = FieldForecaster(**known(field, dim), random_state=seed)
+        estimator = FieldForecaster(**known(field, dim), period=calendar_period(field.times), random_state=seed)
         made = forecasted(field, estimator, horizon, lambda: step("forecasting"))
     if made.times is not None:
         first, last = made.times[[0, -1]].astype("datetime64[m]")

@@ -1,13 +1,10 @@
 """Estimators in the manner of scikit-learn: vector fields on curved spaces, and clouds of points."""
 
 from .ambient import AmbientProcess, ByEvidence, UnlessHidden
-from .attentive import AttentionNetwork
-from .autoregression import Autoregression
 from .classifier import ManifoldClassifier
 from .covariance import Covariance, Helmholtz, Isotropic, Potential, Rotational
 from .denoiser import FieldDenoiser
 from .flows import FlowProcess, Incompressible, Irrotational
-from .forecaster import FieldForecaster
 from .history import Empirical, Modulated
 from .interpolator import FieldInterpolator
 from .local import LocalProcess
@@ -15,20 +12,16 @@ from .process import GaussianProcess
 from .seasons import Seasonal
 from .shape import Geometry, Holonomy, LowSpectrum, Neighborhoods
 from .spectral import GCV, SURE, SpectralShrinkage
-from .stacked import Stacked
 from .zonal import Meridional, Planetary, Zonal
 
 __all__ = [
     "GCV",
     "SURE",
     "AmbientProcess",
-    "AttentionNetwork",
-    "Autoregression",
     "ByEvidence",
     "Covariance",
     "Empirical",
     "FieldDenoiser",
-    "FieldForecaster",
     "FieldInterpolator",
     "FlowProcess",
     "GaussianProcess",
@@ -49,7 +42,6 @@ __all__ = [
     "Rotational",
     "Seasonal",
     "SpectralShrinkage",
-    "Stacked",
     "UnlessHidden",
     "Zonal",
 ]

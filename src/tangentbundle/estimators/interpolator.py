@@ -10,7 +10,7 @@ from sklearn.utils import check_array
 from ..errors import ShapeError
 from .ambient import AmbientProcess, ByEvidence, UnlessHidden
 from .base import FieldEstimator
-from .calibration import share, tail
+from .intervals import share, tail
 from .history import Past
 from .local import LocalProcess
 from .problem import Method

@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from .. import estimators
 from ..datasets import WindData, Windows
+from ..datasets.timeline import calendar_period
 from ..errors import InvalidInputError
+from ..forecast import FieldForecaster
 from ..manifolds import Sphere
 from ..nn import RecurrentTNN
 from ..training import fit
@@ -212,9 +213,11 @@ def best(sites: Sites, training: Period, task: Task, seed: int, everywhere: bool
     train, test = source.training, source.test
     seen = ~training.filled
     series = np.einsum("nda,tna->tnd", sites.frames, training.wind[seen].astype(float))
-    more = (train.points, train.ambient[seen] / training.unit) if everywhere else None
-    model = estimators.FieldForecaster(manifold=Sphere(2), random_state=seed)
-    model.fit(sites.points, series, times=train.times[seen], more=more)
+    times, support = train.times[seen], None
+    if everywhere:
+        support = train.points, train.ambient[seen] / training.unit
+    model = FieldForecaster(manifold=Sphere(2), period=calendar_period(times), random_state=seed)
+    model.fit(sites.points, series, times=times, support=support)
     numbers = test.windows(training.horizon).inputs
 
     def forecast(inputs: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..bundle import TangentBundle
 from ..datasets.extras import extra
+from ..datasets.timeline import calendar_period
 from ..errors import InvalidInputError
 from ..filters import Filter
 from ..io import Field, Request
@@ -88,10 +89,11 @@ class DatasetAccessor:
         self, horizon: int, *, std: bool = False, vectors: tuple[str, ...] = (), seed: int = 0
     ) -> xarray.Dataset:
         """The next ``horizon`` fields of a series in time."""
-        from ..estimators import FieldForecaster
+        from ..forecast import FieldForecaster
 
         field = self.field(vectors)
-        made = to_dataset(forecasted(field, FieldForecaster(**known(field), random_state=seed), horizon))
+        estimator = FieldForecaster(**known(field), period=calendar_period(field.times), random_state=seed)
+        made = to_dataset(forecasted(field, estimator, horizon))
         return self._described(made if std else made[list(field.names)], field)
 
     def _with(self, made: Field) -> xarray.Dataset:

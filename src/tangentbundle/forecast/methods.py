@@ -1,0 +1,183 @@
+"""What a forecasting method is given, what it gives back, and the two simplest methods: climatology and persistence."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+import numpy as np
+
+MIN_SKILL = 0.01
+"""Share of the anomalies' variance that held-out forecasts of a lead time must explain for the lead to be used."""
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """A training series: anomalies ``(T, n, d)`` at every step of a regular clock, in frames ``(n, D, d)`` at points.
+
+    ``observed (T,)`` is false where fields were filled in, ``usable (T,)`` where they are missing. ``support`` is a
+    record of the same times at these points and, after them, at others.
+    """
+
+    anomalies: np.ndarray
+    observed: np.ndarray
+    usable: np.ndarray
+    points: np.ndarray
+    frames: np.ndarray
+    rng: np.random.Generator
+    support: Record | None = None
+
+    @classmethod
+    def of(cls, anomalies: np.ndarray, steps: np.ndarray, *rest, **options) -> Record:
+        return cls(*fill_gaps(anomalies, steps), *rest, **options)
+
+    def origins(self, lead: int, window: int) -> np.ndarray:
+        """Steps with ``window`` usable fields up to them and an observed field ``lead`` steps later."""
+        t = np.arange(window - 1, len(self.anomalies) - lead)
+        fine = self.observed[t + lead]
+        for lag in range(window):
+            fine = fine & self.usable[t - lag]
+        return t[fine]
+
+
+def fill_gaps(values: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Fields ``(T', n, d)`` at every step, whether each was observed, and whether it can be used.
+
+    Gaps of one step are filled with the mean of their neighbours; longer ones are zero and not usable.
+    """
+    count = int(steps[-1] - steps[0]) + 1
+    full, observed = np.zeros((count, *values.shape[1:])), np.zeros(count, bool)
+    full[steps - steps[0]], observed[steps - steps[0]] = values, True
+    single = np.flatnonzero(~observed[1:-1] & observed[:-2] & observed[2:]) + 1
+    full[single] = (full[single - 1] + full[single + 1]) / 2
+    usable = observed.copy()
+    usable[single] = True
+    return full, observed, usable
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Forecasts of one lead time on held-out data: slope of the truth on them, skill, and errors.
+
+    ``factor`` in [0, 1] multiplies forecasts; ``skill`` is the share of the anomalies' variance they then explain,
+    ``variance (n,)`` that of a coordinate's error, ``residuals (q,)`` are quantiles of standardised errors.
+    """
+
+    factor: float
+    skill: float
+    variance: np.ndarray
+    residuals: np.ndarray
+
+    @classmethod
+    def of(cls, forecasts: np.ndarray, truth: np.ndarray) -> HeldOut:
+        """From forecasts ``(m, n, d)`` and the truth.
+
+        >>> held_out = HeldOut.of(np.full((4, 2, 1), 2.0), np.ones((4, 2, 1)))
+        >>> held_out.factor, held_out.skill
+        (0.5, 1.0)
+        """
+        energy = float(np.square(forecasts).sum())
+        factor = float(np.clip((forecasts * truth).sum() / max(energy, 1e-300), 0.0, 1.0))
+        errors = factor * forecasts - truth
+        variance = np.square(errors).mean(axis=(0, 2))
+        skill = 1 - float(variance.mean()) / max(float(np.square(truth).mean()), 1e-300)
+        return cls(factor, skill, variance, _standardised(errors))
+
+
+def _standardised(errors: np.ndarray) -> np.ndarray:
+    """Quantiles ``(q,)`` of the sizes of errors ``(m, n, d)`` over standard deviations from other times.
+
+    Each fifth of the times is divided by the standard deviations of the rest: so tails include the error of these.
+    """
+    sizes = []
+    for part in np.array_split(np.arange(len(errors)), min(5, len(errors))):
+        rest = np.delete(errors, part, axis=0) if len(part) < len(errors) else errors
+        variance = np.square(rest).mean(axis=(0, 2))
+        sizes.append(np.abs(errors[part]) / np.sqrt(np.maximum(variance, 1e-12 * variance.max() + 1e-300))[:, None])
+    return np.quantile(np.concatenate(sizes), np.linspace(0.001, 0.999, 500))
+
+
+@dataclass(eq=False)
+class FittedMethod(ABC):
+    """Forecasts of anomalies up to a lead time ``reach`` from at most ``window`` recent ones, with held-out errors."""
+
+    record: Record = field(repr=False)
+    reach: int
+    window: int
+
+    def __post_init__(self) -> None:
+        anomalies = self.record.anomalies[self.record.observed]
+        self._climatology = HeldOut.of(np.zeros_like(anomalies), anomalies)
+        self._held_out: dict[tuple[int, int], HeldOut | None] = {}
+
+    @abstractmethod
+    def forecast(self, recent: np.ndarray, leads: int) -> np.ndarray:
+        """The next anomalies ``(leads, n, d)`` after recent ones ``(W, n, d)``, before any damping."""
+
+    @abstractmethod
+    def evaluate(self, lead: int, window: int) -> HeldOut | None:
+        """Held-out forecasts from windows of this length; None if the record is too short for them."""
+
+    def predict(self, recent: np.ndarray, horizon: int) -> np.ndarray:
+        """The next anomalies ``(H, n, d)``: zero from the first lead without skill on."""
+        out = np.zeros((horizon, *recent.shape[1:]))
+        factors = np.array([held_out.factor for held_out in self._skilful(len(recent), horizon)])
+        if len(factors):
+            recent = recent[-self.window :]
+            out[: len(factors)] = factors[:, None, None] * self.forecast(recent, len(factors))
+        return out
+
+    def held_out(self, window: int, horizon: int) -> list[HeldOut]:
+        """Of each lead; that of the climatology from the first lead without skill on."""
+        skilful = self._skilful(window, horizon)
+        return skilful + [self._climatology] * (horizon - len(skilful))
+
+    def too_short(self) -> bool:
+        """Whether the record is too short to hold out any forecast."""
+        return self.reach > 0 and self._evaluated(1, 1) is None
+
+    def _evaluated(self, lead: int, window: int) -> HeldOut | None:
+        if (lead, window) not in self._held_out:
+            self._held_out[lead, window] = self.evaluate(lead, window)
+        return self._held_out[lead, window]
+
+    def _skilful(self, window: int, horizon: int) -> list[HeldOut]:
+        found: list[HeldOut] = []
+        for lead in range(1, min(horizon, self.reach) + 1):
+            held_out = self._evaluated(lead, min(window, self.window))
+            if held_out is None or held_out.skill < MIN_SKILL:
+                break
+            found.append(held_out)
+        return found
+
+
+class ForecastMethod(ABC):
+    """A method of ``FieldForecaster``."""
+
+    @abstractmethod
+    def fit(self, record: Record) -> FittedMethod: ...
+
+
+@dataclass(frozen=True)
+class Climatology(ForecastMethod):
+    """Method of ``FieldForecaster``: the climatology, without any anomaly."""
+
+    def fit(self, record: Record) -> FittedMethod:
+        return _LastAnomaly(record, reach=0, window=1)
+
+
+@dataclass(frozen=True)
+class Persistence(ForecastMethod):
+    """Method of ``FieldForecaster``: the last anomaly, damped by a factor for each lead time."""
+
+    def fit(self, record: Record) -> FittedMethod:
+        return _LastAnomaly(record, reach=len(record.anomalies) // 4, window=1)
+
+
+class _LastAnomaly(FittedMethod):
+    def forecast(self, recent: np.ndarray, leads: int) -> np.ndarray:
+        return np.repeat(recent[-1:], leads, axis=0)
+
+    def evaluate(self, lead: int, window: int) -> HeldOut | None:
+        origins, anomalies = self.record.origins(lead, 1), self.record.anomalies
+        return HeldOut.of(anomalies[origins], anomalies[origins + lead]) if len(origins) else None
