@@ -4,12 +4,12 @@ With z the features of a point i, its own lags and the neighbours' vectors now, 
 and scaled by a weight that falls with distance, the forecast of lead h is
 
 .. math:: \hat a_i(t+h) = b_h\, B_{hi}^T z_i(t), \qquad
-          B_{hi} = (G_i + \lambda I)^{-1} (g_{hi} + \lambda B^0_h), \qquad
+          B_{hi} = (G_i + \lambda I)^{-1} (g_{hi} + \lambda P_h), \qquad
           G_i = \overline{z z^T}, \quad g_{hi} = \overline{z(t)\, a(t+h)^T} :
 
-ridge regression at each point, shrunk to coefficients :math:`B^0` of own lags that all points share. The means run over
-times and over copies of the neighbourhood, moved to other places nearby. Time-blocked cross-validation chooses
-:math:`\lambda` and gives the damping factor :math:`b_h` and the errors.
+ridge regression at each point, shrunk to the damped persistence P of all points together. The means run over times and
+over copies of the neighbourhood, moved to other places nearby. Time-blocked cross-validation chooses :math:`\lambda`
+and gives the damping factor :math:`b_h` and the errors.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..errors import InvalidInputError
 from .methods import FittedMethod, ForecastMethod, HeldOut, Record
 from .neighbors import displaced, nearest
 
@@ -34,7 +35,7 @@ class Autoregression(ForecastMethod):
     """Method of ``FieldForecaster``: ridge regression on own lags and neighbours.
 
     Args:
-        lags: steps back of own vectors; those beyond the recent window or an eighth of the record are left out.
+        lags: steps back of own vectors; those beyond the recent window or a sixteenth of the record are left out.
         reach: largest lead time with coefficients; anomalies are zero beyond.
         neighbors: number of neighbours.
         penalties: candidates for the ridge penalty, in units of the mean variance of a feature.
@@ -42,25 +43,31 @@ class Autoregression(ForecastMethod):
         spread: standard deviation of their displacement, in distances between neighbours.
     """
 
-    lags: tuple[int, ...] = (0, 1)
+    lags: tuple[int, ...] = (0, 1, 2)
     reach: int = 24
     neighbors: int = 10
     penalties: tuple[float, ...] = (12.0, 6.0, 3.0, 1.5, 0.7, 0.3, 0.15)
     copies: int = 24
     spread: float = 0.7
 
+    def __post_init__(self) -> None:
+        if 0 not in self.lags or min(*self.lags, self.copies) < 0 or min(self.reach, self.neighbors) < 1:
+            raise InvalidInputError(f"lags must include 0, reach and neighbors be at least 1, got {self}.")
+        if min(self.penalties, default=0.0) <= 0:
+            raise InvalidInputError(f"penalties must be positive numbers, got {self.penalties}.")
+
     def fit(self, record: Record) -> FittedMethod:
         count = len(record.anomalies)
-        lags = tuple(lag for lag in sorted(self.lags) if lag <= count // 8)
+        lags = tuple(lag for lag in sorted(self.lags) if lag <= count // 16)
         return LinearForecast(record, min(self.reach, count // 4), lags[-1] + 1, self, lags)
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Sums over origins and copies, apart for parts of time; ``parts (m,)`` are the numbers of the origins of each.
+    """Sums over origins ``(m,)`` and copies, for each part of time; ``parts (m,)`` numbers the part of an origin.
 
     Of features ``grams (p, n, f, f)``, of features and later anomalies ``sides (p, leads, n, f, d)``; ``counts
-    (p, 1 + leads)`` of the terms of each. The first ``own`` features are a point's own lags.
+    (p, 1 + leads)`` of the terms of each.
     """
 
     origins: np.ndarray
@@ -68,31 +75,16 @@ class Moments:
     grams: np.ndarray
     sides: np.ndarray
     counts: np.ndarray
-    own: int
 
     def solve(self, lead: int, chosen: np.ndarray, penalties: Sequence[float]) -> Iterator[np.ndarray]:
         """Coefficients ``(n, f, d)`` for each penalty, from the chosen parts of time."""
         gram = self.grams[chosen].sum(axis=0, dtype=float) / self.counts[chosen, 0].sum()
         side = self.sides[chosen, lead - 1].sum(axis=0, dtype=float) / self.counts[chosen, lead].sum()
-        prior = np.zeros_like(side[0])
-        prior[: self.own] = shared(gram[:, : self.own, : self.own], side[:, : self.own])
-        size = len(prior)
+        f, d = side.shape[1:]
+        persistence = np.eye(f, d) * np.einsum("naa->", side[:, :d]) / (np.einsum("naa->", gram[:, :d, :d]) + 1e-300)
         for penalty in penalties:
-            ridge = penalty * (np.einsum("nff->n", gram)[:, None, None] / size + 1e-300)
-            yield np.linalg.solve(gram + ridge * np.eye(size), side + ridge * prior)
-
-
-def shared(gram: np.ndarray, side: np.ndarray) -> np.ndarray:
-    """Coefficients ``(f, d)`` of own lags, multiples of the identity, by least squares over all points.
-
-    >>> shared(np.full((3, 1, 1), 2.0), np.full((3, 1, 1), 1.0)).round(3)
-    array([[0.5]])
-    """
-    n, f, d = side.shape
-    left = np.einsum("nlama->lm", gram.reshape(n, f // d, d, f // d, d))
-    right = np.einsum("nlaa->l", side.reshape(n, f // d, d, d))
-    weights = np.linalg.solve(left + 1e-6 * (np.trace(left) + 1e-300) * np.eye(len(left)), right)
-    return np.kron(weights[:, None], np.eye(d))
+            ridge = penalty * (np.einsum("nff->n", gram)[:, None, None] / f + 1e-300)
+            yield np.linalg.solve(gram + ridge * np.eye(f), side + ridge * persistence)
 
 
 @dataclass(eq=False)
@@ -104,11 +96,10 @@ class LinearForecast(FittedMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        record = self.record
-        self.known = record if record.support is None else record.support
-        self.near, self.weights, spacing = nearest(record.points, record.frames, self.method.neighbors)
-        shifts = spacing * self.method.spread * record.rng.standard_normal((self.method.copies, record.points.shape[1]))
-        self.places = [self.near, *displaced(self.near, self.known.points, self.known.frames, shifts)]
+        points, frames, n = self.record.points, self.record.frames, self.record.size
+        self.near, self.weights, spacing = nearest(points[:n], frames[:n], self.method.neighbors)
+        shifts = spacing * self.method.spread * self.record.rng.standard_normal((self.method.copies, points.shape[1]))
+        self.places = [self.near, *displaced(self.near, points, frames, shifts)]
         self._moments: dict[tuple[int, ...], Moments] = {}
         self._coefficients: dict[tuple[int, int], np.ndarray] = {}
 
@@ -125,14 +116,14 @@ class LinearForecast(FittedMethod):
         moments = self._moments[lags]
         scored = np.isin(moments.origins, self.record.origins(lead, lags[-1] + 1))
         origins, parts = moments.origins[scored], moments.parts[scored]
-        truth = self.record.anomalies[origins + lead]
-        features = self._features(self.near.gather(self.record.anomalies), origins, lags)
+        truth = self.record.here[origins + lead]
+        features = self._features(self.near.gather(self.record.here), origins, lags)
         forecasts = np.zeros((len(self.method.penalties), *truth.shape))
         gap, numbers = int(np.ceil((lead + lags[-1]) / max(moments.counts[0, 0], 1))), np.arange(PARTS)
         for first in range(0, PARTS, 2):
             held_out = (parts == first) | (parts == first + 1)
             chosen = (numbers < first - gap) | (numbers > first + 1 + gap)
-            if moments.counts[chosen, lead].sum() < MIN_ORIGINS * len(self.places):
+            if moments.counts[chosen, lead].sum() < MIN_ORIGINS:
                 return None
             for k, coefficients in enumerate(moments.solve(lead, chosen, self.method.penalties)):
                 forecasts[k, held_out] = np.einsum("nmf,nfa->mna", features[:, held_out], coefficients, optimize=True)
@@ -151,7 +142,7 @@ class LinearForecast(FittedMethod):
         return np.concatenate([*own, now.reshape(*now.shape[:2], -1)], axis=-1)
 
     def _sums(self, lags: tuple[int, ...]) -> Moments:
-        values = self.known.anomalies.astype(np.float32)
+        values = self.record.anomalies.astype(np.float32)
         origins = self.record.origins(0, lags[-1] + 1)
         later = origins[:, None] + np.arange(1, self.reach + 1)
         seen = later < len(values)
@@ -166,6 +157,6 @@ class LinearForecast(FittedMethod):
             for p, part in enumerate(parts):
                 grams[p] = grams[p] + np.einsum("nmf,nmg->nfg", x[:, part], x[:, part], optimize=True)
                 sides[p] = sides[p] + np.einsum("nmf,nmha->hnfa", x[:, part], y[:, part], optimize=True)
-        counts = len(self.places) * np.array([[len(part), *seen[part].sum(axis=0)] for part in parts])
+        counts = np.array([[len(part), *seen[part].sum(axis=0)] for part in parts])
         numbers = np.repeat(np.arange(PARTS), [len(part) for part in parts])
-        return Moments(origins, numbers, np.stack(grams), np.stack(sides), counts, len(lags) * values.shape[2])
+        return Moments(origins, numbers, np.stack(grams), np.stack(sides), counts)

@@ -1,10 +1,9 @@
-r"""The climatology of a series: mean and cycle in training, and the drift of the mean that a recent window shows.
+r"""The climatology of a series, its mean and cycle, and their drift up to a recent window.
 
 A field is climatology plus anomaly, :math:`x_t = \mu + c_{t \bmod P} + a_t`, with a cycle of P steps. The mean of W
-successive fields at point i has the sampling variance :math:`v_W s_i^2`, with :math:`s_i` the relative size of
-anomalies there. For W up to a quarter of the record it is measured in the record; beyond, anomalies count as a
-first-order autoregression. A recent window departs from the training mean by a drift and by sampling errors, and
-empirical Bayes shrinkage (James and Stein) gives
+successive anomalies at point i has the sampling variance :math:`v_W s_i^2`, with :math:`s_i` their relative size.
+A recent window departs from the training mean by a drift and by sampling errors, and empirical Bayes shrinkage (James
+and Stein) gives
 
 .. math:: \hat\mu_i = \mu_i + g_i\,(\bar x_{W,i} - \mu_i), \qquad
           g_i = \frac{\delta s_i}{\delta s_i + (v_W + v_T)\,s_i^2}, \qquad
@@ -25,9 +24,8 @@ from ..errors import InvalidInputError
 class Climate:
     """Mean ``(n, d)`` and cycle ``(P, n, d)`` of a series of ``length`` fields.
 
-    ``sizes (n,)`` are the relative sizes of anomalies, root mean square one; ``variance`` and ``correlation`` are those
-    of the autoregression. Means over ``windows (w,)`` successive anomalies have the variances ``window_errors (w,)``
-    about the mean of the record.
+    ``sizes (n,)`` are the relative sizes of anomalies, root mean square one. For sampling errors anomalies count as a
+    first-order autoregression with ``variance`` and lag-one ``correlation``.
     """
 
     mean: np.ndarray = field(repr=False)
@@ -36,8 +34,6 @@ class Climate:
     sizes: np.ndarray = field(repr=False)
     variance: float
     correlation: float
-    windows: np.ndarray = field(repr=False)
-    window_errors: np.ndarray = field(repr=False)
 
     @classmethod
     def of(cls, values: np.ndarray, steps: np.ndarray, period: int = 1) -> Climate:
@@ -46,14 +42,13 @@ class Climate:
         mean, cycle = phase_means(values, steps, period)
         anomalies = values - mean - cycle[steps % period]
         energy = np.square(anomalies).mean(axis=(0, 2))
-        sizes = np.maximum(np.sqrt(energy / max(energy.mean(), 1e-300)), 1e-6)
-        windows = np.unique(np.geomspace(1, count // 4, 12).astype(int))
-        sums = np.concatenate([np.zeros_like(anomalies[:1]), anomalies.cumsum(axis=0)])
-        errors = np.array([np.square((sums[w:] - sums[:-w]) / w).mean() for w in windows])
-        middle = int(np.searchsorted(windows, max(count // 10, 2)))
-        correlation = fitted_correlation(errors[middle] / max(errors[0], 1e-300), int(windows[middle]), count)
+        sizes = np.maximum(np.sqrt(energy / max(float(energy.mean()), 1e-300)), 1e-6)
+        window = max(count // 10, 2)
+        blocks = np.stack([part.mean(axis=0) for part in np.split(anomalies, range(window, count - window + 1, window))])
+        spread = float(np.square(blocks - blocks.mean(axis=0)).mean() / max(float(energy.mean()), 1e-300))
+        correlation = fitted_correlation(spread, window, count)
         removed = mean_variance(correlation, count)  # by subtracting the record's own mean
-        return cls(mean, cycle, count, sizes, errors[0] / (1 - removed), correlation, windows, errors)
+        return cls(mean, cycle, count, sizes, float(energy.mean()) / (1 - removed), correlation)
 
     @property
     def period(self) -> int:
@@ -65,9 +60,7 @@ class Climate:
 
     def mean_error(self, count: int) -> float:
         """The variance of a coordinate's mean over ``count`` successive anomalies, averaged over points."""
-        if count > self.windows[-1]:
-            return self.variance * mean_variance(self.correlation, count)
-        return float(np.interp(count, self.windows, self.window_errors)) + self.mean_error(self.length)
+        return self.variance * mean_variance(self.correlation, count)
 
     def cycle_error(self, count: int) -> float:
         """The variance of a coordinate's departure from the mean at one phase, averaged over points and phases."""
@@ -83,8 +76,8 @@ class Climate:
         mean = (recent - cycle[steps % self.period]).mean(axis=0)
         if self.period > 1 and count >= 3 * self.period:
             mean, phases = phase_means(recent, steps, self.period)
-            errors = self.cycle_error(count) + self.cycle_error(self.length)
-            cycle = cycle + self._gain(phases - cycle, errors)[:, None] * (phases - cycle)
+            gain = self._gain(phases - cycle, self.cycle_error(count) + self.cycle_error(self.length))
+            cycle = cycle + gain[:, None] * (phases - cycle)
         window, training = self.mean_error(count), self.mean_error(self.length)
         gain = self._gain(mean - self.mean, window + training)
         mean = self.mean + gain[:, None] * (mean - self.mean)
@@ -105,7 +98,7 @@ def phase_means(values: np.ndarray, steps: np.ndarray, period: int) -> tuple[np.
     """
     phases = steps % period
     fewest = int(np.bincount(phases, minlength=period).min())
-    if period > 1 and fewest < 3:
+    if fewest < 3:
         raise InvalidInputError(
             f"a period of {period} steps needs each phase at least 3 times in training, but one occurs {fewest} times. "
             "Give a longer series, or no period."
@@ -125,10 +118,8 @@ def mean_variance(correlation: float, count: int) -> float:
 
 
 def fitted_correlation(measured: float, window: int, count: int) -> float:
-    """The lag-one correlation of an autoregression, at least 0, by the spread of means over windows.
-
-    ``measured`` is the variance of means over ``window`` of ``count`` values, about the mean of all, relative to that
-    of single values.
+    """The lag-one correlation, at least 0, at which means over ``window`` of ``count`` values have the variance
+    ``measured`` about the mean of all, in units of that of single values.
 
     >>> round(fitted_correlation(0.774, 4, 10_000), 2)
     0.8

@@ -97,12 +97,10 @@ class FieldForecaster(BaseEstimator):
         if self.scale_ <= 1e-9 * float(np.abs(here).max()):
             raise InvalidInputError("the series is constant: there is nothing to learn. Its forecast is its value.")
         values /= self.scale_
-        climate = Climate.of(values, steps, period)
-        anomalies = values - climate.at(steps)
+        self.climate_ = Climate.of(values[:, :n], steps, period)
+        anomalies = values - Climate.of(values, steps, period).at(steps)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        wide = Record.of(anomalies, steps, known, frames, rng) if len(others) else None
-        record = Record.of(anomalies[:, :n], steps, points, frames[:n], rng, support=wide)
-        self.climate_ = climate if wide is None else Climate.of(values[:, :n], steps, period)
+        record = Record(*fill_gaps(anomalies, steps), known, frames, n, rng)
         self.last_step_ = int(steps[-1])
         self.fitted_ = method.fit(record)
         if self.fitted_.too_short():

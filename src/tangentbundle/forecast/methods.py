@@ -13,10 +13,10 @@ MIN_SKILL = 0.01
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """A training series: anomalies ``(T, n, d)`` at every step of a regular clock, in frames ``(n, D, d)`` at points.
+    """A training series: anomalies ``(T, m, d)`` at every step of a regular clock, in frames ``(m, D, d)`` at points.
 
-    ``observed (T,)`` is false where fields were filled in, ``usable (T,)`` where they are missing. ``support`` is a
-    record of the same times at these points and, after them, at others.
+    Forecasts are made for the first ``size`` points; the others support them. ``observed (T,)`` is false where fields
+    were filled in, ``usable (T,)`` where they are missing.
     """
 
     anomalies: np.ndarray
@@ -24,20 +24,19 @@ class Record:
     usable: np.ndarray
     points: np.ndarray
     frames: np.ndarray
+    size: int
     rng: np.random.Generator
-    support: Record | None = None
 
-    @classmethod
-    def of(cls, anomalies: np.ndarray, steps: np.ndarray, *rest, **options) -> Record:
-        return cls(*fill_gaps(anomalies, steps), *rest, **options)
+    @property
+    def here(self) -> np.ndarray:
+        """Anomalies ``(T, n, d)`` at the points of forecasts."""
+        return self.anomalies[:, : self.size]
 
     def origins(self, lead: int, window: int) -> np.ndarray:
         """Steps with ``window`` usable fields up to them and an observed field ``lead`` steps later."""
         t = np.arange(window - 1, len(self.anomalies) - lead)
-        fine = self.observed[t + lead]
-        for lag in range(window):
-            fine = fine & self.usable[t - lag]
-        return t[fine]
+        usable = self.usable[t[:, None] - np.arange(window)].all(axis=1)
+        return t[usable & self.observed[t + lead]]
 
 
 def fill_gaps(values: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -45,22 +44,22 @@ def fill_gaps(values: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.nda
 
     Gaps of one step are filled with the mean of their neighbours; longer ones are zero and not usable.
     """
-    count = int(steps[-1] - steps[0]) + 1
-    full, observed = np.zeros((count, *values.shape[1:])), np.zeros(count, bool)
-    full[steps - steps[0]], observed[steps - steps[0]] = values, True
+    places = steps - steps[0]
+    full = np.zeros((places[-1] + 1, *values.shape[1:]))
+    full[places] = values
+    observed = np.isin(np.arange(len(full)), places)
     single = np.flatnonzero(~observed[1:-1] & observed[:-2] & observed[2:]) + 1
     full[single] = (full[single - 1] + full[single + 1]) / 2
-    usable = observed.copy()
-    usable[single] = True
-    return full, observed, usable
+    return full, observed, observed | np.isin(np.arange(len(full)), single)
 
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Forecasts of one lead time on held-out data: slope of the truth on them, skill, and errors.
+    """Quality of held-out forecasts of one lead time.
 
-    ``factor`` in [0, 1] multiplies forecasts; ``skill`` is the share of the anomalies' variance they then explain,
-    ``variance (n,)`` that of a coordinate's error, ``residuals (q,)`` are quantiles of standardised errors.
+    ``factor`` in [0, 1], the slope of the truth on forecasts, damps them; ``skill`` is the share of the anomalies'
+    variance they then explain, ``variance (n,)`` that of a coordinate's error. ``residuals (q,)`` are quantiles of
+    standardised errors.
     """
 
     factor: float
@@ -76,25 +75,16 @@ class HeldOut:
         >>> held_out.factor, held_out.skill
         (0.5, 1.0)
         """
-        energy = float(np.square(forecasts).sum())
-        factor = float(np.clip((forecasts * truth).sum() / max(energy, 1e-300), 0.0, 1.0))
+        slope = float((forecasts * truth).sum() / max(float(np.square(forecasts).sum()), 1e-300))
+        factor = min(max(slope, 0.0), 1.0)
         errors = factor * forecasts - truth
         variance = np.square(errors).mean(axis=(0, 2))
         skill = 1 - float(variance.mean()) / max(float(np.square(truth).mean()), 1e-300)
-        return cls(factor, skill, variance, _standardised(errors))
-
-
-def _standardised(errors: np.ndarray) -> np.ndarray:
-    """Quantiles ``(q,)`` of the sizes of errors ``(m, n, d)`` over standard deviations from other times.
-
-    Each fifth of the times is divided by the standard deviations of the rest: so tails include the error of these.
-    """
-    sizes = []
-    for part in np.array_split(np.arange(len(errors)), min(5, len(errors))):
-        rest = np.delete(errors, part, axis=0) if len(part) < len(errors) else errors
-        variance = np.square(rest).mean(axis=(0, 2))
-        sizes.append(np.abs(errors[part]) / np.sqrt(np.maximum(variance, 1e-12 * variance.max() + 1e-300))[:, None])
-    return np.quantile(np.concatenate(sizes), np.linspace(0.001, 0.999, 500))
+        sizes = []
+        for part in np.array_split(np.arange(len(errors)), 5):  # by other times, so that tails include the error of std
+            rest = np.square(np.delete(errors, part, axis=0)).mean(axis=(0, 2))
+            sizes.append(np.abs(errors[part]) / np.sqrt(np.maximum(rest, 1e-12 * rest.max() + 1e-300))[:, None])
+        return cls(factor, skill, variance, np.quantile(np.concatenate(sizes), np.linspace(0.001, 0.999, 500)))
 
 
 @dataclass(eq=False)
@@ -106,13 +96,13 @@ class FittedMethod(ABC):
     window: int
 
     def __post_init__(self) -> None:
-        anomalies = self.record.anomalies[self.record.observed]
+        anomalies = self.record.here[self.record.observed]
         self._climatology = HeldOut.of(np.zeros_like(anomalies), anomalies)
         self._held_out: dict[tuple[int, int], HeldOut | None] = {}
 
     @abstractmethod
     def forecast(self, recent: np.ndarray, leads: int) -> np.ndarray:
-        """The next anomalies ``(leads, n, d)`` after recent ones ``(W, n, d)``, before any damping."""
+        """The next anomalies ``(leads, n, d)`` after recent ones ``(W, n, d)``, before damping."""
 
     @abstractmethod
     def evaluate(self, lead: int, window: int) -> HeldOut | None:
@@ -123,8 +113,7 @@ class FittedMethod(ABC):
         out = np.zeros((horizon, *recent.shape[1:]))
         factors = np.array([held_out.factor for held_out in self._skilful(len(recent), horizon)])
         if len(factors):
-            recent = recent[-self.window :]
-            out[: len(factors)] = factors[:, None, None] * self.forecast(recent, len(factors))
+            out[: len(factors)] = factors[:, None, None] * self.forecast(recent[-self.window :], len(factors))
         return out
 
     def held_out(self, window: int, horizon: int) -> list[HeldOut]:
@@ -134,7 +123,7 @@ class FittedMethod(ABC):
 
     def too_short(self) -> bool:
         """Whether the record is too short to hold out any forecast."""
-        return self.reach > 0 and self._evaluated(1, 1) is None
+        return self.reach > 0 and self._evaluated(1, self.window) is None
 
     def _evaluated(self, lead: int, window: int) -> HeldOut | None:
         if (lead, window) not in self._held_out:
@@ -160,10 +149,10 @@ class ForecastMethod(ABC):
 
 @dataclass(frozen=True)
 class Climatology(ForecastMethod):
-    """Method of ``FieldForecaster``: the climatology, without any anomaly."""
+    """Method of ``FieldForecaster``: the climatology alone."""
 
     def fit(self, record: Record) -> FittedMethod:
-        return _LastAnomaly(record, reach=0, window=1)
+        return LastAnomaly(record, reach=0, window=1)
 
 
 @dataclass(frozen=True)
@@ -171,13 +160,13 @@ class Persistence(ForecastMethod):
     """Method of ``FieldForecaster``: the last anomaly, damped by a factor for each lead time."""
 
     def fit(self, record: Record) -> FittedMethod:
-        return _LastAnomaly(record, reach=len(record.anomalies) // 4, window=1)
+        return LastAnomaly(record, reach=len(record.anomalies) // 4, window=1)
 
 
-class _LastAnomaly(FittedMethod):
+class LastAnomaly(FittedMethod):
     def forecast(self, recent: np.ndarray, leads: int) -> np.ndarray:
         return np.repeat(recent[-1:], leads, axis=0)
 
     def evaluate(self, lead: int, window: int) -> HeldOut | None:
-        origins, anomalies = self.record.origins(lead, 1), self.record.anomalies
-        return HeldOut.of(anomalies[origins], anomalies[origins + lead]) if len(origins) else None
+        origins, anomalies = self.record.origins(lead, 1), self.record.here
+        return HeldOut.of(anomalies[origins], anomalies[origins + lead]) if len(origins) > 1 else None

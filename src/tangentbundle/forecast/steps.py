@@ -15,10 +15,10 @@ from ..errors import InvalidInputError, ShapeError
 class Clock:
     """Turns dates or step numbers into steps since the first time of training.
 
-    >>> hours = np.datetime64("2026-03-24T00") + 6 * np.arange(100) * np.timedelta64(1, "h")
-    >>> clock, steps = Clock.of(hours, 100)
-    >>> clock.steps(np.array(["2026-07-01T06", "2026-07-01T12"], "datetime64[h]"), 2)
-    array([397, 398])
+    >>> days = np.array(["2026-03-24", "2026-03-25", "2026-03-27"], "datetime64[D]")
+    >>> clock, steps = Clock.of(days, 3)
+    >>> steps, clock.steps(days[2:] + 1, 1)
+    (array([0, 1, 3]), array([4]))
     """
 
     origin: Any
@@ -27,25 +27,21 @@ class Clock:
     @classmethod
     def of(cls, times: Any, count: int) -> tuple[Clock, np.ndarray]:
         """The clock of a series of ``count`` fields, and their steps ``(T,)``."""
-        if times is None:
-            return cls(0, 1), np.arange(count)
-        times = _checked(times, count)
+        times = np.arange(count) if times is None else _checked(times, count)
         if times.dtype.kind != "M":
-            return cls(int(times[0]), 1), times - times[0]
+            return cls(times[0], 1), times - times[0]
         line = regular(times)
         return cls(times[0], line.step), line.ticks
 
     def steps(self, times: Any, count: int) -> np.ndarray:
         """Steps ``(W,)`` of other times on this clock."""
-        times = _checked(times, count)
-        dates = isinstance(self.origin, np.datetime64)
-        if (times.dtype.kind == "M") != dates:
-            kind = "dates" if dates else "step numbers, or none"
+        times, origin = _checked(times, count), self.origin
+        if times.dtype.kind != origin.dtype.kind:
+            kind = "dates" if origin.dtype.kind == "M" else "step numbers, or none"
             raise InvalidInputError(f"fit had {kind} as times; predict must have them too, got {times.dtype}.")
-        if dates and np.datetime_data(self.step)[0] == "M":
-            exact = (times.astype("datetime64[M]") - self.origin.astype("datetime64[M]")) / self.step
-        else:
-            exact = (times - self.origin) / self.step
+        if origin.dtype.kind == "M" and np.datetime_data(self.step)[0] == "M":
+            times, origin = times.astype("datetime64[M]"), origin.astype("datetime64[M]")
+        exact = (times - origin) / self.step
         steps = np.rint(exact).astype(int)
         if np.abs(exact - steps).max() > 0.02:
             raise InvalidInputError(f"times of predict do not lie on the clock of fit, whose step is {self.step}.")
@@ -57,8 +53,7 @@ def _checked(times: Any, count: int) -> np.ndarray:
     if times.shape != (count,):
         raise ShapeError(f"times must have shape ({count},), one for each field, got {times.shape}.")
     if times.dtype.kind == "M":
-        if count > 1:
-            regular(times)
+        regular(times)
         return times.astype("datetime64[s]")
     if times.dtype.kind not in "iu":
         raise InvalidInputError(f"times must be dates (datetime64) or whole step numbers, got {times.dtype}.")
