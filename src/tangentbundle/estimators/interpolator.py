@@ -10,8 +10,8 @@ from sklearn.utils import check_array
 from ..errors import ShapeError
 from .ambient import AmbientProcess, ByEvidence, UnlessHidden
 from .base import FieldEstimator
-from .intervals import share, tail
 from .history import Past
+from .intervals import share, tail
 from .local import LocalProcess
 from .problem import Method
 from .process import GaussianProcess

@@ -46,15 +46,14 @@ class Autoregression(ForecastMethod):
     lags: tuple[int, ...] = (0, 1, 2)
     reach: int = 24
     neighbors: int = 10
-    penalties: tuple[float, ...] = (12.0, 6.0, 3.0, 1.5, 0.7, 0.3, 0.15)
+    penalties: tuple[float, ...] = (10.0, 5.0, 2.0, 1.0, 0.5, 0.1, 0.01)
     copies: int = 24
     spread: float = 0.7
 
     def __post_init__(self) -> None:
-        if 0 not in self.lags or min(*self.lags, self.copies) < 0 or min(self.reach, self.neighbors) < 1:
-            raise InvalidInputError(f"lags must include 0, reach and neighbors be at least 1, got {self}.")
-        if min(self.penalties, default=0.0) <= 0:
-            raise InvalidInputError(f"penalties must be positive numbers, got {self.penalties}.")
+        enough = min(self.reach, self.neighbors) > 0 and min(self.penalties, default=0.0) > 0
+        if 0 not in self.lags or min(*self.lags, self.copies) < 0 or not enough:
+            raise InvalidInputError(f"lags must include 0; reach, neighbors and penalties be positive, got {self}.")
 
     def fit(self, record: Record) -> FittedMethod:
         count = len(record.anomalies)
@@ -100,26 +99,25 @@ class LinearForecast(FittedMethod):
         self.near, self.weights, spacing = nearest(points[:n], frames[:n], self.method.neighbors)
         shifts = spacing * self.method.spread * self.record.rng.standard_normal((self.method.copies, points.shape[1]))
         self.places = [self.near, *displaced(self.near, points, frames, shifts)]
-        self._moments: dict[tuple[int, ...], Moments] = {}
+        self._moments: dict[int, Moments] = {}
         self._coefficients: dict[tuple[int, int], np.ndarray] = {}
 
     def forecast(self, recent: np.ndarray, leads: int) -> np.ndarray:
         window = len(recent)
-        features = self._features(self.near.gather(recent), np.array([window - 1]), self._used(window))[:, 0]
+        features = self._features(self.near.gather(recent), np.array([window - 1]), window)[:, 0]
         coefficients = [self._coefficients[lead, window] for lead in range(1, leads + 1)]
         return np.einsum("nf,hnfa->hna", features, np.stack(coefficients))
 
     def evaluate(self, lead: int, window: int) -> HeldOut | None:
-        lags = self._used(window)
-        if lags not in self._moments:
-            self._moments[lags] = self._sums(lags)
-        moments = self._moments[lags]
-        scored = np.isin(moments.origins, self.record.origins(lead, lags[-1] + 1))
+        if window not in self._moments:
+            self._moments[window] = self._sums(window)
+        moments = self._moments[window]
+        scored = np.isin(moments.origins, self.record.origins(lead, window))
         origins, parts = moments.origins[scored], moments.parts[scored]
         truth = self.record.here[origins + lead]
-        features = self._features(self.near.gather(self.record.here), origins, lags)
+        features = self._features(self.near.gather(self.record.here), origins, window)
         forecasts = np.zeros((len(self.method.penalties), *truth.shape))
-        gap, numbers = int(np.ceil((lead + lags[-1]) / max(moments.counts[0, 0], 1))), np.arange(PARTS)
+        gap, numbers = int(np.ceil((lead + window - 1) / max(moments.counts[0, 0], 1))), np.arange(PARTS)
         for first in range(0, PARTS, 2):
             held_out = (parts == first) | (parts == first + 1)
             chosen = (numbers < first - gap) | (numbers > first + 1 + gap)
@@ -132,18 +130,15 @@ class LinearForecast(FittedMethod):
         (self._coefficients[lead, window],) = moments.solve(lead, numbers >= 0, [penalty])
         return HeldOut.of(forecasts[best], truth)
 
-    def _used(self, window: int) -> tuple[int, ...]:
-        return tuple(lag for lag in self.lags if lag < window)
-
-    def _features(self, around: np.ndarray, origins: np.ndarray, lags: tuple[int, ...]) -> np.ndarray:
+    def _features(self, around: np.ndarray, origins: np.ndarray, window: int) -> np.ndarray:
         """Own lags and neighbours now ``(n, m, f)``, of fields ``(n, T, k + 1, d)``."""
-        own = [around[:, origins - lag, 0] for lag in lags]
+        own = [around[:, origins - lag, 0] for lag in self.lags if lag < window]
         now = self.weights[:, None, :, None] * around[:, origins, 1:]
         return np.concatenate([*own, now.reshape(*now.shape[:2], -1)], axis=-1)
 
-    def _sums(self, lags: tuple[int, ...]) -> Moments:
+    def _sums(self, window: int) -> Moments:
         values = self.record.anomalies.astype(np.float32)
-        origins = self.record.origins(0, lags[-1] + 1)
+        origins = self.record.origins(0, window)
         later = origins[:, None] + np.arange(1, self.reach + 1)
         seen = later < len(values)
         later = np.where(seen, later, 0)
@@ -152,7 +147,7 @@ class LinearForecast(FittedMethod):
         grams, sides = [0.0] * PARTS, [0.0] * PARTS
         for place in self.places:
             around = place.gather(values).astype(np.float32)
-            x = self._features(around, origins, lags).astype(np.float32)
+            x = self._features(around, origins, window).astype(np.float32)
             y = around[:, later, 0] * seen[:, :, None]
             for p, part in enumerate(parts):
                 grams[p] = grams[p] + np.einsum("nmf,nmg->nfg", x[:, part], x[:, part], optimize=True)

@@ -1,4 +1,4 @@
-r"""The climatology of a series, its mean and cycle, and their drift up to a recent window.
+r"""The climatology of a series, its mean and cycle, and the drift of the mean up to a recent window.
 
 A field is climatology plus anomaly, :math:`x_t = \mu + c_{t \bmod P} + a_t`, with a cycle of P steps. The mean of W
 successive anomalies at point i has the sampling variance :math:`v_W s_i^2`, with :math:`s_i` their relative size.
@@ -15,7 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.optimize import brentq
 
 from ..errors import InvalidInputError
 
@@ -44,49 +43,31 @@ class Climate:
         energy = np.square(anomalies).mean(axis=(0, 2))
         sizes = np.maximum(np.sqrt(energy / max(float(energy.mean()), 1e-300)), 1e-6)
         window = max(count // 10, 2)
-        blocks = np.stack([part.mean(axis=0) for part in np.split(anomalies, range(window, count - window + 1, window))])
+        blocks = np.stack([part.mean(axis=0) for part in np.array_split(anomalies, count // window)])
         spread = float(np.square(blocks - blocks.mean(axis=0)).mean() / max(float(energy.mean()), 1e-300))
         correlation = fitted_correlation(spread, window, count)
         removed = mean_variance(correlation, count)  # by subtracting the record's own mean
         return cls(mean, cycle, count, sizes, float(energy.mean()) / (1 - removed), correlation)
 
-    @property
-    def period(self) -> int:
-        return len(self.cycle)
-
     def at(self, steps: np.ndarray) -> np.ndarray:
         """Mean and cycle ``(T, n, d)`` at steps ``(T,)``."""
-        return self.mean + self.cycle[steps % self.period]
+        return self.mean + self.cycle[steps % len(self.cycle)]
 
     def mean_error(self, count: int) -> float:
         """The variance of a coordinate's mean over ``count`` successive anomalies, averaged over points."""
         return self.variance * mean_variance(self.correlation, count)
-
-    def cycle_error(self, count: int) -> float:
-        """The variance of a coordinate's departure from the mean at one phase, averaged over points and phases."""
-        angles, rho = 2 * np.pi * np.arange(1, self.period) / self.period, self.correlation
-        return float(self.variance * ((1 - rho**2) / (1 - 2 * rho * np.cos(angles) + rho**2)).sum() / count)
 
     def current(self, recent: np.ndarray, steps: np.ndarray) -> tuple[Climate, np.ndarray]:
         """The climatology now, given recent fields ``(W, n, d)``, and the variance ``(n,)`` it adds to forecasts.
 
         The error of the training mean counts twice: it shifts forecasts, and held-out errors about it are too small.
         """
-        count, cycle = len(recent), self.cycle
-        mean = (recent - cycle[steps % self.period]).mean(axis=0)
-        if self.period > 1 and count >= 3 * self.period:
-            mean, phases = phase_means(recent, steps, self.period)
-            gain = self._gain(phases - cycle, self.cycle_error(count) + self.cycle_error(self.length))
-            cycle = cycle + gain[:, None] * (phases - cycle)
-        window, training = self.mean_error(count), self.mean_error(self.length)
-        gain = self._gain(mean - self.mean, window + training)
-        mean = self.mean + gain[:, None] * (mean - self.mean)
-        return replace(self, mean=mean, cycle=cycle), (2 * training + gain * window) * self.sizes**2
-
-    def _gain(self, change: np.ndarray, error: float) -> np.ndarray:
-        """The share ``(n,)`` of a change ``(..., n, d)`` that sampling errors of this variance do not explain."""
-        drift = max(float(np.square(change).mean()) - error, 0.0) * self.sizes / self.sizes.mean()
-        return drift / np.maximum(drift + error * self.sizes**2, 1e-300)
+        change = (recent - self.at(steps)).mean(axis=0)
+        window, training = self.mean_error(len(recent)), self.mean_error(self.length)
+        drift = max(float(np.square(change).mean()) - window - training, 0.0) * self.sizes / self.sizes.mean()
+        gain = drift / np.maximum(drift + (window + training) * self.sizes**2, 1e-300)
+        now = replace(self, mean=self.mean + gain[:, None] * change)
+        return now, (2 * training + gain * window) * self.sizes**2
 
 
 def phase_means(values: np.ndarray, steps: np.ndarray, period: int) -> tuple[np.ndarray, np.ndarray]:
@@ -124,12 +105,6 @@ def fitted_correlation(measured: float, window: int, count: int) -> float:
     >>> round(fitted_correlation(0.774, 4, 10_000), 2)
     0.8
     """
-
-    def excess(correlation: float) -> float:
-        short, full = mean_variance(correlation, window), mean_variance(correlation, count)
-        return (short - full) / (1 - full) - measured
-
-    most = 1 - 1 / count
-    if excess(0.0) >= 0:
-        return 0.0
-    return float(brentq(excess, 0.0, most)) if excess(most) > 0 else most
+    grid = np.linspace(0, 1 - 1 / count, 200)
+    short, full = (np.array([mean_variance(correlation, w) for correlation in grid]) for w in (window, count))
+    return float(np.interp(measured, (short - full) / (1 - full), grid))

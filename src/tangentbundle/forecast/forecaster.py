@@ -6,7 +6,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -47,11 +46,11 @@ class FieldForecaster(BaseEstimator):
     >>> import numpy as np, tangentbundle as tb
     >>> sphere = tb.manifolds.Sphere(2)
     >>> points = sphere.sample(60, seed=0)
-    >>> mode, wave = sphere.gradient_field(points, 1), np.sin(2 * np.pi * np.arange(110) / 12)
+    >>> mode, wave = sphere.gradient_field(points, 1), np.sin(2 * np.pi * np.arange(116) / 12)
     >>> series = wave[:, None, None] * mode                        # (T, n, D)
-    >>> forecaster = tb.FieldForecaster(manifold=sphere).fit(points, series[:90])
-    >>> future, std = forecaster.predict(series[66:90], horizon=20, return_std=True)
-    >>> future.shape, std.shape, bool(np.abs(future - series[90:])[:6].max() < 0.05)
+    >>> forecaster = tb.FieldForecaster(manifold=sphere).fit(points, series[:96])
+    >>> future, std = forecaster.predict(series[72:96], horizon=20, return_std=True)
+    >>> future.shape, std.shape, bool(np.abs(future - series[96:])[:6].max() < 0.05)
     ((20, 60, 3), (20, 60, 3), True)
     """
 
@@ -122,7 +121,8 @@ class FieldForecaster(BaseEstimator):
         check_is_fitted(self, "fitted_")
         horizon = whole(horizon, "horizon")
         recent = _checked_series(recent, self.points_.shape, 1, "predict")
-        steps = self._steps(times, len(recent))
+        count = len(recent)
+        steps = self.last_step_ + 1 - np.arange(count, 0, -1) if times is None else self.clock_.steps(times, count)
         values = np.einsum("nij,tni->tnj", self.frames_, recent) / self.scale_
         values, _, usable = fill_gaps(values, steps)
         if not usable.all():
@@ -147,14 +147,9 @@ class FieldForecaster(BaseEstimator):
         """
         level = share(level)
         field, std = self.predict(recent, horizon, times=times, return_std=True)
-        held_out = self.fitted_.held_out(int(np.ptp(self._steps(times, len(recent)))) + 1, len(field))
+        held_out = self.fitted_.held_out(len(recent), len(field))
         width = np.array([tail(level, lead.residuals) for lead in held_out])[:, None, None] * std
         return field - width, field + width
-
-    def _steps(self, times: Any, count: int) -> np.ndarray:
-        if times is None:
-            return self.last_step_ + 1 - np.arange(count, 0, -1)
-        return self.clock_.steps(times, count)
 
 
 def _checked_series(series: Any, shape: tuple[int, int], fewest: int, name: str) -> np.ndarray:
@@ -176,9 +171,9 @@ def _checked_series(series: Any, shape: tuple[int, int], fewest: int, name: str)
 
 
 def _checked_support(support: Any, points: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Supporting points and their series, without those that are among the points."""
+    """Supporting points ``(m, D)`` and their series ``(T, m, D)``; without any, m is 0."""
     if support is None:
-        return np.zeros((0, points.shape[1])), np.zeros((count, 0, points.shape[1]))
+        return points[:0], np.zeros((count, 0, points.shape[1]))
     if not (isinstance(support, (tuple, list)) and len(support) == 2):
         raise InvalidInputError("support must be a pair: other points (m, D) and the series there (T, m, D).")
     others = check_array(support[0], dtype=np.float64)
@@ -187,5 +182,4 @@ def _checked_support(support: Any, points: np.ndarray, count: int) -> tuple[np.n
     series = _checked_series(support[1], others.shape, count, "support")
     if len(series) != count:
         raise ShapeError(f"the series at supporting points must have the times of fit, {count}, got {len(series)}.")
-    new = cKDTree(points).query(others)[0] > 0
-    return others[new], series[:, new]
+    return others, series

@@ -123,17 +123,14 @@ class FittedMethod(ABC):
 
     def too_short(self) -> bool:
         """Whether the record is too short to hold out any forecast."""
-        return self.reach > 0 and self._evaluated(1, self.window) is None
-
-    def _evaluated(self, lead: int, window: int) -> HeldOut | None:
-        if (lead, window) not in self._held_out:
-            self._held_out[lead, window] = self.evaluate(lead, window)
-        return self._held_out[lead, window]
+        return self.reach > 0 and self.evaluate(1, self.window) is None
 
     def _skilful(self, window: int, horizon: int) -> list[HeldOut]:
-        found: list[HeldOut] = []
+        window, found = min(window, self.window), []
         for lead in range(1, min(horizon, self.reach) + 1):
-            held_out = self._evaluated(lead, min(window, self.window))
+            if (lead, window) not in self._held_out:
+                self._held_out[lead, window] = self.evaluate(lead, window)
+            held_out = self._held_out[lead, window]
             if held_out is None or held_out.skill < MIN_SKILL:
                 break
             found.append(held_out)

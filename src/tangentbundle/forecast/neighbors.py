@@ -28,8 +28,8 @@ def nearest(points: np.ndarray, frames: np.ndarray, count: int) -> tuple[Neighbo
 
     >>> points = np.arange(5.0)[:, None]
     >>> found, weights, spacing = nearest(points, np.ones((5, 1, 1)), 2)
-    >>> found.index[2].tolist(), weights[2].round(2).tolist(), spacing
-    ([2, 1, 3], [0.61, 0.61], 1.0)
+    >>> sorted(found.index[2].tolist()), weights[2].round(2).tolist(), spacing
+    ([1, 2, 3], [0.61, 0.61], 1.0)
     """
     away, index = cKDTree(points).query(points, k=min(count, len(points) - 1) + 1)
     index[:, 0] = np.arange(len(points))
@@ -49,8 +49,8 @@ def displaced(
     >>> points = np.arange(9.0)[:, None]
     >>> near, *_ = nearest(points[:3], np.ones((3, 1, 1)), 2)
     >>> (moved,) = displaced(near, points, np.ones((9, 1, 1)), np.array([[4.0]]))
-    >>> near.index[1].tolist(), moved.index[1].tolist()
-    ([1, 0, 2], [5, 4, 6])
+    >>> (moved.index[1] - near.index[1]).tolist()
+    [4, 4, 4]
     """
     n, tree = len(near.index), cKDTree(points)
     here = frames[:n]
