@@ -126,8 +126,7 @@ class LinearForecast(FittedMethod):
             for k, coefficients in enumerate(moments.solve(lead, chosen, self.method.penalties)):
                 forecasts[k, held_out] = np.einsum("nmf,nfa->mna", features[:, held_out], coefficients, optimize=True)
         best = int(np.square(forecasts - truth).mean(axis=(1, 2, 3)).argmin())
-        penalty = self.method.penalties[best]
-        (self._coefficients[lead, window],) = moments.solve(lead, numbers >= 0, [penalty])
+        (self._coefficients[lead, window],) = moments.solve(lead, numbers >= 0, self.method.penalties[best : best + 1])
         return HeldOut.of(forecasts[best], truth)
 
     def _features(self, around: np.ndarray, origins: np.ndarray, window: int) -> np.ndarray:

@@ -53,17 +53,14 @@ class Climate:
         """Mean and cycle ``(T, n, d)`` at steps ``(T,)``."""
         return self.mean + self.cycle[steps % len(self.cycle)]
 
-    def mean_error(self, count: int) -> float:
-        """The variance of a coordinate's mean over ``count`` successive anomalies, averaged over points."""
-        return self.variance * mean_variance(self.correlation, count)
-
     def current(self, recent: np.ndarray, steps: np.ndarray) -> tuple[Climate, np.ndarray]:
         """The climatology now, given recent fields ``(W, n, d)``, and the variance ``(n,)`` it adds to forecasts.
 
         The error of the training mean counts twice: it shifts forecasts, and held-out errors about it are too small.
         """
         change = (recent - self.at(steps)).mean(axis=0)
-        window, training = self.mean_error(len(recent)), self.mean_error(self.length)
+        counts = len(recent), self.length
+        window, training = (self.variance * mean_variance(self.correlation, count) for count in counts)
         drift = max(float(np.square(change).mean()) - window - training, 0.0) * self.sizes / self.sizes.mean()
         gain = drift / np.maximum(drift + (window + training) * self.sizes**2, 1e-300)
         now = replace(self, mean=self.mean + gain[:, None] * change)

@@ -88,7 +88,7 @@ class FieldForecaster(BaseEstimator):
         others, elsewhere = _checked_support(support, points, len(series))
         n, known = len(points), np.concatenate([points, others])
         frames = TangentSpaces.of(known, self.dim, self.manifold).frames
-        self.points_, self.frames_ = points, frames[:n]
+        self.frames_ = frames[:n]
         values = np.einsum("nij,tni->tnj", frames, np.concatenate([series, elsewhere], axis=1), optimize=True)
         here = values[:, :n]
         self.normal_share_ = _check_tangent(series.reshape(-1, series.shape[2]), here.reshape(-1, here.shape[2]))
@@ -99,9 +99,8 @@ class FieldForecaster(BaseEstimator):
         self.climate_ = Climate.of(values[:, :n], steps, period)
         anomalies = values - Climate.of(values, steps, period).at(steps)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        record = Record(*fill_gaps(anomalies, steps), known, frames, n, rng)
         self.last_step_ = int(steps[-1])
-        self.fitted_ = method.fit(record)
+        self.fitted_ = method.fit(Record(*fill_gaps(anomalies, steps), known, frames, n, rng))
         if self.fitted_.too_short():
             warnings.warn(
                 f"a series of {len(series)} fields is too short to hold out any for {method}: forecasts are the "
@@ -120,7 +119,7 @@ class FieldForecaster(BaseEstimator):
         """
         check_is_fitted(self, "fitted_")
         horizon = whole(horizon, "horizon")
-        recent = _checked_series(recent, self.points_.shape, 1, "predict")
+        recent = _checked_series(recent, self.frames_.shape[:2], 1, "predict")
         count = len(recent)
         steps = self.last_step_ + 1 - np.arange(count, 0, -1) if times is None else self.clock_.steps(times, count)
         values = np.einsum("nij,tni->tnj", self.frames_, recent) / self.scale_
@@ -137,8 +136,7 @@ class FieldForecaster(BaseEstimator):
         held_out = self.fitted_.held_out(len(values), horizon)
         memory = np.sqrt(np.maximum([lead.skill for lead in held_out], 0.0))[:, None]
         variance = np.stack([lead.variance for lead in held_out]) + np.square(1 - memory) * error
-        lengths = np.linalg.norm(self.frames_, axis=2)
-        return field, self.scale_ * np.sqrt(variance)[:, :, None] * lengths
+        return field, self.scale_ * np.sqrt(variance)[:, :, None] * np.linalg.norm(self.frames_, axis=2)
 
     def predict_interval(self, recent, horizon, times=None, level=0.9):
         """Bounds ``(horizon, n, D)``, lower and upper, of each ambient component of the next fields.

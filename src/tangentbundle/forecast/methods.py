@@ -29,7 +29,6 @@ class Record:
 
     @property
     def here(self) -> np.ndarray:
-        """Anomalies ``(T, n, d)`` at the points of forecasts."""
         return self.anomalies[:, : self.size]
 
     def origins(self, lead: int, window: int) -> np.ndarray:
@@ -57,9 +56,8 @@ def fill_gaps(values: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.nda
 class HeldOut:
     """Quality of held-out forecasts of one lead time.
 
-    ``factor`` in [0, 1], the slope of the truth on forecasts, damps them; ``skill`` is the share of the anomalies'
-    variance they then explain, ``variance (n,)`` that of a coordinate's error. ``residuals (q,)`` are quantiles of
-    standardised errors.
+    ``factor`` in [0, 1], the slope of the truth on forecasts, damps them; ``skill`` is the share of variance they then
+    explain, ``variance (n,)`` that of a coordinate's error; ``residuals (q,)`` are quantiles of standardised errors.
     """
 
     factor: float
@@ -75,8 +73,7 @@ class HeldOut:
         >>> held_out.factor, held_out.skill
         (0.5, 1.0)
         """
-        slope = float((forecasts * truth).sum() / max(float(np.square(forecasts).sum()), 1e-300))
-        factor = min(max(slope, 0.0), 1.0)
+        factor = float(np.clip((forecasts * truth).sum() / max(np.square(forecasts).sum(), 1e-300), 0.0, 1.0))
         errors = factor * forecasts - truth
         variance = np.square(errors).mean(axis=(0, 2))
         skill = 1 - float(variance.mean()) / max(float(np.square(truth).mean()), 1e-300)
