@@ -13,7 +13,7 @@ import tangentbundle as tb
 from tangentbundle.datasets.timeline import calendar_period
 from tangentbundle.errors import InvalidInputError, NonFiniteError, ShapeError, ShortSeriesWarning, TooFewPointsError
 from tangentbundle.forecast import Autoregression, Climatology, Persistence
-from tangentbundle.forecast.climate import Climate, fitted_correlation, mean_variance
+from tangentbundle.forecast.climate import Climate, cycle_variance, fitted_correlation, mean_variance
 from tangentbundle.forecast.methods import fill_gaps
 from tangentbundle.forecast.neighbors import displaced, nearest
 from tangentbundle.forecast.steps import Clock
@@ -152,7 +152,7 @@ def test_persistence_is_damped_by_the_slope():
     a = series - mean
     slope = [(a[:-h] * a[h:]).sum() / np.square(a[:-h]).sum() for h in (1, 2, 3)]
     future = forecaster.predict(series[-1:], 3)
-    drifted, _ = forecaster.climate_.current(forecaster.climate_.mean[None], np.array([0]))
+    drifted, *_ = forecaster.climate_.current(forecaster.climate_.mean[None], np.array([0]))
     assert np.allclose(drifted.mean, forecaster.climate_.mean)
     assert np.allclose(future, mean + np.array(slope)[:, None, None] * a[-1], atol=0.02)
 
@@ -184,6 +184,8 @@ def test_autoregression_is_ridge_regression():
 def test_variance_of_a_mean_is_that_of_simulated_ones():
     x = red_noise(40, (20_000,))
     assert abs(x.mean(axis=0).var() / mean_variance(0.8, 40) - 1) < 0.05
+    departures = x.reshape(10, 4, -1).mean(axis=0) - x.mean(axis=0)  # of four phases
+    assert abs(departures.var() / cycle_variance(0.8, 40, 4) - 1) < 0.15
     sums = x.reshape(10, 4, -1).mean(axis=1) - x.mean(axis=0)
     within = np.square(x - x.mean(axis=0)).mean()
     assert abs(fitted_correlation(np.square(sums).mean() / within, 4, 40) - 0.8) < 0.03
@@ -243,6 +245,16 @@ def test_short_records_warn_and_claim_no_less_than_is_true():
         claimed.append(np.square(std[20:]).sum(axis=-1).mean())
         true.append(error(future[20:], series[36:56]))
     assert 0.8 < np.mean(claimed) / np.mean(true) < 1.5
+
+
+def test_intervals_include_the_error_of_a_long_cycle():
+    series = ambient(red_noise(150, memory=0.3))
+    forecaster = tb.FieldForecaster(manifold=SPHERE, period=12, random_state=0).fit(POINTS, series[:72])
+    inside = []
+    for s in range(92, 140, 6):
+        future, std = forecaster.predict(series[s - 20 : s], 10, times=np.arange(s - 20, s), return_std=True)
+        inside.append(np.square(future - series[s : s + 10]).mean() / np.square(std).mean())
+    assert 0.85 < np.mean(inside) < 1.1
 
 
 def test_drift_of_the_climatology_is_taken_from_the_window():

@@ -46,17 +46,18 @@ class Climate:
         blocks = np.stack([part.mean(axis=0) for part in np.array_split(anomalies, count // window)])
         spread = float(np.square(blocks - blocks.mean(axis=0)).mean() / max(float(energy.mean()), 1e-300))
         correlation = fitted_correlation(spread, window, count)
-        removed = mean_variance(correlation, count)  # by subtracting the record's own mean
+        removed = mean_variance(correlation, count) + cycle_variance(correlation, count, period)
         return cls(mean, cycle, count, sizes, float(energy.mean()) / (1 - removed), correlation)
 
     def at(self, steps: np.ndarray) -> np.ndarray:
         """Mean and cycle ``(T, n, d)`` at steps ``(T,)``."""
         return self.mean + self.cycle[steps % len(self.cycle)]
 
-    def current(self, recent: np.ndarray, steps: np.ndarray) -> tuple[Climate, np.ndarray]:
-        """The climatology now, given recent fields ``(W, n, d)``, and the variance ``(n,)`` it adds to forecasts.
+    def current(self, recent: np.ndarray, steps: np.ndarray) -> tuple[Climate, np.ndarray, np.ndarray]:
+        """The climatology now, given recent fields ``(W, n, d)``, and the variances ``(n,)`` that errors of its mean and
+        of its cycle add to forecasts.
 
-        The error of the training mean counts twice: it shifts forecasts, and held-out errors about it are too small.
+        Errors of training count twice: they shift forecasts, and held-out errors about the same mean are too small.
         """
         change = (recent - self.at(steps)).mean(axis=0)
         counts = len(recent), self.length
@@ -64,7 +65,8 @@ class Climate:
         drift = max(float(np.square(change).mean()) - window - training, 0.0) * self.sizes / self.sizes.mean()
         gain = drift / np.maximum(drift + (window + training) * self.sizes**2, 1e-300)
         now = replace(self, mean=self.mean + gain[:, None] * change)
-        return now, (2 * training + gain * window) * self.sizes**2
+        cycle = self.variance * cycle_variance(self.correlation, self.length, len(self.cycle))
+        return now, (2 * training + gain * window) * self.sizes**2, 2 * cycle * self.sizes**2
 
 
 def phase_means(values: np.ndarray, steps: np.ndarray, period: int) -> tuple[np.ndarray, np.ndarray]:
@@ -93,6 +95,12 @@ def mean_variance(correlation: float, count: int) -> float:
     """
     lags = np.arange(1, count)
     return float(count + 2 * ((count - lags) * correlation**lags).sum()) / count**2
+
+
+def cycle_variance(correlation: float, count: int, period: int) -> float:
+    """The variance of the departures of phases from the mean, averaged over phases, for long such series."""
+    cosines = np.cos(2 * np.pi * np.arange(1, period) / period)
+    return float((1 - correlation**2) * (1 / (1 - 2 * correlation * cosines + correlation**2)).sum()) / count
 
 
 def fitted_correlation(measured: float, window: int, count: int) -> float:

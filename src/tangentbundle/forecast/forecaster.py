@@ -127,7 +127,7 @@ class FieldForecaster(BaseEstimator):
         if not usable.all():
             raise InvalidInputError("the recent fields have a gap of more than one step. Give those after it only.")
         steps = steps[0] + np.arange(len(values))
-        climate, error = self.climate_.current(values, steps)
+        climate, mean_error, cycle_error = self.climate_.current(values, steps)
         ahead = steps[-1] + 1 + np.arange(horizon)
         future = climate.at(ahead) + self.fitted_.predict(values - climate.at(steps), horizon)
         field = self.scale_ * np.einsum("nij,tnj->tni", self.frames_, future)
@@ -135,7 +135,7 @@ class FieldForecaster(BaseEstimator):
             return field
         held_out = self.fitted_.held_out(len(values), horizon)
         memory = np.sqrt(np.maximum([lead.skill for lead in held_out], 0.0))[:, None]
-        variance = np.stack([lead.variance for lead in held_out]) + np.square(1 - memory) * error
+        variance = np.stack([lead.variance for lead in held_out]) + np.square(1 - memory) * mean_error + cycle_error
         return field, self.scale_ * np.sqrt(variance)[:, :, None] * np.linalg.norm(self.frames_, axis=2)
 
     def predict_interval(self, recent, horizon, times=None, level=0.9):

@@ -24,13 +24,7 @@ class Neighborhoods:
 
 
 def nearest(points: np.ndarray, frames: np.ndarray, count: int) -> tuple[Neighborhoods, np.ndarray, float]:
-    """The nearest points, weights ``(n, k)`` that fall with their distance, and the typical distance.
-
-    >>> points = np.arange(5.0)[:, None]
-    >>> found, weights, spacing = nearest(points, np.ones((5, 1, 1)), 2)
-    >>> sorted(found.index[2].tolist()), weights[2].round(2).tolist(), spacing
-    ([1, 2, 3], [0.61, 0.61], 1.0)
-    """
+    """The nearest points, weights ``(n, k)`` that fall with their distance, and the typical distance."""
     away, index = cKDTree(points).query(points, k=min(count, len(points) - 1) + 1)
     index[:, 0] = np.arange(len(points))
     spacing = float(np.median(away[:, 1:9])) or 1.0

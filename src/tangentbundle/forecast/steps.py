@@ -13,13 +13,7 @@ from ..errors import InvalidInputError, ShapeError
 
 @dataclass(frozen=True)
 class Clock:
-    """Turns dates or step numbers into steps since the first time of training.
-
-    >>> days = np.array(["2026-03-24", "2026-03-25", "2026-03-27"], "datetime64[D]")
-    >>> clock, steps = Clock.of(days, 3)
-    >>> steps, clock.steps(days[2:] + 1, 1)
-    (array([0, 1, 3]), array([4]))
-    """
+    """Turns dates or step numbers into steps since the first time of training."""
 
     origin: Any
     step: Any
