@@ -54,8 +54,8 @@ class Climate:
         return self.mean + self.cycle[steps % len(self.cycle)]
 
     def current(self, recent: np.ndarray, steps: np.ndarray) -> tuple[Climate, np.ndarray, np.ndarray]:
-        """The climatology now, given recent fields ``(W, n, d)``, and the variances ``(n,)`` that errors of its mean and
-        of its cycle add to forecasts.
+        """The climatology now, given recent fields ``(W, n, d)``, and the variances ``(n,)`` that errors of its mean
+        and of its cycle add to forecasts.
 
         Errors of training count twice: they shift forecasts, and held-out errors about the same mean are too small.
         """
