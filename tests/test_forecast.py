@@ -295,6 +295,17 @@ def test_gaps_are_allowed_in_training_and_refused_in_windows():
     assert full.ravel().tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("times", [3 * np.arange(40), np.sort(np.r_[10 * np.arange(20), 10 * np.arange(20) + 1])])
+def test_many_gaps_leave_the_climatology(method, times):
+    series = ambient(red_noise(40))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ShortSeriesWarning)
+        forecaster = tb.FieldForecaster(method, manifold=SPHERE).fit(POINTS, series, times=times)
+    future, std = forecaster.predict(series[-1:], 5, times=times[-1:], return_std=True)
+    assert np.isfinite(future).all() and (std > 0).all()
+
+
 def test_forecasts_do_not_depend_on_frames_or_units():
     series = rotating(100, noise=0.1)
     method = Autoregression(copies=0)

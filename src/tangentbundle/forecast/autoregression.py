@@ -133,7 +133,7 @@ class LinearForecast(FittedMethod):
         """Own lags and neighbours now ``(n, m, f)``, of fields ``(n, T, k + 1, d)``."""
         own = [around[:, origins - lag, 0] for lag in self.lags if lag < window]
         now = self.weights[:, None, :, None] * around[:, origins, 1:]
-        return np.concatenate([*own, now.reshape(*now.shape[:2], -1)], axis=-1)
+        return np.concatenate([*own, now.reshape(*now.shape[:2], now.shape[2] * now.shape[3])], axis=-1)
 
     def _sums(self, window: int) -> Moments:
         values = self.record.anomalies.astype(np.float32)

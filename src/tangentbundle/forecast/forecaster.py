@@ -103,8 +103,8 @@ class FieldForecaster(BaseEstimator):
         self.fitted_ = method.fit(Record(*fill_gaps(anomalies, steps), known, frames, n, rng))
         if self.fitted_.too_short():
             warnings.warn(
-                f"a series of {len(series)} fields is too short to hold out any for {method}: forecasts are the "
-                "climatology. Give a longer series.",
+                f"a series of {len(series)} fields is too short, or has too many gaps, for {type(method).__name__}: "
+                "forecasts are the climatology. Give a longer series.",
                 ShortSeriesWarning,
                 stacklevel=2,
             )
