@@ -22,7 +22,7 @@ import tangentbundle as tb
 from tangentbundle.datasets import WindData, load_gfs
 from tangentbundle.estimators import SpectralShrinkage
 from tangentbundle.estimators.baselines import AmbientProcess, ComponentProcess, InverseDistance, Mean, ThinPlate, Zero
-from tangentbundle.estimators.calibration import tail
+from tangentbundle.estimators.intervals import tail
 
 from .harness import Row, print_table, save
 

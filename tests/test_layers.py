@@ -50,9 +50,6 @@ ORDER = [
 ]
 """Every module and package of ``tangentbundle``; ``cli`` is the package ``tangentbundle_cli``."""
 
-PLANNED = {"forecast", "earth"}
-"""Packages of the list that need not exist yet."""
-
 
 def module_name(path: Path, root: Path = SOURCE) -> str:
     """The dotted name of a module; a package is its ``__init__``."""

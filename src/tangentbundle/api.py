@@ -30,16 +30,22 @@ from .saving import load, save
 from .sheaf import Sheaf
 from .training import fit
 
-_ESTIMATORS = ("FieldDenoiser", "FieldForecaster", "FieldInterpolator", "ManifoldClassifier")
+_ESTIMATORS = {
+    "FieldDenoiser": ".estimators",
+    "FieldForecaster": ".forecast",
+    "FieldInterpolator": ".estimators",
+    "ManifoldClassifier": ".estimators",
+}
 
 if TYPE_CHECKING:
-    from .estimators import FieldDenoiser, FieldForecaster, FieldInterpolator, ManifoldClassifier
+    from .estimators import FieldDenoiser, FieldInterpolator, ManifoldClassifier
+    from .forecast import FieldForecaster
 
 
 def __getattr__(name: str) -> Any:
     """Estimators wait until they are first asked for: scikit-learn takes a while."""
     if name in _ESTIMATORS:
-        return getattr(import_module(".estimators", __package__), name)
+        return getattr(import_module(_ESTIMATORS[name], __package__), name)
     raise AttributeError(f"module 'tangentbundle' has no attribute {name!r}")
 
 

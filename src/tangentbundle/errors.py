@@ -127,3 +127,7 @@ class DivergedWarning(TangentBundleWarning):
 
 class FarPointsWarning(TangentBundleWarning):
     """Points to predict at lie far from all training points."""
+
+
+class ShortSeriesWarning(TangentBundleWarning):
+    """A series is too short for the forecasting method; forecasts are the climatology."""

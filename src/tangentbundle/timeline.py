@@ -67,6 +67,21 @@ def regular(times: Times) -> Timeline:
     )
 
 
+def calendar_period(times: Times | None) -> int | None:
+    """Steps of a day, or of a year for months, if the series spans at least three of them; otherwise None.
+
+    >>> calendar_period(np.datetime64("2026-01-01T00") + 6 * np.arange(40) * np.timedelta64(1, "h"))
+    4
+    """
+    if times is None:
+        return None
+    line = regular(times)
+    monthly = np.datetime_data(line.step)[0] == "M"
+    cycle, step = (12, int(line.step.astype(int))) if monthly else (86400, int(line.step.astype(int)))
+    steps = cycle // step if step and cycle % step == 0 else 1
+    return steps if 1 < steps <= (line.ticks[-1] + 1) // 3 else None
+
+
 def fill_single_steps(times: Times, values: np.ndarray) -> tuple[Times, np.ndarray, np.ndarray]:
     """Fill each gap of exactly one step with the mean of its two neighbours; longer gaps stay.
 

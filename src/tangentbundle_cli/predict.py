@@ -152,6 +152,7 @@ def forecast(
     from tangentbundle import FieldForecaster
     from tangentbundle.io import check_output
     from tangentbundle.io.actions import forecasted, known, recent_fields
+    from tangentbundle.timeline import calendar_period
 
     check_output(None, output, overwrite=overwrite)
     with job.steps(3) as step:
@@ -160,7 +161,7 @@ def forecast(
         shape = (horizon, len(field.space), len(field.names))
         check_output(replace(field, values=np.zeros(shape)), output, overwrite=overwrite)
         step("learning")
-        estimator = FieldForecaster(**known(field, dim), random_state=seed)
+        estimator = FieldForecaster(**known(field, dim), period=calendar_period(field.times), random_state=seed)
         result = forecasted(field, estimator, horizon, lambda: step("forecasting"))
     tell, recent = job.summary.tell, recent_fields(field)
     if result.times is not None:

@@ -10,9 +10,10 @@ import numpy as np
 import torch
 
 from ..datasets import WindData, Windows
-from ..estimators import FieldForecaster
+from ..forecast import FieldForecaster
 from ..manifolds import Sphere
 from ..nn import RecurrentTNN
+from ..timeline import calendar_period
 from ..training import fit
 from .base import Column, Experiment, Row, Task, draw
 from .networks import View
@@ -187,9 +188,10 @@ def field_forecaster(sites: Sites, training: Period, task: Task, seed: int, ever
     train, test = source_of(task["data"]).training, source_of(task["data"]).test
     observed = ~training.filled
     grid = (train.points, train.ambient[observed] / training.unit) if everywhere else None
-    model = FieldForecaster(manifold=Sphere(2), random_state=seed)
+    period = calendar_period(train.times[observed])
+    model = FieldForecaster(manifold=Sphere(2), period=period, random_state=seed)
     series = sites.ambient(training.wind[observed].astype(float))
-    model.fit(sites.points, series, times=train.times[observed], more=grid)
+    model.fit(sites.points, series, times=train.times[observed], support=grid)
     times = test.times[test.windows(training.horizon).inputs]
 
     def forecast(inputs: np.ndarray) -> np.ndarray:

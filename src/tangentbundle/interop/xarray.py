@@ -11,6 +11,7 @@ from ..filters import Filter
 from ..io import Field, Request
 from ..io.actions import filtered, forecasted, known, predicted
 from ..io.datasets import GridFile, from_dataset, to_dataset
+from ..timeline import calendar_period
 
 if TYPE_CHECKING:
     import xarray
@@ -88,10 +89,11 @@ class DatasetAccessor:
         self, horizon: int, *, std: bool = False, vectors: tuple[str, ...] = (), seed: int = 0
     ) -> xarray.Dataset:
         """The next ``horizon`` fields of a series in time."""
-        from ..estimators import FieldForecaster
+        from ..forecast import FieldForecaster
 
         field = self.field(vectors)
-        result = to_dataset(forecasted(field, FieldForecaster(**known(field), random_state=seed), horizon))
+        estimator = FieldForecaster(**known(field), period=calendar_period(field.times), random_state=seed)
+        result = to_dataset(forecasted(field, estimator, horizon))
         return self._described(result if std else result[list(field.names)], field)
 
     def _with(self, result: Field) -> xarray.Dataset:

@@ -1,0 +1,156 @@
+r"""Linear forecasts of anomalies from a point's own recent vectors and its neighbours' latest ones.
+
+With z the features of a point i, its own lags and the neighbours' vectors now, carried to its frame by the connection
+and scaled by a weight that falls with distance, the forecast of lead h is
+
+.. math:: \hat a_i(t+h) = b_h\, B_{hi}^T z_i(t), \qquad
+          B_{hi} = (G_i + \lambda I)^{-1} (g_{hi} + \lambda P_h), \qquad
+          G_i = \overline{z z^T}, \quad g_{hi} = \overline{z(t)\, a(t+h)^T} :
+
+ridge regression at each point, shrunk to the damped persistence P of all points together. The means run over times and
+over copies of the neighbourhood, moved to other places nearby. Time-blocked cross-validation chooses :math:`\lambda`
+and gives the damping factor :math:`b_h` and the errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import InvalidInputError
+from .methods import FittedMethod, ForecastMethod, HeldOut, Record
+from .neighbors import displaced, nearest
+
+PARTS = 10
+"""Parts of the record whose moments are stored apart: two are held out at a time, and others left out around them."""
+
+MIN_ORIGINS = 8
+"""Fewest times to learn from while others are held out; with fewer the forecast is the climatology."""
+
+
+@dataclass(frozen=True)
+class Autoregression(ForecastMethod):
+    """Method of ``FieldForecaster``: ridge regression on own lags and neighbours.
+
+    Args:
+        lags: steps back of own vectors; those beyond the recent window or a sixteenth of the record are left out.
+        reach: largest lead time with coefficients; anomalies are zero beyond.
+        neighbors: number of neighbours.
+        penalties: candidates for the ridge penalty, in units of the mean variance of a feature.
+        copies: places nearby from which each point's regression learns, too.
+        spread: standard deviation of their displacement, in distances between neighbours.
+    """
+
+    lags: tuple[int, ...] = (0, 1, 2)
+    reach: int = 24
+    neighbors: int = 10
+    penalties: tuple[float, ...] = (10.0, 5.0, 2.0, 1.0, 0.5, 0.1, 0.01)
+    copies: int = 24
+    spread: float = 0.7
+
+    def __post_init__(self) -> None:
+        enough = min(self.reach, self.neighbors) > 0 and min(self.penalties, default=0.0) > 0
+        if 0 not in self.lags or min(*self.lags, self.copies) < 0 or not enough:
+            raise InvalidInputError(f"lags must include 0; reach, neighbors and penalties be positive, got {self}.")
+
+    def fit(self, record: Record) -> FittedMethod:
+        count = len(record.anomalies)
+        lags = tuple(lag for lag in sorted(self.lags) if lag <= count // 16)
+        return LinearForecast(record, min(self.reach, count // 4), lags[-1] + 1, self, lags)
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Sums over origins ``(m,)`` and copies, for each part of time; ``parts (m,)`` numbers the part of an origin.
+
+    Of features ``grams (p, n, f, f)``, of features and later anomalies ``sides (p, leads, n, f, d)``; ``counts
+    (p, 1 + leads)`` of the terms of each.
+    """
+
+    origins: np.ndarray
+    parts: np.ndarray
+    grams: np.ndarray
+    sides: np.ndarray
+    counts: np.ndarray
+
+    def solve(self, lead: int, chosen: np.ndarray, penalties: Sequence[float]) -> Iterator[np.ndarray]:
+        """Coefficients ``(n, f, d)`` for each penalty, from the chosen parts of time."""
+        gram = self.grams[chosen].sum(axis=0, dtype=float) / self.counts[chosen, 0].sum()
+        side = self.sides[chosen, lead - 1].sum(axis=0, dtype=float) / self.counts[chosen, lead].sum()
+        f, d = side.shape[1:]
+        persistence = np.eye(f, d) * np.einsum("naa->", side[:, :d]) / (np.einsum("naa->", gram[:, :d, :d]) + 1e-300)
+        for penalty in penalties:
+            ridge = penalty * (np.einsum("nff->n", gram)[:, None, None] / f + 1e-300)
+            yield np.linalg.solve(gram + ridge * np.eye(f), side + ridge * persistence)
+
+
+@dataclass(eq=False)
+class LinearForecast(FittedMethod):
+    """Regressions for recent windows of any length, computed when first needed."""
+
+    method: Autoregression
+    lags: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        points, frames, n = self.record.points, self.record.frames, self.record.size
+        self.near, self.weights, spacing = nearest(points[:n], frames[:n], self.method.neighbors)
+        shifts = spacing * self.method.spread * self.record.rng.standard_normal((self.method.copies, points.shape[1]))
+        self.places = [self.near, *displaced(self.near, points, frames, shifts)]
+        self._moments: dict[int, Moments] = {}
+        self._coefficients: dict[tuple[int, int], np.ndarray] = {}
+
+    def forecast(self, recent: np.ndarray, leads: int) -> np.ndarray:
+        window = len(recent)
+        features = self._features(self.near.gather(recent), np.array([window - 1]), window)[:, 0]
+        coefficients = [self._coefficients[lead, window] for lead in range(1, leads + 1)]
+        return np.einsum("nf,hnfa->hna", features, np.stack(coefficients))
+
+    def evaluate(self, lead: int, window: int) -> HeldOut | None:
+        if window not in self._moments:
+            self._moments[window] = self._sums(window)
+        moments = self._moments[window]
+        scored = np.isin(moments.origins, self.record.origins(lead, window))
+        origins, parts = moments.origins[scored], moments.parts[scored]
+        truth = self.record.here[origins + lead]
+        features = self._features(self.near.gather(self.record.here), origins, window)
+        forecasts = np.zeros((len(self.method.penalties), *truth.shape))
+        gap, numbers = int(np.ceil((lead + window - 1) / max(moments.counts[0, 0], 1))), np.arange(PARTS)
+        for first in range(0, PARTS, 2):
+            held_out = (parts == first) | (parts == first + 1)
+            chosen = (numbers < first - gap) | (numbers > first + 1 + gap)
+            if moments.counts[chosen, lead].sum() < MIN_ORIGINS:
+                return None
+            for k, coefficients in enumerate(moments.solve(lead, chosen, self.method.penalties)):
+                forecasts[k, held_out] = np.einsum("nmf,nfa->mna", features[:, held_out], coefficients, optimize=True)
+        best = int(np.square(forecasts - truth).mean(axis=(1, 2, 3)).argmin())
+        (self._coefficients[lead, window],) = moments.solve(lead, numbers >= 0, self.method.penalties[best : best + 1])
+        return HeldOut.of(forecasts[best], truth)
+
+    def _features(self, around: np.ndarray, origins: np.ndarray, window: int) -> np.ndarray:
+        """Own lags and neighbours now ``(n, m, f)``, of fields ``(n, T, k + 1, d)``."""
+        own = [around[:, origins - lag, 0] for lag in self.lags if lag < window]
+        now = self.weights[:, None, :, None] * around[:, origins, 1:]
+        return np.concatenate([*own, now.reshape(*now.shape[:2], now.shape[2] * now.shape[3])], axis=-1)
+
+    def _sums(self, window: int) -> Moments:
+        values = self.record.anomalies.astype(np.float32)
+        origins = self.record.origins(0, window)
+        later = origins[:, None] + np.arange(1, self.reach + 1)
+        seen = later < len(values)
+        later = np.where(seen, later, 0)
+        seen &= self.record.observed[later]
+        parts = np.array_split(np.arange(len(origins)), PARTS)
+        grams, sides = [0.0] * PARTS, [0.0] * PARTS
+        for place in self.places:
+            around = place.gather(values).astype(np.float32)
+            x = self._features(around, origins, window).astype(np.float32)
+            y = around[:, later, 0] * seen[:, :, None]
+            for p, part in enumerate(parts):
+                grams[p] = grams[p] + np.einsum("nmf,nmg->nfg", x[:, part], x[:, part], optimize=True)
+                sides[p] = sides[p] + np.einsum("nmf,nmha->hnfa", x[:, part], y[:, part], optimize=True)
+        counts = np.array([[len(part), *seen[part].sum(axis=0)] for part in parts])
+        numbers = np.repeat(np.arange(PARTS), [len(part) for part in parts])
+        return Moments(origins, numbers, np.stack(grams), np.stack(sides), counts)

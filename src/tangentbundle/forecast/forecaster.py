@@ -1,0 +1,183 @@
+"""`FieldForecaster`: past fields in, the next fields out."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..arrays import whole
+from ..errors import InvalidInputError, NonFiniteError, ShapeError, ShortSeriesWarning, TooFewPointsError
+from ..estimators.base import _check_tangent
+from ..estimators.intervals import share, tail
+from ..estimators.tangents import TangentSpaces
+from .autoregression import Autoregression
+from .climate import Climate
+from .methods import ForecastMethod, Record, fill_gaps
+from .steps import Clock
+
+MIN_FIELDS = 16
+"""Fewest fields of a training series: with fewer, neither the climatology nor its error can be estimated."""
+
+
+class FieldForecaster(BaseEstimator):
+    r"""Forecasts a vector field on a manifold from its past, with uncertainty.
+
+    A field is climatology plus anomaly. The climatology now is estimated from training and from the recent window; the
+    anomaly is forecast by ``method``. At long lead times the forecast reverts to the climatology. Standard deviations
+    and intervals come from forecasts of held-out times.
+
+    Args:
+        method: ``Autoregression(...)``, ``Persistence()`` or ``Climatology()``; default the first.
+        dim: intrinsic dimension, or a rule to estimate it; default estimated.
+        manifold: a known manifold, such as ``manifolds.Sphere(2)``, for exact tangent spaces.
+        period: steps of a cycle in time; default no cycle.
+        random_state: seed of the displacements of supporting points.
+
+    Attributes:
+        climate_: mean and cycle of the training series.
+        fitted_: the fitted method.
+        normal_share_: share of the series' energy off the tangent spaces, lost by projection.
+
+    >>> import numpy as np, tangentbundle as tb
+    >>> sphere = tb.manifolds.Sphere(2)
+    >>> points = sphere.sample(60, seed=0)
+    >>> mode, wave = sphere.gradient_field(points, 1), np.sin(2 * np.pi * np.arange(116) / 12)
+    >>> series = wave[:, None, None] * mode                        # (T, n, D)
+    >>> forecaster = tb.FieldForecaster(manifold=sphere).fit(points, series[:96])
+    >>> future, std = forecaster.predict(series[72:96], horizon=20, return_std=True)
+    >>> future.shape, std.shape, bool(np.abs(future - series[96:])[:6].max() < 0.05)
+    ((20, 60, 3), (20, 60, 3), True)
+    """
+
+    def __init__(
+        self,
+        method: ForecastMethod | None = None,
+        *,
+        dim: Any = None,
+        manifold: Any = None,
+        period: int | None = None,
+        random_state: Any = None,
+    ):
+        self.method = method
+        self.dim = dim
+        self.manifold = manifold
+        self.period = period
+        self.random_state = random_state
+
+    def fit(self, points, series, times=None, support=None):
+        """Fit to points ``(n, D)`` and a series ``(T, n, D)`` of ambient vectors.
+
+        ``times`` ``(T,)`` are dates (datetime64) on a regular clock, gaps allowed, or step numbers; default one step
+        after the other. ``support`` are other points ``(m, D)`` and the series there at the same times ``(T, m, D)``,
+        to learn from. Forecasts are made from, and for, the points alone.
+        """
+        points = validate_data(self, points, dtype=np.float64)
+        if len(points) < 3:
+            raise TooFewPointsError(f"a field needs at least 3 points, got {len(points)}.")
+        method = Autoregression() if self.method is None else self.method
+        if not isinstance(method, ForecastMethod):
+            raise InvalidInputError(f"method must be an object such as Autoregression(), got {method!r}.")
+        period = 1 if self.period is None else whole(self.period, "period")
+        series = _checked_series(series, points.shape, MIN_FIELDS, "fit")
+        self.clock_, steps = Clock.of(times, len(series))
+        others, elsewhere = _checked_support(support, points, len(series))
+        n, known = len(points), np.concatenate([points, others])
+        frames = TangentSpaces.of(known, self.dim, self.manifold).frames
+        self.frames_ = frames[:n]
+        values = np.einsum("nij,tni->tnj", frames, np.concatenate([series, elsewhere], axis=1), optimize=True)
+        here = values[:, :n]
+        self.normal_share_ = _check_tangent(series.reshape(-1, series.shape[2]), here.reshape(-1, here.shape[2]))
+        self.scale_ = float(here.std(axis=0).mean())
+        if self.scale_ <= 1e-9 * float(np.abs(here).max()):
+            raise InvalidInputError("the series is constant: there is nothing to learn. Its forecast is its value.")
+        values /= self.scale_
+        self.climate_ = Climate.of(values[:, :n], steps, period)
+        anomalies = values - Climate.of(values, steps, period).at(steps)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        self.last_step_ = int(steps[-1])
+        self.fitted_ = method.fit(Record(*fill_gaps(anomalies, steps), known, frames, n, rng))
+        if self.fitted_.too_short():
+            warnings.warn(
+                f"a series of {len(series)} fields is too short, or has too many gaps, for {type(method).__name__}: "
+                "forecasts are the climatology. Give a longer series.",
+                ShortSeriesWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def predict(self, recent, horizon, times=None, return_std=False):
+        """The next ``horizon`` fields ``(horizon, n, D)`` after recent ones ``(W, n, D)``, W of at least 1.
+
+        ``times`` ``(W,)`` are those of the recent fields, of the kind ``fit`` had. Without them the recent fields are
+        taken to end where training ended, as far as the cycle goes. With ``return_std`` also the standard deviation of
+        each ambient component.
+        """
+        check_is_fitted(self, "fitted_")
+        horizon = whole(horizon, "horizon")
+        recent = _checked_series(recent, self.frames_.shape[:2], 1, "predict")
+        count = len(recent)
+        steps = self.last_step_ + 1 - np.arange(count, 0, -1) if times is None else self.clock_.steps(times, count)
+        values = np.einsum("nij,tni->tnj", self.frames_, recent) / self.scale_
+        values, _, usable = fill_gaps(values, steps)
+        if not usable.all():
+            raise InvalidInputError("the recent fields have a gap of more than one step. Give those after it only.")
+        steps = steps[0] + np.arange(len(values))
+        climate, mean_error, cycle_error = self.climate_.current(values, steps)
+        ahead = steps[-1] + 1 + np.arange(horizon)
+        future = climate.at(ahead) + self.fitted_.predict(values - climate.at(steps), horizon)
+        field = self.scale_ * np.einsum("nij,tnj->tni", self.frames_, future)
+        if not return_std:
+            return field
+        held_out = self.fitted_.held_out(len(values), horizon)
+        memory = np.sqrt(np.maximum([lead.skill for lead in held_out], 0.0))[:, None]
+        variance = np.stack([lead.variance for lead in held_out]) + np.square(1 - memory) * mean_error + cycle_error
+        return field, self.scale_ * np.sqrt(variance)[:, :, None] * np.linalg.norm(self.frames_, axis=2)
+
+    def predict_interval(self, recent, horizon, times=None, level=0.9):
+        """Bounds ``(horizon, n, D)``, lower and upper, of each ambient component of the next fields.
+
+        They lie as many standard deviations from the forecast as the share ``level`` of held-out errors at that lead.
+        """
+        level = share(level)
+        field, std = self.predict(recent, horizon, times=times, return_std=True)
+        held_out = self.fitted_.held_out(len(recent), len(field))
+        width = np.array([tail(level, lead.residuals) for lead in held_out])[:, None, None] * std
+        return field - width, field + width
+
+
+def _checked_series(series: Any, shape: tuple[int, int], fewest: int, name: str) -> np.ndarray:
+    series = np.asarray(series, dtype=float)
+    if series.ndim != 3 or series.shape[1:] != shape:
+        raise ShapeError(
+            f"a series must have shape (T, n, D) = (T, {shape[0]}, {shape[1]}), ambient vectors at the points, got "
+            f"{series.shape}."
+        )
+    if len(series) < fewest:
+        raise InvalidInputError(f"{name} needs a series of at least {fewest} fields, got {len(series)}.")
+    if not np.isfinite(series).all():
+        bad = np.flatnonzero(~np.isfinite(series).all(axis=(1, 2)))
+        raise NonFiniteError(
+            f"the series holds NaN or infinite values in {len(bad)} fields, the first is number {bad[0]}. Drop those "
+            "fields and give times=, or fill them."
+        )
+    return series
+
+
+def _checked_support(support: Any, points: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Supporting points ``(m, D)`` and their series ``(T, m, D)``; without any, m is 0."""
+    if support is None:
+        return points[:0], np.zeros((count, 0, points.shape[1]))
+    if not (isinstance(support, (tuple, list)) and len(support) == 2):
+        raise InvalidInputError("support must be a pair: other points (m, D) and the series there (T, m, D).")
+    others = check_array(support[0], dtype=np.float64)
+    if others.shape[1] != points.shape[1]:
+        raise ShapeError(f"the supporting points must have shape (m, {points.shape[1]}), got {others.shape}.")
+    series = _checked_series(support[1], others.shape, count, "support")
+    if len(series) != count:
+        raise ShapeError(f"the series at supporting points must have the times of fit, {count}, got {len(series)}.")
+    return others, series

@@ -1,0 +1,166 @@
+"""What a forecasting method is given, what it gives back, and the two simplest methods: climatology and persistence."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+import numpy as np
+
+MIN_SKILL = 0.01
+"""Share of the anomalies' variance that held-out forecasts of a lead time must explain for the lead to be used."""
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """A training series: anomalies ``(T, m, d)`` at every step of a regular clock, in frames ``(m, D, d)`` at points.
+
+    Forecasts are made for the first ``size`` points; the others support them. ``observed (T,)`` is false where fields
+    were filled in, ``usable (T,)`` where they are missing.
+    """
+
+    anomalies: np.ndarray
+    observed: np.ndarray
+    usable: np.ndarray
+    points: np.ndarray
+    frames: np.ndarray
+    size: int
+    rng: np.random.Generator
+
+    @property
+    def here(self) -> np.ndarray:
+        return self.anomalies[:, : self.size]
+
+    def origins(self, lead: int, window: int) -> np.ndarray:
+        """Steps with ``window`` usable fields up to them and an observed field ``lead`` steps later."""
+        t = np.arange(window - 1, len(self.anomalies) - lead)
+        usable = self.usable[t[:, None] - np.arange(window)].all(axis=1)
+        return t[usable & self.observed[t + lead]]
+
+
+def fill_gaps(values: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Fields ``(T', n, d)`` at every step, whether each was observed, and whether it can be used.
+
+    Gaps of one step are filled with the mean of their neighbours; longer ones are zero and not usable.
+    """
+    places = steps - steps[0]
+    full = np.zeros((places[-1] + 1, *values.shape[1:]))
+    full[places] = values
+    observed = np.isin(np.arange(len(full)), places)
+    single = np.flatnonzero(~observed[1:-1] & observed[:-2] & observed[2:]) + 1
+    full[single] = (full[single - 1] + full[single + 1]) / 2
+    return full, observed, observed | np.isin(np.arange(len(full)), single)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Quality of held-out forecasts of one lead time.
+
+    ``factor`` in [0, 1], the slope of the truth on forecasts, damps them; ``skill`` is the share of variance they then
+    explain, ``variance (n,)`` that of a coordinate's error; ``residuals (q,)`` are quantiles of standardised errors.
+    """
+
+    factor: float
+    skill: float
+    variance: np.ndarray
+    residuals: np.ndarray
+
+    @classmethod
+    def of(cls, forecasts: np.ndarray, truth: np.ndarray) -> HeldOut:
+        """From forecasts ``(m, n, d)`` and the truth.
+
+        >>> held_out = HeldOut.of(np.full((4, 2, 1), 2.0), np.ones((4, 2, 1)))
+        >>> held_out.factor, held_out.skill
+        (0.5, 1.0)
+        """
+        factor = float(np.clip((forecasts * truth).sum() / max(np.square(forecasts).sum(), 1e-300), 0.0, 1.0))
+        errors = factor * forecasts - truth
+        variance = np.square(errors).mean(axis=(0, 2))
+        skill = 1 - float(variance.mean()) / max(float(np.square(truth).mean()), 1e-300)
+        sizes = []
+        for part in np.array_split(np.arange(len(errors)), 5):  # by other times, so that tails include the error of std
+            rest = np.square(np.delete(errors, part, axis=0)).mean(axis=(0, 2))
+            sizes.append(np.abs(errors[part]) / np.sqrt(np.maximum(rest, 1e-12 * rest.max() + 1e-300))[:, None])
+        return cls(factor, skill, variance, np.quantile(np.concatenate(sizes), np.linspace(0.001, 0.999, 500)))
+
+
+@dataclass(eq=False)
+class FittedMethod(ABC):
+    """Forecasts of anomalies up to a lead time ``reach`` from at most ``window`` recent ones, with held-out errors."""
+
+    record: Record = field(repr=False)
+    reach: int
+    window: int
+
+    def __post_init__(self) -> None:
+        anomalies = self.record.here[self.record.observed]
+        self._climatology = HeldOut.of(np.zeros_like(anomalies), anomalies)
+        self._held_out: dict[tuple[int, int], HeldOut | None] = {}
+
+    @abstractmethod
+    def forecast(self, recent: np.ndarray, leads: int) -> np.ndarray:
+        """The next anomalies ``(leads, n, d)`` after recent ones ``(W, n, d)``, before damping."""
+
+    @abstractmethod
+    def evaluate(self, lead: int, window: int) -> HeldOut | None:
+        """Held-out forecasts from windows of this length; None if the record is too short for them."""
+
+    def predict(self, recent: np.ndarray, horizon: int) -> np.ndarray:
+        """The next anomalies ``(H, n, d)``: zero from the first lead without skill on."""
+        out = np.zeros((horizon, *recent.shape[1:]))
+        factors = np.array([held_out.factor for held_out in self._skilful(len(recent), horizon)])
+        if len(factors):
+            out[: len(factors)] = factors[:, None, None] * self.forecast(recent[-self.window :], len(factors))
+        return out
+
+    def held_out(self, window: int, horizon: int) -> list[HeldOut]:
+        """Of each lead; that of the climatology from the first lead without skill on."""
+        skilful = self._skilful(window, horizon)
+        return skilful + [self._climatology] * (horizon - len(skilful))
+
+    def too_short(self) -> bool:
+        """Whether the record is too short to hold out any forecast."""
+        return self.reach > 0 and self.evaluate(1, self.window) is None
+
+    def _skilful(self, window: int, horizon: int) -> list[HeldOut]:
+        window, found = min(window, self.window), []
+        for lead in range(1, min(horizon, self.reach) + 1):
+            if (lead, window) not in self._held_out:
+                self._held_out[lead, window] = self.evaluate(lead, window)
+            held_out = self._held_out[lead, window]
+            if held_out is None or held_out.skill < MIN_SKILL:
+                break
+            found.append(held_out)
+        return found
+
+
+class ForecastMethod(ABC):
+    """A method of ``FieldForecaster``."""
+
+    @abstractmethod
+    def fit(self, record: Record) -> FittedMethod: ...
+
+
+@dataclass(frozen=True)
+class Climatology(ForecastMethod):
+    """Method of ``FieldForecaster``: the climatology alone."""
+
+    def fit(self, record: Record) -> FittedMethod:
+        return LastAnomaly(record, reach=0, window=1)
+
+
+@dataclass(frozen=True)
+class Persistence(ForecastMethod):
+    """Method of ``FieldForecaster``: the last anomaly, damped by a factor for each lead time."""
+
+    def fit(self, record: Record) -> FittedMethod:
+        return LastAnomaly(record, reach=len(record.anomalies) // 4, window=1)
+
+
+class LastAnomaly(FittedMethod):
+    def forecast(self, recent: np.ndarray, leads: int) -> np.ndarray:
+        return np.repeat(recent[-1:], leads, axis=0)
+
+    def evaluate(self, lead: int, window: int) -> HeldOut | None:
+        origins, anomalies = self.record.origins(lead, 1), self.record.here
+        return HeldOut.of(anomalies[origins], anomalies[origins + lead]) if len(origins) > 1 else None
