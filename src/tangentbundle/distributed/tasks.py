@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from ..datasets import extras
+from .. import extras
 
 LOG = logging.getLogger("tangentbundle.distributed")
 """Reports, at the level INFO, which tasks were run and how long they took."""

@@ -214,7 +214,7 @@ def default_covariances(observations: Observations) -> list[Covariance]:
     """Smooth and rough tangent fields, a Helmholtz mixture, and ambient fields, some without divergence or curl."""
     D, d = observations.frames.shape[1:]
     surface = d == 2 and observations.oriented
-    tangent = [Tangent(Matern(np.inf)), Tangent(Matern(1.5))]
+    tangent: list[Covariance] = [Tangent(Matern(np.inf)), Tangent(Matern(1.5))]
     tangent += [helmholtz() if surface else CurlFree() + Tangent(Matern(0.5))]
     ambient: list[Covariance] = [Ambient(Matern(np.inf)), Ambient(Matern(1.5))]
     if 1 < D <= 6:  # of many components, no divergence says little about each

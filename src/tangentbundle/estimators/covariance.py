@@ -160,7 +160,7 @@ class Matern:
         if self.smoothness == np.inf:
             return torch.exp(-(squares / 2).clamp_max(150.0))  # smaller numbers are denormal, and slow
         s = (2 * self.smoothness * squares).sqrt()
-        factor = {0.5: 1.0, 1.5: 1 + s, 2.5: 1 + s + s.square() / 3}[self.smoothness]
+        factor = {0.5: torch.ones_like(s), 1.5: 1 + s, 2.5: 1 + s + s.square() / 3}[self.smoothness]
         return factor * torch.exp(-s)
 
     def second_derivatives(self, squares: Tensor) -> tuple[Tensor, Tensor]:
@@ -277,7 +277,7 @@ class Ambient(Covariance):
 
     kernel: Matern = Matern(1.5)
     ambient = True
-    independent = True  # type: ignore[assignment]
+    independent = True
 
     def parameters(self, ambient_dim: int, dim: int) -> dict[str, float]:
         amplitudes = {f"amplitude {component + 1}": 0.0 for component in range(dim)}

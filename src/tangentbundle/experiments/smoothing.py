@@ -12,7 +12,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 from sklearn.model_selection import GridSearchCV
 
-from ..estimators import FieldDenoiser, SpectralShrinkage
+from ..estimators import FieldDenoiser, SpectralFilter
 from ..estimators.baselines import AmbientProcess, ThinPlate
 
 Smoother = Callable[[np.ndarray], np.ndarray]
@@ -28,7 +28,7 @@ def smoothers(points: np.ndarray) -> dict[str, Smoother]:
     distance, index = cKDTree(points).query(points, min(11, len(points)))
     weights = 1.0 / np.maximum(distance[:, 1:], 1e-12)
     weights /= weights.sum(axis=1, keepdims=True)
-    tikhonov = FieldDenoiser(SpectralShrinkage(), dim=2, random_state=0)
+    tikhonov = FieldDenoiser(SpectralFilter(), dim=2, random_state=0)
     return {
         "identity": lambda fields: fields,
         "zero": np.zeros_like,

@@ -79,7 +79,11 @@ def reanalysis(days: int = 250) -> Wind:
     about = (
         f"NCEP/NCAR reanalysis, daily means near the surface, the first {days} days of 2016 (training) and 2017 (test)"
     )
-    return Wind(about, *(lambda year=year: fetch_ncep(year).during(slice(0, days)) for year in (2016, 2017)))
+
+    def load(year: int) -> WindData:
+        return fetch_ncep(year).during(slice(0, days))
+
+    return Wind(about, partial(load, 2016), partial(load, 2017))
 
 
 SOURCES = {
