@@ -21,8 +21,8 @@ import torch
 import tangentbundle as tb
 from tangentbundle.datasets import WindData, load_gfs
 from tangentbundle.estimators import SpectralShrinkage
-from tangentbundle.estimators.baselines import AmbientProcess, ComponentProcess, InverseDistance, Mean, ThinPlate, Zero
 from tangentbundle.estimators.intervals import tail
+from tangentbundle.experiments.baselines import AmbientProcess, ComponentProcess, InverseDistance, Mean, ThinPlate, Zero
 
 from .harness import Row, print_table, save
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 import tangentbundle as tb
-from tangentbundle.estimators.baselines import AmbientProcess, ComponentProcess, InverseDistance, Mean, ThinPlate, Zero
 from tangentbundle.experiments.base import Column, Experiment, Row, Task, draw
+from tangentbundle.experiments.baselines import AmbientProcess, ComponentProcess, InverseDistance, Mean, ThinPlate, Zero
 from tangentbundle.experiments.report import write_report
 from tangentbundle.experiments.runner import run_experiment
 from tangentbundle.experiments.smoothing import smoothing_spline

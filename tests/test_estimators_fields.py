@@ -29,10 +29,10 @@ from tangentbundle.estimators import (
     Rotational,
     SpectralShrinkage,
 )
-from tangentbundle.estimators.baselines import CLASSICS, AmbientProcess, ComponentProcess
 from tangentbundle.estimators.covariance import Sites
 from tangentbundle.estimators.likelihood import JITTER, Evidence
 from tangentbundle.estimators.process import Posterior
+from tangentbundle.experiments.baselines import CLASSICS, AmbientProcess, ComponentProcess
 
 SPHERE, TORUS = tb.manifolds.Sphere(2), tb.manifolds.Torus()
 ISOTROPIC = GaussianProcess(Isotropic(1.5))

@@ -55,7 +55,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         n, more = len(X), self._more_points(X)
         self.spaces_ = TangentSpaces.of(X if more is None else np.concatenate([X, more]), self.dim, self.manifold)
         self.frames_ = self.spaces_.frames[:n]
-        self.normal_share_ = _check_tangent(y, self.frames_)
+        self.normal_share_ = check_tangent(y, np.einsum("nij,ni->nj", self.frames_, y))
         history, model = self._history(X), self._model()
         if history is not None and not model.uses_history:
             raise InvalidInputError(f"{model} has no use for a history. Leave out history=, or use a Gaussian process.")
@@ -171,11 +171,11 @@ def _warn_of_outliers(X: np.ndarray) -> None:
         )
 
 
-def _check_tangent(y: np.ndarray, frames: np.ndarray) -> float:
+def check_tangent(y: np.ndarray, coordinates: np.ndarray) -> float:
     """The share of the vectors' energy off the tangent spaces; refused if nothing else is left."""
-    total, coordinates = float(np.square(y).sum()), np.einsum("nij,ni->nj", frames, y)
+    total = float(np.square(y).sum())
     share = 1.0 - float(np.square(coordinates).sum()) / total if total > 0 else 0.0
-    d, D = coordinates.shape[1], y.shape[1]
+    d, D = coordinates.shape[-1], y.shape[-1]
     if share > 1 - 0.02 * d / D:
         raise InvalidInputError(
             f"{share:.1%} of the vectors' energy is normal to the tangent spaces: there is no tangent field to learn. "

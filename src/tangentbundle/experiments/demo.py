@@ -13,9 +13,9 @@ from .. import plot
 from ..bundle import TangentBundle
 from ..datasets import WindData, load_wind
 from ..estimators import FieldDenoiser, FieldInterpolator
-from ..estimators.baselines import InverseDistance, ThinPlate
 from ..filters import Heat
 from ..manifolds import Sphere, Torus
+from .baselines import InverseDistance, ThinPlate
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,9 +17,9 @@ from sklearn.base import clone
 
 from ..datasets import WindData
 from ..estimators import FieldInterpolator
-from ..estimators.baselines import AmbientProcess, ComponentProcess, InverseDistance, Mean, Nearest, ThinPlate, Zero
 from ..manifolds import Sphere
 from ..operators import LinearOperator
+from .baselines import AmbientProcess, ComponentProcess, InverseDistance, Mean, Nearest, ThinPlate, Zero
 from .wind import Sites
 
 

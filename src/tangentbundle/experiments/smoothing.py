@@ -13,7 +13,7 @@ from scipy.spatial import cKDTree
 from sklearn.model_selection import GridSearchCV
 
 from ..estimators import FieldDenoiser, SpectralFilter
-from ..estimators.baselines import AmbientProcess, ThinPlate
+from .baselines import AmbientProcess, ThinPlate
 
 Smoother = Callable[[np.ndarray], np.ndarray]
 

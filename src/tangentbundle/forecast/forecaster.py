@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..arrays import whole
 from ..errors import InvalidInputError, NonFiniteError, ShapeError, ShortSeriesWarning, TooFewPointsError
-from ..estimators.base import _check_tangent
+from ..estimators.base import check_tangent
 from ..estimators.intervals import share, tail
 from ..estimators.tangents import TangentSpaces
 from .autoregression import Autoregression
@@ -91,7 +91,7 @@ class FieldForecaster(BaseEstimator):
         self.frames_ = frames[:n]
         values = np.einsum("nij,tni->tnj", frames, np.concatenate([series, elsewhere], axis=1), optimize=True)
         here = values[:, :n]
-        self.normal_share_ = _check_tangent(series.reshape(-1, series.shape[2]), here.reshape(-1, here.shape[2]))
+        self.normal_share_ = check_tangent(series.reshape(-1, series.shape[2]), here.reshape(-1, here.shape[2]))
         self.scale_ = float(here.std(axis=0).mean())
         if self.scale_ <= 1e-9 * float(np.abs(here).max()):
             raise InvalidInputError("the series is constant: there is nothing to learn. Its forecast is its value.")

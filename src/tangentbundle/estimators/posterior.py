@@ -1,0 +1,228 @@
+r"""What a Gaussian process knows of a field once it was observed.
+
+With :math:`K + N` the covariance of the observations and :math:`P` its inverse, the field at new sites and the error of
+an observation that is predicted from all the others are
+
+.. math:: E[f_* | y] = K_* P y, \quad \mathrm{Cov}[f_* | y] = K_{**} - K_* P K_*^T, \qquad
+          y_i - E[y_i | y_{-i}] = P_{ii}^{-1} (P y)_i, \quad \mathrm{Cov} = P_{ii}^{-1}.
+
+With many observations those near are used one by one, and those further away as means of cells.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .bases import FieldInBases, ambient_of, as_tensor, coordinates_in
+from .covariance import Covariance, Pairs, Sites
+from .likelihood import Evidence, stacked
+from .neighborhoods import Neighborhoods
+from .observations import JITTER, Places, Posterior, Prediction
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """The linear system of a group: observations ``members`` one by one, then means of cells."""
+
+    members: np.ndarray
+    sites: Sites
+    factor: Tensor
+    weights: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianPosterior(Posterior):
+    """A Gaussian process given observations; ``theta`` are the logarithms of its parameters, the noise last."""
+
+    covariance: Covariance
+    theta: np.ndarray
+    data: FieldInBases = field(repr=False)
+    parts: Neighborhoods = field(repr=False)
+    parameters: dict[str, float]
+
+    @property
+    def noise(self) -> float:  # type: ignore[override]
+        known = self.data.observations.noise
+        return float(np.exp(self.theta[-1])) if known is None else float(np.sqrt(known.mean()))
+
+    @property
+    def noise_across(self) -> float:  # type: ignore[override]
+        return min(self.noise**2, self.data.variance_across)
+
+    @cached_property
+    def _hyper(self) -> Tensor:
+        return torch.from_numpy(self.theta)
+
+    def _variances(self) -> np.ndarray:
+        """Of the noise at every observation ``(n,)``."""
+        known = self.data.observations.noise
+        n = len(self.data.observations.points)
+        return np.full(n, np.exp(2 * self.theta[-1])) if known is None else known
+
+    @cached_property
+    def _whole_system(self) -> System:
+        return self._make_system(0)
+
+    def _system(self, group: int) -> System:
+        return self._whole_system if self.parts.exact else self._make_system(group)
+
+    def _make_system(self, group: int) -> System:
+        members, cells = self.parts.around(group)
+        observations, bases, values = self.data.observations, self.data.bases, self.data.values[members]
+        points, noise = observations.points[members], self._variances()[members]
+        own = bases if bases.ndim == 2 else bases[members]
+        if len(cells):
+            center, middle, means, variances = self._pooled(cells)
+            points, values = np.concatenate([points, center]), np.concatenate([values, means])
+            noise = np.concatenate([noise, variances])
+            own = bases if bases.ndim == 2 else np.concatenate([own, middle])
+        seen = Evidence(self.data.sites(points, own), as_tensor(values)[..., None], as_tensor(noise))
+        with torch.no_grad():
+            factor = torch.linalg.cholesky(seen.matrix(self.covariance, self._hyper))
+            weights = torch.cholesky_solve(seen.columns(self.covariance), factor)
+        return System(members, seen.sites, factor, weights)
+
+    def _pooled(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Centres ``(c, D)``, bases there, mean vectors in them ``(c, p)``, and variances of their errors ``(c,)``.
+
+        These are those of a mean of the noise, and of the difference between the mean of the field over a cell and the
+        field at its centre.
+        """
+        observations, bases = self.data.observations, self.data.bases
+        index = [self.parts.cells[cell] for cell in cells]
+        least = min(map(len, index))
+        table = np.stack([cell[:least] for cell in index])  # (c, b)
+        centers = self.parts.centers[cells]
+        nearest = np.square(observations.points[table] - centers[:, None]).sum(axis=2).argmin(axis=1)
+        middle = bases if bases.ndim == 2 else bases[table[np.arange(len(table)), nearest]]
+        means = np.stack([self.data.vectors[cell].mean(axis=0) for cell in index])
+        noise = np.array([self._variances()[cell].mean() / len(cell) for cell in index])
+        flat = self.data.sites(
+            np.concatenate([centers[:, None], observations.points[table]], axis=1),
+            bases if bases.ndim == 2 else np.concatenate([middle[:, None], bases[table]], axis=1),
+        )
+        with torch.no_grad():
+            blocks = self.covariance(self._hyper[:-1], Pairs(flat, flat))  # (c, p, b + 1, p, b + 1)
+            independent = self.covariance.independent
+            trace = blocks.mean(1) if independent else blocks.diagonal(dim1=1, dim2=3).mean(-1)  # (c, b + 1, b + 1)
+            difference = trace[:, 0, 0] - 2 * trace[:, 0, 1:].mean(1) + trace[:, 1:, 1:].mean((1, 2))
+        return centers, middle, coordinates_in(middle, means), noise + difference.clamp_min(0.0).numpy()
+
+    def predict(self, places: Places, spread: bool = True) -> Prediction:
+        observations, bases = self.data.observations, self.data.bases
+        m = len(places.points)
+        here = bases if bases.ndim == 2 else places.frames
+        p = here.shape[-1]
+        values, blocks = np.empty((m, p)), np.zeros((m, p, p))
+        away, nearest = observations.tree.query(places.points)
+
+        def work(job: tuple[int, np.ndarray]) -> None:
+            group, rows = job
+            sites = self.data.sites(places.points[rows], here if here.ndim == 2 else here[rows])
+            values[rows], blocks[rows] = self._conditional(self._system(group), sites, spread)
+
+        _run(work, _by_group(self.parts.group_of[nearest]))
+        mean, across = ambient_of(here, values), np.full(m, self._hidden(self.noise**2))
+        known = np.flatnonzero(away == 0.0)
+        if self._hidden(0.0) > 0.0 and len(known):  # at observations the field across the bases is measured
+            noise = self._variances()[nearest[known]]
+            share = self._hidden(noise) / self.data.variance_across
+            mean[known] += share[:, None] * self.data.across[nearest[known]]
+            across[known] = share * noise
+        found = Prediction(mean, here, blocks, across + np.square(values) @ self._angle_variances)
+        history = observations.history
+        if history is None:
+            return found
+        missed = history.missed_variance(places.points)
+        return replace(found, mean=mean + history.mean(places.points)).widened(missed, 0.0)
+
+    @cached_property
+    def _angle_variances(self) -> np.ndarray:
+        """Of the angles ``(p,)`` by which axes that were fitted to noisy vectors are off."""
+        n, p = self.data.values.shape
+        fitted = self.data.bases.ndim == 2 and p < len(self.data.bases)
+        return fitted * self.noise**2 / (n * np.maximum(np.square(self.data.values).mean(axis=0), JITTER))
+
+    def _hidden(self, noise: Any) -> Any:
+        """The variance of the field across the bases, with noise of these variances."""
+        return np.maximum(self.data.variance_across - noise, 0.0)
+
+    def _conditional(self, system: System, sites: Sites, spread: bool) -> tuple[Any, Any]:
+        """Mean ``(m, p)`` and covariances ``(m, p, p)`` of the field at sites."""
+        m, p = sites.count, sites.dim
+        with torch.no_grad():
+            cross = stacked(self.covariance(self._hyper[:-1], Pairs(sites, system.sites)))
+            mean = (cross @ system.weights).reshape(p, m).T
+            if not spread:
+                return mean.numpy(), 0.0
+            half = torch.linalg.solve_triangular(system.factor, cross.mT, upper=False)
+            prior = self.covariance.diagonal(self._hyper[:-1], sites)
+        return mean.numpy(), (prior - _products(half, p)).numpy()
+
+    def left_out(self, index: np.ndarray) -> Prediction:
+        r"""With :math:`P = (K + N)^{-1}` the error at site i is :math:`P_{ii}^{-1} (P y)_i`, of covariance
+        :math:`P_{ii}^{-1}`.
+        """
+        bases = self.data.bases
+        p = bases.shape[-1]
+        errors, blocks = np.empty((len(index), p)), np.empty((len(index), p, p))
+
+        def work(job: tuple[int, np.ndarray]) -> None:
+            group, rows = job
+            errors[rows], blocks[rows] = self._errors(self._system(group), index[rows])
+
+        _run(work, _by_group(self.parts.group_of[index]))
+        here = bases if bases.ndim == 2 else bases[index]
+        observations, history = self.data.observations, self.data.observations.history
+        rest = observations.vectors[index] - self.data.vectors[index]
+        mean = ambient_of(here, self.data.values[index] - errors) + rest
+        found = Prediction(mean, here, blocks, np.full(len(index), self.data.variance_across))
+        if history is None:
+            return found
+        missed = history.missed_variance(observations.points[index], left_out=True)
+        return found.widened(missed, 0.0)
+
+    def _errors(self, system: System, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        order = np.argsort(system.members)
+        rows = torch.from_numpy(order[np.searchsorted(system.members, index, sorter=order)])
+        p, n, m = system.sites.dim, system.sites.count, len(rows)
+        units = torch.zeros(p, n, p, m, dtype=torch.float64)
+        units[torch.arange(p)[:, None], rows, torch.arange(p)[:, None], torch.arange(m)] = 1.0
+        with torch.no_grad():
+            right = units.diagonal(dim1=0, dim2=2).movedim(-1, 0) if self.covariance.independent else stacked(units)
+            half = torch.linalg.solve_triangular(system.factor, right, upper=False)
+            blocks = torch.linalg.inv(_products(half, p))
+            weights = system.weights.reshape(p, n)[:, rows].T
+            return (blocks @ weights[:, :, None])[:, :, 0].numpy(), blocks.numpy()
+
+
+def _products(half: Tensor, p: int) -> Tensor:
+    """Sums over rows of products of columns ``(g, N, M)`` that belong to the same of m sites, ``(m, p, p)``."""
+    if len(half) == 1:
+        columns = half[0].unflatten(1, (p, half.shape[2] // p)).movedim(2, 0)
+        return columns.mT @ columns
+    return torch.diag_embed(half.square().sum(1).T)
+
+
+def _by_group(groups: np.ndarray, most: int = 1024) -> Iterator[tuple[int, np.ndarray]]:
+    """Each group that occurs, with at most so many of the rows it occurs in at a time."""
+    order = np.argsort(groups, kind="stable")
+    found, starts = np.unique(groups[order], return_index=True)
+    for group, rows in zip(found, np.split(order, starts[1:]), strict=True):
+        for start in range(0, len(rows), most):
+            yield int(group), rows[start : start + most]
+
+
+def _run(work: Callable[[Any], None], jobs: Iterator[Any]) -> None:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for _ in pool.map(work, jobs):
+            pass
