@@ -23,7 +23,8 @@ MAX_AXES = 64
 def signal_axes(observations: Observations, significance: float) -> np.ndarray:
     """Principal axes ``(D, p)`` along which neighbours' vectors agree more than noise would; at least one.
 
-    ``significance`` is by how many standard deviations they must agree. The axes are those of the vectors, or of the points where there are too few to fit them to noisy vectors.
+    ``significance`` is by how many standard deviations they must agree. The axes are those of the vectors, or of the
+    points where there are too few to fit them to noisy vectors.
     """
     vectors = observations.vectors
     n, D = vectors.shape
@@ -103,13 +104,13 @@ class FieldInBases:
         return self.sites(self.observations.points[index], bases)
 
     def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
-        """At most ``size`` observations, in groups of four neighbours: these tell short lengths from noise."""
+        """At most ``size`` observations, half of them in groups of four neighbours, which tell short lengths from noise."""
         points = self.observations.points
         index = np.arange(len(points))
         if len(points) <= size:
             return index
         order = rng.permutation(len(points))
-        near = self.observations.tree.query(points[order[: size // 2]], k=4)[1]
+        near = self.observations.tree.query(points[order[: size // 8]], k=4)[1]
         found = np.concatenate([near.reshape(-1), order])  # groups of four, then any others
         _, first = np.unique(found, return_index=True)
         return np.sort(found[np.sort(first)[:size]])
