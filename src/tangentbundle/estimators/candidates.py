@@ -29,13 +29,13 @@ class Candidates(Model):
     max_left_out: int = 400
     uses_history = True
 
-    def fit(self, observations: Observations, rng: np.random.Generator, start: Posterior | None = None) -> Chosen:
+    def fit(self, observations: Observations, rng: np.random.Generator) -> Chosen:
         seed = int(rng.integers(2**32))
         scores: dict[str, Score] = {}
-        left: list[tuple[Model, Posterior | None]] = [(model, None) for model in self.models]
+        left = list(self.models)
         for factor in (4, 1):
             index = self._sample(observations, self.max_left_out // factor, rng)
-            tried = (_try(model, earlier, factor, observations, index, seed) for model, earlier in left)
+            tried = (_try(model, factor, observations, index, seed) for model in left)
             trials = [trial for trial in tried if trial is not None]
             if not trials:
                 raise InvalidInputError(f"none of the candidates can be fitted to these data: {self.models}.")
@@ -43,13 +43,12 @@ class Candidates(Model):
             rows = [trial.score(best) for trial in trials]
             scores |= {row.model: row for row in rows}
             near = [trial for trial, row in zip(trials, rows, strict=True) if row.margin <= 3 * row.margin_error]
-            near = sorted(near, key=lambda trial: -float(trial.density.mean()))[:3]
-            left = [(trial.model, trial.posterior) for trial in near]
+            left = [trial.model for trial in sorted(near, key=lambda trial: -float(trial.density.mean()))[:3]]
             if len(left) == 1:
                 break
         posterior = best.posterior
         if factor > 1:
-            posterior = best.model.fit(observations, np.random.default_rng(seed), posterior)
+            posterior = best.model.fit(observations, np.random.default_rng(seed))
         return Chosen(posterior, str(best.model), sorted(scores.values(), key=lambda row: row.margin))
 
     def _sample(self, observations: Observations, size: int, rng: np.random.Generator) -> np.ndarray:
@@ -77,13 +76,11 @@ class Trial:
         return Score(str(self.model), mean, float(margin.mean()), error, self.posterior.noise, self.seconds)
 
 
-def _try(
-    model: Model, earlier: Posterior | None, factor: int, observations: Observations, index: np.ndarray, seed: int
-) -> Trial | None:
+def _try(model: Model, factor: int, observations: Observations, index: np.ndarray, seed: int) -> Trial | None:
     """None if the model has no fit to these data."""
     start = time.perf_counter()
     try:
-        posterior = model.quick(factor).fit(observations, np.random.default_rng(seed), earlier)
+        posterior = model.quick(factor).fit(observations, np.random.default_rng(seed))
     except (ConvergenceError, InvalidInputError):
         return None
     density = posterior.left_out(index).log_density(observations.vectors[index])
@@ -130,8 +127,8 @@ class WithoutHistory(Model):
     def quick(self, factor: int) -> Model:
         return WithoutHistory(self.model.quick(factor))
 
-    def fit(self, observations: Observations, rng: np.random.Generator, start: Posterior | None = None) -> Posterior:
-        return self.model.fit(replace(observations, history=None), rng, start)
+    def fit(self, observations: Observations, rng: np.random.Generator) -> Posterior:
+        return self.model.fit(replace(observations, history=None), rng)
 
 
 @dataclass(frozen=True)
@@ -140,9 +137,7 @@ class NeighborMean(Model):
 
     neighbors: Sequence[int] = (4, 8, 16, 32, 64)
 
-    def fit(
-        self, observations: Observations, rng: np.random.Generator, start: Posterior | None = None
-    ) -> NeighborPosterior:
+    def fit(self, observations: Observations, rng: np.random.Generator) -> NeighborPosterior:
         n = len(observations.points)
         sample = np.arange(n) if n <= 2000 else np.sort(rng.choice(n, 2000, replace=False))
         counts = sorted({min(k, n - 1) for k in self.neighbors})
@@ -195,9 +190,7 @@ class NeighborPosterior(Posterior):
 class Identity(Model):
     """The data as they are: the vector itself at a training point, that of the nearest one elsewhere."""
 
-    def fit(
-        self, observations: Observations, rng: np.random.Generator, start: Posterior | None = None
-    ) -> IdentityPosterior:
+    def fit(self, observations: Observations, rng: np.random.Generator) -> IdentityPosterior:
         variance = NeighborMean((1,)).fit(observations, rng).variance
         return IdentityPosterior(observations, 1, variance)
 
@@ -231,7 +224,7 @@ class DefaultCandidates(Model):
     covariances: Sequence[Covariance] | None = None
     uses_history = True
 
-    def fit(self, observations: Observations, rng: np.random.Generator, start: Posterior | None = None) -> Chosen:
+    def fit(self, observations: Observations, rng: np.random.Generator) -> Chosen:
         covariances = default_covariances(observations) if self.covariances is None else self.covariances
         processes = [GaussianProcess(covariance) for covariance in covariances]
         alone = [] if observations.history is None else [WithoutHistory(process) for process in processes]

@@ -189,8 +189,8 @@ class Model(ABC):
     uses_history: bool = False
 
     @abstractmethod
-    def fit(self, observations: Observations, rng: np.random.Generator, start: Posterior | None = None) -> Posterior:
-        """Fit to observations; a ``start`` is an earlier fit, to fewer of the points, that saves time."""
+    def fit(self, observations: Observations, rng: np.random.Generator) -> Posterior:
+        """Fit to observations."""
 
     def quick(self, factor: int) -> Model:
         """The same model fitted to fewer points, by this factor where that saves time: for comparisons."""

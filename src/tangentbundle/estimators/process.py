@@ -20,7 +20,7 @@ from .covariance import Covariance
 from .history import from_history
 from .likelihood import NOISE_START, PRIOR_WIDTH, maximize
 from .neighborhoods import Neighborhoods
-from .observations import Model, Observations, Posterior
+from .observations import Model, Observations
 from .posterior import GaussianPosterior
 
 MAX_ROWS = 600
@@ -52,9 +52,7 @@ class GaussianProcess(Model):
     def quick(self, factor: int) -> GaussianProcess:
         return replace(self, sites=(self.sites or 320) // factor)
 
-    def fit(
-        self, observations: Observations, rng: np.random.Generator, start: Posterior | None = None
-    ) -> GaussianPosterior:
+    def fit(self, observations: Observations, rng: np.random.Generator) -> GaussianPosterior:
         self.covariance.check(observations.frames.shape[2], observations.oriented)
         bases = observations.frames
         if self.covariance.ambient:  # independent components have sizes of their own: an axis too many costs little
@@ -69,8 +67,7 @@ class GaussianProcess(Model):
             past = maximize(covariance, data.past_evidence(index), center, width)
             steady = np.array([*(not name.startswith("ScaledMean") for name in names), False])
             center, width = np.where(steady, past, center), np.where(steady, HISTORY_WIDTH, width)
-        begin = start.theta if isinstance(start, GaussianPosterior) else None
-        theta = maximize(covariance, data.evidence(index), center, width, data.max_noise, begin)
+        theta = maximize(covariance, data.evidence(index), center, width, data.max_noise)
         parameters = dict(zip([*names, "noise"], np.exp(theta).tolist(), strict=True))
         parts = Neighborhoods.of(observations.points, sites - sites // 2, sites // 2)
         return GaussianPosterior(covariance, theta, data, parts, parameters)
