@@ -22,7 +22,8 @@ class Candidates(Model):
     The criterion is the log density of whole ambient vectors, each predicted from all the others, so that models of
     tangent and of ambient vectors are comparable. Models are first fitted to a quarter of the points that they
     use at most, and scored at a quarter of ``max_left_out``; the best three go on, unless they are worse than the best
-    by more than three standard errors.
+    by more than three standard errors. Baselines, the neighbours' mean and the data, are chosen if they are better by
+    more than one standard error.
     """
 
     models: Sequence[Model]
@@ -46,6 +47,10 @@ class Candidates(Model):
             left = [trial.model for trial in sorted(near, key=lambda trial: -float(trial.density.mean()))[:3]]
             if len(left) == 1:
                 break
+        if best.model.baseline:
+            rivals = [trial for trial in trials if not trial.model.baseline]
+            rivals = [trial for trial in rivals if (row := trial.score(best)).margin <= row.margin_error]
+            best = max(rivals, key=lambda trial: float(trial.density.mean()), default=best)
         posterior = best.posterior
         if factor > 1:
             posterior = best.model.fit(observations, np.random.default_rng(seed))
@@ -136,6 +141,7 @@ class NeighborMean(Model):
     """The mean vector of the nearest points; of ``neighbors`` the number with the least leave-one-out error."""
 
     neighbors: Sequence[int] = (4, 8, 16, 32, 64)
+    baseline = True
 
     def fit(self, observations: Observations, rng: np.random.Generator) -> NeighborPosterior:
         n = len(observations.points)
@@ -189,6 +195,8 @@ class NeighborPosterior(Posterior):
 @dataclass(frozen=True)
 class Identity(Model):
     """The data as they are: the vector itself at a training point, that of the nearest one elsewhere."""
+
+    baseline = True
 
     def fit(self, observations: Observations, rng: np.random.Generator) -> IdentityPosterior:
         variance = NeighborMean((1,)).fit(observations, rng).variance

@@ -184,9 +184,15 @@ class Posterior(ABC):
 
 
 class Model(ABC):
-    """A way to estimate a field from noisy vectors at some points."""
+    """A way to estimate a field from noisy vectors at some points.
+
+    Attributes:
+        uses_history: whether it takes past fields into account.
+        baseline: whether it is so simple that it is only chosen where it is clearly better than others.
+    """
 
     uses_history: bool = False
+    baseline: bool = False
 
     @abstractmethod
     def fit(self, observations: Observations, rng: np.random.Generator) -> Posterior:
