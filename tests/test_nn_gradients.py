@@ -5,6 +5,7 @@ from functools import cache
 
 import pytest
 import torch
+from pairwise import all_pairs
 
 import tangentbundle as tb
 from tangentbundle import nn
@@ -56,9 +57,7 @@ def in_parameters(net, operator):
 # Equal outputs.
 
 
-@pytest.mark.parametrize("learned", [False, True])
-@pytest.mark.parametrize("dim", SIZES)
-@pytest.mark.parametrize("kind", OPERATORS)
+@pytest.mark.parametrize("kind, dim, learned", all_pairs(OPERATORS, SIZES, [False, True]))
 def test_every_path_gives_the_same(kind, dim, learned):
     operator = OPERATORS[kind](dim)
     step = nn.Learnable(STEP) if learned else STEP
@@ -117,9 +116,7 @@ def test_a_layer_is_the_formula():
 # Gradients.
 
 
-@pytest.mark.parametrize("learned", [False, True])
-@pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("kind", OPERATORS)
+@pytest.mark.parametrize("kind, name, learned", all_pairs(OPERATORS, METHODS, [False, True]))
 def test_first_derivatives(kind, name, learned):
     """In the signal, all weights, and the times where they are learned."""
     operator = OPERATORS[kind]()
