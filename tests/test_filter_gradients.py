@@ -12,7 +12,7 @@ from tangentbundle.filters import apply_bank, chebyshev
 from tangentbundle.manifolds import Sphere
 from tangentbundle.testing import random_signal, relative_error
 
-SIZES = {1: 14, 2: 20, 3: 14}
+SIZES = {1: 12, 2: 12, 3: 10}
 
 METHODS = [tb.Exact(), tb.Chebyshev(1e-12), tb.Chebyshev(order=12), tb.Lanczos(1e-13)]
 
