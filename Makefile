@@ -8,8 +8,8 @@ ATHERIS := sys_platform == "linux" and platform_machine == "x86_64" and python_v
 BIN   := .venv/bin
 STAMP := .venv/.installed
 SHARE ?= 1
-JOBS  ?= 2
 PIP_INSTALL := -m pip install -qq --disable-pip-version-check
+JOBS  ?= 2# processes of `make test`
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo reproduce test test-slow coverage stress lint format bench docs lock clean
