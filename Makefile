@@ -41,7 +41,7 @@ test-slow: setup ## run every test, the slow ones too
 	@$(BIN)/python -m pytest --timeout=3600
 
 coverage: setup ## print which lines of src the test suite runs (compiled kernels do not count)
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n $(JOBS) --dist loadfile --cov=src --cov-report=term:skip-covered
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n $(JOBS) --dist loadfile --cov=tangentbundle --cov=tangentbundle_cli --cov-report=term:skip-covered
 
 stress: setup ## fuzzing, kills, damage, threads and limits (minutes; ten times as much with SHARE=10)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m stress --share $(SHARE)
