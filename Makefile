@@ -40,7 +40,7 @@ test: setup ## run the test suite and the docstring examples (about 5 minutes on
 test-slow: setup ## run every test, the slow ones too
 	@$(BIN)/python -m pytest --timeout=3600
 
-coverage: setup ## print which lines of src the test suite runs (compiled kernels do not count)
+coverage: setup ## print which lines of src the test suite runs (kernels in CUDA and LLVM count as not run)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n $(JOBS) --dist loadfile --cov=tangentbundle --cov=tangentbundle_cli --cov-report=term:skip-covered
 
 stress: setup ## fuzzing, kills, damage, threads and limits (minutes; ten times as much with SHARE=10)
