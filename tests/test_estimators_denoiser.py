@@ -170,8 +170,8 @@ def test_moments_and_filters_are_those_of_the_eigenvectors():
 
 @pytest.mark.parametrize("told", [True, False])
 def test_filters_weigh_vectors_by_their_precision(told):
-    points, rng = SPHERE.sample(3000, seed=0), np.random.default_rng(7)
-    tau = np.where(np.arange(3000) % 2, 0.05, 0.5) if told else np.where(points[:, 2] > 0, 0.05, 0.5)
+    points, rng = SPHERE.sample(1000, seed=0), np.random.default_rng(7)
+    tau = np.where(np.arange(1000) % 2, 0.05, 0.5) if told else np.where(points[:, 2] > 0, 0.05, 0.5)
     clean = SPHERE.gradient_field(points, 3)
     noisy = clean + tau[:, None] * rng.standard_normal(clean.shape)
     plain = tb.FieldDenoiser(SpectralShrinkage(), manifold=SPHERE, random_state=0).fit(points, noisy)
