@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from tangentbundle.estimators.correlations import LEAST, Correlations, Prior, Shape, likelihood, matern, slope
 
 import tangentbundle as tb
 from tangentbundle.errors import FarPointsWarning, InvalidInputError, TooFewPointsError
@@ -19,7 +20,6 @@ from tangentbundle.estimators import (
     SpectralShrinkage,
     baselines,
 )
-from tangentbundle.estimators.correlations import LEAST, Correlations, Prior, Shape, likelihood, matern, slope
 from tangentbundle.estimators.covariance import Sites
 from tangentbundle.estimators.spectral import Rational, Recurrence
 from tangentbundle.experiments.smoothing import ambient_process
@@ -170,8 +170,8 @@ def test_moments_and_filters_are_those_of_the_eigenvectors():
 
 @pytest.mark.parametrize("told", [True, False])
 def test_filters_weigh_vectors_by_their_precision(told):
-    points, rng = SPHERE.sample(3000, seed=0), np.random.default_rng(7)
-    tau = np.where(np.arange(3000) % 2, 0.05, 0.5) if told else np.where(points[:, 2] > 0, 0.05, 0.5)
+    points, rng = SPHERE.sample(1000, seed=0), np.random.default_rng(7)
+    tau = np.where(np.arange(1000) % 2, 0.05, 0.5) if told else np.where(points[:, 2] > 0, 0.05, 0.5)
     clean = SPHERE.gradient_field(points, 3)
     noisy = clean + tau[:, None] * rng.standard_normal(clean.shape)
     plain = tb.FieldDenoiser(SpectralShrinkage(), manifold=SPHERE, random_state=0).fit(points, noisy)

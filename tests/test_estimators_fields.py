@@ -68,13 +68,13 @@ def test_the_default_is_no_worse_than_its_candidates_by_much():
 
 @pytest.mark.parametrize("criterion", [None, GCV()])
 def test_filters_denoise_many_points(criterion):
-    points = SPHERE.sample(4000, seed=0)
+    points = SPHERE.sample(2000, seed=0)
     clean = SPHERE.gradient_field(points, 3)
     noisy = clean + 0.3 * np.random.default_rng(1).standard_normal(clean.shape)
     method = SpectralShrinkage() if criterion is None else SpectralShrinkage(criterion)
     denoiser = tb.FieldDenoiser(method, manifold=SPHERE, random_state=0).fit(points, noisy)
     field, std = denoiser.predict(points, return_std=True)
-    assert np.mean((field - clean) ** 2) < 0.05 * 0.3**2
+    assert np.mean((field - clean) ** 2) < 0.1 * 0.3**2
     assert abs(denoiser.noise_ - 0.3) < 0.02
     assert 0.5 < np.sqrt(np.mean(std**2) / np.mean((field - clean) ** 2)) < 2
 

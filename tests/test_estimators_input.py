@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from pairwise import all_pairs
 from spaces import SPACES
 
 import tangentbundle as tb
@@ -23,9 +24,7 @@ def interpolator(**options):
 
 
 @pytest.mark.filterwarnings("ignore::tangentbundle.errors.TangentBundleWarning")
-@pytest.mark.parametrize("make", ESTIMATORS)
-@pytest.mark.parametrize("ambient", [1, 2, 3, 4])
-@pytest.mark.parametrize("n", [3, 4, 5, 8])
+@pytest.mark.parametrize("make, ambient, n", all_pairs(ESTIMATORS, [1, 2, 3, 4], [3, 4, 5, 8]))
 def test_few_points_of_any_dimension(make, ambient, n):
     rng = np.random.default_rng(10 * n + ambient)
     X, y = rng.standard_normal((2, n, ambient))
