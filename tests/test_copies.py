@@ -96,7 +96,7 @@ def cases():
             for m in (manifolds.Sphere(2), manifolds.Torus(), manifolds.KleinBottle(4), manifolds.FlatTorus((1.0, 0.7)))
         },
         "rules": ((tb.VarianceShare(), tb.WidestGap()), describe),
-        "wind": (datasets.load_wind(datasets.Embedded()), lambda w: w.points),
+        "wind": (datasets.load_wind(), lambda w: w.points),
         "sample": (datasets.torus_field(50, seed=0), lambda s: s.vectors),
         "denoiser": (tb.FieldDenoiser(dim=2).fit(POINTS, VECTORS), lambda e: e.predict(POINTS)),
         "interpolator": (tb.FieldInterpolator(dim=2).fit(POINTS, VECTORS), lambda e: e.predict(POINTS[:5])),

@@ -54,9 +54,7 @@ class GaussianProcess(Model):
 
     def fit(self, observations: Observations, rng: np.random.Generator) -> GaussianPosterior:
         self.covariance.check(observations.frames.shape[2], observations.oriented)
-        bases = observations.frames
-        if self.covariance.ambient:  # independent components have sizes of their own: an axis too many costs little
-            bases = signal_axes(observations, 1.0 if self.covariance.independent else 3.0)
+        bases = signal_axes(observations) if self.covariance.ambient else observations.frames
         data = FieldInBases(observations, bases)
         covariance = self.covariance if observations.history is None else from_history(self.covariance)
         sites = self.sites or (640 if covariance.independent else 320)
