@@ -2,7 +2,6 @@
 one thread, and OpenMP's threads sleep while they wait. The library's own threads are left as they are."""
 
 import os
-import re
 from pathlib import Path
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch is imported
@@ -28,9 +27,3 @@ def one_torch_thread():
     """For tests of small operators: threads would only wait for each other."""
     with one_thread():
         yield
-
-
-def pytest_collection_modifyitems(items):
-    """Names without addresses in memory, which differ between processes."""
-    for item in items:
-        item._nodeid = re.sub(r" at 0x[0-9a-f]+", "", item.nodeid)
