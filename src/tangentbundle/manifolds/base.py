@@ -76,17 +76,13 @@ def _sums(a, b):
 
 
 class Manifold(ABC):
-    """A compact manifold of dimension d = `dim` in R^D, D = `ambient_dim`, with exact geometry in float64.
-
-    ``axis`` is that of surfaces of revolution in space, along which latitudes are counted.
-    """
+    """A compact manifold of dimension d = `dim` in R^D, D = `ambient_dim`, with exact geometry in float64."""
 
     dim: int
     ambient_dim: int
     volume: float
     orientable: bool = True
     has_boundary: bool = False
-    axis: tuple[float, float, float] | None = None
 
     def sample(self, n: int, seed=None, dtype=np.float64) -> np.ndarray:
         """Points (n, D), independent and uniform by volume; seed is an int or a Generator."""

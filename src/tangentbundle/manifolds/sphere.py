@@ -22,7 +22,6 @@ class Sphere(Manifold):
     def __init__(self, dim: int = 2, radius: float = 1.0):
         self.dim, self.radius = whole(dim, "dim"), positive(radius, "radius")
         self.ambient_dim = D = self.dim + 1
-        self.axis = (0.0, 0.0, 1.0) if self.dim == 2 else None
         self.volume = 2 * exp(D / 2 * log(pi) - lgamma(D / 2) + self.dim * log(self.radius))
 
     def _sample(self, n, rng):

@@ -85,8 +85,6 @@ class Torus(_Surface):
     array([[-0.,  1.,  0.]])
     """
 
-    axis = (0.0, 0.0, 1.0)
-
     def __init__(self, R: float = 0.3, r: float = 0.1):
         self.R, self.r = _positive("(R, r)", (R, r))
         _require(self.r < self.R, "0 < r < R", f"R={R}, r={r}", "lower r, the radius of the tube")
