@@ -176,15 +176,18 @@ class NeighborPosterior(Posterior):
     def predict(self, places: Places, spread: bool = True) -> Prediction:
         """At a training point its own vector is one of them."""
         index = self._nearest(places.points, self.neighbors)
-        mean = self.observations.vectors[index].mean(axis=1)
-        return Prediction.isotropic(mean, self.variance / self.neighbors + JITTER)
+        return Prediction.isotropic(self._means(index), self.variance / self.neighbors + JITTER)
 
     def left_out(self, index: np.ndarray) -> Prediction:
         nearest = self._nearest(self.observations.points[index], self.neighbors + 1)
         own = nearest == index[:, None]
         own[~own.any(axis=1), -1] = True  # many coincident points
         others = nearest[~own].reshape(len(index), -1)
-        return Prediction.isotropic(self.observations.vectors[others].mean(axis=1), self.variance)
+        return Prediction.isotropic(self._means(others), self.variance)
+
+    def _means(self, index: np.ndarray) -> np.ndarray:
+        """Mean vectors ``(m, D)`` over rows of indices ``(m, k)``, without an array of size m k D."""
+        return sum(self.observations.vectors[column] for column in index.T) / index.shape[1]
 
     def _nearest(self, points: np.ndarray, count: int) -> np.ndarray:
         return self.observations.tree.query(points, k=count)[1].reshape(len(points), count)
