@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..errors import ConvergenceError, InvalidInputError
+from ..errors import InvalidInputError, TangentBundleError, TangentBundleWarning
 from .covariance import Ambient, Covariance, CurlFree, DivergenceFree, Matern, Tangent, helmholtz
 from .observations import JITTER, Model, Observations, Places, Posterior, Prediction, Score
 from .process import GaussianProcess
@@ -35,10 +36,10 @@ class Candidates(Model):
         left: list[tuple[Model, Posterior | None]] = [(model, None) for model in self.models]
         for factor in (4, 1):
             index = self._sample(observations, self.max_left_out // factor, rng)
-            tried = (_try(model, earlier, factor, observations, index, seed) for model, earlier in left)
-            trials = [trial for trial in tried if trial is not None]
+            tried = [_try(model, earlier, factor, observations, index, seed) for model, earlier in left]
+            trials = [trial for trial in tried if isinstance(trial, Trial)]
             if not trials:
-                raise InvalidInputError(f"none of the candidates can be fitted to these data: {self.models}.")
+                raise InvalidInputError(f"none of the candidates can be fitted to these data: {tried or 'there are none'}")
             best = max(trials, key=lambda trial: float(trial.density.mean()))
             rows = [trial.score(best) for trial in trials]
             scores |= {row.model: row for row in rows}
@@ -56,8 +57,8 @@ class Candidates(Model):
         n = len(observations.points)
         if n <= size:
             return np.arange(n)
-        centers = observations.points[rng.choice(n, 8, replace=False)]
-        return np.unique(observations.tree.query(centers, k=size // 8)[1])
+        centers = observations.points[rng.choice(n, min(n, 8), replace=False)]
+        return np.unique(observations.tree.query(centers, k=max(size // 8, 1))[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,13 +79,15 @@ class Trial:
 
 def _try(
     model: Model, earlier: Posterior | None, factor: int, observations: Observations, index: np.ndarray, seed: int
-) -> Trial | None:
-    """None if the model has no fit to these data."""
+) -> Trial | TangentBundleError:
+    """The error if the model has no fit to these data. What a model warns of matters only if it is chosen."""
     start = time.perf_counter()
     try:
-        posterior = model.quick(factor).fit(observations, np.random.default_rng(seed), earlier)
-    except (ConvergenceError, InvalidInputError):
-        return None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TangentBundleWarning)
+            posterior = model.quick(factor).fit(observations, np.random.default_rng(seed), earlier)
+    except TangentBundleError as error:
+        return error
     density = posterior.left_out(index).log_density(observations.vectors[index])
     return Trial(model, posterior, density, time.perf_counter() - start)
 
@@ -236,5 +239,7 @@ class DefaultCandidates(Model):
     def fit(self, observations: Observations, rng: np.random.Generator, start: Posterior | None = None) -> Chosen:
         covariances = default_covariances(observations) if self.covariances is None else self.covariances
         processes = [GaussianProcess(covariance) for covariance in covariances]
+        for covariance in covariances:
+            covariance.check(observations.frames.shape[2], observations.oriented)
         alone = [] if observations.history is None else [WithoutHistory(process) for process in processes]
         return Candidates([*processes, *alone, SpectralFilter(), NeighborMean(), Identity()]).fit(observations, rng)
