@@ -22,8 +22,8 @@ class Candidates(Model):
 
     The criterion is the log density of whole ambient vectors, each predicted from all the others, so that models of
     tangent and of ambient vectors are comparable. Models are first fitted to a quarter of the points that they
-    use at most, and scored at a quarter of ``max_left_out``; those that are worse by more than three standard errors
-    drop out.
+    use at most, and scored at a quarter of ``max_left_out``; the best three go on, unless they are worse than the best
+    by more than three standard errors.
     """
 
     models: Sequence[Model]
@@ -43,8 +43,9 @@ class Candidates(Model):
             best = max(trials, key=lambda trial: float(trial.density.mean()))
             rows = [trial.score(best) for trial in trials]
             scores |= {row.model: row for row in rows}
-            near = (row.margin <= 3 * row.margin_error for row in rows)
-            left = [(trial.model, trial.posterior) for trial, good in zip(trials, near, strict=True) if good]
+            near = [trial for trial, row in zip(trials, rows, strict=True) if row.margin <= 3 * row.margin_error]
+            near = sorted(near, key=lambda trial: -float(trial.density.mean()))[:3]
+            left = [(trial.model, trial.posterior) for trial in near]
             if len(left) == 1:
                 break
         posterior = best.posterior

@@ -63,7 +63,9 @@ class GaussianProcess(Model):
         self, observations: Observations, rng: np.random.Generator, start: Posterior | None = None
     ) -> GaussianPosterior:
         self.covariance.check(observations.frames.shape[2], observations.oriented)
-        bases = signal_axes(observations) if self.covariance.ambient else observations.frames
+        bases = observations.frames
+        if self.covariance.ambient:  # independent components have sizes of their own: an axis too many costs little
+            bases = signal_axes(observations, 1.0 if self.covariance.independent else 3.0)
         data = FieldInBases(observations, bases)
         covariance = self.covariance if observations.history is None else from_history(self.covariance)
         sites = self.sites or (640 if covariance.independent else 320)
