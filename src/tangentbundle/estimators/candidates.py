@@ -39,7 +39,9 @@ class Candidates(Model):
             tried = [_try(model, earlier, factor, observations, index, seed) for model, earlier in left]
             trials = [trial for trial in tried if isinstance(trial, Trial)]
             if not trials:
-                raise InvalidInputError(f"none of the candidates can be fitted to these data: {tried or 'there are none'}")
+                raise InvalidInputError(
+                    f"none of the candidates can be fitted to these data: {tried or 'there are none'}"
+                )
             best = max(trials, key=lambda trial: float(trial.density.mean()))
             rows = [trial.score(best) for trial in trials]
             scores |= {row.model: row for row in rows}
