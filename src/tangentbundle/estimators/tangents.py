@@ -17,7 +17,14 @@ from scipy.sparse import csgraph
 
 from ..bundle import TangentBundle
 from ..diagnostics import confident_edges
-from ..errors import DimensionWarning, FarPointsWarning, IsolatedPointsError, OffManifoldWarning, TangentBundleWarning
+from ..errors import (
+    DimensionWarning,
+    FarPointsWarning,
+    InvalidInputError,
+    IsolatedPointsError,
+    OffManifoldWarning,
+    TangentBundleWarning,
+)
 from ..geometry.dimension import resolve_dimension
 from ..geometry.frames import local_pca
 from ..geometry.graph import nearest_graph
@@ -54,6 +61,8 @@ class TangentSpaces:
         ((300, 3, 2), True)
         """
         points = np.ascontiguousarray(points, dtype=float)
+        if manifold is not None and not isinstance(manifold, Manifold):
+            raise InvalidInputError(f"manifold must be an object such as manifolds.Sphere(2), got {manifold!r}.")
         if manifold is not None:
             return cls(points, exact_frames(manifold, points), manifold.orientable, manifold)
         dim = _dimension(points, dim)
@@ -88,8 +97,12 @@ class TangentSpaces:
 
     @cached_property
     def spacing(self) -> float:
-        """The largest distance of a point to its nearest one."""
-        return float(self.tree.query(self.points, k=2)[0][:, 1].max())
+        """The largest distance of a point to its nearest one; of those that differ if all have duplicates."""
+        spacing = float(self.tree.query(self.points, k=2)[0][:, 1].max())
+        unique = self.points if spacing > 0 else np.unique(self.points, axis=0)
+        if spacing > 0 or len(unique) == 1:
+            return spacing
+        return float(NearestPoints(unique).query(unique, k=2)[0][:, 1].max())
 
     def at(self, points: np.ndarray) -> np.ndarray:
         """Bases ``(m, D, d)`` at other points: at training points those of training, elsewhere a mean of the nearest.
