@@ -27,7 +27,7 @@ from tangentbundle.estimators import NeighborMean, SpectralFilter
 from tangentbundle_cli.predict import short_name
 
 from .general import held
-from .harness import Row, print_table, save
+from .harness import Row, load, print_table, save
 
 SIZES = (200, 500, 1000, 1900, 2100, 5000, 20_000, 50_000)
 NOISE = 0.3
@@ -117,10 +117,10 @@ SPACES: dict[str, Callable[[int, np.random.Generator], Cloud]] = {
 def local_process(points: np.ndarray, vectors: np.ndarray, rng: np.random.Generator, most: int = 500) -> np.ndarray:
     """Gaussian processes on the 64 nearest points of each, with scikit-learn's hyperparameters for a subsample."""
     n, scale = len(points), vectors.std()
-    some = rng.choice(n, min(n, most), replace=False)
+    subset = rng.choice(n, min(n, most), replace=False)
     size = np.sqrt(points.var(axis=0).sum())
     kernel = ConstantKernel(1.0) * Matern(size, nu=1.5) + WhiteKernel(0.1)
-    fitted = GaussianProcessRegressor(kernel).fit(points[some], vectors[some] / scale).kernel_
+    fitted = GaussianProcessRegressor(kernel).fit(points[subset], vectors[subset] / scale).kernel_
     amplitude, length, noise = np.exp(fitted.theta)
     answer = np.empty_like(vectors)
     index = cKDTree(points).query(points, min(64, n), workers=-1)[1]
@@ -137,7 +137,7 @@ def local_process(points: np.ndarray, vectors: np.ndarray, rng: np.random.Genera
 
 def once(space: str, n: int, draw: int) -> Row:
     """One space, size and draw: errors relative to the identity's, coverage, seconds."""
-    rng = np.random.default_rng([draw, len(space)])
+    rng = np.random.default_rng([draw, list(SPACES).index(space)])
     points, field = (values[:n] for values in SPACES[space](max(SIZES), rng))  # of one draw all sizes have one field
     noisy = field + NOISE * np.sqrt(np.square(field).mean()) * rng.standard_normal(field.shape)
     start = time.perf_counter()
@@ -190,26 +190,39 @@ def check(rows: Sequence[Row], tolerance: float = 0.05) -> list[str]:
     return wrong
 
 
-def run(max_n: int = max(SIZES), jobs: int = 1, draws: int = 3) -> list[Row]:
+def run(max_n: int = max(SIZES), jobs: int = 1, draws: int = 3, resume: bool = False) -> list[Row]:
     """One row for each space, size and draw; those finished are in the file of results at any time."""
     cells = list(product(SPACES, (n for n in SIZES if n <= max_n), range(draws)))
-    threads, rows = max(1, (os.cpu_count() or 1) // jobs), []
-    with ProcessPoolExecutor(jobs, get_context("spawn"), torch.set_num_threads, (threads,)) as pool:
-        for future in as_completed([pool.submit(once, *cell) for cell in sorted(cells, key=lambda cell: cell[1])]):
-            rows.append(future.result())
+    rows = [row for row in load("growth") if _cell(row) in cells] if resume else []
+    missing = sorted({*cells} - {_cell(row) for row in rows}, key=lambda cell: cell[1:])
+    threads = max(1, (os.cpu_count() or 1) // jobs)
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _warm, (threads,)) as pool:
+        for future in as_completed([pool.submit(once, *cell) for cell in missing]):
+            rows = sorted([*rows, future.result()], key=lambda row: cells.index(_cell(row)))
+            save("growth", rows)
             print(f"{len(rows)} of {len(cells)}", end="\r", flush=True)
-            if max_n == max(SIZES):
-                save("growth", sorted(rows, key=lambda row: cells.index((row["space"], row["n"], row["draw"]))))
     return rows
+
+
+def _cell(row: Row) -> tuple[str, int, int]:
+    return row["space"], row["n"], row["draw"]
+
+
+def _warm(threads: int) -> None:
+    """Limit the threads of a process, and compile what is compiled at the first call."""
+    torch.set_num_threads(threads)
+    points, field = ellipsoid(100, np.random.default_rng(0))
+    tb.FieldDenoiser(random_state=0).fit(points, field).predict(points)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=__doc__)
-    parser.add_argument("--max-n", type=int, default=max(SIZES), help="largest number of points; less is not saved")
-    parser.add_argument("--jobs", type=int, default=1, help="processes; times are those of a machine so busy")
+    parser.add_argument("--max-n", type=int, default=max(SIZES), help="largest number of points")
+    parser.add_argument("--jobs", type=int, default=1, help="processes; they slow each other down")
     parser.add_argument("--draws", type=int, default=3, help="samples of every space and size")
+    parser.add_argument("--resume", action="store_true", help="compute only what is not in the file of results")
     options = parser.parse_args()
-    rows = means(run(options.max_n, options.jobs, options.draws))
+    rows = means(run(options.max_n, options.jobs, options.draws, options.resume))
     print_table(rows)
     wrong = check(rows)
     print("\n".join(wrong) or "No error rises with n or is above the identity's, by more than 5 %.")
