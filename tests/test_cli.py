@@ -124,11 +124,12 @@ def test_scores_of_models_are_printed():
     job = Job("denoise", "", False, False, False)
     print_scores(job, object())
     assert job.summary.rows == [] and "scores" not in job.summary.data
-    rows = [SimpleNamespace(name="identity", score=-3.0), SimpleNamespace(name="Gaussian process", score=1.5)]
+    scored = (("Gaussian process", 1.5, 0.0), ("identity", -3.0, 4.5))
+    rows = [SimpleNamespace(model=model, score=score, margin=margin) for model, score, margin in scored]
     print_scores(job, SimpleNamespace(scores_=rows))
     first, second = str(job.summary).splitlines()
-    assert first.split() == ["model,", "score,", "margin", "Gaussian", "process", "1.5", "0"]
-    assert second.split() == ["identity", "-3", "4.5"]
+    assert first.split() == ["margin,", "model", "0.00", "Gaussian", "process"]
+    assert second.split() == ["4.50", "identity"]
     assert job.summary.data["scores"] == {"identity": -3.0, "Gaussian process": 1.5}
 
 

@@ -27,10 +27,9 @@ def predict_each(job: Job, estimator: Any, field: Field, target: Field, noise: f
             step(f"field {min(number + 2, len(field))} of {len(field)}")
 
         result, levels = predicted(estimator, field, target, noise=noise, std=std, fitted=fitted)
-    share, ambient = max(0.0, float(estimator.normal_share_)), not estimator.tangent_
-    treatment = "smoothed and kept: planes are estimated" if ambient else "left out"
-    text = f"{share:.1%} of the vectors' energy, {treatment}"
-    job.summary.tell("normal part", text, normal_share=share, normal_kept=ambient)
+    share, known = max(0.0, float(estimator.normal_share_)), estimator.manifold is not None
+    text = f"{share:.1%} of the vectors' energy{', left out' if known else ''}"
+    job.summary.tell("normal part", text, normal_share=share)
     level = float(sum(levels) / len(levels))
     origin = "estimated" if noise is None else "given"
     job.summary.tell("noise", f"{_with_unit(level, field)} in each component ({origin})", noise=level)
@@ -39,14 +38,12 @@ def predict_each(job: Job, estimator: Any, field: Field, target: Field, noise: f
 
 
 def print_scores(job: Job, estimator: Any) -> None:
-    """Add the table of compared models to the summary: name, score, and how far the score is below the best one."""
+    """Add the best five of the compared models to the summary, with the distance of their scores to the best one."""
     rows = list(getattr(estimator, "scores_", ()))
-    best = max((row.score for row in rows), default=0.0)
-    for number, row in enumerate(sorted(rows, key=lambda row: -row.score)):
-        label = "" if number else "model, score, margin"
-        job.summary.tell(label, f"{row.name:<40} {row.score:>10.4g} {best - row.score:>10.4g}")
+    for number, row in enumerate(rows[:5]):
+        job.summary.tell("" if number else "margin, model", f"{row.margin:.2f}  {row.model}")
     if rows:
-        job.summary.data["scores"] = {row.name: row.score for row in rows}
+        job.summary.data["scores"] = {row.model: row.score for row in rows}
 
 
 def _with_unit(value: float, field: Field) -> str:
