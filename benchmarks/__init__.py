@@ -5,9 +5,9 @@ repeats, and things that are compared take turns in one process.
 """
 
 NAMES = (
-    *("accuracy", "build", "product", "scaling", "highdim", "startup", "scale", "heat", "growth", "convergence"),
+    *("accuracy", "build", "product", "scaling", "highdim", "startup", "scale", "heat", "heat_growth", "convergence"),
     *("networks", "transfer", "endurance"),
 )
 
-ON_REQUEST = ("large", "tool", "coverage", "runtime")
+ON_REQUEST = ("large", "tool", "coverage", "runtime", "growth", "speed")
 """Those that take too long to be run with all others."""

@@ -47,7 +47,7 @@ def convergence() -> plt.Figure:
 
 def growth() -> plt.Figure:
     """Seconds of a filter against edges and against time."""
-    cpu, gpu = load("growth"), [row for row in load("gpu") if row["what"] == "growth"]
+    cpu, gpu = load("heat_growth"), [row for row in load("gpu") if row["what"] == "growth"]
     fig, (left, right) = plt.subplots(1, 2, figsize=(12, 4.4), layout="constrained")
     sizes = [row for row in cpu if row["what"] == "n"]
     for label, edges, seconds in (

@@ -1,41 +1,232 @@
-"""Cost of heat on a CPU: linear in points and edges, and as the square root of the time."""
+"""Error, coverage and time of ``FieldDenoiser`` against the number of points: ``python -m benchmarks.growth``.
+
+Five spaces, vector noise of 30 % of the field's root mean square in every component; nothing but points and noisy
+vectors is given. Errors are relative to those of the identity, the data as they are. Compared: a Gaussian process on
+the 64 nearest neighbours with hyperparameters by scikit-learn on a subsample, the mean of nearest neighbours with their
+number by leave-one-out, and a filter of the connection Laplacian.
+"""
 
 from __future__ import annotations
 
+import argparse
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from itertools import pairwise, product
+from multiprocessing import get_context
+
 import numpy as np
 import torch
+from scipy.spatial import cKDTree
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 import tangentbundle as tb
+from tangentbundle.estimators import NeighborMean, SpectralFilter
+from tangentbundle_cli.predict import short_name
 
-from .harness import Row, seconds
+from .general import held
+from .harness import Row, load, print_table, save
 
-CHANNELS = 4
-ORDER = 30
+SIZES = (200, 500, 1000, 1900, 2100, 5000, 20_000, 50_000)
+NOISE = 0.3
 
-
-def run() -> list[Row]:
-    """Rows for growing n at a fixed number of steps, then for growing t at n = 40 000."""
-    return [_size(n) for n in (10_000, 30_000, 100_000, 300_000, 1_000_000)] + _times(40_000)
-
-
-def _size(n: int) -> Row:
-    points = tb.manifolds.Sphere(2).sample(n, seed=0, dtype=np.float32)
-    laplacian = tb.TangentBundle.from_points(points, neighbors=32, dim=2).laplacian()
-    x = torch.randn(n, 2, CHANNELS)
-    taken = seconds(lambda: tb.Heat(0.001)(laplacian, x, tb.Chebyshev(order=ORDER)))
-    edges = laplacian.num_edges
-    return {"what": "n", "n": n, "edges": edges, "seconds": taken, "ns_per_edge_and_step": taken / edges / ORDER * 1e9}
+Cloud = tuple[np.ndarray, np.ndarray]
+"""Points ``(n, D)`` and the vectors of the field there ``(n, D)``."""
 
 
-def _times(n: int) -> list[Row]:
-    points = tb.manifolds.Sphere(2).sample(n, seed=0, dtype=np.float32)
-    laplacian = tb.TangentBundle.from_points(points, neighbors=32).laplacian()
-    x, rows = torch.randn(n, 2, CHANNELS), []
-    for t in np.geomspace(1e-4, 10.0, 11):
-        heat, method = tb.Heat(float(t)), tb.Chebyshev()
-        taken = seconds(lambda: heat(laplacian, x, method))  # noqa: B023
-        terms = method.coefficients([heat], laplacian).shape[1]
-        rows.append(
-            {"what": "t", "n": n, "edges": laplacian.num_edges, "t": float(t), "terms": terms, "seconds": taken}
-        )
+def waves(points: np.ndarray, normals: np.ndarray, length: float, rng: np.random.Generator) -> np.ndarray:
+    """A random smooth field of R^D, projected on the planes normal to unit ``normals (n, D)``."""
+    D = points.shape[1]
+    directions, phases = rng.standard_normal((D, 50)) / length, rng.uniform(0, 2 * np.pi, 50)
+    field = np.cos(points @ directions + phases) @ rng.standard_normal((50, D))
+    return field - np.einsum("ni,ni->n", field, normals)[:, None] * normals
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def ellipsoid(n: int, rng: np.random.Generator) -> Cloud:
+    """An ellipsoid whose points are off by 0.02 in every coordinate."""
+    axes = np.array([1.0, 0.8, 0.6])
+    points = tb.manifolds.Ellipsoid(tuple(axes)).sample(n, seed=rng)
+    field = waves(points, unit(points / axes**2), 0.5, rng)
+    return points + 0.02 * rng.standard_normal(points.shape), field
+
+
+def genus_two(n: int, rng: np.random.Generator) -> Cloud:
+    """The surface ``(x^2 - x^4 - y^2)^2 + z^2 = 0.02`` around a figure of eight, sampled evenly by area."""
+
+    def level(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The function that vanishes on the surface, and its gradient."""
+        curve = x[:, 0] ** 2 - x[:, 0] ** 4 - x[:, 1] ** 2
+        slope = np.stack([2 * x[:, 0] - 4 * x[:, 0] ** 3, -2 * x[:, 1], 0 * curve], axis=1)
+        gradient = 2 * curve[:, None] * slope
+        gradient[:, 2] = 2 * x[:, 2]
+        return curve**2 + x[:, 2] ** 2 - 0.02, gradient
+
+    found = np.empty((0, 3))
+    while len(found) < n:
+        x = rng.uniform(-1, 1, (100_000, 3)) * [1.2, 0.8, 0.25]
+        value, gradient = level(x)
+        x = x[np.abs(value) < 0.01 * np.linalg.norm(gradient, axis=1)]  # nearer to the surface than about 0.01
+        for _ in range(8):
+            value, gradient = level(x)
+            x = x - (value / np.square(gradient).sum(axis=1))[:, None] * gradient
+        found = np.concatenate([found, x])
+    points = found[:n]
+    return points, waves(points, unit(level(points)[1]), 0.5, rng)
+
+
+def open_cylinder(n: int, rng: np.random.Generator) -> Cloud:
+    """A sheet around a circle with a gap of 0.3, on whose two sides the field differs."""
+    angle, height = rng.uniform(0, 2 * np.pi - 0.3, n), rng.uniform(0, 1.5, n)
+    around = np.stack([-np.sin(angle), np.cos(angle), 0 * angle], axis=1)
+    turn = 0.75 * angle + 2 * height + rng.uniform(0, 2 * np.pi)
+    points = np.stack([np.cos(angle), np.sin(angle), height], axis=1)
+    return points, np.cos(turn)[:, None] * around + np.sin(turn)[:, None] * [0.0, 0.0, 1.0]
+
+
+def swiss_roll(n: int, rng: np.random.Generator) -> Cloud:
+    """A Swiss roll in 30 dimensions, its points off by 0.02 in every coordinate."""
+    roll = tb.manifolds.SwissRoll()
+    points = roll.sample(n, seed=rng)
+    frames = roll.frames(points)
+    turn = 0.5 * np.linalg.norm(points[:, [0, 1]], axis=1) + 0.2 * points[:, 2] + rng.uniform(0, 2 * np.pi)
+    field = frames[:, :, 0] * np.cos(turn)[:, None] + frames[:, :, 1] * np.sin(turn)[:, None]
+    rotation = np.linalg.qr(rng.standard_normal((30, 3)))[0].T
+    return points @ rotation + 0.02 * rng.standard_normal((n, 30)), field @ rotation
+
+
+def three_sphere(n: int, rng: np.random.Generator) -> Cloud:
+    points = tb.manifolds.Sphere(3).sample(n, seed=rng)
+    return points, waves(points, points, 0.7, rng)
+
+
+SPACES: dict[str, Callable[[int, np.random.Generator], Cloud]] = {
+    "ellipsoid": ellipsoid,
+    "genus 2": genus_two,
+    "open cylinder": open_cylinder,
+    "Swiss roll": swiss_roll,
+    "3-sphere": three_sphere,
+}
+
+
+def local_process(points: np.ndarray, vectors: np.ndarray, rng: np.random.Generator, most: int = 500) -> np.ndarray:
+    """Gaussian processes on the 64 nearest points of each, with scikit-learn's hyperparameters for a subsample."""
+    n, scale = len(points), vectors.std()
+    subset = rng.choice(n, min(n, most), replace=False)
+    size = np.sqrt(points.var(axis=0).sum())
+    kernel = ConstantKernel(1.0) * Matern(size, nu=1.5) + WhiteKernel(0.1)
+    fitted = GaussianProcessRegressor(kernel).fit(points[subset], vectors[subset] / scale).kernel_
+    amplitude, length, noise = np.exp(fitted.theta)
+    answer = np.empty_like(vectors)
+    index = cKDTree(points).query(points, min(64, n), workers=-1)[1]
+    for rows in np.array_split(np.arange(n), -(-n // 500)):
+        near = points[index[rows]]
+        distance = np.linalg.norm(near[:, :, None] - near[:, None], axis=3) * np.sqrt(3) / length
+        covariance = amplitude * (1 + distance) * np.exp(-distance)
+        own = covariance[:, 0].copy()  # the nearest point is the point itself
+        covariance += noise * np.eye(near.shape[1])
+        weights = np.linalg.solve(covariance, own[..., None])[..., 0]
+        answer[rows] = np.einsum("nk,nki->ni", weights, vectors[index[rows]])
+    return answer
+
+
+def once(space: str, n: int, draw: int) -> Row:
+    """One space, size and draw: errors relative to the identity's, coverage, seconds."""
+    rng = np.random.default_rng([draw, list(SPACES).index(space)])
+    points, field = (values[:n] for values in SPACES[space](max(SIZES), rng))  # of one draw all sizes have one field
+    noisy = field + NOISE * np.sqrt(np.square(field).mean()) * rng.standard_normal(field.shape)
+    start = time.perf_counter()
+    denoiser = tb.FieldDenoiser(random_state=0).fit(points, noisy)
+    answer = denoiser.predict(points)
+    seconds = time.perf_counter() - start
+    index = np.unique(np.linspace(0, n - 1, min(n, 2000)).astype(int))
+    mean, std = denoiser.predict(points[index], return_std=True)
+    in50, in90 = held(mean - field[index], std)
+    others = {
+        "local GP": local_process(points, noisy, rng),
+        "nearest": tb.FieldDenoiser(NeighborMean(), random_state=0).fit(points, noisy).predict(points),
+        "filter": tb.FieldDenoiser(SpectralFilter(), random_state=0).fit(points, noisy).predict(points),
+    }
+
+    def error(found: np.ndarray) -> float:
+        return float(np.sqrt(np.square(found - field).sum() / np.square(noisy - field).sum()))
+
+    row = {"space": space, "n": n, "draw": draw, "model": denoiser.scores_[0].model, "dim": denoiser.frames_.shape[2]}
+    row |= {"error": error(answer), "in50": in50, "in90": in90, "seconds": seconds}
+    return row | {name: error(found) for name, found in others.items()}
+
+
+MEASURED = ("error", "in50", "in90", "seconds", "local GP", "nearest", "filter")
+
+
+def means(rows: Sequence[Row]) -> list[Row]:
+    """A row for each space and size: means over draws, and the model that most draws chose."""
+    found = []
+    for space, n in product(SPACES, SIZES):
+        if draws := [row for row in rows if (row["space"], row["n"]) == (space, n)]:
+            models = [short_name(row["model"], 22) for row in draws]
+            cell: Row = {"space": space, "n": n, "model": max(set(models), key=models.count)}
+            found.append(cell | {name: round(float(np.mean([row[name] for row in draws])), 3) for name in MEASURED})
+    return found
+
+
+def check(rows: Sequence[Row], tolerance: float = 0.05) -> list[str]:
+    """What is wrong with rows of ``means``: errors that rise with n, errors above the identity's, each with numbers."""
+    wrong = []
+    for method in ("error", "filter"):
+        name = "FieldDenoiser" if method == "error" else "SpectralFilter"
+        for row in rows:
+            if row[method] > 1 + tolerance:
+                wrong.append(f"{name}, {row['space']}, n = {row['n']}: {row[method]:.2f} times the identity's error")
+        for a, b in pairwise(rows):
+            if a["space"] == b["space"] and b[method] > (1 + tolerance) * a[method]:
+                sizes = f"from {a[method]:.3f} at n = {a['n']} to {b[method]:.3f} at n = {b['n']}"
+                wrong.append(f"{name}, {a['space']}: the error rises {sizes}")
+    return wrong
+
+
+def run(max_n: int = max(SIZES), jobs: int = 1, draws: int = 3, resume: bool = False) -> list[Row]:
+    """One row for each space, size and draw; those finished are in the file of results at any time."""
+    cells = list(product(SPACES, (n for n in SIZES if n <= max_n), range(draws)))
+    rows = [row for row in load("growth") if _cell(row) in cells] if resume else []
+    missing = sorted({*cells} - {_cell(row) for row in rows}, key=lambda cell: cell[1:])
+    threads = max(1, (os.cpu_count() or 1) // jobs)
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _warm, (threads,)) as pool:
+        for future in as_completed([pool.submit(once, *cell) for cell in missing]):
+            rows = sorted([*rows, future.result()], key=lambda row: cells.index(_cell(row)))
+            save("growth", rows)
+            print(f"{len(rows)} of {len(cells)}", end="\r", flush=True)
     return rows
+
+
+def _cell(row: Row) -> tuple[str, int, int]:
+    return row["space"], row["n"], row["draw"]
+
+
+def _warm(threads: int) -> None:
+    """Limit the threads of a process, and compile what is compiled at the first call."""
+    torch.set_num_threads(threads)
+    points, field = ellipsoid(100, np.random.default_rng(0))
+    tb.FieldDenoiser(random_state=0).fit(points, field).predict(points)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=__doc__)
+    parser.add_argument("--max-n", type=int, default=max(SIZES), help="largest number of points")
+    parser.add_argument("--jobs", type=int, default=1, help="processes; they slow each other down")
+    parser.add_argument("--draws", type=int, default=3, help="samples of every space and size")
+    parser.add_argument("--resume", action="store_true", help="compute only what is not in the file of results")
+    options = parser.parse_args()
+    rows = means(run(options.max_n, options.jobs, options.draws, options.resume))
+    print_table(rows)
+    wrong = check(rows)
+    print("\n".join(wrong) or "No error rises with n or is above the identity's, by more than 5 %.")
+
+
+if __name__ == "__main__":
+    main()

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -21,9 +20,10 @@ from typer.testing import CliRunner
 
 import tangentbundle as tb
 import tangentbundle_cli
+from tangentbundle import estimators
+from tangentbundle.earth.covariances import planetary
 from tangentbundle_cli import app
-from tangentbundle_cli.job import Job
-from tangentbundle_cli.predict import print_scores
+from tangentbundle_cli.predict import short_name
 
 TOOL = [sys.executable, "-m", "tangentbundle"]
 COMMANDS = ("inspect", "denoise", "interpolate", "forecast", "filter", "spectrum", "doctor", "reproduce", "demo")
@@ -120,17 +120,37 @@ def test_a_given_noise_is_called_given(folder, options, origin):
     assert re.search(rf"^noise .*\({origin}\)$", text, re.MULTILINE)
 
 
-def test_scores_of_models_are_printed():
-    job = Job("denoise", "", False, False, False)
-    print_scores(job, object())
-    assert job.summary.rows == [] and "scores" not in job.summary.data
-    scored = (("Gaussian process", 1.5, 0.0), ("identity", -3.0, 4.5))
-    rows = [SimpleNamespace(model=model, score=score, margin=margin) for model, score, margin in scored]
-    print_scores(job, SimpleNamespace(scores_=rows))
-    first, second = str(job.summary).splitlines()
-    assert first.split() == ["margin,", "model", "0.00", "Gaussian", "process"]
-    assert second.split() == ["4.50", "identity"]
-    assert job.summary.data["scores"] == {"identity": -3.0, "Gaussian process": 1.5}
+def test_models_and_their_scores_are_printed(folder):
+    lines = run("denoise", "field.csv", "-o", "clean.csv", "--report", "report.html").stdout.splitlines()
+    header = next(number for number, line in enumerate(lines) if line.startswith("model "))
+    table = lines[header + 2 : header + 7]
+    assert lines[0] == "Models compared" and all(table) and not lines[header + 7] and max(map(len, lines)) <= 100
+    best = table[0].split("  ")[0]
+    assert any(re.fullmatch(rf"model +{re.escape(best)}", line) for line in lines[header + 7 :])
+    page = html.unescape(Path("report.html").read_text())
+    assert "<h2>Models compared</h2>" in page and f"<td>{best}</td>" in page
+    found = told("denoise", "field.csv", "-o", "clean.csv")
+    assert found["scores"][found["model"]] == max(found["scores"].values())
+
+
+def test_wind_is_interpolated_by_covariances_of_a_planet(folder):
+    found = told("interpolate", "stations.csv", "--at", "grid.nc", "-o", "wind.nc")
+    assert any("Zonal" in name for name in found["scores"]) and any("bands of latitude" in n for n in found["notes"])
+
+
+@pytest.mark.parametrize(
+    "model, short",
+    [
+        (estimators.GaussianProcess(estimators.Ambient(estimators.Matern(np.inf))), "Ambient(inf)"),
+        (estimators.GaussianProcess(estimators.CurlFree(ambient=True)), "CurlFree(2.5, ambient)"),
+        (estimators.GaussianProcess(planetary()), "helmholtz + Zonal + Meridional"),
+        (f"{estimators.GaussianProcess(planetary())}, no history", "helmholtz + Zonal + Meridional, no history"),
+        (estimators.NeighborMean(), "NeighborMean"),
+        (estimators.Identity(), "Identity"),
+    ],
+)
+def test_short_names_of_models(model, short):
+    assert short_name(str(model)) == short
 
 
 def test_forecast(folder):
@@ -240,7 +260,7 @@ def test_completion():
 def test_the_typed_line_can_be_repeated(folder):
     line = ["filter", "field.csv", "--heat", "0.01", "-o", "with space.csv", "--report", "report.html"]
     run(*line)
-    assert html.escape(shlex.join(["tangentbundle", *line])) in Path("report.html").read_text()
+    assert shlex.join(["tangentbundle", *line]) in html.unescape(Path("report.html").read_text())
 
 
 MODULES = sorted(Path(tangentbundle_cli.__file__).parent.glob("*.py"))

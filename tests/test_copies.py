@@ -94,7 +94,7 @@ CASES = {
     "denoiser": (tb.FieldDenoiser(dim=2).fit(POINTS, VECTORS), lambda e: e.predict(POINTS)),
     "interpolator": (tb.FieldInterpolator(dim=2).fit(POINTS, VECTORS), lambda e: e.predict(POINTS[:5])),
     "forecaster": (tb.FieldForecaster(), describe),
-    "methods": ([getattr(estimators, name)() for name in ("GaussianProcess", "SpectralShrinkage")], describe),
+    "models": ((estimators.GaussianProcess(estimators.Tangent()), estimators.SpectralFilter()), describe),
 }
 
 

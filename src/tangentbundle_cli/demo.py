@@ -20,7 +20,7 @@ def demo(
         tangentbundle demo
     """
     from tangentbundle.experiments import demo as examples
-    from tangentbundle.experiments.tables import Table
+    from tangentbundle.io import Table
 
     out.mkdir(parents=True, exist_ok=True)
     job.report = job.report or out / "report.html"

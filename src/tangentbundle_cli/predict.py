@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,23 +28,62 @@ def predict_each(job: Job, estimator: Any, field: Field, target: Field, noise: f
             step(f"field {min(number + 2, len(field))} of {len(field)}")
 
         result, levels = predicted(estimator, field, target, noise=noise, std=std, fitted=fitted)
-    share, known = max(0.0, float(estimator.normal_share_)), estimator.manifold is not None
-    text = f"{share:.1%} of the vectors' energy{', left out' if known else ''}"
-    job.summary.tell("normal part", text, normal_share=share)
+    share, exact = max(0.0, float(estimator.normal_share_)), estimator.manifold is not None
+    treatment = "removed: the manifold is known" if exact else "smoothed: tangent spaces are estimated"
+    text = f"{share:.1%} of the vectors' energy, {treatment}"
+    job.summary.tell("normal part", text, normal_share=share, normal_removed=exact)
     level = float(sum(levels) / len(levels))
     origin = "estimated" if noise is None else "given"
     job.summary.tell("noise", f"{_with_unit(level, field)} in each component ({origin})", noise=level)
-    print_scores(job, estimator)
+    print_scores(job, estimator, f" (last of {len(field)} fields)" if len(field) > 1 else "")
     return result
 
 
-def print_scores(job: Job, estimator: Any) -> None:
-    """Add the best five of the compared models to the summary, with the distance of their scores to the best one."""
-    rows = list(getattr(estimator, "scores_", ()))
-    for number, row in enumerate(rows[:5]):
-        job.summary.tell("" if number else "margin, model", f"{row.margin:.2f}  {row.model}")
-    if rows:
-        job.summary.data["scores"] = {row.model: row.score for row in rows}
+def print_scores(job: Job, estimator: Any, which: str = "", most: int = 5) -> None:
+    """Name the model that answered, and print the best ``most`` of those compared; the report shows the same table."""
+    from tangentbundle.io import Table
+
+    rows = estimator.scores_
+    header = ["model", "score", "margin", "standard error", "noise", "time"]
+    body = [
+        [
+            short_name(row.model),
+            *(f"{value:.4g}" for value in (row.score, row.margin, row.margin_error)),
+            f"{row.noise * estimator.scale_:.3g}",
+            f"{row.seconds:.2f} s",
+        ]
+        for row in rows[:most]
+    ]
+    others = f" {len(rows) - most} more have lower scores." if len(rows) > most else ""
+    notes = f"Score: mean log density of a vector that is predicted from all others.{others}"
+    job.summary.table = Table(f"Models compared{which}", header, body, notes)
+    job.summary.tell("model", body[0][0], model=rows[0].model, scores={row.model: row.score for row in rows})
+    if not job.silent:
+        typer.echo(job.summary.table.text() + "\n")
+
+
+def short_name(model: str) -> str:
+    """The name of a model in a table: a Gaussian process by its covariance, others without arguments.
+
+    >>> short_name("GaussianProcess(Ambient(inf))"), short_name("SpectralFilter(neighbors=None, probes=8)")
+    ('Ambient(inf)', 'SpectralFilter')
+    """
+    from tangentbundle.estimators import helmholtz
+
+    name = re.sub(r"GaussianProcess\((.*)\)", r"\1", model).replace(str(helmholtz()), "helmholtz")
+    return re.sub(r"^(SpectralFilter|NeighborMean|Identity)\(.*\)", r"\1", name)
+
+
+def wind_covariances(job: Job, field: Field) -> dict[str, Any]:
+    """On the globe, covariances that know of bands of latitude; elsewhere nothing, for the default ones."""
+    from tangentbundle.earth.covariances import planetary
+    from tangentbundle.estimators import helmholtz
+    from tangentbundle.io import Globe
+
+    if not isinstance(field.space, Globe):
+        return {}
+    job.summary.notes.append("latitude and longitude: covariances of a planet, with bands of latitude and without")
+    return {"covariance": [planetary(), helmholtz()]}
 
 
 def _with_unit(value: float, field: Field) -> str:
@@ -77,9 +117,10 @@ def denoise(
     few = affordable_neighbors(len(field.space))
     if few is not None:
         job.summary.notes.append(f"{few} neighbours are used, to save memory")
-    estimator = FieldDenoiser(**known(field, dim), random_state=seed)
+    estimator = FieldDenoiser(**known(field, dim), **wind_covariances(job, field), random_state=seed)
     result = predict_each(job, estimator, field, field, noise, std)
-    job.summary.tell("dimension", str(estimator.spaces_.dim), dimension=estimator.spaces_.dim)
+    dimension = estimator.frames_.shape[2]
+    job.summary.tell("dimension", str(dimension), dimension=dimension)
     if abs(result.vectors - field.vectors).max() <= 1e-6 * abs(field.vectors).max():
         job.summary.notes.append("the field is unchanged: its detail is finer than its noise, and no filter helps")
     job.write(result, output, overwrite=overwrite)
@@ -116,7 +157,7 @@ def interpolate(
     job.summary.tell("at", f"{at.name}: {places}", places=len(places.space))
     job.summary.notes += [f"{at.name}: {note}" for note in places.notes]
     check_output(places, output, overwrite=overwrite)
-    estimator = FieldInterpolator(**known(field, dim), random_state=seed)
+    estimator = FieldInterpolator(**known(field, dim), **wind_covariances(job, field), random_state=seed)
     result = predict_each(job, estimator, field, places, noise, std)
     if result.std is not None:
         typical = float(result.std.mean())
@@ -165,7 +206,6 @@ def forecast(
         tell("from, to", ", ".join(map(str, result.times[[0, -1]].astype("datetime64[m]"))))
     tell("learned from", f"{len(field)} fields, started from the last {recent.stop - recent.start}")
     tell("steps", str(horizon), horizon=horizon)
-    print_scores(job, estimator)
     assert result.std is not None
     near, far = (float(np.sqrt(np.square(result.std[k]).mean())) for k in (0, -1))
     text = f"{_with_unit(near, field)} at the first step, {_with_unit(far, field)} at the last"

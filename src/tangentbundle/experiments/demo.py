@@ -12,7 +12,8 @@ from sklearn.neighbors import KNeighborsRegressor
 from .. import plot
 from ..bundle import TangentBundle
 from ..datasets import WindData, load_wind
-from ..estimators import FieldDenoiser, FieldInterpolator
+from ..earth.covariances import planetary
+from ..estimators import FieldDenoiser, FieldInterpolator, helmholtz
 from ..filters import Heat
 from ..manifolds import Sphere, Torus
 from .baselines import InverseDistance, ThinPlate
@@ -55,10 +56,11 @@ def fill_wind(seed: int = 0) -> tuple[Example, WindData, np.ndarray]:
     wind = load_wind().during(slice(0, 1))
     stations = np.sort(np.random.default_rng(seed).choice(len(wind.lat), 200, replace=False, p=wind.area))
     points, truth = wind.points, wind.ambient[0]
+    known: dict[str, Any] = {"covariance": [planetary(), helmholtz()], "manifold": Sphere(2)}
     methods: dict[str, Any] = {
         "inverse distance": InverseDistance(),
         "thin plate": ThinPlate(),
-        "FieldInterpolator": FieldInterpolator(manifold=Sphere(2), random_state=seed),
+        "FieldInterpolator": FieldInterpolator(**known, random_state=seed),
     }
     answers = {name: m.fit(points[stations], truth[stations]).predict(points) for name, m in methods.items()}
     return Example("wind, filled in", points, truth, answers), wind, stations

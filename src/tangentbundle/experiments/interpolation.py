@@ -16,7 +16,8 @@ from scipy.spatial import cKDTree
 from sklearn.base import clone
 
 from ..datasets import WindData
-from ..estimators import FieldInterpolator
+from ..earth.covariances import planetary
+from ..estimators import FieldInterpolator, helmholtz
 from ..manifolds import Sphere
 from ..operators import LinearOperator
 from .baselines import AmbientProcess, ComponentProcess, InverseDistance, Mean, Nearest, ThinPlate, Zero
@@ -120,8 +121,9 @@ INTERPOLATIONS: dict[str, Interpolation] = {
 def estimators(past: WindData) -> dict[str, Interpolation]:
     """Of the protocol ``best``: Gaussian processes on the tangent bundle, alone and with past fields, and in R^3."""
     fields, tree = past.ambient[~past.filled], cKDTree(past.points)
-    alone = FieldInterpolator(manifold=Sphere(2), random_state=0)
-    learned = FieldInterpolator(manifold=Sphere(2), random_state=0, history=fields, history_points=past.points)
+    known: dict[str, Any] = {"covariance": [planetary(), helmholtz()], "manifold": Sphere(2), "random_state": 0}
+    alone = FieldInterpolator(**known)
+    learned = FieldInterpolator(**known, history=fields, history_points=past.points)
 
     def mean_of_history(stations: Stations) -> np.ndarray:
         sites = stations.sites

@@ -2,44 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from ..io.summary import Table
 from .base import Column, Experiment, Row
 
 MAX_CELLS = 12
 """Columns of a pivoted table; with more, every value of the first key of a cell has its own table."""
-
-
-@dataclass(frozen=True)
-class Table:
-    """A title, names of columns, and rows of texts."""
-
-    title: str
-    header: list[str]
-    body: list[list[str]]
-    notes: str = ""
-
-    def markdown(self) -> str:
-        lines = [f"## {self.title}", "", "| " + " | ".join(self.header) + " |", "|" + "---|" * len(self.header)]
-        lines += ["| " + " | ".join(row) + " |" for row in self.body]
-        return "\n".join([*lines, "", self.notes]).rstrip() + "\n"
-
-    def text(self) -> str:
-        """Aligned columns, for a terminal."""
-        widths = [max(map(len, column)) for column in zip(self.header, *self.body, strict=True)]
-        lines = [self.header, ["-" * width for width in widths], *self.body]
-        aligned = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
-        return "\n".join([self.title, "", *aligned, "", self.notes]).rstrip()
-
-    def csv(self) -> str:
-        text = io.StringIO()
-        csv.writer(text).writerows([self.header, *self.body])
-        return text.getvalue()
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@
 from .field import Field, Request
 from .formats import check_output, format_of, read_field, write_field
 from .spaces import Cloud, Globe, Mesh, Space
-from .summary import Summary
+from .summary import Summary, Table
 
 __all__ = [
     "Cloud",
@@ -24,6 +24,7 @@ __all__ = [
     "Request",
     "Space",
     "Summary",
+    "Table",
     "check_output",
     "format_of",
     "read_field",

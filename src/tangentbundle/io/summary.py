@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,8 +16,32 @@ from ..bundle import TangentBundle
 from ..filters import Filter
 from .field import Field
 
-if TYPE_CHECKING:
-    from ..experiments.tables import Table
+
+@dataclass(frozen=True)
+class Table:
+    """A title, names of columns, and rows of texts."""
+
+    title: str
+    header: list[str]
+    body: list[list[str]]
+    notes: str = ""
+
+    def markdown(self) -> str:
+        lines = [f"## {self.title}", "", "| " + " | ".join(self.header) + " |", "|" + "---|" * len(self.header)]
+        lines += ["| " + " | ".join(row) + " |" for row in self.body]
+        return "\n".join([*lines, "", self.notes]).rstrip() + "\n"
+
+    def text(self) -> str:
+        """Aligned columns, for a terminal."""
+        widths = [max(map(len, column)) for column in zip(self.header, *self.body, strict=True)]
+        lines = [self.header, ["-" * width for width in widths], *self.body]
+        aligned = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
+        return "\n".join([self.title, "", *aligned, "", self.notes]).rstrip()
+
+    def csv(self) -> str:
+        text = io.StringIO()
+        csv.writer(text).writerows([self.header, *self.body])
+        return text.getvalue()
 
 
 @dataclass
