@@ -1,181 +1,325 @@
-"""Covariances of tangent fields: positive, differentiable, and the second derivatives they claim to be."""
+"""Covariances against a double loop over points, and the symmetries and derivatives they claim to have."""
+
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 import torch
+from scipy.special import gamma, kv
 
+from tangentbundle.earth.covariances import Meridional, Zonal, planetary
 from tangentbundle.errors import InvalidInputError
-from tangentbundle.estimators import Helmholtz, Isotropic, Meridional, Planetary, Potential, Rotational, Zonal
-from tangentbundle.estimators.covariance import Sites, matern
-from tangentbundle.estimators.history import Empirical, Modulated, Past, gaspari_cohn, learned
-from tangentbundle.estimators.likelihood import Evidence, maximise
-from tangentbundle.estimators.seasons import Seasonal, change
+from tangentbundle.estimators import Ambient, CurlFree, DivergenceFree, Matern, Tangent, helmholtz
+from tangentbundle.estimators.covariance import CovarianceSum, Pairs, Sites
+from tangentbundle.estimators.history import Empirical, Modulated, ScaledMean, from_history, gaspari_cohn
+from tangentbundle.estimators.likelihood import Evidence, maximize, stacked
 from tangentbundle.manifolds import Sphere
 
-SPHERE = Sphere(2)
+QUARTER_TURN = np.array([[0.0, -1.0], [1.0, 0.0]])
+AXIS = (1.0, -2.0, 0.5)
+SMOOTH = [Matern(2.5), Matern(np.inf)]
 
-
-def sites(n, seed=0, past=None):
-    points = SPHERE.sample(n, seed=seed)
-    plain = Sites(torch.from_numpy(points), torch.from_numpy(SPHERE.frames(points)))
-    return plain if past is None else past.attach(plain, points)
-
-
-@pytest.fixture(scope="module")
-def past():
-    points = SPHERE.sample(80, seed=5)
-    noise = np.random.default_rng(0).standard_normal((12, 80, 3))
-    return Past.of(points, noise)
-
-
-COVARIANCES = [Isotropic(s) for s in (0.5, 1.5, 2.5, np.inf)] + [
-    Potential(),
-    Rotational(),
-    Helmholtz(),
-    Zonal(),
-    Meridional((1.0, -2.0, 0.5)),
-    Planetary(),
+TANGENT = [
+    *(Tangent(Matern(smoothness)) for smoothness in (0.5, 1.5, 2.5, np.inf)),
+    *(CurlFree(kernel) for kernel in SMOOTH),
+    *(DivergenceFree(kernel) for kernel in SMOOTH),
     Empirical(),
-    Modulated(Isotropic(1.5)),
-    Seasonal(),
-    change((1.0, -2.0, 0.5)),
-    learned(Helmholtz()),
-    learned(Helmholtz(), (0.0, 0.0, 1.0)),
+    Modulated(CurlFree()),
+    ScaledMean(),
+    Zonal(),
+    Zonal(AXIS),
+    Meridional(AXIS),
+    helmholtz(),
+    planetary(AXIS),
+    from_history(helmholtz()),
 ]
+AMBIENT = [
+    *(Ambient(Matern(smoothness)) for smoothness in (0.5, 1.5, 2.5, np.inf)),
+    *(CurlFree(kernel, ambient=True) for kernel in SMOOTH),
+    *(DivergenceFree(kernel, ambient=True) for kernel in SMOOTH),
+    Empirical(ambient=True),
+    Modulated(Ambient()),
+    ScaledMean(ambient=True),
+    Ambient() + Ambient(Matern(0.5)),
+    Ambient() + CurlFree(ambient=True),
+    from_history(Ambient()),
+    from_history(DivergenceFree(ambient=True)),
+]
+CASES = [(covariance, 3, 2) for covariance in TANGENT] + [(covariance, 3, p) for covariance in AMBIENT for p in (2, 3)]
+CASES += [(covariance, 5, 2) for covariance in (*TANGENT[:8], *AMBIENT[:8])]
+CASES += [(covariance, 2, 1) for covariance in (Tangent(), CurlFree(), Ambient())]
+CASES += [(DivergenceFree(ambient=True), 2, 1)]  # last: any field, as on a line no other is without divergence
+cases = pytest.mark.parametrize(("covariance", "D", "p"), CASES, ids=str)
 
 
-@pytest.mark.parametrize("covariance", COVARIANCES, ids=str)
-def test_positive_with_matching_diagonal_and_gradient(covariance, past):
-    a, theta = sites(40, past=past), torch.tensor(covariance.start, dtype=torch.float64)
-    matrix = covariance(theta, a, a)
-    assert torch.allclose(matrix, matrix.T, atol=1e-10)
-    assert float(torch.linalg.eigvalsh(matrix).min()) > -1e-8 * float(matrix.diagonal().max())
-    blocks = matrix.unflatten(0, (40, 2)).unflatten(2, (40, 2))
-    own = torch.stack([blocks[i, :, i] for i in range(40)])
-    assert torch.allclose(own, covariance.diagonal(theta, a), atol=1e-6)
-    assert len(covariance.names) == len(covariance.start)
-    cross = covariance(theta, a[slice(0, 7)], a)
-    assert torch.allclose(cross, matrix[:14], atol=1e-10)
+def random_sites(ambient, D, p, n=7, seed=0):
+    """Any points with any orthonormal bases, and a history of any values."""
+    rng = np.random.default_rng(seed)
+    points, past, mean = rng.standard_normal((n, D)), rng.standard_normal((n, p, 9)), rng.standard_normal((n, p))
+    fixed = np.random.default_rng(99)  # what all sets of sites share
+    axes = np.linalg.qr(fixed.standard_normal((D, D)))[0]
+    bases = axes[:, -p:] if ambient else np.linalg.qr(rng.standard_normal((n, D, p)))[0]
+    arrays = points, bases, points @ axes[:, : min(3, D)], past, mean
+    return Sites(*(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays))
 
 
-def test_potential_is_the_second_derivative_of_the_matern_correlation():
-    a, b, length, h = sites(5, 1), sites(6, 2), 0.7, 1e-4
+def start(covariance, D, p, seed=1):
+    """Parameters that are all different."""
+    values = np.array([*covariance.parameters(D, p).values()])
+    return torch.from_numpy(values + 0.3 * np.random.default_rng(seed).standard_normal(len(values)))
 
-    def k(x, y):
-        return float(matern((x - y).norm() / length, 2.5))
 
-    eye, expected = torch.eye(3, dtype=torch.float64), torch.zeros(5, 6, 3, 3, dtype=torch.float64)
-    for i, x in enumerate(a.points):
-        for j, y in enumerate(b.points):
-            for p in range(3):
-                for q in range(3):
-                    u, v = h * eye[p], h * eye[q]
-                    change = k(x + u, y + v) - k(x + u, y - v) - k(x - u, y + v) + k(x - u, y - v)
-                    expected[i, j, p, q] = change / (4 * h**2)
-    expected = torch.einsum("ipa,ijpq,jqb->iajb", a.frames, expected, b.frames).reshape(10, 12)
-    theta = torch.tensor([0.0, np.log(length)], dtype=torch.float64)
-    got = Potential()(theta, a, b) * 5 / (3 * length**2)  # scaled to one at zero distance
-    assert torch.allclose(got, expected, atol=1e-5)
+def full(covariance, theta, a, b):
+    """Blocks ``(n, m, p, p)``, with the zeros between independent components."""
+    blocks = covariance(theta, Pairs(a, b))
+    if covariance.independent:
+        return torch.diag_embed(blocks.movedim(-3, -1))
+    return blocks.movedim((-3, -1, -4, -2), (-4, -3, -2, -1))
+
+
+# The same in a few lines for two points: x, y, bases B, C, principal coordinates, anomalies, means.
+
+
+@dataclass
+class Site:
+    x: np.ndarray
+    B: np.ndarray
+    principal: np.ndarray
+    past: np.ndarray
+    mean: np.ndarray
+
+
+def site(sites, i):
+    bases = sites.bases if sites.bases.ndim == 2 else sites.bases[i]
+    tensors = sites.points[i], bases, sites.principal[i], sites.past[i], sites.past_mean[i]
+    return Site(*(tensor.numpy() for tensor in tensors))
+
+
+def matern(r, smoothness):
+    if smoothness == np.inf:
+        return np.exp(-(r**2) / 2)
+    s = np.sqrt(2 * smoothness) * max(r, 1e-12)
+    return 2 ** (1 - smoothness) / gamma(smoothness) * s**smoothness * kv(smoothness, s)
+
+
+def negative_hessian(k, delta, h=1e-3):
+    """Of a function of space, by differences of the fourth order."""
+    D = len(delta)
+    weights = {-2: 1 / 12, -1: -2 / 3, 1: 2 / 3, 2: -1 / 12}
+    steps = [(i, j, wi * wj) for i, wi in weights.items() for j, wj in weights.items()]
+    eye = h * np.eye(D)
+    return -np.array(
+        [[sum(w * k(delta + i * eye[p] + j * eye[q]) for i, j, w in steps) for q in range(D)] for p in range(D)]
+    ) / h**2
+
+
+def gradients(covariance, theta, a, b):
+    """The covariance of the gradient of a random function, of size one at zero distance."""
+    delta, P = a.x - b.x, a.B @ a.B.T
+    metric = np.eye(len(delta)) * np.exp(-2 * theta[1])
+    if covariance.ambient:
+        metric = P * np.exp(-2 * theta[1]) + (np.eye(len(P)) - P) * np.exp(-2 * theta[2])
+    smoothness = covariance.kernel.smoothness
+    at_zero = 1.0 if smoothness == np.inf else 5 / 3
+    hessian = metric * at_zero
+    if np.linalg.norm(delta) > 0:
+        hessian = negative_hessian(lambda d: matern(np.sqrt(d @ metric @ d), smoothness), delta)
+    return np.exp(2 * theta[0]) * hessian / (at_zero * np.exp(-2 * theta[1]))
+
+
+def block(covariance, theta, a, b):
+    """``B^T K(x, y) C``, by definition."""
+    if isinstance(covariance, CovarianceSum):
+        sizes = [len(term.parameters(*a.B.shape)) for term in covariance.terms]
+        parts = np.split(theta, np.cumsum(sizes)[:-1])
+        return sum(block(term, part, a, b) for term, part in zip(covariance.terms, parts, strict=True))
+    p, r = a.B.shape[1], np.linalg.norm(a.x - b.x)
+    if isinstance(covariance, Modulated):
+        sizes = [np.sqrt(np.mean(one.past**2)) for one in (a, b)]
+        return sizes[0] * sizes[1] * block(covariance.base, theta, a, b)
+    if isinstance(covariance, Ambient):
+        parts = (a.principal - b.principal) ** 2
+        if len(parts) < len(a.x):
+            parts = np.append(parts, r**2 - parts.sum())
+        k = matern(np.sqrt(parts @ np.exp(-2 * theta[p:])), covariance.kernel.smoothness)
+        return k * np.diag(np.exp(2 * theta[:p]))
+    if isinstance(covariance, DivergenceFree) and not covariance.ambient:
+        return QUARTER_TURN.T @ a.B.T @ gradients(covariance, theta, a, b) @ b.B @ QUARTER_TURN
+    if isinstance(covariance, DivergenceFree):
+        C = a.B.T @ gradients(covariance, theta, a, b) @ b.B
+        return (np.trace(C) * np.eye(p) - C) / (p - 1)
+    if isinstance(covariance, CurlFree):
+        return a.B.T @ gradients(covariance, theta, a, b) @ b.B
+    size = np.exp(2 * theta[0])
+    if isinstance(covariance, Tangent):
+        return size * matern(r * np.exp(-theta[1]), covariance.kernel.smoothness) * a.B.T @ b.B
+    if isinstance(covariance, Empirical):
+        taper = float(gaspari_cohn(torch.tensor(r * np.exp(-theta[1]))))
+        return size * taper * a.past @ b.past.T / a.past.shape[1]
+    if isinstance(covariance, ScaledMean):
+        return size * matern(r * np.exp(-theta[1]), 1.5) * np.outer(a.mean, b.mean)
+    axis = np.array(covariance.axis) / np.linalg.norm(covariance.axis)
+    along = (a.x - b.x) @ axis
+    across = np.sqrt(r**2 - along**2) if r > 0 else 0.0
+    k = matern(np.hypot(along, across / (1 + np.exp(theta[2]))) * np.exp(-theta[1]), 1.5)
+    turn = QUARTER_TURN if isinstance(covariance, Zonal) else np.eye(2)
+    return size * k * np.outer(turn.T @ a.B.T @ axis, turn.T @ b.B.T @ axis)
+
+
+@pytest.mark.parametrize(("covariance", "D", "p"), CASES[:-1], ids=str)
+def test_blocks_are_those_of_a_double_loop(covariance, D, p):
+    a, b = (random_sites(covariance.ambient, D, p, n, seed) for n, seed in ((4, 0), (3, 1)))
+    theta = start(covariance, D, p)
+    got = full(covariance, theta, a, b).numpy()
+    expected = [[block(covariance, theta.numpy(), site(a, i), site(b, j)) for j in range(3)] for i in range(4)]
+    np.testing.assert_allclose(got, expected, atol=1e-7 * np.abs(got).max())
+
+
+@cases
+def test_positive_symmetric_and_equal_to_its_diagonal(covariance, D, p):
+    sites, theta = random_sites(covariance.ambient, D, p, 20), start(covariance, D, p)
+    matrices = stacked(covariance(theta, Pairs(sites, sites)))
+    assert torch.allclose(matrices, matrices.mT, atol=1e-12)
+    assert float(torch.linalg.eigvalsh(matrices).min()) > -1e-9 * float(matrices.abs().max())
+    own = full(covariance, theta, sites, sites)[torch.arange(20), torch.arange(20)]
+    assert torch.allclose(own, covariance.diagonal(theta, sites), atol=1e-6)
+
+
+@cases
+def test_batches_and_parts_equal_single_sets(covariance, D, p):
+    theta, sets = start(covariance, D, p), [random_sites(covariance.ambient, D, p, 5, seed) for seed in range(3)]
+    names = ("points", "bases", "principal", "past", "past_mean")
+    stacks = {name: torch.stack([getattr(one, name) for one in sets]) for name in names}
+    batch = Sites(**(stacks | ({"bases": sets[0].bases} if covariance.ambient else {})))
+    together = full(covariance, theta, batch, batch)
+    for number, one in enumerate(sets):
+        alone = full(covariance, theta, one, one)
+        assert torch.allclose(together[number], alone, atol=1e-12)
+        assert torch.allclose(covariance.diagonal(theta, batch)[number], covariance.diagonal(theta, one))
+        assert torch.allclose(full(covariance, theta, one[[3, 1]], one), alone[[3, 1]], atol=1e-12)
+
+
+def turned_axis(covariance, turn):
+    if isinstance(covariance, CovarianceSum):
+        return CovarianceSum(tuple(turned_axis(term, turn) for term in covariance.terms))
+    if isinstance(covariance, (Zonal, Meridional)):
+        return type(covariance)(tuple((2.5 * turn @ np.array(covariance.axis)).tolist()))
+    return covariance
+
+
+@cases
+def test_rotations_of_space_change_nothing(covariance, D, p):
+    """Of points, bases, and the axis of bands of latitude, whose length does not matter."""
+    theta, a = start(covariance, D, p), random_sites(covariance.ambient, D, p)
+    turn = np.linalg.qr(np.random.default_rng(3).standard_normal((D, D)))[0]
+    Q = torch.from_numpy(turn)
+    b = Sites(a.points @ Q.T, Q @ a.bases, a.principal, a.past, a.past_mean)
+    expected = covariance(theta, Pairs(a, a))
+    assert torch.allclose(turned_axis(covariance, turn)(theta, Pairs(b, b)), expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("covariance", TANGENT, ids=str)
+def test_a_change_of_bases_changes_coordinates_alone(covariance):
+    theta, a = start(covariance, 3, 2), random_sites(False, 3, 2)
+    angles = torch.from_numpy(np.random.default_rng(4).uniform(0, 6, 7))
+    Q = torch.stack([angles.cos(), -angles.sin(), angles.sin(), angles.cos()], dim=1).reshape(7, 2, 2)
+    b = Sites(a.points, a.bases @ Q, a.principal, Q.mT @ a.past, torch.einsum("nji,nj->ni", Q, a.past_mean))
+    expected = torch.einsum("nki,nmkl,mlj->nmij", Q, full(covariance, theta, a, a), Q)
+    assert torch.allclose(full(covariance, theta, b, b), expected, atol=1e-10)
+
+
+@cases
+@pytest.mark.parametrize("known", [False, True], ids=["noise estimated", "noise known"])
+def test_the_gradient_of_the_likelihood_is_that_of_differences(covariance, D, p, known):
+    sites, rng = random_sites(covariance.ambient, D, p), np.random.default_rng(5)
+    noise = torch.from_numpy(rng.uniform(0.1, 0.5, 7)) if known else None
+    evidence = Evidence(sites, torch.from_numpy(rng.standard_normal((7, p, 2))), noise, (0, 0.0) if known else (6, 2.0))
+    point = np.array([*start(covariance, D, p), -0.5])
+    theta = torch.from_numpy(point).requires_grad_()
+    evidence.loss(covariance, theta)
+    h = 1e-5
+    for number, unit in enumerate(h * np.eye(len(point))):
+        up, down = (evidence.loss(covariance, torch.from_numpy(point + step)) for step in (unit, -unit))
+        assert (up - down) / (2 * h) == pytest.approx(float(theta.grad[number]), rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.parametrize("D", [2, 3, 4])
+@pytest.mark.parametrize("kernel", SMOOTH, ids=str)
+@pytest.mark.parametrize("kind", [CurlFree, DivergenceFree])
+@pytest.mark.parametrize("ambient", [False, True])
+def test_flows_of_flat_space_have_no_curl_or_no_divergence(kind, ambient, kernel, D):
+    """The covariance with a fixed vector is such a field of the first point."""
+    if kind is DivergenceFree and not ambient and D != 2:
+        pytest.skip("tangent fields without divergence are those of surfaces")
+    covariance, rng = kind(kernel, ambient), np.random.default_rng(0)
+    theta, vector, h = start(covariance, D, D), rng.standard_normal(D), 1e-4
+    points = rng.standard_normal((5, 1, 1, D)) + h * np.stack([np.eye(D), -np.eye(D)])  # (5, 2, D, D)
+    eye = torch.eye(D, dtype=torch.float64)
+
+    def sites(x):
+        x = torch.from_numpy(x.reshape(-1, D))
+        return Sites(x, eye if ambient else eye.expand(len(x), D, D), x[:, :3])
+
+    field = full(covariance, theta, sites(points), sites(np.zeros(D)))[:, 0].numpy() @ vector
+    up, down = np.moveaxis(field.reshape(5, 2, D, D), 1, 0)
+    slopes = (up - down) / (2 * h)  # (5, by coordinate, component)
+    size = np.abs(slopes).max()
+    if kind is CurlFree:
+        assert np.abs(slopes - slopes.swapaxes(1, 2)).max() < 1e-6 * size
+    else:
+        assert np.abs(np.trace(slopes, axis1=1, axis2=2)).max() < 1e-6 * size
 
 
 def test_zonal_fields_go_around_the_axis_and_meridional_ones_along_it():
-    a, theta = sites(30), torch.tensor([0.2, -0.5, 12.0], dtype=torch.float64)  # a stretch without end: bands
-    axis = torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
-    around, along = torch.linalg.cross(axis.expand(30, 3), a.points), axis - a.points * (a.points @ axis)[:, None]
-    z = a.points @ axis
-    k = np.exp(0.4) * matern((z[:, None] - z).abs() / np.exp(-0.5), 1.5)
-    for covariance, field in ((Zonal(), around), (Meridional(), along)):
-        ambient = torch.einsum("nip,npmq,mjq->nimj", a.frames, covariance(theta, a, a).reshape(30, 2, 30, 2), a.frames)
-        expected = torch.einsum("nm,ni,mj->nimj", k, field, field)
-        assert torch.allclose(ambient, expected, atol=1e-6)
+    sphere = Sphere(2)
+    points = sphere.sample(30, seed=0)
+    sites = Sites(*(torch.from_numpy(array) for array in (points, sphere.frames(points), points)))
+    axis, bases = np.array([0.0, 0.0, 1.0]), sites.bases.numpy()
+    theta = torch.tensor([0.2, -0.5, 12.0], dtype=torch.float64)  # a stretch without end: bands
+    k = [[np.exp(0.4) * matern(abs(x[2] - y[2]) * np.exp(0.5), 1.5) for y in points] for x in points]
+    along = axis - points * points[:, 2:]
+    for covariance, field in ((Zonal(), np.cross(axis, points)), (Meridional(), along)):
+        ambient = np.einsum("nip,nmpq,mjq->nmij", bases, full(covariance, theta, sites, sites).numpy(), bases)
+        np.testing.assert_allclose(ambient, np.einsum("nm,ni,mj->nmij", k, field, field), atol=1e-6)
 
 
-def test_the_axis_turns_with_space():
-    """Points, frames and axis rotated together: the same covariance."""
-    a, turn = sites(20), torch.linalg.qr(torch.from_numpy(np.random.default_rng(3).standard_normal((3, 3))))[0]
-    turn = turn * torch.linalg.det(turn).sign()
-    b = Sites(a.points @ turn.T, turn @ a.frames)
-    theta = torch.tensor(Planetary().start, dtype=torch.float64)
-    turned = Planetary(tuple((turn[:, 2] * 2.5).tolist()))  # of any length
-    assert torch.allclose(Planetary()(theta, a, a), turned(theta, b, b), atol=1e-10)
+def test_the_correlation_of_gaspari_and_cohn():
+    """Smooth, ends at two, and positive definite in space."""
+    z = torch.linspace(0, 2.5, 2001, dtype=torch.float64)
+    values = gaspari_cohn(z)
+    assert values[0] == 1 and (values[z >= 2] == 0).all()
+    assert float(values.diff().diff().abs().max()) < 1e-5
+    points = torch.from_numpy(np.random.default_rng(0).standard_normal((80, 3)))
+    assert float(torch.linalg.eigvalsh(gaspari_cohn(torch.cdist(points, points))).min()) > 0
 
 
-@pytest.mark.parametrize("axis", [(0.0, 0.0, 0.0), (1.0, 0.0), (np.nan, 0.0, 1.0)])
-def test_an_axis_is_a_vector_of_space(axis):
-    with pytest.raises(InvalidInputError, match="axis"):
-        Zonal(axis)
-
-
-def test_the_gradient_of_the_likelihood_is_that_of_differences(past):
-    covariance, a = learned(Helmholtz()), sites(15, past=past)
-    seen = Evidence(a, torch.from_numpy(np.random.default_rng(1).standard_normal((30, 2))))
-    start = np.array([*covariance.start, -1.0])
-    theta = torch.from_numpy(start).requires_grad_()
-    seen.loss(covariance, theta)
-    for p in range(len(start)):
-        step = 1e-5 * np.eye(len(start))[p]
-        up, down = (seen.loss(covariance, torch.from_numpy(start + s).requires_grad_()) for s in (step, -step))
-        assert np.isclose((up - down) / 2e-5, float(theta.grad[p]), rtol=1e-4, atol=1e-4)
-
-
-def test_likelihood_finds_the_parameters_that_made_the_data():
-    a, truth = sites(200), np.array([0.3, -0.6, -1.5])
-    covariance = Isotropic(1.5)
-    zeros = Evidence(a, torch.zeros(400, 1, dtype=torch.float64))
-    factor = torch.linalg.cholesky(zeros.matrix(covariance, torch.from_numpy(truth)))
-    values = factor @ torch.from_numpy(np.random.default_rng(0).standard_normal((400, 8)))
-    found, _ = maximise(covariance, [Evidence(a, values)], np.array([0.0, -1.0, -2.0]), 3.0)
+def test_the_likelihood_finds_the_parameters_that_made_the_data():
+    sphere, truth = Sphere(2), np.array([0.3, -0.6, -1.5])
+    points = sphere.sample(120, seed=0)
+    sites = Sites(*(torch.from_numpy(array) for array in (points, sphere.frames(points), points)))
+    zeros = Evidence(sites, torch.zeros(120, 2, 1, dtype=torch.float64))
+    factor = torch.linalg.cholesky(zeros.matrix(Tangent(), torch.from_numpy(truth)))[0]
+    values = factor @ torch.from_numpy(np.random.default_rng(0).standard_normal((240, 8)))
+    evidence = Evidence(sites, values.reshape(2, 120, 8).transpose(0, 1))
+    found = maximize(Tangent(), evidence, np.array([0.0, -1.0, -2.0]), np.full(3, 3.0))
     assert np.abs(found - truth).max() < 0.15
 
 
-def test_the_taper_is_continuous_and_ends():
-    z = torch.linspace(0, 2.5, 2001, dtype=torch.float64)
-    values = gaspari_cohn(z)
-    assert values[0] == 1 and (values[z >= 2] == 0).all() and float(values.diff().abs().max()) < 2e-3
-
-
-def test_past_fields_are_exact_where_they_were_seen(past):
-    assert np.allclose(past.interpolate(past.points[:9], past.fields), past.fields[:, :9], atol=1e-12)
-
-
-def rough(count, points, seed=0):
-    """Ambient fields ``(count, n, 3)`` of one stationary process, twice as large in the north."""
-    k = np.exp(-np.square(points[:, None] - points[None]).sum(axis=-1) / (2 * 0.4**2))
-    root = np.linalg.cholesky(k + 1e-9 * np.eye(len(points)))
-    fields = np.einsum("nm,tmi->tni", root, np.random.default_rng(seed).standard_normal((count, *points.shape)))
-    frames = SPHERE.frames(points)
-    fields = np.einsum("nij,nkj,tnk->tni", frames, frames, fields)
-    return fields * np.where(points[:, 2] > 0, 2.0, 1.0)[:, None]
-
-
-def test_shifted_fields_tell_more_of_correlations_and_leave_local_sizes():
-    points, rng = SPHERE.sample(500, seed=3), np.random.default_rng(0)
-    plain = Past.of(points, rough(20, points))
-    a, b, truth = (
-        sites(60, seed=4, past=p) for p in (plain, plain.shifted(0.4, 2, rng), Past.of(points, rough(4000, points, 1)))
-    )
-    theta = torch.tensor([0.0, 1.0], dtype=torch.float64)
-    assert torch.allclose(Empirical().diagonal(theta, a), Empirical().diagonal(theta, b))
-    assert b.past.shape[0] > 5 * a.past.shape[0]
-
-    def correlations(s):
-        matrix = Empirical()(theta, s, s)
-        return matrix / torch.sqrt(torch.outer(matrix.diagonal(), matrix.diagonal()))
-
-    errors = [(correlations(s) - correlations(truth)).square().mean() for s in (a, b)]
-    assert errors[1] < 0.75 * errors[0]
-    whole, part = Empirical()(theta, b, b), Empirical()(theta, b[slice(0, 7)], b)
-    assert torch.linalg.eigvalsh(whole).min() > -1e-8 * whole.max() and torch.allclose(part, whole[:14])
-
-
-def test_points_of_a_history_are_drawn_evenly():
-    points = SPHERE.sample_nonuniform(4000, 6.0, seed=0)
-    chosen = points[Past.of(points, np.zeros((8, 4000, 3))).spread(300, 2, np.random.default_rng(0))]
-    shares = [float((p[:, 2] > 0).mean()) for p in (points, chosen)]
-    assert abs(shares[1] - 0.5) < 0.08 and abs(shares[0] - 0.5) > 0.15
-
-
-def test_many_past_fields_are_not_shifted():
-    points = SPHERE.sample(10, seed=0)
-    past = Past.of(points, np.random.default_rng(0).standard_normal((2100, 10, 3)))
-    assert past.shifted(0.4, 2, np.random.default_rng(0)).shifts is None
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Matern(2.0),
+        lambda: CurlFree(Matern(1.5)),
+        lambda: Tangent() + Ambient(),
+        lambda: Zonal((0.0, 0.0, 0.0)),
+        lambda: Zonal((1.0, 0.0)),
+        lambda: Meridional((np.nan, 0.0, 1.0)),
+        lambda: DivergenceFree().check(3, True),
+        lambda: helmholtz().check(2, False),
+        lambda: Zonal().check(1, True),
+        lambda: Zonal().parameters(4, 2),
+    ],
+)
+def test_covariances_that_do_not_exist_are_refused(make):
+    with pytest.raises(InvalidInputError):
+        make()

@@ -13,9 +13,6 @@ from .covariance import Sites
 from .likelihood import Evidence
 from .observations import JITTER, Observations
 
-SIGNIFICANT = 3.0
-"""Standard deviations by which components of neighbours must agree for their axis to have a signal."""
-
 MIN_POINTS_PER_ANGLE = 10
 """With fewer points for each angle between D axes, axes fitted to noisy vectors mistake noise for signal."""
 
@@ -23,10 +20,11 @@ MAX_AXES = 64
 """Most axes of ambient vectors: each has a linear system of its own."""
 
 
-def signal_axes(observations: Observations) -> np.ndarray:
+def signal_axes(observations: Observations, significance: float) -> np.ndarray:
     """Principal axes ``(D, p)`` along which neighbours' vectors agree more than noise would; at least one.
 
-    They are those of the vectors, or of the points where there are too few to fit them to noisy vectors.
+    ``significance`` is by how many standard deviations they must agree. The axes are those of the vectors, or of the
+    points where there are too few to fit them to noisy vectors.
     """
     vectors = observations.vectors
     n, D = vectors.shape
@@ -36,7 +34,7 @@ def signal_axes(observations: Observations) -> np.ndarray:
     nearest = observations.tree.query(observations.points, k=2)[1][:, 1]
     energy = np.square(components).sum(axis=0)
     agreement = (components * components[nearest]).sum(axis=0) / np.maximum(energy, 1e-300)
-    signal = (agreement * np.sqrt(n) > SIGNIFICANT) & (energy > JITTER * n)
+    signal = (agreement * np.sqrt(n) > significance) & (energy > JITTER * n)
     signal[np.argmax(agreement * energy)] = True
     signal[np.flatnonzero(signal)[MAX_AXES:]] = False
     return np.ascontiguousarray(axes[:, signal])
@@ -106,13 +104,13 @@ class FieldInBases:
         return self.sites(self.observations.points[index], bases)
 
     def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
-        """At most ``size`` observations, in groups of four neighbours: these tell short lengths from noise."""
+        """At most ``size`` observations, half of them in groups of four neighbours, which tell short lengths from noise."""
         points = self.observations.points
         index = np.arange(len(points))
         if len(points) <= size:
             return index
         order = rng.permutation(len(points))
-        near = self.observations.tree.query(points[order[: size // 2]], k=4)[1]
+        near = self.observations.tree.query(points[order[: size // 8]], k=4)[1]
         found = np.concatenate([near.reshape(-1), order])  # groups of four, then any others
         _, first = np.unique(found, return_index=True)
         return np.sort(found[np.sort(first)[:size]])

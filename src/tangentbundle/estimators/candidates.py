@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..errors import ConvergenceError, InvalidInputError
+from ..errors import InvalidInputError, TangentBundleError, TangentBundleWarning
 from .covariance import Ambient, Covariance, CurlFree, DivergenceFree, Matern, Tangent, helmholtz
 from .observations import JITTER, Model, Observations, Places, Posterior, Prediction, Score
 from .process import GaussianProcess
@@ -21,8 +22,8 @@ class Candidates(Model):
 
     The criterion is the log density of whole ambient vectors, each predicted from all the others, so that models of
     tangent and of ambient vectors are comparable. Models are first fitted to a quarter of the points that they
-    use at most, and scored at a quarter of ``max_left_out``; those that are worse by more than three standard errors
-    drop out.
+    use at most, and scored at a quarter of ``max_left_out``; the best three go on, unless they are worse than the best
+    by more than three standard errors.
     """
 
     models: Sequence[Model]
@@ -35,15 +36,16 @@ class Candidates(Model):
         left: list[tuple[Model, Posterior | None]] = [(model, None) for model in self.models]
         for factor in (4, 1):
             index = self._sample(observations, self.max_left_out // factor, rng)
-            tried = (_try(model, earlier, factor, observations, index, seed) for model, earlier in left)
-            trials = [trial for trial in tried if trial is not None]
+            tried = [_try(model, earlier, factor, observations, index, seed) for model, earlier in left]
+            trials = [trial for trial in tried if isinstance(trial, Trial)]
             if not trials:
-                raise InvalidInputError(f"none of the candidates can be fitted to these data: {self.models}.")
+                raise InvalidInputError(f"none of the candidates can be fitted to these data: {tried or 'there are none'}")
             best = max(trials, key=lambda trial: float(trial.density.mean()))
             rows = [trial.score(best) for trial in trials]
             scores |= {row.model: row for row in rows}
-            near = (row.margin <= 3 * row.margin_error for row in rows)
-            left = [(trial.model, trial.posterior) for trial, good in zip(trials, near, strict=True) if good]
+            near = [trial for trial, row in zip(trials, rows, strict=True) if row.margin <= 3 * row.margin_error]
+            near = sorted(near, key=lambda trial: -float(trial.density.mean()))[:3]
+            left = [(trial.model, trial.posterior) for trial in near]
             if len(left) == 1:
                 break
         posterior = best.posterior
@@ -56,8 +58,8 @@ class Candidates(Model):
         n = len(observations.points)
         if n <= size:
             return np.arange(n)
-        centers = observations.points[rng.choice(n, 8, replace=False)]
-        return np.unique(observations.tree.query(centers, k=size // 8)[1])
+        centers = observations.points[rng.choice(n, min(n, 8), replace=False)]
+        return np.unique(observations.tree.query(centers, k=max(size // 8, 1))[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,13 +80,15 @@ class Trial:
 
 def _try(
     model: Model, earlier: Posterior | None, factor: int, observations: Observations, index: np.ndarray, seed: int
-) -> Trial | None:
-    """None if the model has no fit to these data."""
+) -> Trial | TangentBundleError:
+    """The error if the model has no fit to these data. What a model warns of matters only if it is chosen."""
     start = time.perf_counter()
     try:
-        posterior = model.quick(factor).fit(observations, np.random.default_rng(seed), earlier)
-    except (ConvergenceError, InvalidInputError):
-        return None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TangentBundleWarning)
+            posterior = model.quick(factor).fit(observations, np.random.default_rng(seed), earlier)
+    except TangentBundleError as error:
+        return error
     density = posterior.left_out(index).log_density(observations.vectors[index])
     return Trial(model, posterior, density, time.perf_counter() - start)
 
@@ -176,15 +180,18 @@ class NeighborPosterior(Posterior):
     def predict(self, places: Places, spread: bool = True) -> Prediction:
         """At a training point its own vector is one of them."""
         index = self._nearest(places.points, self.neighbors)
-        mean = self.observations.vectors[index].mean(axis=1)
-        return Prediction.isotropic(mean, self.variance / self.neighbors + JITTER)
+        return Prediction.isotropic(self._means(index), self.variance / self.neighbors + JITTER)
 
     def left_out(self, index: np.ndarray) -> Prediction:
         nearest = self._nearest(self.observations.points[index], self.neighbors + 1)
         own = nearest == index[:, None]
         own[~own.any(axis=1), -1] = True  # many coincident points
         others = nearest[~own].reshape(len(index), -1)
-        return Prediction.isotropic(self.observations.vectors[others].mean(axis=1), self.variance)
+        return Prediction.isotropic(self._means(others), self.variance)
+
+    def _means(self, index: np.ndarray) -> np.ndarray:
+        """Mean vectors ``(m, D)`` over rows of indices ``(m, k)``, without an array of size m k D."""
+        return sum(self.observations.vectors[column] for column in index.T) / index.shape[1]
 
     def _nearest(self, points: np.ndarray, count: int) -> np.ndarray:
         return self.observations.tree.query(points, k=count)[1].reshape(len(points), count)
@@ -233,5 +240,7 @@ class DefaultCandidates(Model):
     def fit(self, observations: Observations, rng: np.random.Generator, start: Posterior | None = None) -> Chosen:
         covariances = default_covariances(observations) if self.covariances is None else self.covariances
         processes = [GaussianProcess(covariance) for covariance in covariances]
+        for covariance in covariances:
+            covariance.check(observations.frames.shape[2], observations.oriented)
         alone = [] if observations.history is None else [WithoutHistory(process) for process in processes]
         return Candidates([*processes, *alone, SpectralFilter(), NeighborMean(), Identity()]).fit(observations, rng)

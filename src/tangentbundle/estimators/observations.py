@@ -99,9 +99,12 @@ class Prediction:
 
     def variances(self) -> np.ndarray:
         """Of every ambient component ``(m, D)``."""
-        inside = np.square(self.bases).sum(axis=-1)
-        own = np.einsum("...ij,...ij->...i", self.bases @ self.blocks, self.bases)
-        return np.maximum(own + self.across[:, None] * (1 - inside), 0.0)
+        found = self.across[:, None] * (1 - np.square(self.bases).sum(axis=-1))
+        for start in range(0, len(found), 256):  # at most so many matrices (D, p) at a time
+            rows = slice(start, start + 256)
+            bases = self.bases if self.bases.ndim == 2 else self.bases[rows]
+            found[rows] += np.einsum("...ij,...ij->...i", bases @ self.blocks[rows], bases)
+        return np.maximum(found, 0.0)
 
     def covariances(self) -> np.ndarray:
         """``(m, D, D)``."""

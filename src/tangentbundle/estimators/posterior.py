@@ -112,8 +112,12 @@ class GaussianPosterior(Posterior):
         )
         with torch.no_grad():
             blocks = self.covariance(self._hyper[:-1], Pairs(flat, flat))  # (c, p, b + 1, p, b + 1)
-            independent = self.covariance.independent
-            trace = blocks.mean(1) if independent else blocks.diagonal(dim1=1, dim2=3).mean(-1)  # (c, b + 1, b + 1)
+            if self.covariance.independent:
+                trace = blocks.mean(1)  # (c, b + 1, b + 1)
+            else:  # of vectors in the basis of the centre: those of other points may be turned
+                carried = torch.eye(flat.dim, dtype=torch.float64).expand(*flat.points.shape[:-1], -1, -1)
+                carried = carried if flat.constant else flat.bases[:, :1].mT @ flat.bases
+                trace = torch.einsum("cjaq,cqjrk,ckar->cjk", carried, blocks, carried) / flat.dim
             difference = trace[:, 0, 0] - 2 * trace[:, 0, 1:].mean(1) + trace[:, 1:, 1:].mean((1, 2))
         return centers, middle, coordinates_in(middle, means), noise + difference.clamp_min(0.0).numpy()
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..errors import InvalidInputError
 from .bases import FieldInBases, signal_axes
 from .covariance import Covariance
 from .history import from_history
@@ -39,24 +40,32 @@ class GaussianProcess(Model):
             ``from_history(covariance)``, and the field's mean is that of the history.
         sites: predictions use so many observations, half of them near and one by one, half of them means of cells
             further away; hyperparameters are fitted to at most so many. Default: 640 where components are independent,
-            otherwise 320.
+            otherwise 320; at least 8.
     """
 
     covariance: Covariance
     sites: int | None = None
     uses_history = True
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.covariance, Covariance):
+            raise InvalidInputError(f"covariance must be an object such as Tangent(), got {self.covariance!r}.")
+        if self.sites is not None and not (isinstance(self.sites, (int, np.integer)) and self.sites >= 8):
+            raise InvalidInputError(f"sites must be a whole number of at least 8, or None, got {self.sites!r}.")
+
     def __str__(self) -> str:
         return f"GaussianProcess({self.covariance})"
 
     def quick(self, factor: int) -> GaussianProcess:
-        return replace(self, sites=(self.sites or 320) // factor)
+        return replace(self, sites=max((self.sites or 320) // factor, 8))
 
     def fit(
         self, observations: Observations, rng: np.random.Generator, start: Posterior | None = None
     ) -> GaussianPosterior:
         self.covariance.check(observations.frames.shape[2], observations.oriented)
-        bases = signal_axes(observations) if self.covariance.ambient else observations.frames
+        bases = observations.frames
+        if self.covariance.ambient:  # independent components have sizes of their own: an axis too many costs little
+            bases = signal_axes(observations, 1.0 if self.covariance.independent else 3.0)
         data = FieldInBases(observations, bases)
         covariance = self.covariance if observations.history is None else from_history(self.covariance)
         sites = self.sites or (640 if covariance.independent else 320)

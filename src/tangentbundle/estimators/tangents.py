@@ -88,8 +88,12 @@ class TangentSpaces:
 
     @cached_property
     def spacing(self) -> float:
-        """The largest distance of a point to its nearest one."""
-        return float(self.tree.query(self.points, k=2)[0][:, 1].max())
+        """The largest distance of a point to its nearest one; of those that differ if all have duplicates."""
+        spacing = float(self.tree.query(self.points, k=2)[0][:, 1].max())
+        unique = self.points if spacing > 0 else np.unique(self.points, axis=0)
+        if spacing > 0 or len(unique) == 1:
+            return spacing
+        return float(NearestPoints(unique).query(unique, k=2)[0][:, 1].max())
 
     def at(self, points: np.ndarray) -> np.ndarray:
         """Bases ``(m, D, d)`` at other points: at training points those of training, elsewhere a mean of the nearest.
