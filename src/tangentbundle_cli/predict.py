@@ -48,7 +48,7 @@ def print_scores(job: Job, estimator: Any, which: str = "", most: int = 5) -> No
     body = [
         [
             short_name(row.model),
-            *(f"{value:.4g}" for value in (row.score, row.margin, row.margin_error)),
+            *(f"{value:.2f}" for value in (row.score, row.margin, row.margin_error)),
             f"{row.noise * estimator.scale_:.3g}",
             f"{row.seconds:.2f} s",
         ]
