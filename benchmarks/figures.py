@@ -1,4 +1,4 @@
-"""Figures of the documentation: ``python -m benchmarks.figures [scale] [hero] [estimators]`` writes ``docs/figures/<name>.png``."""
+"""Figures of the documentation, docs/figures: ``python -m benchmarks.figures [scale] [hero] [estimators]``."""
 
 from __future__ import annotations
 

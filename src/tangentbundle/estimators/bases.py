@@ -104,7 +104,7 @@ class FieldInBases:
         return self.sites(self.observations.points[index], bases)
 
     def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
-        """At most ``size`` observations, half of them in groups of four neighbours, which tell short lengths from noise."""
+        """At most ``size`` observations, half of them in groups of four neighbours: these determine short lengths."""
         points = self.observations.points
         index = np.arange(len(points))
         if len(points) <= size:

@@ -51,7 +51,7 @@ class GaussianProcess(Model):
         if not isinstance(self.covariance, Covariance):
             raise InvalidInputError(f"covariance must be an object such as Tangent(), got {self.covariance!r}.")
         if self.sites is not None and not (isinstance(self.sites, (int, np.integer)) and self.sites >= 8):
-            raise InvalidInputError(f"sites must be a whole number of at least 8, or None, got {self.sites!r}.")
+            raise InvalidInputError(f"sites must be an integer of at least 8, or None, got {self.sites!r}.")
 
     def __str__(self) -> str:
         return f"GaussianProcess({self.covariance})"
