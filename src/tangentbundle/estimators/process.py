@@ -38,8 +38,8 @@ class GaussianProcess(Model):
     Args:
         covariance: such as ``Tangent()``, ``Ambient()``, ``DivergenceFree() + CurlFree()``; with a history it is
             ``from_history(covariance)``, and the field's mean is that of the history.
-        sites: predictions use so many observations, half of them near and one by one, half of them means of cells
-            further away; hyperparameters are fitted to at most so many. Default: 640 where components are independent,
+        sites: number of observations that a prediction uses, half of them near and one by one, half of them means of cells
+            further away; hyperparameters are fitted to at most this number. Default: 640 where components are independent,
             otherwise 320; at least 8.
     """
 

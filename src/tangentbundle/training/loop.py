@@ -75,7 +75,7 @@ def fit(
         lr, optimizer: Adam with this rate, or a function from parameters to an optimiser.
         schedule: a factor of the rate for every epoch, such as ``lambda epoch: 0.999**epoch``.
         validation: batches whose mean loss chooses the best weights; by default the training loss does.
-        patience: stop after so many epochs without an improvement by more than ``min_delta``.
+        patience: stop after this number of epochs without an improvement by more than ``min_delta``.
         clip: largest norm of the gradient, of each replica by itself.
         accumulate: batches whose mean gradient gives one step.
         checkpoint: a folder, or ``training.Checkpoint(folder, every=seconds)``. A checkpoint that is there is resumed,
