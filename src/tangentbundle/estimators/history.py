@@ -71,7 +71,7 @@ class History:
 
     @cached_property
     def missed_share(self) -> float:
-        """The share of the anomalies' variance that neighbours do not explain, from 200 points left out one at a time."""
+        """The share of the anomalies' variance that neighbours do not explain, from 200 left-out points."""
         m = len(self.points)
         anomalies = (self.fields - self.fields.mean(axis=0)).transpose(1, 0, 2).reshape(m, -1)
         index = np.unique(np.linspace(0, m - 1, min(m, 200)).astype(int))

@@ -38,9 +38,9 @@ class GaussianProcess(Model):
     Args:
         covariance: such as ``Tangent()``, ``Ambient()``, ``DivergenceFree() + CurlFree()``; with a history it is
             ``from_history(covariance)``, and the field's mean is that of the history.
-        sites: number of observations that a prediction uses, half of them near and one by one, half of them means of cells
-            further away; hyperparameters are fitted to at most this number. Default: 640 where components are independent,
-            otherwise 320; at least 8.
+        sites: number of observations that a prediction uses, half of them near and one by one, half of them means of
+            cells further away; hyperparameters are fitted to at most this number, at least 8. Default: 640 where
+            components are independent, otherwise 320.
     """
 
     covariance: Covariance
