@@ -1,19 +1,23 @@
 """Wind between stations: a map of the wind, and of how far to trust it, from 150 places.
 
-`FieldInterpolator` learns lengths and sizes from the stations alone, and gives a standard deviation with every
-vector. The wind is a monthly mean of the series inside the package (FNOC, January 1982); the error is measured at the
-places that were left out. `Sphere(2)` tells the interpolator that the space is the round Earth, so that it need not
-guess.
+`FieldInterpolator` estimates length scales and amplitudes from the stations alone, and gives a standard deviation with
+every vector. The wind is a monthly mean of the series inside the package (FNOC, January 1982); the error is measured at
+the places that were left out. The manifold is the sphere, and `planetary()` is a covariance of fields with bands of
+latitude, compared with one without.
 """
 
 import numpy as np
 
 import tangentbundle as tb
+from tangentbundle.earth.covariances import planetary
+from tangentbundle.estimators import helmholtz
 
 wind = tb.datasets.load_wind()
 at = wind.sample(150, rng=1)
 stations, field = wind.points[at], wind.ambient[0]
-model = tb.FieldInterpolator(manifold=tb.manifolds.Sphere(2), random_state=0).fit(stations, field[at])
+covariances = [planetary(), helmholtz()]
+model = tb.FieldInterpolator(covariance=covariances, manifold=tb.manifolds.Sphere(2), random_state=0)
+model.fit(stations, field[at])
 predicted, std = model.predict(wind.points, return_std=True)
 
 rest = np.setdiff1d(np.arange(len(wind.points)), at)

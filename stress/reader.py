@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
@@ -52,12 +51,6 @@ def read_field_file(path: Path) -> None:
     assert points.ndim == 2 and len(points) >= 3 and np.isfinite(points).all(), "points are not sound"
     assert field.values is None or field.values.shape[1] == len(points), "vectors do not fit the points"
     assert field.values is None or np.isfinite(field.values).all(), "vectors are not finite"
-
-
-def read_without_arrow(path: Path) -> None:
-    """The same by the standard library."""
-    with mock.patch.dict(sys.modules, {"pyarrow": None, "pyarrow.csv": None}):
-        read_field_file(path)
 
 
 @cache
@@ -138,7 +131,6 @@ def read_model(path: Path) -> None:
 
 READERS = {
     "CSV": Reader(".csv", lambda: field_seeds(".csv"), read_field_file, guided=True),
-    "CSV without Arrow": Reader(".csv", lambda: field_seeds(".csv"), read_without_arrow, guided=True),
     "NPZ": Reader(".npz", lambda: field_seeds(".npz"), read_field_file, guided=True),
     "PLY": Reader(".ply", lambda: field_seeds(".ply"), read_field_file, guided=True),
     "JSON lines": Reader(".jsonl", lambda: [_ledger()[0]], read_ledger, guided=True),

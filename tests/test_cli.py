@@ -122,11 +122,11 @@ def test_a_given_noise_is_called_given(folder, options, origin):
 
 def test_models_and_their_scores_are_printed(folder):
     lines = run("denoise", "field.csv", "-o", "clean.csv", "--report", "report.html").stdout.splitlines()
-    header = next(number for number, line in enumerate(lines) if line.startswith("model "))
-    table = lines[header + 2 : header + 7]
-    assert lines[0] == "Models compared" and all(table) and not lines[header + 7] and max(map(len, lines)) <= 100
+    title = lines.index("Models compared")
+    table = lines[title + 4 : title + 9]
+    assert all(table) and not lines[title + 9] and max(map(len, lines)) <= 100
     best = table[0].split("  ")[0]
-    assert any(re.fullmatch(rf"model +{re.escape(best)}", line) for line in lines[header + 7 :])
+    assert any(re.fullmatch(rf"model +{re.escape(best)}", line) for line in lines[:title])
     page = html.unescape(Path("report.html").read_text())
     assert "<h2>Models compared</h2>" in page and f"<td>{best}</td>" in page
     found = told("denoise", "field.csv", "-o", "clean.csv")

@@ -48,7 +48,7 @@ def files(tmp_path, monkeypatch):
 
 
 def test_on_a_cluster(files):
-    with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address="127.0.0.1:0") as cluster:
         where = ("--cluster", cluster.scheduler_address)
         told = json.loads(run("filter", "big.parquet", *SCALE, "-o", "a.parquet", *where, "--json").stdout)
         run("filter", "big.zarr", *SCALE, "-o", "b.zarr", *where)

@@ -217,7 +217,11 @@ def test_a_cluster_that_loses_a_worker(workers, tmp_path):
     )
     with (
         distributed.LocalCluster(
-            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="CRITICAL"
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address="127.0.0.1:0",
+            silence_logs="CRITICAL",
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
@@ -339,7 +343,7 @@ def test_a_search_on_a_cluster_is_the_search_on_this_machine():
     here = search.fit(points, noisy).cv_results_["mean_test_score"]
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="CRITICAL"
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", silence_logs="CRITICAL"
         ) as cluster,
         distributed.Client(cluster),
         joblib.parallel_config("dask"),

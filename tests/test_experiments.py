@@ -121,7 +121,7 @@ def test_a_dask_cluster_that_loses_a_worker(serial, tmp_path):
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="CRITICAL"
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", silence_logs="CRITICAL"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):

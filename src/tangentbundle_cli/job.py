@@ -80,7 +80,7 @@ class Commands(TyperGroup):
 
 @dataclass
 class Job:
-    """One run of a command."""
+    """One run of a command; ``appendix`` is printed after its summary."""
 
     command: str
     line: str
@@ -95,6 +95,7 @@ class Job:
     drop_missing: bool = False
     drop_duplicates: bool = False
     max_points: int | None = None
+    appendix: str = ""
     code: int = 0
 
     @cached_property
@@ -222,7 +223,7 @@ def _run(job: Job, work: Callable[[], None]) -> None:
     if job.as_json:
         typer.echo(json.dumps(summary.to_json(), indent=2, allow_nan=False))
     elif not job.quiet:
-        typer.echo(str(summary))
+        typer.echo(str(summary) + job.appendix)
         for text in summary.warnings:
             typer.echo(f"warning: {text}", err=True)
     if job.code:

@@ -56,7 +56,7 @@ def machines(workers: int | None, cluster: str | None) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         place: Any = cluster
         if cluster is None:
-            place = dask.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+            place = dask.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0")
             stack.enter_context(place)
         try:
             stack.enter_context(dask.Client(place, timeout=20))

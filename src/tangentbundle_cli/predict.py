@@ -40,7 +40,7 @@ def predict_each(job: Job, estimator: Any, field: Field, target: Field, noise: f
 
 
 def print_scores(job: Job, estimator: Any, which: str = "", most: int = 5) -> None:
-    """Name the model that answered, and print the best ``most`` of those compared; the report shows the same table."""
+    """Name the model that answered, and show the best ``most`` of those compared, on the screen and in the report."""
     from tangentbundle.io import Table
 
     rows = estimator.scores_
@@ -58,8 +58,7 @@ def print_scores(job: Job, estimator: Any, which: str = "", most: int = 5) -> No
     notes = f"Score: mean log density of a vector that is predicted from all others.{others}"
     job.summary.table = Table(f"Models compared{which}", header, body, notes)
     job.summary.tell("model", body[0][0], model=rows[0].model, scores={row.model: row.score for row in rows})
-    if not job.silent:
-        typer.echo(job.summary.table.text() + "\n")
+    job.appendix = f"\n\n{job.summary.table.text()}"
 
 
 def short_name(model: str) -> str:
