@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from ..errors import (
 )
 from ..parallel import one_thread
 from .candidates import DefaultCandidates
-from .covariance import Covariance
 from .history import History
 from .observations import JITTER, Model, Observations, Places, Prediction
 from .tangents import TangentSpaces
@@ -82,8 +82,8 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         if self.model is not None and self.covariance is not None:
             raise InvalidInputError("give model= or covariance=, not both: a covariance makes a Gaussian process.")
         if self.model is None:
-            one = isinstance(self.covariance, Covariance)
-            return DefaultCandidates([self.covariance] if one else self.covariance)
+            several = isinstance(self.covariance, Sequence) or self.covariance is None
+            return DefaultCandidates(self.covariance if several else [self.covariance])
         if not isinstance(self.model, Model):
             raise InvalidInputError(f"model must be an object such as GaussianProcess(Tangent()), got {self.model!r}.")
         return self.model

@@ -17,7 +17,7 @@ from scipy.interpolate import RBFInterpolator
 from scipy.spatial import cKDTree
 from torch import Tensor
 
-from ..errors import NonFiniteError, ShapeError
+from ..errors import NonFiniteError, ShapeError, TooFewPointsError
 from .covariance import Covariance, Matern, Pairs, Sites
 
 MIN_FIELDS = 8
@@ -43,6 +43,8 @@ class History:
             raise ShapeError(
                 f"a covariance needs at least {MIN_FIELDS} past fields, got {len(fields)}. Give more, or none."
             )
+        if len(points) < 3:
+            raise TooFewPointsError(f"history needs fields at 3 points at least, got {len(points)}. Give more, or none.")
         if not np.isfinite(fields).all():
             raise NonFiniteError("history holds NaN or infinite values. Drop those fields, or fill them.")
         return cls(points, fields)

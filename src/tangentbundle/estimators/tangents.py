@@ -17,7 +17,14 @@ from scipy.sparse import csgraph
 
 from ..bundle import TangentBundle
 from ..diagnostics import confident_edges
-from ..errors import DimensionWarning, FarPointsWarning, IsolatedPointsError, OffManifoldWarning, TangentBundleWarning
+from ..errors import (
+    DimensionWarning,
+    FarPointsWarning,
+    InvalidInputError,
+    IsolatedPointsError,
+    OffManifoldWarning,
+    TangentBundleWarning,
+)
 from ..geometry.dimension import resolve_dimension
 from ..geometry.frames import local_pca
 from ..geometry.graph import nearest_graph
@@ -54,6 +61,8 @@ class TangentSpaces:
         ((300, 3, 2), True)
         """
         points = np.ascontiguousarray(points, dtype=float)
+        if manifold is not None and not isinstance(manifold, Manifold):
+            raise InvalidInputError(f"manifold must be an object such as manifolds.Sphere(2), got {manifold!r}.")
         if manifold is not None:
             return cls(points, exact_frames(manifold, points), manifold.orientable, manifold)
         dim = _dimension(points, dim)
