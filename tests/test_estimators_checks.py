@@ -13,9 +13,9 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
 from tangentbundle import FieldDenoiser, FieldForecaster, FieldInterpolator, ManifoldClassifier
-from tangentbundle.estimators import GaussianProcess, Isotropic
+from tangentbundle.estimators import GaussianProcess, Tangent
 
-METHOD = GaussianProcess(Isotropic(1.5))
+MODEL = GaussianProcess(Tangent())
 
 ADAPTER = {
     "check_dtype_object": "the adapter, not the estimator, meets the targets of unknown type first",
@@ -66,7 +66,7 @@ def fitting(estimator) -> dict[str, str]:
 
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(
-    [kind(METHOD, dim=1) for kind in (OneColumnDenoiser, OneColumnInterpolator)],
+    [kind(MODEL, dim=1) for kind in (OneColumnDenoiser, OneColumnInterpolator)],
     expected_failed_checks=lambda estimator: ADAPTER,
 )
 def test_with_one_column(estimator, check):
@@ -75,7 +75,7 @@ def test_with_one_column(estimator, check):
 
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(
-    [kind(METHOD, dim=1) for kind in (FieldDenoiser, FieldInterpolator)], expected_failed_checks=fitting
+    [kind(MODEL, dim=1) for kind in (FieldDenoiser, FieldInterpolator)], expected_failed_checks=fitting
 )
 def test_as_they_are(estimator, check):
     check(estimator)

@@ -108,9 +108,12 @@ def negative_hessian(k, delta, h=1e-3):
     weights = {-2: 1 / 12, -1: -2 / 3, 1: 2 / 3, 2: -1 / 12}
     steps = [(i, j, wi * wj) for i, wi in weights.items() for j, wj in weights.items()]
     eye = h * np.eye(D)
-    return -np.array(
-        [[sum(w * k(delta + i * eye[p] + j * eye[q]) for i, j, w in steps) for q in range(D)] for p in range(D)]
-    ) / h**2
+    return (
+        -np.array(
+            [[sum(w * k(delta + i * eye[p] + j * eye[q]) for i, j, w in steps) for q in range(D)] for p in range(D)]
+        )
+        / h**2
+    )
 
 
 def gradients(covariance, theta, a, b):

@@ -94,7 +94,11 @@ def system(posterior):
     sites = data.at(np.arange(40))
     known = data.observations.noise
     noise = np.full(40, np.exp(2 * posterior.theta[-1])) if known is None else known
-    return sites, dense(posterior, sites, sites) + np.diag(np.repeat(noise + JITTER, sites.dim)), data.values.reshape(-1)
+    return (
+        sites,
+        dense(posterior, sites, sites) + np.diag(np.repeat(noise + JITTER, sites.dim)),
+        data.values.reshape(-1),
+    )
 
 
 @covariances
@@ -145,9 +149,7 @@ def test_left_out_is_a_prediction_without_the_point(model):
     i, rest = 7, np.arange(40) != 7
     part = observations.part(np.flatnonzero(rest))
     if isinstance(model, GaussianProcess):
-        others = replace(
-            posterior, data=FieldInBases(part, part.frames), parts=Neighborhoods.of(part.points, 40, 40)
-        )
+        others = replace(posterior, data=FieldInBases(part, part.frames), parts=Neighborhoods.of(part.points, 40, 40))
     else:
         others = replace(posterior, observations=part)
     expected = others.predict(Places(observations.points[[i]], lambda: observations.frames[[i]]))
@@ -224,7 +226,9 @@ def test_local_predictions_are_near_exact_ones(covariance, many):
     vectors = local.data.observations.vectors[index]
     assert abs(a.log_density(vectors).mean() - b.log_density(vectors).mean()) < 0.02
     if not covariance.ambient:  # and do not depend on the choice of bases
-        np.testing.assert_allclose(turned(local).predict(places(model, new)).mean, local.predict(places(model, new)).mean)
+        np.testing.assert_allclose(
+            turned(local).predict(places(model, new)).mean, local.predict(places(model, new)).mean
+        )
 
 
 @pytest.mark.parametrize("covariance", [helmholtz(), Ambient(), CurlFree(ambient=True)], ids=str)
@@ -246,7 +250,9 @@ def test_the_variance_of_the_mean_of_a_cell(covariance, many):
         own = bases if covariance.ambient else np.concatenate([basis[None], bases[cell]])
         sites = posterior.data.sites(points, own)
         each = [basis] * len(points) if covariance.ambient else own
-        weights = np.concatenate([basis.T @ B * w for B, w in zip(each, [-1.0, *[1 / size] * size], strict=True)], axis=1)
+        weights = np.concatenate(
+            [basis.T @ B * w for B, w in zip(each, [-1.0, *[1 / size] * size], strict=True)], axis=1
+        )
         difference = np.trace(weights @ dense(posterior, sites, sites) @ weights.T) / basis.shape[1]
         assert variances[row] == pytest.approx(difference + observations.noise[cell].mean() / size, rel=1e-5)
 
@@ -282,8 +288,10 @@ def test_no_array_has_a_matrix_for_each_point(model):
 
 
 def test_filters_are_linear_smoothers_of_known_weight():
-    """The own weight is the mean diagonal of the smoother, and left-out errors are those of that formula."""
-    posterior = FieldDenoiser(SpectralFilter(probes=64), manifold=SPHERE, random_state=0).fit(POINTS, VECTORS).posterior_
+    """A left-out error is the error over one minus the own weight."""
+    posterior = (
+        FieldDenoiser(SpectralFilter(probes=64), manifold=SPHERE, random_state=0).fit(POINTS, VECTORS).posterior_
+    )
     found = posterior.left_out(np.arange(40))
     own = np.einsum("nij,ni->nj", posterior.observations.frames, posterior.observations.vectors)
     errors = found.coordinates(posterior.observations.vectors - found.mean)

@@ -145,7 +145,7 @@ def _by_component(products: Tensor, dim: int) -> Tensor:
 class Matern:
     """The radial correlation of Matern, of smoothness 1/2, 3/2, 5/2, or infinity: the Gaussian one.
 
-    >>> Matern(1.5)(torch.tensor([0.0, 1.0])).round(decimals=4).tolist()
+    >>> Matern(1.5)(torch.tensor([0.0, 1.0]).double()).round(decimals=4).tolist()
     [1.0, 0.4834]
     """
 

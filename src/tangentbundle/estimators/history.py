@@ -44,7 +44,9 @@ class History:
                 f"a covariance needs at least {MIN_FIELDS} past fields, got {len(fields)}. Give more, or none."
             )
         if len(points) < 3:
-            raise TooFewPointsError(f"history needs fields at 3 points at least, got {len(points)}. Give more, or none.")
+            raise TooFewPointsError(
+                f"history needs fields at 3 points at least, got {len(points)}. Give more, or none."
+            )
         if not np.isfinite(fields).all():
             raise NonFiniteError("history holds NaN or infinite values. Drop those fields, or fill them.")
         return cls(points, fields)

@@ -1,0 +1,410 @@
+"""What every model promises with every option: finite, repeatable answers in the right units, or a named error."""
+
+import pickle
+import tracemalloc
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from tangentbundle import FieldDenoiser, FieldInterpolator
+from tangentbundle.earth.covariances import Zonal, planetary
+from tangentbundle.errors import (
+    FarPointsWarning,
+    InvalidInputError,
+    NonFiniteError,
+    NotTangentWarning,
+    OffManifoldWarning,
+    ShapeError,
+    TooFewPointsError,
+)
+from tangentbundle.estimators import (
+    Ambient,
+    Candidates,
+    CurlFree,
+    DivergenceFree,
+    GaussianProcess,
+    Identity,
+    Matern,
+    NeighborMean,
+    SpectralFilter,
+    Tangent,
+    helmholtz,
+)
+from tangentbundle.manifolds import Ellipsoid, KleinBottle, Sphere, Torus
+
+SPHERE = Sphere(2)
+POINTS, NEW, PAST_POINTS = SPHERE.sample(36, seed=0), SPHERE.sample(5, seed=1), SPHERE.sample(30, seed=2)
+CLEAN = SPHERE.gradient_field(POINTS, 2)
+VECTORS = CLEAN + 0.2 * np.random.default_rng(100).standard_normal((36, 3))
+PROCESSES = [
+    GaussianProcess(covariance)
+    for covariance in (
+        Tangent(),
+        Ambient(),
+        CurlFree(),
+        DivergenceFree(),
+        CurlFree(ambient=True),
+        DivergenceFree(ambient=True),
+        helmholtz(),
+        planetary(),
+        Ambient() + CurlFree(ambient=True),
+    )
+]
+SIMPLE = [SpectralFilter(), NeighborMean(), Identity()]
+CHOICE = Candidates([GaussianProcess(Tangent()), SpectralFilter(), NeighborMean()])
+MODELS = [*PROCESSES, *SIMPLE, CHOICE, None]
+
+
+def history(points, count=10):
+    """Random mixtures of three fields."""
+    fields = np.stack([SPHERE.gradient_field(points, degree) for degree in (1, 2, 3)])
+    return np.einsum("tk,kni->tni", np.random.default_rng(5).standard_normal((count, 3)), fields)
+
+
+HISTORIES = [
+    {},
+    {"history": history(POINTS)},
+    {"history": history(PAST_POINTS), "history_points": PAST_POINTS},
+]
+SPACES = [{"manifold": SPHERE}, {"dim": 1}, {"dim": 2}, {"dim": 3}, {}]
+SUPPORTS = [{}, {"support": SPHERE.sample(40, seed=3)}]
+NOISES = [None, 0.2, np.linspace(0.1, 0.3, 36), 0.0]
+PAIRS = [
+    (model, HISTORIES[(i + row) % 3], SPACES[row], SUPPORTS[(i + row) % 2], NOISES[(i + 2 * row) % 4])
+    for i, model in enumerate(MODELS)
+    for row in range(5)
+]
+
+
+SURFACE_ONLY = [PROCESSES[3], PROCESSES[6], PROCESSES[7]]
+
+
+@pytest.mark.filterwarnings("ignore::tangentbundle.errors.TangentBundleWarning")
+@pytest.mark.parametrize(("model", "past", "space", "support", "noise_std"), PAIRS)
+def test_every_model_with_every_option(model, past, space, support, noise_std):
+    estimator = FieldInterpolator(model, **past, **space, **support, random_state=0)
+    if past and model in SIMPLE:
+        with pytest.raises(InvalidInputError, match="no use for a history"):
+            estimator.fit(POINTS, VECTORS, noise_std)
+        return
+    if model in SURFACE_ONLY and space.get("dim") in (1, 3):
+        with pytest.raises(InvalidInputError, match="oriented surface"):
+            estimator.fit(POINTS, VECTORS, noise_std)
+        return
+    estimator.fit(POINTS, VECTORS, noise_std)
+    for where in (POINTS, NEW):
+        field, std = estimator.predict(where, return_std=True)
+        again, cov = estimator.predict(where, return_cov=True)
+        _, wide = estimator.predict(where, return_cov=True, with_noise=True)
+        assert np.isfinite(field).all() and np.isfinite(std).all() and np.isfinite(wide).all()
+        assert np.array_equal(field, again)
+        np.testing.assert_allclose(estimator.predict(where), field, atol=1e-12)
+        np.testing.assert_allclose(std, np.sqrt(np.maximum(np.einsum("nii->ni", cov), 0.0)), atol=1e-7)
+        assert np.linalg.eigvalsh(cov).min() > -1e-7
+        assert np.linalg.eigvalsh(wide - cov).min() > -1e-12
+    low, high = estimator.predict_interval(NEW, 0.5)
+    assert (low <= high).all()
+    wider = estimator.predict_interval(NEW, 0.95)
+    assert (wider[0] <= low).all() and (wider[1] >= high).all()
+    field = estimator.predict(POINTS)
+    for twin in (clone(estimator).fit(POINTS, VECTORS, noise_std), pickle.loads(pickle.dumps(estimator))):
+        assert np.array_equal(twin.predict(POINTS), field)
+    if noise_std is not None:
+        assert estimator.noise_ == pytest.approx(np.sqrt(np.mean(np.square(noise_std))))
+    if "manifold" in space:
+        assert np.abs(np.einsum("ni,ni->n", field, POINTS)).max() < 1e-10
+        assert np.abs(np.einsum("ni,nij->nj", POINTS, estimator.predict(POINTS, return_cov=True)[1])).max() < 1e-10
+
+
+@pytest.mark.parametrize("make", [FieldDenoiser, FieldInterpolator])
+def test_single_precision_and_lists_are_accepted(make):
+    model = make(GaussianProcess(Tangent()), dim=2, random_state=0)
+    field = model.fit(POINTS, VECTORS).predict(NEW)
+    single = make(model.model, dim=2, random_state=0).fit(POINTS.astype(np.float32), VECTORS.astype(np.float32))
+    np.testing.assert_allclose(single.predict(NEW.astype(np.float32)), field, atol=1e-3)
+    assert single.predict(NEW).dtype == np.float64
+    np.testing.assert_allclose(make(model.model, dim=2).fit(POINTS.tolist(), VECTORS.tolist()).predict(NEW), field)
+
+
+def test_denoiser_and_interpolator_are_the_same_without_a_history():
+    one, other = (make(dim=2, random_state=0).fit(POINTS, VECTORS) for make in (FieldDenoiser, FieldInterpolator))
+    assert np.array_equal(one.predict(NEW), other.predict(NEW))
+
+
+# Symmetries
+
+
+def rotation(seed=0, D=3):
+    turn = np.linalg.qr(np.random.default_rng(seed).standard_normal((D, D)))[0]
+    return turn * np.linalg.det(turn)
+
+
+@pytest.mark.parametrize("model", [*PROCESSES[:7], *SIMPLE], ids=str)
+def test_turning_points_and_vectors_turns_the_answer(model):
+    turn = rotation()
+    field, cov = (
+        FieldInterpolator(model, manifold=SPHERE, random_state=0).fit(POINTS, VECTORS).predict(NEW, return_cov=True)
+    )
+    turned = FieldInterpolator(model, manifold=SPHERE, random_state=0).fit(POINTS @ turn.T, VECTORS @ turn.T)
+    other, other_cov = turned.predict(NEW @ turn.T, return_cov=True)
+    atol = 0.05 if isinstance(model, SpectralFilter) else 1e-5  # random signs in other frames
+    np.testing.assert_allclose(other @ turn, field, atol=atol)
+    np.testing.assert_allclose(turn.T @ other_cov @ turn, cov, atol=atol)
+
+
+def test_the_default_does_not_depend_on_the_choice_of_coordinates():
+    new = SPHERE.sample(100, seed=7)
+    truth, errors = SPHERE.gradient_field(new, 2), []
+    for turn in (np.eye(3), rotation(1), rotation(2)):
+        model = FieldInterpolator(random_state=0, dim=2).fit(POINTS @ turn.T, VECTORS @ turn.T)
+        errors.append(np.square(model.predict(new @ turn.T) @ turn - truth).mean())
+    assert max(errors) < 1.02 * min(errors)
+
+
+@pytest.mark.parametrize("model", [*PROCESSES, *SIMPLE, CHOICE, None])
+def test_units_change_nothing_but_units(model):
+    plain = FieldInterpolator(model, dim=2, random_state=0).fit(POINTS, VECTORS)
+    field, std = plain.predict(NEW, return_std=True)
+    for length, size in ((1e3, 1.0), (1e-3, 1e3), (1.0, 1e-3)):
+        scaled = FieldInterpolator(model, dim=2, random_state=0).fit(length * POINTS, size * VECTORS)
+        other, other_std = scaled.predict(length * NEW, return_std=True)
+        np.testing.assert_allclose(other / size, field, atol=1e-4)
+        np.testing.assert_allclose(other_std / size, std, atol=1e-4)
+        assert scaled.noise_ / size == pytest.approx(plain.noise_, rel=1e-3)
+
+
+@pytest.mark.parametrize("model", [*PROCESSES, *SIMPLE, None])
+def test_the_order_of_points_does_not_matter(model):
+    order = np.random.default_rng(0).permutation(36)
+    one, other = (
+        FieldInterpolator(model, manifold=SPHERE, random_state=0).fit(POINTS[index], VECTORS[index])
+        for index in (np.arange(36), order)
+    )
+    atol = 0.1 if isinstance(model, SpectralFilter) else 1e-4
+    np.testing.assert_allclose(one.predict(NEW), other.predict(NEW), atol=atol)
+
+
+def test_refits_do_not_grow():
+    model, sizes = FieldInterpolator(GaussianProcess(Tangent()), manifold=SPHERE, history=history(POINTS)), []
+    model.fit(POINTS, VECTORS).predict_interval(NEW)
+    tracemalloc.start()
+    for _ in range(3):
+        model.fit(POINTS, VECTORS).predict_interval(NEW)
+        sizes.append((tracemalloc.get_traced_memory()[0], len(pickle.dumps(model))))
+    tracemalloc.stop()
+    assert sizes[2][0] - sizes[1][0] < 50_000
+    assert sizes[2][1] == sizes[1][1]
+
+
+# What is known of the field and its noise
+
+
+def error(model, points, truth):
+    return float(np.square(model.predict(points) - truth).mean())
+
+
+def test_an_exact_history_helps_and_a_useless_one_hardly_harms():
+    """Stations see a mixture of three fields, of which the past has other mixtures, or nothing of them."""
+    points, stations = SPHERE.sample(150, seed=8), slice(0, 12)
+    weights = np.array([1.0, -2.0, 1.5])
+    truth = np.einsum("k,kni->ni", weights, np.stack([SPHERE.gradient_field(points, k) for k in (1, 2, 3)]))
+    frames, rng = SPHERE.frames(points), np.random.default_rng(0)
+    noise = np.einsum("nij,tnj->tni", frames, 3 * rng.standard_normal((20, 150, 2)))
+    errors = {}
+    for name, past in {"none": None, "exact": history(points, 20), "useless": noise}.items():
+        where = None if past is None else points
+        model = FieldInterpolator(manifold=SPHERE, history=past, history_points=where, random_state=0)
+        errors[name] = error(model.fit(points[stations], truth[stations]), points, truth)
+    assert errors["exact"] < 0.2 * errors["none"]
+    assert errors["useless"] < 1.2 * errors["none"]
+
+
+def test_the_noise_of_the_field_is_not_that_of_its_history():
+    points = SPHERE.sample(60, seed=8)
+    fields = history(points, 21)
+    for size in (0.1, 0.5):
+        noisy = fields[-1] + size * np.random.default_rng(3).standard_normal((60, 3))
+        model = FieldInterpolator(GaussianProcess(Tangent()), manifold=SPHERE, history=fields[:-1]).fit(points, noisy)
+        assert 0.7 * size < model.noise_ < 1.3 * size
+
+
+def test_a_history_between_its_points_is_less_certain_than_at_them():
+    model = FieldInterpolator(
+        GaussianProcess(Tangent()), manifold=SPHERE, history=history(PAST_POINTS), history_points=PAST_POINTS
+    ).fit(POINTS, VECTORS)
+    past = model.posterior_.data.observations.history
+    scaled = (PAST_POINTS - model.center_) / model.unit_
+    np.testing.assert_allclose(past.at(scaled), past.fields)
+    np.testing.assert_allclose(past.at(scaled[:7]), past.fields[:, :7], atol=1e-10)
+    assert (past.missed_variance(scaled) == 0).all()
+    assert (past.missed_variance((NEW - model.center_) / model.unit_) > 0).all()
+
+
+def test_known_uneven_noise_helps():
+    points, rng = SPHERE.sample(150, seed=0), np.random.default_rng(7)
+    clean, size = SPHERE.gradient_field(points, 3), np.where(np.arange(150) % 2, 0.01, 0.3)
+    noisy = clean + size[:, None] * rng.standard_normal(clean.shape)
+    model = FieldDenoiser(GaussianProcess(Tangent()), manifold=SPHERE)
+    plain = error(model.fit(points, noisy), points, clean)
+    assert error(model.fit(points, noisy, noise_std=size), points, clean) < 0.3 * plain
+
+
+def test_a_known_manifold_is_not_worse_than_estimated_planes():
+    points, new = SPHERE.sample(100, seed=0), SPHERE.sample(100, seed=1)
+    field = SPHERE.gradient_field(points, 3)
+    known, estimated = (
+        error(
+            FieldInterpolator(GaussianProcess(CurlFree()), random_state=0, **space).fit(points, field),
+            new,
+            SPHERE.gradient_field(new, 3),
+        )
+        for space in ({"manifold": SPHERE}, {"dim": 2})
+    )
+    assert known <= 1.1 * estimated
+
+
+def test_further_points_of_the_space_improve_tangent_spaces():
+    torus = Torus()
+    points, support = torus.sample(60, seed=0), torus.sample(600, seed=1)
+    field = torus.tangent_field(points)
+
+    def tilt(frames):
+        exact = torus.frames(points)
+        overlap = np.einsum("nij,nik->njk", exact, frames)
+        return float(2 - np.square(overlap).sum(axis=(1, 2)).mean())
+
+    plain = FieldInterpolator(GaussianProcess(Tangent()), dim=2).fit(points, field)
+    more = FieldInterpolator(GaussianProcess(Tangent()), dim=2, support=support).fit(points, field)
+    assert more.frames_.shape == (60, 3, 2)
+    assert tilt(more.frames_) < 0.3 * tilt(plain.frames_)
+
+
+def test_orientation_is_that_of_the_space():
+    assert FieldDenoiser(NeighborMean(), dim=2).fit(POINTS, VECTORS).spaces_.oriented
+    bottle = KleinBottle(4)
+    points = bottle.sample(600, seed=0)
+    field = np.einsum("nij,j->ni", bottle.frames(points), [1.0, 0.5])
+    model = FieldDenoiser(GaussianProcess(DivergenceFree()), dim=2)
+    with pytest.raises(InvalidInputError, match="do not agree"):
+        model.fit(points, field)
+
+
+# Refusals and warnings
+
+
+@pytest.mark.parametrize("make", [FieldDenoiser, FieldInterpolator])
+@pytest.mark.parametrize(
+    ("points", "vectors", "kind", "words"),
+    [
+        (POINTS, VECTORS[:-1], ValueError, "inconsistent numbers|equally many"),
+        (POINTS, VECTORS[:, :2], ShapeError, "ambient"),
+        (POINTS, VECTORS[:, 0], ShapeError, "ambient"),
+        (POINTS[:2], VECTORS[:2], TooFewPointsError, "at least 3 points"),
+        (POINTS, None, InvalidInputError, "requires y"),
+        (POINTS, np.full((36, 3), np.nan), ValueError, "NaN"),
+        (np.full((36, 3), np.inf), VECTORS, ValueError, "infinity"),
+        (1e160 * POINTS, VECTORS, InvalidInputError, "points are of size"),
+        (POINTS, 1e-170 * VECTORS, InvalidInputError, "vectors are of size"),
+    ],
+)
+def test_bad_data_are_refused(make, points, vectors, kind, words):
+    with pytest.raises(kind, match=words):
+        make(dim=2).fit(points, vectors)
+
+
+@pytest.mark.parametrize(
+    ("options", "noise_std", "kind", "words"),
+    [
+        ({"model": "kriging"}, None, InvalidInputError, "GaussianProcess"),
+        ({"model": GaussianProcess}, None, InvalidInputError, "GaussianProcess"),
+        ({"model": NeighborMean(), "covariance": Tangent()}, None, InvalidInputError, "not both"),
+        ({"covariance": "matern"}, None, InvalidInputError, "Tangent"),
+        ({"covariance": Tangent}, None, InvalidInputError, "Tangent"),
+        ({"covariance": [Tangent(), "matern"]}, None, InvalidInputError, "Tangent"),
+        ({"covariance": Zonal(), "dim": 1}, None, InvalidInputError, "oriented surface"),
+        ({"dim": 4}, None, InvalidInputError, "dim"),
+        ({"dim": 0}, None, InvalidInputError, "dim"),
+        ({"manifold": "sphere", "dim": None}, None, InvalidInputError, "manifold"),
+        ({"manifold": Sphere(3), "dim": None}, None, InvalidInputError, r"shape \(n, 4\)"),
+        ({"history": history(POINTS)[:, :9]}, None, ShapeError, "history_points"),
+        ({"history": history(POINTS)[:3]}, None, ShapeError, "at least 8"),
+        ({"history": np.full((9, 36, 3), np.nan)}, None, NonFiniteError, "history"),
+        ({"history": history(POINTS), "history_points": PAST_POINTS}, None, ShapeError, "history_points"),
+        ({"history": history(POINTS)[:, :, :2], "history_points": POINTS[:, :2]}, None, ShapeError, "history_points"),
+        ({"history": history(PAST_POINTS[:1]), "history_points": PAST_POINTS[:1]}, None, TooFewPointsError, "history"),
+        ({"history": history(POINTS), "model": NeighborMean()}, None, InvalidInputError, "no use for a history"),
+        ({"support": POINTS[:, :2]}, None, ShapeError, "support"),
+        ({}, -0.1, InvalidInputError, "negative"),
+        ({}, np.nan, NonFiniteError, "noise_std"),
+        ({}, np.ones(5), ShapeError, "noise_std"),
+    ],
+)
+def test_bad_options_are_refused(options, noise_std, kind, words):
+    with pytest.raises(kind, match=words):
+        FieldInterpolator(**({"dim": 2} | options)).fit(POINTS, VECTORS, noise_std)
+
+
+@pytest.mark.parametrize("level", [0, 1, 1.5, -0.1, "wide", None])
+def test_levels_are_shares(level):
+    model = FieldInterpolator(NeighborMean(), dim=2).fit(POINTS, VECTORS)
+    with pytest.raises(InvalidInputError, match="level"):
+        model.predict_interval(NEW, level)
+
+
+def test_predictions_need_a_fit_and_points_of_the_same_space():
+    model = FieldInterpolator(NeighborMean(), dim=2)
+    with pytest.raises(NotFittedError):
+        model.predict(NEW)
+    model.fit(POINTS, VECTORS)
+    with pytest.raises(ValueError, match="2 features"):
+        model.predict(NEW[:, :2])
+    with pytest.raises(ValueError, match="NaN"):
+        model.predict(np.full((2, 3), np.nan))
+
+
+@pytest.mark.parametrize("model", [*PROCESSES, *SIMPLE], ids=str)
+def test_far_points_bring_a_warning_and_wide_uncertainty(model):
+    estimator = FieldInterpolator(model, dim=2, random_state=0).fit(POINTS, VECTORS)
+    with pytest.warns(FarPointsWarning, match="1 of 2 points"):
+        std = estimator.predict(np.stack([POINTS[0], 50 * POINTS[0]]), return_std=True)[1]
+    assert (std[1] > std[0]).all()
+
+
+def test_vectors_across_the_space_are_doubted_or_refused():
+    with pytest.warns(NotTangentWarning, match="normal"):
+        FieldDenoiser(NeighborMean(), manifold=SPHERE).fit(POINTS, POINTS + 0.3 * CLEAN)
+    with pytest.raises(InvalidInputError, match="no tangent field"):
+        FieldDenoiser(NeighborMean(), manifold=SPHERE).fit(POINTS, POINTS)
+
+
+def test_points_off_a_known_manifold_are_doubted():
+    with pytest.warns(OffManifoldWarning, match="36 of 36"):
+        FieldDenoiser(NeighborMean(), manifold=Torus()).fit(5 * POINTS, CLEAN)
+    model = FieldInterpolator(NeighborMean(), manifold=SPHERE).fit(1.001 * POINTS, CLEAN)
+    with pytest.warns(OffManifoldWarning, match="1 of 2"):
+        model.predict(np.stack([POINTS[0], 1.5 * POINTS[1]]))
+
+
+@pytest.mark.parametrize("space", [Sphere(1), Sphere(3), Ellipsoid()], ids=repr)
+def test_the_centre_has_no_tangent_space(space):
+    points, centre = space.sample(30, seed=0), np.zeros((1, space.ambient_dim))
+    field = np.einsum("nij,j->ni", space.frames(points), np.ones(space.dim))
+    model = FieldInterpolator(GaussianProcess(Tangent()), manifold=space).fit(points, field)
+    with pytest.raises(InvalidInputError, match="centre"):
+        model.predict(centre)
+
+
+def test_pipelines_and_searches():
+    twice = make_pipeline(FunctionTransformer(lambda X: 2 * X), FieldDenoiser(NeighborMean(), dim=2))
+    assert twice.fit(POINTS, VECTORS).predict(POINTS).shape == (36, 3)
+    models = [NeighborMean(), GaussianProcess(Tangent(Matern(np.inf)))]
+    search = GridSearchCV(FieldInterpolator(manifold=SPHERE), {"model": models}, cv=3).fit(POINTS, CLEAN)
+    assert search.best_params_["model"] == models[1]
+    assert (
+        FieldInterpolator(models[1], manifold=SPHERE).fit(POINTS, CLEAN).score(NEW, SPHERE.gradient_field(NEW, 2)) > 0.9
+    )
