@@ -38,7 +38,7 @@ def spectrum(case: str, points: np.ndarray, space: tb.manifolds.Manifold, unit: 
     exact = space.vector_spectrum(2 * space.dim + 2)
     group = exact[exact == exact[0]]
     row: Row = {"case": case, "n": len(points), "D": points.shape[1]}
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TangentBundleWarning)
         try:
             bundle = tb.TangentBundle.from_points(points, **options)
@@ -46,7 +46,7 @@ def spectrum(case: str, points: np.ndarray, space: tb.manifolds.Manifold, unit: 
             row |= {"dimension": bundle.dim, "error": float(np.abs(found - group).mean() / (group[0] or 1.0))}
         except TangentBundleError as error:
             row["refused"] = type(error).__name__
-    names = sorted({w.category.__name__ for w in told if issubclass(w.category, TangentBundleWarning)})
+    names = sorted({w.category.__name__ for w in caught if issubclass(w.category, TangentBundleWarning)})
     return {**row, "warnings": ", ".join(names)}
 
 

@@ -67,7 +67,7 @@ def task_cost(rounds: int = 100, parts: int = 20) -> float:
     for _ in range(rounds):
         done = [plan.add(_nothing, p, after=[done[(p + q) % parts] for q in range(8)]) for p in range(parts)]
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
         distributed.Client(cluster),
     ):
         start = time.process_time()
