@@ -138,13 +138,49 @@ def hero() -> None:
     tb.plot.save(figure(problem, report(problem)), FOLDER / "hero.png", dpi=150)
 
 
+def estimators() -> None:
+    """A noisy field on a torus, its estimate, the truth, and the scores of the candidates."""
+    import tangentbundle as tb
+
+    torus = tb.manifolds.Torus()
+    points = torus.sample(400, seed=0)
+    truth = torus.tangent_field(points)
+    noisy = truth + 0.3 * np.random.default_rng(0).standard_normal(truth.shape)
+    denoiser = tb.FieldDenoiser(random_state=0).fit(points, noisy)
+    drawing, panels = tb.plot.canvas(2, 2, size=(4.6, 3.0))
+    panels = panels.ravel()
+    for axes, (name, vectors) in zip(
+        panels, {"noisy": noisy, "FieldDenoiser": denoiser.predict(points), "true": truth}.items(), strict=False
+    ):
+        error = np.linalg.norm(vectors - truth) / np.linalg.norm(truth)
+        title = name if name == "true" else f"{name}, {error:.0%} error"
+        arrows = {"surface": torus.sample(4000, seed=1), "top": 1.6, "scale": 0.05, "colorbar": False}
+        tb.plot.field(points, vectors, title=title, axes=axes, **arrows)
+    _draw_scores(panels[3], denoiser.scores_)
+    tb.plot.save(drawing, FOLDER / "estimators.png", dpi=150)
+
+
+def _draw_scores(axes, scores) -> None:
+    """Margins of the candidates, the best first, with their standard errors."""
+    from tangentbundle_cli.predict import short_name
+
+    names = [short_name(row.model) for row in scores]
+    errors = [row.margin_error for row in scores]
+    axes.barh(names, [row.margin for row in scores], xerr=errors, color="#2a788e", height=0.6)
+    axes.set(xlabel="log density of left-out vectors, below the best", title="models compared")
+    axes.set_xscale("symlog", linthresh=0.05)
+    axes.set_xticks([0, 0.05, 0.5, 2], ["0", "0.05", "0.5", "2"])
+    axes.invert_yaxis()
+    axes.grid(axis="x", alpha=0.25)
+
+
 def save(fig: plt.Figure, name: str, dpi: int = 150) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     fig.savefig(FOLDER / f"{name}.png", dpi=dpi)
     plt.close(fig)
 
 
-FIGURES = {figure.__name__: figure for figure in (scale, response, convergence, growth, transfer, hero)}
+FIGURES = {figure.__name__: figure for figure in (scale, response, convergence, growth, transfer, hero, estimators)}
 
 
 def main() -> None:

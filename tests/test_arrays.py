@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tangentbundle.arrays import finite, float_tensor, generator, points_array, positive, whole
+from tangentbundle.arrays import finite, float_tensor, generator, points_array, positive, positive_integer
 from tangentbundle.errors import DTypeError, InvalidInputError, NonFiniteError, ShapeError
 
 
@@ -124,10 +124,10 @@ def test_numbers():
         with pytest.raises(InvalidInputError, match="x must be a positive number"):
             positive(bad, "x")
     for good in (2, np.int64(2), np.uint8(2)):
-        assert whole(good, "x") == 2 and type(whole(good, "x")) is int
+        assert positive_integer(good, "x") == 2 and type(positive_integer(good, "x")) is int
     for bad in (0, -1, 2.0, "2", None, True, np.bool_(True), np.nan, [2]):
-        with pytest.raises(InvalidInputError, match="x must be a whole number"):
-            whole(bad, "x")
+        with pytest.raises(InvalidInputError, match="x must be a positive integer"):
+            positive_integer(bad, "x")
 
 
 def test_generators():

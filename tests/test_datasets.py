@@ -91,7 +91,7 @@ def test_rotations_are_exact_everywhere_poles_included(lat, lon):
     data = from_grid(clock([0, 6, 12]), lat, lon, rotation(lat, lon), "rotation")
     assert data.ambient.shape == (3, 17 * 36 + 2, 3)
     assert np.allclose(data.ambient, np.cross(AXES[:, None], data.points))
-    assert (np.abs(data.points[:, 2]) > 1 - 1e-12).sum() == 2 and "pole kept once" in data.provenance
+    assert (np.abs(data.points[:, 2]) > 1 - 1e-12).sum() == 2 and "pole as one point" in data.provenance
     bundle = tb.TangentBundle.from_latlon(data.lat, data.lon)  # the same frames, at the poles too
     assert np.allclose(bundle.to_coordinates(data.ambient)[..., 0], data.components)
 
@@ -102,7 +102,7 @@ def test_poles_that_are_no_vector_are_dropped():
     wind[:, 0] = 3.0, 0.0  # constant components turn with longitude
     data = from_grid(clock([0, 6, 12]), lat, lon, wind, "rotation")
     assert data.lat.max() == 80 and data.lat.min() == -90
-    assert "north pole dropped" in data.provenance and "south pole kept once" in data.provenance
+    assert "north pole dropped" in data.provenance and "south pole as one point" in data.provenance
     assert np.isclose(data.area.sum(), 1)
 
 

@@ -179,7 +179,7 @@ def test_gfs_blocks(folder, gfs):
     missing = ["2026-04-08T00", "2026-07-06T12", "2026-07-09T06", "2026-08-06T12"]
     assert np.array_equal(data.times[data.filled], np.array(missing, "datetime64[ns]"))
     assert [s.stop - s.start for s in regular(data.times).segments()] == [175, 190]
-    assert len(data.lat) == 73 * 144 - 2 * 143 and "pole kept once" in data.provenance  # both poles
+    assert len(data.lat) == 73 * 144 - 2 * 143 and "pole as one point" in data.provenance  # both poles
     for horizon in (20, 50, 80):
         w = data.windows(horizon)
         assert len(w) == 175 + 190 - 4 * horizon

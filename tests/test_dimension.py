@@ -177,7 +177,7 @@ def test_a_given_dimension_is_taken():
 
 @pytest.mark.parametrize("dim", [0, -1, 4, 2.0, "2", True, np.nan, [2], WidestGap])
 def test_bad_dimension(dim):
-    with pytest.raises(InvalidInputError, match="whole number from 1 to the ambient dimension 3"):
+    with pytest.raises(InvalidInputError, match="integer from 1 to the ambient dimension 3"):
         resolve_dimension(Sphere(2).sample(50, seed=0), dim)
 
 

@@ -60,7 +60,7 @@ def test_responses_come_in_the_kind_of_the_eigenvalues(name):
     np.testing.assert_array_equal(tensor[0], expected)
     np.testing.assert_allclose(h.response(lam.astype(np.float32)), h.response(lam.astype(np.float32).astype(float)))
     np.testing.assert_array_equal(h.response(lam.tolist()), expected)
-    assert h.response(1).shape == ()  # whole numbers are numbers
+    assert h.response(1).shape == ()  # integers are numbers
 
 
 # Impulse responses.

@@ -135,7 +135,7 @@ def test_widened_to_connect(seed):
         ({"eps_pca": 0}, "eps_pca"),
         ({"max_memory": -5}, "max_memory"),
         ({"max_memory": "1 GB"}, "max_memory"),
-        ({"neighbors": 0}, "neighbors must be a whole number"),
+        ({"neighbors": 0}, "neighbors must be a positive integer"),
         ({"neighbors": -3}, "neighbors"),
         ({"neighbors": 2.5}, "neighbors"),
         ({"neighbors": "10"}, "neighbors"),

@@ -48,7 +48,7 @@ def test_channels_may_be_any_sequence_of_whole_numbers():
 @pytest.mark.parametrize("kind", NETWORKS)
 @pytest.mark.parametrize("taps", [0, -1, 2.0, "2", None, True])
 def test_taps(kind, taps):
-    with pytest.raises(InvalidInputError, match="taps must be a whole number of at least 1"):
+    with pytest.raises(InvalidInputError, match="taps must be a positive integer"):
         kind([1, 2, 1], taps=taps)
 
 
@@ -68,7 +68,7 @@ def test_starts_of_learned_times(start):
 @pytest.mark.parametrize("kind", NETWORKS)
 @pytest.mark.parametrize("seed", [None, "0", 1.5, True, np.random.default_rng(0)])
 def test_seeds(kind, seed):
-    with pytest.raises(InvalidInputError, match=r"seed must be a whole number or a torch\.Generator"):
+    with pytest.raises(InvalidInputError, match=r"seed must be an integer or a torch\.Generator"):
         kind([1, 2, 1], seed=seed)
 
 
@@ -95,17 +95,17 @@ def test_other_parts():
             with pytest.raises(InvalidInputError, match="channels"):
                 make(channels)
     for arguments in ((0, 1), (1, 0), (1, 1, 0), ("2", 1), (2, 1.0)):
-        with pytest.raises(InvalidInputError, match="whole number"):
+        with pytest.raises(InvalidInputError, match="integer"):
             nn.InvariantReadout(*arguments)
-        with pytest.raises(InvalidInputError, match="whole number"):
+        with pytest.raises(InvalidInputError, match="integer"):
             nn.SumReadout(*arguments)
-    with pytest.raises(InvalidInputError, match="dim must be a whole number"):
+    with pytest.raises(InvalidInputError, match="dim must be a positive integer"):
         nn.MeanReadout(1, 2, dim=0)
     for readout in (nn.SumReadout, "sum", torch.nn.Linear(1, 2)):
         with pytest.raises(InvalidInputError, match=r"Readout objects such as SumReadout\("):
             nn.TNN([1, 1], readout=readout)
     for arguments in ((0, 1), (1, 0), (-1, 1)):
-        with pytest.raises(InvalidInputError, match="whole number"):
+        with pytest.raises(InvalidInputError, match="integer"):
             nn.BundleConv(*arguments)
 
 

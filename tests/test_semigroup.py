@@ -174,9 +174,9 @@ def test_bad_times():
     path = DirectedPath.of(10, spacing=0.5)
     x = random_signal(path)
     for h in (tb.Heat(0.3), tb.FIR([1.0, 1.0], step=0.75), tb.ImpulseResponse(lambda t: torch.exp(-t))):
-        with pytest.raises(InvalidInputError, match=r"spacing 0.5 .* whole multiples of it, not by"):
+        with pytest.raises(InvalidInputError, match=r"spacing 0.5 .* integer multiples of it, not by"):
             h(path, x)
-    with pytest.raises(InvalidInputError, match="whole multiples"):
+    with pytest.raises(InvalidInputError, match="integer multiples"):
         path.exponential(-0.5, x)
 
 

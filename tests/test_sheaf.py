@@ -183,8 +183,8 @@ GOOD = {"stalks": [1, 2, 2], "edges": [(0, 1), (1, 2)], "maps": [([[1.0]], [[1.0
     [
         ({"stalks": [2, 2, 2]}, ShapeError, r"maps of edge 0 .* \(k, 2\) and \(k, 2\) .* got shapes \[\(1, 1\)"),
         ({"stalks": [1, 0, 2]}, InvalidInputError, "at least 1"),
-        ({"stalks": [1, 2.5, 2]}, InvalidInputError, "stalks must be whole numbers"),
-        ({"stalks": [1, np.nan, 2]}, InvalidInputError, "stalks must be whole numbers"),
+        ({"stalks": [1, 2.5, 2]}, InvalidInputError, "stalks must be integers"),
+        ({"stalks": [1, np.nan, 2]}, InvalidInputError, "stalks must be integers"),
         ({"stalks": []}, ShapeError, "stalks must have shape"),
         ({"stalks": 2}, ShapeError, "stalks must have shape"),
         ({"stalks": "abc"}, DTypeError, "stalks"),

@@ -19,7 +19,8 @@ MODULES = (
     "nn",
     "training",
     "estimators",
-    "estimators.baselines",
+    "forecast",
+    "earth.covariances",
     "datasets",
     "io",
     "plot",
@@ -33,7 +34,7 @@ MODULES = (
 """In the order of the flow of data."""
 
 
-HOMES = ("filters", "training", "estimators", "operators")
+HOMES = ("filters", "training", "estimators", "forecast", "operators")
 """Where names are documented that the package itself offers, too."""
 
 ONLY_DOCSTRING = """    options:

@@ -157,10 +157,10 @@ def positive(value: Any, name: str) -> float:
     return float(number)
 
 
-def whole(value: Any, name: str) -> int:
-    """A whole number of at least one; all else, booleans included, is refused."""
+def positive_integer(value: Any, name: str) -> int:
+    """An integer of at least one; all else, booleans included, is refused."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise InvalidInputError(f"{name} must be a whole number of at least 1, got {value!r}.")
+        raise InvalidInputError(f"{name} must be a positive integer, got {value!r}.")
     return int(value)
 
 

@@ -136,12 +136,12 @@ class Sheaf:
 
 
 def _integers(values: Array | Sequence, name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """A non-empty array ``(n, *shape)`` of whole numbers of at least 0."""
+    """A non-empty array ``(n, *shape)`` of integers of at least 0."""
     array = float_tensor(values, name)[0].cpu().numpy()
     if array.ndim != 1 + len(shape) or array.shape[1:] != shape or not array.size:
         raise ShapeError(f"{name} must have shape {('n', *shape)} and not be empty, got {array.shape}.")
     if not ((array >= 0) & (array < 2**31) & (array == np.round(array))).all():
-        raise InvalidInputError(f"{name} must be whole numbers of at least 0, got {values!r}.")
+        raise InvalidInputError(f"{name} must be integers of at least 0, got {values!r}.")
     return array.astype(np.int64)
 
 

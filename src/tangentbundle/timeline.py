@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import whole
+from .arrays import positive_integer
 from .errors import InvalidInputError
 
 Times = np.ndarray
@@ -119,7 +119,7 @@ class Windows:
     @classmethod
     def of(cls, times: Times, filled: np.ndarray, horizon: int) -> Windows:
         """The ``N - 2 T_f`` subsequences of every segment of N steps, as the paper counts (it leaves out the last)."""
-        length = whole(horizon, "the horizon T_f")
+        length = positive_integer(horizon, "the horizon T_f")
         segments = regular(times).segments()
         starts = np.concatenate([np.arange(s.start, s.stop - 2 * length) for s in segments])
         if not len(starts):

@@ -25,7 +25,7 @@ def filter_in_parts(
     refused: dict[str, Any] = {"--report": job.report, "--time": job.time, "--latlon": job.latlon}
     refused |= {"--drop-missing": job.drop_missing, "--drop-duplicates": job.drop_duplicates}
     if given := [name for name, value in refused.items() if value]:
-        raise InvalidInputError(f"{given[0]} does not go with --workers and --cluster, which never see the whole file.")
+        raise InvalidInputError(f"{given[0]} does not go with --workers and --cluster, which read the file in parts.")
     check_output(output, overwrite=overwrite)  # refused before any work
     work = output.absolute().with_name(f".{output.name}.work")
     fresh = not work.exists()
@@ -66,7 +66,7 @@ def machines(workers: int | None, cluster: str | None) -> Iterator[None]:
 
 
 def bundle_of(job: Job, file: Path, work: Path, scale: dict[str, Any]) -> DistributedBundle:
-    """The bundle of a Parquet file or folder, or of a Zarr group; columns are named by options, or guessed and told."""
+    """The bundle of a Parquet file or folder, or of a Zarr group; columns are named by options, or guessed."""
     from tangentbundle.distributed import DistributedBundle, ParquetColumns, ZarrArray
     from tangentbundle.distributed.tasks import extra
     from tangentbundle.errors import InvalidInputError, UnitsError

@@ -44,13 +44,13 @@ def print_scores(job: Job, estimator: Any, which: str = "", most: int = 5) -> No
     from tangentbundle.io import Table
 
     rows = estimator.scores_
-    header = ["model", "score", "margin", "standard error", "noise", "seconds"]
+    header = ["model", "score", "margin", "standard error", "noise", "time"]
     body = [
         [
             short_name(row.model),
-            *(f"{value:.4g}" for value in (row.score, row.margin, row.margin_error)),
+            *(f"{value:.2f}" for value in (row.score, row.margin, row.margin_error)),
             f"{row.noise * estimator.scale_:.3g}",
-            f"{row.seconds:.2f}",
+            f"{row.seconds:.2f} s",
         ]
         for row in rows[:most]
     ]
@@ -61,23 +61,16 @@ def print_scores(job: Job, estimator: Any, which: str = "", most: int = 5) -> No
     job.appendix = f"\n\n{job.summary.table.text()}"
 
 
-def short_name(model: str, width: int = 48) -> str:
-    """The name of a model in a table: a Gaussian process by its covariance, without arguments that are defaults.
+def short_name(model: str) -> str:
+    """The name of a model in a table: a Gaussian process by its covariance, others without arguments.
 
-    >>> short_name("GaussianProcess(Ambient(kernel=Matern(smoothness=inf)))")
-    'Ambient(Matern inf)'
+    >>> short_name("GaussianProcess(Ambient(inf))"), short_name("SpectralFilter(neighbors=None, probes=8)")
+    ('Ambient(inf)', 'SpectralFilter')
     """
-    name = re.sub(r"GaussianProcess\((.*)\)", r"\1", model)
-    name = re.sub(r"kernel=Matern\(smoothness=([^)]*)\)", r"Matern \1", name).replace(", ambient=False", "")
-    name = name.replace("ambient=True", "ambient")
-    name = re.sub(r"CovarianceSum\(terms=\((.*)\)\)", lambda sum: _without_arguments(sum[1]), name)
-    name = name.replace("DivergenceFree + CurlFree + Tangent", "helmholtz")
-    name = re.sub(r"^(SpectralFilter|NeighborMean|Identity)\(.*\)", r"\1", name)
-    return name if len(name) <= width else name[: width - 3] + "..."
+    from tangentbundle.estimators import helmholtz
 
-
-def _without_arguments(terms: str) -> str:
-    return " + ".join(re.findall(r"(\w+)\((?:[^()]|\([^()]*\))*\)", terms))
+    name = re.sub(r"GaussianProcess\((.*)\)", r"\1", model).replace(str(helmholtz()), "helmholtz")
+    return re.sub(r"^(SpectralFilter|NeighborMean|Identity)\(.*\)", r"\1", name)
 
 
 def wind_covariances(job: Job, field: Field) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def reproduce(
     jobs: Annotated[int, typer.Option(help="processes; -1 for all cores")] = 1,
     cluster: Annotated[str | None, typer.Option(help="address of a Dask scheduler, tcp://...")] = None,
     out: Annotated[Path | None, typer.Option(help="folder; default runs/<name>-<protocol>-<quick|full>")] = None,
-    beside: Annotated[
+    networks: Annotated[
         Path | None, typer.Option(help="folder of finished results of the paper's protocol, to show their networks")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume/--no-resume", help="keep finished runs of the folder")] = True,
@@ -44,8 +44,8 @@ def reproduce(
     folder, chosen = out or Path("runs") / "-".join(words), experiment(name, data)
     how: dict[str, Any] = {"jobs": jobs, "cluster": cluster, "resume": resume, "quiet": job.silent}
     rows = run_experiment(chosen, folder, full=full, protocol=protocol, seed=seed, **how)
-    if beside is not None:
-        rows = merge_with(chosen, rows, beside, full=full, seed=seed)
+    if networks is not None:
+        rows = merge_with(chosen, rows, networks, full=full, seed=seed)
     results, files = write_report(chosen, rows, protocol, folder)
     if not job.silent:
         typer.echo(results.comparison().text() + "\n")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..arrays import generator, positive, whole
+from ..arrays import generator, positive, positive_integer
 from ..errors import InvalidInputError
 from ..manifolds import ClassicalKleinBottle, KleinBottle, Torus
 from ..manifolds.surfaces import _grid
@@ -110,7 +110,7 @@ def torus_klein_clouds(
     surfaces = (torus or Torus(), klein or KleinBottle(3))
     if surfaces[1].ambient_dim != 3:
         raise InvalidInputError("expected a Klein bottle immersed in R^3, got one in R^4. Use KleinBottle(3).")
-    labels = rng.integers(0, 2, whole(count, "count"))
+    labels = rng.integers(0, 2, positive_integer(count, "count"))
     counts = _counts(points, len(labels), rng)
     clouds: list[np.ndarray] = [np.empty(0)] * len(labels)
     frames = list(clouds)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..arrays import whole
+from ..arrays import positive_integer
 from ..errors import IsolatedPointsError
 from ..geometry.frames import LocalPCA, local_pca
 from ..geometry.graph import NeighborGraph, edge_weights, nearest_graph, radius_graph
@@ -40,7 +40,7 @@ def build_all(cloud: Cloud, geometry: Geometry, rings: int | None) -> dict[str, 
     parts, rows = range(cloud.num_parts), cloud.rows
     edges, degrees, counts = zip(*run_all(build_frames, [(cloud, geometry, p) for p in parts]), strict=True)
     automatic = halo_rings(geometry.dim, rows / len(parts), sum(edges) / rows)
-    geometry = replace(geometry, rings=automatic if rings is None else whole(rings, "rings"))
+    geometry = replace(geometry, rings=automatic if rings is None else positive_integer(rings, "rings"))
     degree = float(np.median(degrees))
     found = run_all(build_operator, [(cloud, geometry, p, degree) for p in parts])
     touched, halos, pieces = zip(*found, strict=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..arrays import positive, whole
+from ..arrays import positive, positive_integer
 from ..errors import InvalidInputError, ShapeError
 from ..files import only_writer, write_atomically
 from ..filters import Chebyshev, Filter
@@ -105,7 +105,7 @@ class DistributedBundle:
         """
         asked = Scale(eps, neighbors, eps_pca)
         points.check("points", (2,))
-        settings = f"{points!r} ({points.digest()}), {whole(partition, 'partition')} points a partition"
+        settings = f"{points!r} ({points.digest()}), {positive_integer(partition, 'partition')} points a partition"
         with only_writer(folder) as place:
             place = place.absolute()
             _claim(place, settings)
@@ -196,7 +196,7 @@ class DistributedBundle:
         noise_std = None if noise_std is None else positive(noise_std, "noise_std")
         terms = moment_terms(family, self.interval)
         with only_writer(self.folder):
-            rounds = self._rounds(source, np.empty((0, terms)), whole(probes, "probes"))
+            rounds = self._rounds(source, np.empty((0, terms)), positive_integer(probes, "probes"))
             moments = rounds.moments()
             shutil.rmtree(rounds.folder, ignore_errors=True)
         data, signs = moments[:, :-probes].mean(axis=1), moments[:, -probes:].mean(axis=1)

@@ -9,7 +9,7 @@ from math import gamma
 
 import numpy as np
 
-from ..arrays import whole
+from ..arrays import positive_integer
 from ..errors import DuplicatePointsWarning, InvalidInputError, TooFewPointsError
 from ..geometry.dimension import SIZES, DimensionRule, WidestGap
 from ..geometry.frames import local_pca
@@ -64,8 +64,8 @@ def resolve_geometry(
     n, dims, rule = cloud.rows, cloud.ambient_dim, WidestGap() if dim is None else dim
     if isinstance(rule, DimensionRule) and not isinstance(rule, WidestGap):
         raise InvalidInputError(f"a distributed cloud takes dim=WidestGap() or a number, got {dim!r}.")
-    if not isinstance(rule, WidestGap) and not 1 <= whole(rule, "dim") <= dims:
-        raise InvalidInputError(f"dim must be a whole number from 1 to the ambient dimension {dims}, got {dim!r}.")
+    if not isinstance(rule, WidestGap) and not 1 <= positive_integer(rule, "dim") <= dims:
+        raise InvalidInputError(f"dim must be an integer from 1 to the ambient dimension {dims}, got {dim!r}.")
     sizes = [k for k in SIZES if k <= n // 4] or [n - 1]
     most = 1
     if asked.eps is None:

@@ -66,7 +66,7 @@ def from_grid(
             continue
         _, frame, _ = latlon_frames(lat[[row]], np.zeros(1))
         components[:, row, 0], longitude[row, 0], area[row, 0] = mean @ frame[0], 0.0, area[row].sum()
-        provenance += f"; {name} pole kept once, the mean of {len(lon)} copies"
+        provenance += f"; {name} pole as one point, the mean of {len(lon)} copies"
     return from_points(times, latitude[keep], longitude[keep], components[:, keep], area[keep], provenance)
 
 

@@ -20,7 +20,7 @@ from .spectral import SpectralFilter
 class Candidates(Model):
     """Fits several models and takes the one that predicts left-out vectors best.
 
-    The criterion is the log density of whole ambient vectors, each predicted from all the others, so that models of
+    The criterion is the log density of ambient vectors, each predicted from all the others, so that models of
     tangent and of ambient vectors are comparable. Models are first fitted to a quarter of the points that they
     use at most, and scored at a quarter of ``max_left_out``; the best three go on, unless they are worse than the best
     by more than three standard errors. Baselines, the neighbours' mean and the data, are chosen if they are better by

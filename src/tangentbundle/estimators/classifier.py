@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from ..arrays import points_array, whole
+from ..arrays import points_array, positive_integer
 from ..errors import DimensionWarning, InvalidInputError, ShapeError, TangentBundleError, TooFewPointsError
 from ..geometry.dimension import resolve_dimension
 from ..nn import TNN, Activation, InvariantReadout, NormTanh
@@ -136,7 +136,7 @@ class ManifoldClassifier(ClassifierMixin, BaseEstimator):
         if len(self.classes_) < 2:
             raise InvalidInputError(f"there is one class only, {self.classes_[0]!r}: give clouds of at least two.")
         self.n_features_in_ = points[0].shape[1]
-        self.dim_ = whole(self.dim, "dim") if self.dim is not None else _usual_dimension(points[:25])
+        self.dim_ = positive_integer(self.dim, "dim") if self.dim is not None else _usual_dimension(points[:25])
         seed = check_random_state(self.random_state).randint(2**31)
         rng = np.random.default_rng(seed)
         held = self._held_out(numbers, rng)

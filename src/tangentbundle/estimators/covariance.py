@@ -155,6 +155,9 @@ class Matern:
         if self.smoothness not in (0.5, 1.5, 2.5, np.inf):
             raise InvalidInputError(f"smoothness must be 0.5, 1.5, 2.5 or infinity, got {self.smoothness!r}.")
 
+    def __str__(self) -> str:
+        return f"{self.smoothness:g}"
+
     def __call__(self, squares: Tensor) -> Tensor:
         """At squared distances in units of the length."""
         if self.smoothness == np.inf:
@@ -175,6 +178,10 @@ class Covariance(ABC):
     """A covariance of fields. ``ambient`` says in which bases: those of ambient space, or the tangent ones."""
 
     ambient: bool = False
+
+    def __str__(self) -> str:
+        kernel = getattr(self, "kernel", None)
+        return type(self).__name__ if kernel is None else f"{type(self).__name__}({kernel})"
 
     @abstractmethod
     def parameters(self, ambient_dim: int, dim: int) -> dict[str, float]:
@@ -215,6 +222,9 @@ class CovarianceSum(Covariance):
     def __post_init__(self) -> None:
         if len({term.ambient for term in self.terms}) > 1:
             raise InvalidInputError(f"a sum needs terms of one kind, all ambient or all tangent, got {self.terms}.")
+
+    def __str__(self) -> str:
+        return " + ".join(map(str, self.terms))
 
     @property
     def ambient(self) -> bool:  # type: ignore[override]
@@ -305,6 +315,9 @@ class CurlFree(Covariance):
     def __post_init__(self) -> None:
         if self.kernel.smoothness < 2.5:
             raise InvalidInputError(f"gradients need a kernel of smoothness 2.5 or infinity, got {self.kernel}.")
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({self.kernel}{', ambient' if self.ambient else ''})"
 
     def parameters(self, ambient_dim: int, dim: int) -> dict[str, float]:
         return {"amplitude": 0.0, "length": -0.5} | ({"length across": -0.5} if self.ambient else {})

@@ -2,7 +2,7 @@ r"""Covariances learned from past fields.
 
 The anomalies :math:`a_t` of T past fields about their mean :math:`\mu` give the localised empirical covariance
 :math:`\frac1T \sum_t a_t(x) a_t(y)^T \rho(|x - y|/L)`, with Gaspari and Cohn's taper :math:`\rho` (1999), which is
-zero from 2 L on. A parametric covariance scaled by the anomalies' local size fills in what T samples cannot tell, and a
+zero from 2 L on. A parametric covariance scaled by the anomalies' local size supplements the T samples, and a
 slowly varying multiple of the mean allows for its change since.
 """
 
@@ -75,7 +75,7 @@ class History:
 
     @cached_property
     def missed_share(self) -> float:
-        """The share of the anomalies' variance that neighbours do not tell, from 200 points left out one at a time."""
+        """The share of the anomalies' variance that neighbours do not explain, from 200 left-out points."""
         m = len(self.points)
         anomalies = (self.fields - self.fields.mean(axis=0)).transpose(1, 0, 2).reshape(m, -1)
         index = np.unique(np.linspace(0, m - 1, min(m, 200)).astype(int))

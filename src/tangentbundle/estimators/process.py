@@ -38,9 +38,9 @@ class GaussianProcess(Model):
     Args:
         covariance: such as ``Tangent()``, ``Ambient()``, ``DivergenceFree() + CurlFree()``; with a history it is
             ``from_history(covariance)``, and the field's mean is that of the history.
-        sites: predictions use so many observations, half of them near and one by one, half of them means of cells
-            further away; hyperparameters are fitted to at most so many. Default: 640 where components are independent,
-            otherwise 320; at least 8.
+        sites: number of observations that a prediction uses, half of them near and one by one, half of them means of
+            cells further away; hyperparameters are fitted to at most this number, at least 8. Default: 640 where
+            components are independent, otherwise 320.
     """
 
     covariance: Covariance
@@ -51,7 +51,7 @@ class GaussianProcess(Model):
         if not isinstance(self.covariance, Covariance):
             raise InvalidInputError(f"covariance must be an object such as Tangent(), got {self.covariance!r}.")
         if self.sites is not None and not (isinstance(self.sites, (int, np.integer)) and self.sites >= 8):
-            raise InvalidInputError(f"sites must be a whole number of at least 8, or None, got {self.sites!r}.")
+            raise InvalidInputError(f"sites must be an integer of at least 8, or None, got {self.sites!r}.")
 
     def __str__(self) -> str:
         return f"GaussianProcess({self.covariance})"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from ..arrays import whole
+from ..arrays import positive_integer
 from ..bundle import TangentBundle
 from ..diagnostics import confident_edges, orientability
 from ..errors import DisconnectedWarning, GlobalNeighborhoodWarning, IsolatedPointsError, TooFewPointsError
@@ -72,7 +72,7 @@ class LowSpectrum(CloudFeature):
     count: int = 8
 
     def __call__(self, cloud: CloudBundle) -> list[float]:
-        count = whole(self.count, "count")
+        count = positive_integer(self.count, "count")
         return [*_lowest(cloud.fields, count), *_lowest(cloud.functions, count + 1)[1:]]
 
 

@@ -68,7 +68,7 @@ class Forecast(Experiment):
         )
         if protocol == "best":
             return common + (
-                "`FieldForecaster, all places` has learnt from the training period on the whole grid; the other rows "
+                "`FieldForecaster, all places` has learnt from the training period on all of the grid; the other rows "
                 "know the drawn points alone. Networks, where shown, are rows of the paper's protocol."
             )
         return common + (

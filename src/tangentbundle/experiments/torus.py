@@ -12,7 +12,8 @@ import torch
 
 from .. import manifolds
 from ..bundle import TangentBundle
-from ..datasets import FieldSample, TorusField, torus_field
+from ..datasets import FieldSample, torus_field
+from ..datasets.synthetic import TorusField
 from ..errors import GlobalNeighborhoodWarning
 from ..geometry.kernels import Gaussian
 from ..operators import Identity, Negated, Symmetric

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ..arrays import finite, whole
+from ..arrays import finite, positive_integer
 from ..errors import ConvergenceError, InvalidInputError
 from ..memory import require_memory
 from ..operators import ConnectionLaplacian
@@ -151,7 +151,7 @@ class Lanczos(Method):
     def __post_init__(self) -> None:
         if not 0.0 < self.tol < 1.0:
             raise InvalidInputError(f"tol must lie between 0 and 1, got {self.tol}.")
-        whole(self.max_steps, "max_steps")
+        positive_integer(self.max_steps, "max_steps")
 
     def apply(self, filters: Sequence[Filter], operator: ConnectionLaplacian, x: torch.Tensor) -> torch.Tensor:
         tol, interval = require_tolerance(self.tol, operator), recurrence_map(operator)[0]

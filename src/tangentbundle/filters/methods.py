@@ -94,7 +94,7 @@ class Chebyshev(Method):
         if not 0.0 < self.tol < 1.0:
             raise InvalidInputError(f"tol must lie between 0 and 1, got {self.tol}.")
         if self.order is not None and not (isinstance(self.order, Integral) and 0 <= self.order <= MAX_NODES):
-            raise InvalidInputError(f"order must be a whole number from 0 to {MAX_NODES}, got {self.order}.")
+            raise InvalidInputError(f"order must be an integer from 0 to {MAX_NODES}, got {self.order}.")
 
     def coefficients(self, filters: Sequence[Filter], operator: ConnectionLaplacian) -> torch.Tensor:
         """Expansion coefficients ``(k, m)`` in the operator's precision, on its device."""

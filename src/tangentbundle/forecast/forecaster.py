@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..arrays import whole
+from ..arrays import positive_integer
 from ..errors import InvalidInputError, NonFiniteError, ShapeError, ShortSeriesWarning, TooFewPointsError
 from ..estimators.base import check_tangent
 from ..estimators.intervals import share, tail
@@ -82,7 +82,7 @@ class FieldForecaster(BaseEstimator):
         method = Autoregression() if self.method is None else self.method
         if not isinstance(method, ForecastMethod):
             raise InvalidInputError(f"method must be an object such as Autoregression(), got {method!r}.")
-        period = 1 if self.period is None else whole(self.period, "period")
+        period = 1 if self.period is None else positive_integer(self.period, "period")
         series = _checked_series(series, points.shape, MIN_FIELDS, "fit")
         self.clock_, steps = Clock.of(times, len(series))
         others, elsewhere = _checked_support(support, points, len(series))
@@ -118,7 +118,7 @@ class FieldForecaster(BaseEstimator):
         each ambient component.
         """
         check_is_fitted(self, "fitted_")
-        horizon = whole(horizon, "horizon")
+        horizon = positive_integer(horizon, "horizon")
         recent = _checked_series(recent, self.frames_.shape[:2], 1, "predict")
         count = len(recent)
         steps = self.last_step_ + 1 - np.arange(count, 0, -1) if times is None else self.clock_.steps(times, count)

@@ -1,4 +1,4 @@
-"""Times of fields as whole steps of a regular clock."""
+"""Times of fields as steps of a regular clock."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _checked(times: Any, count: int) -> np.ndarray:
         regular(times)
         return times.astype("datetime64[s]")
     if times.dtype.kind not in "iu":
-        raise InvalidInputError(f"times must be dates (datetime64) or whole step numbers, got {times.dtype}.")
+        raise InvalidInputError(f"times must be dates (datetime64) or integer step numbers, got {times.dtype}.")
     if (np.diff(times.astype(int)) <= 0).any():
         raise InvalidInputError("times must ascend without repeats. Sort them, drop repeats.")
     return times.astype(int)

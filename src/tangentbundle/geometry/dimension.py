@@ -160,6 +160,6 @@ def resolve_dimension(
         return estimate_dimension(points, WidestGap() if dim is None else dim, eps_pca)
     if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)) or not 1 <= dim <= points.shape[1]:
         raise InvalidInputError(
-            f"dim must be a whole number from 1 to the ambient dimension {points.shape[1]}, got {dim!r}."
+            f"dim must be an integer from 1 to the ambient dimension {points.shape[1]}, got {dim!r}."
         )
     return int(dim), None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import Array, ArrayKind, points_array, positive, whole
+from ..arrays import Array, ArrayKind, points_array, positive, positive_integer
 from ..errors import (
     DisconnectedWarning,
     DuplicatePointsWarning,
@@ -51,7 +51,7 @@ class Scale:
     pca_center: bool = True
 
     def __post_init__(self) -> None:
-        checks = {"eps": positive, "eps_pca": positive, "max_memory": positive, "neighbors": whole}
+        checks = {"eps": positive, "eps_pca": positive, "max_memory": positive, "neighbors": positive_integer}
         for name, check in checks.items():
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, check(getattr(self, name), name))

@@ -32,7 +32,7 @@ class Field:
     """Vectors ``values (T, n, c)`` at the points of a space, in the components of the file; None if it has none.
 
     ``names`` are those of the components, ``std`` their standard deviations, ``times (T,)`` dates if the file has them,
-    ``notes`` say what was guessed, and ``origin`` is whatever else the file held, for writing one like it.
+    ``notes`` say what was guessed, and ``origin`` is the other content of the file, for writing a similar one.
     """
 
     space: Space

@@ -1,4 +1,4 @@
-"""Meshes: PLY, OBJ, STL, VTK and whatever else meshio reads."""
+"""Meshes: PLY, OBJ, STL, VTK and other formats of meshio."""
 
 from __future__ import annotations
 

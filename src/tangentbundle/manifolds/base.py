@@ -8,7 +8,7 @@ from itertools import count
 
 import numpy as np
 
-from ..arrays import positive, whole
+from ..arrays import positive, positive_integer
 from ..errors import InvalidInputError
 from ..memory import require_memory
 
@@ -49,7 +49,7 @@ def _complement(normal):
 
 def _rejection(n, rng, propose, probability):
     """n independent draws: candidates propose(m, rng) accepted with probability(candidates)."""
-    accepted, missing = [], whole(n, "n")
+    accepted, missing = [], positive_integer(n, "n")
     while missing > 0:
         candidates = propose(2 * missing + 16, rng)
         accepted.append(candidates[rng.random(len(candidates)) < probability(candidates)])
@@ -61,7 +61,7 @@ def _lowest(k, first, value, multiplicity):
     """The k lowest of the ascending value(first), value(first + 1), ... with multiplicity."""
     values: list[float] = []
     for degree in count(first):
-        values += [value(degree)] * min(multiplicity(degree), whole(k, "k") - len(values))
+        values += [value(degree)] * min(multiplicity(degree), positive_integer(k, "k") - len(values))
         if len(values) == k:
             return np.array(values, dtype=float)
 
@@ -86,7 +86,7 @@ class Manifold(ABC):
 
     def sample(self, n: int, seed=None, dtype=np.float64) -> np.ndarray:
         """Points (n, D), independent and uniform by volume; seed is an int or a Generator."""
-        what = f"{whole(n, 'n')} points in R^{self.ambient_dim}"
+        what = f"{positive_integer(n, 'n')} points in R^{self.ambient_dim}"
         require_memory(32.0 * n * self.ambient_dim, what, "Sample fewer.")  # drawing takes about four such arrays
         return self._sample(int(n), np.random.default_rng(seed)).astype(dtype)
 

@@ -7,7 +7,7 @@ from typing import final
 
 import numpy as np
 
-from ..arrays import positive, whole
+from ..arrays import positive, positive_integer
 from .base import Manifold, _complement, _lowest, _reflection, _rejection, _require, _unit
 
 
@@ -20,7 +20,7 @@ class Sphere(Manifold):
     """
 
     def __init__(self, dim: int = 2, radius: float = 1.0):
-        self.dim, self.radius = whole(dim, "dim"), positive(radius, "radius")
+        self.dim, self.radius = positive_integer(dim, "dim"), positive(radius, "radius")
         self.ambient_dim = D = self.dim + 1
         self.volume = 2 * exp(D / 2 * log(pi) - lgamma(D / 2) + self.dim * log(self.radius))
 
@@ -56,7 +56,7 @@ class Sphere(Manifold):
         """Gradient (n, D) along the unit sphere, an exact eigenfield, of the last coordinate if
         degree = 1, else of the harmonic polynomial x_0 x_1 ... x_(degree-1)."""
         x, D = _unit(self._points(points)), self.ambient_dim
-        _require(whole(degree, "degree") <= D, f"degree <= {D}", degree, "lower it")
+        _require(positive_integer(degree, "degree") <= D, f"degree <= {D}", degree, "lower it")
         support = [D - 1] if degree == 1 else list(range(degree))
         gradient = np.zeros_like(x)
         for i in support:
@@ -65,7 +65,7 @@ class Sphere(Manifold):
 
     def gradient_eigenvalue(self, degree: int) -> float:
         """(j (j + d - 1) - (d - 1)) / radius^2 on gradients of harmonics of degree j."""
-        j, d = whole(degree, "degree"), self.dim
+        j, d = positive_integer(degree, "degree"), self.dim
         return (j * (j + d - 1) - (d - 1)) / self.radius**2
 
     def _harmonics(self, degree):

@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from ..arrays import positive, whole
+from ..arrays import positive, positive_integer
 from .base import Manifold, _complement, _positive, _rejection, _require, _sums, _unit
 from .sphere import Sphere
 
@@ -233,7 +233,7 @@ class SwissRoll(_Surface):
         return y @ x.swapaxes(1, 2)
 
     def scalar_spectrum(self, k):
-        waves = pi * np.arange(whole(k, "k"))
+        waves = pi * np.arange(positive_integer(k, "k"))
         return _sums((waves / self.length) ** 2, (waves / self.width) ** 2)
 
     def vector_spectrum(self, k):

@@ -12,7 +12,7 @@ from typing import TypeGuard
 import torch
 import torch.nn.functional as F
 
-from ..arrays import whole
+from ..arrays import positive_integer
 from ..errors import InvalidInputError
 from ..operators import ConnectionLaplacian, Joined, LinearOperator
 from .base import Configured
@@ -118,7 +118,7 @@ class NormGate(Activation):
 
     def __init__(self, channels: int = 1) -> None:
         super().__init__()
-        self.slope = torch.nn.Parameter(torch.ones(whole(channels, "channels")))
+        self.slope = torch.nn.Parameter(torch.ones(positive_integer(channels, "channels")))
         self.shift = torch.nn.Parameter(torch.zeros(channels))
 
     def sized(self, channels: int) -> NormGate:
@@ -133,7 +133,7 @@ class Bias(Configured):
 
     def __init__(self, channels: int = 1) -> None:
         super().__init__()
-        self.shift = torch.nn.Parameter(torch.zeros(whole(channels, "channels")))
+        self.shift = torch.nn.Parameter(torch.zeros(positive_integer(channels, "channels")))
 
     def sized(self, channels: int) -> Bias:
         return type(self)(channels)

@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 
 import torch
 
-from ..arrays import whole
+from ..arrays import positive_integer
 from ..errors import DeviceError, DTypeError, InvalidInputError, ShapeError
 from ..memory import require_memory
 from ..operators import LinearOperator
@@ -84,7 +84,7 @@ def widths(channels: Sequence[int], least: int) -> list[int]:
         raise InvalidInputError(
             f"channels must list at least {least} widths, input first, such as [1, 8, 1], got {channels!r}."
         )
-    return [whole(width, "every width in channels") for width in channels]
+    return [positive_integer(width, "every width in channels") for width in channels]
 
 
 def part(value: Part | None, default: Part, kind: type, example: str) -> Part:
@@ -101,7 +101,7 @@ def generator(seed: int | torch.Generator) -> torch.Generator:
     if isinstance(seed, torch.Generator):
         return seed
     if isinstance(seed, bool) or not isinstance(seed, Integral):
-        raise InvalidInputError(f"seed must be a whole number or a torch.Generator, got {seed!r}.")
+        raise InvalidInputError(f"seed must be an integer or a torch.Generator, got {seed!r}.")
     return torch.Generator().manual_seed(int(seed))
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from ..arrays import positive, whole
+from ..arrays import positive, positive_integer
 from ..errors import InvalidInputError
 from ..filters import (
     Chebyshev,
@@ -92,11 +92,12 @@ class BundleConv(Configured):
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()
-        self.in_channels, self.out_channels = whole(in_channels, "in_channels"), whole(out_channels, "out_channels")
+        self.in_channels = positive_integer(in_channels, "in_channels")
+        self.out_channels = positive_integer(out_channels, "out_channels")
         if filters is not None and not (filters and all(isinstance(f, Filter) for f in filters)):
             raise InvalidInputError(f"filters must be a list such as [Heat(0.1), Tikhonov(2.0)], got {filters!r}.")
         self.bank, self.constraint = filters, part(constraint, None, LowpassNonAmplifying, "LowpassNonAmplifying()")
-        self.taps = whole(taps, "taps") if filters is None else len(filters)
+        self.taps = positive_integer(taps, "taps") if filters is None else len(filters)
         if self.taps > MAX_TAPS:
             raise InvalidInputError(f"a layer has at most {MAX_TAPS} taps, got {taps}. Use a larger step instead.")
         if sum([filters is not None, constraint is not None, isinstance(step, Learnable)]) > 1:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import torch
 
-from ..arrays import whole
+from ..arrays import positive_integer
 from ..errors import ShapeError
 from ..operators import LinearOperator
 from .base import Configured, checked, generator, linear, part
@@ -40,10 +40,10 @@ class Readout(Configured):
 
     def __init__(self, channels: int, features: int, outputs: int, hidden: int, seed: int | torch.Generator) -> None:
         super().__init__()
-        source, middle = generator(seed), whole(hidden, "hidden")
-        self.channels = whole(channels, "channels")
+        source, middle = generator(seed), positive_integer(hidden, "hidden")
+        self.channels = positive_integer(channels, "channels")
         self.first = linear(features, middle, source)
-        self.second = linear(middle, whole(outputs, "outputs"), source)
+        self.second = linear(middle, positive_integer(outputs, "outputs"), source)
 
 
 class _CoordinateReadout(Readout):
@@ -55,7 +55,7 @@ class _CoordinateReadout(Readout):
     def __init__(
         self, channels: int, outputs: int, hidden: int = 16, *, dim: int = 2, seed: int | torch.Generator = 0
     ) -> None:
-        features = self.powers * whole(dim, "dim") * whole(channels, "channels")
+        features = self.powers * positive_integer(dim, "dim") * positive_integer(channels, "channels")
         super().__init__(channels, features, outputs, hidden, seed)
         self.dim = dim
 
@@ -110,7 +110,7 @@ class InvariantReadout(Readout):
     def __init__(
         self, channels: int, outputs: int, hidden: int = 16, *, pool: bool = True, seed: int | torch.Generator = 0
     ) -> None:
-        pairs = whole(channels, "channels") * (channels + 1) // 2
+        pairs = positive_integer(channels, "channels") * (channels + 1) // 2
         super().__init__(channels, pairs, outputs, hidden, seed)
         self.pool = part(pool, True, bool, "pool=True")
 

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import torch
 
-from ..arrays import whole
+from ..arrays import positive_integer
 from ..errors import InvalidInputError, ShapeError
 from ..filters import Filter, LowpassNonAmplifying, Method
 from ..operators import LinearOperator
@@ -130,7 +130,7 @@ class Recurrent(Configured):
                 f"a rollout feeds outputs back as inputs, so their channels must agree: {sequence.shape[-1]} go in, "
                 f"{fields[0].shape[-1]} come out."
             )
-        for _ in range(whole(steps, "steps") - 1):
+        for _ in range(positive_integer(steps, "steps") - 1):
             output, states = self(fields[-1], operator, states)
             fields.append(output)
         return torch.cat(fields, dim=-4)

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from ..arrays import Array, ArrayKind, finite, finite_where_seen, float_tensor, is_seen, whole
+from ..arrays import Array, ArrayKind, finite, finite_where_seen, float_tensor, is_seen, positive_integer
 from ..errors import DTypeError, InvalidInputError, ShapeError
 from .base import LinearOperator
 from .product import block_product, use_triton
@@ -184,7 +184,7 @@ class ConnectionLaplacian(LinearOperator):
         return self.kind.wrap(values), self.kind.wrap(fields)
 
     def _count(self, k: int) -> int:
-        count = whole(k, "k")
+        count = positive_integer(k, "k")
         if count > self.shape[0]:
             raise InvalidInputError(f"k must lie between 1 and n d = {self.shape[0]}, got {k}.")
         return count

@@ -1,6 +1,6 @@
 """Functions as torch operators: opaque to ``torch.compile``, differentiable, one for all devices.
 
-``torch.library.custom_op`` would do the same, but its first call imports the whole compiler: a second and a half.
+``torch.library.custom_op`` would do the same, but its first call imports the complete compiler: a second and a half.
 """
 
 from __future__ import annotations

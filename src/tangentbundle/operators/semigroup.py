@@ -65,7 +65,7 @@ class Identity(Semigroup):
 class DirectedPath(Semigroup):
     r"""Translation along equally spaced points: :math:`\Delta = -\partial/\partial x`.
 
-    Then :math:`(e^{t\Delta} f)(x) = f(x - t)`. Zeros enter at the open end. Exponentials are exact for whole
+    Then :math:`(e^{t\Delta} f)(x) = f(x - t)`. Zeros enter at the open end. Exponentials are exact for integer
     multiples of the spacing, and refused otherwise; ``apply`` is the upwind difference, which only approximates the
     derivative.
 
@@ -105,6 +105,6 @@ class DirectedPath(Semigroup):
         steps = round(t / self.spacing)
         if steps < 0 or abs(steps * self.spacing - t) > 1e-9 * max(t, self.spacing):
             raise InvalidInputError(
-                f"a path with spacing {self.spacing:g} can be translated by whole multiples of it, not by {t:g}."
+                f"a path with spacing {self.spacing:g} can be translated by integer multiples of it, not by {t:g}."
             )
         return self._translate(steps, x)

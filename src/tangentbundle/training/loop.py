@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ..arrays import positive, whole
+from ..arrays import positive, positive_integer
 from ..console import deferred_interrupt
 from ..console import progress as progress_bar
 from ..errors import DivergedWarning, InvalidInputError, TrainingError
@@ -75,7 +75,7 @@ def fit(
         lr, optimizer: Adam with this rate, or a function from parameters to an optimiser.
         schedule: a factor of the rate for every epoch, such as ``lambda epoch: 0.999**epoch``.
         validation: batches whose mean loss chooses the best weights; by default the training loss does.
-        patience: stop after so many epochs without an improvement by more than ``min_delta``.
+        patience: stop after this number of epochs without an improvement by more than ``min_delta``.
         clip: largest norm of the gradient, of each replica by itself.
         accumulate: batches whose mean gradient gives one step.
         checkpoint: a folder, or ``training.Checkpoint(folder, every=seconds)``. A checkpoint that is there is resumed,
@@ -110,7 +110,9 @@ def fit(
         if place is not None and place.path.exists():
             place.load(training)
         interrupted, stop = stack.enter_context(deferred_interrupt()), False
-        show = stack.enter_context(progress_bar(whole(epochs, "epochs"), "epoch", progress and workers.rank == 0))
+        show = stack.enter_context(
+            progress_bar(positive_integer(epochs, "epochs"), "epoch", progress and workers.rank == 0)
+        )
         while training.epochs < epochs and training.active.any() and not stop:
             for group, rate in zip(steps.param_groups, rates, strict=True):
                 group["lr"] = rate * (1.0 if schedule is None else schedule(training.epochs))
@@ -143,9 +145,9 @@ class Training(torch.nn.Module):
     def __init__(self, net, parameters, optimizer, loss, workers, patience, min_delta, clip, accumulate) -> None:
         super().__init__()
         self.net, self.trained, self.optimizer, self.loss, self.workers = net, parameters, optimizer, loss, workers
-        self.patience = None if patience is None else whole(patience, "patience")
+        self.patience = None if patience is None else positive_integer(patience, "patience")
         self.clip = None if clip is None else positive(clip, "clip")
-        self.min_delta, self.accumulate = min_delta, whole(accumulate, "accumulate")
+        self.min_delta, self.accumulate = min_delta, positive_integer(accumulate, "accumulate")
         shape = (len(net),) if isinstance(net, Replicas) else ()
         self.weights = torch.nn.ParameterList([p.detach().clone() for p in parameters]).requires_grad_(False)
         self.register_buffer("best", torch.full(shape, torch.inf, dtype=torch.float64))
@@ -218,7 +220,7 @@ class Training(torch.nn.Module):
         if lost.any():
             warnings.warn(
                 f"training diverged ({int(lost.sum())} of {lost.numel()} replicas): the {self.monitor} of epoch "
-                f"{self.epochs} is not finite. The best weights before it are kept. Try a smaller lr, or clip=1.0.",
+                f"{self.epochs} is not finite. The best weights before it are restored. Try a smaller lr, or clip=1.0.",
                 DivergedWarning,
                 stacklevel=4,
             )

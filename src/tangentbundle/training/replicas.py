@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.func import functional_call, stack_module_state
 
-from ..arrays import whole
+from ..arrays import positive_integer
 from ..errors import InvalidInputError
 
 
@@ -30,7 +30,7 @@ class Replicas(torch.nn.Module):
 
     def __init__(self, make: Callable[[int], torch.nn.Module], count: int, seed: int = 0) -> None:
         super().__init__()
-        nets = [make(seed + r) for r in range(whole(count, "count"))]
+        nets = [make(seed + r) for r in range(positive_integer(count, "count"))]
         parameters, buffers = stack_module_state(nets)
         if buffers:
             raise InvalidInputError(f"replicas of {type(nets[0]).__name__} would share its buffers {list(buffers)}.")
