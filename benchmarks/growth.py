@@ -24,7 +24,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 import tangentbundle as tb
 from tangentbundle.estimators import NeighborMean, SpectralFilter
-from tangentbundle_cli.predict import short_name
+from tangentbundle.io.summary import short_name
 
 from .general import held
 from .harness import Row, load, print_table, save

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -41,7 +40,7 @@ def predict_each(job: Job, estimator: Any, field: Field, target: Field, noise: f
 
 def print_scores(job: Job, estimator: Any, which: str = "", most: int = 5) -> None:
     """Name the model that answered, and show the best ``most`` of those compared, on the screen and in the report."""
-    from tangentbundle.io import Table
+    from tangentbundle.io.summary import Table, short_name
 
     rows = estimator.scores_
     header = ["model", "score", "margin", "standard error", "noise", "seconds"]
@@ -59,25 +58,6 @@ def print_scores(job: Job, estimator: Any, which: str = "", most: int = 5) -> No
     job.summary.table = Table(f"Models compared{which}", header, body, notes)
     job.summary.tell("model", body[0][0], model=rows[0].model, scores={row.model: row.score for row in rows})
     job.appendix = f"\n\n{job.summary.table.text()}"
-
-
-def short_name(model: str, width: int = 48) -> str:
-    """The name of a model in a table: a Gaussian process by its covariance, without arguments that are defaults.
-
-    >>> short_name("GaussianProcess(Ambient(kernel=Matern(smoothness=inf)))")
-    'Ambient(Matern inf)'
-    """
-    name = re.sub(r"GaussianProcess\((.*)\)", r"\1", model)
-    name = re.sub(r"kernel=Matern\(smoothness=([^)]*)\)", r"Matern \1", name).replace(", ambient=False", "")
-    name = name.replace("ambient=True", "ambient")
-    name = re.sub(r"CovarianceSum\(terms=\((.*)\)\)", lambda sum: _without_arguments(sum[1]), name)
-    name = name.replace("DivergenceFree + CurlFree + Tangent", "helmholtz")
-    name = re.sub(r"^(SpectralFilter|NeighborMean|Identity)\(.*\)", r"\1", name)
-    return name if len(name) <= width else name[: width - 3] + "..."
-
-
-def _without_arguments(terms: str) -> str:
-    return " + ".join(re.findall(r"(\w+)\((?:[^()]|\([^()]*\))*\)", terms))
 
 
 def wind_covariances(job: Job, field: Field) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +43,25 @@ class Table:
         text = io.StringIO()
         csv.writer(text).writerows([self.header, *self.body])
         return text.getvalue()
+
+
+def short_name(model: str, width: int = 48) -> str:
+    """The name of a model in a table: a Gaussian process by its covariance, without arguments that are defaults.
+
+    >>> short_name("GaussianProcess(Ambient(kernel=Matern(smoothness=inf)))")
+    'Ambient(Matern inf)'
+    """
+    name = re.sub(r"GaussianProcess\((.*)\)", r"\1", model)
+    name = re.sub(r"kernel=Matern\(smoothness=([^)]*)\)", r"Matern \1", name).replace(", ambient=False", "")
+    name = name.replace("ambient=True", "ambient")
+    name = re.sub(r"CovarianceSum\(terms=\((.*)\)\)", lambda sum: _without_arguments(sum[1]), name)
+    name = name.replace("DivergenceFree + CurlFree + Tangent", "helmholtz")
+    name = re.sub(r"^(SpectralFilter|NeighborMean|Identity)\(.*\)", r"\1", name)
+    return name if len(name) <= width else name[: width - 3] + "..."
+
+
+def _without_arguments(terms: str) -> str:
+    return " + ".join(re.findall(r"(\w+)\((?:[^()]|\([^()]*\))*\)", terms))
 
 
 @dataclass
