@@ -15,8 +15,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import psutil
-
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("numpy", "scipy", "torch", "numba")
 
@@ -85,7 +83,7 @@ def machine() -> Row:
     if info.exists():
         lines = [line for line in info.read_text().splitlines() if line.startswith("model name")]
         model = lines[0].split(":", 1)[1].strip() if lines else model
-    memory = round(psutil.virtual_memory().total / 2**30, 1)
+    memory = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
     return {"cpu": model, "cores": os.cpu_count(), "memory_gib": memory, "system": platform.system()}
 
 

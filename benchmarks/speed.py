@@ -24,7 +24,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 import tangentbundle as tb
-from tangentbundle_cli.predict import short_name
+from tangentbundle.io.summary import short_name
 
 from .harness import Row, in_new_process, print_table, save
 from .scaling import peak_bytes

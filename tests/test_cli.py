@@ -22,8 +22,8 @@ import tangentbundle as tb
 import tangentbundle_cli
 from tangentbundle import estimators
 from tangentbundle.earth.covariances import planetary
+from tangentbundle.io.summary import short_name
 from tangentbundle_cli import app
-from tangentbundle_cli.predict import short_name
 
 TOOL = [sys.executable, "-m", "tangentbundle"]
 COMMANDS = ("inspect", "denoise", "interpolate", "forecast", "filter", "spectrum", "doctor", "reproduce", "demo")

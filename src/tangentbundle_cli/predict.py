@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -41,7 +40,7 @@ def predict_each(job: Job, estimator: Any, field: Field, target: Field, noise: f
 
 def print_scores(job: Job, estimator: Any, which: str = "", most: int = 5) -> None:
     """Name the model that answered, and show the best ``most`` of those compared, on the screen and in the report."""
-    from tangentbundle.io import Table
+    from tangentbundle.io.summary import Table, short_name
 
     rows = estimator.scores_
     header = ["model", "score", "margin", "standard error", "noise", "time"]
@@ -59,18 +58,6 @@ def print_scores(job: Job, estimator: Any, which: str = "", most: int = 5) -> No
     job.summary.table = Table(f"Models compared{which}", header, body, notes)
     job.summary.tell("model", body[0][0], model=rows[0].model, scores={row.model: row.score for row in rows})
     job.appendix = f"\n\n{job.summary.table.text()}"
-
-
-def short_name(model: str) -> str:
-    """The name of a model in a table: a Gaussian process by its covariance, others without arguments.
-
-    >>> short_name("GaussianProcess(Ambient(inf))"), short_name("SpectralFilter(neighbors=None, probes=8)")
-    ('Ambient(inf)', 'SpectralFilter')
-    """
-    from tangentbundle.estimators import helmholtz
-
-    name = re.sub(r"GaussianProcess\((.*)\)", r"\1", model).replace(str(helmholtz()), "helmholtz")
-    return re.sub(r"^(SpectralFilter|NeighborMean|Identity)\(.*\)", r"\1", name)
 
 
 def wind_covariances(job: Job, field: Field) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +43,19 @@ class Table:
         text = io.StringIO()
         csv.writer(text).writerows([self.header, *self.body])
         return text.getvalue()
+
+
+def short_name(model: str, width: int = 60) -> str:
+    """The name of a model in a table: a Gaussian process by its covariance, others without arguments.
+
+    >>> short_name("GaussianProcess(Ambient(inf))"), short_name("SpectralFilter(neighbors=None, probes=8)")
+    ('Ambient(inf)', 'SpectralFilter')
+    """
+    from ..estimators import helmholtz  # scikit-learn takes a while
+
+    name = re.sub(r"GaussianProcess\((.*)\)", r"\1", model).replace(str(helmholtz()), "helmholtz")
+    name = re.sub(r"^(SpectralFilter|NeighborMean|Identity)\(.*\)", r"\1", name)
+    return name if len(name) <= width else name[: width - 3] + "..."
 
 
 @dataclass
