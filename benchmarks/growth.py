@@ -124,7 +124,7 @@ def local_process(points: np.ndarray, vectors: np.ndarray, rng: np.random.Genera
     amplitude, length, noise = np.exp(fitted.theta)
     answer = np.empty_like(vectors)
     index = cKDTree(points).query(points, min(64, n), workers=-1)[1]
-    for rows in np.array_split(np.arange(n), -(-n // 500)):
+    for rows in np.array_split(np.arange(n), -(-n // 100)):
         near = points[index[rows]]
         distance = np.linalg.norm(near[:, :, None] - near[:, None], axis=3) * np.sqrt(3) / length
         covariance = amplitude * (1 + distance) * np.exp(-distance)
