@@ -1,8 +1,7 @@
 """Scikit-learn's own checks. They give one target column; a field has as many as its points have coordinates.
 
-So they run twice: on a thin adapter that repeats the column, where nearly all of them pass, and on the estimators as
-they are, where those that fit are refused with a named error. Series and lists of clouds are no tables at all: their
-estimators have the checks that need no data.
+So they run on a thin adapter that repeats the column, and those that need no data on the estimators as they are. Series
+and lists of clouds are no tables at all: their estimators have the checks that need no data.
 """
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils import estimator_checks
-from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tangentbundle import FieldDenoiser, FieldForecaster, FieldInterpolator, ManifoldClassifier
 from tangentbundle.estimators import GaussianProcess, Tangent
@@ -22,7 +21,6 @@ ADAPTER = {
     "check_regressor_data_not_an_array": "the adapter calls NumPy on containers that only scikit-learn may open",
     "check_regressor_multioutput": "the adapter answers with one column",
 }
-ONE_COLUMN = "a field has as many components as its points have coordinates; the check gives one column"
 
 WITHOUT_DATA = (
     "check_estimator_cloneable",
@@ -58,12 +56,6 @@ class OneColumnInterpolator(_OneColumn, FieldInterpolator):
     pass
 
 
-def fitting(estimator) -> dict[str, str]:
-    """The checks that fit a single column, with the reason why they cannot pass."""
-    names = (check.func.__name__ for _, check in estimator_checks_generator(estimator, legacy=True))
-    return {name: ONE_COLUMN for name in names if name not in WITHOUT_DATA}
-
-
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(
     [kind(MODEL, dim=1) for kind in (OneColumnDenoiser, OneColumnInterpolator)],
@@ -74,17 +66,9 @@ def test_with_one_column(estimator, check):
 
 
 @pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks(
-    [kind(MODEL, dim=1) for kind in (FieldDenoiser, FieldInterpolator)], expected_failed_checks=fitting
-)
-def test_as_they_are(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", WITHOUT_DATA)
-@pytest.mark.parametrize("kind", [FieldForecaster, ManifoldClassifier])
-def test_series_and_clouds_without_data(kind, name):
+@pytest.mark.parametrize("kind", [FieldDenoiser, FieldInterpolator, FieldForecaster, ManifoldClassifier])
+def test_without_data(kind, name):
     getattr(estimator_checks, name)(kind.__name__, kind())
 
 

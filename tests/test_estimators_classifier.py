@@ -1,8 +1,5 @@
 """ManifoldClassifier: learns, respects the symmetries of clouds, keeps scikit-learn's conventions."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -127,8 +124,3 @@ def test_bad_settings():
     for options in ({"geometry": [1]}, {"validation": 1.0}, {"dim": 0}, {"activation": np.tanh}):
         with pytest.raises(InvalidInputError):
             ManifoldClassifier(**{"dim": 2, **options}).fit(CLOUDS[:8], NAMES[:8])
-
-
-def test_the_library_does_not_load_scikit_learn_until_asked():
-    code = "import sys, tangentbundle as tb; assert 'sklearn' not in sys.modules; tb.ManifoldClassifier()"
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -63,8 +63,9 @@ OPTIONS = [
     {"history": history(POINTS)},
     {"history": history(PAST_POINTS), "history_points": PAST_POINTS},
 ]
-options = pytest.mark.parametrize(
-    "options", OPTIONS, ids=["plain", "known noise", "uneven noise", "estimated frames", "history", "history elsewhere"]
+pairs = pytest.mark.parametrize(
+    ("covariance", "options"),
+    [(covariance, OPTIONS[(i + 2 * row) % 6]) for i, covariance in enumerate(COVARIANCES) for row in range(3)],
 )
 
 
@@ -101,8 +102,7 @@ def system(posterior):
     )
 
 
-@covariances
-@options
+@pairs
 def test_mean_and_covariance_are_those_of_the_dense_formulas(covariance, options):
     model = fitted(covariance, options)
     posterior, where = model.posterior_, places(model, NEW)
@@ -123,8 +123,7 @@ def test_mean_and_covariance_are_those_of_the_dense_formulas(covariance, options
     np.testing.assert_allclose(found.blocks, blocks + missed[:, None, None] * np.eye(p), atol=1e-6)
 
 
-@covariances
-@options
+@pairs
 def test_left_out_errors_are_those_of_leaving_each_point_out(covariance, options):
     posterior = fitted(covariance, options).posterior_
     sites, matrix, values = system(posterior)

@@ -90,7 +90,7 @@ def test_the_default_finds_the_kind_of_field():
 
 def test_denoising_leaves_a_small_share_of_the_noise():
     torus = Torus()
-    points = torus.sample(150, seed=0)
+    points = torus.sample(100, seed=0)
     clean = torus.tangent_field(points)
     noise = np.random.default_rng(101).standard_normal(clean.shape)
     for size in (0.02, 0.3):
@@ -112,7 +112,7 @@ def test_candidates_without_a_fit_are_left_out():
         FieldDenoiser(covariance=DivergenceFree(), dim=1).fit(points, vectors)
 
 
-@pytest.mark.parametrize("max_left_out", [1, 5, 40, 400])
+@pytest.mark.parametrize("max_left_out", [1, 40])
 def test_any_number_of_left_out_vectors(max_left_out):
     model = Candidates([GaussianProcess(Tangent()), NeighborMean()], max_left_out)
     chosen = FieldDenoiser(model, manifold=SPHERE, random_state=0).fit(POINTS, VECTORS)
@@ -121,8 +121,8 @@ def test_any_number_of_left_out_vectors(max_left_out):
 
 def test_a_single_winner_is_fitted_to_all_points():
     """The first comparison uses few points: what answers must not."""
-    points = SPHERE.sample(500, seed=3)
-    vectors = SPHERE.gradient_field(points, 2) + 0.1 * np.random.default_rng(1).standard_normal((500, 3))
+    points = SPHERE.sample(400, seed=3)
+    vectors = SPHERE.gradient_field(points, 2) + 0.1 * np.random.default_rng(1).standard_normal((400, 3))
     model = GaussianProcess(Tangent(Matern(np.inf)))
     chosen = FieldDenoiser(Candidates([model, Identity()]), manifold=SPHERE, random_state=0).fit(points, vectors)
     alone = FieldDenoiser(model, manifold=SPHERE, random_state=0).fit(points, vectors)
@@ -187,7 +187,7 @@ def test_odd_data_have_finite_answers_or_named_errors(name):
 
 @pytest.mark.filterwarnings("ignore::tangentbundle.errors.NotTangentWarning")
 @pytest.mark.parametrize("D", [1, 2, 3, 4])
-@pytest.mark.parametrize("n", [3, 4, 8, 29])
+@pytest.mark.parametrize("n", [3, 8, 29])
 def test_few_points(n, D):
     points, vectors = np.random.default_rng(10 * n + D).standard_normal((2, n, D))
     if D <= 3:
@@ -206,6 +206,6 @@ def test_a_point_far_from_all_others_is_warned_of():
 
 def test_zero_and_constant_fields_stay():
     for vectors in (0 * POINTS, np.ones((60, 3))):
-        for model in (None, GaussianProcess(Ambient()), NeighborMean(), Identity()):
+        for model in (GaussianProcess(Ambient()), NeighborMean(), Identity()):
             field = FieldDenoiser(model, random_state=0).fit(POINTS, vectors).predict(POINTS)
             np.testing.assert_allclose(field, vectors, atol=1e-3)
