@@ -17,7 +17,6 @@ from tangentbundle.estimators import GaussianProcess, Tangent
 MODEL = GaussianProcess(Tangent())
 
 ADAPTER = {
-    "check_dtype_object": "the adapter, not the estimator, meets the targets of unknown type first",
     "check_regressor_data_not_an_array": "the adapter calls NumPy on containers that only scikit-learn may open",
     "check_regressor_multioutput": "the adapter answers with one column",
 }
