@@ -10,9 +10,10 @@ STAMP := .venv/.installed
 SHARE ?= 1
 export TANGENTBUNDLE_WIND ?= $(abspath $(wildcard ../shared/data/wind))
 PIP_INSTALL := -m pip install -qq --disable-pip-version-check
+JOBS  ?= 2# processes of `make test`
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo reproduce test test-slow stress lint format bench docs lock clean
+.PHONY: help setup demo reproduce test test-slow coverage stress lint format bench docs lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -34,11 +35,14 @@ demo: setup ## a field denoised and wind filled in: a table, a figure and a repo
 reproduce: setup ## the paper's denoising table in its quick form, compared with the printed numbers (minutes)
 	@$(BIN)/tangentbundle reproduce torus --quick --jobs 2 --out out/torus
 
-test: setup ## run the tests and docstring examples, without the slow ones
-	@$(BIN)/python -m pytest -m "not slow"
+test: setup ## run the test suite and the docstring examples (about 5 minutes on two cores; JOBS=2 processes)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n $(JOBS) --dist loadfile
 
 test-slow: setup ## run every test, the slow ones too
 	@$(BIN)/python -m pytest --timeout=3600
+
+coverage: setup ## print which lines of src the test suite runs (kernels in CUDA and LLVM count as not run)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n $(JOBS) --dist loadfile --cov=tangentbundle --cov=tangentbundle_cli --cov-report=term:skip-covered
 
 stress: setup ## fuzzing, kills, damage, threads and limits (minutes; ten times as much with SHARE=10)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m stress --share $(SHARE)
@@ -74,5 +78,5 @@ lock: ## write requirements.lock anew from a fresh environment
 	"$$py" scripts/lock_hashes.py
 
 clean: ## remove .venv, caches and build outputs (results in out/ and runs/ stay)
-	@rm -rf .venv dist build site .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	@rm -rf .venv dist build site .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

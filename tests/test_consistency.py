@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+from pairwise import all_pairs
 from scipy.linalg import expm
 
 import tangentbundle as tb
@@ -124,9 +125,7 @@ def test_heat_of_fields_is_the_dense_exponential(name, method):
         assert relative_error(tb.Heat(t)(lap, x, method).reshape(-1, 2), expected) < TOLERANCE
 
 
-@pytest.mark.parametrize("method", METHODS, ids=str)
-@pytest.mark.parametrize("scalar", [False, True])
-@pytest.mark.parametrize("calibrate", [False, True])
+@pytest.mark.parametrize("method, scalar, calibrate", all_pairs(METHODS, [False, True], [False, True]), ids=str)
 def test_fir_filters_are_polynomials_of_a_shift(method, scalar, calibrate):
     """sum_k h_k S^k with S = e^Delta, and the step of the paper, one."""
     whole = bundle("torus").scalar() if scalar else bundle("torus")
@@ -223,9 +222,9 @@ def test_transforms_invert_each_other_and_keep_norms(name, scalar):
     np.testing.assert_allclose(lap.to_frequency(lap.from_frequency(spectrum))[7:], 0.0, atol=1e-10)
 
 
-@pytest.mark.parametrize("method", METHODS, ids=str)
-@pytest.mark.parametrize("scalar", [False, True])
-@pytest.mark.parametrize("name", ["S1", "S2", "S3", "Klein bottle"])
+@pytest.mark.parametrize(
+    "name, scalar, method", all_pairs(["S1", "S2", "S3", "Klein bottle"], [False, True], METHODS), ids=str
+)
 def test_filters_are_pointwise_in_frequency(name, scalar, method):
     lap = laplacian(name, scalar)
     x = random_signal(lap)

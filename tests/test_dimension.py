@@ -44,10 +44,9 @@ def found(points, rule=None, eps_pca=None):
         return estimate_dimension(points, rule or WidestGap(), eps_pca)[0]
 
 
-@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("space", SPACES, ids=repr)
-def test_clean_clouds(space, seed):
-    assert found(space.sample(2000, seed=seed)) == space.dim
+def test_clean_clouds(space):
+    assert found(space.sample(2000, seed=0)) == space.dim
 
 
 @pytest.mark.parametrize("space", SPACES, ids=repr)
@@ -111,24 +110,24 @@ def test_variance_share_by_hand():
         assert VarianceShare(gamma).count(singular).tolist() == [expected]
 
 
-@pytest.mark.parametrize("gamma", [0.5, 0.8, 0.9, 0.99, 1.0])
 @pytest.mark.parametrize(
     "points, eps_pca",
     [
-        *((Torus(0.3, 0.1).sample(400, seed=0), eps) for eps in (0.01, 0.03, 0.1, 0.8)),
+        *((Torus(0.3, 0.1).sample(200, seed=0), eps) for eps in (0.02, 0.1, 0.8)),
         (Sphere(2).sample(150, seed=0), 0.2),
         (Sphere(3).sample(200, seed=1), 0.8),
-        (SwissRoll().sample(400, seed=2), 30.0),
+        (SwissRoll().sample(200, seed=2), 40.0),
         (turned(Sphere(2).sample(150, seed=0), 50), 0.2),
         (turned(Sphere(2).sample(150, seed=0), 50, noise=0.01), 0.3),
         (np.random.default_rng(0).standard_normal((80, 5)), 20.0),
     ],
 )
-def test_variance_share_is_that_of_the_paper(points, eps_pca, gamma):
-    expected = np.array([local_dimension(points, i, eps_pca, gamma) for i in range(len(points))])
-    assert np.array_equal(VarianceShare(gamma).local(points, eps_pca), expected)
-    assert found(points, VarianceShare(gamma), eps_pca) == int(np.median(expected))
-    assert found(points, VarianceShare(gamma, mean=True), eps_pca) == int(np.floor(expected.mean() + 0.5))
+def test_variance_share_is_that_of_the_paper(points, eps_pca):
+    for gamma in (0.5, 0.8, 0.9, 0.99, 1.0):
+        expected = np.array([local_dimension(points, i, eps_pca, gamma) for i in range(len(points))])
+        assert np.array_equal(VarianceShare(gamma).local(points, eps_pca), expected)
+        assert found(points, VarianceShare(gamma), eps_pca) == int(np.median(expected))
+        assert found(points, VarianceShare(gamma, mean=True), eps_pca) == int(np.floor(expected.mean() + 0.5))
 
 
 @pytest.mark.filterwarnings("ignore::tangentbundle.errors.DimensionWarning")  # at 0.03 many points say 2

@@ -66,17 +66,18 @@ def fields():
 
 @pytest.mark.parametrize("name", fields())
 def test_the_default_is_not_worse_than_the_simplest_models(name):
-    """By the log density of left-out vectors, and the default has both in its table."""
+    """By the log density of left-out vectors, up to one standard error; the default has both in its table."""
     points, vectors = fields()[name]
     chosen = FieldDenoiser(dim=2, random_state=0).fit(points, vectors)
     index = np.arange(60)
 
-    def score(estimator):
-        return estimator.posterior_.left_out(index).log_density(estimator._observations.vectors).mean()
+    def density(estimator):
+        return estimator.posterior_.left_out(index).log_density(estimator._observations.vectors)
 
     for simple in (NeighborMean(), Identity()):
         assert str(simple) in {row.model for row in chosen.scores_}
-        assert score(chosen) >= score(FieldDenoiser(simple, dim=2).fit(points, vectors)) - 1e-9
+        margin = density(FieldDenoiser(simple, dim=2).fit(points, vectors)) - density(chosen)
+        assert margin.mean() <= 1.01 * margin.std() / np.sqrt(60) + 1e-9
 
 
 def test_the_default_finds_the_kind_of_field():

@@ -12,7 +12,7 @@ from tangentbundle.filters import apply_bank, chebyshev
 from tangentbundle.manifolds import Sphere
 from tangentbundle.testing import random_signal, relative_error
 
-SIZES = {1: 14, 2: 20, 3: 14}
+SIZES = {1: 12, 2: 12, 3: 10}
 
 METHODS = [tb.Exact(), tb.Chebyshev(1e-12), tb.Chebyshev(order=12), tb.Lanczos(1e-13)]
 
@@ -262,13 +262,12 @@ def test_taps_are_found_by_gradients():
 
 
 @pytest.mark.filterwarnings("ignore")  # torch's compiler looks at .grad of tensors that have none
-@pytest.mark.parametrize("method", [tb.Exact(), tb.Chebyshev(1e-8)], ids=str)
-def test_compiled_functions(method):
+def test_compiled_functions():
     lap = laplacian(2, 60)
     fixed = tb.FIR([0.5, 0.5], 0.1)
 
     def layer(x, t, w):
-        return torch.tanh(lap @ x) + tb.Heat(t)(lap, x, method) + (w * fixed)(lap, x, method)
+        return torch.tanh(lap @ x) + tb.Heat(t)(lap, x, tb.Exact()) + (w * fixed)(lap, x, tb.Chebyshev(1e-8))
 
     torch._dynamo.reset()
     compiled = torch.compile(layer, backend="aot_eager")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from filter_spaces import errors, laplacian
+from pairwise import all_pairs
 
 import tangentbundle as tb
 
@@ -50,9 +51,7 @@ def losses(parameters, misfit, steps=12, lr=0.005):
     return out
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("method", METHODS, ids=str)
-@pytest.mark.parametrize("name", LEARNABLE)
+@pytest.mark.parametrize("name, method, dtype", all_pairs(LEARNABLE, METHODS, DTYPES), ids=str)
 def test_a_filter_made_once_learns(name, method, dtype):
     """Its loss falls step by step, and the filter holds the parameters themselves."""
     lap, (make, values) = laplacian(dtype=dtype), LEARNABLE[name]
@@ -67,10 +66,7 @@ def test_a_filter_made_once_learns(name, method, dtype):
     assert found[-1] < 0.9 * found[0]
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("method", METHODS, ids=str)
-@pytest.mark.parametrize("learns", [False, True])
-@pytest.mark.parametrize("name", LEARNABLE)
+@pytest.mark.parametrize("name, learns, method, dtype", all_pairs(LEARNABLE, [False, True], METHODS, DTYPES), ids=str)
 def test_parameters_changed_in_place_are_seen(name, learns, method, dtype):
     lap, (make, values) = laplacian(dtype=dtype), LEARNABLE[name]
     x, changed = signal(lap), [np.multiply(v, 0.5).tolist() for v in values]

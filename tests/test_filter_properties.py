@@ -178,7 +178,7 @@ CLOSED_FORMS = {
 }
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 @given(
     st.sampled_from(sorted(CLOSED_FORMS)),
     st.just(0.0) | st.floats(-12.0, 6.0).map(lambda x: 10**x),

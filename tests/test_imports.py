@@ -1,7 +1,4 @@
-"""What loading costs: the library is there when it is imported, the tool's help waits for nothing.
-
-Seconds are those of the processor, which a busy machine does not lengthen; the least of several counts.
-"""
+"""What is loaded: the library when it is imported, nothing heavy for the tool's help."""
 
 import json
 import subprocess
@@ -19,40 +16,26 @@ HELP = {
         "except SystemExit: pass"
     ),
 }
-END = "\nprint(json.dumps([time.process_time(), sorted(m for m in sys.modules if '.' not in m)]), file=sys.stderr)"
+END = "\nprint(json.dumps(sorted(m for m in sys.modules if '.' not in m)), file=sys.stderr)"
 
 
 def run(code):
     """What a new Python prints on standard error, read as JSON, and on standard output."""
-    begin = "import json, os, sys, time\n"
+    begin = "import json, os, sys\n"
     done = subprocess.run([sys.executable, "-c", begin + code], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stderr.splitlines()[-1]), done.stdout
 
 
 @pytest.mark.parametrize("name", HELP)
-def test_help_takes_less_than_a_second_and_loads_nothing_heavy(name):
-    seconds = []
-    for _ in range(3):
-        (used, modules), text = run(HELP[name] + END)
-        assert not {"torch", "numpy", "scipy", "pyarrow"} & {*modules} and "denoise" in text and "doctor" in text
-        seconds.append(used)
-    assert min(seconds) < 1.0
+def test_help_loads_nothing_heavy(name):
+    modules, text = run(HELP[name] + END)
+    assert not {"torch", "numpy", "scipy", "pyarrow"} & {*modules} and "denoise" in text and "doctor" in text
 
 
-def test_the_library_takes_less_than_two_seconds_beyond_torch():
-    code = (
-        "import torch; start = time.process_time()\n"
-        "import tangentbundle as tb; loaded = 'tangentbundle.bundle' in sys.modules\n"
-        "light = [m for m in ('pandas', 'xarray', 'pyarrow', 'sklearn', 'matplotlib', 'dask') if m in sys.modules]\n"
-        "print(json.dumps([time.process_time() - start, loaded, light]), file=sys.stderr)"
-    )
-    seconds = []
-    for _ in range(2):
-        (used, loaded, light), _ = run(code)
-        assert loaded and light == []
-        seconds.append(used)
-    assert min(seconds) < 2.0
+def test_the_library_loads_no_optional_packages():
+    modules, _ = run("import tangentbundle.bundle" + END)
+    assert not {"pandas", "xarray", "pyarrow", "sklearn", "matplotlib", "dask"} & {*modules}
 
 
 def test_every_public_name_is_there():
@@ -69,7 +52,7 @@ def test_threads_are_told_to_sleep_before_torch_is_loaded(name):
     code = (
         "class Watch:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name == 'torch': print(os.environ.get('OMP_WAIT_POLICY'))\n"
+        "        if name == 'torch': raise SystemExit(print(os.environ.get('OMP_WAIT_POLICY')))\n"
         "os.environ.pop('OMP_WAIT_POLICY', None); sys.meta_path.insert(0, Watch())\n"
         f"try:\n    {line.replace(chr(10), chr(10) + '    ')}\nexcept BaseException: pass\n"
         "print('[]', file=sys.stderr)"

@@ -26,8 +26,8 @@ def numerical_moment(kernel, p, d):
     return area * integrate.quad(lambda r: r ** (p + d - 1) * float(kernel(np.asarray(r))), 0, 1, epsabs=1e-13)[0]
 
 
-@pytest.mark.parametrize("d", range(1, 9))
-@pytest.mark.parametrize("kernel", [*ALL, Plain()], ids=repr)
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("kernel", [*ALL, Plain()], ids=lambda kernel: repr(kernel).split(" at ")[0])
 def test_moments_equal_quadrature(kernel, d):
     for p in (0, 1, 2, 4):
         assert kernel.moment(p, d) == pytest.approx(numerical_moment(kernel, p, d), rel=1e-8)
@@ -48,7 +48,7 @@ def test_moments_over_a_cube_in_the_plane(kernel):
         assert kernel.moment(p, 2) == pytest.approx(4 * value, rel=1e-5)
 
 
-@pytest.mark.parametrize("d", range(1, 9))
+@pytest.mark.parametrize("d", [1, 2, 3, 8])
 @pytest.mark.parametrize("kernel", ALL, ids=repr)
 def test_calibration_makes_the_average_the_laplacian_of_flat_space(kernel, d):
     """The average of |x|^2 over the kernel at the origin is c eps times its Laplacian, 2 d."""

@@ -45,11 +45,10 @@ def output(n):
 
 
 def test_a_network_transfers_between_samples_of_one_surface():
-    """At points that all samples share, the outputs approach those of a dense sample (measured: 0.38, 0.088)."""
+    """At points that all samples share, the outputs approach those of a dense sample."""
     reference = output(8_000)[:200]
     coarse, fine = (relative_error(output(n)[:200], reference) for n in (400, 3_000))
-    print(f"difference from 8 000 points: {coarse:.3f} with 400, {fine:.3f} with 3 000")
-    assert fine < 0.15 < coarse and fine < 0.5 * coarse
+    assert fine < 0.5 * coarse
 
 
 def test_a_layer_converges_to_the_continuous_one():
@@ -67,8 +66,7 @@ def test_a_layer_converges_to_the_continuous_one():
         bundle = tb.TangentBundle.from_points(torch.from_numpy(points), dim=2)
         x = bundle.to_coordinates(torch.from_numpy(SPHERE.gradient_field(points, 2)))
         errors.append(relative_error(bundle.to_ambient(net(x, bundle.laplacian())), truth))
-    print("errors against the continuous layer:", errors)
-    assert errors[0] > errors[1] > errors[2] and errors[2] < 0.02
+    assert errors[0] > errors[1] > errors[2] and errors[2] < 0.3 * errors[0]
 
 
 def test_pooled_readouts_do_not_see_the_sampling_density():
@@ -87,8 +85,7 @@ def test_pooled_readouts_do_not_see_the_sampling_density():
         plain.append(net(x, lap).mean(0))  # the last layer is affine: the output of plain means
         net.readout.pool = True
     weighed, unweighed = relative_error(outputs[1], outputs[0]), relative_error(plain[1], plain[0])
-    print(f"difference between an even and an uneven sample: {weighed:.3f}, of plain means {unweighed:.3f}")
-    assert weighed < 0.03 and unweighed > 0.15
+    assert weighed < 0.2 * unweighed
 
 
 # Files, precisions, copies.

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from pairwise import all_pairs
 from spaces import bundle_of
 
 from tangentbundle import TangentBundle
@@ -104,9 +105,7 @@ def test_the_result_may_overwrite_z(d, dtype):
         assert_close(z, expected, dtype)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("d", [1, 2, 3, 5])
-@pytest.mark.parametrize("sources, targets", [(0, 2), (3, 0), (2, 3)])
+@pytest.mark.parametrize("d, dtype, sources, targets", all_pairs([1, 2, 3, 5], DTYPES, [0, 2], [0, 3]), ids=str)
 def test_sources_and_targets(d, dtype, sources, targets):
     """Signals added to the step, and running sums that the step is added to."""
     matrix = matrix_of(d, dtype, reflections=True)

@@ -37,14 +37,20 @@ def assert_separated(values, multiplicities, factor):
         assert low - high > factor * max(spreads[k : k + 2]), (k, high, low, spreads)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_sphere_5000(seed):
-    values = sphere_spectrum(5000, seed)
-    assert group_errors(values, *VECTORS_S2).mean() < 0.03
+def test_sphere_5000():
+    values = sphere_spectrum(5000, 0)
+    assert group_errors(values, *VECTORS_S2).mean() < 0.05
     assert_separated(values, VECTORS_S2[0], 3.0)
 
 
-def test_sphere_20000_and_convergence():
+def test_convergence_on_the_sphere():
+    """The errors fall at least as the square root of n."""
+    coarse, fine = (group_errors(sphere_spectrum(n, 0), *VECTORS_S2) for n in (1250, 5000))
+    assert (fine < 0.6 * coarse).all()
+
+
+@pytest.mark.slow
+def test_sphere_20000():
     values = sphere_spectrum(20_000, 0)
     errors = group_errors(values, *VECTORS_S2)
     assert errors.mean() < 0.015
@@ -52,11 +58,10 @@ def test_sphere_20000_and_convergence():
     assert (errors < 0.6 * group_errors(sphere_spectrum(5000, 0), *VECTORS_S2)).all()
 
 
-def test_three_sphere_8000():
-    values = sphere_spectrum(8000, 0, dim=3)
-    assert group_errors(values, *VECTORS_S3).mean() < 0.045
-    # 6 is followed by 7: gaps 1, 4 and 1
-    assert_separated(values, VECTORS_S3[0], 3.0)
+def test_three_sphere():
+    values = sphere_spectrum(3000, 0, dim=3)
+    assert group_errors(values, *VECTORS_S3).mean() < 0.06
+    assert_separated(values[: sum(VECTORS_S3[0][:2]) + 1], VECTORS_S3[0][:2], 3.0)
 
 
 @pytest.mark.slow
@@ -64,13 +69,12 @@ def test_three_sphere_20000():
     values = sphere_spectrum(20_000, 0, dim=3)
     errors = group_errors(values, *VECTORS_S3)
     assert errors.mean() < 0.04
-    assert_separated(values, VECTORS_S3[0], 4.0)
+    assert_separated(values, VECTORS_S3[0], 4.0)  # 6 is followed by 7: gaps 1, 4 and 1
     assert (errors < group_errors(sphere_spectrum(8000, 0, dim=3), *VECTORS_S3)).all()
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_the_sampling_density_drops_out(seed):
-    uniform, denser = sphere_spectrum(5000, seed), sphere_spectrum(5000, seed, ratio=5.0)
+def test_the_sampling_density_drops_out():
+    uniform, denser = sphere_spectrum(2500, 0), sphere_spectrum(2500, 0, ratio=5.0)
     pairs = zip(groups(uniform, VECTORS_S2[0]), groups(denser, VECTORS_S2[0]), strict=True)
     for even, uneven in pairs:
         assert abs(uneven.mean() / even.mean() - 1.0) < 0.03
@@ -80,7 +84,7 @@ def test_an_estimate_without_density_correction_would_fail_the_same_check():
     """The check above has teeth: weights by plain degrees shift the first group by more than 3 %."""
     shifts = []
     for ratio in (1.0, 5.0):
-        points = Sphere(2).sample_nonuniform(2000, ratio, seed=0)
+        points = Sphere(2).sample_nonuniform(1000, ratio, seed=0)
         bundle = TangentBundle.from_points(points).scalar()
         graph = bundle.sorted_graph
         weights = bundle.kernel(graph.distances / np.sqrt(bundle.eps))
@@ -93,9 +97,8 @@ def test_an_estimate_without_density_correction_would_fail_the_same_check():
     assert abs(shifts[1] / shifts[0] - 1.0) > 0.03
 
 
-@pytest.mark.parametrize("n, seed", [(2000, 0), (4000, 1)])
-def test_parallel_fields_of_the_flat_torus_are_in_the_kernel(n, seed):
-    lap = TangentBundle.from_points(FlatTorus().sample(n, seed=seed)).laplacian()
+def test_parallel_fields_of_the_flat_torus_are_in_the_kernel():
+    lap = TangentBundle.from_points(FlatTorus().sample(2000, seed=0)).laplacian()
     values, fields = lap.spectrum(11)
     assert values[1] < 0.02 * values[2]
     assert abs(values[2:10].mean() - 1.0) < 0.06  # eightfold, as functions' fourfold 1, doubled
@@ -118,9 +121,9 @@ def test_scalar_bundle_of_the_sphere():
 @pytest.mark.parametrize("kernel", [kernels.Uniform(), kernels.Epanechnikov(), kernels.Biweight(), kernels.Gaussian(3)])
 def test_every_kernel_is_calibrated(kernel):
     """The same eigenvalues, whatever the kernel, though the uncalibrated ones differ by the constant."""
-    points = Sphere(2).sample(4000, seed=0)
+    points = Sphere(2).sample(2000, seed=0)
     values, _ = TangentBundle.from_points(points, kernel=kernel).laplacian().spectrum(6, tol=1e-7)
-    assert abs(values.mean() - 1.0) < 0.03
+    assert abs(values.mean() - 1.0) < 0.05
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
@@ -160,15 +163,15 @@ def dense_spectrum(lap):
     return np.linalg.eigvalsh((matrix + matrix.T) / 2)
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("k", [1, 2, 6, 17])
-def test_multiple_eigenvalues_are_found_as_often_as_they_occur(k, seed):
+def test_multiple_eigenvalues_are_found_as_often_as_they_occur():
     """On an oriented surface the quarter turn of the tangent planes doubles every eigenvalue exactly."""
-    lap = TangentBundle.from_points(Sphere(2).sample(700, seed=seed)).laplacian()
+    lap = TangentBundle.from_points(Sphere(2).sample(400, seed=0)).laplacian()
     assert lap.shape[0] > 600  # no dense solver
     expected = dense_spectrum(lap)
     np.testing.assert_allclose(expected[:16:2], expected[1:16:2], rtol=1e-9)
-    np.testing.assert_allclose(lap.spectrum(k, seed=seed)[0], expected[:k], rtol=1e-7)
+    for k in (1, 2, 6, 17):
+        for seed in range(3):
+            np.testing.assert_allclose(lap.spectrum(k, seed=seed)[0], expected[:k], rtol=1e-7)
 
 
 def test_sixteenfold_eigenvalues_of_a_lattice():

@@ -20,11 +20,11 @@ MAX_AXES = 64
 """Most axes of ambient vectors: each has a linear system of its own."""
 
 
-def signal_axes(observations: Observations, significance: float) -> np.ndarray:
-    """Principal axes ``(D, p)`` along which neighbours' vectors agree more than noise would; at least one.
+def signal_axes(observations: Observations) -> np.ndarray:
+    r"""Principal axes ``(D, p)`` along which neighbours' vectors agree more than noise would; at least one.
 
-    ``significance`` is by how many standard deviations they must agree. The axes are those of the vectors, or of the
-    points where there are too few to fit them to noisy vectors.
+    They are those of the vectors, or of the points where there are too few to fit them to noisy vectors. Agreement is
+    significant above :math:`\sqrt{2 \log D}` standard deviations, which about one of D axes of noise exceeds.
     """
     vectors = observations.vectors
     n, D = vectors.shape
@@ -34,7 +34,7 @@ def signal_axes(observations: Observations, significance: float) -> np.ndarray:
     nearest = observations.tree.query(observations.points, k=2)[1][:, 1]
     energy = np.square(components).sum(axis=0)
     agreement = (components * components[nearest]).sum(axis=0) / np.maximum(energy, 1e-300)
-    signal = (agreement * np.sqrt(n) > significance) & (energy > JITTER * n)
+    signal = (agreement * np.sqrt(n) > np.sqrt(2 * np.log(D))) & (energy > JITTER * n)
     signal[np.argmax(agreement * energy)] = True
     signal[np.flatnonzero(signal)[MAX_AXES:]] = False
     return np.ascontiguousarray(axes[:, signal])
@@ -104,7 +104,7 @@ class FieldInBases:
         return self.sites(self.observations.points[index], bases)
 
     def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
-        """At most ``size`` observations, half of them in groups of four neighbours, which tell short lengths from noise."""
+        """At most ``size`` observations, half of them groups of four neighbours, to tell short lengths from noise."""
         points = self.observations.points
         index = np.arange(len(points))
         if len(points) <= size:

@@ -23,20 +23,21 @@ class Candidates(Model):
     The criterion is the log density of whole ambient vectors, each predicted from all the others, so that models of
     tangent and of ambient vectors are comparable. Models are first fitted to a quarter of the points that they
     use at most, and scored at a quarter of ``max_left_out``; the best three go on, unless they are worse than the best
-    by more than three standard errors.
+    by more than three standard errors. Baselines, the neighbours' mean and the data, are chosen if they are better by
+    more than one standard error.
     """
 
     models: Sequence[Model]
     max_left_out: int = 400
     uses_history = True
 
-    def fit(self, observations: Observations, rng: np.random.Generator, start: Posterior | None = None) -> Chosen:
+    def fit(self, observations: Observations, rng: np.random.Generator) -> Chosen:
         seed = int(rng.integers(2**32))
         scores: dict[str, Score] = {}
-        left: list[tuple[Model, Posterior | None]] = [(model, None) for model in self.models]
+        left = list(self.models)
         for factor in (4, 1):
             index = self._sample(observations, self.max_left_out // factor, rng)
-            tried = [_try(model, earlier, factor, observations, index, seed) for model, earlier in left]
+            tried = [_try(model, factor, observations, index, seed) for model in left]
             trials = [trial for trial in tried if isinstance(trial, Trial)]
             if not trials:
                 raise InvalidInputError(
@@ -46,13 +47,16 @@ class Candidates(Model):
             rows = [trial.score(best) for trial in trials]
             scores |= {row.model: row for row in rows}
             near = [trial for trial, row in zip(trials, rows, strict=True) if row.margin <= 3 * row.margin_error]
-            near = sorted(near, key=lambda trial: -float(trial.density.mean()))[:3]
-            left = [(trial.model, trial.posterior) for trial in near]
+            left = [trial.model for trial in sorted(near, key=lambda trial: -float(trial.density.mean()))[:3]]
             if len(left) == 1:
                 break
+        if best.model.baseline:
+            rivals = [trial for trial in trials if not trial.model.baseline]
+            rivals = [trial for trial in rivals if (row := trial.score(best)).margin <= row.margin_error]
+            best = max(rivals, key=lambda trial: float(trial.density.mean()), default=best)
         posterior = best.posterior
         if factor > 1:
-            posterior = best.model.fit(observations, np.random.default_rng(seed), posterior)
+            posterior = best.model.fit(observations, np.random.default_rng(seed))
         return Chosen(posterior, str(best.model), sorted(scores.values(), key=lambda row: row.margin))
 
     def _sample(self, observations: Observations, size: int, rng: np.random.Generator) -> np.ndarray:
@@ -81,14 +85,14 @@ class Trial:
 
 
 def _try(
-    model: Model, earlier: Posterior | None, factor: int, observations: Observations, index: np.ndarray, seed: int
+    model: Model, factor: int, observations: Observations, index: np.ndarray, seed: int
 ) -> Trial | TangentBundleError:
     """The error if the model has no fit to these data. What a model warns of matters only if it is chosen."""
     start = time.perf_counter()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TangentBundleWarning)
-            posterior = model.quick(factor).fit(observations, np.random.default_rng(seed), earlier)
+            posterior = model.quick(factor).fit(observations, np.random.default_rng(seed))
     except TangentBundleError as error:
         return error
     density = posterior.left_out(index).log_density(observations.vectors[index])
@@ -135,8 +139,8 @@ class WithoutHistory(Model):
     def quick(self, factor: int) -> Model:
         return WithoutHistory(self.model.quick(factor))
 
-    def fit(self, observations: Observations, rng: np.random.Generator, start: Posterior | None = None) -> Posterior:
-        return self.model.fit(replace(observations, history=None), rng, start)
+    def fit(self, observations: Observations, rng: np.random.Generator) -> Posterior:
+        return self.model.fit(replace(observations, history=None), rng)
 
 
 @dataclass(frozen=True)
@@ -144,10 +148,9 @@ class NeighborMean(Model):
     """The mean vector of the nearest points; of ``neighbors`` the number with the least leave-one-out error."""
 
     neighbors: Sequence[int] = (4, 8, 16, 32, 64)
+    baseline = True
 
-    def fit(
-        self, observations: Observations, rng: np.random.Generator, start: Posterior | None = None
-    ) -> NeighborPosterior:
+    def fit(self, observations: Observations, rng: np.random.Generator) -> NeighborPosterior:
         n = len(observations.points)
         sample = np.arange(n) if n <= 2000 else np.sort(rng.choice(n, 2000, replace=False))
         counts = sorted({min(k, n - 1) for k in self.neighbors})
@@ -203,9 +206,9 @@ class NeighborPosterior(Posterior):
 class Identity(Model):
     """The data as they are: the vector itself at a training point, that of the nearest one elsewhere."""
 
-    def fit(
-        self, observations: Observations, rng: np.random.Generator, start: Posterior | None = None
-    ) -> IdentityPosterior:
+    baseline = True
+
+    def fit(self, observations: Observations, rng: np.random.Generator) -> IdentityPosterior:
         variance = NeighborMean((1,)).fit(observations, rng).variance
         return IdentityPosterior(observations, 1, variance)
 
@@ -239,7 +242,7 @@ class DefaultCandidates(Model):
     covariances: Sequence[Covariance] | None = None
     uses_history = True
 
-    def fit(self, observations: Observations, rng: np.random.Generator, start: Posterior | None = None) -> Chosen:
+    def fit(self, observations: Observations, rng: np.random.Generator) -> Chosen:
         covariances = default_covariances(observations) if self.covariances is None else self.covariances
         processes = [GaussianProcess(covariance) for covariance in covariances]
         for covariance in covariances:

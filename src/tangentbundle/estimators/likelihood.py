@@ -96,13 +96,12 @@ def maximize(
     center: np.ndarray,
     width: np.ndarray,
     max_noise: float = np.inf,
-    begin: np.ndarray | None = None,
 ) -> np.ndarray:
     """Logarithms of the parameters, the noise last, of the greatest posterior density.
 
     The prior is normal around ``center``. The likelihood may have one mode of short and one of long lengths: the search
-    begins at ``begin`` or with one of three common factors of all lengths, whichever is likeliest. ``max_noise`` bounds
-    the noise's standard deviation.
+    begins with the likeliest of three common factors of all lengths. ``max_noise`` bounds the noise's standard
+    deviation.
     """
     names = [*covariance.parameters(evidence.sites.points.shape[-1], evidence.sites.dim), "noise"]
     low, high = center - 6.0, center + 6.0
@@ -122,7 +121,7 @@ def maximize(
         return float(loss), gradient
 
     lengths = np.array(["length" in name for name in names])
-    begins = [center + shift * lengths for shift in (-1.0, 0.0, 1.0)] + ([] if begin is None else [begin])
+    begins = [center + shift * lengths for shift in (-1.0, 0.0, 1.0)]
     begins = [np.clip(one, low, high) for one in begins]
     with torch.no_grad():
         losses = [evidence.loss(covariance, torch.from_numpy(one)) for one in begins]

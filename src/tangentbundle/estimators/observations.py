@@ -187,13 +187,19 @@ class Posterior(ABC):
 
 
 class Model(ABC):
-    """A way to estimate a field from noisy vectors at some points."""
+    """A way to estimate a field from noisy vectors at some points.
+
+    Attributes:
+        uses_history: whether it takes past fields into account.
+        baseline: whether it is so simple that it is only chosen where it is clearly better than others.
+    """
 
     uses_history: bool = False
+    baseline: bool = False
 
     @abstractmethod
-    def fit(self, observations: Observations, rng: np.random.Generator, start: Posterior | None = None) -> Posterior:
-        """Fit to observations; a ``start`` is an earlier fit, to fewer of the points, that saves time."""
+    def fit(self, observations: Observations, rng: np.random.Generator) -> Posterior:
+        """Fit to observations."""
 
     def quick(self, factor: int) -> Model:
         """The same model fitted to fewer points, by this factor where that saves time: for comparisons."""

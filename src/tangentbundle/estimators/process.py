@@ -21,7 +21,7 @@ from .covariance import Covariance
 from .history import from_history
 from .likelihood import NOISE_START, PRIOR_WIDTH, maximize
 from .neighborhoods import Neighborhoods
-from .observations import Model, Observations, Posterior
+from .observations import Model, Observations
 from .posterior import GaussianPosterior
 
 MAX_ROWS = 600
@@ -59,13 +59,9 @@ class GaussianProcess(Model):
     def quick(self, factor: int) -> GaussianProcess:
         return replace(self, sites=max((self.sites or 320) // factor, 8))
 
-    def fit(
-        self, observations: Observations, rng: np.random.Generator, start: Posterior | None = None
-    ) -> GaussianPosterior:
+    def fit(self, observations: Observations, rng: np.random.Generator) -> GaussianPosterior:
         self.covariance.check(observations.frames.shape[2], observations.oriented)
-        bases = observations.frames
-        if self.covariance.ambient:  # independent components have sizes of their own: an axis too many costs little
-            bases = signal_axes(observations, 1.0 if self.covariance.independent else 3.0)
+        bases = signal_axes(observations) if self.covariance.ambient else observations.frames
         data = FieldInBases(observations, bases)
         covariance = self.covariance if observations.history is None else from_history(self.covariance)
         sites = self.sites or (640 if covariance.independent else 320)
@@ -76,8 +72,7 @@ class GaussianProcess(Model):
             past = maximize(covariance, data.past_evidence(index), center, width)
             steady = np.array([*(not name.startswith("ScaledMean") for name in names), False])
             center, width = np.where(steady, past, center), np.where(steady, HISTORY_WIDTH, width)
-        begin = start.theta if isinstance(start, GaussianPosterior) else None
-        theta = maximize(covariance, data.evidence(index), center, width, data.max_noise, begin)
+        theta = maximize(covariance, data.evidence(index), center, width, data.max_noise)
         parameters = dict(zip([*names, "noise"], np.exp(theta).tolist(), strict=True))
         parts = Neighborhoods.of(observations.points, sites - sites // 2, sites // 2)
         return GaussianPosterior(covariance, theta, data, parts, parameters)

@@ -30,9 +30,7 @@ class SpectralFilter(Model):
     neighbors: int | None = None
     probes: int = 8
 
-    def fit(
-        self, observations: Observations, rng: np.random.Generator, start: Posterior | None = None
-    ) -> FilteredField:
+    def fit(self, observations: Observations, rng: np.random.Generator) -> FilteredField:
         frames = observations.frames
         laplacian = TangentBundle.from_frames(observations.points, frames, neighbors=self.neighbors).laplacian()
         x = torch.from_numpy(np.einsum("nij,ni->nj", frames, observations.vectors))[:, :, None]
