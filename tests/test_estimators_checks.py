@@ -47,17 +47,13 @@ class _OneColumn:
         return super().predict(X, **options)[:, :1]
 
 
-class OneColumnDenoiser(_OneColumn, FieldDenoiser):
-    pass
-
-
 class OneColumnInterpolator(_OneColumn, FieldInterpolator):
     pass
 
 
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(
-    [kind(MODEL, dim=1) for kind in (OneColumnDenoiser, OneColumnInterpolator)],
+    [OneColumnInterpolator(MODEL, dim=1)],
     expected_failed_checks=lambda estimator: ADAPTER,
 )
 def test_with_one_column(estimator, check):

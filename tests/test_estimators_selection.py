@@ -58,7 +58,6 @@ def fields():
         "smooth": (POINTS, CLEAN),
         "noisy": (POINTS, VECTORS),
         "noise": (POINTS, rng.standard_normal((60, 3))),
-        "rough": (POINTS, np.sign(CLEAN)),
         "torus": (points, torus.tangent_field(points) + 0.1 * rng.standard_normal((60, 3))),
         "heavy tails": (POINTS, CLEAN + 0.1 * rng.standard_t(1.5, (60, 3))),
     }
@@ -187,8 +186,7 @@ def test_odd_data_have_finite_answers_or_named_errors(name):
 
 
 @pytest.mark.filterwarnings("ignore::tangentbundle.errors.NotTangentWarning")
-@pytest.mark.parametrize("D", [1, 2, 3, 4])
-@pytest.mark.parametrize("n", [3, 8, 29])
+@pytest.mark.parametrize(("n", "D"), [(3, 1), (3, 3), (4, 2), (8, 3), (15, 4), (29, 2), (29, 3)])
 def test_few_points(n, D):
     points, vectors = np.random.default_rng(10 * n + D).standard_normal((2, n, D))
     if D <= 3:
