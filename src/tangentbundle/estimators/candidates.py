@@ -13,7 +13,6 @@ from ..errors import InvalidInputError, TangentBundleError, TangentBundleWarning
 from .covariance import Ambient, Covariance, CurlFree, DivergenceFree, Matern, Tangent, helmholtz
 from .observations import JITTER, Model, Observations, Places, Posterior, Prediction, Score
 from .process import GaussianProcess
-from .spectral import SpectralFilter
 
 
 @dataclass(frozen=True)
@@ -237,9 +236,10 @@ def default_covariances(observations: Observations) -> list[Covariance]:
 
 @dataclass(frozen=True)
 class DefaultCandidates(Model):
-    """Gaussian processes with the given covariances (by default several), the neighbours' mean, and the data."""
+    """Gaussian processes with given covariances (by default several), others, the neighbours' mean, and the data."""
 
     covariances: Sequence[Covariance] | None = None
+    others: Sequence[Model] = ()
     uses_history = True
 
     def fit(self, observations: Observations, rng: np.random.Generator) -> Chosen:
@@ -248,4 +248,4 @@ class DefaultCandidates(Model):
         for covariance in covariances:
             covariance.check(observations.frames.shape[2], observations.oriented)
         alone = [] if observations.history is None else [WithoutHistory(process) for process in processes]
-        return Candidates([*processes, *alone, SpectralFilter(), NeighborMean(), Identity()]).fit(observations, rng)
+        return Candidates([*processes, *alone, *self.others, NeighborMean(), Identity()]).fit(observations, rng)
