@@ -33,10 +33,10 @@ class Candidates(Model):
     def fit(self, observations: Observations, rng: np.random.Generator) -> Chosen:
         seed = int(rng.integers(2**32))
         scores: dict[str, Score] = {}
-        left = list(self.models)
+        left: list[tuple[Model, Posterior | None]] = [(model, None) for model in self.models]
         for factor in (4, 1):
             index = self._sample(observations, self.max_left_out // factor, rng)
-            tried = [_try(model, factor, observations, index, seed) for model in left]
+            tried = [_try(model, earlier, factor, observations, index, seed) for model, earlier in left]
             trials = [trial for trial in tried if isinstance(trial, Trial)]
             if not trials:
                 raise InvalidInputError(
@@ -46,7 +46,8 @@ class Candidates(Model):
             rows = [trial.score(best) for trial in trials]
             scores |= {row.model: row for row in rows}
             near = [trial for trial, row in zip(trials, rows, strict=True) if row.margin <= 3 * row.margin_error]
-            left = [trial.model for trial in sorted(near, key=lambda trial: -float(trial.density.mean()))[:3]]
+            near = sorted(near, key=lambda trial: -float(trial.density.mean()))[:3]
+            left = [(trial.model, trial.posterior) for trial in near]
             if len(left) == 1:
                 break
         if best.model.baseline:
@@ -56,7 +57,8 @@ class Candidates(Model):
         posterior = best.posterior
         if factor > 1:
             posterior = best.model.fit(observations, np.random.default_rng(seed))
-        return Chosen(posterior, str(best.model), sorted(scores.values(), key=lambda row: row.margin))
+        name = str(best.model)
+        return Chosen(posterior, name, sorted(scores.values(), key=lambda row: (row.model != name, row.margin)))
 
     def _sample(self, observations: Observations, size: int, rng: np.random.Generator) -> np.ndarray:
         """All points, or those around eight random ones: neighbours share one linear system."""
@@ -84,16 +86,18 @@ class Trial:
 
 
 def _try(
-    model: Model, factor: int, observations: Observations, index: np.ndarray, seed: int
+    model: Model, earlier: Posterior | None, factor: int, observations: Observations, index: np.ndarray, seed: int
 ) -> Trial | TangentBundleError:
     """The error if the model has no fit to these data. What a model warns of matters only if it is chosen."""
-    start = time.perf_counter()
+    start, quick = time.perf_counter(), model.quick(factor)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TangentBundleWarning)
-            posterior = model.quick(factor).fit(observations, np.random.default_rng(seed))
+            reuse = earlier is not None and quick is model  # a model without a quicker form is fitted once
+            posterior = earlier if reuse else quick.fit(observations, np.random.default_rng(seed))
     except TangentBundleError as error:
         return error
+    assert posterior is not None
     density = posterior.left_out(index).log_density(observations.vectors[index])
     return Trial(model, posterior, density, time.perf_counter() - start)
 

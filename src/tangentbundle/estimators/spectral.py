@@ -40,7 +40,7 @@ class SpectralFilter(Model):
         known = observations.noise
         level = torch.ones(len(x)) if known is None else torch.from_numpy(known)
         noise = level.double().sqrt()[:, None, None] * signs
-        moments = chebyshev_moments(laplacian, torch.cat([x, noise], dim=2), moment_terms(family, interval))
+        moments = chebyshev_moments(laplacian, torch.cat([x, noise], dim=2), moment_terms(family, interval, tol=1e-2))
         data, probes = moments[:, 0], moments[:, 1:].mean(axis=1)
         variance = white_noise_variance(interval, data, probes) if known is None else 1.0
         response, _ = best_response(family, interval, data, variance * probes)
