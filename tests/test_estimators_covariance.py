@@ -315,10 +315,10 @@ def test_the_likelihood_finds_the_parameters_that_made_the_data():
         lambda: Zonal((0.0, 0.0, 0.0)),
         lambda: Zonal((1.0, 0.0)),
         lambda: Meridional((np.nan, 0.0, 1.0)),
-        lambda: DivergenceFree().check(3, True),
-        lambda: helmholtz().check(2, False),
-        lambda: Zonal().check(1, True),
-        lambda: Zonal().parameters(4, 2),
+        lambda: DivergenceFree().check(4, 3, True),
+        lambda: helmholtz().check(3, 2, False),
+        lambda: Zonal().check(3, 1, True),
+        lambda: Zonal().check(4, 2, True),
     ],
 )
 def test_covariances_that_do_not_exist_are_refused(make):

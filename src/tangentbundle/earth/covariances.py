@@ -41,16 +41,14 @@ class Bands(Covariance):
         vector = torch.tensor(self.axis, dtype=torch.float64)
         return vector / vector.norm()
 
-    def check(self, dim: int, oriented: bool) -> None:
-        if dim != 2 or not oriented:
+    def check(self, ambient_dim: int, dim: int, oriented: bool) -> None:
+        if (ambient_dim, dim) != (3, 2) or not oriented:
             raise InvalidInputError(
-                f"{type(self).__name__}() needs an oriented surface in space, but here d = {dim}. Give "
-                "manifold=Sphere(2), or leave it out."
+                f"{type(self).__name__}() needs an oriented surface in space, but here D = {ambient_dim}, d = {dim}. "
+                "Give manifold=Sphere(2), or leave it out."
             )
 
     def parameters(self, ambient_dim: int, dim: int) -> dict[str, float]:
-        if ambient_dim != 3:
-            raise InvalidInputError(f"{type(self).__name__}() needs a surface in space, but here D = {ambient_dim}.")
         return {"amplitude": -1.0, "length": -1.0, "stretch": 1.5}
 
     @abstractmethod

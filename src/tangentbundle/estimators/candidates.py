@@ -57,8 +57,9 @@ class Candidates(Model):
         posterior = best.posterior
         if factor > 1:
             posterior = best.model.fit(observations, np.random.default_rng(seed))
-        name = str(best.model)
-        return Chosen(posterior, name, sorted(scores.values(), key=lambda row: (row.model != name, row.margin)))
+        name, top = str(best.model), max(row.score + row.margin for row in rows)
+        table = [row._replace(score=top - row.margin) for row in scores.values()]  # the first round had another sample
+        return Chosen(posterior, name, sorted(table, key=lambda row: (row.model != name, row.margin)))
 
     def _sample(self, observations: Observations, size: int, rng: np.random.Generator) -> np.ndarray:
         """All points, or those around eight random ones: neighbours share one linear system."""
@@ -227,7 +228,7 @@ class IdentityPosterior(NeighborPosterior):
 
 def default_covariances(observations: Observations) -> list[Covariance]:
     """Smooth and rough tangent fields, a Helmholtz mixture, and ambient fields, some without divergence or curl."""
-    D, d = observations.frames.shape[1:]
+    D, d = observations.dims
     surface = d == 2 and observations.oriented
     tangent: list[Covariance] = [Tangent(Matern(np.inf)), Tangent(Matern(1.5))]
     tangent += [helmholtz() if surface else CurlFree() + Tangent(Matern(0.5))]
@@ -250,6 +251,6 @@ class DefaultCandidates(Model):
         covariances = default_covariances(observations) if self.covariances is None else self.covariances
         processes = [GaussianProcess(covariance) for covariance in covariances]
         for covariance in covariances:
-            covariance.check(observations.frames.shape[2], observations.oriented)
+            covariance.check(*observations.dims, observations.oriented)
         alone = [] if observations.history is None else [WithoutHistory(process) for process in processes]
         return Candidates([*processes, *alone, *self.others, NeighborMean(), Identity()]).fit(observations, rng)

@@ -201,7 +201,7 @@ class Covariance(ABC):
         """Whether components along the bases, the same everywhere, are independent."""
         return False
 
-    def check(self, dim: int, oriented: bool) -> None:  # noqa: B027
+    def check(self, ambient_dim: int, dim: int, oriented: bool) -> None:  # noqa: B027
         """Raise if there is no such covariance on these spaces."""
 
     def __add__(self, other: Covariance) -> Covariance:
@@ -234,9 +234,9 @@ class CovarianceSum(Covariance):
     def independent(self) -> bool:
         return all(term.independent for term in self.terms)
 
-    def check(self, dim: int, oriented: bool) -> None:
+    def check(self, ambient_dim: int, dim: int, oriented: bool) -> None:
         for term in self.terms:
-            term.check(dim, oriented)
+            term.check(ambient_dim, dim, oriented)
 
     def parameters(self, ambient_dim: int, dim: int) -> dict[str, float]:
         share = -0.5 * np.log(len(self.terms))
@@ -349,7 +349,7 @@ class DivergenceFree(CurlFree):
         others = max(pairs.a.dim - 1, 1)  # on a line only constants have no divergence: there it is any field
         return (a - b * along / others) * pairs.overlaps + (b / others) * pairs.outer
 
-    def check(self, dim: int, oriented: bool) -> None:
+    def check(self, ambient_dim: int, dim: int, oriented: bool) -> None:
         if not self.ambient and not (dim == 2 and oriented):
             raise InvalidInputError(
                 f"DivergenceFree() along tangent planes needs an oriented surface, but here d = {dim} and the frames "

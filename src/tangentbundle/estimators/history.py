@@ -148,8 +148,8 @@ class Modulated(Covariance):
     def ambient(self) -> bool:  # type: ignore[override]
         return self.base.ambient
 
-    def check(self, dim: int, oriented: bool) -> None:
-        self.base.check(dim, oriented)
+    def check(self, ambient_dim: int, dim: int, oriented: bool) -> None:
+        self.base.check(ambient_dim, dim, oriented)
 
     def parameters(self, ambient_dim: int, dim: int) -> dict[str, float]:
         return self.base.parameters(ambient_dim, dim)

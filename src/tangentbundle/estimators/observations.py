@@ -54,6 +54,11 @@ class Observations:
     noise: np.ndarray | None = None
     history: History | None = None
 
+    @property
+    def dims(self) -> tuple[int, int]:
+        """The ambient and the intrinsic dimension."""
+        return self.frames.shape[1], self.frames.shape[2]
+
     @cached_property
     def tree(self) -> NearestPoints:
         return NearestPoints(self.points)
@@ -147,10 +152,10 @@ class Score(NamedTuple):
 
     Attributes:
         model: its name.
-        score: mean log density of a left-out ambient vector; the greatest wins.
+        score: mean log density of a left-out ambient vector, in units of the vectors' root mean square component.
         margin: by how much the score is below the greatest one.
         margin_error: standard error of the margin.
-        noise: estimated standard deviation of the noise, in units of the data.
+        noise: estimated standard deviation of the noise, in the same units.
         seconds: time of the fit.
     """
 

@@ -60,7 +60,7 @@ class GaussianProcess(Model):
         return replace(self, sites=max((self.sites or 320) // factor, 8))
 
     def fit(self, observations: Observations, rng: np.random.Generator) -> GaussianPosterior:
-        self.covariance.check(observations.frames.shape[2], observations.oriented)
+        self.covariance.check(*observations.dims, observations.oriented)
         bases = signal_axes(observations) if self.covariance.ambient else observations.frames
         data = FieldInBases(observations, bases)
         covariance = self.covariance if observations.history is None else from_history(self.covariance)
