@@ -24,7 +24,7 @@ def signal_axes(observations: Observations) -> np.ndarray:
     r"""Principal axes ``(D, p)`` along which neighbours' vectors agree more than noise would; at least one.
 
     They are those of the vectors, or of the points where there are too few to fit them to noisy vectors. Agreement is
-    significant above :math:`\sqrt{2 \log D}` standard deviations, which about one of D axes of noise exceeds.
+    significant above three standard deviations, or :math:`\sqrt{2 \log D}`, which about one of D axes of noise exceeds.
     """
     vectors = observations.vectors
     n, D = vectors.shape
@@ -34,7 +34,7 @@ def signal_axes(observations: Observations) -> np.ndarray:
     nearest = observations.tree.query(observations.points, k=2)[1][:, 1]
     energy = np.square(components).sum(axis=0)
     agreement = (components * components[nearest]).sum(axis=0) / np.maximum(energy, 1e-300)
-    signal = (agreement * np.sqrt(n) > np.sqrt(2 * np.log(D))) & (energy > JITTER * n)
+    signal = (agreement * np.sqrt(n) > max(3.0, np.sqrt(2 * np.log(D)))) & (energy > JITTER * n)
     signal[np.argmax(agreement * energy)] = True
     signal[np.flatnonzero(signal)[MAX_AXES:]] = False
     return np.ascontiguousarray(axes[:, signal])
