@@ -62,6 +62,7 @@ class GaussianPosterior(Posterior):
     def _hyper(self) -> Tensor:
         return torch.from_numpy(self.theta)
 
+    @cached_property
     def _variances(self) -> np.ndarray:
         """Of the noise at every observation ``(n,)``."""
         known = self.data.observations.noise
@@ -69,27 +70,27 @@ class GaussianPosterior(Posterior):
         return np.full(n, np.exp(2 * self.theta[-1])) if known is None else known
 
     @cached_property
-    def _whole_system(self) -> System:
+    def _full_system(self) -> System:
         return self._make_system(0)
 
     def _system(self, group: int) -> System:
-        return self._whole_system if self.parts.exact else self._make_system(group)
+        return self._full_system if self.parts.exact else self._make_system(group)
 
     def _make_system(self, group: int) -> System:
         members, cells = self.parts.around(group)
         observations, bases, values = self.data.observations, self.data.bases, self.data.values[members]
-        points, noise = observations.points[members], self._variances()[members]
+        points, noise = observations.points[members], self._variances[members]
         own = bases if bases.ndim == 2 else bases[members]
         if len(cells):
             center, middle, means, variances = self._pooled(cells)
             points, values = np.concatenate([points, center]), np.concatenate([values, means])
             noise = np.concatenate([noise, variances])
             own = bases if bases.ndim == 2 else np.concatenate([own, middle])
-        seen = Evidence(self.data.sites(points, own), as_tensor(values)[..., None], as_tensor(noise))
+        evidence = Evidence(self.data.sites(points, own), as_tensor(values)[..., None], as_tensor(noise))
         with torch.no_grad():
-            factor = torch.linalg.cholesky(seen.matrix(self.covariance, self._hyper))
-            weights = torch.cholesky_solve(seen.columns(self.covariance), factor)
-        return System(members, seen.sites, factor, weights)
+            factor = torch.linalg.cholesky(evidence.matrix(self.covariance, self._hyper))
+            weights = torch.cholesky_solve(evidence.columns(self.covariance), factor)
+        return System(members, evidence.sites, factor, weights)
 
     def _pooled(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Centres ``(c, D)``, bases there, mean vectors in them ``(c, p)``, and variances of their errors ``(c,)``.
@@ -105,7 +106,7 @@ class GaussianPosterior(Posterior):
         nearest = np.square(observations.points[table] - centers[:, None]).sum(axis=2).argmin(axis=1)
         middle = bases if bases.ndim == 2 else bases[table[np.arange(len(table)), nearest]]
         means = np.stack([self.data.vectors[cell].mean(axis=0) for cell in index])
-        noise = np.array([self._variances()[cell].mean() / len(cell) for cell in index])
+        noise = np.array([self._variances[cell].mean() / len(cell) for cell in index])
         flat = self.data.sites(
             np.concatenate([centers[:, None], observations.points[table]], axis=1),
             bases if bases.ndim == 2 else np.concatenate([middle[:, None], bases[table]], axis=1),
@@ -135,11 +136,11 @@ class GaussianPosterior(Posterior):
             values[rows], blocks[rows] = self._conditional(self._system(group), sites, spread)
 
         _run(work, _by_group(self.parts.group_of[nearest]))
-        mean, across = ambient_of(here, values), np.full(m, self._hidden(self.noise**2))
+        mean, across = ambient_of(here, values), np.full(m, self._field_across(self.noise**2))
         known = np.flatnonzero(away == 0.0)
-        if self._hidden(0.0) > 0.0 and len(known):  # at observations the field across the bases is measured
-            noise = self._variances()[nearest[known]]
-            share = self._hidden(noise) / self.data.variance_across
+        if self._field_across(0.0) > 0.0 and len(known):  # at observations the field across the bases is measured
+            noise = self._variances[nearest[known]]
+            share = self._field_across(noise) / self.data.variance_across
             mean[known] += share[:, None] * self.data.across[nearest[known]]
             across[known] = share * noise
         found = Prediction(mean, here, blocks, across + np.square(values) @ self._angle_variances)
@@ -156,7 +157,7 @@ class GaussianPosterior(Posterior):
         fitted = self.data.bases.ndim == 2 and p < len(self.data.bases)
         return fitted * self.noise**2 / (n * np.maximum(np.square(self.data.values).mean(axis=0), JITTER))
 
-    def _hidden(self, noise: Any) -> Any:
+    def _field_across(self, noise: Any) -> Any:
         """The variance of the field across the bases, with noise of these variances."""
         return np.maximum(self.data.variance_across - noise, 0.0)
 
