@@ -19,20 +19,16 @@ import torch
 
 from ..arrays import positive_integer
 from ..errors import IsolatedPointsError
-from ..geometry.frames import LocalPCA, local_pca
-from ..geometry.graph import NeighborGraph, edge_weights, nearest_graph, radius_graph
+from ..geometry.frames import local_pca
+from ..geometry.graph import NeighborGraph, edge_weights, radius_graph
 from ..geometry.transport import connect
 from ..operators.assembly import FAINT, average_blocks, row_sums
 from ..operators.storage import BlockMatrix
 from ..parallel import run_ranges
-from .cloud import Cloud, Surrounded, boxes_of
-from .components import count_components, label_pieces
+from .cloud import SLACK, Cloud
 from .files import load_array, save_array
 from .scale import Geometry, halo_rings
 from .tasks import run_all
-
-SLACK = 1 + 1e-9
-"""Factor on radii, so that a distance at the rim counts as inside however it was rounded."""
 
 
 def build_all(cloud: Cloud, geometry: Geometry, rings: int | None) -> dict[str, Any]:
@@ -42,20 +38,9 @@ def build_all(cloud: Cloud, geometry: Geometry, rings: int | None) -> dict[str, 
     automatic = halo_rings(geometry.dim, rows / len(parts), sum(edges) / rows)
     geometry = replace(geometry, rings=automatic if rings is None else positive_integer(rings, "rings"))
     degree = float(np.median(degrees))
-    found = run_all(build_operator, [(cloud, geometry, p, degree) for p in parts])
-    touched, halos, pieces = zip(*found, strict=True)
-    borders = [{*near} for near in touched]
-    for p, near in enumerate(touched):
-        for q in near:
-            borders[q].add(p)
-    return {
-        "geometry": geometry,
-        "borders": tuple(tuple(sorted(near)) for near in borders),
-        "halo": sum(halos) / rows,
-        "neighbors": max(int(np.median(counts)), 2 * geometry.dim + 2),
-        "edges": sum(edges),
-        "components": count_components(cloud, geometry.of_operator("labels"), geometry.of_operator("joined"), pieces),
-    }
+    halos = run_all(build_operator, [(cloud, geometry, p, degree) for p in parts])
+    neighbors = max(int(np.median(counts)), 2 * geometry.dim + 2)
+    return {"geometry": geometry, "halo": sum(halos) / rows, "neighbors": neighbors, "edges": sum(edges)}
 
 
 def rows_of(graph: NeighborGraph, rows: slice) -> NeighborGraph:
@@ -70,8 +55,7 @@ def build_frames(cloud: Cloud, geometry: Geometry, p: int) -> tuple[int, float, 
     part, name = cloud.part, geometry.of_frames
     summary = part(name("summary"), p)
     if not summary.exists():
-        widest = float(np.sqrt(max(geometry.eps, geometry.eps_pca)))
-        near = cloud.surrounded(p, widest * SLACK)
+        near = cloud.surrounded(p, float(np.sqrt(max(geometry.eps, geometry.eps_pca))) * SLACK)
         graph = rows_of(radius_graph(near.points, geometry.radius), near.inside)
         isolated = int((graph.degrees == 0).sum())
         if isolated:
@@ -89,8 +73,11 @@ def build_frames(cloud: Cloud, geometry: Geometry, p: int) -> tuple[int, float, 
             graph = rows_of(radius_graph(near.points, float(np.sqrt(geometry.eps_pca))), near.inside)
         centers = near.points[near.inside]
         pca = local_pca(near.points, graph, float(np.sqrt(geometry.eps_pca)), centers=centers, axes=geometry.dim)
-        if geometry.rescue:
-            rescue(cloud, near, pca, geometry.dim, widest)
+        least = min(2 * geometry.dim + 2, cloud.rows - 1)
+        poor = np.flatnonzero(pca.counts < least)
+        if len(poor) and geometry.rescue:  # their nearest points, however far: even beyond the halo
+            nearest = cloud.nearest_others(near.numbers[near.inside][poor], least)
+            pca.replace(poor, cloud.nearest_pca(centers[poor], *nearest, axes=geometry.dim))
         save_array(part(name("frames"), p), pca.frames(geometry.dim))
         save_array(part(name("degree"), p), degree)
         save_array(summary, np.array([edges, np.median(degree), np.median(pca.counts)]))
@@ -98,33 +85,8 @@ def build_frames(cloud: Cloud, geometry: Geometry, p: int) -> tuple[int, float, 
     return int(total), float(middle), float(count)
 
 
-def rescue(cloud: Cloud, near: Surrounded, pca: LocalPCA, dim: int, reach: float) -> None:
-    """Points with few others in their PCA ball take their nearest ones, however far: even beyond the halo's reach."""
-    least = min(2 * dim + 2, cloud.rows - 1)
-    poor = np.flatnonzero(pca.counts < least)
-    if not len(poor):
-        return
-    centers, numbers = near.points[near.inside][poor], near.numbers[near.inside][poor]
-    points, known = near.points, near.numbers
-    if len(points) <= least:
-        reach, known = np.inf, np.arange(cloud.rows)
-        points = cloud.gather("points", known)
-    graph = nearest_graph(points, np.searchsorted(known, numbers), least)
-    if graph.distances.max() > reach:  # those found bound how far the nearest of all can be
-        known = cloud.near(boxes_of(centers), graph.distances.max() * SLACK)
-        points = cloud.gather("points", known)
-        graph = nearest_graph(points, np.searchsorted(known, numbers), least)
-    radii = np.maximum(1.2 * graph.distances.reshape(-1, least)[:, -1], np.finfo(float).tiny)
-    better = local_pca(points, graph, radii, centers=centers, axes=dim)
-    for name in ("axes", "variances", "total", "counts"):
-        getattr(pca, name)[poor] = getattr(better, name)
-
-
-def build_operator(cloud: Cloud, geometry: Geometry, p: int, median_degree: float) -> tuple[list[int], int, int]:
-    """The rows of P that a partition needs.
-
-    Returns the partitions it touches, itself included, the size of its halo, and the pieces of its own graph.
-    """
+def build_operator(cloud: Cloud, geometry: Geometry, p: int, median_degree: float) -> int:
+    """The rows of P that a partition needs; returns the size of its halo."""
     part, name, frames = cloud.part, geometry.of_operator, geometry.of_frames
     if not part(name("values"), p).exists():
         near = cloud.surrounded(p, geometry.rings * geometry.radius * SLACK)
@@ -143,13 +105,10 @@ def build_operator(cloud: Cloud, geometry: Geometry, p: int, median_degree: floa
         mass[~complete] = 1.0
         connection = connect(cloud.gather(frames("frames"), near.numbers), graph, geometry.real)
         cols, values = average_blocks(graph, connection, weights, degree, mass, geometry.real)
-        labels, joined = label_pieces(graph, near)
-        arrays = {"numbers": near.numbers, "mass": mass[near.inside], "labels": labels, "joined": joined}
-        arrays |= {"indptr": graph.indptr, "cols": cols, "values": values}
-        for key, array in arrays.items():
+        arrays = {"numbers": near.numbers, "mass": mass[near.inside], "indptr": graph.indptr}
+        for key, array in (arrays | {"cols": cols, "values": values}).items():
             save_array(part(name(key), p), array)
-    numbers, labels = (load_array(part(name(key), p)) for key in ("numbers", "labels"))
-    return [q for q, _ in cloud.parts_of(numbers)], len(numbers) - len(cloud.own(p)), int(labels.max()) + 1
+    return len(load_array(part(name("numbers"), p))) - len(load_array(part(name("mass"), p)))
 
 
 def only_rows(graph: NeighborGraph, chosen: np.ndarray) -> NeighborGraph:

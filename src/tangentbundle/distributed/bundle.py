@@ -23,10 +23,9 @@ from ..geometry.kernels import Kernel
 from ..geometry.pipeline import Scale
 from .build import build_all
 from .cloud import Cloud
-from .exchange import Exchange
 from .files import Source
 from .interpolation import Interpolation
-from .results import check_output
+from .results import check_output, new_output
 from .rounds import Rounds
 from .scale import Geometry, resolve_geometry
 from .tasks import run_all
@@ -71,11 +70,9 @@ class DistributedBundle:
     folder: Path
     cloud: Cloud = field(repr=False)
     geometry: Geometry
-    borders: tuple[tuple[int, ...], ...] = field(repr=False)
     halo: float
     neighbors: int
     edges: int
-    components: int
     vectors: Source | None = field(repr=False)
 
     @classmethod
@@ -109,7 +106,7 @@ class DistributedBundle:
         with only_writer(folder) as place:
             place = place.absolute()
             _claim(place, settings)
-            cloud = Cloud.sort(place / "cloud", points, partition)
+            cloud = Cloud.sort(place, points, partition)
             geometry = resolve_geometry(cloud, dim, asked, kernel, points.dtype)
             return cls(folder=place, cloud=cloud, vectors=vectors, **build_all(cloud, geometry, rings))
 
@@ -172,9 +169,9 @@ class DistributedBundle:
         source = self._source(vectors)
         with only_writer(self.folder):
             rounds = self._rounds(source, coefficients.detach().numpy())
-            back = rounds.filter(list(bank), flat=len(source.shape) == 2)
-            self.cloud.write(back, list(bank), source.shape[1:], out, overwrite)
-            shutil.rmtree(rounds.folder, ignore_errors=True)
+            filtered = dict(zip(bank, rounds.filter(flat=len(source.shape) == 2), strict=True))
+            self.cloud.write(filtered, source.shape[1:], self.geometry.real, out, overwrite)
+            shutil.rmtree(self.folder / rounds.name, ignore_errors=True)
 
     def denoise(
         self,
@@ -198,7 +195,7 @@ class DistributedBundle:
         with only_writer(self.folder):
             rounds = self._rounds(source, np.empty((0, terms)), positive_integer(probes, "probes"))
             moments = rounds.moments()
-            shutil.rmtree(rounds.folder, ignore_errors=True)
+            shutil.rmtree(self.folder / rounds.name, ignore_errors=True)
         data, signs = moments[:, :-probes].mean(axis=1), moments[:, -probes:].mean(axis=1)
         if noise_std is None:
             noise_std = float(np.sqrt(white_noise_variance(self.interval, data, signs)))
@@ -215,15 +212,12 @@ class DistributedBundle:
         source, dims = self._source(vectors), self.cloud.ambient_dim
         if points.shape[1] != dims:
             raise ShapeError(f"new points must have D = {dims} coordinates, got {points.shape[1]}.")
-        ranges = points.ranges(self.cloud.rows_at_once)
+        ranges, shape = points.ranges(self.cloud.rows_at_once), (points.shape[0], *source.shape[1:])
+        rows = max(stop - start for start, stop in ranges)  # a task writes whole chunks
         with only_writer(self.folder):
-            name, home = self._bring(source), self.folder / f"places-{points.digest()}"
-            places = Exchange.of(home, points, ranges, self.cloud.curve, self.cloud.splits)
-            back = home / f"back-{name}"
-            field = Interpolation(self.cloud, places, name, self.neighbors, back, self.geometry)
-            run_all(field.interpolate, [(p,) for p in range(places.num_parts)])
-            places.write(back, ["vectors"], source.shape[1:], out, overwrite)
-            shutil.rmtree(home, ignore_errors=True)
+            field = Interpolation(self.cloud, self.geometry, points, self._bring(source), self.neighbors)
+            with new_output(out, ["vectors"], shape, self.geometry.real, rows, overwrite=overwrite) as output:
+                run_all(field.write_range, [(part, shape[1:], output) for part in ranges])
 
     def _source(self, vectors: Source | None) -> Source:
         source = self.vectors if vectors is None else vectors
@@ -244,8 +238,8 @@ class DistributedBundle:
     def _rounds(self, source: Source, coefficients: np.ndarray, probes: int = 0) -> Rounds:
         name = self._bring(source)
         settings = f"{name} {probes} {self.geometry} {coefficients.shape}".encode() + coefficients.tobytes()
-        folder = self.folder / f"run-{hashlib.sha256(settings).hexdigest()[:12]}"
-        return Rounds(self.cloud, self.geometry, self.borders, folder, name, coefficients, probes)
+        run = f"run-{hashlib.sha256(settings).hexdigest()[:12]}"
+        return Rounds(self.cloud, self.geometry, run, name, coefficients, probes)
 
 
 def _claim(folder: Path, settings: str) -> None:

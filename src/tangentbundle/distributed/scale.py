@@ -12,12 +12,12 @@ import numpy as np
 from ..arrays import positive_integer
 from ..errors import DuplicatePointsWarning, InvalidInputError, TooFewPointsError
 from ..geometry.dimension import SIZES, DimensionRule, WidestGap
-from ..geometry.frames import local_pca
-from ..geometry.graph import graph_of_lists
 from ..geometry.kernels import Gaussian, Kernel
 from ..geometry.pipeline import Scale
 from ..geometry.scale import target_neighbors
+from ..geometry.search import sample_rows
 from .cloud import Cloud
+from .tasks import run_all
 
 
 @dataclass(frozen=True)
@@ -74,13 +74,20 @@ def resolve_geometry(
         most = max(most, *sizes)
     if most >= n:
         raise TooFewPointsError(f"{most} neighbours a point need at least {most + 1} points, got {n}.")
-    rows, distances, numbers = cloud.sampled_nearest(most)
+    rows = sample_rows(n)
+    found = run_all(cloud.nearest_others, [(rows[part], most) for _, part in cloud.parts_of(rows)])
+    distances, numbers = (np.concatenate(each) for each in zip(*found, strict=True))
     same = int((distances[:, 0] == 0).sum())
     if same:
         warnings.warn(
             f"{same} of {len(rows)} points looked at have an exact duplicate.", DuplicatePointsWarning, stacklevel=4
         )
-    d = _dimension(cloud, rule, sizes, rows, distances, numbers) if isinstance(rule, WidestGap) else int(rule)
+    if isinstance(rule, WidestGap):
+        centers = cloud.gather("points", rows)
+        near = ((k, cloud.nearest_pca(centers, distances[:, :k], numbers[:, :k], axes=0)) for k in sizes)
+        d = rule.combine(rule.compare((k, pca.variances) for k, pca in near))
+    else:
+        d = int(rule)
     eps = asked.eps
     if eps is None:
         wanted = asked.neighbors or target_neighbors(n, d)
@@ -95,18 +102,6 @@ def resolve_geometry(
         kernel=Gaussian() if kernel is None else kernel,
         real=np.float32 if dtype == np.float32 else np.float64,
     )
-
-
-def _dimension(cloud: Cloud, rule: WidestGap, sizes, rows, distances, numbers) -> int:
-    """The median of local dimensions at the sample."""
-    known, places = np.unique(numbers, return_inverse=True)
-    points, places = cloud.gather("points", known), places.reshape(numbers.shape)
-    centers, spectra = cloud.gather("points", rows), {}
-    for k in sizes:
-        near = graph_of_lists(np.ascontiguousarray(distances[:, :k]), np.ascontiguousarray(places[:, :k]))
-        reach = np.maximum(1.2 * distances[:, k - 1], np.finfo(float).tiny)
-        spectra[k] = local_pca(points, near, reach, centers=centers, axes=0).variances
-    return rule.combine(rule.compare(spectra.items()))
 
 
 def halo_rings(dim: int, points: float, neighbors: float, overlap: float = 0.25, most: int = 12) -> int:

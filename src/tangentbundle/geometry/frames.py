@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import RankDeficientError
 from ..jit import njit
 from ..parallel import run_ranges
-from .graph import NeighborGraph, edge_weights, row_weights
+from .graph import NeighborGraph, edge_weights, graph_of_lists, row_weights
 from .kernels import Biweight, Kernel
 
 TINY = 1e-300
@@ -61,6 +61,11 @@ class LocalPCA:
                 "eps_pca, a smaller dimension, or remove duplicate points."
             )
         return np.ascontiguousarray(self.axes[:, :, :d])
+
+    def replace(self, rows: np.ndarray, other: LocalPCA) -> None:
+        """Take some neighbourhoods from another analysis."""
+        for name in ("axes", "variances", "total", "counts"):
+            getattr(self, name)[rows] = getattr(other, name)
 
     def residual(self, d: int) -> np.ndarray:
         """Share of each neighbourhood's variance outside its first ``d`` axes, ``(n,)``."""
@@ -184,3 +189,11 @@ def local_pca(
 
     run_ranges(decompose, n, grain=512)
     return LocalPCA(found, variances, total, counts)
+
+
+def pca_of_nearest(
+    points: np.ndarray, distances: np.ndarray, indices: np.ndarray, centers: np.ndarray, axes: int, center: bool = True
+) -> LocalPCA:
+    """Local PCA at ``centers`` (m, D) of k neighbours of each, nearest first: ``distances``, ``indices`` (m, k)."""
+    reach = np.maximum(1.2 * distances[:, -1], np.finfo(float).tiny)
+    return local_pca(points, graph_of_lists(distances, indices), reach, centers=centers, axes=axes, center=center)
