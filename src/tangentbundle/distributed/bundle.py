@@ -25,7 +25,7 @@ from .build import build_all
 from .cloud import Cloud
 from .files import Source
 from .interpolation import Interpolation
-from .results import check_output, new_output
+from .results import check_output
 from .rounds import Rounds
 from .scale import Geometry, resolve_geometry
 from .tasks import run_all
@@ -212,12 +212,15 @@ class DistributedBundle:
         source, dims = self._source(vectors), self.cloud.ambient_dim
         if points.shape[1] != dims:
             raise ShapeError(f"new points must have D = {dims} coordinates, got {points.shape[1]}.")
-        ranges, shape = points.ranges(self.cloud.rows_at_once), (points.shape[0], *source.shape[1:])
-        rows = max(stop - start for start, stop in ranges)  # a task writes whole chunks
         with only_writer(self.folder):
-            field = Interpolation(self.cloud, self.geometry, points, self._bring(source), self.neighbors)
-            with new_output(out, ["vectors"], shape, self.geometry.real, rows, overwrite=overwrite) as output:
-                run_all(field.write_range, [(part, shape[1:], output) for part in ranges])
+            name = self._bring(source)
+            places = Cloud.sort(
+                self.folder / f"places-{points.digest()}-{name}", points, self.cloud.rows_at_once, self.cloud.curve
+            )
+            field = Interpolation(self.cloud, self.geometry, places, name, self.neighbors)
+            run_all(field.interpolate, [(p,) for p in range(places.num_parts)])
+            places.write({"vectors": "field"}, source.shape[1:], self.geometry.real, out, overwrite)
+            shutil.rmtree(places.folder, ignore_errors=True)
 
     def _source(self, vectors: Source | None) -> Source:
         source = self.vectors if vectors is None else vectors

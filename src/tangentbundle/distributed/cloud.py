@@ -130,12 +130,12 @@ class Cloud:
     offsets: np.ndarray = field(repr=False)
 
     @classmethod
-    def sort(cls, folder: Path, points: Source, partition: int) -> Cloud:
-        """Sort the points of a file into partitions of about that size."""
+    def sort(cls, folder: Path, points: Source, partition: int, curve: Curve | None = None) -> Cloud:
+        """Sort the points of a file into partitions of about that size, along a curve around them or another."""
         ranges, rows = points.ranges(partition), points.shape[0]
         parts = max(1, round(rows / partition))
         offsets = rows * np.arange(parts + 1) // parts
-        cloud = cls(folder, tuple(ranges), Curve.around(points, ranges), offsets)
+        cloud = cls(folder, tuple(ranges), curve or Curve.around(points, ranges), offsets)
         if not cloud.part("numbers", len(ranges) - 1).exists():
             codes = np.concatenate(run_all(cloud.codes, [(points, part) for part in ranges]))
             numbers = np.empty(rows, np.int64)

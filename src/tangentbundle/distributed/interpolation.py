@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..geometry.frames import pca_of_nearest
-from .cloud import BLOCK, Cloud, read_points
-from .files import Range, Source
-from .results import Output
+from .cloud import BLOCK, Cloud
+from .files import load_array, save_array
 from .scale import Geometry
 
 
 @dataclass(frozen=True)
 class Interpolation:
-    """Tangent vectors ``part(vectors, p)`` of a cloud at the points of another file.
+    """Tangent vectors ``part(vectors, p)`` of a cloud at other points, ``places``, sorted along the same curve.
 
     The value at a new point is the mean of the vectors at its ``nearest`` points by inverse squared distance, projected
     on the tangent space that ``neighbors`` points around it span.
@@ -23,20 +22,17 @@ class Interpolation:
 
     cloud: Cloud = field(repr=False)
     geometry: Geometry = field(repr=False)
-    points: Source
+    places: Cloud
     vectors: str
     neighbors: int
     nearest: int = 6
 
-    def write_range(self, part: Range, columns: tuple[int, ...], output: Output) -> None:
-        """Write the field, of such columns, at a range of the new points; those near each other are served together."""
-        points = read_points(self.points, part)
-        order = np.argsort(self.cloud.curve.codes(points), kind="stable")
-        values: np.ndarray = np.empty((len(points), *columns), self.geometry.real)
-        for a in range(0, len(order), BLOCK):
-            block = order[a : a + BLOCK]
-            values[block] = self.at(points[block])
-        output.write(part[0], {"vectors": values})
+    def interpolate(self, p: int) -> None:
+        """Write the field at the new points of a partition as ``field``, block by block."""
+        if not self.places.part("field", p).exists():
+            points = load_array(self.places.part("points", p))
+            blocks = [self.at(np.array(points[a : a + BLOCK])) for a in range(0, len(points), BLOCK)]
+            save_array(self.places.part("field", p), np.concatenate(blocks).astype(self.geometry.real))
 
     def at(self, points: np.ndarray) -> np.ndarray:
         """The field at points that are near each other."""
