@@ -16,10 +16,17 @@ import numpy as np
 
 import tangentbundle as tb
 from tangentbundle.experiments.base import Column, Experiment, Row, Task, draw
-from tangentbundle.experiments.baselines import AmbientProcess, ComponentProcess, InverseDistance, Mean, ThinPlate, Zero
+from tangentbundle.experiments.baselines import (
+    AmbientProcess,
+    ComponentProcess,
+    InverseDistance,
+    Mean,
+    ThinPlate,
+    Zero,
+    smoothing_spline,
+)
 from tangentbundle.experiments.report import write_report
 from tangentbundle.experiments.runner import run_experiment
-from tangentbundle.experiments.smoothing import smoothing_spline
 
 SEEN, HELD_OUT, DRAWS = 150, 150, 16
 NOISE = 0.2
