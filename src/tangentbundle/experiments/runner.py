@@ -117,7 +117,7 @@ def merge_with(experiment: Experiment, rows: Sequence[Row], folder: Path, *, ful
         raise InvalidInputError(f"there are no results (results.jsonl or results.jsonl.gz) in {folder}.")
 
     def place(row: Row) -> tuple:
-        return tuple(row.get(key) for key in (*experiment.cell, "data", "sampling", "mask"))
+        return tuple(row.get(key) for key in (*experiment.about.cell, "data", "sampling", "mask"))
 
     methods, draws = {row["method"] for row in rows}, {place(row) for row in rows}
     found = [row for row in read_results(file, header) if row["method"] not in methods and place(row) in draws]

@@ -17,7 +17,7 @@ from ..datasets.synthetic import TorusField
 from ..errors import GlobalNeighborhoodWarning
 from ..geometry.kernels import Gaussian
 from ..operators import Identity, Negated, Symmetric
-from .base import Column, Experiment, Row, Task, draw
+from .base import Description, Experiment, Row, Task, draw
 from .baselines import denoised, field_estimators, smoothers
 from .networks import View, reproduce_inputs
 
@@ -30,16 +30,7 @@ class Torus(Experiment):
     """Mean squared error of denoised fields, :math:`|f - f^o|^2 / n`."""
 
     name = "torus"
-    title = "Torus denoising"
-    cell = ("field", "n", "tau")
-    columns = (
-        Column("mse", "MSE, tangent components", headline=True),
-        Column("oracle_own", "MSE, oracle epoch, own components", paper=True),
-        Column("oracle", "MSE, oracle epoch, tangent components"),
-        Column("own_metric", "MSE, own components"),
-        Column("ambient", "MSE, ambient components"),
-        Column("parameters", "parameters"),
-    )
+    about = Description.named(name)
 
     def published(self) -> list[Row]:
         return [{"field": "as printed", **row} for row in super().published()]
@@ -65,23 +56,10 @@ class Torus(Experiment):
                 rows.append({**row, "angle": angle, "parameters": parameters})
         return rows
 
-    def notes(self, rows: Sequence[Row], protocol: str) -> str:
+    def facts(self, rows: Sequence[Row]) -> dict[str, Any]:
         own = [row for row in rows if row["method"] == "identity"]  # merged networks have other frames
         angle = {n: np.mean([r["angle"] for r in own if r["n"] == n]) for n in sorted({r["n"] for r in own})}
-        angles = ", ".join(f"{a:.0f} degrees at n = {n}" for n, a in angle.items())
-        common = (
-            "Errors are squared lengths averaged over the points, in the frames of the table (identity: 2 tau^2). Mean "
-            f"angle between these frames and the exact tangent planes: {angles}. No run is discarded.\n\n"
-        )
-        if protocol == "best":
-            return common + "Networks, where shown, are rows of the paper's protocol, in its frames."
-        return common + (
-            "Scales are the paper's (eps_PCA = 0.8, eps = 0.5): nearly all points are neighbours. MNN and `MLP, "
-            "ambient` work on three components, the others on two. `L_sym` is the cloud Laplacian of the authors' "
-            "code; exp(-L) is the diffusion of the text, exp(+L) what that code computes. Networks are trained to "
-            "reproduce the noisy field. The paper stops by the error against the clean field: its numbers are to be "
-            "compared with the oracle epoch, chosen by that error."
-        )
+        return {"angles": ", ".join(f"{a:.0f} degrees at n = {n}" for n, a in angle.items())}
 
 
 @dataclass(frozen=True)
