@@ -97,14 +97,15 @@ def torus_klein_clouds(
         raise InvalidInputError("expected a Klein bottle immersed in R^3, got one in R^4. Use KleinBottle(3).")
     labels = rng.integers(0, 2, positive_integer(count, "count"))
     counts = _counts(points, len(labels), rng)
-    drawn: list[list[np.ndarray]] = [[], []]
+    clouds = Clouds([], [], labels)
     for label, surface in enumerate(surfaces):
         sizes = counts[labels == label]
         if len(sizes):
-            for found, array in zip(drawn, _scaled(surface, int(sizes.sum()), rng, stretch), strict=True):
-                found += np.split(array, np.cumsum(sizes)[:-1])
+            scaled, frames = _scaled(surface, int(sizes.sum()), rng, stretch)
+            clouds.points.extend(np.split(scaled, np.cumsum(sizes)[:-1]))
+            clouds.frames.extend(np.split(frames, np.cumsum(sizes)[:-1]))
     order = np.argsort(np.argsort(labels, kind="stable"))
-    return Clouds(*([found[i] for i in order] for found in drawn), labels)
+    return Clouds([clouds.points[i] for i in order], [clouds.frames[i] for i in order], labels)
 
 
 def _scaled(surface: Torus | KleinBottle | ClassicalKleinBottle, n: int, rng: np.random.Generator, stretch: bool):

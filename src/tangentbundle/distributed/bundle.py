@@ -21,13 +21,12 @@ from ..filters.shrinkage import best_response, moment_terms, rational_family, wh
 from ..geometry.dimension import DimensionRule
 from ..geometry.kernels import Kernel
 from ..geometry.pipeline import Scale
-from .build import build_all
+from .build import Geometry, build_all, resolve_geometry
 from .cloud import Cloud
 from .files import Source
 from .interpolation import Interpolation
 from .results import check_output
 from .rounds import Rounds
-from .scale import Geometry, resolve_geometry
 from .tasks import run_all
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..geometry.frames import pca_of_nearest
+from .build import Geometry
 from .cloud import BLOCK, Cloud
 from .files import load_array, save_array
-from .scale import Geometry
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,9 @@ import torch
 from ..filters.chebyshev import recurrence
 from ..filters.shrinkage import moments_from_products
 from ..operators.product import Extras
-from .build import matrix_of
+from .build import Geometry, matrix_of
 from .cloud import Cloud
 from .files import load_array, save_array
-from .scale import Geometry
 from .tasks import run_all
 
 

@@ -45,7 +45,7 @@ class Forecast(Experiment):
 
     def run(self, task: Task, seed: int) -> list[Row]:
         sites, training, test = scene(task, seed)
-        inputs, targets = test.inputs(), test.targets()
+        inputs, targets = test.wind[test.windows.inputs], test.wind[test.windows.targets]
         sizes = {view.name: network(view).num_parameters for view in sites.views("RNN")}
         rows = []
         for method, forecaster in forecasters(sites, training, task, seed).items():
@@ -70,17 +70,6 @@ class Period:
     @classmethod
     def of(cls, data: WindData, horizon: int, unit: float) -> Period:
         return cls((data.components / unit).astype(np.float32), data.filled, data.windows(horizon), unit)
-
-    @property
-    def horizon(self) -> int:
-        return self.windows.inputs.shape[1]
-
-    def inputs(self) -> np.ndarray:
-        """``(windows, T_f, n, 2)``."""
-        return self.wind[self.windows.inputs]
-
-    def targets(self) -> np.ndarray:
-        return self.wind[self.windows.targets]
 
     def mean(self) -> np.ndarray:
         """The mean field of the period, of observed fields."""
@@ -172,11 +161,11 @@ def field_forecaster(sites: Sites, training: Period, task: Task, seed: int, ever
     model = FieldForecaster(manifold=Sphere(2), period=period, random_state=seed)
     series = sites.ambient(training.wind[observed].astype(float))
     model.fit(sites.points, series, times=train.times[observed], support=grid)
-    times = test.times[test.windows(training.horizon).inputs]
+    times = test.times[test.windows(task["horizon"]).inputs]
 
     def forecast(inputs: np.ndarray) -> np.ndarray:
         windows = zip(sites.ambient(inputs.astype(float)), times, strict=True)
-        futures = [model.predict(recent, training.horizon, times=when) for recent, when in windows]
+        futures = [model.predict(recent, task["horizon"], times=when) for recent, when in windows]
         return sites.tangent(np.stack(futures)).astype(np.float32)
 
     return forecast

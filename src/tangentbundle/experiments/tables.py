@@ -53,16 +53,10 @@ class Results:
         """One line for each cell and method, with every score."""
         columns = self.about.columns
         header = [*self.about.cell, "method", "runs", *(column.title for column in columns), "paper"]
-        body = [
-            [
-                *map(str, line.cell),
-                line.method,
-                str(len(line.rows)),
-                *map(_pair, map(line.score, columns)),
-                _pair(line.paper),
-            ]
-            for line in self.lines
-        ]
+        body = []
+        for line in self.lines:
+            scores = [_pair(line.score(column)) for column in columns]
+            body.append([*map(str, line.cell), line.method, str(len(line.rows)), *scores, _pair(line.paper)])
         return Table(self._title(self.cells), header, body, self.notes)
 
     def pivots(self) -> list[Table]:
