@@ -37,7 +37,6 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
     dim: Any
     manifold: Any
     random_state: Any
-    _other_models: Sequence[Model] = ()
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -84,7 +83,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
             raise InvalidInputError("give model= or covariance=, not both: a covariance makes a Gaussian process.")
         if self.model is None:
             several = isinstance(self.covariance, Sequence) or self.covariance is None
-            return DefaultCandidates(self.covariance if several else [self.covariance], self._other_models)
+            return DefaultCandidates(self.covariance if several else [self.covariance])
         if not isinstance(self.model, Model):
             raise InvalidInputError(f"model must be an object such as GaussianProcess(Tangent()), got {self.model!r}.")
         return self.model

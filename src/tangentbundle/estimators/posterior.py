@@ -92,24 +92,34 @@ class GaussianPosterior(Posterior):
             weights = torch.cholesky_solve(evidence.columns(self.covariance), factor)
         return System(members, evidence.sites, factor, weights)
 
-    def _pooled(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Centres ``(c, D)``, bases there, mean vectors in them ``(c, p)``, and variances of their errors ``(c,)``.
+    @cached_property
+    def _pool(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Middle points ``(c,)``, mean ambient vectors ``(c, D)`` and variances ``(c,)`` of cells, NaN until needed."""
+        count, D = self.parts.centers.shape
+        return np.zeros(count, int), np.zeros((count, D)), np.full(count, np.nan)
 
-        These are those of a mean of the noise, and of the difference between the mean of the field over a cell and the
-        field at its centre.
+    def _pooled(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Centres ``(c, D)``, bases there, mean vectors in them ``(c, p)``, and variances of their errors ``(c,)``."""
+        nearest, means, variances = self._pool
+        new = cells[np.isnan(variances[cells])]
+        if len(new):  # one that two threads find new has the same values from both
+            nearest[new], means[new], variances[new] = self._pool_cells(new)
+        middle = self.data.bases if self.data.bases.ndim == 2 else self.data.bases[nearest[cells]]
+        return self.parts.centers[cells], middle, coordinates_in(middle, means[cells]), variances[cells]
+
+    def _pool_cells(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The variances are those of a mean of the noise, and of the difference between the mean of the field over a
+        cell and the field at its centre.
         """
         observations, bases = self.data.observations, self.data.bases
-        index = [self.parts.cells[cell] for cell in cells]
-        least = min(map(len, index))
-        table = np.stack([cell[:least] for cell in index])  # (c, b)
-        centers = self.parts.centers[cells]
-        nearest = np.square(observations.points[table] - centers[:, None]).sum(axis=2).argmin(axis=1)
-        middle = bases if bases.ndim == 2 else bases[table[np.arange(len(table)), nearest]]
-        means = np.stack([self.data.vectors[cell].mean(axis=0) for cell in index])
-        noise = np.array([self._variances[cell].mean() / len(cell) for cell in index])
+        table, weights = (a[cells] for a in self.parts.table)  # (c, b)
+        points, centers = observations.points[table], self.parts.centers[cells]
+        nearest = table[np.arange(len(table)), np.square(points - centers[:, None]).sum(axis=2).argmin(axis=1)]
+        means = np.einsum("cb,cbi->ci", weights, self.data.vectors[table])
+        noise = (np.square(weights) * self._variances[table]).sum(axis=1)
         flat = self.data.sites(
-            np.concatenate([centers[:, None], observations.points[table]], axis=1),
-            bases if bases.ndim == 2 else np.concatenate([middle[:, None], bases[table]], axis=1),
+            np.concatenate([centers[:, None], points], axis=1),
+            bases if bases.ndim == 2 else bases[np.concatenate([nearest[:, None], table], axis=1)],
         )
         with torch.no_grad():
             blocks = self.covariance(self._hyper[:-1], Pairs(flat, flat))  # (c, p, b + 1, p, b + 1)
@@ -119,8 +129,9 @@ class GaussianPosterior(Posterior):
                 carried = torch.eye(flat.dim, dtype=torch.float64).expand(*flat.points.shape[:-1], -1, -1)
                 carried = carried if flat.constant else flat.bases[:, :1].mT @ flat.bases
                 trace = torch.einsum("cjaq,cqjrk,ckar->cjk", carried, blocks, carried) / flat.dim
-            difference = trace[:, 0, 0] - 2 * trace[:, 0, 1:].mean(1) + trace[:, 1:, 1:].mean((1, 2))
-        return centers, middle, coordinates_in(middle, means), noise + difference.clamp_min(0.0).numpy()
+        signs = np.concatenate([-np.ones((len(cells), 1)), weights], axis=1)
+        difference = np.einsum("cj,cjk,ck->c", signs, trace.numpy(), signs)
+        return nearest, means, noise + np.maximum(difference, 0.0)
 
     def predict(self, places: Places, spread: bool = True) -> Prediction:
         observations, bases = self.data.observations, self.data.bases
@@ -165,7 +176,7 @@ class GaussianPosterior(Posterior):
         """Mean ``(m, p)`` and covariances ``(m, p, p)`` of the field at sites."""
         m, p = sites.count, sites.dim
         with torch.no_grad():
-            cross = stacked(self.covariance(self._hyper[:-1], Pairs(sites, system.sites)))
+            cross = stacked(self.covariance(self._hyper[:-1], Pairs(sites, system.sites)), self.covariance.independent)
             mean = (cross @ system.weights).reshape(p, m).T
             if not spread:
                 return mean.numpy(), 0.0
@@ -203,7 +214,8 @@ class GaussianPosterior(Posterior):
         units = torch.zeros(p, n, p, m, dtype=torch.float64)
         units[torch.arange(p)[:, None], rows, torch.arange(p)[:, None], torch.arange(m)] = 1.0
         with torch.no_grad():
-            right = units.diagonal(dim1=0, dim2=2).movedim(-1, 0) if self.covariance.independent else stacked(units)
+            alone = self.covariance.independent
+            right = stacked(units.diagonal(dim1=0, dim2=2).movedim(-1, 0) if alone else units, alone)
             half = torch.linalg.solve_triangular(system.factor, right, upper=False)
             blocks = torch.linalg.inv(_products(half, p))
             weights = system.weights.reshape(p, n)[:, rows].T
