@@ -229,7 +229,7 @@ class IdentityPosterior(NeighborPosterior):
 
 
 def default_covariances(observations: Observations) -> list[Covariance]:
-    """Smooth tangent fields, a Helmholtz mixture with a rough part, and ambient fields, some without divergence or curl."""
+    """Smooth tangent fields, a Helmholtz mixture with a rough part, ambient fields, some without divergence or curl."""
     D, d = observations.dims
     surface = d == 2 and observations.oriented
     tangent: list[Covariance] = [Tangent(Matern(np.inf))]

@@ -27,7 +27,7 @@ from torch import Tensor
 from ..errors import InvalidInputError
 
 SLOPE_STEP = 1e-4
-"""Change of the logarithm of a parameter by which derivatives are differences. Smaller ones amplify rounding where there is no noise."""
+"""Change of a parameter by which derivatives are differences. Smaller ones amplify rounding where noise is absent."""
 
 QUARTER_TURN = torch.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=torch.float64)
 

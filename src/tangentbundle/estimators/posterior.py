@@ -11,7 +11,6 @@ With many observations those near are used one by one, and those further away as
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from joblib import cpu_count
 from torch import Tensor
 
 from .bases import FieldInBases, ambient_of, as_tensor, coordinates_in
@@ -73,8 +73,13 @@ class GaussianPosterior(Posterior):
     def _full_system(self) -> System:
         return self._make_system(0)
 
-    def _system(self, group: int) -> System:
-        return self._full_system if self.parts.exact else self._make_system(group)
+    def _solve(self, groups: np.ndarray, work: Callable[[System, np.ndarray], None]) -> None:
+        """Call ``work(system, rows)`` on several threads, with the rows of ``groups (m,)`` that have one system."""
+        full = self._full_system if self.parts.exact else None  # made here once, and not by several threads
+        with ThreadPoolExecutor(cpu_count()) as pool:
+            jobs = pool.map(lambda job: work(full or self._make_system(job[0]), job[1]), _by_group(groups))
+            for _ in jobs:
+                pass
 
     def _make_system(self, group: int) -> System:
         members, cells = self.parts.around(group)
@@ -141,12 +146,11 @@ class GaussianPosterior(Posterior):
         values, blocks = np.empty((m, p)), np.zeros((m, p, p))
         away, nearest = observations.tree.query(places.points)
 
-        def work(job: tuple[int, np.ndarray]) -> None:
-            group, rows = job
+        def work(system: System, rows: np.ndarray) -> None:
             sites = self.data.sites(places.points[rows], here if here.ndim == 2 else here[rows])
-            values[rows], blocks[rows] = self._conditional(self._system(group), sites, spread)
+            values[rows], blocks[rows] = self._conditional(system, sites, spread)
 
-        _run(work, _by_group(self.parts.group_of[nearest]))
+        self._solve(self.parts.group_of[nearest], work)
         mean, across = ambient_of(here, values), np.full(m, self._field_across(self.noise**2))
         known = np.flatnonzero(away == 0.0)
         if self._field_across(0.0) > 0.0 and len(known):  # at observations the field across the bases is measured
@@ -192,11 +196,10 @@ class GaussianPosterior(Posterior):
         p = bases.shape[-1]
         errors, blocks = np.empty((len(index), p)), np.empty((len(index), p, p))
 
-        def work(job: tuple[int, np.ndarray]) -> None:
-            group, rows = job
-            errors[rows], blocks[rows] = self._errors(self._system(group), index[rows])
+        def work(system: System, rows: np.ndarray) -> None:
+            errors[rows], blocks[rows] = self._errors(system, index[rows])
 
-        _run(work, _by_group(self.parts.group_of[index]))
+        self._solve(self.parts.group_of[index], work)
         here = bases if bases.ndim == 2 else bases[index]
         observations, history = self.data.observations, self.data.observations.history
         rest = observations.vectors[index] - self.data.vectors[index]
@@ -237,9 +240,3 @@ def _by_group(groups: np.ndarray, most: int = 1024) -> Iterator[tuple[int, np.nd
     for group, rows in zip(found, np.split(order, starts[1:]), strict=True):
         for start in range(0, len(rows), most):
             yield int(group), rows[start : start + most]
-
-
-def _run(work: Callable[[Any], None], jobs: Iterator[Any]) -> None:
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for _ in pool.map(work, jobs):
-            pass
