@@ -22,7 +22,7 @@ import torch
 from joblib import cpu_count
 from torch import Tensor
 
-from .bases import FieldInBases, ambient_of, as_tensor, coordinates_in
+from .bases import FieldInBases, ambient_of, as_tensor, coordinates_in, enough_for_axes
 from .covariance import Covariance, Pairs, Sites
 from .likelihood import Evidence, stacked
 from .neighborhoods import Neighborhoods
@@ -169,12 +169,13 @@ class GaussianPosterior(Posterior):
     def _angle_variances(self) -> np.ndarray:
         """Of the angles ``(p,)`` by which axes that were fitted to noisy vectors are off."""
         n, p = self.data.values.shape
-        fitted = self.data.bases.ndim == 2 and p < len(self.data.bases)
+        D = self.data.bases.shape[-2]
+        fitted = self.data.bases.ndim == 2 and p < D and enough_for_axes(n, D)
         return fitted * self.noise**2 / (n * np.maximum(np.square(self.data.values).mean(axis=0), JITTER))
 
     def _field_across(self, noise: Any) -> Any:
-        """The variance of the field across the bases, with noise of these variances."""
-        return np.maximum(self.data.variance_across - noise, 0.0)
+        """The variance of the field across the bases, with noise of these variances: none where all there is noise."""
+        return np.maximum(self.data.variance_across - noise, 0.0) * (not self.data.white_across)
 
     def _conditional(self, system: System, sites: Sites, spread: bool) -> tuple[Any, Any]:
         """Mean ``(m, p)`` and covariances ``(m, p, p)`` of the field at sites."""
