@@ -109,6 +109,10 @@ class NotTangentWarning(TangentBundleWarning):
     """A large share of a field is normal to the manifold and is lost by projection."""
 
 
+class NoFieldWarning(TangentBundleWarning):
+    """No field could be told from noise."""
+
+
 class OffManifoldWarning(TangentBundleWarning):
     """Points do not lie on the manifold they are said to."""
 
