@@ -8,11 +8,11 @@ import numpy as np
 
 from ..errors import InvalidInputError, MissingColumnsError
 from ..units import common_unit, conversion
-from .grids import from_grid, from_points
-from .wind import WindData
 
 if TYPE_CHECKING:
     import xarray
+
+    from .wind import WindData
 
 EAST = ("u10", "10u", "u10m", "ugrd10m", "uas", "uwnd", "u", "u_component_of_wind")
 NORTH = tuple(name.replace("u", "v", 1) for name in EAST)
@@ -22,6 +22,8 @@ NETCDF_FILL = 9.969209968386869e36
 
 def from_xarray(ds: xarray.Dataset, provenance: str, u: str = "", v: str = "", unit: str = "") -> WindData:
     """The wind of a dataset, in ``unit`` if it has units of speed; ``u`` and ``v`` name its variables."""
+    from .grids import from_grid, from_points  # torch is loaded when the variables are found
+
     notes, names = [provenance] if provenance else [], (u, v) if u and v else find_vectors(ds)
     east, north = (without_fill(ds[name], notes) for name in (u or names[0], v or names[1]))
     own, factors = common_unit((str(east.name), str(north.name)), [unit_of(east), unit_of(north)], notes)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..bundle import TangentBundle
 from ..errors import InvalidInputError
-from ..filters import Filter
 from ..timeline import regular
 from .field import Field
 from .tables import after_rows
+
+if TYPE_CHECKING:
+    from ..bundle import TangentBundle
+    from ..filters import Filter
 
 
 def known(field: Field, dim: int | None = None) -> dict[str, Any]:

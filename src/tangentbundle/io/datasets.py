@@ -9,13 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
 
-from ..earth.sources import open_dataset
 from ..earth.xarrays import coordinate, find_vectors, from_xarray, unit_of, without_fill
 from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError
 from ..extras import extra
-from ..geometry.known_frames import latlon_frames
 from ..memory import require_memory
 from .columns import from_columns
 from .field import Field, Request, check_count, distinct_places
@@ -52,6 +49,10 @@ class GridFile:
 
         Poles are one point in many frames; where a cell's frame is turned, both components have the same deviation.
         """
+        from scipy.spatial import cKDTree
+
+        from ..geometry.known_frames import latlon_frames
+
         lat, lon = self.angles()
         points, frames, _ = latlon_frames(lat.ravel(), lon.ravel())
         distance, nearest = cKDTree(field.space.points).query(points)
@@ -69,6 +70,8 @@ class GridFile:
 
 def read_dataset(path: Path, request: Request) -> Field:
     """A field on the globe from eastward and northward variables, or on a cloud from variables along one dimension."""
+    from ..earth.sources import open_dataset
+
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Failed to open Zarr store with consolidated")  # read all the same
@@ -138,6 +141,8 @@ def _names(ds: Any, request: Request) -> tuple[str, ...]:
 
 def _cells(ds: Any, lat: Any, lon: Any, request: Request) -> Field:
     """The cells of a grid, each place once, without vectors."""
+    from ..geometry.known_frames import latlon_frames
+
     origin = GridFile(ds, lat, lon, [{}, {}], None)
     latitude, longitude = (angle.ravel() for angle in origin.angles())
     check_count(len(latitude), request)
