@@ -60,7 +60,7 @@ def compute_spectrum(job: Job, bundle: TangentBundle, k: int, *, scalar: bool = 
 def inspect(
     job: Job,
     file: Source,
-    k: Annotated[int, typer.Option("-k", min=0, help="eigenvalues to compute; 0 for none")] = 12,
+    k: Annotated[int, typer.Option("-k", min=0, help="eigenvalues to compute; 0 for none")] = 6,
     figures: Annotated[Path | None, typer.Option(help="folder for figures of the field and its spectrum")] = None,
     dim: Dim = None,
     neighbors: Neighbors = None,
@@ -106,14 +106,12 @@ def _diagnose(job: Job, field: Field, bundle: TangentBundle) -> None:
         tell("length of vectors", text, lengths=[low, middle, high], units=field.units or None)
 
 
-def _sample(job: Job, field: Field, bundle: TangentBundle, size: int = 50_000) -> TangentBundle:
-    """The bundle of a random subset of a large cloud: its spectrum is similar, and computed minutes faster."""
+def _sample(job: Job, field: Field, bundle: TangentBundle, size: int = 10_000) -> TangentBundle:
+    """The bundle of a random subset of a large cloud: its lowest eigenvalues are similar, and computed much faster."""
     import numpy as np
 
-    from tangentbundle.geometry.scale import affordable_neighbors
-
     n = len(field.space)
-    if affordable_neighbors(n) is None or hasattr(field.space, "faces"):
+    if n <= size or hasattr(field.space, "faces"):
         return bundle
     rows = np.random.default_rng(0).choice(n, size, replace=False)
     job.summary.notes.append(f"eigenvalues are those of {size} random points; `spectrum` computes those of all")
@@ -187,8 +185,8 @@ def filter(
     job: Job,
     file: Source,
     output: Output,
-    heat: Annotated[float | None, typer.Option(help="time of heat flow, in squared units of the points")] = None,
-    tikhonov: Annotated[float | None, typer.Option(help="strength a of the smoother 1 / (1 + a lambda)")] = None,
+    heat: Annotated[float | None, typer.Option(min=0, help="time of heat flow, in squared units of the points")] = None,
+    tikhonov: Annotated[float | None, typer.Option(min=0, help="strength a of the smoother 1 / (1 + a lambda)")] = None,
     dim: Dim = None,
     neighbors: Neighbors = None,
     eps: Eps = None,
@@ -206,44 +204,48 @@ def filter(
         tangentbundle filter field.npz --heat 0.1 -o smooth.npz
         tangentbundle filter large.parquet --heat 0.1 -o smooth.parquet --workers 4
     """
-    response, name = _chosen_filter(heat, tikhonov)
-    job.summary.filter = response
+    from tangentbundle.errors import InvalidInputError
+
+    if (heat is None) == (tikhonov is None):
+        raise InvalidInputError("give one filter: --heat TIME or --tikhonov STRENGTH.")
+    scale = {"dim": dim, "neighbors": neighbors, "eps": eps}
     if workers is None and cluster is None:
-        _filter_in_memory(job, file, output, response, name, overwrite, dim=dim, neighbors=neighbors, eps=eps)
+        _filter_in_memory(job, file, output, heat, tikhonov, overwrite, **scale)
     else:
         from .large import filter_in_parts, machines
 
-        where = machines(workers, cluster)
-        filter_in_parts(job, file, output, response, where, overwrite, dim=dim, neighbors=neighbors, eps=eps)
+        filter_in_parts(job, file, output, heat, tikhonov, machines(workers, cluster), workers, overwrite, **scale)
 
 
-def _chosen_filter(heat: float | None, tikhonov: float | None) -> tuple[Filter, str]:
-    """The filter of the options, and its description."""
+def chosen_filter(heat: float | None, tikhonov: float | None) -> Filter:
+    """The filter of the options."""
     from tangentbundle import Heat, Tikhonov
-    from tangentbundle.errors import InvalidInputError
 
-    if heat is not None and tikhonov is None:
-        return Heat(heat), f"heat flow for a time of {heat:g}"
-    if tikhonov is not None and heat is None:
-        return Tikhonov(tikhonov), f"Tikhonov smoothing of strength {tikhonov:g}"
-    raise InvalidInputError("give one filter: --heat TIME or --tikhonov STRENGTH.")
+    return Heat(heat) if heat is not None else Tikhonov(tikhonov)
+
+
+def tell_filter(job: Job, heat: float | None, tikhonov: float | None, share: float, left: float) -> None:
+    """Describe what a filter leaves out and what is left."""
+    name = f"Tikhonov smoothing of strength {tikhonov:g}" if heat is None else f"heat flow for a time of {heat:g}"
+    job.summary.tell("normal part", f"{share:.1%} of the vectors' energy, left out", normal_share=share)
+    job.summary.tell("filter", f"{name}; {left:.1%} of the tangent energy is left", energy_left=left)
 
 
 def _filter_in_memory(
-    job: Job, file: Path, output: Path, response: Filter, name: str, overwrite: bool, **scale: Any
+    job: Job, file: Path, output: Path, heat: float | None, tikhonov: float | None, overwrite: bool, **scale: Any
 ) -> None:
-    from tangentbundle.diagnostics import normal_share
-    from tangentbundle.io.actions import filtered
-
     with job.steps(4) as step:
         step("reading")
         field = job.read(file, output, overwrite=overwrite)
         step("building the bundle")
+        from tangentbundle.diagnostics import normal_share
+        from tangentbundle.io.actions import filtered
+
+        job.summary.filter = chosen_filter(heat, tikhonov)
         bundle = build_bundle(job, field, **scale)
         share = normal_share(bundle, field.vectors)
-        job.summary.tell("normal part", f"{share:.1%} of the vectors' energy, left out", normal_share=share)
         step("filtering")
-        result, left = filtered(field, bundle, response)
-        job.summary.tell("filter", f"{name}; {left:.1%} of the tangent energy is left", energy_left=left)
+        result, left = filtered(field, bundle, job.summary.filter)
+        tell_filter(job, heat, tikhonov, share, left)
         step("writing")
         job.write(result, output, overwrite=overwrite)

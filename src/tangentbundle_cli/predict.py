@@ -18,19 +18,23 @@ def predict_each(job: Job, estimator: Any, field: Field, target: Field, noise: f
     """Fit to the field of each time, predict at the points of ``target``, and describe the fit in the summary."""
     from tangentbundle.io.actions import predicted
 
-    with job.steps(len(field)) as step:
-        step(f"field 1 of {len(field)}")
+    count = len(field)
+    if estimator.covariance is not None:
+        job.summary.notes.append("latitude and longitude: covariances of a planet, with bands of latitude and without")
+    with job.steps(2 * count) as step:
+        step(f"comparing models on field 1 of {count}")
 
         def fitted(number: int) -> None:
             if number == 0 and job.report is not None and target is not field:
                 job.summary.fitted = field.with_vectors(estimator.predict(field.space.points)[None])
-            step(f"field {min(number + 2, len(field))} of {len(field)}")
+            step(f"predicting field {number + 1} of {count} at {len(target.space)} points")
+            if number + 1 < count:
+                step(f"comparing models on field {number + 2} of {count}")
 
         result, levels = predicted(estimator, field, target, noise=noise, std=std, fitted=fitted)
-    share, exact = max(0.0, float(estimator.normal_share_)), estimator.manifold is not None
-    treatment = "removed: the manifold is known" if exact else "smoothed: tangent spaces are estimated"
-    text = f"{share:.1%} of the vectors' energy, {treatment}"
-    job.summary.tell("normal part", text, normal_share=share, normal_removed=exact)
+    exact = estimator.manifold is not None
+    text = "removed: the manifold is known" if exact else "smoothed: tangent spaces are estimated"
+    job.summary.tell("normal part", text, normal_removed=exact)
     level = float(sum(levels) / len(levels))
     origin = "estimated" if noise is None else "given"
     job.summary.tell("noise", f"{_with_unit(level, field)} in each component ({origin})", noise=level)
@@ -60,18 +64,6 @@ def print_scores(job: Job, estimator: Any, which: str = "", most: int = 5) -> No
     job.appendix = f"\n\n{job.summary.table.text()}"
 
 
-def wind_covariances(job: Job, field: Field) -> dict[str, Any]:
-    """On the globe, covariances that know of bands of latitude; elsewhere nothing, for the default ones."""
-    from tangentbundle.earth.covariances import planetary
-    from tangentbundle.estimators import helmholtz
-    from tangentbundle.io import Globe
-
-    if not isinstance(field.space, Globe):
-        return {}
-    job.summary.notes.append("latitude and longitude: covariances of a planet, with bands of latitude and without")
-    return {"covariance": [planetary(), helmholtz()]}
-
-
 def _with_unit(value: float, field: Field) -> str:
     return f"{value:.4g} {field.units}".rstrip()
 
@@ -93,17 +85,17 @@ def denoise(
         tangentbundle denoise field.csv -o clean.csv
         tangentbundle denoise field.csv --vectors ex,ey,ez --std -o clean.parquet
     """
-    from tangentbundle import FieldDenoiser
-    from tangentbundle.geometry.scale import affordable_neighbors
-    from tangentbundle.io.actions import known
-
     with job.steps(1) as step:
         step("reading")
         field = job.read(file, output, overwrite=overwrite)
+    from tangentbundle import FieldDenoiser
+    from tangentbundle.geometry.scale import affordable_neighbors
+    from tangentbundle.io.actions import assumed
+
     few = affordable_neighbors(len(field.space))
     if few is not None:
         job.summary.notes.append(f"{few} neighbours are used, to save memory")
-    estimator = FieldDenoiser(**known(field, dim), **wind_covariances(job, field), random_state=seed)
+    estimator = FieldDenoiser(**assumed(field, dim), random_state=seed)
     result = predict_each(job, estimator, field, field, noise, std)
     dimension = estimator.frames_.shape[2]
     job.summary.tell("dimension", str(dimension), dimension=dimension)
@@ -118,6 +110,7 @@ def interpolate(
     file: Source,
     at: Annotated[Path, typer.Option(help="file with the points to predict at; its vectors, if any, are not read")],
     output: Output,
+    history: Annotated[Path | None, typer.Option(help="file with past fields, at any places, to learn from")] = None,
     std: Std = False,
     noise: Noise = None,
     dim: Dim = None,
@@ -128,22 +121,30 @@ def interpolate(
 
     Examples:
         tangentbundle interpolate stations.csv --at grid.csv -o wind.nc --std
-        tangentbundle interpolate stations.csv --at grid.nc -o wind.nc
+        tangentbundle interpolate stations.csv --at grid.nc --history lastmonth.nc -o wind.nc
     """
-    from tangentbundle import FieldInterpolator
     from tangentbundle.io import check_output, read_field
-    from tangentbundle.io.actions import known
 
     check_output(None, output, overwrite=overwrite)
-    with job.steps(2) as step:
+    with job.steps(3) as step:
         step(f"reading {file.name}")
         field = job.read(file)
         step(f"reading {at.name}")
-        places = read_field(at, job.request(only_points=True, points=(), latlon=(), time=""))
+        own = {"points": (), "latlon": (), "time": "", "select": {}}  # options name columns of the first file
+        places = read_field(at, job.request(only_points=True, **own))
+        before = None
+        if history is not None:
+            step(f"reading {history.name}")
+            before = read_field(history, job.request(vectors=(), wind=(), **own))
+            job.summary.tell("history", f"{history.name}: {before}", history=len(before))
+    from tangentbundle import FieldInterpolator
+    from tangentbundle.io.actions import assumed, past
+
     job.summary.tell("at", f"{at.name}: {places}", places=len(places.space))
     job.summary.notes += [f"{at.name}: {note}" for note in places.notes]
     check_output(places, output, overwrite=overwrite)
-    estimator = FieldInterpolator(**known(field, dim), **wind_covariances(job, field), random_state=seed)
+    learned = {} if before is None else past(field, before)
+    estimator = FieldInterpolator(**assumed(field, dim), **learned, random_state=seed)
     result = predict_each(job, estimator, field, places, noise, std)
     if result.std is not None:
         typical = float(result.std.mean())
@@ -173,15 +174,16 @@ def forecast(
     """
     import numpy as np
 
-    from tangentbundle import FieldForecaster
     from tangentbundle.io import check_output
-    from tangentbundle.io.actions import forecasted, known, recent_fields
-    from tangentbundle.timeline import calendar_period
 
     check_output(None, output, overwrite=overwrite)
     with job.steps(3) as step:
         step("reading")
         field = job.read(file)
+        from tangentbundle import FieldForecaster
+        from tangentbundle.io.actions import forecasted, known, recent_fields
+        from tangentbundle.timeline import calendar_period
+
         shape = (horizon, len(field.space), len(field.names))
         check_output(replace(field, values=np.zeros(shape)), output, overwrite=overwrite)
         step("learning")
