@@ -17,7 +17,7 @@ from ..estimators.intervals import share, tail
 from ..estimators.tangents import TangentSpaces
 from .autoregression import Autoregression
 from .climate import Climate
-from .methods import ForecastMethod, Record, fill_gaps
+from .methods import ForecastMethod, LeadSkill, Record, fill_gaps
 from .steps import Clock
 
 MIN_FIELDS = 16
@@ -41,6 +41,10 @@ class FieldForecaster(BaseEstimator):
     Attributes:
         climate_: mean and cycle of the training series.
         fitted_: the fitted method.
+        skill_: a ``LeadSkill(lead, error, persistence, climatology)`` for each lead time, 1, 2, ... up to the first at
+            which the forecast reverts to the climatology: root mean square lengths of the errors of held-out forecasts,
+            in units of the series, with ``over_persistence`` and ``over_climatology``, one minus the ratio of mean
+            squared errors. Empty if the record is too short to hold out forecasts.
         normal_share_: share of the series' energy off the tangent spaces, lost by projection.
 
     >>> import numpy as np, tangentbundle as tb
@@ -50,6 +54,8 @@ class FieldForecaster(BaseEstimator):
     >>> series = wave[:, None, None] * mode                        # (T, n, D)
     >>> forecaster = tb.FieldForecaster(manifold=sphere).fit(points, series[:96])
     >>> future, std = forecaster.predict(series[72:96], horizon=20, return_std=True)
+    >>> [row.lead for row in forecaster.skill_[:3]], bool(forecaster.skill_[0].over_climatology > 0.9)
+    ([1, 2, 3], True)
     >>> future.shape, std.shape, bool(np.abs(future - series[96:])[:6].max() < 0.05)
     ((20, 60, 3), (20, 60, 3), True)
     """
@@ -109,6 +115,12 @@ class FieldForecaster(BaseEstimator):
                 stacklevel=2,
             )
         return self
+
+    @property
+    def skill_(self) -> list[LeadSkill]:
+        """Errors of held-out forecasts next to those of persistence and of the climatology, for each lead time."""
+        check_is_fitted(self, "fitted_")
+        return self.fitted_.skill(self.scale_)
 
     def predict(self, recent, horizon, times=None, return_std=False):
         """The next ``horizon`` fields ``(horizon, n, D)`` after recent ones ``(W, n, D)``, W of at least 1.
