@@ -156,9 +156,13 @@ def test_short_names_of_models(model, short):
 def test_forecast(folder):
     result = told("forecast", "series.nc", "--horizon", 3, "-o", "next.nc", "--std")
     assert result["horizon"] == 3 and result["first_std"] > 0
+    assert result["skill"][0]["lead"] == 1 and result["skill"][0]["error"] <= result["skill"][0]["climatology"]
     with xr.open_dataset("series.nc") as past, xr.open_dataset("next.nc") as future:
         assert future.sizes["time"] == 3 and future["time"].values[0] > past["time"].values[-1]
         assert np.isfinite(future["u"]).all() and (future["u_std"] > 0).all()
+        past.isel(time=slice(16)).to_netcdf("short.nc")
+    text = run("forecast", "short.nc", "--horizon", 3, "-o", "next.nc").stdout
+    assert "no skill beyond climatology at this length of record" in text
     assert "one field" in run("forecast", "stations.csv", "--horizon", 3, "-o", "x.nc", code=2).stderr
 
 

@@ -214,7 +214,7 @@ def filter(
     else:
         from .large import filter_in_parts, machines
 
-        filter_in_parts(job, file, output, heat, tikhonov, machines(workers, cluster), workers, overwrite, **scale)
+        filter_in_parts(job, file, output, heat, tikhonov, machines(workers, cluster), overwrite, **scale)
 
 
 def chosen_filter(heat: float | None, tikhonov: float | None) -> Filter:

@@ -8,35 +8,60 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from .fields import chosen_filter, tell_filter
 from .job import Job
 
 if TYPE_CHECKING:
     from tangentbundle.distributed import DistributedBundle
-    from tangentbundle.filters import Filter
+    from tangentbundle.io.names import Columns
+
+ROWS_AT_ONCE = 2**18
+"""Rows of the file that are in memory while results are written."""
+MAX_PARTITION = 500_000
+"""Points of a partition, which needs a few hundred MB."""
 
 
 def filter_in_parts(
-    job: Job, file: Path, output: Path, response: Filter, where: Any, overwrite: bool, **scale: Any
+    job: Job,
+    file: Path,
+    output: Path,
+    heat: float | None,
+    tikhonov: float | None,
+    where: contextlib.AbstractContextManager[int],
+    overwrite: bool,
+    **scale: Any,
 ) -> None:
     """Filter a file part by part. Intermediate results are in a hidden folder next to the output: runs can resume."""
-    from tangentbundle.distributed.results import check_output
     from tangentbundle.errors import InvalidInputError, TangentBundleError
+    from tangentbundle.io import check_output
+    from tangentbundle.io.actions import warn_if_nothing_left
 
-    refused: dict[str, Any] = {"--report": job.report, "--time": job.time, "--latlon": job.latlon}
-    refused |= {"--drop-missing": job.drop_missing, "--drop-duplicates": job.drop_duplicates}
+    refused: dict[str, Any] = {"--report": job.report, "--time": job.time, "--latlon": job.latlon, "--wind": job.wind}
+    refused |= {"--drop-missing": job.drop_missing, "--drop-duplicates": job.drop_duplicates, "--select": job.select}
     if given := [name for name, value in refused.items() if value]:
         raise InvalidInputError(f"{given[0]} does not go with --workers and --cluster, which read the file in parts.")
-    check_output(output, overwrite=overwrite)  # refused before any work
+    if output.suffix != file.suffix:
+        raise InvalidInputError(f"--workers and --cluster write the format that they read, {file.suffix}; change -o.")
+    check_output(None, output, overwrite=overwrite)  # refused before any work
     work = output.absolute().with_name(f".{output.name}.work")
     fresh = not work.exists()
     try:
-        with job.steps(2) as step, where:
-            step("building the bundle")
-            bundle = bundle_of(job, file, work, {name: value for name, value in scale.items() if value is not None})
+        with job.steps(3) as step, where as workers:
+            step("building the bundle in parts")
+            options = {name: value for name, value in scale.items() if value is not None}
+            bundle, columns = bundle_of(job, file, work, options, workers)
             _tell(job, file, bundle)
-            step("filtering")
+            step("filtering in parts")
+            response, result = chosen_filter(heat, tikhonov), work / "result.zarr"
+            total, tangent = bundle.energies()
+            bundle.filter(response, result, overwrite=True)
+            step("writing")
             with job.summary.writing(output):
-                bundle.filter(response, output, overwrite=overwrite)
+                left = write_like(file, columns.vectors, result, output, overwrite)
+            warn_if_nothing_left(left / (tangent or 1.0), bundle.eps)
+            tell_filter(job, heat, tikhonov, 1 - tangent / (total or 1.0), left / (tangent or 1.0))
     except TangentBundleError:
         if fresh:  # there is nothing to go on with; another run's folder stays
             shutil.rmtree(work, ignore_errors=True)
@@ -45,8 +70,8 @@ def filter_in_parts(
 
 
 @contextlib.contextmanager
-def machines(workers: int | None, cluster: str | None) -> Iterator[None]:
-    """Tasks run on the workers of a cluster, or on so many processes of this machine."""
+def machines(workers: int | None, cluster: str | None) -> Iterator[int]:
+    """Tasks run on the workers of a cluster, or on so many processes of this machine; their number."""
     from tangentbundle.distributed.tasks import extra
     from tangentbundle.errors import InvalidInputError
 
@@ -59,55 +84,93 @@ def machines(workers: int | None, cluster: str | None) -> Iterator[None]:
             place = dask.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0")
             stack.enter_context(place)
         try:
-            stack.enter_context(dask.Client(place, timeout=20))
+            client = stack.enter_context(dask.Client(place, timeout=20))
         except (OSError, ValueError) as error:
             raise InvalidInputError(f"no Dask scheduler answers at {cluster}. Start one: dask scheduler.") from error
-        yield
+        yield max(1, len(client.nthreads()))
 
 
-def bundle_of(job: Job, file: Path, work: Path, scale: dict[str, Any]) -> DistributedBundle:
+def bundle_of(
+    job: Job, file: Path, work: Path, scale: dict[str, Any], workers: int = 1
+) -> tuple[DistributedBundle, Columns]:
     """The bundle of a Parquet file or folder, or of a Zarr group; columns are named by options, or guessed."""
     from tangentbundle.distributed import DistributedBundle, ParquetColumns, ZarrArray
     from tangentbundle.distributed.tasks import extra
     from tangentbundle.errors import InvalidInputError, UnitsError
-    from tangentbundle.io.names import find_columns
+    from tangentbundle.geometry.scale import affordable_neighbors
+    from tangentbundle.io.names import Columns, find_columns
     from tangentbundle.units import common_unit
 
-    if not file.exists():
-        raise InvalidInputError(f"there is no file {file}. Check the path.")
-    if file.suffix == ".zarr":
-        names = sorted(extra("zarr").open_group(file, mode="r").array_keys())
-        if "points" in names and not job.points:
-            vectors = ZarrArray(file, job.vectors or "vectors")
-            return DistributedBundle.from_points(ZarrArray(file, "points"), work, vectors=vectors, **scale)
-        source: Any = ZarrArray
-    elif file.suffix in (".parquet", ".pq"):
-        first = next(iter(sorted(file.glob("*.parquet"))), file) if file.is_dir() else file
-        names = extra("pyarrow.parquet").read_schema(first).names
-        source = ParquetColumns
-    else:
+    if file.suffix not in (".parquet", ".pq", ".zarr"):
         raise InvalidInputError(f"--workers and --cluster read .parquet and .zarr, not {file.name}. Convert it first.")
-    columns = find_columns(names, job.request())
-    if columns.on_globe:
-        raise InvalidInputError(
-            "--workers and --cluster take points in space, not latitude and longitude. Write x, y, z and the vectors' "
-            "three components first."
-        )
-    if (common_unit(columns.vectors, columns.units, job.summary.notes)[1] != 1.0).any():
-        raise UnitsError("--workers and --cluster do not convert units. Write all components in one unit first.")
+    source: Any = ZarrArray if file.suffix == ".zarr" else ParquetColumns
+    names = _schema(file).names if source is ParquetColumns else sorted(extra("zarr").open_group(file).array_keys())
+    if source is ZarrArray and "points" in names and not job.points:
+        columns = Columns(("points",), (job.vectors or "vectors",), False, ("",))
+        points, vectors = source(file, "points"), source(file, columns.vectors[0])
+    else:
+        columns = find_columns(names, job.request())
+        if columns.on_globe:
+            raise InvalidInputError(
+                "--workers and --cluster take points in space, not latitude and longitude. Write x, y, z and the "
+                "vectors' three components first."
+            )
+        if (common_unit(columns.vectors, columns.units, job.summary.notes)[1] != 1.0).any():
+            raise UnitsError("--workers and --cluster do not convert units. Write all components in one unit first.")
+        points, vectors = source(file, columns.points), source(file, columns.vectors)
     job.summary.notes += columns.notes
-    vectors = source(file, columns.vectors)
-    return DistributedBundle.from_points(source(file, columns.points), work, vectors=vectors, **scale)
+    n = points.shape[0]
+    if not {"neighbors", "eps"} & {*scale} and (few := affordable_neighbors(n)):
+        scale = {**scale, "neighbors": few}
+        job.summary.notes.append(f"{few} neighbours are used, to save memory; see --neighbors")
+    partition = min(MAX_PARTITION, -(-n // workers))
+    return DistributedBundle.from_points(points, work, vectors=vectors, partition=partition, **scale), columns
+
+
+def _schema(file: Path) -> Any:
+    from tangentbundle.distributed.tasks import extra
+
+    first = next(iter(sorted(file.glob("*.parquet"))), file) if file.is_dir() else file
+    return extra("pyarrow.parquet").read_schema(first)
 
 
 def _tell(job: Job, file: Path, bundle: DistributedBundle) -> None:
-    dims = bundle.cloud.ambient_dim
-    parts = f"{bundle.num_parts} partition{'s' * (bundle.num_parts > 1)}"
-    tell = job.summary.tell
+    dims, tell = bundle.cloud.ambient_dim, job.summary.tell
     job.summary.source = file
-    text = f"{file.name}: {bundle.num_points} points in R^{dims}, {parts}"
-    tell("read", text, points=bundle.num_points, ambient_dim=dims, partitions=bundle.num_parts)
+    text = f"{file.name}: {bundle.num_points} points in R^{dims}"
+    tell("read", text, points=bundle.num_points, ambient_dim=dims, times=1, partitions=bundle.num_parts)
     tell("dimension", f"{bundle.dim} in R^{dims} (frames estimated)", dimension=bundle.dim)
     near = bundle.edges / bundle.num_points
     tell("scale", f"eps {bundle.eps:.4g}, radius {bundle.eps**0.5:.4g}, {near:.0f} neighbours", eps=bundle.eps)
-    tell("components", str(bundle.components), components=bundle.components)
+    tell("partitions", f"{bundle.num_parts}, {bundle.components} connected components", components=bundle.components)
+
+
+def write_like(file: Path, vectors: tuple[str, ...], result: Path, output: Path, overwrite: bool) -> float:
+    """Write the file with the vectors of ``result`` instead of its own; returns the sum of their squares."""
+    from tangentbundle.distributed.tasks import extra
+    from tangentbundle.files import is_zarr, replacing, starts_with
+
+    new, energy, start = extra("zarr").open_group(result, mode="r")["vectors"], 0.0, 0
+    if file.suffix == ".zarr":
+        with replacing(output, is_zarr, overwrite=overwrite) as place:
+            shutil.copytree(file, place)
+            group = extra("zarr").open_group(place, mode="r+")
+            for start in range(0, new.shape[0], ROWS_AT_ONCE):
+                rows = new[start : start + ROWS_AT_ONCE]
+                energy += float(np.square(rows, dtype=float).sum())
+                for name, column in zip(vectors, rows.T if len(vectors) > 1 else [rows], strict=True):
+                    group[name][start : start + len(rows)] = column
+        return energy
+    pyarrow, parquet = extra("pyarrow"), extra("pyarrow.parquet")
+    data = extra("pyarrow.dataset").dataset(file, format="parquet")
+    with replacing(output, starts_with(b"PAR1")) as place, parquet.ParquetWriter(place, data.schema) as writer:
+        for batch in data.to_batches(batch_size=ROWS_AT_ONCE):
+            table, rows = pyarrow.table(batch), new[start : start + len(batch)]
+            for name, column in zip(vectors, rows.T, strict=True):
+                k = table.schema.get_field_index(name)
+                table = table.set_column(
+                    k, table.schema.field(k), pyarrow.array(column, table.schema.types[k], safe=False)
+                )
+            writer.write_table(table)
+            start, energy = start + len(rows), energy + float(np.square(rows, dtype=float).sum())
+    return energy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -61,6 +62,26 @@ def print_scores(job: Job, estimator: Any, which: str = "", most: int = 5) -> No
     notes = f"Score: mean log density of a vector that is predicted from all others.{others}"
     job.summary.table = Table(f"Models compared{which}", header, body, notes)
     job.summary.tell("model", body[0][0], model=rows[0].model, scores={row.model: row.score for row in rows})
+    job.appendix = f"\n\n{job.summary.table.text()}"
+
+
+def print_skill(job: Job, rows: Sequence[Any], most: int = 5) -> None:
+    """Show errors of held-out forecasts next to those of persistence and of the climatology."""
+    from tangentbundle.io.summary import Table
+
+    good = [row for row in rows if row.over_climatology > 0]
+    text = "no skill beyond climatology at this length of record"
+    if good:
+        text = f"{good[0].over_climatology:.0%} less squared error than the climatology at step {good[0].lead}"
+        text += f", none from step {rows[-1].lead}" if rows[-1].over_climatology <= 0 else ""
+    job.summary.tell("skill", text, skill=[row._asdict() for row in rows])
+    if not rows:
+        return
+    shown = [rows[round(k * (len(rows) - 1) / max(1, min(most, len(rows)) - 1))] for k in range(min(most, len(rows)))]
+    body = [[str(row.lead), *(f"{value:.3g}" for value in row[1:]), f"{row.over_climatology:.0%}"] for row in shown]
+    header = ["step", "forecast", "persistence", "climatology", "skill"]
+    notes = "Errors: root mean square length. Skill: one minus the ratio of squared errors, forecast to climatology."
+    job.summary.table = Table("Errors of forecasts of held-out times", header, body, notes)
     job.appendix = f"\n\n{job.summary.table.text()}"
 
 
@@ -198,4 +219,5 @@ def forecast(
     near, far = (float(np.sqrt(np.square(result.std[k]).mean())) for k in (0, -1))
     text = f"{_with_unit(near, field)} at the first step, {_with_unit(far, field)} at the last"
     tell("standard deviation", text, first_std=near, last_std=far)
+    print_skill(job, estimator.skill_[:horizon])
     job.write(result if std else replace(result, std=None), output, overwrite=overwrite)
