@@ -94,7 +94,7 @@ def test_units_and_fill_values_of_parts(files, tmp_path):
     table = pd.read_parquet("big.parquet").rename(columns={"vx": "vx [m/s]", "vy": "vy [km/h]", "vz": "vz [m/s]"})
     table.to_parquet("units.parquet")
     with pytest.raises(UnitsError, match="do not convert units"):
-        bundle_of(Job("filter", "", False, False, False), Path("units.parquet"), tmp_path / "work", {})
+        bundle_of(Job("filter", ""), Path("units.parquet"), tmp_path / "work", {})
     group = zarr.open_group("columns.zarr", mode="w")
     for name, attributes in (("vx", {"units": "m/s"}), ("vy", {"units": "km/h"}), ("vz", {"scale_factor": 0.1})):
         group.create_array(name, shape=(9,), chunks=(3,), dtype="f8", fill_value=-9999.0, attributes=attributes)[3:] = (

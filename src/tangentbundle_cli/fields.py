@@ -191,7 +191,7 @@ def filter(
     neighbors: Neighbors = None,
     eps: Eps = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="number of processes that work on parts: for files larger than memory")
+        int | None, typer.Option(min=1, help="parts that are computed at the same time: for files larger than memory")
     ] = None,
     cluster: Annotated[str | None, typer.Option(help="the same on a Dask scheduler's workers, tcp://...")] = None,
     overwrite: Overwrite = False,

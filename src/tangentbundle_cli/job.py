@@ -14,7 +14,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -81,23 +81,15 @@ class Commands(TyperGroup):
 
 @dataclass
 class Job:
-    """One run of a command; ``appendix`` is printed after its summary."""
+    """One run of a command; ``columns`` are the options of that name, ``appendix`` is printed after its summary."""
 
     command: str
     line: str
-    as_json: bool
-    quiet: bool
-    debug: bool
+    as_json: bool = False
+    quiet: bool = False
+    debug: bool = False
     report: Path | None = None
-    points: str = ""
-    latlon: str = ""
-    vectors: str = ""
-    wind: str = ""
-    time: str = ""
-    drop_missing: bool = False
-    drop_duplicates: bool = False
-    max_points: int | None = None
-    select: list[str] | None = None
+    columns: dict[str, Any] = field(default_factory=dict)
     appendix: str = ""
     code: int = 0
 
@@ -117,13 +109,13 @@ class Job:
         from tangentbundle.errors import InvalidInputError
         from tangentbundle.io import Request
 
-        words = {key: map(str.strip, getattr(self, key).split(",")) for key in ("points", "latlon", "vectors", "wind")}
-        chosen = [text.partition("=") for text in self.select or []]
-        if wrong := [name for name, _, value in chosen if not value]:
-            raise InvalidInputError(f"--select takes NAME=VALUE, such as level=500; got {wrong[0]}.")
-        asked: dict[str, Any] = {key: tuple(filter(None, parts)) for key, parts in words.items()}
-        asked |= {key: getattr(self, key) for key in ("time", "drop_missing", "drop_duplicates", "max_points")}
-        return Request(**{**asked, "select": {name: value for name, _, value in chosen}, **changes})
+        asked = {key: value for key, value in self.columns.items() if value}
+        for key in {"points", "latlon", "vectors", "wind"} & {*asked}:
+            asked[key] = tuple(filter(None, map(str.strip, asked[key].split(","))))
+        asked["select"] = dict(text.split("=", 1) if "=" in text else (text, "") for text in asked.get("select", ()))
+        if "" in asked["select"].values():
+            raise InvalidInputError("--select takes NAME=VALUE, such as level=500.")
+        return Request(**{**asked, **changes})
 
     def read(
         self, path: Path, output: Path | None = None, *, overwrite: bool = False, needs_vectors: bool = True
@@ -134,17 +126,17 @@ class Job:
 
         if output is not None:
             check_output(None, output, overwrite=overwrite)
-        field = read_field(path, self.request(needs_vectors=needs_vectors))
+        found = read_field(path, self.request(needs_vectors=needs_vectors))
         self.check_report()
-        warn_if_suspicious(field)
+        warn_if_suspicious(found)
         summary = self.summary
-        summary.source, summary.before = path, field
-        summary.notes += field.notes
-        n, dims = field.space.points.shape
-        summary.tell("read", f"{path.name}: {field}", points=n, ambient_dim=dims, times=len(field))
+        summary.source, summary.before = path, found
+        summary.notes += found.notes
+        n, dims = found.space.points.shape
+        summary.tell("read", f"{path.name}: {found}", points=n, ambient_dim=dims, times=len(found))
         if output is not None:
-            check_output(field, output, overwrite=overwrite)
-        return field
+            check_output(found, output, overwrite=overwrite)
+        return found
 
     def check_report(self) -> None:
         """Refuse a report that cannot be written; it loads libraries for figures, so input is checked before."""
@@ -174,18 +166,18 @@ class Job:
 def command(function: Callable[..., None]) -> Callable[..., None]:
     """Make a command of a function of a ``Job`` and its own options, by adding the shared options."""
     own = [p for p in inspect.signature(function, eval_str=True).parameters.values() if p.name != "job"]
-    groups = (columns, display) if any(p.name == "file" for p in own) else (display,)
-    common = [p for group in groups for p in inspect.signature(group, eval_str=True).parameters.values()]
-    options = [p.name for p in (*own, *common)]
+    read, shown = ([*inspect.signature(group, eval_str=True).parameters.values()] for group in (columns, display))
+    read = read if any(p.name == "file" for p in own) else []
+    options = {p.name for p in (*own, *read, *shown)}
 
     def run(context: typer.Context, **given: Any) -> None:
-        shared = {p.name: given.pop(p.name) for p in common}
+        shared = {p.name: given.pop(p.name) for p in shown} | {"columns": {p.name: given.pop(p.name) for p in read}}
         inputs = [given[name] for name in INPUTS if given.get(name)]
-        _run(Job(function.__name__, context.obj, **shared), inputs, {*options}, lambda job: function(job, **given))
+        _run(Job(function.__name__, context.obj, **shared), inputs, options, lambda job: function(job, **given))
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__
     context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-    parameters = [context, *(p.replace(kind=p.KEYWORD_ONLY) for p in (*own, *common))]
+    parameters = [context, *(p.replace(kind=p.KEYWORD_ONLY) for p in (*own, *read, *shown))]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return run
 

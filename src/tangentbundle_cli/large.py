@@ -38,10 +38,10 @@ def filter_in_parts(
     from tangentbundle.io import check_output
     from tangentbundle.io.actions import warn_if_nothing_left
 
-    refused: dict[str, Any] = {"--report": job.report, "--time": job.time, "--latlon": job.latlon, "--wind": job.wind}
-    refused |= {"--drop-missing": job.drop_missing, "--drop-duplicates": job.drop_duplicates, "--select": job.select}
-    if given := [name for name, value in refused.items() if value]:
-        raise InvalidInputError(f"{given[0]} does not go with --workers and --cluster, which read the file in parts.")
+    given = {**job.columns, "report": job.report}
+    if refused := [name for name in given if given[name] and name not in ("points", "vectors", "max_points")]:
+        option = refused[0].replace("_", "-")
+        raise InvalidInputError(f"--{option} does not go with --workers and --cluster, which read the file in parts.")
     if output.suffix != file.suffix:
         raise InvalidInputError(f"--workers and --cluster write the format that they read, {file.suffix}; change -o.")
     check_output(None, output, overwrite=overwrite)  # refused before any work
@@ -59,9 +59,9 @@ def filter_in_parts(
             bundle.filter(response, result, overwrite=True)
             step("writing")
             with job.summary.writing(output):
-                left = write_like(file, columns.vectors, result, output, overwrite)
-            warn_if_nothing_left(left / (tangent or 1.0), bundle.eps)
-            tell_filter(job, heat, tikhonov, 1 - tangent / (total or 1.0), left / (tangent or 1.0))
+                left = write_like(file, columns.vectors, result, output, overwrite) / (tangent or 1.0)
+                warn_if_nothing_left(left, bundle.eps)
+                tell_filter(job, heat, tikhonov, 1 - tangent / (total or 1.0), left)
     except TangentBundleError:
         if fresh:  # there is nothing to go on with; another run's folder stays
             shutil.rmtree(work, ignore_errors=True)
@@ -71,22 +71,21 @@ def filter_in_parts(
 
 @contextlib.contextmanager
 def machines(workers: int | None, cluster: str | None) -> Iterator[int]:
-    """Tasks run on the workers of a cluster, or on so many processes of this machine; their number."""
+    """Tasks run on the workers of a cluster, or on so many threads of this machine; their number."""
     from tangentbundle.distributed.tasks import extra
     from tangentbundle.errors import InvalidInputError
 
-    if workers is not None and cluster is not None:
+    if cluster is None:
+        with extra("dask").config.set(scheduler="threads", num_workers=workers):
+            yield workers or 1
+        return
+    if workers is not None:
         raise InvalidInputError("give --workers, for this machine, or --cluster, not both.")
-    dask = extra("distributed")
-    with contextlib.ExitStack() as stack:
-        place: Any = cluster
-        if cluster is None:
-            place = dask.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0")
-            stack.enter_context(place)
-        try:
-            client = stack.enter_context(dask.Client(place, timeout=20))
-        except (OSError, ValueError) as error:
-            raise InvalidInputError(f"no Dask scheduler answers at {cluster}. Start one: dask scheduler.") from error
+    try:
+        client = extra("distributed").Client(cluster, timeout=20)
+    except (OSError, ValueError) as error:
+        raise InvalidInputError(f"no Dask scheduler answers at {cluster}. Start one: dask scheduler.") from error
+    with client:
         yield max(1, len(client.nthreads()))
 
 
@@ -105,8 +104,8 @@ def bundle_of(
         raise InvalidInputError(f"--workers and --cluster read .parquet and .zarr, not {file.name}. Convert it first.")
     source: Any = ZarrArray if file.suffix == ".zarr" else ParquetColumns
     names = _schema(file).names if source is ParquetColumns else sorted(extra("zarr").open_group(file).array_keys())
-    if source is ZarrArray and "points" in names and not job.points:
-        columns = Columns(("points",), (job.vectors or "vectors",), False, ("",))
+    if source is ZarrArray and "points" in names and not job.columns.get("points"):
+        columns = Columns(("points",), (job.columns.get("vectors") or "vectors",), False, ("",))
         points, vectors = source(file, "points"), source(file, columns.vectors[0])
     else:
         columns = find_columns(names, job.request())
