@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from itertools import takewhile
 
 from ..earth.xarrays import DIRECTION, EAST, EAST_NORTH, NORTH, SPEED
@@ -64,31 +64,19 @@ def find_columns(names: Sequence[str], request: Request) -> Columns:
     """
     known = {split_unit(name)[0].lower(): name for name in reversed(names)}
     points, on_globe = _points(names, known, request)
-    if request.wind and not on_globe:
-        raise InvalidInputError('wind= needs latitude and longitude: latlon=("LAT", "LON").')
-    notes, wind = [], ()
+    vectors, wind = ((), ()) if request.only_points else _vectors(names, known, points, on_globe, request)
+    units = tuple(split_unit(name)[1] for name in wind[:1] * 2 or vectors)
+    notes = []
     if not (request.latlon or request.points):
         notes.append(f"points: columns {listed(points)}, guessed by name" + ", in degrees" * on_globe)
-    vectors = () if request.only_points else _vectors(names, known, points, on_globe, request)
-    if on_globe and not (request.only_points or vectors):
-        wind = _named(request.wind, names, "wind") or _speed_direction(known)
-    if request.needs_vectors and not (request.only_points or vectors or wind):
-        example = '("EAST", "NORTH") or wind=("SPEED", "DIRECTION")' if on_globe else '("VX", "VY", "VZ")'
-        raise MissingColumnsError(
-            f"no columns of vectors found for the points {listed(points)}; the file has {listed(names)}. Name them: "
-            f"vectors={example}."
-        )
-    if vectors and not request.vectors:
-        meaning = ", taken as east, north" if on_globe else ""
-        notes.append(f"vectors: columns {listed(vectors)}, guessed by name{meaning}")
-    units = tuple(split_unit(name)[1] for name in vectors)
     if wind:
         notes.append(f"vectors: speed {wind[0]} and direction {wind[1]}, where the wind comes from, in degrees")
-        vectors, units = EAST_NORTH, (split_unit(wind[0])[1],) * 2
+    elif vectors and not request.vectors:
+        notes.append(f"vectors: columns {listed(vectors)}, guessed by name" + ", taken as east, north" * on_globe)
     if any(units):
         notes.append(f"units of the vectors: {', '.join(dict.fromkeys(filter(None, units)))}, from the column names")
-    time = _named([request.time], names, "time")[0] if request.time else next(_there(known, TIME), None)
-    return Columns(points, vectors, on_globe, units, tuple(notes), time, wind)
+    time = _named([request.time], names, "time")[0] if request.time else _usual(known, TIME)
+    return Columns(points, vectors, on_globe, units, tuple(notes), time or None, wind)
 
 
 def _points(names: Sequence[str], known: dict[str, str], request: Request) -> tuple[tuple[str, ...], bool]:
@@ -99,7 +87,7 @@ def _points(names: Sequence[str], known: dict[str, str], request: Request) -> tu
         found = _named(request.points, names, "points")
         two = [split_unit(name)[0].lower() for name in found]
         return found, len(two) == 2 and two[0] in LATITUDE and two[1] in LONGITUDE
-    globe = [next(_there(known, usual), "") for usual in (LATITUDE, LONGITUDE)]
+    globe = _usual(known, LATITUDE), _usual(known, LONGITUDE)
     axes = [[f"{prefix}{axis}" for axis in "xyz"] for prefix in ("", "p", "pos_")]
     cloud = _first(known, [*axes, *_numbered(known)], 2)
     if all(globe) and (not cloud or _east_north(known) or _speed_direction(known)):
@@ -114,23 +102,39 @@ def _points(names: Sequence[str], known: dict[str, str], request: Request) -> tu
 
 def _vectors(
     names: Sequence[str], known: dict[str, str], points: tuple[str, ...], on_globe: bool, request: Request
-) -> tuple[str, ...]:
-    """Columns of vectors, as many as there are components; empty if there are none."""
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Columns of vectors, as many as components, or of speed and direction; empty if there are none, none needed."""
     wanted = 2 if on_globe else len(points)
+    if request.wind and not on_globe:
+        raise InvalidInputError('wind= needs latitude and longitude: name them with latlon=("LAT", "LON").')
+    if request.wind:
+        return EAST_NORTH, _named(request.wind, names, "wind", 2)
     if request.vectors:
-        return _named(request.vectors, names, "vectors", wanted)
+        return _named(request.vectors, names, "vectors", wanted), ()
     if on_globe:
-        return () if request.wind else _east_north(known)
-    free = {key: name for key, name in known.items() if name not in points}
-    keys = [split_unit(name)[0].lower() for name in points]
-    axes = [name.removeprefix("pos_").removeprefix("p") for name in keys]
-    groups = [[f"{lead}{name}" for name in group] for group in (keys, axes) for lead in VELOCITY]
-    found = _first(free, [*groups, ["u", "v", "w"][:wanted], *_numbered(free, ("v",))], wanted)
-    return _named(found, names, "vectors", wanted) if found else ()
+        if found := _east_north(known):
+            return found, ()
+        if found := _speed_direction(known):
+            return EAST_NORTH, found
+    else:
+        free = {key: name for key, name in known.items() if name not in points}
+        keys = [split_unit(name)[0].lower() for name in points]
+        axes = [name.removeprefix("pos_").removeprefix("p") for name in keys]
+        groups = [[f"{lead}{name}" for name in group] for group in (keys, axes) for lead in VELOCITY]
+        if found := _first(free, [*groups, ["u", "v", "w"][:wanted], *_numbered(free, ("v",))], wanted):
+            return _named(found, names, "vectors", wanted), ()
+    if request.needs_vectors:
+        example = '("EAST", "NORTH") or wind=("SPEED", "DIRECTION")' if on_globe else '("VX", "VY", "VZ")'
+        raise MissingColumnsError(
+            f"no columns of vectors found for the points {listed(points)}; the file has {listed(names)}. Name them: "
+            f"vectors={example}."
+        )
+    return (), ()
 
 
-def _there(known: Mapping[str, str], usual: Iterable[str]) -> Iterator[str]:
-    return (known[name] for name in usual if name in known)
+def _usual(known: Mapping[str, str], usual: Iterable[str]) -> str:
+    """The column that has the first of some usual names."""
+    return next((known[name] for name in usual if name in known), "")
 
 
 def _east_north(known: Mapping[str, str]) -> tuple[str, ...]:
@@ -139,26 +143,24 @@ def _east_north(known: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _speed_direction(known: Mapping[str, str]) -> tuple[str, ...]:
-    found = [next(_there(known, usual), "") for usual in (SPEED, DIRECTION)]
-    return tuple(found) if all(found) else ()
+    found = _usual(known, SPEED), _usual(known, DIRECTION)
+    return found if all(found) else ()
 
 
 def _numbered(known: Mapping[str, str], prefixes: Sequence[str] = ()) -> list[list[str]]:
     """Columns such as x1, x2, ... or pc_0, pc_1, ..., by prefix; without prefixes to look for, those of points."""
     groups: dict[str, list[str]] = {}
     for name in sorted(known, key=_natural):
-        if match := re.fullmatch(r"(.*\D)\d+", name):
-            groups.setdefault(match[1], []).append(name)
+        groups.setdefault(_natural(name)[0] if name[-1:].isdecimal() else "", []).append(name)
     usual = [f"{prefix}{gap}" for prefix in prefixes or NUMBERED for gap in ("", "_")]
-    moving = [p for p, group in groups.items() if any(all(f"{v}{n}" in known for n in group) for v in VELOCITY)]
-    return [groups[p] for p in dict.fromkeys([*usual, *([] if prefixes else moving)]) if p in groups]
+    moving = [p for p, group in groups.items() if p and any(all(v + n in known for n in group) for v in VELOCITY)]
+    return [groups[p] for p in (usual if prefixes else [*usual, *moving]) if p in groups]
 
 
 def _natural(name: str) -> tuple[str, int]:
-    """For sorting: x2 before x10."""
-    match = re.fullmatch(r"(.*?)(\d*)", name, re.DOTALL)
-    assert match
-    return match[1], int(match[2] or 0)
+    """A name without its number, and the number: x2 sorts before x10."""
+    prefix = name.rstrip("0123456789")
+    return prefix, int(name[len(prefix) :] or 0)
 
 
 def _first(known: Mapping[str, str], groups: Sequence[Iterable[str]], least: int) -> tuple[str, ...]:
@@ -173,32 +175,24 @@ def _first(known: Mapping[str, str], groups: Sequence[Iterable[str]], least: int
 def expanded(wanted: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
     """Names with patterns (``pc*``, in the order of their numbers) and ranges (``pc1:pc50``) written out.
 
-    >>> expanded(["pc*", "a:c"], ["pc10", "pc2", "a", "b", "c"])
-    ('pc2', 'pc10', 'a', 'b', 'c')
+    >>> expanded(["pc*", "a1:a3"], ["pc10", "pc2"])
+    ('pc2', 'pc10', 'a1', 'a2', 'a3')
     """
     found: list[str] = []
     for name in wanted:
-        ends = name.split(":")
-        if name not in names and "*" in name:
-            found += sorted((n for n in names if fnmatchcase(n, name)), key=_natural) or [name]
-        elif name not in names and len(ends) == 2 and all(end in names for end in ends):
-            found += _between(*ends, names)
+        first, _, last = name.partition(":")
+        if name not in names and last:
+            prefix, low = _natural(first)
+            digits = len(first) - len(prefix)
+            found += [f"{prefix}{k:0{digits}}" for k in range(low, _natural(last)[1] + 1)]
         else:
-            found.append(name)
+            matching = [] if name in names else sorted(fnmatch.filter(names, name), key=_natural)
+            found += matching or [name]
     return tuple(found)
-
-
-def _between(first: str, last: str, names: Sequence[str]) -> Sequence[str]:
-    """Numbered names from one to another, or the columns that lie between them."""
-    (prefix, low), (other, high) = _natural(first), _natural(last)
-    if prefix == other and first != prefix and low <= high:
-        return sorted((n for n in names if _natural(n)[0] == prefix and low <= _natural(n)[1] <= high), key=_natural)
-    return names[names.index(first) : names.index(last) + 1]
 
 
 def _named(wanted: Sequence[str], names: Sequence[str], option: str, count: int | None = None) -> tuple[str, ...]:
     """The columns asked for, all there and as many as needed."""
-    count = 2 if option == "wind" and wanted else count
     found = expanded(wanted, names)
     if missing := [name for name in found if name not in names]:
         raise MissingColumnsError(
