@@ -165,7 +165,8 @@ def _selected(ds: Any, select: Mapping[str, Any], notes: list[str]) -> Any:
                 value = float(value) if there.dtype.kind in "fiu" else str(value)
             chosen = there == value
         if not np.any(chosen):
-            raise InvalidInputError(f"{name} has no value {value}; it has {listed(there.astype(str).tolist())}.")
+            ends = " to ".join(str(v)[:16] for v in (there[0], there[-1]))
+            raise InvalidInputError(f"{name} has no value {value}; it has {len(there)}, from {ends}.")
         ds = ds.isel({name: np.flatnonzero(chosen)})
         notes.append(f"selected: {name} {value}")
     return ds

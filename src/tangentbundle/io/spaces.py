@@ -123,7 +123,7 @@ class Globe(Space):
     vector_names = ("u", "v")
 
     @property
-    def manifold(self) -> Any:  # type: ignore[override]
+    def manifold(self) -> Any:
         return _earth()
 
     @cached_property
