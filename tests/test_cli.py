@@ -274,7 +274,9 @@ def test_transposed_arrays_radians_and_filters_that_leave_nothing_are_told(folde
     assert "3 points in R^100: is the array transposed?" in CliRunner().invoke(app, ["inspect", "turned.npz"]).stderr
     table = pd.read_csv("stations.csv")
     np.radians(table[["lat", "lon"]]).join(table[["u", "v"]]).to_csv("radians.csv", index=False)
-    assert re.search(r"latitudes end at 1.\d+: are they radians", run("inspect", "radians.csv", "-k", 0).stderr)
+    assert re.search(r"longitude end at \d.\d+: are they radians", run("inspect", "radians.csv", "-k", 0).stderr)
+    table.assign(speed=5.0, direction=np.linspace(0, 6.2, len(table))).drop(columns=["u", "v"]).to_csv("dir.csv")
+    assert "angles of direction end at 6.2" in run("inspect", "dir.csv", "-k", 0).stderr
     assert re.search(r"leaves \S+e-\d+ of .*Try", run("filter", "field.csv", "--heat", 5, "-o", "a.csv").stderr)
 
 

@@ -23,7 +23,7 @@ import typer
 from typer.core import TyperGroup
 
 if TYPE_CHECKING:
-    from tangentbundle.io import Field, Request, Summary
+    from tangentbundle.io import Field, Request, Summary, Table
 
 FILES = "CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF or Zarr"
 
@@ -137,6 +137,10 @@ class Job:
         if output is not None:
             check_output(found, output, overwrite=overwrite)
         return found
+
+    def show(self, table: Table) -> None:
+        """Print a table after the summary, and put it into the report."""
+        self.summary.table, self.appendix = table, f"\n\n{table.text()}"
 
     def check_report(self) -> None:
         """Refuse a report that cannot be written; it loads libraries for figures, so input is checked before."""

@@ -103,7 +103,10 @@ def bundle_of(
     if file.suffix not in (".parquet", ".pq", ".zarr"):
         raise InvalidInputError(f"--workers and --cluster read .parquet and .zarr, not {file.name}. Convert it first.")
     source: Any = ZarrArray if file.suffix == ".zarr" else ParquetColumns
-    names = _schema(file).names if source is ParquetColumns else sorted(extra("zarr").open_group(file).array_keys())
+    if source is ParquetColumns:
+        names = extra("pyarrow.dataset").dataset(file, format="parquet").schema.names
+    else:
+        names = sorted(extra("zarr").open_group(file, mode="r").array_keys())
     if source is ZarrArray and "points" in names and not job.columns.get("points"):
         columns = Columns(("points",), (job.columns.get("vectors") or "vectors",), False, ("",))
         points, vectors = source(file, "points"), source(file, columns.vectors[0])
@@ -124,13 +127,6 @@ def bundle_of(
         job.summary.notes.append(f"{few} neighbours are used, to save memory; see --neighbors")
     partition = min(MAX_PARTITION, -(-n // workers))
     return DistributedBundle.from_points(points, work, vectors=vectors, partition=partition, **scale), columns
-
-
-def _schema(file: Path) -> Any:
-    from tangentbundle.distributed.tasks import extra
-
-    first = next(iter(sorted(file.glob("*.parquet"))), file) if file.is_dir() else file
-    return extra("pyarrow.parquet").read_schema(first)
 
 
 def _tell(job: Job, file: Path, bundle: DistributedBundle) -> None:

@@ -60,9 +60,8 @@ def print_scores(job: Job, estimator: Any, which: str = "", most: int = 5) -> No
     ]
     others = f" {len(rows) - most} more have lower scores." if len(rows) > most else ""
     notes = f"Score: mean log density of a vector that is predicted from all others.{others}"
-    job.summary.table = Table(f"Models compared{which}", header, body, notes)
+    job.show(Table(f"Models compared{which}", header, body, notes))
     job.summary.tell("model", body[0][0], model=rows[0].model, scores={row.model: row.score for row in rows})
-    job.appendix = f"\n\n{job.summary.table.text()}"
 
 
 def print_skill(job: Job, rows: Sequence[Any], most: int = 5) -> None:
@@ -81,8 +80,7 @@ def print_skill(job: Job, rows: Sequence[Any], most: int = 5) -> None:
     body = [[str(row.lead), *(f"{value:.3g}" for value in row[1:]), f"{row.over_climatology:.0%}"] for row in shown]
     header = ["step", "forecast", "persistence", "climatology", "skill"]
     notes = "Errors: root mean square length. Skill: one minus the ratio of squared errors, forecast to climatology."
-    job.summary.table = Table("Errors of forecasts of held-out times", header, body, notes)
-    job.appendix = f"\n\n{job.summary.table.text()}"
+    job.show(Table("Errors of forecasts of held-out times", header, body, notes))
 
 
 def _with_unit(value: float, field: Field) -> str:

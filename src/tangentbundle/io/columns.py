@@ -10,6 +10,7 @@ from ..earth.xarrays import wind_components, without_impossible
 from ..errors import ShapeError
 from ..units import common_unit, conversion
 from .field import Field, Request, check_count, distinct_rows, usable_rows
+from .guards import warn_if_radians
 from .names import Columns, split_unit
 from .spaces import Cloud, Globe, Space
 
@@ -42,7 +43,9 @@ def assemble(
     check_count(len(coordinates), request)
     notes, units, numbers = [*columns.notes], "", [coordinates]
     if values is not None:
-        values = wind_components(values[..., 0], values[..., 1]) if columns.wind else values
+        if columns.wind:
+            warn_if_radians(columns.wind[1], values[..., 1])
+            values = wind_components(values[..., 0], values[..., 1])
         units, factors = common_unit(columns.vectors, columns.units, notes)
         values = values if (factors == 1).all() else (values * factors).astype(values.dtype)
         values = without_impossible(values, units, notes) if columns.on_globe else values

@@ -30,10 +30,8 @@ def warn_if_suspicious(field: Field) -> None:
         warn(f"{n} points in R^{dims}: is the array transposed? Points have shape (n, D), a row for each.")
     elif n < FEW_POINTS and field.values is not None:
         warn(f"{n} points are too few to estimate tangent spaces and noise. Give at least {FEW_POINTS}.")
-    if isinstance(field.space, Globe):
-        lat, lon = field.space.lat, field.space.lon
-        if np.abs(lat).max() < 1.6 and np.abs(lon).max() < 6.3 and np.ptp(lat) > 0.2:
-            warn(f"latitudes end at {np.abs(lat).max():.3g}: are they radians? Give degrees, as np.degrees(lat).")
+    if isinstance(field.space, Globe) and np.abs(field.space.lat).max() < 1.6:
+        warn_if_radians("longitude", field.space.lon)
     found = [_marker(name, column) for name, column in zip(field.space.names, field.space.coordinates.T, strict=True)]
     if field.values is None:
         return
@@ -48,6 +46,13 @@ def warn_if_suspicious(field: Field) -> None:
             f"row {row + 1} has {energy[row] / total:.0%} of the energy of all {n} vectors, and determines the result. "
             "Check its units, or delete it."
         )
+
+
+def warn_if_radians(name: str, angles: np.ndarray) -> None:
+    """Warn of angles in degrees, all round the circle, none of which is larger than 2 pi."""
+    largest = np.abs(np.nan_to_num(angles)).max()
+    if 1 < largest < 2 * np.pi + 0.01 and angles.size >= FEW_POINTS:
+        warn(f"angles of {name} end at {largest:.3g}: are they radians? Give degrees, as np.degrees does.")
 
 
 def _marker(name: str, values: np.ndarray) -> str:
