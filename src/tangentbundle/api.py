@@ -32,8 +32,7 @@ from .training import fit
 
 MODULES = ("estimators", "interop", "io", "plot", "testing")
 """Modules that are loaded when they are first asked for, besides those of ``__all__``."""
-_LATER = dict.fromkeys(("FieldDenoiser", "FieldInterpolator", "ManifoldClassifier"), ".estimators")
-_LATER |= dict.fromkeys(("Autoregression", "Climatology", "FieldForecaster", "Persistence"), ".forecast")
+FORECASTS = ("Autoregression", "Climatology", "FieldForecaster", "Persistence")
 
 if TYPE_CHECKING:
     from .estimators import FieldDenoiser, FieldInterpolator, ManifoldClassifier
@@ -42,8 +41,8 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> Any:
     """Estimators wait until they are first asked for: scikit-learn takes a while."""
-    if name in _LATER:
-        return getattr(import_module(_LATER[name], __package__), name)
+    if name in __all__:
+        return getattr(import_module(".forecast" if name in FORECASTS else ".estimators", __package__), name)
     raise AttributeError(f"module 'tangentbundle' has no attribute {name!r}")
 
 

@@ -6,7 +6,8 @@ import typer
 
 from .demo import demo
 from .doctor import doctor
-from .fields import filter, inspect, spectrum
+from .fields import inspect, spectrum
+from .filtering import filter
 from .job import Commands
 from .predict import denoise, forecast, interpolate
 from .reproduce import reproduce

@@ -1,4 +1,4 @@
-"""Commands for one field and its connection Laplacian: inspect, spectrum, filter."""
+"""Commands for one field and its connection Laplacian: inspect, spectrum."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .job import Dim, Eps, Job, Neighbors, Output, Overwrite, Source, command
+from .job import Dim, Eps, Job, Neighbors, Source, command
 
 if TYPE_CHECKING:
     from tangentbundle import TangentBundle
-    from tangentbundle.filters import Filter
     from tangentbundle.io import Field
 
 
@@ -178,74 +177,3 @@ def spectrum(
             else:
                 rows = "".join(f"{number},{value!r}\n" for number, value in enumerate(values.tolist()))
                 place.write_text("number,eigenvalue\n" + rows)
-
-
-@command
-def filter(
-    job: Job,
-    file: Source,
-    output: Output,
-    heat: Annotated[float | None, typer.Option(min=0, help="time of heat flow, in squared units of the points")] = None,
-    tikhonov: Annotated[float | None, typer.Option(min=0, help="strength a of the smoother 1 / (1 + a lambda)")] = None,
-    dim: Dim = None,
-    neighbors: Neighbors = None,
-    eps: Eps = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="parts that are computed at the same time: for files larger than memory")
-    ] = None,
-    cluster: Annotated[str | None, typer.Option(help="the same on a Dask scheduler's workers, tcp://...")] = None,
-    overwrite: Overwrite = False,
-) -> None:
-    """Filter a field with a function of the connection Laplacian; its normal part is left out.
-
-    Lengths are those of the points; for latitude and longitude, the Earth's radius is one.
-
-    Examples:
-        tangentbundle filter field.npz --heat 0.1 -o smooth.npz
-        tangentbundle filter large.parquet --heat 0.1 -o smooth.parquet --workers 4
-    """
-    from tangentbundle.errors import InvalidInputError
-
-    if (heat is None) == (tikhonov is None):
-        raise InvalidInputError("give one filter: --heat TIME or --tikhonov STRENGTH.")
-    scale = {"dim": dim, "neighbors": neighbors, "eps": eps}
-    if workers is None and cluster is None:
-        _filter_in_memory(job, file, output, heat, tikhonov, overwrite, **scale)
-    else:
-        from .large import filter_in_parts, machines
-
-        filter_in_parts(job, file, output, heat, tikhonov, machines(workers, cluster), overwrite, **scale)
-
-
-def chosen_filter(heat: float | None, tikhonov: float | None) -> Filter:
-    """The filter of the options."""
-    from tangentbundle import Heat, Tikhonov
-
-    return Heat(heat) if heat is not None else Tikhonov(tikhonov)
-
-
-def tell_filter(job: Job, heat: float | None, tikhonov: float | None, share: float, left: float) -> None:
-    """Describe what a filter leaves out and what is left."""
-    name = f"Tikhonov smoothing of strength {tikhonov:g}" if heat is None else f"heat flow for a time of {heat:g}"
-    job.summary.tell("normal part", f"{share:.1%} of the vectors' energy, left out", normal_share=share)
-    job.summary.tell("filter", f"{name}; {left:.1%} of the tangent energy is left", energy_left=left)
-
-
-def _filter_in_memory(
-    job: Job, file: Path, output: Path, heat: float | None, tikhonov: float | None, overwrite: bool, **scale: Any
-) -> None:
-    with job.steps(4) as step:
-        step("reading")
-        field = job.read(file, output, overwrite=overwrite)
-        step("building the bundle")
-        from tangentbundle.diagnostics import normal_share
-        from tangentbundle.io.actions import filtered
-
-        job.summary.filter = chosen_filter(heat, tikhonov)
-        bundle = build_bundle(job, field, **scale)
-        share = normal_share(bundle, field.vectors)
-        step("filtering")
-        result, left = filtered(field, bundle, job.summary.filter)
-        tell_filter(job, heat, tikhonov, share, left)
-        step("writing")
-        job.write(result, output, overwrite=overwrite)

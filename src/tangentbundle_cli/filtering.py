@@ -1,4 +1,4 @@
-"""Fields larger than memory: what ``--workers`` and ``--cluster`` do, by ``tangentbundle.distributed``."""
+"""``tangentbundle filter``: in memory, or part by part for fields larger than memory."""
 
 from __future__ import annotations
 
@@ -6,21 +6,91 @@ import contextlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
+import typer
 
-from .fields import chosen_filter, tell_filter
-from .job import Job
+from .fields import build_bundle
+from .job import Dim, Eps, Job, Neighbors, Output, Overwrite, Source, command
 
 if TYPE_CHECKING:
     from tangentbundle.distributed import DistributedBundle
+    from tangentbundle.filters import Filter
     from tangentbundle.io.names import Columns
 
 ROWS_AT_ONCE = 2**18
 """Rows of the file that are in memory while results are written."""
 MAX_PARTITION = 500_000
 """Points of a partition, which needs a few hundred MB."""
+
+
+@command
+def filter(
+    job: Job,
+    file: Source,
+    output: Output,
+    heat: Annotated[float | None, typer.Option(min=0, help="time of heat flow, in squared units of the points")] = None,
+    tikhonov: Annotated[float | None, typer.Option(min=0, help="strength a of the smoother 1 / (1 + a lambda)")] = None,
+    dim: Dim = None,
+    neighbors: Neighbors = None,
+    eps: Eps = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="parts that are computed at the same time: for files larger than memory")
+    ] = None,
+    cluster: Annotated[str | None, typer.Option(help="the same on a Dask scheduler's workers, tcp://...")] = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Filter a field with a function of the connection Laplacian; its normal part is left out.
+
+    Lengths are those of the points; for latitude and longitude, the Earth's radius is one.
+
+    Examples:
+        tangentbundle filter field.npz --heat 0.1 -o smooth.npz
+        tangentbundle filter large.parquet --heat 0.1 -o smooth.parquet --workers 4
+    """
+    from tangentbundle.errors import InvalidInputError
+
+    if (heat is None) == (tikhonov is None):
+        raise InvalidInputError("give one filter: --heat TIME or --tikhonov STRENGTH.")
+    scale = {"dim": dim, "neighbors": neighbors, "eps": eps}
+    if workers is None and cluster is None:
+        _filter_in_memory(job, file, output, heat, tikhonov, overwrite, **scale)
+    else:
+        filter_in_parts(job, file, output, heat, tikhonov, machines(workers, cluster), overwrite, **scale)
+
+
+def chosen_filter(heat: float | None, tikhonov: float | None) -> Filter:
+    """The filter of the options."""
+    from tangentbundle import Heat, Tikhonov
+
+    return Heat(heat) if heat is not None else Tikhonov(tikhonov)
+
+
+def tell_filter(job: Job, heat: float | None, tikhonov: float | None, share: float, left: float) -> None:
+    """Describe what a filter leaves out and what is left."""
+    name = f"Tikhonov smoothing of strength {tikhonov:g}" if heat is None else f"heat flow for a time of {heat:g}"
+    job.summary.tell("normal part", f"{share:.1%} of the vectors' energy, left out", normal_share=share)
+    job.summary.tell("filter", f"{name}; {left:.1%} of the tangent energy is left", energy_left=left)
+
+
+def _filter_in_memory(
+    job: Job, file: Path, output: Path, heat: float | None, tikhonov: float | None, overwrite: bool, **scale: Any
+) -> None:
+    with job.steps(4) as step:
+        step("reading")
+        field = job.read(file, output, overwrite=overwrite)
+        step("building the bundle")
+        from tangentbundle.diagnostics import normal_share
+        from tangentbundle.io.actions import filtered
+
+        job.summary.filter = chosen_filter(heat, tikhonov)
+        bundle = build_bundle(job, field, **scale)
+        share = normal_share(bundle, field.vectors)
+        step("filtering")
+        result, left = filtered(field, bundle, job.summary.filter)
+        tell_filter(job, heat, tikhonov, share, left)
+        step("writing")
+        job.write(result, output, overwrite=overwrite)
 
 
 def filter_in_parts(
@@ -137,11 +207,13 @@ def _tell(job: Job, file: Path, bundle: DistributedBundle) -> None:
     tell("dimension", f"{bundle.dim} in R^{dims} (frames estimated)", dimension=bundle.dim)
     near = bundle.edges / bundle.num_points
     tell("scale", f"eps {bundle.eps:.4g}, radius {bundle.eps**0.5:.4g}, {near:.0f} neighbours", eps=bundle.eps)
-    tell("partitions", f"{bundle.num_parts}, {bundle.components} connected components", components=bundle.components)
+    tell("partitions", str(bundle.num_parts))
 
 
 def write_like(file: Path, vectors: tuple[str, ...], result: Path, output: Path, overwrite: bool) -> float:
     """Write the file with the vectors of ``result`` instead of its own; returns the sum of their squares."""
+    import numpy as np
+
     from tangentbundle.distributed.tasks import extra
     from tangentbundle.files import is_zarr, replacing, starts_with
 
