@@ -121,6 +121,10 @@ class OutlierWarning(TangentBundleWarning):
     """Single points lie so far from the others that they determine the answer."""
 
 
+class SuspiciousDataWarning(TangentBundleWarning):
+    """Data that are probably not what was meant, or a filter that leaves nothing of them."""
+
+
 class PrecisionWarning(TangentBundleWarning):
     """The precision in use is too low for a filter; float64 is needed."""
 

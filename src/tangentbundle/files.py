@@ -11,12 +11,14 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import filelock
-import torch
 
 from .errors import BusyFolderError, DamagedFileError, InvalidInputError, OutputError, TangentBundleError
+
+if TYPE_CHECKING:
+    import torch
 
 MAX_NAME_BYTES = 255
 """Of a file's name, on all common file systems."""
@@ -106,7 +108,7 @@ def check_place(path: Path, recognize: Recognizer = Path.is_file, *, overwrite: 
     elif exists and not recognize(place) and not (place.is_file() and place.stat().st_size == 0):
         problem = "what is there is of another kind, and not overwritten. Choose another name, or remove it first."
     elif exists and place.is_dir() and not overwrite:
-        problem = "it exists. Use --overwrite (overwrite=True in Python) to replace it, or choose another name."
+        problem = "it exists. Use overwrite=True to replace it, or choose another name."
     else:
         return place
     raise OutputError(f"cannot write {path}: {problem}")
@@ -173,6 +175,8 @@ def read_tensors(path: str | os.PathLike, kind: str) -> tuple[dict[str, torch.Te
 
 
 def _digest(kind: str, tensors: Mapping[str, torch.Tensor], notes: str) -> str:
+    import torch
+
     digest = hashlib.sha256(f"{kind}\n{notes}\n".encode())
     for name in sorted(tensors):
         tensor = tensors[name].contiguous()

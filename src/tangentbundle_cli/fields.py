@@ -1,4 +1,4 @@
-"""Commands for one field and its connection Laplacian: inspect, spectrum, filter."""
+"""Commands for one field and its connection Laplacian: inspect, spectrum."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .job import Dim, Eps, Job, Neighbors, Output, Overwrite, Source, command
+from .job import Dim, Eps, Job, Neighbors, Source, command
 
 if TYPE_CHECKING:
     from tangentbundle import TangentBundle
-    from tangentbundle.filters import Filter
     from tangentbundle.io import Field
 
 
@@ -60,7 +59,7 @@ def compute_spectrum(job: Job, bundle: TangentBundle, k: int, *, scalar: bool = 
 def inspect(
     job: Job,
     file: Source,
-    k: Annotated[int, typer.Option("-k", min=0, help="eigenvalues to compute; 0 for none")] = 12,
+    k: Annotated[int, typer.Option("-k", min=0, help="eigenvalues to compute; 0 for none")] = 6,
     figures: Annotated[Path | None, typer.Option(help="folder for figures of the field and its spectrum")] = None,
     dim: Dim = None,
     neighbors: Neighbors = None,
@@ -106,14 +105,12 @@ def _diagnose(job: Job, field: Field, bundle: TangentBundle) -> None:
         tell("length of vectors", text, lengths=[low, middle, high], units=field.units or None)
 
 
-def _sample(job: Job, field: Field, bundle: TangentBundle, size: int = 50_000) -> TangentBundle:
-    """The bundle of a random subset of a large cloud: its spectrum is similar, and computed minutes faster."""
+def _sample(job: Job, field: Field, bundle: TangentBundle, size: int = 10_000) -> TangentBundle:
+    """The bundle of a random subset of a large cloud: its lowest eigenvalues are similar, and computed much faster."""
     import numpy as np
 
-    from tangentbundle.geometry.scale import affordable_neighbors
-
     n = len(field.space)
-    if affordable_neighbors(n) is None or hasattr(field.space, "faces"):
+    if n <= size or hasattr(field.space, "faces"):
         return bundle
     rows = np.random.default_rng(0).choice(n, size, replace=False)
     job.summary.notes.append(f"eigenvalues are those of {size} random points; `spectrum` computes those of all")
@@ -180,70 +177,3 @@ def spectrum(
             else:
                 rows = "".join(f"{number},{value!r}\n" for number, value in enumerate(values.tolist()))
                 place.write_text("number,eigenvalue\n" + rows)
-
-
-@command
-def filter(
-    job: Job,
-    file: Source,
-    output: Output,
-    heat: Annotated[float | None, typer.Option(help="time of heat flow, in squared units of the points")] = None,
-    tikhonov: Annotated[float | None, typer.Option(help="strength a of the smoother 1 / (1 + a lambda)")] = None,
-    dim: Dim = None,
-    neighbors: Neighbors = None,
-    eps: Eps = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="number of processes that work on parts: for files larger than memory")
-    ] = None,
-    cluster: Annotated[str | None, typer.Option(help="the same on a Dask scheduler's workers, tcp://...")] = None,
-    overwrite: Overwrite = False,
-) -> None:
-    """Filter a field with a function of the connection Laplacian; its normal part is left out.
-
-    Lengths are those of the points; for latitude and longitude, the Earth's radius is one.
-
-    Examples:
-        tangentbundle filter field.npz --heat 0.1 -o smooth.npz
-        tangentbundle filter large.parquet --heat 0.1 -o smooth.parquet --workers 4
-    """
-    response, name = _chosen_filter(heat, tikhonov)
-    job.summary.filter = response
-    if workers is None and cluster is None:
-        _filter_in_memory(job, file, output, response, name, overwrite, dim=dim, neighbors=neighbors, eps=eps)
-    else:
-        from .large import filter_in_parts, machines
-
-        where = machines(workers, cluster)
-        filter_in_parts(job, file, output, response, where, overwrite, dim=dim, neighbors=neighbors, eps=eps)
-
-
-def _chosen_filter(heat: float | None, tikhonov: float | None) -> tuple[Filter, str]:
-    """The filter of the options, and its description."""
-    from tangentbundle import Heat, Tikhonov
-    from tangentbundle.errors import InvalidInputError
-
-    if heat is not None and tikhonov is None:
-        return Heat(heat), f"heat flow for a time of {heat:g}"
-    if tikhonov is not None and heat is None:
-        return Tikhonov(tikhonov), f"Tikhonov smoothing of strength {tikhonov:g}"
-    raise InvalidInputError("give one filter: --heat TIME or --tikhonov STRENGTH.")
-
-
-def _filter_in_memory(
-    job: Job, file: Path, output: Path, response: Filter, name: str, overwrite: bool, **scale: Any
-) -> None:
-    from tangentbundle.diagnostics import normal_share
-    from tangentbundle.io.actions import filtered
-
-    with job.steps(4) as step:
-        step("reading")
-        field = job.read(file, output, overwrite=overwrite)
-        step("building the bundle")
-        bundle = build_bundle(job, field, **scale)
-        share = normal_share(bundle, field.vectors)
-        job.summary.tell("normal part", f"{share:.1%} of the vectors' energy, left out", normal_share=share)
-        step("filtering")
-        result, left = filtered(field, bundle, response)
-        job.summary.tell("filter", f"{name}; {left:.1%} of the tangent energy is left", energy_left=left)
-        step("writing")
-        job.write(result, output, overwrite=overwrite)

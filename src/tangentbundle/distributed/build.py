@@ -225,6 +225,6 @@ def only_rows(graph: NeighborGraph, chosen: np.ndarray) -> NeighborGraph:
 def matrix_of(cloud: Cloud, geometry: Geometry, p: int) -> BlockMatrix:
     """The rows of P of a partition and its halo."""
     files = (cloud.part(geometry.of_operator(name), p) for name in ("indptr", "cols", "values"))
-    indptr, cols, values = (np.array(load_array(file)) for file in files)
+    indptr, cols, values = (np.load(file, mmap_mode="c") for file in files)  # private pages: torch wants writable ones
     order = torch.arange(len(indptr) - 1, dtype=torch.int32)
     return BlockMatrix(torch.from_numpy(indptr), torch.from_numpy(cols), torch.from_numpy(values), order)

@@ -23,7 +23,7 @@ from ..geometry.kernels import Kernel
 from ..geometry.pipeline import Scale
 from .build import Geometry, build_all, resolve_geometry
 from .cloud import Cloud
-from .files import Source
+from .files import Source, load_array
 from .interpolation import Interpolation
 from .results import check_output
 from .rounds import Rounds
@@ -172,6 +172,15 @@ class DistributedBundle:
             self.cloud.write(filtered, source.shape[1:], self.geometry.real, out, overwrite)
             shutil.rmtree(self.folder / rounds.name, ignore_errors=True)
 
+    def energies(self, vectors: Source | None = None) -> tuple[float, float]:
+        """Sums of squares of vectors, and of their tangent parts."""
+        source = self._source(vectors)
+        with only_writer(self.folder):
+            name, frames = self._bring(source), self.geometry.of_frames("frames")
+            parts = run_all(_energies, [(self.cloud, frames, name, p) for p in range(self.num_parts)])
+        total, tangent = np.sum(parts, axis=0).tolist()
+        return total, tangent
+
     def denoise(
         self,
         out: str | os.PathLike,
@@ -242,6 +251,13 @@ class DistributedBundle:
         settings = f"{name} {probes} {self.geometry} {coefficients.shape}".encode() + coefficients.tobytes()
         run = f"run-{hashlib.sha256(settings).hexdigest()[:12]}"
         return Rounds(self.cloud, self.geometry, run, name, coefficients, probes)
+
+
+def _energies(cloud: Cloud, frames: str, vectors: str, p: int) -> tuple[float, float]:
+    """Sums of squares of the vectors of a partition, and of their coordinates."""
+    values = load_array(cloud.part(vectors, p)).astype(np.float64)
+    inside = np.einsum("nij,ni...->nj...", load_array(cloud.part(frames, p)), values)
+    return float(np.square(values).sum()), float(np.square(inside).sum())
 
 
 def _claim(folder: Path, settings: str) -> None:

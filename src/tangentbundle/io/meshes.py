@@ -147,7 +147,7 @@ def _vectors(
         notes += [] if asked else [f"vectors: vertex data {single}, the only ones"]
         return ("vx", "vy", "vz"), np.asarray(data[single]), single
     if len(arrays) > 1 and not asked:
-        raise MissingColumnsError(f"the vertices have several vectors: {', '.join(arrays)}. Choose: --vectors NAME.")
+        raise MissingColumnsError(f"the vertices have several vectors: {', '.join(arrays)}. Choose: vectors=('NAME',).")
     scalars = {n: a for n, a in data.items() if a.ndim == 1}
     found = find_columns(["x", "y", "z", *scalars], replace(request, points=("x", "y", "z"), latlon=()))
     notes += found.notes

@@ -9,13 +9,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..bundle import TangentBundle
-from ..filters import Filter
 from .field import Field
+
+if TYPE_CHECKING:
+    from ..bundle import TangentBundle
+    from ..filters import Filter
 
 
 @dataclass(frozen=True)
