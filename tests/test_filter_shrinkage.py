@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import tangentbundle as tb
-from tangentbundle.filters.chebyshev import recurrence_map
+from tangentbundle.filters.chebyshev import band_of
 from tangentbundle.filters.shrinkage import (
     Rational,
     best_response,
@@ -34,7 +34,7 @@ def test_moments_are_inner_products_with_chebyshev_polynomials(problem, dtype, t
     lap, _, noisy, signs = problem
     x = torch.cat([noisy, signs], dim=2)
     found = chebyshev_moments(lap.to(dtype=dtype), x.to(dtype), 20)
-    high = recurrence_map(lap)[0][1]
+    high = band_of(lap).top
     weighed = (lap.mass / lap.mass.mean())[:, None, None] * x
     for m in (0, 1, 2, 7, 38):
         polynomial = tb.filters.Spectral(lambda lam, m=m: torch.cos(m * torch.acos((1 - 2 * lam / high).clamp(-1, 1))))
@@ -44,13 +44,13 @@ def test_moments_are_inner_products_with_chebyshev_polynomials(problem, dtype, t
 
 def test_noise_and_risk_are_those_of_the_truth(problem):
     lap, clean, noisy, signs = problem
-    interval = recurrence_map(lap)[0]
-    family = rational_family(interval[1])
-    moments = chebyshev_moments(lap, torch.cat([noisy, signs], dim=2), moment_terms(family, interval))
+    band = band_of(lap)
+    family = rational_family(band.top)
+    moments = chebyshev_moments(lap, torch.cat([noisy, signs], dim=2), moment_terms(family, band))
     data, probes = moments[:, 0], moments[:, 1:].mean(axis=1)
-    variance = white_noise_variance(interval, data, probes)
+    variance = white_noise_variance(band, data, probes)
     assert np.sqrt(variance) == pytest.approx(0.5, rel=0.04)
-    response, risk = best_response(family, interval, data, variance * probes)
+    response, risk = best_response(family, band, data, variance * probes)
     mass = (lap.mass / lap.mass.mean())[:, None, None]
     losses = [float((mass * (h(lap, noisy) - clean).square()).sum()) for h in family]
     chosen = losses[family.index(response)]
@@ -60,9 +60,9 @@ def test_noise_and_risk_are_those_of_the_truth(problem):
 
 def test_without_noise_the_data_are_returned(problem):
     lap, clean, _, signs = problem
-    interval = recurrence_map(lap)[0]
+    band = band_of(lap)
     moments = chebyshev_moments(lap, torch.cat([clean, signs], dim=2), 100)
-    response, _ = best_response(rational_family(interval[1]), interval, moments[:, 0], 0.0 * moments[:, 1])
+    response, _ = best_response(rational_family(band.top), band, moments[:, 0], 0.0 * moments[:, 1])
     assert response.cutoff == np.inf and torch.equal(response(lap, clean, tb.Chebyshev()), clean)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .arrays import Array, ArrayKind, finite_where_seen, float_tensor, points_array
+from .arrays import Array, ArrayKind, finite_where_seen, float_tensor, points_array, positive_integer
 from .diagnostics import Diagnosis, diagnose
 from .errors import InvalidInputError, ShapeError
 from .geometry.dimension import DimensionRule, resolve_dimension
@@ -258,13 +258,21 @@ class TangentBundle:
         vectors = torch.einsum("nij,...njc->...nic", torch.from_numpy(self._bases()).to(tensor), tensor)
         return kind.wrap(vectors[..., 0] if vectors.shape[-1] == 1 else vectors)
 
-    def laplacian(self, *, calibrate: bool = True) -> ConnectionLaplacian:
-        r"""The connection Laplacian :math:`\Delta = (M^{-1}S - I)/(c\,\epsilon) \le 0`.
+    def laplacian(self, *, calibrate: bool = True, order: int | None = None) -> ConnectionLaplacian:
+        r"""The connection Laplacian :math:`\Delta \le 0`, a function of the average :math:`P = M^{-1} S`.
 
-        ``calibrate=False`` gives the paper's, with c = 1; its eigenvalues are off by the constant
-        :math:`c = m_2/(2 d m_0)` of the kernel, which the default divides out.
+        .. math:: -\Delta = \frac{1}{c\,\epsilon} \sum_{k=1}^{order} \frac{(I - P)^k}{k}
+
+        Args:
+            calibrate: ``False`` gives the paper's operator, with c = 1 and order 1; its eigenvalues are off by the
+                constant :math:`c = m_2/(2 d m_0)` of the kernel, which the default divides out.
+            order: terms of the series of :math:`-\log P`, default 2. Order 1 is the usual difference
+                :math:`(P - I)/(c\,\epsilon)`, whose eigenvalues are too small by :math:`c\,\epsilon\lambda^2/2`.
         """
-        return self._assemble(self.eps * (self.kernel.calibration(self.dim) if calibrate else 1.0))
+        scale = self.eps * (self.kernel.calibration(self.dim) if calibrate else 1.0)
+        if order is None:
+            order = 2 if calibrate else 1
+        return self._assemble(scale, terms=positive_integer(order, "order"))
 
     def graph_laplacian(self, normalization: Normalization) -> ConnectionLaplacian:
         r"""Minus a Laplacian of the weighted neighbour graph, without the factor :math:`1/(c\,\epsilon)`.
@@ -276,10 +284,12 @@ class TangentBundle:
             raise InvalidInputError(f"expected a normalization such as operators.Symmetric(), got {normalization!r}.")
         return self._assemble(1.0, normalization)
 
-    def _assemble(self, scale: float, normalization: Normalization | None = None) -> ConnectionLaplacian:
+    def _assemble(
+        self, scale: float, normalization: Normalization | None = None, terms: int = 1
+    ) -> ConnectionLaplacian:
         weights = edge_weights(self.sorted_graph, self.kernel, float(np.sqrt(self.eps)))
         parts = self.sorted_graph, self.connection, weights, scale, self.order, self.kind
-        return assemble(*parts, self.sorted_frames, normalization)
+        return assemble(*parts, self.sorted_frames, normalization, terms)
 
     def sheaf(self) -> Sheaf:
         r"""The bundle as an orthogonal cellular sheaf over the neighbour graph; see ``Sheaf.from_connection``.

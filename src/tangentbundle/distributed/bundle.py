@@ -15,8 +15,7 @@ from ..arrays import positive, positive_integer
 from ..errors import InvalidInputError, ShapeError
 from ..files import only_writer, write_atomically
 from ..filters import Chebyshev, Filter
-from ..filters.expansion import expand, fixed_order
-from ..filters.properties import Interval
+from ..filters.expansion import Band, expand, fixed_order
 from ..filters.shrinkage import best_response, moment_terms, rational_family, white_noise_variance
 from ..geometry.dimension import DimensionRule
 from ..geometry.kernels import Kernel
@@ -132,9 +131,9 @@ class DistributedBundle:
         return self.geometry.eps
 
     @property
-    def interval(self) -> Interval:
-        r"""Bounds of the eigenvalues of :math:`-\Delta`: an average P has its spectrum in [-1, 1]."""
-        return 0.0, 2.0 / self.geometry.scale
+    def band(self) -> Band:
+        r"""Where the eigenvalues of :math:`-\Delta` lie: an average P has its spectrum in [-1, 1]."""
+        return Band(self.geometry.generator)
 
     def __repr__(self) -> str:
         return (
@@ -165,9 +164,9 @@ class DistributedBundle:
             raise InvalidInputError(f"filters must be one such as Heat(0.1), or names with filters, got {filters!r}.")
         method, chosen = Chebyshev() if method is None else method, list(bank.values())
         if method.order is None:
-            coefficients = expand(chosen, self.interval, method.tol)
+            coefficients = expand(chosen, self.band, method.tol)
         else:
-            coefficients = fixed_order(chosen, self.interval, method.order + 1)
+            coefficients = fixed_order(chosen, self.band, method.order + 1)
         check_output(out, overwrite=overwrite)
         source = self._source(vectors)
         with only_writer(self.folder):
@@ -192,17 +191,17 @@ class DistributedBundle:
         ``probes`` is the number of random signs for traces.
         """
         check_output(out, overwrite=overwrite)
-        source, family = self._source(vectors), rational_family(self.interval[1])
+        source, family = self._source(vectors), rational_family(self.band.top)
         noise_std = None if noise_std is None else positive(noise_std, "noise_std")
-        terms = moment_terms(family, self.interval)
+        terms = moment_terms(family, self.band)
         with only_writer(self.folder):
             rounds = self._rounds(source, np.empty((0, terms)), positive_integer(probes, "probes"))
             moments = rounds.moments()
             shutil.rmtree(rounds.folder, ignore_errors=True)
         data, signs = moments[:, :-probes].mean(axis=1), moments[:, -probes:].mean(axis=1)
         if noise_std is None:
-            noise_std = float(np.sqrt(white_noise_variance(self.interval, data, signs)))
-        response, _ = best_response(family, self.interval, data, noise_std**2 * signs)
+            noise_std = float(np.sqrt(white_noise_variance(self.band, data, signs)))
+        response, _ = best_response(family, self.band, data, noise_std**2 * signs)
         self.filter(response, out, vectors=vectors, method=method, overwrite=overwrite)
         return Shrinkage(response, noise_std)
 

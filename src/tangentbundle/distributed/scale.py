@@ -17,6 +17,7 @@ from ..geometry.graph import graph_of_lists
 from ..geometry.kernels import Gaussian, Kernel
 from ..geometry.pipeline import Scale
 from ..geometry.scale import target_neighbors
+from ..operators import Generator
 from .cloud import Cloud
 
 
@@ -48,9 +49,9 @@ class Geometry:
         return f"{name}-{_digest(self)}"
 
     @property
-    def scale(self) -> float:
-        r""":math:`c\,\epsilon`, as in ``ConnectionLaplacian``."""
-        return self.kernel.calibration(self.dim) * self.eps
+    def generator(self) -> Generator:
+        """As of ``TangentBundle.laplacian()``."""
+        return Generator(self.kernel.calibration(self.dim) * self.eps, order=2)
 
 
 def _digest(settings: Geometry) -> str:

@@ -18,20 +18,19 @@ from ..operators import ConnectionLaplacian
 from ..operators.product import Extras, sort_rows, step, unsort_rows
 from ..operators.registry import differentiate, torch_op, vectorise
 from ..operators.storage import BlockMatrix, along_curve
-from .properties import Interval
+from .expansion import Band
 
 Tensor = torch.Tensor
 
 
-def recurrence_map(operator: ConnectionLaplacian) -> tuple[Interval, float, float]:
-    r"""The interval of eigenvalues :math:`[0, 2r/s]` of an expansion, and the middle 1 - r and radius r of P on it.
+def band_of(operator: ConnectionLaplacian) -> Band:
+    """The band of an operator's expansions.
 
     The upper end is rounded up so that the factors of the recurrence, 2/r and 2 - 2/r, are exact in float32. Otherwise
     their rounding shifts all eigenvalues alike, an error that grows with the diffusion time.
     """
-    factor = np.float32(4.0 / (operator.scale * operator.spectral_interval[1]))
-    radius = 2.0 / float(np.nextafter(factor, np.float32(0.0)))
-    return (0.0, 2.0 * radius / operator.scale), 1.0 - radius, radius
+    factor = np.float32(4.0 / operator.largest_deficit)
+    return Band(operator.generator, 2.0 / float(np.nextafter(factor, np.float32(0.0))))
 
 
 def recurrence(

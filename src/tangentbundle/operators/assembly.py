@@ -125,6 +125,7 @@ def assemble(
     kind: ArrayKind,
     frames: np.ndarray | None = None,
     normalization: Normalization | None = None,
+    terms: int = 1,
 ) -> ConnectionLaplacian:
     r"""The Laplacian of a graph and a connection, compactly in the wanted precision.
 
@@ -149,5 +150,6 @@ def assemble(
         dim=connection.dim,
         kind=kind,
         sorted_frames=frames,
+        terms=terms,
     )
     return lazy(laplacian, torch.from_numpy((rate / fastest).astype(real))).to(kind.device)
