@@ -34,11 +34,13 @@ def test_moments_are_inner_products_with_chebyshev_polynomials(problem, dtype, t
     lap, _, noisy, signs = problem
     x = torch.cat([noisy, signs], dim=2)
     found = chebyshev_moments(lap.to(dtype=dtype), x.to(dtype), 20)
-    high = band_of(lap).top
+    radius, s = band_of(lap).radius, lap.scale
     weighed = (lap.mass / lap.mass.mean())[:, None, None] * x
     for m in (0, 1, 2, 7, 38):
-        polynomial = tb.filters.Spectral(lambda lam, m=m: torch.cos(m * torch.acos((1 - 2 * lam / high).clamp(-1, 1))))
-        expected = (weighed * polynomial(lap, x, tb.filters.Lanczos(1e-12))).sum(dim=(0, 1)).numpy()
+        polynomial = tb.filters.Spectral(  # sqrt(1 + 2 s lam) - 1 is the eigenvalue of I - P, at order 2
+            lambda lam, m=m: torch.cos(m * torch.acos((1 - ((1 + 2 * s * lam).sqrt() - 1) / radius).clamp(-1, 1)))
+        )
+        expected = (weighed * polynomial(lap, x, tb.filters.Lanczos(1e-11))).sum(dim=(0, 1)).numpy()
         assert np.abs(found[m] - expected).max() < tol * np.abs(found[0]).max()
 
 

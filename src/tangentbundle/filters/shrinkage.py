@@ -53,7 +53,7 @@ class Rational(Parametric):
 
 
 def rational_family(
-    top: float, powers: Sequence[float] = (1.0, 2.0, 4.0), cutoffs: int = 14, decades: float = 4.0
+    top: float, powers: Sequence[float] = (1.0, 2.0, 4.0), cutoffs: int = 20, decades: float = 4.0
 ) -> list[Filter]:
     """The identity, and for each power log-spaced cut-offs from ``decades`` below to half a decade above ``top``.
 
