@@ -9,7 +9,7 @@ from tangentbundle.filters.chebyshev import band_of
 from tangentbundle.filters.shrinkage import (
     Rational,
     best_response,
-    chebyshev_moments,
+    laplacian_moments,
     moment_terms,
     rational_family,
     white_noise_variance,
@@ -33,7 +33,7 @@ def problem():
 def test_moments_are_inner_products_with_chebyshev_polynomials(problem, dtype, tol):
     lap, _, noisy, signs = problem
     x = torch.cat([noisy, signs], dim=2)
-    found = chebyshev_moments(lap.to(dtype=dtype), x.to(dtype), 20)
+    found = laplacian_moments(lap.to(dtype=dtype), x.to(dtype), 20)
     radius, s = band_of(lap).radius, lap.scale
     weighed = (lap.mass / lap.mass.mean())[:, None, None] * x
     for m in (0, 1, 2, 7, 38):
@@ -48,7 +48,7 @@ def test_noise_and_risk_are_those_of_the_truth(problem):
     lap, clean, noisy, signs = problem
     band = band_of(lap)
     family = rational_family(band.top)
-    moments = chebyshev_moments(lap, torch.cat([noisy, signs], dim=2), moment_terms(family, band))
+    moments = laplacian_moments(lap, torch.cat([noisy, signs], dim=2), moment_terms(family, band))
     data, probes = moments[:, 0], moments[:, 1:].mean(axis=1)
     variance = white_noise_variance(band, data, probes)
     assert np.sqrt(variance) == pytest.approx(0.5, rel=0.04)
@@ -63,7 +63,7 @@ def test_noise_and_risk_are_those_of_the_truth(problem):
 def test_without_noise_the_data_are_returned(problem):
     lap, clean, _, signs = problem
     band = band_of(lap)
-    moments = chebyshev_moments(lap, torch.cat([clean, signs], dim=2), 100)
+    moments = laplacian_moments(lap, torch.cat([clean, signs], dim=2), 100)
     response, _ = best_response(rational_family(band.top), band, moments[:, 0], 0.0 * moments[:, 1])
     assert response.cutoff == np.inf and torch.equal(response(lap, clean, tb.Chebyshev()), clean)
 

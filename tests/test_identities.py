@@ -91,7 +91,9 @@ def test_the_series_of_the_logarithm(bundle, lap, dense, dtype):
     np.testing.assert_allclose(-lap.scale * dense, sum(terms), atol=10 * ROUNDING[dtype])
     deficits = np.linalg.eigvals(change).real
     np.testing.assert_allclose(
-        np.sort(lap.generator(deficits)), np.sort(np.linalg.eigvals(-dense).real), atol=100 * ROUNDING[dtype] / lap.scale
+        np.sort(lap.generator(deficits)),
+        np.sort(np.linalg.eigvals(-dense).real),
+        atol=100 * ROUNDING[dtype] / lap.scale,
     )
 
 

@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ..filters.chebyshev import recurrence
-from ..filters.shrinkage import moments_from_products
+from ..operators.moments import moments_from_products, recurrence
 from ..operators.product import Extras
 from .build import matrix_of
 from .cloud import Cloud

@@ -14,7 +14,7 @@ import torch
 
 from ..bundle import TangentBundle
 from ..filters.chebyshev import band_of
-from ..filters.shrinkage import best_response, chebyshev_moments, moment_terms, rational_family, white_noise_variance
+from ..filters.shrinkage import best_response, laplacian_moments, moment_terms, rational_family, white_noise_variance
 from .observations import JITTER, Model, Observations, Places, Posterior, Prediction
 
 
@@ -40,7 +40,7 @@ class SpectralFilter(Model):
         known = observations.noise
         level = torch.ones(len(x)) if known is None else torch.from_numpy(known)
         noise = level.double().sqrt()[:, None, None] * signs
-        moments = chebyshev_moments(laplacian, torch.cat([x, noise], dim=2), moment_terms(family, band, tol=1e-2))
+        moments = laplacian_moments(laplacian, torch.cat([x, noise], dim=2), moment_terms(family, band, tol=1e-2))
         data, probes = moments[:, 0], moments[:, 1:].mean(axis=1)
         variance = white_noise_variance(band, data, probes) if known is None else 1.0
         response, _ = best_response(family, band, data, variance * probes)

@@ -12,7 +12,7 @@ probes gives. In memory::
 
     band = band_of(laplacian)
     family = rational_family(band.top)
-    moments = chebyshev_moments(laplacian, torch.cat([x, signs], dim=2), moment_terms(family, band))
+    moments = laplacian_moments(laplacian, torch.cat([x, signs], dim=2), moment_terms(family, band))
     data, probes = moments[:, :c].mean(axis=1), moments[:, c:].mean(axis=1)
     variance = white_noise_variance(band, data, probes)
     response, risk = best_response(family, band, data, variance * probes)
@@ -29,10 +29,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from ..operators import ConnectionLaplacian, Generator
+from ..operators import ConnectionLaplacian
+from ..operators.moments import chebyshev_moments
 from ..operators.product import along_curve, sort_rows
 from .base import Filter
-from .chebyshev import band_of, recurrence
+from .chebyshev import band_of
 from .expansion import Band, expand, fixed_order
 from .responses import Parametric, Spectral
 
@@ -81,38 +82,14 @@ def moment_terms(family: Sequence[Filter], band: Band, tol: float = 1e-4) -> int
     return expand([*family, *map(_residual, family)], band, tol).shape[1] // 2 + 2
 
 
-def moments_from_products(squares: np.ndarray, neighbors: np.ndarray) -> np.ndarray:
-    r"""Moments :math:`\langle x, T_m x \rangle` ``(2 terms - 1, c)`` from inner products of the recurrence's terms.
-
-    ``squares`` ``(terms, c)`` are those of each term with itself, ``neighbors`` ``(terms - 1, c)`` those with the next
-    term: :math:`2 \langle T_a x, T_b x \rangle = \langle x, T_{a+b}\, x \rangle + \langle x, T_{|a-b|}\, x \rangle`.
-    """
-    moments = np.empty((2 * len(squares) - 1, squares.shape[1]))
-    moments[0::2] = 2 * squares - squares[:1]
-    moments[1::2] = 2 * neighbors - neighbors[:1]
-    return moments
-
-
-def chebyshev_moments(operator: ConnectionLaplacian, x: torch.Tensor, terms: int) -> np.ndarray:
+def laplacian_moments(operator: ConnectionLaplacian, x: torch.Tensor, terms: int) -> np.ndarray:
     """Moments ``(2 terms - 1, c)`` of every channel of a signal ``(n, d, c)``, on the band of the operator.
 
     The mass is scaled to mean one, so that risks on different graphs of the same points can be compared.
     """
-    indptr, cols, values, order, mass = operator.curve
-    band = band_of(operator)
-    weights = sort_rows(mass[:, None, None] / mass.mean(), order)
-    previous = sort_rows(x, order)
-
-    def product(a: torch.Tensor, b: torch.Tensor) -> np.ndarray:
-        return (weights * a * b).sum(dim=(0, 1), dtype=torch.float64).cpu().numpy()
-
-    squares, neighbors = [product(previous, previous)], []
-    matrix = along_curve(indptr, cols, values, order)
-    for _, term in recurrence(matrix, previous, previous, range(1, terms), band.middle, band.radius, lambda m: None):
-        squares.append(product(term, term))
-        neighbors.append(product(previous, term))
-        previous = term
-    return moments_from_products(np.array(squares), np.array(neighbors).reshape(terms - 1, x.shape[2]))
+    *matrix, order, mass = operator.curve
+    band, weights = band_of(operator), (mass / mass.mean()).index_select(0, order)
+    return chebyshev_moments(along_curve(*matrix, order), weights, sort_rows(x, order), terms, band.middle, band.radius)
 
 
 def _energies(filters: Sequence[Filter], band: Band, moments: np.ndarray) -> np.ndarray:
@@ -132,9 +109,7 @@ def white_noise_variance(band: Band, data: np.ndarray, probes: np.ndarray) -> fl
     return max(float(ratios.min()), 1e-14 * float(data[0] / probes[0]))
 
 
-def best_response(
-    family: Sequence[Filter], band: Band, data: np.ndarray, noise: np.ndarray
-) -> tuple[Filter, float]:
+def best_response(family: Sequence[Filter], band: Band, data: np.ndarray, noise: np.ndarray) -> tuple[Filter, float]:
     """The response of least estimated risk, and that risk.
 
     ``data`` are moments ``(m,)`` of the signal, the mean over channels, and ``noise`` the expected moments of the
