@@ -90,11 +90,8 @@ def test_the_series_of_the_logarithm(bundle, lap, dense, dtype):
     terms = [np.linalg.matrix_power(change, k) / k for k in range(1, lap.generator.order + 1)]
     np.testing.assert_allclose(-lap.scale * dense, sum(terms), atol=10 * ROUNDING[dtype])
     deficits = np.linalg.eigvals(change).real
-    np.testing.assert_allclose(
-        np.sort(lap.generator(deficits)),
-        np.sort(np.linalg.eigvals(-dense).real),
-        atol=100 * ROUNDING[dtype] / lap.scale,
-    )
+    expected, got = np.sort(lap.generator(deficits)), np.sort(np.linalg.eigvals(-dense).real)
+    np.testing.assert_allclose(got, expected, atol=100 * ROUNDING[dtype] / lap.scale)
 
 
 def average_matrix(lap):

@@ -20,13 +20,14 @@ from ..filters.shrinkage import best_response, moment_terms, rational_family, wh
 from ..geometry.dimension import DimensionRule
 from ..geometry.kernels import Kernel
 from ..geometry.pipeline import Scale
+from ..operators import Generator, SampleEnergy
 from .build import build_all
 from .cloud import Cloud
 from .exchange import Exchange
-from .files import Source
+from .files import Source, load_array, save_array
 from .interpolation import Interpolation
 from .results import check_output
-from .rounds import Rounds
+from .rounds import CoordinateRounds, Rounds
 from .scale import Geometry, resolve_geometry
 from .tasks import run_all
 
@@ -70,6 +71,7 @@ class DistributedBundle:
     folder: Path
     cloud: Cloud = field(repr=False)
     geometry: Geometry
+    generator: Generator
     borders: tuple[tuple[int, ...], ...] = field(repr=False)
     halo: float
     neighbors: int
@@ -110,7 +112,10 @@ class DistributedBundle:
             _claim(place, settings)
             cloud = Cloud.sort(place / "cloud", points, partition)
             geometry = resolve_geometry(cloud, dim, asked, kernel, points.dtype)
-            return cls(folder=place, cloud=cloud, vectors=vectors, **build_all(cloud, geometry, rings))
+            built = build_all(cloud, geometry, rings)
+            scale = _calibrated_scale(cloud, built["geometry"], built["borders"])
+            generator = Generator(scale, order=2)
+            return cls(folder=place, cloud=cloud, generator=generator, vectors=vectors, **built)
 
     # What it is.
 
@@ -133,7 +138,7 @@ class DistributedBundle:
     @property
     def band(self) -> Band:
         r"""Where the eigenvalues of :math:`-\Delta` lie: an average P has its spectrum in [-1, 1]."""
-        return Band(self.geometry.generator)
+        return Band(self.generator)
 
     def __repr__(self) -> str:
         return (
@@ -245,6 +250,21 @@ class DistributedBundle:
         settings = f"{name} {probes} {self.geometry} {coefficients.shape}".encode() + coefficients.tobytes()
         folder = self.folder / f"run-{hashlib.sha256(settings).hexdigest()[:12]}"
         return Rounds(self.cloud, self.geometry, self.borders, folder, name, coefficients, probes)
+
+
+def _calibrated_scale(cloud: Cloud, geometry: Geometry, borders: tuple[tuple[int, ...], ...]) -> float:
+    """The scale of ``TangentBundle.laplacian()``, computed once for a folder."""
+    home = cloud.folder / geometry.of_operator("calibration")
+
+    def moments(terms: int) -> np.ndarray:
+        place = home.with_suffix(".npy")
+        if not place.exists():
+            rounds = CoordinateRounds(cloud, geometry, borders, home, "points", np.empty((0, terms)), probes=1)
+            save_array(place, rounds.coordinate_moments())
+            shutil.rmtree(home, ignore_errors=True)
+        return load_array(place)
+
+    return geometry.scale * SampleEnergy().factor(moments, geometry.dim, geometry.scale)
 
 
 def _claim(folder: Path, settings: str) -> None:

@@ -17,7 +17,6 @@ from ..geometry.graph import graph_of_lists
 from ..geometry.kernels import Gaussian, Kernel
 from ..geometry.pipeline import Scale
 from ..geometry.scale import target_neighbors
-from ..operators import Generator
 from .cloud import Cloud
 
 
@@ -49,9 +48,9 @@ class Geometry:
         return f"{name}-{_digest(self)}"
 
     @property
-    def generator(self) -> Generator:
-        """As of ``TangentBundle.laplacian()``."""
-        return Generator(self.kernel.calibration(self.dim) * self.eps, order=2)
+    def scale(self) -> float:
+        r""":math:`c\,\epsilon` by the kernel's moments."""
+        return self.kernel.calibration(self.dim) * self.eps
 
 
 def _digest(settings: Geometry) -> str:

@@ -120,13 +120,14 @@ def average_blocks(
 
 
 def coordinate_moments(graph: NeighborGraph, weights: np.ndarray, points: np.ndarray, terms: int) -> np.ndarray:
-    r"""Moments :math:`\sum_a \langle x_a, T_m(P)\, x_a \rangle` ``(2 terms - 1,)`` of the coordinates, P of functions."""
+    r"""Moments :math:`\sum_a \langle x_a, T_m(P)\, x_a \rangle` ``(2 terms - 1,)``; P averages functions."""
     degree, mass = normalise(graph, weights)
     line = Connection.identity(graph.num_edges)
     cols, values = average_blocks(graph, line, weights, degree, mass, np.float64)
     order = np.arange(len(points), dtype=np.int32)
     matrix = BlockMatrix(*map(torch.from_numpy, (graph.indptr, cols, values, order)))
-    x = pad(torch.from_numpy(points - points.mean(axis=0)), (0, -points.shape[1] % 4))[:, None, :]  # fours are fast
+    middle = (points.min(axis=0) + points.max(axis=0)) / 2
+    x = pad(torch.from_numpy(points - middle), (0, -points.shape[1] % 4))[:, None, :]  # fours are fast
     return chebyshev_moments(matrix, torch.from_numpy(mass / mass.sum()), x, terms).sum(axis=1)
 
 

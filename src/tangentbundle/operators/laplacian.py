@@ -3,8 +3,8 @@ r"""The connection Laplacian of a sampled bundle.
 .. math:: -\Delta = \frac{1}{c\,\epsilon} \sum_{k=1}^{order} \frac{(I - P)^k}{k}, \qquad P = M^{-1} S, \qquad
           S_{ij} = \frac{w_{ij}}{\deg_i \deg_j}\, O_{ij}, \qquad m_i = \sum_j \frac{w_{ij}}{\deg_i \deg_j}.
 
-The average P has its spectrum in [-1, 1], and is nearly the heat flow :math:`e^{c\epsilon\Delta}`. It is stored with the
-points sorted along a space-filling curve; signals go in and come back in the user's order.
+The average P has its spectrum in [-1, 1], nearly that of the heat flow :math:`e^{c\epsilon\Delta}`. It is stored
+with the points sorted along a space-filling curve; signals go in and come back in the user's order.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class ConnectionLaplacian(LinearOperator):
         )
 
     def to_scipy(self) -> sparse.csr_array:
-        r"""The matrix :math:`\Delta`, ``(n d, n d)``, in the user's order; of order 2, with neighbours of neighbours."""
+        r"""The matrix :math:`\Delta`, ``(n d, n d)``, in the user's order. Order 2 reaches neighbours of neighbours."""
         matrix, order = BlockMatrix(self.indptr, self.cols, self.values, self.order), self.order.long()
         blocks = matrix.blocks().cpu().numpy()
         columns, indptr = order[matrix.columns()].cpu().numpy(), self.indptr.cpu().numpy()
