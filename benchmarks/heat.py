@@ -20,7 +20,7 @@ def run() -> list[Row]:
     """One row for a time t and a precision; errors are relative to the output (white noise loses most of its energy).
 
     The first call, with its look for the spectral interval, is given apart. ``expm_multiply`` takes the operator of
-    order 1, whose matrix has the neighbours only; ``order_2_ratio`` is the time of the default operator over that of order 1.
+    order 1, whose matrix has the neighbours only. ``order_2_ratio`` is the time of the default over that of order 1.
     """
     points = tb.manifolds.Sphere(2).sample(POINTS, seed=0)
     bundle = tb.TangentBundle.from_points(points, neighbors=NEIGHBORS)

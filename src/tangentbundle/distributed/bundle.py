@@ -259,7 +259,9 @@ def _calibrated_scale(cloud: Cloud, geometry: Geometry, borders: tuple[tuple[int
     def moments(terms: int) -> np.ndarray:
         place = home.with_suffix(".npy")
         if not place.exists():
-            rounds = CoordinateRounds(cloud, geometry, borders, home, "points", np.empty((0, terms)), probes=1)
+            sums = [load_array(cloud.part("points", p)).sum(axis=0) for p in range(cloud.num_parts)]
+            parts = cloud, geometry, borders, home, "points", np.empty((0, terms)), 1
+            rounds = CoordinateRounds(*parts, center=np.sum(sums, axis=0) / cloud.rows)
             save_array(place, rounds.coordinate_moments())
             shutil.rmtree(home, ignore_errors=True)
         return load_array(place)

@@ -146,14 +146,16 @@ class Rounds:
             save_array(place, self.cloud.unmerge(ambient[:, :, 0] if flat else ambient, p))
 
 
+@dataclass(frozen=True)
 class CoordinateRounds(Rounds):
-    """The recurrence on the points' own coordinates, as functions."""
+    """The recurrence on the points' own coordinates, as functions; ``center`` is their mean."""
+
+    center: np.ndarray = field(default_factory=lambda: np.zeros(1), repr=False)
 
     def signal(self, p: int) -> np.ndarray:
-        """Coordinates from the middle of the cloud, and the constant one, whose moments are the total mass."""
-        boxes, points = self.cloud.boxes, load_array(self.cloud.part("points", p))
-        middle = (boxes[:, 0].min(axis=0) + boxes[:, 1].max(axis=0)) / 2
-        return np.concatenate([points - middle, np.ones((len(points), 1))], axis=1)[:, None, :]
+        """Coordinates from the center, and the constant one, whose moments are the total mass."""
+        points = load_array(self.cloud.part("points", p)) - self.center
+        return np.concatenate([points, np.ones((len(points), 1))], axis=1)[:, None, :]
 
     def matrix(self, p: int) -> BlockMatrix:
         """The weights of the average, without transport."""

@@ -126,8 +126,7 @@ def coordinate_moments(graph: NeighborGraph, weights: np.ndarray, points: np.nda
     cols, values = average_blocks(graph, line, weights, degree, mass, np.float64)
     order = np.arange(len(points), dtype=np.int32)
     matrix = BlockMatrix(*map(torch.from_numpy, (graph.indptr, cols, values, order)))
-    middle = (points.min(axis=0) + points.max(axis=0)) / 2
-    x = pad(torch.from_numpy(points - middle), (0, -points.shape[1] % 4))[:, None, :]  # fours are fast
+    x = pad(torch.from_numpy(points - points.mean(axis=0)), (0, -points.shape[1] % 4))[:, None, :]  # fours are fast
     return chebyshev_moments(matrix, torch.from_numpy(mass / mass.sum()), x, terms).sum(axis=1)
 
 
