@@ -271,11 +271,11 @@ def test_the_whole_path_equals_the_cpu_path_to_high_order(name, dtype, monkeypat
 def test_the_kernels_are_really_used(monkeypatch):
     from tangentbundle.operators import cuda
 
+    lap = SPACES["S1"]()
     as_on_a_gpu(monkeypatch)
     calls = []
     original = cuda.cuda_step
     monkeypatch.setattr(cuda, "cuda_step", lambda *a, **k: (calls.append(1), original(*a, **k))[1])
-    lap = SPACES["S1"]()
     vars(lap)["largest_deficit"] = 2.0
     x = random_signal(lap)
     lap @ x
