@@ -30,8 +30,9 @@ from .geometry.pipeline import (
 from .geometry.search import one_search
 from .geometry.transport import Connection, connect, connect_exactly
 from .manifolds import Sphere
-from .operators import Calibration, ConnectionLaplacian, Normalization, SampleEnergy
+from .operators import Calibration, ConnectionLaplacian, Normalization
 from .operators.assembly import assemble, coordinate_moments
+from .operators.calibration import calibrated_scale
 from .sheaf import Sheaf
 
 Transport = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -270,16 +271,10 @@ class TangentBundle:
             order: terms of the series of :math:`-\log P`, default 2. Order 1 is the usual difference
                 :math:`(P - I)/(c\,\epsilon)`, whose eigenvalues are too small by :math:`c\,\epsilon\lambda^2/2`.
         """
-        calibration = SampleEnergy() if calibrate is True else calibrate
-        if not (calibration is False or isinstance(calibration, Calibration)):
-            raise InvalidInputError(f"calibrate must be one such as operators.SampleEnergy(), or False: {calibrate!r}.")
-        terms = (2 if calibration else 1) if order is None else positive_integer(order, "order")
-        weights, scale = self._weights(), self.eps
-        if calibration:
-            scale *= self.kernel.calibration(self.dim)
-            moments = partial(coordinate_moments, self.sorted_graph, weights, self.sorted_points)
-            scale *= calibration.factor(moments, self.dim, scale)
-        return self._assemble(weights, scale, terms=terms)
+        weights = self._weights()
+        moments = partial(coordinate_moments, self.sorted_graph, weights, self.sorted_points)
+        scale, usual = calibrated_scale(calibrate, self.kernel.calibration(self.dim), self.eps, self.dim, moments)
+        return self._assemble(weights, scale, terms=usual if order is None else positive_integer(order, "order"))
 
     def graph_laplacian(self, normalization: Normalization) -> ConnectionLaplacian:
         r"""Minus a Laplacian of the weighted neighbour graph, without the factor :math:`1/(c\,\epsilon)`.

@@ -20,7 +20,8 @@ from ..filters.shrinkage import best_response, moment_terms, rational_family, wh
 from ..geometry.dimension import DimensionRule
 from ..geometry.kernels import Kernel
 from ..geometry.pipeline import Scale
-from ..operators import Generator, SampleEnergy
+from ..operators import Generator
+from ..operators.calibration import calibrated_scale
 from .build import build_all
 from .cloud import Cloud
 from .exchange import Exchange
@@ -113,8 +114,7 @@ class DistributedBundle:
             cloud = Cloud.sort(place / "cloud", points, partition)
             geometry = resolve_geometry(cloud, dim, asked, kernel, points.dtype)
             built = build_all(cloud, geometry, rings)
-            scale = _calibrated_scale(cloud, built["geometry"], built["borders"])
-            generator = Generator(scale, order=2)
+            generator = _generator(cloud, built["geometry"], built["borders"])
             return cls(folder=place, cloud=cloud, generator=generator, vectors=vectors, **built)
 
     # What it is.
@@ -252,8 +252,8 @@ class DistributedBundle:
         return Rounds(self.cloud, self.geometry, self.borders, folder, name, coefficients, probes)
 
 
-def _calibrated_scale(cloud: Cloud, geometry: Geometry, borders: tuple[tuple[int, ...], ...]) -> float:
-    """The scale of ``TangentBundle.laplacian()``, computed once for a folder."""
+def _generator(cloud: Cloud, geometry: Geometry, borders: tuple[tuple[int, ...], ...]) -> Generator:
+    """That of ``TangentBundle.laplacian()``, computed once for a folder."""
     home = cloud.folder / geometry.of_operator("calibration")
 
     def moments(terms: int) -> np.ndarray:
@@ -261,12 +261,13 @@ def _calibrated_scale(cloud: Cloud, geometry: Geometry, borders: tuple[tuple[int
         if not place.exists():
             sums = [load_array(cloud.part("points", p)).sum(axis=0) for p in range(cloud.num_parts)]
             parts = cloud, geometry, borders, home, "points", np.empty((0, terms)), 1
-            rounds = CoordinateRounds(*parts, center=np.sum(sums, axis=0) / cloud.rows)
-            save_array(place, rounds.coordinate_moments())
+            found = CoordinateRounds(*parts, center=np.sum(sums, axis=0) / cloud.rows).moments()
+            save_array(place, found[:, :-1].sum(axis=1) / found[0, -1])
             shutil.rmtree(home, ignore_errors=True)
         return load_array(place)
 
-    return geometry.scale * SampleEnergy().factor(moments, geometry.dim, geometry.scale)
+    constant = geometry.kernel.calibration(geometry.dim)
+    return Generator(*calibrated_scale(True, constant, geometry.eps, geometry.dim, moments))
 
 
 def _claim(folder: Path, settings: str) -> None:

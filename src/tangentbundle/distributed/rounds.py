@@ -163,8 +163,3 @@ class CoordinateRounds(Rounds):
         squares = found.values.double().square().flatten(1).sum(1)
         weights = (squares if found.values.ndim == 2 else squares / self.geometry.dim).sqrt()
         return BlockMatrix(found.indptr, found.columns().int(), weights[:, None, None], found.order)
-
-    def coordinate_moments(self) -> np.ndarray:
-        """As ``operators.assembly.coordinate_moments``."""
-        moments = self.moments()
-        return moments[:, :-1].sum(axis=1) / moments[0, -1]

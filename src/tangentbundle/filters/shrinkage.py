@@ -87,9 +87,10 @@ def laplacian_moments(operator: ConnectionLaplacian, x: torch.Tensor, terms: int
 
     The mass is scaled to mean one, so that risks on different graphs of the same points can be compared.
     """
-    *matrix, order, mass = operator.curve
-    band, weights = band_of(operator), (mass / mass.mean()).index_select(0, order)
-    return chebyshev_moments(along_curve(*matrix, order), weights, sort_rows(x, order), terms, band.middle, band.radius)
+    indptr, cols, values, order, mass = operator.curve
+    matrix, band = along_curve(indptr, cols, values, order), band_of(operator)
+    weights = (mass / mass.mean()).index_select(0, order)
+    return chebyshev_moments(matrix, weights, sort_rows(x, order), terms, band.middle, band.radius)
 
 
 def _energies(filters: Sequence[Filter], band: Band, moments: np.ndarray) -> np.ndarray:
