@@ -76,6 +76,7 @@ def _highpass(power: int, top: float) -> Filter:
 def moment_terms(family: Sequence[Filter], band: Band, tol: float = 1e-4) -> int:
     """Terms of the recurrence whose moments, twice as many, give the risks of a family to a relative ``tol``.
 
+    >>> from tangentbundle.operators import Generator
     >>> moment_terms([Rational(0.1, 2.0)], Band(Generator(2.0)))
     14
     """
