@@ -65,11 +65,6 @@ class Geometry:
         """The name of a file that depends on all settings."""
         return f"{name}-{_digest(self)}"
 
-    @property
-    def scale(self) -> float:
-        r""":math:`c\,\epsilon`, as in ``ConnectionLaplacian``."""
-        return self.kernel.calibration(self.dim) * self.eps
-
 
 def _digest(settings: Geometry) -> str:
     return hashlib.sha256(repr(settings).encode()).hexdigest()[:12]

@@ -13,7 +13,8 @@ from ..arrays import finite, positive_integer
 from ..errors import ConvergenceError, InvalidInputError
 from ..memory import require_memory
 from ..operators import ConnectionLaplacian
-from .chebyshev import dots, recurrence_map
+from ..operators.spectrum import krylov
+from .chebyshev import band_of, dots
 from .expansion import expand, fixed_order, require_finite, require_tolerance
 from .methods import Method
 
@@ -22,37 +23,6 @@ if TYPE_CHECKING:
 
 CHECK_EVERY = 8
 """Steps between two estimates of the error."""
-
-
-def krylov(operator: ConnectionLaplacian, start: torch.Tensor, max_steps: int):
-    r"""Lanczos vectors and coefficients of P - I in the mass inner product; yields after every step.
-
-    ``start`` (n, d, c); yields the basis so far as a list of ``(n, d, c)`` with unit mass norm a channel, and the
-    diagonals ``alpha``, ``beta`` as lists of ``(c,)``. Fully reorthogonalised. P - I instead of P, and sums in float64:
-    the small eigenvalues of the Laplacian keep their digits in float32.
-    """
-    weights = operator.mass[:, None, None]
-
-    def inner(f, g):
-        return (weights * f * g).sum((0, 1), dtype=torch.float64)
-
-    tiny = torch.finfo(start.dtype).tiny ** 0.5
-    norm = inner(start, start).sqrt()
-    basis = [(start / norm.clamp_min(tiny)).to(start.dtype)]
-    alpha: list[torch.Tensor] = []
-    beta: list[torch.Tensor] = []
-    for _ in range(max_steps):
-        new = operator.average(basis[-1], 1.0, -1.0)
-        alpha.append(inner(basis[-1], new))
-        for _ in range(2):  # twice is enough
-            for vector in basis:
-                new = new - inner(vector, new).to(new.dtype) * vector
-        size = inner(new, new).sqrt()
-        stop = size < 1e2 * torch.finfo(start.dtype).eps
-        size = torch.where(stop, torch.zeros_like(size), size)
-        beta.append(size)
-        yield basis, alpha, beta, norm
-        basis = [*basis, torch.where(stop, 0.0, new / size.clamp_min(tiny)).to(start.dtype)]
 
 
 def _tridiagonal(alpha: list[torch.Tensor], beta: list[torch.Tensor]) -> torch.Tensor:
@@ -64,27 +34,28 @@ def _tridiagonal(alpha: list[torch.Tensor], beta: list[torch.Tensor]) -> torch.T
 def _filtered(filters, operator, alpha, beta):
     r"""``h(T) e_1`` in the basis ``(k, c, m)`` for each filter, and a bound ``(k, c)`` of its distance from the truth.
 
-    With Ritz pairs :math:`(\theta_i, s_i)` of T, the next Lanczos vector v and divided differences of the response, the
-    error is :math:`\beta \sum_i s_{1i} s_{mi}\, h[-\Delta, \theta_i]\, v`: at most beta times the largest value of the
-    sum over the eigenvalues, which is looked for on a grid, dense near zero. That two iterates agree says less: while
+    With Ritz pairs :math:`(\theta_i, s_i)` of I - P, the next Lanczos vector v and divided differences of the response,
+    the error is :math:`\beta \sum_i s_{1i} s_{mi}\, h[I - P, \theta_i]\, v`: at most beta times the largest value of
+    the sum over the spectrum, which is looked for on a grid, dense near zero. That two iterates agree says less: while
     no Ritz value has come down to 1/t, both give zero for heat.
     """
-    low, high = operator.spectral_interval
+    high, eigenvalue = operator.largest_deficit, operator.generator
     values, vectors = torch.linalg.eigh(_tridiagonal(alpha, beta))
-    theta = (-values / operator.scale).clamp_min(0.0)
+    theta = (-values).clamp_min(0.0)
     shares = np.concatenate(
         [[0.0], np.geomspace(1e-12, 1e-3, 31), (1 - np.cos(np.linspace(0, np.pi, 2 * len(beta)))) / 2]
     )
-    lam = torch.from_numpy(low + (high - low) * shares).to(theta)
-    h_theta, h_lam = (
-        require_finite(torch.stack([f.evaluate(at).to(at) for f in filters]), low, high) for at in (theta, lam)
+    grid = torch.from_numpy(high * shares).to(theta)
+    h_theta, h_grid = (
+        require_finite(torch.stack([f.evaluate(eigenvalue(at)).to(at) for f in filters]), eigenvalue(high))
+        for at in (theta, grid)
     )
     first, last = vectors[:, 0, :], vectors[:, -1, :]
-    gaps = lam[:, None] - theta[:, None, :]
+    gaps = grid[:, None] - theta[:, None, :]
     away = gaps.abs().amin(-1, keepdim=True) > 1e-6 * high  # elsewhere the differences are rounding
     quotients = torch.where(away, (first * last)[:, None, :] / gaps, 0.0)
-    sums = h_lam[:, None, :] * quotients.sum(-1) - torch.einsum("cgm,kcm->kcg", quotients, h_theta)
-    bound = sums.abs().amax(-1) * (beta[-1] / operator.scale)
+    sums = h_grid[:, None, :] * quotients.sum(-1) - torch.einsum("cgm,kcm->kcg", quotients, h_theta)
+    bound = sums.abs().amax(-1) * beta[-1]
     return torch.einsum("cij,kcj->kci", vectors, h_theta * first), bound
 
 
@@ -132,8 +103,8 @@ class _Lanczos(torch.autograd.Function):
             ]
             grad_x = weights * torch.stack(parts).sum(0)
         if ctx.needs_input_grad[1]:
-            _, *mapped = recurrence_map(operator)
-            grad_a = dots(*operator.curve, x, grad.contiguous(), coefficients.shape[1], *mapped)
+            band = band_of(operator)
+            grad_a = dots(*operator.curve, x, grad.contiguous(), coefficients.shape[1], band.middle, band.radius)
         return grad_x, grad_a, None, None, None, None
 
 
@@ -154,7 +125,7 @@ class Lanczos(Method):
         positive_integer(self.max_steps, "max_steps")
 
     def apply(self, filters: Sequence[Filter], operator: ConnectionLaplacian, x: torch.Tensor) -> torch.Tensor:
-        tol, interval = require_tolerance(self.tol, operator), recurrence_map(operator)[0]
-        learns = fixed_order(filters, interval, 1).requires_grad
-        coefficients = expand(filters, interval, tol).to(x) if learns else x.new_zeros((len(filters), 1))
+        tol, band = require_tolerance(self.tol, operator), band_of(operator)
+        learns = fixed_order(filters, band, 1).requires_grad
+        coefficients = expand(filters, band, tol).to(x) if learns else x.new_zeros((len(filters), 1))
         return _Lanczos.apply(x, coefficients, list(filters), operator, tol, self.max_steps)
