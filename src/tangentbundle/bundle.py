@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from .arrays import Array, ArrayKind, finite_where_seen, float_tensor, points_array
+from .arrays import Array, ArrayKind, finite_where_seen, float_tensor
 from .diagnostics import Diagnosis, diagnose
 from .errors import InvalidInputError, ShapeError
 from .geometry.dimension import DimensionRule, resolve_dimension
 from .geometry.frames import LocalPCA
 from .geometry.graph import NeighborGraph, edge_weights
 from .geometry.kernels import Kernel, check_kernel
-from .geometry.known_frames import check_frames, latlon_frames, mesh_frames
+from .geometry.halfedges import check_faces
+from .geometry.known_frames import check_frames, latlon_frames
+from .geometry.mesh import MeshGeometry, mesh_geometry
 from .geometry.pipeline import (
     Scale,
     build_graph,
@@ -30,7 +32,7 @@ from .geometry.search import one_search
 from .geometry.transport import Connection, connect, connect_exactly
 from .manifolds import Sphere
 from .operators import ConnectionLaplacian, Normalization
-from .operators.assembly import assemble
+from .operators.assembly import VertexAreas, assemble
 from .sheaf import Sheaf
 
 Transport = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -59,7 +61,7 @@ class TangentBundle:
     sorted_graph: NeighborGraph = field(repr=False)
     connection: Connection = field(repr=False)
     order: np.ndarray = field(repr=False)
-    kernel: Kernel
+    kernel: Kernel | None
     eps: float
     dim: int
     kind: ArrayKind = field(repr=False)
@@ -67,6 +69,7 @@ class TangentBundle:
     pca: LocalPCA | None = field(default=None, repr=False)
     eps_pca: float | None = None
     local_dimensions: np.ndarray | None = field(default=None, repr=False)
+    mesh: MeshGeometry | None = field(default=None, repr=False)
 
     @classmethod
     def from_points(
@@ -157,12 +160,28 @@ class TangentBundle:
         return cls.from_frames(kind.wrap(points), frames, transport=transport, **options)
 
     @classmethod
-    def from_mesh(cls, vertices: Array, faces: Array, **options: Any) -> TangentBundle:
-        """The bundle of a triangle mesh: vertices ``(n, 3)``, triangles ``(f, 3)`` of vertex numbers.
+    def from_mesh(cls, vertices: Array, faces: Array, *, frames: Array | None = None) -> TangentBundle:
+        r"""The bundle of a triangle mesh: vertices ``(n, 3)``, triangles ``(f, 3)`` of vertex numbers.
 
-        Frames are perpendicular to the area-weighted vertex normals. ``options`` are those of ``from_frames``.
+        Its Laplacian is that of the surface the triangles form, :math:`\Delta = A^{-1}(S - D)` with cotangent weights
+        of the intrinsic Delaunay triangulation, transport by tangent angles, and vertex areas A as mass. There is no
+        kernel; ``eps`` is the mean squared edge length. Triangles that run the other way are turned over. Edges with
+        more than two triangles, surfaces that are not orientable and vertices without triangles are refused.
+
+        ``frames`` are tangent bases ``(n, 3, 2)``, by default perpendicular to the area-weighted normals.
+
+        >>> import tangentbundle as tb
+        >>> octahedron = np.concatenate([np.eye(3), -np.eye(3)])
+        >>> faces = [[0, 1, 2], [1, 3, 2], [3, 4, 2], [4, 0, 2], [1, 0, 5], [3, 1, 5], [4, 3, 5], [0, 4, 5]]
+        >>> tb.TangentBundle.from_mesh(octahedron, faces)
+        TangentBundle(6 points in R^3, dim=2, rank=2, mesh of 8 triangles, 0 boundary edges, 0 edges flipped)
         """
-        return cls.from_frames(vertices, mesh_frames(points_array(vertices, "vertices")[0], faces), **options)
+        cloud, order, kind = sorted_cloud(vertices, "vertices")
+        bases = None if frames is None else check_frames(frames, cloud)[order]
+        triangles = np.argsort(order)[check_faces(faces, cloud)]
+        graph, connection, bases, mesh = mesh_geometry(cloud, triangles, order, bases, kind.numpy_dtype)
+        eps = float(np.square(graph.distances).mean())
+        return cls(cloud, graph, connection, order, None, eps, 2, kind, bases, mesh=mesh)
 
     def scalar(self) -> TangentBundle:
         """The trivial line bundle over the same points: functions instead of fields.
@@ -219,9 +238,11 @@ class TangentBundle:
         if self.local_dimensions is not None:
             how = f" (estimated, {np.mean(self.local_dimensions == self.dim):.0%} of points agree)"
         pca = "" if self.eps_pca is None else f", eps_pca={self.eps_pca:.4g}"
+        near = f"{np.median(self.sorted_graph.degrees):.0f} neighbours a point"
+        edges = f"eps={self.eps:.4g}{pca}, {near}, {self.kernel}" if self.mesh is None else f"mesh of {self.mesh}"
         return (
             f"TangentBundle({self.num_points} points in R^{self.ambient_dim}, dim={self.dim}{how}, rank={self.rank}, "
-            f"eps={self.eps:.4g}{pca}, {np.median(self.sorted_graph.degrees):.0f} neighbours a point, {self.kernel})"
+            f"{edges})"
         )
 
     def to_coordinates(self, vectors: Array) -> Array:
@@ -262,9 +283,12 @@ class TangentBundle:
         r"""The connection Laplacian :math:`\Delta = (M^{-1}S - I)/(c\,\epsilon) \le 0`.
 
         ``calibrate=False`` gives the paper's, with c = 1; its eigenvalues are off by the constant
-        :math:`c = m_2/(2 d m_0)` of the kernel, which the default divides out.
+        :math:`c = m_2/(2 d m_0)` of the kernel, which the default divides out. On a mesh there is no kernel:
+        :math:`\Delta = A^{-1}(S - D)`, see ``from_mesh``.
         """
-        return self._assemble(self.eps * (self.kernel.calibration(self.dim) if calibrate else 1.0))
+        if self.mesh is not None:
+            return self._assemble(1.0, VertexAreas(areas=self.mesh.areas, bound=self.mesh.bound))
+        return self._assemble(self.eps * (check_kernel(self.kernel).calibration(self.dim) if calibrate else 1.0))
 
     def graph_laplacian(self, normalization: Normalization) -> ConnectionLaplacian:
         r"""Minus a Laplacian of the weighted neighbour graph, without the factor :math:`1/(c\,\epsilon)`.
@@ -277,9 +301,14 @@ class TangentBundle:
         return self._assemble(1.0, normalization)
 
     def _assemble(self, scale: float, normalization: Normalization | None = None) -> ConnectionLaplacian:
-        weights = edge_weights(self.sorted_graph, self.kernel, float(np.sqrt(self.eps)))
-        parts = self.sorted_graph, self.connection, weights, scale, self.order, self.kind
+        parts = self.sorted_graph, self.connection, self.edge_weights(), scale, self.order, self.kind
         return assemble(*parts, self.sorted_frames, normalization)
+
+    def edge_weights(self) -> np.ndarray:
+        """The weight of each edge of ``sorted_graph``: the kernel at its length, or on a mesh its cotangents."""
+        if self.mesh is not None:
+            return self.mesh.weights
+        return edge_weights(self.sorted_graph, check_kernel(self.kernel), float(np.sqrt(self.eps)))
 
     def sheaf(self) -> Sheaf:
         r"""The bundle as an orthogonal cellular sheaf over the neighbour graph; see ``Sheaf.from_connection``.
@@ -288,7 +317,7 @@ class TangentBundle:
         >>> tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(100, seed=0), neighbors=9).sheaf()
         Sheaf(100 vertices, 438 edges, stalks of dimension 2)
         """
-        weights = edge_weights(self.sorted_graph, self.kernel, float(np.sqrt(self.eps)))
+        weights = np.maximum(self.edge_weights(), 0.0)  # of a mesh, a few may be negative at the boundary
         return Sheaf.from_connection(self.sorted_graph, self.connection, weights, self.order, self.kind)
 
     def diagnose(self, field: Array | None = None, *, quiet: bool = False) -> Diagnosis:

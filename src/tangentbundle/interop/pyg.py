@@ -20,7 +20,6 @@ import torch
 from ..bundle import TangentBundle
 from ..errors import InvalidInputError, MissingColumnsError
 from ..extras import extra
-from ..geometry.graph import edge_weights
 from ..geometry.known_frames import normal_frames
 from ..operators import LinearOperator, join
 
@@ -37,12 +36,11 @@ def _tensors(bundle: TangentBundle) -> dict[str, torch.Tensor]:
     graph, kind = bundle.sorted_graph, bundle.kind
     order = torch.from_numpy(bundle.order.astype(np.int64))
     ends = torch.from_numpy(np.stack([graph.indices, graph.rows]).astype(np.int64))
-    weights = edge_weights(graph, bundle.kernel, float(np.sqrt(bundle.eps)))
     maps = np.ascontiguousarray(bundle.connection.blocks())
     return {
         "pos": _tensor(bundle.points),
         "edge_index": order[ends].to(kind.device),
-        "edge_weight": torch.from_numpy(weights).to(kind.device, kind.dtype),
+        "edge_weight": torch.from_numpy(bundle.edge_weights()).to(kind.device, kind.dtype),
         "transport": torch.from_numpy(maps).to(kind.device, kind.dtype),
         "eps": torch.tensor([bundle.eps], dtype=torch.float64),
         **({} if bundle.sorted_frames is None else {"frames": _tensor(bundle.frames)}),
