@@ -15,8 +15,8 @@ from .errors import InvalidInputError, ShapeError
 from .geometry.dimension import DimensionRule, resolve_dimension
 from .geometry.frames import LocalPCA
 from .geometry.graph import NeighborGraph, edge_weights
-from .geometry.kernels import Kernel, check_kernel
 from .geometry.halfedges import check_faces
+from .geometry.kernels import Kernel, check_kernel
 from .geometry.known_frames import check_frames, latlon_frames
 from .geometry.mesh import MeshGeometry, mesh_geometry
 from .geometry.pipeline import (
@@ -178,7 +178,7 @@ class TangentBundle:
         """
         cloud, order, kind = sorted_cloud(vertices, "vertices")
         bases = None if frames is None else check_frames(frames, cloud)[order]
-        triangles = np.argsort(order)[check_faces(faces, cloud)]
+        triangles = np.ascontiguousarray(np.argsort(order)[check_faces(faces, cloud)])
         graph, connection, bases, mesh = mesh_geometry(cloud, triangles, order, bases, kind.numpy_dtype)
         eps = float(np.square(graph.distances).mean())
         return cls(cloud, graph, connection, order, None, eps, 2, kind, bases, mesh=mesh)

@@ -27,7 +27,7 @@ def check_faces(faces: Array, vertices: np.ndarray) -> np.ndarray:
             f"faces must be an integer array of shape (f, 3), got {triangles.dtype} of shape "
             f"{triangles.shape}. Split polygons into triangles first."
         )
-    n, triangles = len(vertices), triangles.astype(np.int64)
+    n, triangles = len(vertices), np.ascontiguousarray(triangles, np.int64)
     if triangles.size and (triangles.min() < 0 or triangles.max() >= n):
         raise InvalidInputError(
             f"faces name vertices {triangles.min()} to {triangles.max()}, but there are {n} (0 to "
@@ -108,15 +108,15 @@ def oriented_halfedges(faces: np.ndarray, order: np.ndarray) -> tuple[np.ndarray
     twin, crowded, alike = _match(faces, n)
     if crowded >= 0:
         raise NotManifoldError(
-            f"{_edge(order[faces], crowded)} belongs to more than two triangles, so the mesh is no surface there. Remove "
-            "surplus triangles, or use the points alone: TangentBundle.from_points(vertices)."
+            f"{_edge(order[faces], crowded)} belongs to more than two triangles, so the mesh is no surface there. "
+            "Remove surplus triangles, or use the points alone: TangentBundle.from_points(vertices)."
         )
     if alike:
         turn, conflict = _turns(faces, twin)
         if conflict >= 0:
             raise NotManifoldError(
-                f"the mesh is not orientable: its triangles cannot agree across {_edge(order[faces], conflict)}. Use the "
-                "points alone, TangentBundle.from_points(vertices): their transports may be reflections."
+                f"the mesh is not orientable: its triangles cannot agree across {_edge(order[faces], conflict)}. Use "
+                "the points alone, TangentBundle.from_points(vertices): their transports may be reflections."
             )
         turned = np.flatnonzero(turn)
         warnings.warn(f"{len(turned)} triangles turned over to agree.", MeshRepairWarning, stacklevel=4)

@@ -23,7 +23,7 @@ SLACK = 1e-6
 """Least excess of two sides over the third, in mean edge lengths: degenerate triangles are opened that much."""
 
 FLAT = 1e-4
-"""A mesh is flat if all angle sums of interior vertices are this close to two pi; its boundary then keeps its angles."""
+"""A mesh is flat if the angle sums of all interior vertices are this close to two pi: its boundary keeps its angles."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,10 +234,7 @@ def _weigh_edges(tails, twin, length, phi, scale, n):  # pragma: no cover - comp
         if t < h and t >= 0:
             continue
         pairs[edge] = tails[h], tails[_next(h)]
-        if t >= 0:
-            weight = max(0.5 * (cotangent[h] + cotangent[t]), 0.0)
-        else:
-            weight = 0.5 * cotangent[h]
+        weight = max(0.5 * (cotangent[h] + cotangent[t]), 0.0) if t >= 0 else 0.5 * cotangent[h]
         weights[edge] = weight, length[h]
         if weight >= 0:
             turns[edge] = _transport(h, tails, twin, length, phi, scale)

@@ -4,7 +4,8 @@ A ``Data`` with a bundle of rank d over n points of R^D holds, in the user's ord
 
 * ``pos (n, D)``, ``frames (n, D, d)`` (none on the scalar bundle),
 * ``edge_index (2, e)``, source j above target i, as PyG's messages flow,
-* ``edge_weight (e,)``, the kernel at each edge, and ``transport (e, d, d)``, coordinates at j to coordinates at i,
+* ``edge_weight (e,)``, the kernel at each edge (or its cotangents, on a mesh), and ``transport (e, d, d)``, coordinates
+  at j to coordinates at i,
 * ``eps (1,)``, and the ``bundle`` itself.
 
 A message along an edge is thus ``edge_weight * transport @ x[source]``.
@@ -82,8 +83,9 @@ def laplacian_of(data: Any) -> LinearOperator:
 class AttachBundle:
     """A PyG transform: attaches the tangent bundle of ``data.pos``, and its Laplacian as ``data.laplacian``.
 
-    Tangent planes come from ``data.normal`` or the triangles ``data.face`` where there are any, and are estimated
-    otherwise. Edges that ``data`` had are replaced. Use it last among the transforms of a data set; in a model,
+    With triangles ``data.face`` it is the bundle of the mesh, unless ``options`` such as ``neighbors`` ask for a cloud
+    of points. Tangent planes come from ``data.normal`` where there are any, and are estimated otherwise. Edges that
+    ``data`` had are replaced. Use it last among the transforms of a data set; in a model,
     ``laplacian_of(batch)`` is the operator of a batch. ``options`` are those of ``TangentBundle.from_points``.
     """
 
@@ -94,10 +96,11 @@ class AttachBundle:
         if data.get("pos") is None:
             raise MissingColumnsError("AttachBundle needs the points as data.pos (n, D); this Data has none.")
         known = {name: value for name, value in self.options.items() if name != "dim"}
-        if data.get("normal") is not None:
-            bundle = TangentBundle.from_frames(data.pos, normal_frames(data.normal), **known)
-        elif data.get("face") is not None:
-            bundle = TangentBundle.from_mesh(data.pos, data.face.T.cpu().numpy(), **known)
+        frames = None if data.get("normal") is None else normal_frames(data.normal)
+        if data.get("face") is not None and not known:
+            bundle = TangentBundle.from_mesh(data.pos, data.face.T.cpu().numpy(), frames=frames)
+        elif frames is not None:
+            bundle = TangentBundle.from_frames(data.pos, frames, **known)
         else:
             bundle = TangentBundle.from_points(data.pos, **self.options)
         return data.clone().update({**_tensors(bundle), "bundle": bundle, "laplacian": bundle.laplacian()})
