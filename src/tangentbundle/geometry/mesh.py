@@ -19,7 +19,7 @@ from .halfedges import oriented_halfedges, vertex_normals
 from .known_frames import mesh_frames
 from .transport import Connection
 
-SLACK = 1e-6
+SLACK = 1e-9
 """Least excess of two sides over the third, in mean edge lengths: degenerate triangles are opened that much."""
 
 FLAT = 1e-4
@@ -283,9 +283,12 @@ def mesh_geometry(
     are perpendicular to the area-weighted normals.
     """
     faces, twin = oriented_halfedges(faces, order)
-    n, tails, normals = len(points), faces.reshape(-1).copy(), vertex_normals(points, faces)
-    frames = mesh_frames(points, faces, order) if frames is None else frames
-    sense = np.where(np.linalg.det(np.concatenate([frames, normals[:, :, None]], axis=2)) < 0, -1, 1).astype(np.int8)
+    n, tails, sense = len(points), faces.reshape(-1).copy(), np.ones(len(points), np.int8)
+    if frames is None:
+        frames = mesh_frames(points, faces, order)
+    else:
+        outward = np.cross(frames[:, :, 0], frames[:, :, 1]) * vertex_normals(points, faces)
+        sense[outward.sum(axis=1) < 0] = -1
     length, mean, excess = _edge_lengths(points, tails)
     length += max(0.0, SLACK * mean - excess)
     phi, start, total, inside, pinched = _angle_sums(tails, twin, length, n)
