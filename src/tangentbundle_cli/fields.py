@@ -102,7 +102,8 @@ def _diagnose(job: Job, field: Field, bundle: TangentBundle) -> None:
         tell("local dimensions", counts, local_dimensions=found.dimension_histogram)
     detail = "all frames can agree" if found.consistent else f"{found.frustration:.2%} of edges stay reflections"
     tell("orientable", f"{'yes' if found.orientable else 'no'} ({detail})", orientable=found.orientable)
-    tell("cloud in a ball", f"{found.neighborhood_share:.1%}", neighborhood_share=found.neighborhood_share)
+    if bundle.mesh is None:
+        tell("cloud in a ball", f"{found.neighborhood_share:.1%}", neighborhood_share=found.neighborhood_share)
     if found.normal_share is not None:
         tell("normal part", f"{found.normal_share:.1%} of the vectors' energy", normal_share=found.normal_share)
         low, middle, high = np.quantile(np.linalg.norm(field.vectors, axis=2), (0, 0.5, 1)).tolist()
