@@ -212,13 +212,13 @@ def _transport(h, tails, twin, length, phi, scale):  # pragma: no cover - compil
 
 
 @njit(cache=True, nogil=True)
-def _weigh_edges(tails, twin, length, phi, scale, n):  # pragma: no cover - compiled
-    """Vertex pairs ``(m, 2)``, cotangent weights, lengths and angles of transport of all edges; areas of vertices.
+def _cotangent_weights(tails, twin, length, n):  # pragma: no cover - compiled
+    """The weight of each half-edge's edge, and the areas of vertices.
 
-    A boundary edge opposite an obtuse angle has a negative weight. Its transport goes along the two other sides, so
-    that the energy of its triangle is positive all the same.
+    An edge of the boundary opposite an obtuse angle has a weight -k. With transport along the two other sides, of
+    weights x and y, its triangle has no negative energy if k <= x y / (x + y); k is limited to that.
     """
-    cotangent, areas = np.empty(len(tails)), np.zeros(n)
+    cotangent, weights, areas = np.empty(len(tails)), np.empty(len(tails)), np.zeros(n)
     for h in range(0, len(tails), 3):
         a, b, c = length[h], length[h + 1], length[h + 2]
         area = _area(a, b, c)
@@ -227,26 +227,40 @@ def _weigh_edges(tails, twin, length, phi, scale, n):  # pragma: no cover - comp
         cotangent[h + 2] = (a * a + b * b - c * c) / (4 * area)
         for k in range(3):
             areas[tails[h + k]] += area / 3
-    m = (len(tails) + np.sum(twin < 0)) // 2
-    pairs, weights, turns, edge = np.empty((m, 2), np.int64), np.empty((m, 2)), np.empty(m), 0
+    obtuse = np.zeros(len(tails) // 3, np.bool_)
     for h in range(len(tails)):
-        t = twin[h]
-        if t < h and t >= 0:
-            continue
-        pairs[edge] = tails[h], tails[_next(h)]
-        weight = max(0.5 * (cotangent[h] + cotangent[t]), 0.0) if t >= 0 else 0.5 * cotangent[h]
-        weights[edge] = weight, length[h]
-        if weight >= 0:
-            turns[edge] = _transport(h, tails, twin, length, phi, scale)
-        else:
-            turns[edge] = -_transport(_next(h), tails, twin, length, phi, scale)
-            turns[edge] -= _transport(_previous(h), tails, twin, length, phi, scale)
-        edge += 1
-    return pairs, weights, turns, areas
+        inside = twin[h] >= 0
+        weights[h] = max(0.5 * (cotangent[h] + cotangent[twin[h]]), 0.0) if inside else 0.5 * cotangent[h]
+        obtuse[h // 3] |= weights[h] < 0
+    for h in range(len(tails)):
+        if weights[h] < 0:
+            x, y = weights[_next(h)], weights[_previous(h)]
+            x *= 0.5 if twin[_next(h)] >= 0 and obtuse[twin[_next(h)] // 3] else 1.0  # the other triangle needs it, too
+            y *= 0.5 if twin[_previous(h)] >= 0 and obtuse[twin[_previous(h)] // 3] else 1.0
+            weights[h] = max(weights[h], -x * y / (x + y)) if x + y > 0 else 0.0
+    return weights, areas
 
 
 @njit(cache=True, nogil=True)
-def _place_edges(indptr, indices, pairs, weights, turns, sense, values):  # pragma: no cover - compiled
+def _edges(tails, twin, length, phi, scale, weights):  # pragma: no cover - compiled
+    """Vertex pairs ``(m, 2)``, half-edges and angles of transport of all edges."""
+    m = (len(tails) + np.sum(twin < 0)) // 2
+    pairs, places, turns, edge = np.empty((m, 2), np.int64), np.empty(m, np.int64), np.empty(m), 0
+    for h in range(len(tails)):
+        if 0 <= twin[h] < h:
+            continue
+        pairs[edge], places[edge] = (tails[h], tails[_next(h)]), h
+        if weights[h] >= 0:
+            turns[edge] = _transport(h, tails, twin, length, phi, scale)
+        else:  # along the two other sides
+            turns[edge] = -_transport(_next(h), tails, twin, length, phi, scale)
+            turns[edge] -= _transport(_previous(h), tails, twin, length, phi, scale)
+        edge += 1
+    return pairs, places, turns
+
+
+@njit(cache=True, nogil=True)
+def _place_edges(indptr, indices, pairs, turns, weights, sizes, sense, values):  # pragma: no cover - compiled
     """Both directions of every edge in the rows of a graph: weights, lengths, determinants; maps into ``values``."""
     e = len(indices)
     cotangents, distances, det = np.empty(e), np.empty(e), np.empty(e, np.int8)
@@ -255,7 +269,7 @@ def _place_edges(indptr, indices, pairs, weights, turns, sense, values):  # prag
         for side in range(2):
             i, j = pairs[edge, side], pairs[edge, 1 - side]
             place = indptr[i] + np.searchsorted(indices[indptr[i] : indptr[i + 1]], j)
-            cotangents[place], distances[place] = weights[edge]
+            cotangents[place], distances[place] = weights[edge], sizes[edge]
             det[place] = sense[i] * sense[j]
             values[place, 0], values[place, 1] = c, sense[i] * (s if side == 0 else -s)
     return cotangents, distances, det
@@ -302,10 +316,13 @@ def mesh_geometry(
     phi *= scale[tails]
     _turn_to_frames(phi, start, points, frames, sense, tails, twin, length)
     boundary, flipped = int((twin < 0).sum()), _make_delaunay(tails, twin, length, phi, scale)
-    pairs, weights, turns, areas = _weigh_edges(tails, twin, length, phi, scale, n)
+    weights, areas = _cotangent_weights(tails, twin, length, n)
+    pairs, places, turns = _edges(tails, twin, length, phi, scale, weights)
     indptr, indices = symmetric_csr(pairs, n)
     values: np.ndarray = np.empty((len(indices), 2), dtype)
-    cotangents, distances, det = _place_edges(indptr, indices, pairs, weights, turns, sense, values)
+    cotangents, distances, det = _place_edges(
+        indptr, indices, pairs, turns, weights[places], length[places], sense, values
+    )
     bound = float((np.add.reduceat(np.maximum(cotangents, 0.0), indptr[:-1]) / areas).max())  # by Gershgorin's circles
     geometry = MeshGeometry(order[faces], cotangents, areas, bound, boundary, flipped)
     return NeighborGraph(indptr, indices, distances), Connection(values, det, 2), frames, geometry
