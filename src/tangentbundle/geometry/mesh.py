@@ -11,10 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 from ..errors import NotManifoldError
 from ..jit import njit
-from .graph import NeighborGraph, symmetric_csr
+from .graph import NeighborGraph
 from .halfedges import oriented_halfedges, vertex_normals
 from .known_frames import mesh_frames
 from .transport import Connection
@@ -56,14 +57,13 @@ def _previous(h):  # pragma: no cover - compiled
 
 @njit(cache=True, nogil=True)
 def _area(a, b, c):  # pragma: no cover - compiled
-    """The area of a triangle from its sides, by Kahan's formula: stable for needles."""
-    if a < b:
-        a, b = b, a
-    if b < c:
-        b, c = c, b
-    if a < b:
-        a, b = b, a
-    return 0.25 * np.sqrt(max((a + (b + c)) * (c - (a - b)) * (c + (a - b)) * (a + (b - c)), 0.0))
+    """The area of a triangle (or of many) from its sides, by Kahan's formula: stable for needles."""
+    low, high = np.minimum(a, b), np.maximum(a, b)
+    long, middle, short = np.maximum(high, c), np.maximum(low, np.minimum(high, c)), np.minimum(low, c)
+    gap = long - middle
+    return 0.25 * np.sqrt(
+        np.maximum((long + (middle + short)) * (short - gap) * (short + gap) * (long + (middle - short)), 0.0)
+    )
 
 
 @njit(cache=True, nogil=True)
@@ -80,7 +80,7 @@ def _corner(length, h):  # pragma: no cover - compiled
 
 @njit(cache=True, nogil=True)
 def _angle_sums(tails, twin, length, n):  # pragma: no cover - compiled
-    """Per half-edge the angle from the first at its tail; per vertex the first, the sum, whether it is interior.
+    """Per half-edge the angle from the first at its tail; per vertex the sum, and whether it is interior.
 
     The last number is a vertex where several fans of triangles meet, or -1.
     """
@@ -89,45 +89,18 @@ def _angle_sums(tails, twin, length, n):  # pragma: no cover - compiled
         corners[tails[h]] += 1
         if start[tails[h]] < 0 or twin[h] < 0:  # at the boundary: the first in counterclockwise order
             start[tails[h]] = h
-    phi, total, inside, pinched = np.empty(len(tails)), np.zeros(n), np.zeros(n, np.bool_), -1
+    phi, total, inside = np.empty(len(tails)), np.zeros(n), np.zeros(n, np.bool_)
     for v in range(n):
         h = start[v]
-        while h >= 0:
+        while h >= 0 and not inside[v]:
             phi[h] = total[v]
             total[v] += _corner(length, h)
             corners[v] -= 1
             h = twin[_previous(h)]
-            if h == start[v]:
-                inside[v] = True
-                break
+            inside[v] = h == start[v]
         if corners[v]:
-            pinched = v
-    return phi, start, total, inside, pinched
-
-
-@njit(cache=True, nogil=True)
-def _turn_to_frames(phi, start, points, frames, sense, tails, twin, length):  # pragma: no cover - compiled
-    """Count the angles at each vertex from the axis of its frame: the turn that fits the edges in space best."""
-    for v in range(len(points)):
-        h, x, y = start[v], 0.0, 0.0
-        while h >= 0:
-            a = b = 0.0
-            for k in range(3):
-                edge = (points[tails[_next(h)], k] - points[v, k]) / length[h]
-                a += edge * frames[v, k, 0]
-                b += edge * frames[v, k, 1] * sense[v]
-            c, s = np.cos(phi[h]), np.sin(phi[h])
-            x += a * c + b * s
-            y += b * c - a * s
-            h = twin[_previous(h)]
-            if h == start[v]:
-                break
-        turn, h = np.arctan2(y, x), start[v]
-        while h >= 0:
-            phi[h] += turn
-            h = twin[_previous(h)]
-            if h == start[v]:
-                break
+            return phi, total, inside, v
+    return phi, total, inside, -1
 
 
 @njit(cache=True, nogil=True)
@@ -202,90 +175,38 @@ def _make_delaunay(tails, twin, length, phi, scale):  # pragma: no cover - compi
     return flips
 
 
-@njit(cache=True, nogil=True)
-def _transport(h, tails, twin, length, phi, scale):  # pragma: no cover - compiled
-    """The angle of the rotation from the frame at the head of a half-edge to that at its tail."""
-    if twin[h] >= 0:
-        return phi[h] + np.pi - phi[twin[h]]
-    forth = _next(h)
-    return phi[h] + np.pi - (phi[forth] + scale[tails[forth]] * _corner(length, forth))
-
-
-@njit(cache=True, nogil=True)
-def _cotangent_weights(tails, twin, length, n):  # pragma: no cover - compiled
-    """The weight of each half-edge's edge, and the areas of vertices.
+def _cotangent_weights(twin: np.ndarray, length: np.ndarray, area: np.ndarray) -> np.ndarray:
+    """The weight of each half-edge's edge.
 
     An edge of the boundary opposite an obtuse angle has a weight -k. With transport along the two other sides, of
     weights x and y, its triangle has no negative energy if k <= x y / (x + y); k is limited to that.
     """
-    cotangent, weights, areas = np.empty(len(tails)), np.empty(len(tails)), np.zeros(n)
-    for h in range(0, len(tails), 3):
-        a, b, c = length[h], length[h + 1], length[h + 2]
-        area = _area(a, b, c)
-        cotangent[h] = (b * b + c * c - a * a) / (4 * area)
-        cotangent[h + 1] = (c * c + a * a - b * b) / (4 * area)
-        cotangent[h + 2] = (a * a + b * b - c * c) / (4 * area)
-        for k in range(3):
-            areas[tails[h + k]] += area / 3
-    obtuse = np.zeros(len(tails) // 3, np.bool_)
-    for h in range(len(tails)):
-        inside = twin[h] >= 0
-        weights[h] = max(0.5 * (cotangent[h] + cotangent[twin[h]]), 0.0) if inside else 0.5 * cotangent[h]
-        obtuse[h // 3] |= weights[h] < 0
-    for h in range(len(tails)):
-        if weights[h] < 0:
-            x, y = weights[_next(h)], weights[_previous(h)]
-            x *= 0.5 if twin[_next(h)] >= 0 and obtuse[twin[_next(h)] // 3] else 1.0  # the other triangle needs it, too
-            y *= 0.5 if twin[_previous(h)] >= 0 and obtuse[twin[_previous(h)] // 3] else 1.0
-            weights[h] = max(weights[h], -x * y / (x + y)) if x + y > 0 else 0.0
-    return weights, areas
+    after, before, inside = *_neighbors(len(twin)), twin >= 0
+    cotangent = (length[after] ** 2 + length[before] ** 2 - length**2) / (4 * area)
+    weights = np.where(inside, np.maximum(0.5 * (cotangent + cotangent[twin]), 0.0), 0.5 * cotangent)
+    negative, obtuse = np.flatnonzero(weights < 0), np.zeros(len(twin) // 3, bool)
+    obtuse[negative // 3] = True
+    shared = np.where(inside & obtuse[twin // 3], 0.5, 1.0)  # the triangle on the other side needs the same edge
+    x, y = (weights[sides] * shared[sides] for sides in (after[negative], before[negative]))
+    weights[negative] = np.maximum(weights[negative], -x * y / np.maximum(x + y, np.finfo(float).tiny))
+    return weights
 
 
-@njit(cache=True, nogil=True)
-def _edges(tails, twin, length, phi, scale, weights):  # pragma: no cover - compiled
-    """Vertex pairs ``(m, 2)``, half-edges and angles of transport of all edges."""
-    m = (len(tails) + np.sum(twin < 0)) // 2
-    pairs, places, turns, edge = np.empty((m, 2), np.int64), np.empty(m, np.int64), np.empty(m), 0
-    for h in range(len(tails)):
-        if 0 <= twin[h] < h:
-            continue
-        pairs[edge], places[edge] = (tails[h], tails[_next(h)]), h
-        if weights[h] >= 0:
-            turns[edge] = _transport(h, tails, twin, length, phi, scale)
-        else:  # along the two other sides
-            turns[edge] = -_transport(_next(h), tails, twin, length, phi, scale)
-            turns[edge] -= _transport(_previous(h), tails, twin, length, phi, scale)
-        edge += 1
-    return pairs, places, turns
+def _transport_angles(tails, twin, length, phi, scale, weights) -> np.ndarray:
+    """The angle of the rotation from the frame at the head of each half-edge to that at its tail."""
+    after, before = _neighbors(len(twin))
+    ends = phi[after] + scale[tails[after]] * _angle(length[after], length, length[before])  # of the edge, at its head
+    turns = phi + np.pi - np.where(twin >= 0, phi[twin], ends)
+    turns = np.where((twin >= 0) & (twin < np.arange(len(twin))), -turns[twin], turns)  # inverse to the last bit
+    negative = np.flatnonzero(weights < 0)
+    turns[negative] = -turns[after[negative]] - turns[before[negative]]  # along the two other sides
+    return turns
 
 
-@njit(cache=True, nogil=True)
-def _place_edges(indptr, indices, pairs, turns, weights, sizes, sense, values):  # pragma: no cover - compiled
-    """Both directions of every edge in the rows of a graph: weights, lengths, determinants; maps into ``values``."""
-    e = len(indices)
-    cotangents, distances, det = np.empty(e), np.empty(e), np.empty(e, np.int8)
-    for edge in range(len(pairs)):
-        c, s = np.cos(turns[edge]), np.sin(turns[edge])
-        for side in range(2):
-            i, j = pairs[edge, side], pairs[edge, 1 - side]
-            place = indptr[i] + np.searchsorted(indices[indptr[i] : indptr[i + 1]], j)
-            cotangents[place], distances[place] = weights[edge], sizes[edge]
-            det[place] = sense[i] * sense[j]
-            values[place, 0], values[place, 1] = c, sense[i] * (s if side == 0 else -s)
-    return cotangents, distances, det
-
-
-@njit(cache=True, nogil=True)
-def _edge_lengths(points, tails):  # pragma: no cover - compiled
-    """Lengths of all half-edges, their mean, and the least excess of two sides of a triangle over the third."""
-    lengths, excess = np.empty(len(tails)), np.inf
-    for h in range(len(tails)):
-        a, b = points[tails[h]], points[tails[_next(h)]]
-        lengths[h] = np.sqrt((a[0] - b[0]) ** 2 + (a[1] - b[1]) ** 2 + (a[2] - b[2]) ** 2)
-        if h % 3 == 2:
-            sides = lengths[h - 2 : h + 1]
-            excess = min(excess, sides.sum() - 2 * sides.max())
-    return lengths, lengths.mean(), excess
+def _neighbors(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The half-edges after and before each of ``count``, in their triangles."""
+    triangles = np.arange(count).reshape(-1, 3)
+    return triangles[:, [1, 2, 0]].ravel(), triangles[:, [2, 0, 1]].ravel()
 
 
 def mesh_geometry(
@@ -297,15 +218,17 @@ def mesh_geometry(
     are perpendicular to the area-weighted normals.
     """
     faces, twin = oriented_halfedges(faces, order)
-    n, tails, sense = len(points), faces.reshape(-1).copy(), np.ones(len(points), np.int8)
+    n, tails, sense = len(points), faces.reshape(-1).copy(), np.ones(len(points))
     if frames is None:
         frames = mesh_frames(points, faces, order)
-    else:
+    else:  # those that look at the surface from the other side have the sense -1
         outward = np.cross(frames[:, :, 0], frames[:, :, 1]) * vertex_normals(points, faces)
         sense[outward.sum(axis=1) < 0] = -1
-    length, mean, excess = _edge_lengths(points, tails)
-    length += max(0.0, SLACK * mean - excess)
-    phi, start, total, inside, pinched = _angle_sums(tails, twin, length, n)
+    sides = points[tails[_neighbors(len(tails))[0]]] - points[tails]
+    length = np.sqrt(np.einsum("hi,hi->h", sides, sides))
+    excess = length.reshape(-1, 3).sum(axis=1) - 2 * length.reshape(-1, 3).max(axis=1)
+    length += max(0.0, SLACK * length.mean() - excess.min())
+    phi, total, inside, pinched = _angle_sums(tails, twin, length, n)
     if pinched >= 0:
         raise NotManifoldError(
             f"at vertex {order[pinched]} several parts of the mesh meet in a point, so it has no tangent plane there. "
@@ -314,15 +237,27 @@ def mesh_geometry(
     flat = np.abs(total[inside] - 2 * np.pi).max(initial=0.0) < FLAT
     scale = np.where(inside, 2 * np.pi, total if flat else np.pi) / total
     phi *= scale[tails]
-    _turn_to_frames(phi, start, points, frames, sense, tails, twin, length)
+    x, y = np.einsum("hi,hia->ah", sides / length[:, None], frames[tails])
+    fit = (x + 1j * sense[tails] * y) * np.exp(-1j * phi)  # the turn of all angles that fits the edges in space best
+    phi += np.arctan2(*(np.bincount(tails, part, n) for part in (fit.imag, fit.real)))[tails]
     boundary, flipped = int((twin < 0).sum()), _make_delaunay(tails, twin, length, phi, scale)
-    weights, areas = _cotangent_weights(tails, twin, length, n)
-    pairs, places, turns = _edges(tails, twin, length, phi, scale, weights)
-    indptr, indices = symmetric_csr(pairs, n)
-    values: np.ndarray = np.empty((len(indices), 2), dtype)
-    cotangents, distances, det = _place_edges(
-        indptr, indices, pairs, turns, weights[places], length[places], sense, values
-    )
-    bound = float((np.add.reduceat(np.maximum(cotangents, 0.0), indptr[:-1]) / areas).max())  # by Gershgorin's circles
-    geometry = MeshGeometry(order[faces], cotangents, areas, bound, boundary, flipped)
-    return NeighborGraph(indptr, indices, distances), Connection(values, det, 2), frames, geometry
+    area = np.repeat(_area(length[::3], length[1::3], length[2::3]), 3)
+    weights, areas = _cotangent_weights(twin, length, area), np.bincount(tails, area / 3, n)
+    turns = _transport_angles(tails, twin, length, phi, scale, weights)
+    graph, connection, cotangents = _assemble_edges(tails, twin, length, turns, weights, sense, dtype)
+    bound = float((np.add.reduceat(np.maximum(cotangents, 0.0), graph.indptr[:-1]) / areas).max())  # Gershgorin's
+    return graph, connection, frames, MeshGeometry(order[faces], cotangents, areas, bound, boundary, flipped)
+
+
+def _assemble_edges(tails, twin, length, turns, weights, sense, dtype) -> tuple[NeighborGraph, Connection, np.ndarray]:
+    """Graph, connection and weights from half-edges; those at the boundary count in both directions."""
+    heads, rim, n = tails[_neighbors(len(tails))[0]], np.flatnonzero(twin < 0), len(sense)
+    rows, cols = np.append(tails, heads[rim]), np.append(heads, tails[rim])
+    sorted_edges = sparse.coo_array((np.arange(len(rows)), (rows, cols)), shape=(n, n)).tocsr()
+    place = sorted_edges.data
+    half = np.append(np.arange(len(tails)), rim)[place]
+    turns, i, j = np.append(turns, -turns[rim])[place], rows[place], cols[place]
+    values = np.stack([np.cos(turns), sense[i] * np.sin(turns)], axis=1).astype(dtype)
+    connection = Connection(values, (sense[i] * sense[j]).astype(np.int8), 2)
+    graph = NeighborGraph(sorted_edges.indptr.astype(np.int64), j.astype(np.int32), length[half])
+    return graph, connection, weights[half]
