@@ -11,11 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
 from ..errors import NotManifoldError
 from ..jit import njit
-from .graph import NeighborGraph
+from .graph import NeighborGraph, symmetric_csr
 from .halfedges import oriented_halfedges, vertex_normals
 from .known_frames import mesh_frames
 from .transport import Connection
@@ -79,6 +78,19 @@ def _corner(length, h):  # pragma: no cover - compiled
 
 
 @njit(cache=True, nogil=True)
+def _edge_lengths(points, tails):  # pragma: no cover - compiled
+    """Lengths of all half-edges, all longer by as much as opens triangles that have no area."""
+    length, excess = np.empty(len(tails)), np.inf
+    for h in range(len(tails)):
+        p, q = points[tails[h]], points[tails[_next(h)]]
+        length[h] = np.sqrt((p[0] - q[0]) ** 2 + (p[1] - q[1]) ** 2 + (p[2] - q[2]) ** 2)
+        if h % 3 == 2:
+            a, b, c = length[h - 2 : h + 1]
+            excess = min(excess, a + b - c, b + c - a, c + a - b)
+    return length + max(0.0, SLACK * length.mean() - excess)
+
+
+@njit(cache=True, nogil=True)
 def _angle_sums(tails, twin, length, n):  # pragma: no cover - compiled
     """Per half-edge the angle from the first at its tail; per vertex the sum, and whether it is interior.
 
@@ -101,6 +113,22 @@ def _angle_sums(tails, twin, length, n):  # pragma: no cover - compiled
         if corners[v]:
             return phi, total, inside, v
     return phi, total, inside, -1
+
+
+@njit(cache=True, nogil=True)
+def _axes(points, frames, sense, tails, length, phi):  # pragma: no cover - compiled
+    """The turn of all angles at each vertex that fits its edges in space best."""
+    real, imaginary = np.zeros(len(points)), np.zeros(len(points))
+    for h in range(len(tails)):
+        v, head, x, y = tails[h], tails[_next(h)], 0.0, 0.0
+        for k in range(3):
+            side = (points[head, k] - points[v, k]) / length[h]
+            x += side * frames[v, k, 0]
+            y += side * frames[v, k, 1] * sense[v]
+        c, s = np.cos(phi[h]), np.sin(phi[h])
+        real[v] += x * c + y * s
+        imaginary[v] += y * c - x * s
+    return np.arctan2(imaginary, real)
 
 
 @njit(cache=True, nogil=True)
@@ -154,6 +182,13 @@ def _flip(h, tails, twin, length, phi, scale):  # pragma: no cover - compiled
 
 
 @njit(cache=True, nogil=True)
+def _opposite(length, h):  # pragma: no cover - compiled
+    """Cosine and sine, both times the same number, of the angle opposite a half-edge."""
+    a, b, c = length[h], length[_next(h)], length[_previous(h)]
+    return b * b + c * c - a * a, 4 * _area(a, b, c)
+
+
+@njit(cache=True, nogil=True)
 def _make_delaunay(tails, twin, length, phi, scale):  # pragma: no cover - compiled
     """Flip edges until opposite angles sum to at most pi; no flip may join two vertices twice. Counts flips."""
     waiting, stack, flips = np.ones(len(tails), np.bool_), np.arange(len(tails)), 0
@@ -165,14 +200,28 @@ def _make_delaunay(tails, twin, length, phi, scale):  # pragma: no cover - compi
         t = twin[h]
         if t < 0 or (waiting[t] and not flips):
             continue
-        if _corner(length, _previous(h)) + _corner(length, _previous(t)) <= np.pi + 1e-10:
-            continue
-        if _flip(h, tails, twin, length, phi, scale):
+        (c, s), (d, r) = _opposite(length, h), _opposite(length, t)
+        if s * d + c * r < -1e-10 * np.hypot(c, s) * np.hypot(d, r) and _flip(h, tails, twin, length, phi, scale):
             flips += 1
             for side in (_next(h), _previous(h), _next(t), _previous(t)):
                 if not waiting[side]:
                     waiting[side], stack[top], top = True, side, top + 1
     return flips
+
+
+@njit(cache=True, nogil=True)
+def _place_edges(indptr, indices, pairs, numbers, sense):  # pragma: no cover - compiled
+    """Both directions of every edge, with (angle of transport, weight, length), in the rows of a graph."""
+    e = len(indices)
+    values, det, weights, distances = np.empty((e, 2)), np.empty(e, np.int8), np.empty(e), np.empty(e)
+    for edge in range(len(pairs)):
+        c, s = np.cos(numbers[edge, 0]), np.sin(numbers[edge, 0])
+        for side in range(2):
+            i, j = pairs[edge, side], pairs[edge, 1 - side]
+            place = indptr[i] + np.searchsorted(indices[indptr[i] : indptr[i + 1]], j)
+            values[place, 0], values[place, 1], s = c, sense[i] * s, -s
+            det[place], weights[place], distances[place] = sense[i] * sense[j], numbers[edge, 1], numbers[edge, 2]
+    return values, det, weights, distances
 
 
 def _cotangent_weights(twin: np.ndarray, length: np.ndarray, area: np.ndarray) -> np.ndarray:
@@ -195,10 +244,11 @@ def _cotangent_weights(twin: np.ndarray, length: np.ndarray, area: np.ndarray) -
 def _transport_angles(tails, twin, length, phi, scale, weights) -> np.ndarray:
     """The angle of the rotation from the frame at the head of each half-edge to that at its tail."""
     after, before = _neighbors(len(twin))
-    ends = phi[after] + scale[tails[after]] * _angle(length[after], length, length[before])  # of the edge, at its head
-    turns = phi + np.pi - np.where(twin >= 0, phi[twin], ends)
-    turns = np.where((twin >= 0) & (twin < np.arange(len(twin))), -turns[twin], turns)  # inverse to the last bit
-    negative = np.flatnonzero(weights < 0)
+    rim, negative = np.flatnonzero(twin < 0), np.flatnonzero(weights < 0)
+    corners = _angle(length[after[rim]], length[rim], length[before[rim]])
+    back = phi[twin]  # the angle of the edge at its head
+    back[rim] = phi[after[rim]] + scale[tails[after[rim]]] * corners
+    turns = phi + np.pi - back
     turns[negative] = -turns[after[negative]] - turns[before[negative]]  # along the two other sides
     return turns
 
@@ -224,10 +274,7 @@ def mesh_geometry(
     else:  # those that look at the surface from the other side have the sense -1
         outward = np.cross(frames[:, :, 0], frames[:, :, 1]) * vertex_normals(points, faces)
         sense[outward.sum(axis=1) < 0] = -1
-    sides = points[tails[_neighbors(len(tails))[0]]] - points[tails]
-    length = np.sqrt(np.einsum("hi,hi->h", sides, sides))
-    excess = length.reshape(-1, 3).sum(axis=1) - 2 * length.reshape(-1, 3).max(axis=1)
-    length += max(0.0, SLACK * length.mean() - excess.min())
+    length = _edge_lengths(points, tails)
     phi, total, inside, pinched = _angle_sums(tails, twin, length, n)
     if pinched >= 0:
         raise NotManifoldError(
@@ -237,27 +284,17 @@ def mesh_geometry(
     flat = np.abs(total[inside] - 2 * np.pi).max(initial=0.0) < FLAT
     scale = np.where(inside, 2 * np.pi, total if flat else np.pi) / total
     phi *= scale[tails]
-    x, y = np.einsum("hi,hia->ah", sides / length[:, None], frames[tails])
-    fit = (x + 1j * sense[tails] * y) * np.exp(-1j * phi)  # the turn of all angles that fits the edges in space best
-    phi += np.arctan2(*(np.bincount(tails, part, n) for part in (fit.imag, fit.real)))[tails]
+    phi += _axes(points, frames, sense, tails, length, phi)[tails]
     boundary, flipped = int((twin < 0).sum()), _make_delaunay(tails, twin, length, phi, scale)
     area = np.repeat(_area(length[::3], length[1::3], length[2::3]), 3)
     weights, areas = _cotangent_weights(twin, length, area), np.bincount(tails, area / 3, n)
     turns = _transport_angles(tails, twin, length, phi, scale, weights)
-    graph, connection, cotangents = _assemble_edges(tails, twin, length, turns, weights, sense, dtype)
-    bound = float((np.add.reduceat(np.maximum(cotangents, 0.0), graph.indptr[:-1]) / areas).max())  # Gershgorin's
-    return graph, connection, frames, MeshGeometry(order[faces], cotangents, areas, bound, boundary, flipped)
-
-
-def _assemble_edges(tails, twin, length, turns, weights, sense, dtype) -> tuple[NeighborGraph, Connection, np.ndarray]:
-    """Graph, connection and weights from half-edges; those at the boundary count in both directions."""
-    heads, rim, n = tails[_neighbors(len(tails))[0]], np.flatnonzero(twin < 0), len(sense)
-    rows, cols = np.append(tails, heads[rim]), np.append(heads, tails[rim])
-    sorted_edges = sparse.coo_array((np.arange(len(rows)), (rows, cols)), shape=(n, n)).tocsr()
-    place = sorted_edges.data
-    half = np.append(np.arange(len(tails)), rim)[place]
-    turns, i, j = np.append(turns, -turns[rim])[place], rows[place], cols[place]
-    values = np.stack([np.cos(turns), sense[i] * np.sin(turns)], axis=1).astype(dtype)
-    connection = Connection(values, (sense[i] * sense[j]).astype(np.int8), 2)
-    graph = NeighborGraph(sorted_edges.indptr.astype(np.int64), j.astype(np.int32), length[half])
-    return graph, connection, weights[half]
+    once = np.flatnonzero((twin < 0) | (twin > np.arange(len(twin))))  # a half-edge of every edge
+    pairs = np.stack([tails[once], tails[_neighbors(len(twin))[0][once]]], axis=1)
+    indptr, indices = symmetric_csr(pairs, n)
+    numbers = np.stack([turns[once], weights[once], length[once]], axis=1)
+    values, det, cotangents, distances = _place_edges(indptr, indices, pairs, numbers, sense)
+    bound = float((np.add.reduceat(np.maximum(cotangents, 0.0), indptr[:-1]) / areas).max())  # by Gershgorin's circles
+    geometry = MeshGeometry(order[faces], cotangents, areas, bound, boundary, flipped)
+    connection = Connection(values.astype(dtype, copy=False), det, 2)
+    return NeighborGraph(indptr, indices, distances), connection, frames, geometry
