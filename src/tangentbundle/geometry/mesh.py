@@ -183,9 +183,9 @@ def _flip(h, tails, twin, length, phi, scale):  # pragma: no cover - compiled
 
 @njit(cache=True, nogil=True)
 def _opposite(length, h):  # pragma: no cover - compiled
-    """Cosine and sine, both times the same number, of the angle opposite a half-edge."""
+    """Cosine and sine of the angle opposite a half-edge."""
     a, b, c = length[h], length[_next(h)], length[_previous(h)]
-    return b * b + c * c - a * a, 4 * _area(a, b, c)
+    return (b * b + c * c - a * a) / (2 * b * c), 2 * _area(a, b, c) / (b * c)
 
 
 @njit(cache=True, nogil=True)
@@ -198,10 +198,10 @@ def _make_delaunay(tails, twin, length, phi, scale):  # pragma: no cover - compi
         h = stack[top]
         waiting[h] = False
         t = twin[h]
-        if t < 0 or (waiting[t] and not flips):
+        if t < 0 or waiting[t]:  # the twin will be looked at
             continue
         (c, s), (d, r) = _opposite(length, h), _opposite(length, t)
-        if s * d + c * r < -1e-10 * np.hypot(c, s) * np.hypot(d, r) and _flip(h, tails, twin, length, phi, scale):
+        if s * d + c * r < -1e-10 and _flip(h, tails, twin, length, phi, scale):
             flips += 1
             for side in (_next(h), _previous(h), _next(t), _previous(t)):
                 if not waiting[side]:
