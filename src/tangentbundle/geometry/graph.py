@@ -96,7 +96,7 @@ def _component_labels(indptr, indices):  # pragma: no cover - compiled
 
 
 @njit(cache=True, nogil=True)
-def symmetric_csr(pairs, n):  # pragma: no cover - compiled
+def _symmetric_csr(pairs, n):  # pragma: no cover - compiled
     """Pairs (i, j) to a symmetric CSR with sorted rows, by counting and two transpositions."""
     above, below = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
     for p in range(pairs.shape[0]):
@@ -124,7 +124,7 @@ def symmetric_csr(pairs, n):  # pragma: no cover - compiled
 
 def graph_from_pairs(points: np.ndarray, pairs: np.ndarray) -> NeighborGraph:
     """Build the graph whose edges are the given unordered pairs, each listed once."""
-    indptr, indices = symmetric_csr(pairs, len(points))
+    indptr, indices = _symmetric_csr(pairs, len(points))
     distances = np.empty(len(indices))
     run_ranges(edge_distances, len(points), points, points, indptr, indices, distances)
     return NeighborGraph(indptr, indices, distances)

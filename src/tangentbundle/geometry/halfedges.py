@@ -48,21 +48,28 @@ def check_faces(faces: Array, vertices: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True)
+def counting_sort(keys, order, n):  # pragma: no cover - compiled
+    """``order``, sorted by its keys from 0 to n - 1; equal ones stay in order."""
+    place, out = np.zeros(n + 1, np.int64), np.empty_like(order)
+    for e in order:
+        place[keys[e] + 1] += 1
+    place = np.cumsum(place)
+    for e in order:
+        out[place[keys[e]]] = e
+        place[keys[e]] += 1
+    return out
+
+
+@njit(cache=True, nogil=True)
 def _match(faces, n):  # pragma: no cover - compiled
     """Twins (-1 at boundaries), a half-edge whose edge has a third triangle (or -1), pairs that run alike."""
     ends, tails = faces.shape[0] * 3, faces.reshape(-1)
-    first, low, high = np.zeros(n + 1, np.int64), np.empty(ends, np.int64), np.empty(ends, np.int64)
+    low, high = np.empty(ends, np.int64), np.empty(ends, np.int64)
     for h in range(ends):
         head = tails[h + 1 if h % 3 < 2 else h - 2]
         low[h], high[h] = min(tails[h], head), max(tails[h], head)
-        first[low[h] + 1] += 1
-    first = np.cumsum(first)
-    sides, fill = np.empty(ends, np.int64), first[:-1].copy()
-    for h in range(ends):
-        sides[fill[low[h]]] = h
-        fill[low[h]] += 1
     twin, last, alike = np.full(ends, -1, np.int64), np.full(n, -1, np.int64), 0
-    for h in sides:  # sorted by the lower end: a mate was the last to see the higher one
+    for h in counting_sort(low, np.arange(ends), n):  # by the lower end: a mate was the last to see the higher one
         mate = last[high[h]]
         if mate < 0 or low[mate] != low[h]:
             last[high[h]] = h

@@ -14,8 +14,8 @@ import numpy as np
 
 from ..errors import NotManifoldError
 from ..jit import njit
-from .graph import NeighborGraph, symmetric_csr
-from .halfedges import oriented_halfedges, vertex_normals
+from .graph import NeighborGraph
+from .halfedges import counting_sort, oriented_halfedges, vertex_normals
 from .known_frames import mesh_frames
 from .transport import Connection
 
@@ -209,21 +209,6 @@ def _make_delaunay(tails, twin, length, phi, scale):  # pragma: no cover - compi
     return flips
 
 
-@njit(cache=True, nogil=True)
-def _place_edges(indptr, indices, pairs, numbers, sense):  # pragma: no cover - compiled
-    """Both directions of every edge, with (angle of transport, weight, length), in the rows of a graph."""
-    e = len(indices)
-    values, det, weights, distances = np.empty((e, 2)), np.empty(e, np.int8), np.empty(e), np.empty(e)
-    for edge in range(len(pairs)):
-        c, s = np.cos(numbers[edge, 0]), np.sin(numbers[edge, 0])
-        for side in range(2):
-            i, j = pairs[edge, side], pairs[edge, 1 - side]
-            place = indptr[i] + np.searchsorted(indices[indptr[i] : indptr[i + 1]], j)
-            values[place, 0], values[place, 1], s = c, sense[i] * s, -s
-            det[place], weights[place], distances[place] = sense[i] * sense[j], numbers[edge, 1], numbers[edge, 2]
-    return values, det, weights, distances
-
-
 def _cotangent_weights(twin: np.ndarray, length: np.ndarray, area: np.ndarray) -> np.ndarray:
     """The weight of each half-edge's edge.
 
@@ -249,6 +234,8 @@ def _transport_angles(tails, twin, length, phi, scale, weights) -> np.ndarray:
     back = phi[twin]  # the angle of the edge at its head
     back[rim] = phi[after[rim]] + scale[tails[after[rim]]] * corners
     turns = phi + np.pi - back
+    second = (twin >= 0) & (twin < np.arange(len(twin)))
+    turns[second] = -turns[twin[second]]  # the inverse to the last bit
     turns[negative] = -turns[after[negative]] - turns[before[negative]]  # along the two other sides
     return turns
 
@@ -289,12 +276,19 @@ def mesh_geometry(
     area = np.repeat(_area(length[::3], length[1::3], length[2::3]), 3)
     weights, areas = _cotangent_weights(twin, length, area), np.bincount(tails, area / 3, n)
     turns = _transport_angles(tails, twin, length, phi, scale, weights)
-    once = np.flatnonzero((twin < 0) | (twin > np.arange(len(twin))))  # a half-edge of every edge
-    pairs = np.stack([tails[once], tails[_neighbors(len(twin))[0][once]]], axis=1)
-    indptr, indices = symmetric_csr(pairs, n)
-    numbers = np.stack([turns[once], weights[once], length[once]], axis=1)
-    values, det, cotangents, distances = _place_edges(indptr, indices, pairs, numbers, sense)
-    bound = float((np.add.reduceat(np.maximum(cotangents, 0.0), indptr[:-1]) / areas).max())  # by Gershgorin's circles
-    geometry = MeshGeometry(order[faces], cotangents, areas, bound, boundary, flipped)
-    connection = Connection(values.astype(dtype, copy=False), det, 2)
-    return NeighborGraph(indptr, indices, distances), connection, frames, geometry
+    graph, connection, cotangents = _sorted_edges(tails, twin, length, turns, weights, sense, dtype)
+    bound = float((np.add.reduceat(np.maximum(cotangents, 0.0), graph.indptr[:-1]) / areas).max())  # by Gershgorin
+    return graph, connection, frames, MeshGeometry(order[faces], cotangents, areas, bound, boundary, flipped)
+
+
+def _sorted_edges(tails, twin, length, turns, weights, sense, dtype) -> tuple[NeighborGraph, Connection, np.ndarray]:
+    """Graph, connection and weights from half-edges; those of the boundary count in both directions."""
+    heads, rim, n = tails[_neighbors(len(tails))[0]], np.flatnonzero(twin < 0), len(sense)
+    rows, cols = np.append(tails, heads[rim]), np.append(heads, tails[rim])
+    place = counting_sort(rows, counting_sort(cols, np.arange(len(rows)), n), n)
+    half = np.append(np.arange(len(tails)), rim)[place]
+    turns, left, right = np.append(turns, -turns[rim])[place], sense[rows[place]], sense[cols[place]]
+    values = np.stack([np.cos(turns), left * np.sin(turns)], axis=1).astype(dtype, copy=False)
+    indptr = np.append(0, np.cumsum(np.bincount(rows, minlength=n)))
+    graph = NeighborGraph(indptr, cols[place].astype(np.int32), length[half])
+    return graph, Connection(values, (left * right).astype(np.int8), 2), weights[half]
