@@ -25,9 +25,9 @@ DENSE_SIZE = 600
 GROWTH = 14.0
 """Logarithm of the greatest amplification of one filter: more would cost digits."""
 
-MAX_PLANAR_EDGES = 8
-"""Stored edges a point up to which an operator is factorized: meshes have 7, and products cannot resolve small
-triangles. Factors of denser graphs are large."""
+MAX_FACTORIZED_EDGES = 7.5
+"""Stored edges a point up to which an operator is factorized. Meshes have 7 (by Euler's formula), and small triangles,
+which products resolve slowly; factors of denser graphs are large."""
 
 MAX_FILTERS = 200
 """Filters before the eigensolver gives up."""
@@ -42,7 +42,7 @@ def lowest_eigenpairs(
         _require_rows(size, size, k)
         values, fields = laplacian.decompose()
         return values[:k], fields[..., :k].contiguous()
-    if laplacian.num_edges <= MAX_PLANAR_EDGES * laplacian.num_points:
+    if laplacian.num_edges <= MAX_FACTORIZED_EDGES * laplacian.num_points:
         inverse = Inverse(laplacian)
         averages, fields = _filtered_subspace(laplacian, inverse, k, tol, seed)
         deficits, fields = inverse.shift * (1.0 / averages - 1.0), fields.to(laplacian.device)
