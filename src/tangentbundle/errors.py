@@ -41,6 +41,10 @@ class RankDeficientError(TangentBundleError, ValueError):
     """A neighbourhood does not span a tangent space of the wanted dimension."""
 
 
+class NotManifoldError(InvalidInputError):
+    """The triangles of a mesh do not form an oriented surface."""
+
+
 class MemoryLimitError(TangentBundleError, MemoryError):
     """The request would need more memory or time than allowed; nothing was allocated."""
 
@@ -95,6 +99,10 @@ class DisconnectedWarning(TangentBundleWarning):
 
 class GlobalNeighborhoodWarning(TangentBundleWarning):
     """Neighbourhoods cover so much of the cloud that nothing is local any more."""
+
+
+class MeshRepairWarning(TangentBundleWarning):
+    """Triangles of a mesh were turned over or left out."""
 
 
 class DimensionWarning(TangentBundleWarning):

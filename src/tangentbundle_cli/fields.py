@@ -23,7 +23,8 @@ def build_bundle(job: Job, field: Field, dim: int | None, neighbors: int | None,
 
     options = {"dim": dim, "neighbors": neighbors, "eps": eps}
     given = {name: value for name, value in options.items() if value is not None}
-    few, automatic = affordable_neighbors(len(field.space)), neighbors is None and eps is None
+    automatic = neighbors is None and eps is None
+    few = None if hasattr(field.space, "faces") else affordable_neighbors(len(field.space))
     try:
         limited = {**given, "neighbors": few} if few and automatic else given
         bundle = field.space.bundle(**limited)
@@ -37,6 +38,9 @@ def build_bundle(job: Job, field: Field, dim: int | None, neighbors: int | None,
     median = float(np.median(bundle.sorted_graph.degrees))
     frames = "known frames" if bundle.pca is None else "frames estimated"
     job.summary.tell("dimension", f"{bundle.dim} in R^{bundle.ambient_dim} ({frames})", dimension=bundle.dim)
+    if bundle.mesh is not None:
+        job.summary.tell("operator", f"that of the mesh: {bundle.mesh}", mesh=str(bundle.mesh))
+        return bundle
     text = f"eps {bundle.eps:.4g}, radius {bundle.eps**0.5:.4g}, {median:.0f} neighbours"
     chosen = "automatic" if automatic else "given"
     job.summary.tell("scale", f"{text} ({chosen})", eps=bundle.eps, median_neighbors=median)
@@ -97,7 +101,8 @@ def _diagnose(job: Job, field: Field, bundle: TangentBundle) -> None:
         tell("local dimensions", counts, local_dimensions=found.dimension_histogram)
     detail = "all frames can agree" if found.consistent else f"{found.frustration:.2%} of edges stay reflections"
     tell("orientable", f"{'yes' if found.orientable else 'no'} ({detail})", orientable=found.orientable)
-    tell("cloud in a ball", f"{found.neighborhood_share:.1%}", neighborhood_share=found.neighborhood_share)
+    if bundle.mesh is None:
+        tell("cloud in a ball", f"{found.neighborhood_share:.1%}", neighborhood_share=found.neighborhood_share)
     if found.normal_share is not None:
         tell("normal part", f"{found.normal_share:.1%} of the vectors' energy", normal_share=found.normal_share)
         low, middle, high = np.quantile(np.linalg.norm(field.vectors, axis=2), (0, 0.5, 1)).tolist()

@@ -63,9 +63,9 @@ class Scale:
         return self.eps is None and self.neighbors is None
 
 
-def sorted_cloud(points: Array) -> tuple[np.ndarray, np.ndarray, ArrayKind]:
+def sorted_cloud(points: Array, name: str = "points") -> tuple[np.ndarray, np.ndarray, ArrayKind]:
     """The points along the space-filling curve, their order and kind; clouds with nothing to estimate are refused."""
-    cloud, kind = points_array(points)
+    cloud, kind = points_array(points, name)
     n = len(cloud)
     if n < 3:
         raise TooFewPointsError(f"a bundle needs at least 3 points in general position, got {n}. Give more points.")

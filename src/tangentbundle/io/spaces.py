@@ -93,7 +93,10 @@ class Cloud(Space):
 
 @dataclass(frozen=True, eq=False)
 class Mesh(Space):
-    """A triangle mesh in space: tangent planes from its own normals ``(n, 3)``, or from those of its triangles."""
+    """A triangle mesh in space: tangent planes from its own normals ``(n, 3)``, or from those of its triangles.
+
+    ``bundle()`` is that of the surface; with ``neighbors`` or ``eps``, that of the vertices as a cloud of points.
+    """
 
     points: np.ndarray
     faces: np.ndarray
@@ -103,10 +106,15 @@ class Mesh(Space):
 
     def bundle(self, **scale: Any) -> TangentBundle:
         from ..bundle import TangentBundle
+        from ..geometry.halfedges import check_faces
+        from ..geometry.known_frames import mesh_frames, normal_frames
 
-        if self.normals is not None:
-            return super().bundle(**scale)
-        return TangentBundle.from_mesh(self.points, self.faces, **_without_dim(scale))
+        frames = None if self.normals is None else normal_frames(self.normals)
+        if scale.keys() <= {"dim"}:
+            return TangentBundle.from_mesh(self.points, self.faces, frames=frames)
+        if frames is None:
+            frames = mesh_frames(self.points, check_faces(self.faces, self.points))
+        return TangentBundle.from_frames(self.points, frames, **_without_dim(scale))
 
     def __str__(self) -> str:
         return f"a mesh of {len(self)} vertices and {len(self.faces)} triangles"
