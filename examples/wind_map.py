@@ -38,7 +38,7 @@ print(f"its own expectation      {np.sqrt(weight @ (std[rest] ** 2).sum(axis=1))
 
 figure, axes = tb.plot.canvas(3, 1, (8, 4))
 east_north = np.einsum("nda,nd->na", wind.frames, predicted)
-same = {"label": "speed, m/s", "top": 10.0}
+same = {"top": 10.0}
 tb.plot.wind_map(wind.lat, wind.lon, wind.components[0], title="the wind, January 1982", axes=axes[0, 0], **same)
 tb.plot.wind_map(wind.lat, wind.lon, east_north, title=f"from {len(at)} stations", axes=axes[1, 0], **same)
 spread, chart = np.linalg.norm(std, axis=1), tb.plot.EqualAreaMap()

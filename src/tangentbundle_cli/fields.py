@@ -48,10 +48,13 @@ def compute_spectrum(job: Job, bundle: TangentBundle, k: int, *, scalar: bool = 
     """The lowest k eigenvalues of the Laplacian, added to the summary, and their fields."""
     import numpy as np
 
+    from tangentbundle.diagnostics import sampling_errors
+
     k = min(k, bundle.num_points * (1 if scalar else bundle.rank))
     values, fields = (bundle.scalar() if scalar else bundle).laplacian().spectrum(k)
     values = np.asarray(values, float)
     job.summary.eigenvalues = values
+    job.summary.eigenvalue_errors = sampling_errors(bundle, fields)
     job.summary.tell("eigenvalues", " ".join(f"{value:.4g}" for value in values), eigenvalues=values)
     return values, fields
 

@@ -7,7 +7,8 @@ from ..earth.maps import EqualAreaMap
 from .curves import bars, convergence, curves, diagnostics, multiplicities, response, spectrum
 from .fields import field, fields
 from .illustrations import diffusion, surfaces, tangent_space, transport
-from .interactive import Layer, interactive_field, interactive_map
+from .interactive import interactive_field, layered_field, layered_map
+from .layers import Layer
 from .maps import file_field, globe, value_map, wind_components, wind_map
 from .style import canvas, legend_below, save
 from .views import View, spread_out
@@ -27,7 +28,8 @@ __all__ = [
     "file_field",
     "globe",
     "interactive_field",
-    "interactive_map",
+    "layered_field",
+    "layered_map",
     "legend_below",
     "multiplicities",
     "response",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.ndimage import gaussian_filter, map_coordinates
-from scipy.spatial import cKDTree
+from scipy.spatial import Delaunay, cKDTree
 
 from ..geometry.known_frames import latlon_frames
 from ..jit import njit
@@ -73,7 +73,7 @@ def _lay_discs(centres, normals, radius, depth, owner):  # pragma: no cover - co
 
 @dataclass(frozen=True)
 class View:
-    """An orthographic view, from ``elevation`` and ``azimuth`` in degrees.
+    """An orthographic view, from ``elevation`` and ``azimuth`` in degrees, around the axis ``up`` (x, y or z).
 
     >>> View(90, -90).project(np.array([[1.0, 2.0, 3.0]])).round(6).tolist()
     [[1.0, 2.0, 3.0]]
@@ -81,12 +81,13 @@ class View:
 
     elevation: float = 35.0
     azimuth: float = -60.0
+    up: str = "z"
 
     @property
     def axes(self) -> np.ndarray:
         """Unit vectors to the right, up, and toward the viewer, ``(3, 3)``."""
         toward, frames, _ = latlon_frames(np.array([self.elevation]), np.array([self.azimuth]))
-        return np.vstack([frames[0].T, toward])
+        return np.roll(np.vstack([frames[0].T, toward]), "zxy".index(self.up), axis=1)
 
     def project(self, points: np.ndarray) -> np.ndarray:
         """Right, up, and toward the viewer, ``(n, 3)``."""
@@ -128,6 +129,17 @@ class Patches:
         if thin > 0.04 or flat < 0.1 or radius > 0.08 * extent(points):
             return None
         return cls(points, axes[:, :, 0], radius)
+
+    def faces(self) -> np.ndarray:
+        """Triangles ``(f, 3)`` of centres: those of Delaunay with a small circumscribed circle, along the surface."""
+        corners = Delaunay(self.centres).simplices[:, [[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]]]
+        found = np.unique(np.sort(corners.reshape(-1, 3), axis=1), axis=0)
+        a, b, c = (self.centres[found[:, k]] - self.centres[found[:, k - 1]] for k in range(3))
+        across = np.cross(a, b)
+        area = 0.5 * np.linalg.norm(across, axis=1)
+        sides = np.prod([np.linalg.norm(side, axis=1) for side in (a, b, c)], axis=0)
+        along = np.abs(np.einsum("fd,fkd->fk", across, self.normals[found])).min(axis=1) > area  # within 60 degrees
+        return found[(sides < 8 * self.radius * area) & along]
 
     def shade(self, view: View, width: int = 520) -> Shading:
         """The picture from a view, ``width`` pixels wide, lit from above the viewer's shoulder."""
