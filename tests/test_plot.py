@@ -80,20 +80,30 @@ def test_maps_agree_with_matplotlib():
 def test_the_map_fits_the_places():
     lat, lon = np.meshgrid(np.linspace(40, 55, 5), np.linspace(-10, 20, 5))
     chart = tb.plot.EqualAreaMap.fitting(lat.ravel(), lon.ravel())
-    assert 40 < chart.lat < 60 and -10 < chart.lon < 20 and 5 < chart.radius < 20
+    assert 40 < chart.lat < 60 and -10 < chart.lon < 20 and 5 < chart.radius < 25
     assert np.isfinite(chart.project(latlon_frames(lat.ravel(), lon.ravel())[0])).all()
     far_apart = tb.plot.EqualAreaMap.fitting(np.array([-80.0, 0, 80]), np.array([0.0, 120, 240]))
     assert far_apart == tb.plot.EqualAreaMap()
 
 
+def chart_north(y):
+    """The sine of the latitude at the height y of the globe's map."""
+    return tb.plot.EqualAreaMap().unproject(np.array([0.0, y]))[2]
+
+
 def test_colours_fill_the_map_up_to_its_edge_and_nothing_far_from_points():
     lat, lon = (grid.ravel() for grid in np.meshgrid(np.arange(0.5, 90, 2.0), np.arange(0.0, 360, 2.0)))
     axes = tb.plot.value_map(lat, lon, lat, colorbar=False, axes=canvas()[1][0, 0])
-    (drawn,) = (artist for artist in axes.collections if hasattr(artist, "_triangulation"))
-    triangles = drawn._triangulation
-    covered = triangles.get_trifinder()
+    (drawn,) = axes.images
+    left, right, bottom, top = drawn.get_extent()
+    rows, columns = drawn.get_array().shape
+
+    def color(x, y):
+        return drawn.get_array()[int(rows * (y - bottom) / (top - bottom)), int(columns * (x - left) / (right - left))]
+
     x = np.sqrt(8 - 4 * 0.5**2)
-    assert covered(0.999 * x, 0.5) >= 0 and covered(-0.999 * x, 0.5) >= 0 and covered(0.0, -0.3) < 0
+    assert np.isfinite([color(0.99 * x, 0.5), color(-0.99 * x, 0.5)]).all() and not np.isfinite(color(0.0, -0.3))
+    assert abs(color(0.0, 0.5) - np.degrees(np.arcsin(chart_north(0.5)))) < 1.5
 
 
 @pytest.mark.parametrize("n", [1000, 5000, 100_000])
@@ -130,7 +140,7 @@ def test_fields_of_any_dimension_can_be_drawn(dim):
     rng = np.random.default_rng(0)
     axes = canvas()[1][0, 0]
     tb.plot.field(rng.standard_normal((50, dim)), rng.standard_normal((50, dim)), axes=axes)
-    figure = tb.plot.interactive_field([tb.plot.Layer("a", rng.standard_normal((50, dim)), rng.random((50, dim)))])
+    figure = tb.plot.interactive_field(rng.standard_normal((50, dim)), rng.random((50, dim)))
     assert len(axes.collections) >= 2 and len(figure.data) >= 2
 
 
@@ -169,7 +179,7 @@ def test_without_matplotlib_or_plotly_the_remedy_is_told(monkeypatch):
     with pytest.raises(tb.errors.MissingExtraError, match=r"pip install 'tangentbundle\[plot\]'"):
         canvas()
     with pytest.raises(tb.errors.MissingExtraError, match=r"pip install 'tangentbundle\[plot\]'"):
-        tb.plot.interactive_field([tb.plot.Layer("a", np.zeros((5, 3)))])
+        tb.plot.interactive_field(np.zeros((5, 3)))
 
 
 def test_pictures_are_loaded_only_when_asked_for():

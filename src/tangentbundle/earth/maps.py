@@ -10,7 +10,6 @@ import numpy as np
 
 from ..geometry.known_frames import latlon_frames
 
-
 STEPS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0)
 """Degrees between the lines of a graticule."""
 
@@ -168,7 +167,9 @@ class EqualAreaMap:
         middle, half = (self.lon, self._half_widths[1]) if parallel else (self.lat, self._half_widths[0])
         along = np.linspace(middle - half, middle + half, 361)
         fixed = np.full(len(along), degrees)
-        return self.project((latlon_frames(fixed, along) if parallel else latlon_frames(np.clip(along, -90, 90), fixed))[0])
+        return self.project(
+            (latlon_frames(fixed, along) if parallel else latlon_frames(np.clip(along, -90, 90), fixed))[0]
+        )
 
 
 def _broken(curve: np.ndarray) -> np.ndarray:

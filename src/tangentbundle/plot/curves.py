@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 def multiplicities(values: np.ndarray, errors: np.ndarray | float = 0.0) -> list[int]:
     """Sizes of groups of eigenvalues ``(k,)``, ascending, that agree within their standard ``errors`` ``(k,)``.
 
-    Neighbours in a group differ by no more than the error of their difference. A group of m that is wider than errors
+    The error bars of neighbours in a group overlap. A group of m that is wider than errors
     spread m equal numbers, about :math:`2 \\sqrt m` errors, is split into single eigenvalues. Numbers that agree to six
     digits always form a group. The last group may be incomplete.
 
-    >>> multiplicities(np.array([0.0, 0.98, 0.99, 1.01, 4.9, 5.1]), 0.1)
+    >>> multiplicities(np.array([0.0, 0.98, 0.99, 1.01, 4.9, 5.2]), 0.1)
     [1, 3, 1, 1]
     >>> multiplicities(np.array([1.0, 1.0, 1.1, 1.2]))
     [2, 1, 1]
     """
     values = np.asarray(values, dtype=float)
-    errors = np.maximum(np.broadcast_to(errors, values.shape), 1e-6 * np.abs(values).max(initial=0.0))
+    bars = np.maximum(np.broadcast_to(errors, values.shape), 1e-6 * np.abs(values).max(initial=0.0))
     if not len(values):
         return []
-    rises = np.diff(values) > np.hypot(errors[1:], errors[:-1])
+    rises = np.diff(values) > bars[1:] + bars[:-1]
     sizes: list[int] = []
     for group in np.split(np.arange(len(values)), np.flatnonzero(rises) + 1):
-        wide = np.ptp(values[group]) > 2 * np.sqrt(len(group)) * errors[group].max()
+        wide = np.ptp(values[group]) > 2 * np.sqrt(len(group)) * bars[group].max()
         sizes += [1] * len(group) if wide else [len(group)]
     return sizes
 

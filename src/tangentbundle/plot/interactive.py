@@ -12,11 +12,11 @@ from ..earth.maps import EqualAreaMap
 from .fields import flat_or_space, shown_axes
 from .layers import Layer, aligned
 from .maps import MIN_FILLED_POINTS, map_box, raster
-from .style import with_unit
-from .traces import GREY, Surface, color_bar, curve, escaped, map_traces, plotly, reference_arrow, traces
+from .style import nice_number, with_unit
+from .traces import GREY, LIGHT, Surface, color_bar, curve, escaped, map_traces, plotly, reference_arrow, traces
 from .views import View
 
-MAX_PIXELS, MAX_ALL_PIXELS = 40_000, 600_000
+MAX_PIXELS, MAX_ALL_PIXELS = 90_000, 900_000
 """Most pixels of a filled map, and of all of them together."""
 
 MAX_BUTTONS = 8
@@ -59,9 +59,7 @@ def interactive_field(
     return layered_field([layer, dataclasses.replace(layer, name="streamlines", streamlines=True)], faces=faces, up=up)
 
 
-def layered_field(
-    layers: Sequence[Layer], *, faces: np.ndarray | None = None, up: str = "z", height: int = 560
-) -> Any:
+def layered_field(layers: Sequence[Layer], *, faces: np.ndarray | None = None, up: str = "z", height: int = 560) -> Any:
     """Layers of arrows in space or in the plane, one shown at a time; returns a plotly figure.
 
     Large layers are thinned, spread evenly. ``faces`` are triangles of the first layer's points; they, or the surface
@@ -101,7 +99,7 @@ def layered_field(
         "projection": {"type": "orthographic"},
     }
     groups = [traces(layer, surface) for layer in drawn]
-    return _layered(drawn, body, groups, height, 1.1, scene={"aspectmode": "data", "camera": camera, **scene})
+    return _layered(drawn, body, groups, height, 1.35, scene={"aspectmode": "data", "camera": camera, **scene})
 
 
 def layered_map(layers: Sequence[Layer], chart: EqualAreaMap, *, height: int = 470) -> Any:
@@ -125,8 +123,9 @@ def layered_map(layers: Sequence[Layer], chart: EqualAreaMap, *, height: int = 4
             groups.append(map_traces(layer, chart))
     corner = np.array([high[0], low[1]]) + 0.02 * (high - low)[0] * np.array([-1, 1])
     arrows = [layer for layer in layers if layer.vectors is not None]
-    shared = [*_map_lines(chart, low, high), *(reference_arrow(arrows[0], corner) if arrows else [])]
-    x, y = ({"visible": False, "range": [low[k], high[k]]} for k in (0, 1))
+    color = LIGHT if any(trace.type == "heatmap" for group in groups for trace in group) else GREY
+    shared = [*_map_lines(chart, low, high, color), *(reference_arrow(arrows[0], corner) if arrows else [])]
+    x, y = ({"visible": False, "range": [low[k], high[k]], "constrain": "domain"} for k in (0, 1))
     ratio = float(np.divide(*(high - low)))
     return _layered(layers, shared, groups, height, ratio, xaxis=x, yaxis={**y, "scaleanchor": "x"})
 
@@ -135,7 +134,7 @@ def _filled(layer: Layer, chart: EqualAreaMap, low: np.ndarray, high: np.ndarray
     """Colours that fill the map."""
     image = raster(chart, layer.points, layer.numbers, low, high, pixels)
     levels = np.where(np.isnan(image), 0, 1 + 254 * np.clip(image / layer.top, 0, 1))  # bytes are small; 0 is nothing
-    ticks = np.linspace(0, layer.top, 6)
+    ticks = np.arange(0, layer.top * 1.001, nice_number(layer.top / 3))
     bar = color_bar(layer, tickvals=1 + 254 * ticks / layer.top, ticktext=[f"{tick:.3g}" for tick in ticks])
     colors = [[0, "rgba(0,0,0,0)"], *([(1 + 254 * k / 23) / 255, color] for k, color in enumerate(layer.colors))]
     rows, columns = image.shape
@@ -145,7 +144,7 @@ def _filled(layer: Layer, chart: EqualAreaMap, low: np.ndarray, high: np.ndarray
     return plotly().Heatmap(z=levels.round().astype(np.uint8), **grid, **look)
 
 
-def _map_lines(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray) -> list[Any]:
+def _map_lines(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, color: str) -> list[Any]:
     """Coastlines, the graticule, and the names of its lines."""
     world = chart.radius is None
     frame = chart.outline() if world else np.stack([low, [high[0], low[1]], high, [low[0], high[1]], low])
@@ -155,8 +154,8 @@ def _map_lines(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray) -> list[A
     coast = np.where(near[:, None], coast, np.nan)
     coast = coast[~np.isnan(coast[:, 0]) | ~np.isnan(np.roll(coast[:, 0], 1))]  # one gap is enough
     found = [
-        curve(coast, line={"color": GREY, "width": 0.9}, name="coastlines"),
-        curve(chart.graticule(), line={"color": GREY, "width": 0.4, "dash": "dot"}, name="graticule"),
+        curve(coast, line={"color": color, "width": 1}, name="coastlines"),
+        curve(chart.graticule(), line={"color": color, "width": 0.4, "dash": "dot"}, name="graticule"),
         curve(frame, line={"color": GREY, "width": 0.8}),
     ]
     names = chart.labels(low, high)
@@ -164,7 +163,8 @@ def _map_lines(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray) -> list[A
         chosen = [(text, place) for text, place, is_parallel in names if is_parallel == parallel]
         if chosen:
             texts, places = zip(*chosen, strict=True)
-            look = {"textposition": position, "textfont": {"size": 11}, "cliponaxis": False, "name": "degrees"}
+            font = {"size": 11} if parallel or color == GREY else {"size": 11, "color": color}
+            look = {"textposition": position, "textfont": font, "cliponaxis": False, "name": "degrees"}
             found.append(curve(np.stack(places), mode="text", text=list(texts), **look))
     return found
 
@@ -184,7 +184,8 @@ def _layered(
     for trace, shown in zip(figure.data, choices[0]["visible"], strict=True):
         trace.visible = shown
     flat, menu = "scene" not in layout, {"x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom"}
-    margin = {"l": 44 if flat else 0, "r": 14 if flat else 0, "t": 12, "b": 100 if "title" in layout.get("xaxis", {}) else 66}
+    below = 100 if "title" in layout.get("xaxis", {}) else 66
+    margin = {"l": 44 if flat else 0, "r": 14 if flat else 0, "t": 12, "b": below}
     steps = [{"label": escaped(c["label"]), "method": "restyle", "args": [{"visible": c["visible"]}]} for c in choices]
     if len(steps) > MAX_BUTTONS:
         layout |= {"sliders": [{**menu, "steps": steps}]}

@@ -29,7 +29,7 @@ class Layer:
         palette: name of the colours.
         values: shown under the mouse, {name: numbers ``(n,)``}.
         streamlines: draw curves along the vectors instead of arrows.
-        top, arrow: end of the colour scale, and length of the arrow of such a vector; from the data by default.
+        top, arrow: end of the colour scale, and length of the arrow of such a vector; from the data if zero.
     """
 
     name: str
@@ -41,8 +41,8 @@ class Layer:
     palette: str = LENGTHS
     values: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
     streamlines: bool = False
-    top: float | None = None
-    arrow: float | None = None
+    top: float = 0.0
+    arrow: float = 0.0
 
     def thinned(self, most: int = MAX_DOTS) -> Layer:
         """The layer at no more than ``most`` of its points, spread evenly."""
@@ -81,7 +81,7 @@ def aligned(layers: Sequence[Layer]) -> list[Layer]:
     found = []
     for layer in layers:
         group = [other for other in layers if other.label == layer.label]
-        top = top_of(np.concatenate([other.numbers for other in group])) if layer.top is None else layer.top
-        arrow = min(1.3 * reach(other.points[spread_out(other.points, MAX_ARROWS)]) for other in group)
-        found.append(dataclasses.replace(layer, top=top, arrow=arrow if layer.arrow is None else layer.arrow))
+        top = layer.top or max(top_of(other.numbers) for other in group)
+        long = min(1.6 * reach(other.points[spread_out(other.points, MAX_ARROWS)]) for other in group)
+        found.append(dataclasses.replace(layer, top=top, arrow=layer.arrow or long))
     return found

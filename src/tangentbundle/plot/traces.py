@@ -20,8 +20,8 @@ from .views import Patches, View, extent, spread_out
 MAX_FACES = 60_000
 """Larger meshes are drawn as the surface between some of their points: the page would be slow."""
 
-GREY = "#7a8794"
-"""Lines of maps and reference arrows: readable on light and on dark pages."""
+GREY, LIGHT = "#7a8794", "#aebbc7"
+"""Lines of maps and reference arrows, readable on light and on dark pages; and those on filled maps."""
 
 
 def plotly() -> Any:
@@ -96,17 +96,15 @@ def dots(layer: Layer, **marker: Any) -> Any:
 
 
 def color_bar(layer: Layer, **ticks: Any) -> dict[str, Any]:
-    """A horizontal bar below the picture; its title names the largest number if colours end before it."""
-    text, largest = with_unit(layer.label, layer.unit), float(np.nanmax(layer.numbers, initial=0.0))
-    if layer.top is not None and largest > 1.005 * layer.top:
-        text += f" (largest {largest:.3g})"
+    """A horizontal bar below the picture; its title has the range of the numbers, which may go beyond the colours."""
+    low, high = float(np.nanmin(layer.numbers)), float(np.nanmax(layer.numbers))
+    text = f"{with_unit(layer.label, layer.unit)} ({low:.3g} to {high:.3g})"
     place = {"orientation": "h", "x": 0.5, "y": 0, "yref": "container", "yanchor": "bottom"}
     return {**place, "title": {"text": escaped(text), "side": "bottom"}, "thickness": 10, "len": 0.8, **ticks}
 
 
 def reference_arrow(layer: Layer, corner: np.ndarray) -> list[Any]:
     """An arrow of a round length that ends at a corner ``(2,)``, and its length in words."""
-    assert layer.top is not None and layer.arrow is not None
     value = nice_number(layer.top)
     long = layer.arrow * value / layer.top
     move = np.array([[long, 0.0]])
@@ -118,18 +116,25 @@ def reference_arrow(layer: Layer, corner: np.ndarray) -> list[Any]:
 
 def _arrows(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
     """Arrows as curves ``(m, k, D)`` that end with NaN, and their numbers ``(m,)``."""
-    assert layer.vectors is not None and layer.arrow is not None
+    assert layer.vectors is not None
     rows = spread_out(layer.points, MAX_ARROWS)
     rows = rows[layer.numbers[rows] > 1e-3 * top_of(layer.numbers)]
-    foot, move = layer.points[rows], layer.arrow / (layer.top or 1.0) * layer.vectors[rows]
+    foot, move = layer.points[rows], layer.arrow / layer.top * layer.vectors[rows]
     if foot.shape[1] == 2:
         return _shape(foot, move), layer.numbers[rows]
-    side = np.cross(move, foot - layer.points.mean(axis=0))  # along a round surface
-    long, wide = (np.linalg.norm(array, axis=1, keepdims=True) for array in (move, side))
-    side *= long / np.maximum(wide, 1e-300)
-    tip, back, gap = foot + move, -0.34 * move, np.full_like(foot, np.nan)
-    arrows = [foot, tip, tip + back + 0.17 * side, tip, tip + back - 0.17 * side, gap]
-    return np.stack(arrows, axis=1), layer.numbers[rows]
+    return np.concatenate([foot[:, None], _heads(layer, foot + move, move)], axis=1), layer.numbers[rows]
+
+
+def _heads(layer: Layer, tip: np.ndarray, move: np.ndarray) -> np.ndarray:
+    """Curves through the tips of arrows and both ends of their heads, ``(m, 5, D)``, that end with NaN."""
+    if tip.shape[1] == 2:
+        side = move[:, ::-1] * [-1, 1]
+    else:
+        side = np.cross(move, tip - move - layer.points.mean(axis=0))  # along a round surface
+        long, wide = (np.linalg.norm(array, axis=1, keepdims=True) for array in (move, side))
+        side *= long / np.maximum(wide, 1e-300)
+    left, right = (tip - 0.34 * move + sign * 0.17 * side for sign in (1, -1))
+    return np.stack([tip, left, tip, right, np.full_like(tip, np.nan)], axis=1)
 
 
 def _shape(foot: np.ndarray, move: np.ndarray) -> np.ndarray:
@@ -143,24 +148,31 @@ def _shape(foot: np.ndarray, move: np.ndarray) -> np.ndarray:
 
 
 def _streamlines(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
-    """Curves ``(m, k, D)`` that end with NaN, and the mean length of the vectors along each ``(m,)``."""
+    """Curves with heads ``(m, k, D)`` that end with NaN, and the vector lengths in their middle ``(m,)``."""
     assert layer.vectors is not None
     curves = streamlines(layer.points, layer.vectors)
-    places = np.nan_to_num(curves, nan=np.inf).reshape(-1, curves.shape[2])
-    rows = np.full(len(places), -1)
-    rows[np.isfinite(places[:, 0])] = cKDTree(layer.points).query(places[np.isfinite(places[:, 0])])[1]
-    found = np.where(rows < 0, np.nan, layer.numbers[rows]).reshape(curves.shape[:2])
-    return np.concatenate([curves, np.full_like(curves[:, :1], np.nan)], axis=1), np.nanmean(found, axis=1)
+    middle = curves.shape[1] // 2
+    numbers = layer.numbers[cKDTree(layer.points).query(curves[:, middle])[1]]
+    last = middle + np.isfinite(curves[:, middle + 1 :, 0]).sum(axis=1)
+    every = np.arange(len(curves))
+    tip = curves[every, last]
+    move = tip - np.where(np.isfinite(curves[every, last - 1]), curves[every, last - 1], tip)
+    size = np.linalg.norm(move, axis=1, keepdims=True)
+    heads = _heads(layer, tip, layer.arrow * move / np.maximum(size, 1e-300))
+    return np.concatenate([curves, np.full_like(tip, np.nan)[:, None], heads], axis=1), numbers
 
 
 def _colored(layer: Layer, curves: np.ndarray, numbers: np.ndarray, colors: list[str] | None = None) -> list[Any]:
     """Curves ``(m, k, D)`` in the colours of numbers ``(m,)``; in the plane a trace for each of a few colours."""
-    m, k, dim = curves.shape
-    if dim == 3:
-        line = {"width": 3.5, "color": np.repeat(numbers, k).astype(np.float32), "colorscale": layer.colors}
+    if curves.shape[2] == 3:
+        line = {
+            "width": 3.5,
+            "color": np.repeat(numbers, curves.shape[1]).astype(np.float32),
+            "colorscale": layer.colors,
+        }
         return [curve(curves.reshape(-1, 3), line={**line, "cmin": 0, "cmax": layer.top})]
     colors, found = colors or layer.colors[1::3], []
-    levels = np.clip(len(colors) * numbers / (layer.top or 1.0), 0, len(colors) - 1).astype(int)
+    levels = np.clip(len(colors) * numbers / layer.top, 0, len(colors) - 1).astype(int)
     for level in np.unique(levels):
         look: dict[str, Any] = {"line": {"color": colors[level], "width": 1.4}}
         if not layer.streamlines:
@@ -204,5 +216,8 @@ class Surface:
     def both_sides(self, curves: np.ndarray) -> np.ndarray:
         """Curves ``(m, k, 3)`` lifted off the surface, once to each side ``(2 m, k, 3)``."""
         rows = cKDTree(self.points).query(np.nan_to_num(curves.reshape(-1, 3)))[1]
-        lift = 0.015 * extent(self.points) * self.normals[rows].reshape(curves.shape)
+        normals = self.normals[rows].reshape(curves.shape)
+        turns = np.where((normals[:, 1:] * normals[:, :-1]).sum(axis=2) < 0, -1.0, 1.0)  # a curve stays on its side
+        normals[:, 1:] *= np.cumprod(turns, axis=1)[..., None]
+        lift = 0.015 * extent(self.points) * normals
         return np.concatenate([curves + lift, curves - lift])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,8 @@ def layers_of(summary: Summary, before: Field) -> list[Layer]:
     if after is None:
         return _and_streamlines(_field_layer("field", before))
     if summary.command == "forecast":
-        last = _field_layer(f"last observed{_date(before, -1, ', ')}", before, len(before) - 1)
+        date = _date(before, -1)
+        last = _field_layer(f"last observed, {date}" if date else "last observed", before, len(before) - 1)
         return [last, *(_field_layer(_step(after, k), after, k) for k in range(len(after)))]
     same = after.space is before.space
     names = ("before", "after") if same else ("observed", "predicted")
@@ -47,8 +49,8 @@ def _and_streamlines(layer: Layer) -> list[Layer]:
     return [layer, dataclasses.replace(layer, name="streamlines", streamlines=True)]
 
 
-def _date(field: Field, number: int, before: str = "") -> str:
-    return "" if field.times is None else f"{before}{str(field.times[number].astype('datetime64[m]')).replace('T', ' ')}"
+def _date(field: Field, number: int) -> str:
+    return "" if field.times is None else str(field.times[number].astype("datetime64[m]")).replace("T", " ")
 
 
 def _step(field: Field, number: int) -> str:
@@ -56,7 +58,7 @@ def _step(field: Field, number: int) -> str:
     return f"{date} (step {number + 1} of {len(field)})" if date else f"step {number + 1} of {len(field)}"
 
 
-def _layer(name: str, field: Field, label: str, values: dict[str, np.ndarray], **colored: np.ndarray) -> Layer:
+def _layer(name: str, field: Field, label: str, values: dict[str, np.ndarray], **colored: Any) -> Layer:
     """Vectors or numbers at the places of a field; coordinates, ``values`` and lengths are shown under the mouse."""
     values = dict(zip(field.space.names, field.space.coordinates.T, strict=True)) | values
     points, palette = np.asarray(field.space.points, dtype=float), LENGTHS if label == quantity(field) else ERRORS

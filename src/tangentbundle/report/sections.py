@@ -21,7 +21,7 @@ from ..plot.style import ERRORS, LINES, canvas, with_unit
 from .layers import layers_of
 
 CHART = (5.4, 2.7)
-"""Inches of a chart: two of them side by side on a desktop, one on a phone, and letters as large as those of the text."""
+"""Inches of a chart: two side by side on a desktop, one on a phone, with letters as large as those of the text."""
 
 
 @dataclass(frozen=True)
