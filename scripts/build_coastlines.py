@@ -3,8 +3,8 @@
 The input is Natural Earth's land at 1:110 million, version 4.1 (public domain, naturalearthdata.com), as TopoJSON:
 `npm pack world-atlas@2.0.2` leaves an archive with package/land-110m.json.
 
-The outlines of the land, without a cut along the antimeridian, are stored as one curve of (longitude, latitude) in hundredths of a degree, with the pair
-(MISSING, MISSING) between lines.
+The outlines of the land, without a cut along the antimeridian, are stored as one curve of (longitude, latitude) in
+hundredths of a degree, with the pair (MISSING, MISSING) between lines.
 """
 
 import hashlib

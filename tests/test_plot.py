@@ -12,6 +12,7 @@ pytest.importorskip("matplotlib")
 
 from matplotlib.projections.geo import LambertAxes, MollweideAxes
 
+from tangentbundle.plot.streamlines import streamlines
 from tangentbundle.plot.style import canvas
 from tangentbundle.plot.views import Patches, spread_out
 
@@ -63,6 +64,30 @@ def test_arrows_follow_the_map_and_keep_their_length(chart):
     along /= np.linalg.norm(along, axis=1, keepdims=True)
     assert np.allclose(np.linalg.norm(arrows, axis=1), np.linalg.norm(wind, axis=1))
     assert np.allclose(np.einsum("nk,nk->n", arrows, along), np.linalg.norm(wind, axis=1), rtol=1e-3)
+
+
+@pytest.mark.parametrize("chart", CHARTS, ids=repr)
+def test_places_of_the_map_lead_back_to_points_and_labels_tell_the_truth(chart):
+    points, plane = seen_places(chart)
+    assert np.allclose(chart.unproject(plane), points, atol=1e-8)
+    low, high = chart.outline().min(axis=0), chart.outline().max(axis=0)
+    labels = chart.labels(low / 1.5, high / 1.5) if chart.radius else chart.labels(low, high)
+    assert {parallel for _, _, parallel in labels} == {True, False}
+    for text, place, parallel in labels:
+        degrees, side = float(text.rstrip("NSEW").rstrip("°")), text[-1]
+        east, north, up = chart.unproject((1 - 1e-6) * place)
+        found = np.degrees(np.arcsin(up) if parallel else np.arctan2(north, east))
+        wanted = degrees * (-1 if side in "SW" else 1)
+        assert abs((found - wanted + 180) % 360 - 180) < 0.1
+
+
+def test_coastlines_are_where_coasts_are():
+    coast = tb.earth.maps.coastlines()
+    coast = coast[np.isfinite(coast[:, 0])]
+    lat = np.array([53.35, 40.7, -33.9, 35.4, 0.0, 48.0, 23.0])  # Dublin, New York, Cape Town, Tokyo Bay; far from any
+    lon = np.array([-6.26, -74.0, 18.4, 139.8, -140.0, 67.0, 12.0])
+    degrees = np.degrees(np.arccos(np.clip(latlon_frames(lat, lon)[0] @ coast.T, -1, 1).max(axis=1)))
+    assert (degrees[:4] < 1.2).all() and (degrees[4:] > 5).all()
 
 
 def test_maps_agree_with_matplotlib():
@@ -126,6 +151,32 @@ def test_a_sphere_hides_its_other_side():
     assert abs(area / np.pi - 1) < 0.1  # a disc of radius one
 
 
+@pytest.mark.parametrize(("space", "area"), [(SPHERE, 4 * np.pi), (TORUS, 4 * np.pi**2 * 0.1 * 0.3)])
+def test_triangles_between_points_cover_the_surface_and_arrows_stay_on_one_side(space, area):
+    from tangentbundle.plot.traces import Surface
+
+    points = space.sample(2000, seed=0)
+    surface = Surface.of(points, None)
+    a, b, c = (surface.points[surface.faces[:, k]] for k in range(3))
+    covered = 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1).sum() / area
+    assert 0.97 < covered < 1.25 and len(np.unique(surface.faces)) == len(surface.points)
+    if space is SPHERE:
+        arc = np.linspace(0, 0.3, 5)[:, None] * points[:50, None] ** 0 + points[:50, None]
+        arc /= np.linalg.norm(arc, axis=2, keepdims=True)
+        above = np.linalg.norm(surface.both_sides(arc), axis=2) > 1
+        assert (above.all(axis=1) | ~above.any(axis=1)).all() and above.mean() == 0.5
+
+
+def test_streamlines_stay_on_the_surface_and_follow_the_field():
+    points = SPHERE.sample(2000, seed=0)
+    curves = streamlines(points, np.cross([0, 0, 1.0], points), count=80, length=0.5)
+    curves = curves[np.isfinite(curves).all(axis=(1, 2))]
+    assert len(curves) > 60 and abs(np.linalg.norm(curves, axis=2) - 1).max() < 0.03
+    assert np.ptp(curves[:, :, 2], axis=1).max() < 0.05  # circles of latitude
+    angle = np.unwrap(np.arctan2(curves[..., 1], curves[..., 0]), axis=1)
+    assert (np.diff(angle, axis=1) > 0).all()  # forward along the field
+
+
 def test_what_is_no_surface_is_not_shaded():
     rng = np.random.default_rng(0)
     angle = rng.uniform(0, 2 * np.pi, 1000)
@@ -142,6 +193,36 @@ def test_fields_of_any_dimension_can_be_drawn(dim):
     tb.plot.field(rng.standard_normal((50, dim)), rng.standard_normal((50, dim)), axes=axes)
     figure = tb.plot.interactive_field(rng.standard_normal((50, dim)), rng.random((50, dim)))
     assert len(axes.collections) >= 2 and len(figure.data) >= 2
+
+
+def test_colour_bars_cover_or_mark_the_range_of_the_data():
+    points, vectors = TORUS.sample(500, seed=0), np.ones((500, 3))
+    vectors[0] *= 100
+    (figure, axes), layer = canvas(), tb.plot.Layer("a", points, vectors, label="wind speed", unit="m s-1")
+    tb.plot.field(points, vectors, axes=axes[0, 0], streamlines=True)
+    assert figure.axes[-1].get_ylabel() == "length (largest 173)"
+    drawn = tb.plot.layered_field([layer])
+    (bar,) = (trace.marker.colorbar for trace in drawn.data if trace.mode == "markers")
+    assert bar.title.text == "wind speed, m/s (1.73 to 173)"
+
+
+def test_eigenvalues_are_grouped_by_their_sampling_errors():
+    from tangentbundle.diagnostics import sampling_errors
+
+    errors = []
+    for n in (1000, 4000):
+        bundle = tb.TangentBundle.from_points(SPHERE.sample(n, seed=0), dim=2)
+        values, fields = bundle.laplacian().spectrum(16)
+        errors.append(sampling_errors(bundle, fields))
+        assert tb.plot.multiplicities(values, errors[-1]) == [6, 10]
+    assert 0.4 < (errors[1] / errors[0]).mean() < 0.6  # as the root of the number of points
+    assert tb.plot.multiplicities(np.array([23.6, 24.9, 37.8]), 0.2) == [1, 1, 1]
+
+
+def test_a_wavelet_is_no_lowpass_filter():
+    lap = tb.TangentBundle.from_points(SPHERE.sample(300, seed=0)).laplacian()
+    titles = [tb.plot.response(f, lap, axes=canvas()[1][0, 0]).get_title() for f in (tb.Heat(0.1), tb.Wavelet(0.2))]
+    assert titles[0].startswith("lowpass") and titles[1].startswith("bandpass")
 
 
 def test_a_field_without_length_and_shapes_that_do_not_fit():

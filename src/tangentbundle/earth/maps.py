@@ -167,9 +167,8 @@ class EqualAreaMap:
         middle, half = (self.lon, self._half_widths[1]) if parallel else (self.lat, self._half_widths[0])
         along = np.linspace(middle - half, middle + half, 361)
         fixed = np.full(len(along), degrees)
-        return self.project(
-            (latlon_frames(fixed, along) if parallel else latlon_frames(np.clip(along, -90, 90), fixed))[0]
-        )
+        lat, lon = (fixed, along) if parallel else (np.clip(along, -90, 90), fixed)
+        return self.project(latlon_frames(lat, lon)[0])
 
 
 def _broken(curve: np.ndarray) -> np.ndarray:

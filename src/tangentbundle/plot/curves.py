@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -78,8 +77,8 @@ def spectrum(values: np.ndarray, errors: np.ndarray | None = None, *, axes: Any 
 def response(filter: Filter, operator: ConnectionLaplacian, *, eigenvalues: int = 40, axes: Any = None) -> Any:
     r"""The response of a filter, with stems at the smallest ``eigenvalues`` of an operator; returns axes.
 
-    The dashed line is :math:`\lambda^{-2}`, the decay of a lowpass filter; the title says which of the paper's three
-    properties hold.
+    The dashed line is :math:`\lambda^{-2}`, the decay that the paper asks of lowpass filters. The title has the paper's
+    three properties; a filter with that decay is called bandpass if its response is not largest at zero.
 
     >>> import tangentbundle as tb
     >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(300, seed=0)).laplacian()
@@ -99,7 +98,10 @@ def response(filter: Filter, operator: ConnectionLaplacian, *, eigenvalues: int 
     axes.axhline(0.0, color="0.6", lw=0.8)
     axes.set(xlabel="eigenvalue of $-\\Delta$", ylabel="response", xlim=(0.0, line[-1]))
     axes.set_ylim(min(0.0, 1.1 * at_line.min()), 1.1 * max(np.abs(at_line).max(), np.abs(at_lam).max(), 1e-12))
-    axes.set_title(textwrap.fill(str(filter.properties()), 60), fontsize=9)
+    found, peak = filter.properties(), float(np.abs(at_line).max())
+    kind = "lowpass" if abs(at_line[0]) > 0.999 * peak else "bandpass"
+    kind = kind if found.lowpass else "without decay $\\lambda^{-2}$"
+    axes.set_title(f"{kind}\nLipschitz constant {found.lipschitz:.3g}, largest gain {found.gain:.3g}", fontsize=10)
     axes.legend(frameon=False)
     return axes
 

@@ -107,7 +107,7 @@ def fields(
     >>> [axes.get_title() for axes in figure.axes[:2]]
     ['clean', 'twice']
     """
-    figure, axes = canvas(1, len(panels), (4.8, 4.0))
+    figure, axes = canvas(1, len(panels), (3.8, 3.2))
     colors = colors or {k: np.linalg.norm(v if truth is None else v - truth, axis=1) for k, v in panels.items()}
     arrows = options.get("arrows", 700)
     shown = arrows if isinstance(arrows, np.ndarray) else spread_out(points, arrows)

@@ -199,7 +199,7 @@ class Surface:
                 np.add.at(normals, faces[:, k], across)
             size = np.linalg.norm(normals, axis=1, keepdims=True)
             return cls(points, faces, normals / np.maximum(size, 1e-300))
-        patches = Patches.of_cloud(points[spread_out(points, 2 * MAX_DOTS)])
+        patches = Patches.of_cloud(points[spread_out(points, MAX_DOTS)], coarsest=0.16)
         return None if patches is None else cls(patches.centres, patches.faces(), patches.normals)
 
     def trace(self, view: View) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.ndimage import gaussian_filter, map_coordinates
 from scipy.spatial import Delaunay, cKDTree
 
-from ..geometry.known_frames import latlon_frames
+from ..geometry.known_frames import latlon_frames, normal_frames
 from ..jit import njit
 
 MAX_DISCS = 60_000
@@ -115,8 +115,8 @@ class Patches:
         return cls(centres, normals[rows] / area[rows, None], radius)
 
     @classmethod
-    def of_cloud(cls, points: np.ndarray, neighbors: int = 12) -> Patches | None:
-        """One disc a point, if the cloud is a surface in space and dense enough to look like one; otherwise None."""
+    def of_cloud(cls, points: np.ndarray, neighbors: int = 12, coarsest: float = 0.08) -> Patches | None:
+        """One disc a point, if the cloud is a surface in space with discs below ``coarsest`` of it; otherwise None."""
         if points.shape[1] != 3 or len(points) < 400:
             return None
         if len(points) > MAX_DISCS:
@@ -126,20 +126,20 @@ class Patches:
         shares, axes = np.linalg.eigh(local.transpose(0, 2, 1) @ local)
         radius = 1.25 * spacing(points, 5)
         thin, flat = np.median(shares[:, 0] / shares.sum(axis=1)), np.median(shares[:, 1] / shares.sum(axis=1))
-        if thin > 0.04 or flat < 0.1 or radius > 0.08 * extent(points):
+        if thin > 0.04 or flat < 0.1 or radius > coarsest * extent(points):
             return None
         return cls(points, axes[:, :, 0], radius)
 
-    def faces(self) -> np.ndarray:
-        """Triangles ``(f, 3)`` of centres: those of Delaunay with a small circumscribed circle, along the surface."""
-        corners = Delaunay(self.centres).simplices[:, [[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]]]
-        found = np.unique(np.sort(corners.reshape(-1, 3), axis=1), axis=0)
-        a, b, c = (self.centres[found[:, k]] - self.centres[found[:, k - 1]] for k in range(3))
-        across = np.cross(a, b)
-        area = 0.5 * np.linalg.norm(across, axis=1)
-        sides = np.prod([np.linalg.norm(side, axis=1) for side in (a, b, c)], axis=0)
-        along = np.abs(np.einsum("fd,fkd->fk", across, self.normals[found])).min(axis=1) > area  # within 60 degrees
-        return found[(sides < 8 * self.radius * area) & along]
+    def faces(self, neighbors: int = 16) -> np.ndarray:
+        """Triangles ``(f, 3)`` between centres: around each, those of Delaunay with its neighbours in its plane."""
+        rows = cKDTree(self.centres).query(self.centres, neighbors)[1]
+        planes = normal_frames(self.normals)
+        flat = np.einsum("nda,nkd->nka", planes, self.centres[rows] - self.centres[:, None])
+        found = []
+        for near, places in zip(rows, flat, strict=True):
+            corners = Delaunay(places).simplices
+            found.append(near[corners[(corners == 0).any(axis=1)]])
+        return np.unique(np.sort(np.concatenate(found), axis=1), axis=0)
 
     def shade(self, view: View, width: int = 520) -> Shading:
         """The picture from a view, ``width`` pixels wide, lit from above the viewer's shoulder."""
