@@ -200,7 +200,7 @@ def test_colour_bars_cover_or_mark_the_range_of_the_data():
     vectors[0] *= 100
     (figure, axes), layer = canvas(), tb.plot.Layer("a", points, vectors, label="wind speed", unit="m s-1")
     tb.plot.field(points, vectors, axes=axes[0, 0], streamlines=True)
-    assert figure.axes[-1].get_ylabel() == "length (largest 173)"
+    assert figure.axes[-1].get_ylabel() == "length\n(largest 173)"
     drawn = tb.plot.layered_field([layer])
     (bar,) = (trace.marker.colorbar for trace in drawn.data if trace.mode == "markers")
     assert bar.title.text == "wind speed, m/s (1.73 to 173)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -128,7 +129,8 @@ def _draw(job: Job, folder: Path) -> None:
     from tangentbundle import plot
 
     field: Any = ("field.png", plot.file_field, job.summary.before)
-    for name, draw, data in (field, ("spectrum.png", plot.spectrum, job.summary.eigenvalues)):
+    spectrum = partial(plot.spectrum, errors=job.summary.eigenvalue_errors)
+    for name, draw, data in (field, ("spectrum.png", spectrum, job.summary.eigenvalues)):
         if data is not None:
             figure, axes = plot.canvas(size=(8.4, 5.0))
             draw(data, axes=axes[0, 0])

@@ -188,7 +188,7 @@ def histograms(panels: Mapping[str, np.ndarray], *, bins: int = 40, size: tuple[
     """Histograms side by side, {label: numbers ``(n,)``}, of ``size`` inches each; returns the matplotlib figure."""
     figure, axes = canvas(1, len(panels), size)
     for axis, (label, values) in zip(axes[0], panels.items(), strict=True):
-        edges: Any = bins
+        edges: Any = bins if np.ptp(values) > 1e-9 * np.abs(values).max() else 1  # equal numbers have one bin
         if values.dtype.kind in "iu":  # every bin holds equally many integers
             step = int(np.ptp(values)) // bins + 1
             edges = np.arange(values.min() - 0.5, values.max() + step, step)

@@ -75,7 +75,7 @@ def wind_map(
     drawn = _fill(axes, chart, points[known], speed[known], **colors)
     look = {"color": "white", "alpha": 0.9} if drawn else {"array": speed[shown], **colors}
     quiver = axes.quiver(*plane[shown].T, *(long * moves.T), width=0.0028, **look, **ARROW)
-    value = nice_number(top)
+    value = nice_number(0.7 * top)
     text = f"{value:g} {readable_unit(unit)}".strip()
     axes.quiverkey(quiver, 0.9, 0.03, long * value, text, labelpos="W", color="0.25", fontproperties={"size": 9})
     return _finished(axes, drawn or quiver, title, with_unit(label, unit), speed[known], colorbar)

@@ -169,6 +169,7 @@ def _skill(rows: Sequence[Sequence[float]], before: Field) -> Section:
     lines = {name: (lead, error) for name, error in zip(names, errors, strict=True)}
     note = "Forecasts of held-out times: below the climatology there is skill."
     figure = _lines(lines, "steps ahead", with_unit("root mean square error", before.units))
+    figure.axes[0].xaxis.get_major_locator().set_params(integer=True)
     return Section.of_charts("Skill", figure, note=note)
 
 
