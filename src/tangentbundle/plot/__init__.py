@@ -9,7 +9,7 @@ from .fields import field, fields
 from .illustrations import diffusion, surfaces, tangent_space, transport
 from .interactive import interactive_field, layered_field, layered_map
 from .layers import Layer
-from .maps import file_field, globe, value_map, wind_components, wind_map
+from .maps import file_field, value_map, wind_components, wind_map
 from .style import canvas, legend_below, save
 from .views import View, spread_out
 
@@ -26,7 +26,6 @@ __all__ = [
     "field",
     "fields",
     "file_field",
-    "globe",
     "interactive_field",
     "layered_field",
     "layered_map",

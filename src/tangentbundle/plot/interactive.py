@@ -83,7 +83,9 @@ def layered_field(layers: Sequence[Layer], *, faces: np.ndarray | None = None, u
         axis = {"ticks": "outside", "showline": True, "zeroline": False}
         yaxis = {**axis, "title": names[1], "scaleanchor": "x"}
         groups = [traces(layer) for layer in drawn]
-        return _layered(drawn, [], groups, height, ratio, xaxis={**axis, "title": names[0]}, yaxis=yaxis)
+        return _layered(
+            drawn, [], groups, height, ratio, xaxis={**axis, "title": {"text": names[0], "standoff": 4}}, yaxis=yaxis
+        )
     view, surface = View(up=up), Surface.of(drawn[0].points, faces)
     body = [] if surface is None else [surface.trace(view)]
     towards = view.axes[2]
@@ -94,7 +96,7 @@ def layered_field(layers: Sequence[Layer], *, faces: np.ndarray | None = None, u
     axis = {"showbackground": False, "showspikes": False, "visible": not bare, "nticks": 5}
     scene = {f"{a}axis": {**axis, "title": {"text": name}} for a, name in zip("xyz", names, strict=True)}
     camera = {
-        "eye": dict(zip("xyz", (1.25 if bare else 2.0) * towards, strict=True)),
+        "eye": dict(zip("xyz", (0.95 if bare else 2.0) * towards, strict=True)),
         "up": {a: float(a == up) for a in "xyz"},
         "projection": {"type": "orthographic"},
     }

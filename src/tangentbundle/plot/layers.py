@@ -12,7 +12,7 @@ from ..extras import extra
 from .style import BRIGHTEST, LENGTHS, top_of
 from .views import reach, spread_out
 
-MAX_DOTS, MAX_ARROWS = 2000, 500
+MAX_DOTS, MAX_ARROWS = 2000, 400
 """Most points and most arrows of a layer."""
 
 

@@ -1,4 +1,4 @@
-"""Maps of wind and numbers on the Earth, the globe from afar, and fields read from files."""
+"""Maps of wind and numbers on the Earth, and fields read from files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from ..earth.xarrays import EAST
 from ..extras import extra
 from ..geometry.known_frames import latlon_frames
 from ..io import Field, Globe, Mesh
-from ..manifolds import Sphere
 from .fields import ARROW
 from .fields import field as draw
 from .style import (
@@ -28,7 +27,7 @@ from .style import (
     top_of,
     with_unit,
 )
-from .views import View, reach, spacing, spread_out
+from .views import reach, spacing, spread_out
 
 MIN_FILLED_POINTS = 2500
 """With more points, colours fill the map and arrows are drawn on top in white."""
@@ -112,18 +111,6 @@ def value_map(
         *plane[known].T, c=values[known], s=18, linewidths=0, **colors
     )
     return _finished(axes, drawn, title, label, np.abs(values[known]), colorbar)
-
-
-def globe(
-    lat: np.ndarray, lon: np.ndarray, wind: np.ndarray, *, center: tuple[float, float] = (25, -30), **options: Any
-) -> Any:
-    """Wind on the globe as seen from above a place ``center`` in degrees; options are those of ``field``."""
-    points, frames, _ = latlon_frames(lat, lon)
-    known = np.isfinite(wind).all(axis=1)
-    vectors = np.einsum("nda,na->nd", frames[known], wind[known])
-    sphere = Sphere(2).sample(20_000, seed=0)
-    options = {"label": "wind speed", "arrows": 350, "surface": sphere, "view": View(*center), **options}
-    return draw(points[known], vectors, **options)
 
 
 def wind_components(lat: np.ndarray, lon: np.ndarray, wind: np.ndarray, *, unit: str = "m/s") -> Any:

@@ -43,7 +43,8 @@ def curve(places: np.ndarray, **look: Any) -> Any:
 def traces(layer: Layer, surface: Surface | None = None) -> list[Any]:
     """Dots, and arrows or streamlines, of a layer whose scales are known; above a ``surface`` on both of its sides."""
     hidden = surface is not None and layer.vectors is not None
-    found = [dots(layer.thinned(), size=_dot_size(layer), opacity=0.01 if hidden else 1)]
+    look = {"size": 9, "opacity": 0.01} if hidden else {"size": _dot_size(layer)}  # felt by the mouse all the same
+    found = [dots(layer.thinned(), **look)]
     if layer.vectors is None:
         return found
     curves, numbers = _streamlines(layer) if layer.streamlines else _arrows(layer)
@@ -75,7 +76,7 @@ def map_traces(layer: Layer, chart: EqualAreaMap, color: str = "") -> list[Any]:
 
 def _dot_size(layer: Layer) -> float:
     small = len(layer.points) > MAX_ARROWS
-    return {2: 3.0 if small else 4.0, 3: 1.5 if small else 2.6}[layer.points.shape[1]]
+    return {2: 2.5 if small else 4.0, 3: 1.5 if small else 2.6}[layer.points.shape[1]]
 
 
 def dots(layer: Layer, **marker: Any) -> Any:
