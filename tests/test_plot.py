@@ -202,7 +202,7 @@ def test_colour_bars_cover_or_mark_the_range_of_the_data():
     tb.plot.field(points, vectors, axes=axes[0, 0], streamlines=True)
     assert figure.axes[-1].get_ylabel() == "length\n(largest 173)"
     drawn = tb.plot.layered_field([layer])
-    (bar,) = (trace.marker.colorbar for trace in drawn.data if trace.mode == "markers")
+    (bar,) = (t.marker.colorbar for t in drawn.data if t.type == "scatter3d" and t.mode == "markers")
     assert bar.title.text == "wind speed, m/s (1.73 to 173)"
 
 

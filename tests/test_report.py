@@ -270,7 +270,7 @@ def test_every_step_of_a_forecast_has_its_date_and_there_is_a_skill_curve(browse
 
 
 def test_surfaces_are_shaded_and_turn_together(browser, folder):
-    points = TORUS.sample(600, seed=0)
+    points = TORUS.sample(500, seed=0)
     field = Field(Cloud(points, ("x", "y", "z")), TORUS.tangent_field(points)[None])
     write_report(
         Summary("filter", before=field, after=replace(field, values=0.5 * field.values)), folder / "torus.html"

@@ -84,7 +84,7 @@ def layered_field(layers: Sequence[Layer], *, faces: np.ndarray | None = None, u
         yaxis = {**axis, "title": names[1], "scaleanchor": "x"}
         groups = [traces(layer) for layer in drawn]
         return _layered(
-            drawn, [], groups, height, ratio, xaxis={**axis, "title": {"text": names[0], "standoff": 4}}, yaxis=yaxis
+            drawn, [], groups, height, ratio, xaxis={**axis, "title": {"text": names[0], "standoff": 18}}, yaxis=yaxis
         )
     view, surface = View(up=up), Surface.of(drawn[0].points, faces)
     body = [] if surface is None else [surface.trace(view)]
@@ -92,16 +92,18 @@ def layered_field(layers: Sequence[Layer], *, faces: np.ndarray | None = None, u
     centre = drawn[0].points.mean(axis=0)
     if np.allclose(np.linalg.norm(drawn[0].points, axis=1), 1.0, atol=1e-6) and np.linalg.norm(centre) > 0.3:
         towards = centre / np.linalg.norm(centre)  # a part of a sphere, seen from above
-    bare = bool(body) and layers[0].points.shape[1] == 3
+    bare, sides = bool(body) and layers[0].points.shape[1] == 3, np.ptp(drawn[0].points, axis=0)
+    sides *= (2.6 if bare else 1.8) / (float(np.linalg.norm(sides)) or 1.0)
+    size = {"aspectmode": "manual", "aspectratio": dict(zip("xyz", np.maximum(sides, 0.02), strict=True))}
     axis = {"showbackground": False, "showspikes": False, "visible": not bare, "nticks": 5}
     scene = {f"{a}axis": {**axis, "title": {"text": name}} for a, name in zip("xyz", names, strict=True)}
     camera = {
-        "eye": dict(zip("xyz", (0.95 if bare else 2.0) * towards, strict=True)),
+        "eye": dict(zip("xyz", 2 * towards, strict=True)),
         "up": {a: float(a == up) for a in "xyz"},
         "projection": {"type": "orthographic"},
     }
     groups = [traces(layer, surface) for layer in drawn]
-    return _layered(drawn, body, groups, height, 1.35, scene={"aspectmode": "data", "camera": camera, **scene})
+    return _layered(drawn, body, groups, height, 1.35, scene={**size, "camera": camera, **scene})
 
 
 def layered_map(layers: Sequence[Layer], chart: EqualAreaMap, *, height: int = 470) -> Any:

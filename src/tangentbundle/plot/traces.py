@@ -43,7 +43,7 @@ def curve(places: np.ndarray, **look: Any) -> Any:
 def traces(layer: Layer, surface: Surface | None = None) -> list[Any]:
     """Dots, and arrows or streamlines, of a layer whose scales are known; above a ``surface`` on both of its sides."""
     hidden = surface is not None and layer.vectors is not None
-    look = {"size": 9, "opacity": 0.01} if hidden else {"size": _dot_size(layer)}  # felt by the mouse all the same
+    look = {"size": 9, "opacity": 0.001} if hidden else {"size": _dot_size(layer)}  # felt by the mouse all the same
     found = [dots(layer.thinned(), **look)]
     if layer.vectors is None:
         return found
