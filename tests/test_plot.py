@@ -141,6 +141,16 @@ def test_arrows_are_spread_evenly_however_uneven_the_sample(n):
     assert distance.min() > 0.5 / 8  # on a grid of 8 x 8 it would be 1/7
 
 
+@pytest.mark.parametrize("up", ["x", "y", "z"])
+def test_pictures_are_the_right_way_up(up):
+    view, points = tb.plot.View(30, 40, up), TORUS.sample(500, seed=0)
+    assert np.allclose(view.axes @ view.axes.T, np.eye(3)) and np.isclose(np.linalg.det(view.axes), 1)
+    right, above, _ = view.project(np.eye(3)["xyz".index(up)])
+    assert abs(right) < 1e-12 and np.isclose(above, np.cos(np.radians(30)))
+    camera = tb.plot.interactive_field(points, up=up).layout.scene.camera
+    assert [camera.up[a] for a in "xyz"] == [float(a == up) for a in "xyz"] and camera.eye[up] > 0
+
+
 def test_a_sphere_hides_its_other_side():
     points = SPHERE.sample(4000, seed=0)
     view = tb.plot.View(20, 70)

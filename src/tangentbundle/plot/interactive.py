@@ -59,7 +59,7 @@ def interactive_field(
     return layered_field([layer, dataclasses.replace(layer, name="streamlines", streamlines=True)], faces=faces, up=up)
 
 
-def layered_field(layers: Sequence[Layer], *, faces: np.ndarray | None = None, up: str = "z", height: int = 560) -> Any:
+def layered_field(layers: Sequence[Layer], *, faces: np.ndarray | None = None, up: str = "z") -> Any:
     """Layers of arrows in space or in the plane, one shown at a time; returns a plotly figure.
 
     Large layers are thinned, spread evenly. ``faces`` are triangles of the first layer's points; they, or the surface
@@ -81,32 +81,22 @@ def layered_field(layers: Sequence[Layer], *, faces: np.ndarray | None = None, u
         low, high = (f(np.concatenate([layer.points for layer in drawn]), axis=0) for f in (np.min, np.max))
         ratio = float(np.clip((high - low)[0] / max((high - low)[1], 1e-300), 0.5, 2.0))
         axis = {"ticks": "outside", "showline": True, "zeroline": False}
-        yaxis = {**axis, "title": names[1], "scaleanchor": "x"}
-        groups = [traces(layer) for layer in drawn]
-        return _layered(
-            drawn, [], groups, height, ratio, xaxis={**axis, "title": {"text": names[0], "standoff": 18}}, yaxis=yaxis
-        )
+        x, y = ({**axis, "title": {"text": name, "standoff": 18}} for name in names)
+        return _layered(drawn, [], list(map(traces, drawn)), ratio, xaxis=x, yaxis={**y, "scaleanchor": "x"})
     view, surface = View(up=up), Surface.of(drawn[0].points, faces)
     body = [] if surface is None else [surface.trace(view)]
-    towards = view.axes[2]
-    centre = drawn[0].points.mean(axis=0)
-    if np.allclose(np.linalg.norm(drawn[0].points, axis=1), 1.0, atol=1e-6) and np.linalg.norm(centre) > 0.3:
-        towards = centre / np.linalg.norm(centre)  # a part of a sphere, seen from above
     bare, sides = bool(body) and layers[0].points.shape[1] == 3, np.ptp(drawn[0].points, axis=0)
     sides *= (2.6 if bare else 1.8) / (float(np.linalg.norm(sides)) or 1.0)
     size = {"aspectmode": "manual", "aspectratio": dict(zip("xyz", np.maximum(sides, 0.02), strict=True))}
     axis = {"showbackground": False, "showspikes": False, "visible": not bare, "nticks": 5}
     scene = {f"{a}axis": {**axis, "title": {"text": name}} for a, name in zip("xyz", names, strict=True)}
-    camera = {
-        "eye": dict(zip("xyz", 2 * towards, strict=True)),
-        "up": {a: float(a == up) for a in "xyz"},
-        "projection": {"type": "orthographic"},
-    }
+    eye, above = dict(zip("xyz", 2 * view.axes[2], strict=True)), {a: float(a == up) for a in "xyz"}
+    camera = {"eye": eye, "up": above, "projection": {"type": "orthographic"}}
     groups = [traces(layer, surface) for layer in drawn]
-    return _layered(drawn, body, groups, height, 1.35, scene={**size, "camera": camera, **scene})
+    return _layered(drawn, body, groups, 1.35, scene={**size, "camera": camera, **scene})
 
 
-def layered_map(layers: Sequence[Layer], chart: EqualAreaMap, *, height: int = 470) -> Any:
+def layered_map(layers: Sequence[Layer], chart: EqualAreaMap) -> Any:
     """Layers of points of the unit sphere, on a map with coastlines and graticule; returns a plotly figure.
 
     >>> import tangentbundle as tb
@@ -131,7 +121,7 @@ def layered_map(layers: Sequence[Layer], chart: EqualAreaMap, *, height: int = 4
     shared = [*_map_lines(chart, low, high, color), *(reference_arrow(arrows[0], corner) if arrows else [])]
     x, y = ({"visible": False, "range": [low[k], high[k]], "constrain": "domain"} for k in (0, 1))
     ratio = float(np.divide(*(high - low)))
-    return _layered(layers, shared, groups, height, ratio, xaxis=x, yaxis={**y, "scaleanchor": "x"})
+    return _layered(layers, shared, groups, ratio, xaxis=x, yaxis={**y, "scaleanchor": "x"})
 
 
 def _filled(layer: Layer, chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, pixels: int) -> Any:
@@ -173,9 +163,7 @@ def _map_lines(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, color: st
     return found
 
 
-def _layered(
-    layers: Sequence[Layer], shared: list[Any], groups: list[list[Any]], height: int, ratio: float, **layout: Any
-) -> Any:
+def _layered(layers: Sequence[Layer], shared: list[Any], groups: list[list[Any]], ratio: float, **layout: Any) -> Any:
     """A figure of traces that are always shown and of those of each layer, with buttons or a slider for layers.
 
     ``layout.meta`` holds the ratio of width to height, and which traces each layer shows, for other pages' buttons.
@@ -188,13 +176,12 @@ def _layered(
     for trace, shown in zip(figure.data, choices[0]["visible"], strict=True):
         trace.visible = shown
     flat, menu = "scene" not in layout, {"x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom"}
-    below = 100 if "title" in layout.get("xaxis", {}) else 66
-    margin = {"l": 44 if flat else 0, "r": 14 if flat else 0, "t": 12, "b": below}
+    above, below = 12 if len(layers) == 1 else 62, 100 if "title" in layout.get("xaxis", {}) else 66
+    margin = {"l": 44 if flat else 0, "r": 14 if flat else 0, "t": above, "b": below}
     steps = [{"label": escaped(c["label"]), "method": "restyle", "args": [{"visible": c["visible"]}]} for c in choices]
     if len(steps) > MAX_BUTTONS:
         layout |= {"sliders": [{**menu, "steps": steps}]}
     elif len(steps) > 1:
         layout |= {"updatemenus": [{**menu, "type": "buttons", "direction": "right", "buttons": steps}]}
-    margin["t"] += 50 * (len(steps) > 1)
     meta = {"ratio": ratio, "choices": choices}
-    return figure.update_layout(template="none", height=height, showlegend=False, margin=margin, meta=meta, **layout)
+    return figure.update_layout(template="none", height=520, showlegend=False, margin=margin, meta=meta, **layout)

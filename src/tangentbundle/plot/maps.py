@@ -27,7 +27,7 @@ from .style import (
     top_of,
     with_unit,
 )
-from .views import reach, spacing, spread_out
+from .views import View, reach, spacing, spread_out
 
 MIN_FILLED_POINTS = 2500
 """With more points, colours fill the map and arrows are drawn on top in white."""
@@ -150,7 +150,13 @@ def file_field(field: Field, *, number: int = 0, axes: Any = None) -> Any:
     faces = space.faces if isinstance(space, Mesh) else None
     vectors = None if field.values is None else field.vectors[number]
     label = with_unit(label, field.units)
-    return draw(space.points, vectors, faces=faces, label=label, title=str(field), axes=axes)
+    view = View(up=up_axis(field))
+    return draw(space.points, vectors, faces=faces, label=label, title=str(field), view=view, axes=axes)
+
+
+def up_axis(field: Field) -> str:
+    """The axis of a file's points that points up: y in meshes of computer graphics, z elsewhere."""
+    return getattr(field.origin, "up", "z")
 
 
 def quantity(field: Field) -> str:

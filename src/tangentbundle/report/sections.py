@@ -17,6 +17,7 @@ from ..io import Field, Globe, Mesh, Summary
 from ..plot.curves import bundle_numbers, histograms, spectrum
 from ..plot.interactive import layered_field, layered_map
 from ..plot.layers import MAX_ARROWS, MAX_DOTS, Layer, aligned
+from ..plot.maps import up_axis
 from ..plot.style import ERRORS, LINES, canvas, with_unit
 from .layers import layers_of
 
@@ -84,7 +85,7 @@ def _fields(summary: Summary, before: Field, layers: list[Layer]) -> Section:
         notes.append("Equal-area map; arrows point along its own meridians. Coastlines: Natural Earth.")
     else:
         faces = space.faces if isinstance(space, Mesh) else None
-        panels = [layered_field(group, faces=faces, up=_up(summary)) for group in groups]
+        panels = [layered_field(group, faces=faces, up=up_axis(before)) for group in groups]
         notes = ["Drag to turn, scroll to zoom, point at a dot to read its values."]
         if space.points.shape[1] == 2:
             notes = ["Drag to zoom, double-click to see all again, point at a dot to read its values."]
@@ -109,12 +110,6 @@ def _places(fields: Sequence[Field | None]) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([globe.lat for globe in globes]), np.concatenate([globe.lon for globe in globes])
 
 
-def _up(summary: Summary) -> str:
-    """The axis that points up: y in files of computer graphics, z elsewhere."""
-    suffix = summary.source.suffix.lower() if summary.source else ""
-    return "y" if suffix in (".obj", ".glb", ".gltf") else "z"
-
-
 def _charts(summary: Summary, layers: list[Layer]) -> Iterator[Section]:
     before, after = summary.before, summary.after
     if summary.filter is not None:
@@ -126,7 +121,10 @@ def _charts(summary: Summary, layers: list[Layer]) -> Iterator[Section]:
     if summary.eigenvalues is not None:
         figure, axes = canvas(size=CHART)
         spectrum(summary.eigenvalues, summary.eigenvalue_errors, axes=axes[0, 0])
-        note = "Brackets: eigenvalues that agree within their sampling errors, the vertical bars."
+        agree = (
+            "to six digits" if summary.eigenvalue_errors is None else "within their sampling errors, the vertical bars"
+        )
+        note = f"Brackets: eigenvalues that agree {agree}."
         yield Section.of_charts("Spectrum", figure, note=note)
     if before is not None and after is not None and summary.command == "forecast":
         if summary.skill:
