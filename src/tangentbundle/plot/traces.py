@@ -106,7 +106,7 @@ def color_bar(layer: Layer, **ticks: Any) -> dict[str, Any]:
 
 def reference_arrow(layer: Layer, corner: np.ndarray) -> list[Any]:
     """An arrow of a round length that ends at a corner ``(2,)``, and its length in words."""
-    value = nice_number(0.7 * layer.top)
+    value = nice_number(layer.top)
     long = layer.arrow * value / layer.top
     move = np.array([[long, 0.0]])
     arrow = curve(_shape(corner - move, move)[0], fill="toself", fillcolor=GREY, line={"width": 0}, name="reference")
