@@ -30,13 +30,6 @@ from .saving import load, save
 from .sheaf import Sheaf
 from .training import fit
 
-_ESTIMATORS = {
-    "FieldDenoiser": ".estimators",
-    "FieldForecaster": ".forecast",
-    "FieldInterpolator": ".estimators",
-    "ManifoldClassifier": ".estimators",
-}
-
 if TYPE_CHECKING:
     from .estimators import FieldDenoiser, FieldInterpolator, ManifoldClassifier
     from .forecast import FieldForecaster
@@ -44,8 +37,8 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> Any:
     """Estimators wait until they are first asked for: scikit-learn takes a while."""
-    if name in _ESTIMATORS:
-        return getattr(import_module(_ESTIMATORS[name], __package__), name)
+    if name in __all__:
+        return getattr(import_module(".forecast" if name == "FieldForecaster" else ".estimators", __package__), name)
     raise AttributeError(f"module 'tangentbundle' has no attribute {name!r}")
 
 

@@ -110,4 +110,3 @@ def _tell(job: Job, file: Path, bundle: DistributedBundle) -> None:
     tell("dimension", f"{bundle.dim} in R^{dims} (frames estimated)", dimension=bundle.dim)
     near = bundle.edges / bundle.num_points
     tell("scale", f"eps {bundle.eps:.4g}, radius {bundle.eps**0.5:.4g}, {near:.0f} neighbours", eps=bundle.eps)
-    tell("components", str(bundle.components), components=bundle.components)

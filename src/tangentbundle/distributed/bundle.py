@@ -21,14 +21,12 @@ from ..filters.shrinkage import best_response, moment_terms, rational_family, wh
 from ..geometry.dimension import DimensionRule
 from ..geometry.kernels import Kernel
 from ..geometry.pipeline import Scale
-from .build import build_all
+from .build import Geometry, build_all, resolve_geometry
 from .cloud import Cloud
-from .exchange import Exchange
 from .files import Source
 from .interpolation import Interpolation
 from .results import check_output
 from .rounds import Rounds
-from .scale import Geometry, resolve_geometry
 from .tasks import run_all
 
 
@@ -71,11 +69,9 @@ class DistributedBundle:
     folder: Path
     cloud: Cloud = field(repr=False)
     geometry: Geometry
-    borders: tuple[tuple[int, ...], ...] = field(repr=False)
     halo: float
     neighbors: int
     edges: int
-    components: int
     vectors: Source | None = field(repr=False)
 
     @classmethod
@@ -109,7 +105,7 @@ class DistributedBundle:
         with only_writer(folder) as place:
             place = place.absolute()
             _claim(place, settings)
-            cloud = Cloud.sort(place / "cloud", points, partition)
+            cloud = Cloud.sort(place, points, partition)
             geometry = resolve_geometry(cloud, dim, asked, kernel, points.dtype)
             return cls(folder=place, cloud=cloud, vectors=vectors, **build_all(cloud, geometry, rings))
 
@@ -172,9 +168,9 @@ class DistributedBundle:
         source = self._source(vectors)
         with only_writer(self.folder):
             rounds = self._rounds(source, coefficients.detach().numpy())
-            back = rounds.filter(list(bank), flat=len(source.shape) == 2)
-            self.cloud.write(back, list(bank), source.shape[1:], out, overwrite)
-            shutil.rmtree(rounds.folder, ignore_errors=True)
+            filtered = dict(zip(bank, rounds.filter(flat=len(source.shape) == 2), strict=True))
+            self.cloud.write(filtered, source.shape[1:], self.geometry.real, out, overwrite)
+            shutil.rmtree(self.folder / rounds.name, ignore_errors=True)
 
     def denoise(
         self,
@@ -198,7 +194,7 @@ class DistributedBundle:
         with only_writer(self.folder):
             rounds = self._rounds(source, np.empty((0, terms)), positive_integer(probes, "probes"))
             moments = rounds.moments()
-            shutil.rmtree(rounds.folder, ignore_errors=True)
+            shutil.rmtree(self.folder / rounds.name, ignore_errors=True)
         data, signs = moments[:, :-probes].mean(axis=1), moments[:, -probes:].mean(axis=1)
         if noise_std is None:
             noise_std = float(np.sqrt(white_noise_variance(self.interval, data, signs)))
@@ -215,15 +211,15 @@ class DistributedBundle:
         source, dims = self._source(vectors), self.cloud.ambient_dim
         if points.shape[1] != dims:
             raise ShapeError(f"new points must have D = {dims} coordinates, got {points.shape[1]}.")
-        ranges = points.ranges(self.cloud.rows_at_once)
         with only_writer(self.folder):
-            name, home = self._bring(source), self.folder / f"places-{points.digest()}"
-            places = Exchange.of(home, points, ranges, self.cloud.curve, self.cloud.splits)
-            back = home / f"back-{name}"
-            field = Interpolation(self.cloud, places, name, self.neighbors, back, self.geometry)
+            name = self._bring(source)
+            places = Cloud.sort(
+                self.folder / f"places-{points.digest()}-{name}", points, self.cloud.rows_at_once, self.cloud.curve
+            )
+            field = Interpolation(self.cloud, self.geometry, places, name, self.neighbors)
             run_all(field.interpolate, [(p,) for p in range(places.num_parts)])
-            places.write(back, ["vectors"], source.shape[1:], out, overwrite)
-            shutil.rmtree(home, ignore_errors=True)
+            places.write({"vectors": "field"}, source.shape[1:], self.geometry.real, out, overwrite)
+            shutil.rmtree(places.folder, ignore_errors=True)
 
     def _source(self, vectors: Source | None) -> Source:
         source = self.vectors if vectors is None else vectors
@@ -244,8 +240,8 @@ class DistributedBundle:
     def _rounds(self, source: Source, coefficients: np.ndarray, probes: int = 0) -> Rounds:
         name = self._bring(source)
         settings = f"{name} {probes} {self.geometry} {coefficients.shape}".encode() + coefficients.tobytes()
-        folder = self.folder / f"run-{hashlib.sha256(settings).hexdigest()[:12]}"
-        return Rounds(self.cloud, self.geometry, self.borders, folder, name, coefficients, probes)
+        run = f"run-{hashlib.sha256(settings).hexdigest()[:12]}"
+        return Rounds(self.cloud, self.geometry, run, name, coefficients, probes)
 
 
 def _claim(folder: Path, settings: str) -> None:
