@@ -65,8 +65,8 @@ def forecast_of(wind):
         Field(space, near.components[rows], ("u", "v"), times=dates[rows], units="m s-1")
         for rows in (slice(0, 20), slice(20, 30))
     )
-    skill = [(lead, 2.0 - 1.0 / lead, 2.5, 2.0) for lead in (1, 2, 3)]
-    return Summary("forecast", before=before, after=after, skill=skill)
+    skill = [{"lead": k, "error": 2.0 - 1.0 / k, "persistence": 2.5, "climatology": 2.0} for k in (1, 2, 3)]
+    return Summary("forecast", before=before, after=after, data={"skill": skill})
 
 
 def specs(page: str) -> list[dict]:

@@ -6,7 +6,7 @@ import contextlib
 import csv
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,9 +64,8 @@ class Summary:
 
     ``line`` is what was typed, ``before`` and ``after`` are the fields read and computed, ``fitted`` is the result at
     the points of ``before`` where ``after`` has others. ``bundle``, ``eigenvalues`` with their standard errors and the
-    first few of their ambient fields ``modes (k, n, D)``, and ``filter`` are what was computed on the way. ``skill``
-    has a row (lead time, errors of forecast, persistence, climatology) for each lead time, ``table`` is what was
-    measured, ``files`` are what was written.
+    first few of their ambient fields ``modes (k, n, D)``, and ``filter`` are what was computed on the way, ``table``
+    is what was measured, ``files`` are what was written.
     """
 
     command: str
@@ -85,7 +84,6 @@ class Summary:
     eigenvalue_errors: np.ndarray | None = None
     modes: np.ndarray | None = None
     filter: Filter | None = None
-    skill: Sequence[Sequence[float]] | None = None
     table: Table | None = None
     seconds: float = 0.0
 

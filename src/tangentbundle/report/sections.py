@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,8 +127,8 @@ def _charts(summary: Summary, layers: list[Layer]) -> Iterator[Section]:
         note = f"Brackets: eigenvalues that agree {agree}."
         yield Section.of_charts("Spectrum", figure, note=note)
     if before is not None and after is not None and summary.command == "forecast":
-        if summary.skill:
-            yield _skill(summary.skill, before)
+        if skill := summary.data.get("skill"):
+            yield _skill(skill, before)
         yield Section.of_charts("In time", _series(before, after))
     elif errors := [layer for layer in layers if layer.palette == ERRORS]:
         figures = [_histogram(with_unit(layer.label, layer.unit), layer.numbers) for layer in errors]
@@ -160,10 +160,10 @@ def _lines(lines: dict[str, tuple[np.ndarray, np.ndarray]], x: str, y: str) -> A
     return figure
 
 
-def _skill(rows: Sequence[Sequence[float]], before: Field) -> Section:
-    """Errors of forecasts of held-out times against the lead time: rows (lead, model, persistence, climatology)."""
-    lead, *errors = np.array([tuple(row) for row in rows], dtype=float).T
-    names = ("this forecast", "persistence", "climatology")
+def _skill(rows: Sequence[Mapping[str, float]], before: Field) -> Section:
+    """Errors of forecasts of held-out times against the lead time: rows of lead, error, persistence, climatology."""
+    names = {"this forecast": "error", "persistence": "persistence", "climatology": "climatology"}
+    lead, *errors = (np.array([row[key] for row in rows], dtype=float) for key in ("lead", *names.values()))
     lines = {name: (lead, error) for name, error in zip(names, errors, strict=True)}
     note = "Forecasts of held-out times: below the climatology there is skill."
     figure = _lines(lines, "steps ahead", with_unit("root mean square error", before.units))
