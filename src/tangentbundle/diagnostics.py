@@ -185,3 +185,22 @@ def diagnose(bundle: TangentBundle, field: Array | None = None) -> Diagnosis:
         normal_share=None if field is None else normal_share(bundle, field),
         mesh=None if bundle.mesh is None else str(bundle.mesh),
     )
+
+
+def sampling_errors(bundle: TangentBundle, fields: Array) -> np.ndarray:
+    r"""Standard errors ``(k,)`` of eigenvalues of the Laplacian with eigenfields ``(n, d, k)``, due to random sampling.
+
+    An eigenvalue is a mean over points of the energy density :math:`\frac12 \Delta |f|^2 + \lambda |f|^2`, divided by
+    that of :math:`|f|^2`. Its error is that of a mean over independent points, so the first term determines it. The
+    bias at a finite scale is not included.
+
+    >>> import tangentbundle as tb
+    >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(800, seed=0), dim=2)
+    >>> values, fields = bundle.laplacian().spectrum(6)
+    >>> bool((abs(values - 1) < 3 * sampling_errors(bundle, fields)).all())
+    True
+    """
+    scalar = bundle.scalar().laplacian()
+    squares = float_tensor(fields, "fields")[0].square().sum(dim=1, keepdim=True)
+    energy = torch.as_tensor(scalar.mass).reshape(-1, 1, 1).to(squares) * (scalar @ squares)
+    return np.asarray(0.5 * energy.square().sum(dim=(0, 1)).sqrt().cpu())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -51,10 +52,14 @@ def compute_spectrum(job: Job, bundle: TangentBundle, k: int, *, scalar: bool = 
     """The lowest k eigenvalues of the Laplacian, added to the summary, and their fields."""
     import numpy as np
 
+    from tangentbundle.diagnostics import sampling_errors
+
     k = min(k, bundle.num_points * (1 if scalar else bundle.rank))
     values, fields = (bundle.scalar() if scalar else bundle).laplacian().spectrum(k)
     values = np.asarray(values, float)
     job.summary.eigenvalues = values
+    if getattr(bundle, "mesh", None) is None:  # the vertices of a mesh are no random sample
+        job.summary.eigenvalue_errors = sampling_errors(bundle, fields)
     job.summary.tell("eigenvalues", " ".join(f"{value:.4g}" for value in values), eigenvalues=values)
     return values, fields
 
@@ -127,7 +132,8 @@ def _draw(job: Job, folder: Path) -> None:
     from tangentbundle import plot
 
     field: Any = ("field.png", plot.file_field, job.summary.before)
-    for name, draw, data in (field, ("spectrum.png", plot.spectrum, job.summary.eigenvalues)):
+    spectrum = partial(plot.spectrum, errors=job.summary.eigenvalue_errors)
+    for name, draw, data in (field, ("spectrum.png", spectrum, job.summary.eigenvalues)):
         if data is not None:
             figure, axes = plot.canvas(size=(8.4, 5.0))
             draw(data, axes=axes[0, 0])
