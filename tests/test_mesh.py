@@ -88,9 +88,7 @@ def test_linear_functions_on_a_plane():
     linear = lap @ (2 * x - 3 * y + 1)[:, None, None]
     assert np.abs(linear[inside]).max() < 1e-10 * lap.spectral_interval[1]
     energy = -float(lap.inner(x[:, None, None], lap @ x[:, None, None]).sum())
-    assert (
-        1 - 1e-9 < energy < 1.001
-    )  # of a linear function, its gradient squared; obtuse triangles at the rim add
+    assert 1 - 1e-9 < energy < 1.001  # of a linear function, its gradient squared; obtuse triangles at the rim add
 
 
 def test_the_operator_is_never_positive():
