@@ -209,26 +209,27 @@ def _make_delaunay(tails, twin, length, phi, scale):  # pragma: no cover - compi
     return flips
 
 
-def _cotangent_weights(twin: np.ndarray, length: np.ndarray, area: np.ndarray) -> np.ndarray:
+def _cotangent_weights(twin, length, area, after, before) -> np.ndarray:
     """The weight of each half-edge's edge.
 
     An edge of the boundary opposite an obtuse angle has a weight -k. With transport along the two other sides, of
     weights x and y, its triangle has no negative energy if k <= x y / (x + y); k is limited to that.
     """
-    after, before, inside = *_neighbors(len(twin)), twin >= 0
+    inside = twin >= 0
     cotangent = (length[after] ** 2 + length[before] ** 2 - length**2) / (4 * area)
     weights = np.where(inside, np.maximum(0.5 * (cotangent + cotangent[twin]), 0.0), 0.5 * cotangent)
     negative, obtuse = np.flatnonzero(weights < 0), np.zeros(len(twin) // 3, bool)
     obtuse[negative // 3] = True
-    shared = np.where(inside & obtuse[twin // 3], 0.5, 1.0)  # the triangle on the other side needs the same edge
-    x, y = (weights[sides] * shared[sides] for sides in (after[negative], before[negative]))
+    x, y = (
+        weights[side] * np.where(inside[side] & obtuse[twin[side] // 3], 0.5, 1.0)  # the other triangle needs it, too
+        for side in (after[negative], before[negative])
+    )
     weights[negative] = np.maximum(weights[negative], -x * y / np.maximum(x + y, np.finfo(float).tiny))
     return weights
 
 
-def _transport_angles(tails, twin, length, phi, scale, weights) -> np.ndarray:
+def _transport_angles(tails, twin, length, phi, scale, weights, after, before) -> np.ndarray:
     """The angle of the rotation from the frame at the head of each half-edge to that at its tail."""
-    after, before = _neighbors(len(twin))
     rim, negative = np.flatnonzero(twin < 0), np.flatnonzero(weights < 0)
     corners = _angle(length[after[rim]], length[rim], length[before[rim]])
     back = phi[twin]  # the angle of the edge at its head
@@ -238,12 +239,6 @@ def _transport_angles(tails, twin, length, phi, scale, weights) -> np.ndarray:
     turns[second] = -turns[twin[second]]  # the inverse to the last bit
     turns[negative] = -turns[after[negative]] - turns[before[negative]]  # along the two other sides
     return turns
-
-
-def _neighbors(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The half-edges after and before each of ``count``, in their triangles."""
-    triangles = np.arange(count).reshape(-1, 3)
-    return triangles[:, [1, 2, 0]].ravel(), triangles[:, [2, 0, 1]].ravel()
 
 
 def mesh_geometry(
@@ -274,16 +269,20 @@ def mesh_geometry(
     phi += _axes(points, frames, sense, tails, length, phi)[tails]
     boundary, flipped = int((twin < 0).sum()), _make_delaunay(tails, twin, length, phi, scale)
     area = np.repeat(_area(length[::3], length[1::3], length[2::3]), 3)
-    weights, areas = _cotangent_weights(twin, length, area), np.bincount(tails, area / 3, n)
-    turns = _transport_angles(tails, twin, length, phi, scale, weights)
-    graph, connection, cotangents = _sorted_edges(tails, twin, length, turns, weights, sense, dtype)
+    triangles = np.arange(len(tails)).reshape(-1, 3)
+    sides = triangles[:, [1, 2, 0]].ravel(), triangles[:, [2, 0, 1]].ravel()  # after and before each half-edge
+    weights, areas = _cotangent_weights(twin, length, area, *sides), np.bincount(tails, area / 3, n)
+    turns = _transport_angles(tails, twin, length, phi, scale, weights, *sides)
+    graph, connection, cotangents = _sorted_edges(tails, tails[sides[0]], twin, length, turns, weights, sense, dtype)
     bound = float((np.add.reduceat(np.maximum(cotangents, 0.0), graph.indptr[:-1]) / areas).max())  # by Gershgorin
     return graph, connection, frames, MeshGeometry(order[faces], cotangents, areas, bound, boundary, flipped)
 
 
-def _sorted_edges(tails, twin, length, turns, weights, sense, dtype) -> tuple[NeighborGraph, Connection, np.ndarray]:
+def _sorted_edges(
+    tails, heads, twin, length, turns, weights, sense, dtype
+) -> tuple[NeighborGraph, Connection, np.ndarray]:
     """Graph, connection and weights from half-edges; those of the boundary count in both directions."""
-    heads, rim, n = tails[_neighbors(len(tails))[0]], np.flatnonzero(twin < 0), len(sense)
+    rim, n = np.flatnonzero(twin < 0), len(sense)
     rows, cols = np.append(tails, heads[rim]), np.append(heads, tails[rim])
     place = counting_sort(rows, counting_sort(cols, np.arange(len(rows)), n), n)
     half = np.append(np.arange(len(tails)), rim)[place]
