@@ -126,7 +126,7 @@ def _triangles(mesh: Any) -> tuple[np.ndarray, list[str]]:
     faces, n = np.concatenate(parts).astype(np.int64), len(mesh.points)
     if faces.size and (faces.min() < 0 or faces.max() >= n):
         raise InvalidInputError(
-            f"faces name vertices {faces.min()} to {faces.max()}, but there are {n} (0 to {n - 1}). The file is damaged."
+            f"faces name vertices {faces.min()} to {faces.max()}, but there are {n} (0 to {n - 1}). Clean the mesh."
         )
     return faces, notes if len(faces) else [*notes, "no triangles: the vertices are a cloud of points"]
 
