@@ -191,7 +191,7 @@ def estimators() -> None:
 
 def _draw_scores(axes, scores) -> None:
     """Margins of the candidates, the best first, with their standard errors."""
-    from tangentbundle_cli.predict import short_name
+    from tangentbundle.io.summary import short_name
 
     names = [short_name(row.model) for row in scores]
     errors = [row.margin_error for row in scores]

@@ -58,7 +58,7 @@ def compute_spectrum(job: Job, bundle: TangentBundle, k: int, *, scalar: bool = 
     values, fields = (bundle.scalar() if scalar else bundle).laplacian().spectrum(k)
     values = np.asarray(values, float)
     job.summary.eigenvalues = values
-    if getattr(bundle, "mesh", None) is None:  # the vertices of a mesh are no random sample
+    if bundle.mesh is None:  # the vertices of a mesh are no random sample
         job.summary.eigenvalue_errors = sampling_errors(bundle, fields)
     job.summary.tell("eigenvalues", " ".join(f"{value:.4g}" for value in values), eigenvalues=values)
     return values, fields

@@ -123,7 +123,11 @@ def _triangles(mesh: Any) -> tuple[np.ndarray, list[str]]:
             notes.append(f"{len(corners)} quadrilaterals split into triangles")
         elif block.type not in ("vertex", "line"):
             notes.append(f"{len(corners)} cells of kind {block.type} left out")
-    faces = np.concatenate(parts).astype(np.int64)
+    faces, n = np.concatenate(parts).astype(np.int64), len(mesh.points)
+    if faces.size and (faces.min() < 0 or faces.max() >= n):
+        raise InvalidInputError(
+            f"faces name vertices {faces.min()} to {faces.max()}, but there are {n} (0 to {n - 1}). Clean the mesh."
+        )
     return faces, notes if len(faces) else [*notes, "no triangles: the vertices are a cloud of points"]
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..errors import NotManifoldError
+
 if TYPE_CHECKING:  # torch is loaded when geometry is computed: files with mistakes are refused before
     from ..bundle import TangentBundle
 
@@ -111,7 +113,11 @@ class Mesh(Space):
 
         frames = None if self.normals is None else normal_frames(self.normals)
         if scale.keys() <= {"dim"}:
-            return TangentBundle.from_mesh(self.points, self.faces, frames=frames)
+            try:
+                return TangentBundle.from_mesh(self.points, self.faces, frames=frames)
+            except NotManifoldError as error:
+                problem = str(error).partition(". ")[0]
+                raise NotManifoldError(f"{problem}. Clean the mesh, or use its vertices only: neighbors=20.") from error
         if frames is None:
             frames = mesh_frames(self.points, check_faces(self.faces, self.points))
         return TangentBundle.from_frames(self.points, frames, **_without_dim(scale))

@@ -13,6 +13,7 @@ from ..earth.xarrays import EAST
 from ..extras import extra
 from ..geometry.known_frames import latlon_frames
 from ..io import Field, Globe, Mesh
+from ..io.meshes import up_axis
 from .fields import ARROW
 from .fields import field as draw
 from .style import (
@@ -152,11 +153,6 @@ def file_field(field: Field, *, number: int = 0, axes: Any = None) -> Any:
     label = with_unit(label, field.units)
     view = View(up=up_axis(field))
     return draw(space.points, vectors, faces=faces, label=label, title=str(field), view=view, axes=axes)
-
-
-def up_axis(field: Field) -> str:
-    """The axis of a file's points that points up: y in meshes of computer graphics, z elsewhere."""
-    return getattr(field.origin, "up", "z")
 
 
 def quantity(field: Field) -> str:

@@ -14,10 +14,10 @@ import numpy as np
 from ..earth.maps import EqualAreaMap
 from ..extras import extra
 from ..io import Field, Globe, Mesh, Summary
+from ..io.meshes import up_axis
 from ..plot.curves import bundle_numbers, histograms, spectrum
 from ..plot.interactive import layered_field, layered_map
 from ..plot.layers import MAX_ARROWS, MAX_DOTS, Layer, aligned
-from ..plot.maps import up_axis
 from ..plot.style import ERRORS, LINES, canvas, with_unit
 from .layers import layers_of
 
