@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 import tangentbundle as tb
+from tangentbundle.experiments.figures import draw_surfaces
 from tangentbundle.experiments.wind import available, source_of
 
+from . import illustrations
 from .figures import FOLDER
 
 VIEW = tb.plot.View(28, 40)
@@ -35,7 +37,7 @@ def tangent_vector() -> Any:
     """A point, its tangent space, and a vector in it."""
     points, bundle = sphere()
     figure, axes = tb.plot.canvas(size=(4.4, 4.2))
-    tb.plot.tangent_space(bundle, toward(points, 0.2, 0.25), VIEW.axes[0], view=VIEW, axes=axes[0, 0])
+    illustrations.tangent_space(bundle, toward(points, 0.2, 0.25), VIEW.axes[0], view=VIEW, axes=axes[0, 0])
     return figure
 
 
@@ -46,7 +48,7 @@ def diffusion() -> Any:
     for right, up, way in ((-0.6, -0.1, VIEW.axes[1]), (0.5, 0.2, VIEW.axes[0])):
         k = toward(points, right, up)
         start[k] = bundle.frames[k] @ (bundle.frames[k].T @ way)
-    return tb.plot.diffusion(bundle, start, (0.0, 0.02, 0.1, 0.5), view=VIEW)
+    return illustrations.diffusion(bundle, start, (0.0, 0.02, 0.1, 0.5), view=VIEW)
 
 
 def signal() -> Any:
@@ -92,7 +94,7 @@ def transport() -> Any:
     points, bundle = sphere()
     figure, axes = tb.plot.canvas(size=(4.4, 4.2))
     ends = toward(points, -0.75, -0.3), toward(points, 0.7, 0.35)
-    tb.plot.transport(bundle, *ends, VIEW.axes[1], view=VIEW, axes=axes[0, 0])
+    illustrations.transport(bundle, *ends, VIEW.axes[1], view=VIEW, axes=axes[0, 0])
     return figure
 
 
@@ -112,7 +114,7 @@ def wind_map() -> Any:
 
 def surfaces() -> Any:
     """The torus and the immersed Klein bottle, with a cloud of 100 points each."""
-    return tb.plot.surfaces({"torus": tb.manifolds.Torus(), "Klein bottle, immersed": tb.manifolds.KleinBottle(3)})
+    return draw_surfaces({"torus": tb.manifolds.Torus(), "Klein bottle, immersed": tb.manifolds.KleinBottle(3)})
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ SPACES = {
     "torus": (Torus(), 150),
 }
 
-METHODS = [tb.Exact(), tb.Chebyshev(1e-11), tb.Lanczos(1e-11)]
+METHODS = [tb.Exact(), tb.Chebyshev(1e-11)]
 TOLERANCE = 1e-9
 
 
@@ -316,7 +316,7 @@ def test_equivariance(name, method):
 def test_equivariance_in_single_precision(name):
     whole = bundle(name, torch.float32)
     h = tb.Heat(5 * whole.laplacian().scale)
-    for method in (tb.Exact(), tb.Chebyshev(1e-6), tb.Lanczos(1e-5)):
+    for method in (tb.Exact(), tb.Chebyshev(1e-6)):
         assert_gauge_equivariant(lambda lap, x, m=method: h(lap, x, m), whole)
         assert_rotation_equivariant(lambda lap, x, m=method: h(lap, x, m), whole)
 

@@ -14,7 +14,7 @@ from tangentbundle.testing import random_signal, relative_error
 
 SIZES = {1: 12, 2: 12, 3: 10}
 
-METHODS = [tb.Exact(), tb.Chebyshev(1e-12), tb.Chebyshev(order=12), tb.Lanczos(1e-13)]
+METHODS = [tb.Exact(), tb.Chebyshev(1e-12), tb.Chebyshev(order=12)]
 
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -60,8 +60,7 @@ def test_first_derivatives(kind, method):
     lap = laplacian()
     run, parameters = function(kind, lap, method)
     x = random_signal(lap, channels=1).requires_grad_()
-    quick = isinstance(method, tb.Lanczos) and kind not in ("heat", "FIR")  # random projections instead of every entry
-    assert torch.autograd.gradcheck(run, (x, *parameters), atol=1e-6, fast_mode=quick)
+    assert torch.autograd.gradcheck(run, (x, *parameters), atol=1e-6)
 
 
 @pytest.mark.parametrize("method", METHODS, ids=str)
@@ -123,7 +122,7 @@ def test_derivatives_by_formula(method):
         assert relative_error(grad_p, expected) < 1e-8
 
 
-@pytest.mark.parametrize("method", [tb.Exact(), tb.Chebyshev(1e-6), tb.Lanczos(1e-6)], ids=str)
+@pytest.mark.parametrize("method", [tb.Exact(), tb.Chebyshev(1e-6)], ids=str)
 def test_gradients_in_single_precision(method):
     single, double = laplacian(2, 60, torch.float32), laplacian(2, 60, torch.float32).to(dtype=torch.float64)
     gradients = []
@@ -140,7 +139,7 @@ def test_gradients_in_single_precision(method):
 
 def test_banks_have_the_gradients_of_their_filters():
     lap = laplacian(2, 60)
-    for method in (tb.Exact(), tb.Chebyshev(1e-11), tb.Lanczos(1e-11)):
+    for method in (tb.Exact(), tb.Chebyshev(1e-11)):
         results = []
         for together in (True, False):
             t, h = number(0.05), number([0.3, 0.7])
@@ -223,7 +222,7 @@ def test_peak_memory_of_both_passes_does_not_grow_with_the_order():
 # Learning.
 
 
-@pytest.mark.parametrize("method", [tb.Exact(), tb.Chebyshev(1e-9), tb.Lanczos(1e-9)], ids=str)
+@pytest.mark.parametrize("method", [tb.Exact(), tb.Chebyshev(1e-9)], ids=str)
 def test_a_time_is_found_by_gradients(method):
     lap = laplacian(2, 60)
     x = random_signal(lap)

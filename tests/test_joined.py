@@ -21,7 +21,7 @@ CLOUDS = {
     2: [(Torus(), 70, 1.0), (Sphere(2), 50, 2.0), (Sphere(2), 90, 0.3), (Torus(), 60, 1.0)],
     3: [(Sphere(3), 60, 1.0), (Sphere(3), 50, 0.5)],
 }
-METHODS = {"exact": tb.Exact(), "dense": tb.Dense(), "sparse": tb.Chebyshev(1e-13), "Lanczos": tb.Lanczos(1e-13)}
+METHODS = {"exact": tb.Exact(), "dense": tb.Dense(), "sparse": tb.Chebyshev(1e-13)}
 
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")

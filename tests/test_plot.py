@@ -12,6 +12,7 @@ pytest.importorskip("matplotlib")
 
 from matplotlib.projections.geo import LambertAxes, MollweideAxes
 
+from benchmarks.illustrations import shortest_path, transport_block
 from tangentbundle.plot.streamlines import streamlines
 from tangentbundle.plot.style import canvas
 from tangentbundle.plot.views import Patches, spread_out
@@ -244,15 +245,13 @@ def test_a_field_without_length_and_shapes_that_do_not_fit():
 
 def test_carried_around_a_sphere_vectors_turn_by_the_area():
     """Along an octant, back to where it began, a vector turns by a right angle."""
-    from tangentbundle.plot.illustrations import _block, _path
-
     points = np.concatenate([np.eye(3), SPHERE.sample(6000, seed=0)])
     bundle = tb.TangentBundle.from_points(points, dim=2)
     turn = np.eye(2)
     for start, end in ((0, 1), (1, 2), (2, 0)):
-        path = _path(bundle, start, end)
+        path = shortest_path(bundle, start, end)
         for i, j in zip(path[1:], path[:-1], strict=True):
-            turn = _block(bundle, i, j) @ turn
+            turn = transport_block(bundle, i, j) @ turn
     assert abs(np.degrees(np.arccos(np.trace(turn) / 2)) - 90) < 12
 
 
@@ -261,7 +260,7 @@ def test_far_points_without_a_path_are_told():
     with pytest.warns(tb.errors.TangentBundleWarning):
         bundle = tb.TangentBundle.from_points(points, dim=2, neighbors=20)
     with pytest.raises(tb.errors.InvalidInputError, match="different components"):
-        tb.plot.transport(bundle, 0, 1199, axes=canvas()[1][0, 0])
+        shortest_path(bundle, 0, 1199)
 
 
 def test_without_matplotlib_or_plotly_the_remedy_is_told(monkeypatch):

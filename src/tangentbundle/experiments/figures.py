@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import plot
 from ..datasets import torus_field
-from ..manifolds import ClassicalKleinBottle, KleinBottle, Torus
+from ..manifolds import ClassicalKleinBottle, KleinBottle, Manifold, Torus
 from .base import Row
 from .baselines import denoised, field_estimators
 from .interpolation import INTERPOLATIONS, estimators
@@ -113,7 +113,7 @@ def forecast_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
 def classification_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
     """The surfaces, with a cloud of each; accuracies of every method and reading, a panel for each activation."""
     bottles = {"Klein bottle, figure-8": KleinBottle(3), "Klein bottle, classical": ClassicalKleinBottle()}
-    paths = [plot.save(plot.surfaces({"torus": Torus(), **bottles}), folder / "classification_surfaces.png")]
+    paths = [plot.save(draw_surfaces({"torus": Torus(), **bottles}), folder / "classification_surfaces.png")]
     panels: dict[str, dict[str, list[float]]] = {}
     for row in rows:
         name = f"{row['method']}, {row['reading']}"
@@ -124,6 +124,15 @@ def classification_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
         plot.bars(groups, label="accuracy on test clouds", axes=axis)
         axis.set(xlim=(0, 1.02), title="no network" if activation == "-" else activation)
     return [*paths, plot.save(figure, folder / "classification_accuracy.png")]
+
+
+def draw_surfaces(panels: Mapping[str, Manifold]) -> Any:
+    """Surfaces in space, and a cloud of 100 points on each; returns the figure."""
+    figure, axes = plot.canvas(1, len(panels), (4.6, 3.8))
+    for axis, (title, manifold) in zip(axes[0], panels.items(), strict=True):
+        cloud, dense = np.asarray(manifold.sample(100, seed=1)), np.asarray(manifold.sample(60_000, seed=0))
+        plot.field(cloud, surface=dense, view=plot.View(38, -50), axes=axis, title=title)
+    return figure
 
 
 FIGURES: dict[str, Callable[[Sequence[Row], Path], list[Path]]] = {

@@ -3,7 +3,6 @@
 from .banks import apply_bank, merge_bank
 from .base import Filter, Impulses
 from .dense import Dense
-from .lanczos import Lanczos
 from .lowpass import LowpassNonAmplifying
 from .methods import Chebyshev, Exact, Method
 from .properties import Properties
@@ -19,7 +18,6 @@ __all__ = [
     "IdealLowpass",
     "ImpulseResponse",
     "Impulses",
-    "Lanczos",
     "LowpassNonAmplifying",
     "Matern",
     "Method",

@@ -74,7 +74,7 @@ def _resolve(filters: Sequence[Filter], operator: LinearOperator, method: Method
     if not isinstance(operator, LinearOperator):
         raise InvalidInputError(f"filters act through an operator such as bundle.laplacian(), got {type(operator)}.")
     if not (method is None or isinstance(method, Method)):
-        raise InvalidInputError(f"method must be Exact(), Dense(), Chebyshev() or Lanczos(), got {method!r}.")
+        raise InvalidInputError(f"method must be Exact(), Dense() or Chebyshev(), got {method!r}.")
     method = default_method(operator) if method is None else method
     if not isinstance(operator, (ConnectionLaplacian, Joined, Semigroup)) and not isinstance(method, (Exact, Dense)):
         raise InvalidInputError(

@@ -83,7 +83,7 @@ class Filter(ABC):
     def __call__(self, operator: LinearOperator, x: Array, method: Method | None = None) -> Array:
         """Filter a signal ``(..., n, d, c)``; the same kind of array comes back.
 
-        ``method`` is ``Exact()``, ``Chebyshev(tol)`` or ``Lanczos(tol)``; by default the size decides.
+        ``method`` is ``Exact()``, ``Dense()`` or ``Chebyshev(tol)``; by default the size decides.
         """
         finite_where_seen(float_tensor(x, "signal")[0], "signal")
         return apply_bank([self], operator, x, method)[0]

@@ -109,8 +109,8 @@ def expand(filters: Sequence[Filter], band: Band, tol: float) -> torch.Tensor:
         if nodes >= MAX_NODES:
             raise ConvergenceError(
                 f"{MAX_NODES} Chebyshev terms do not follow this response to {tol:g}: it jumps, or changes on a scale "
-                f"far below the operator's largest eigenvalue {band.top:.4g}. Use method=Exact() or Lanczos(), a "
-                "smoother response, or Chebyshev(order=...) to accept what that order gives."
+                f"far below the operator's largest eigenvalue {band.top:.4g}. Use method=Exact(), a smoother "
+                "response, or Chebyshev(order=...) to accept what that order gives."
             )
         nodes *= 2
     return fixed_order(filters, band, terms, nodes)

@@ -6,7 +6,6 @@ Functions that draw one panel take and return matplotlib ``axes``; those that dr
 from ..earth.maps import EqualAreaMap
 from .curves import bars, convergence, curves, diagnostics, multiplicities, response, spectrum
 from .fields import field, fields
-from .illustrations import diffusion, surfaces, tangent_space, transport
 from .interactive import interactive_field, layered_field, layered_map
 from .layers import Layer
 from .maps import file_field, value_map, wind_components, wind_map
@@ -22,7 +21,6 @@ __all__ = [
     "convergence",
     "curves",
     "diagnostics",
-    "diffusion",
     "field",
     "fields",
     "file_field",
@@ -35,9 +33,6 @@ __all__ = [
     "save",
     "spectrum",
     "spread_out",
-    "surfaces",
-    "tangent_space",
-    "transport",
     "value_map",
     "wind_components",
     "wind_map",

@@ -1,23 +1,20 @@
-"""Illustrations of the theory: a tangent space, parallel transport, diffusion, surfaces and their point clouds."""
+"""Illustrations of the theory: a tangent space, parallel transport and diffusion."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.sparse.csgraph import dijkstra
 
-from ..errors import InvalidInputError
-from ..filters import Heat
-from .fields import ARROW, field, fields
-from .style import LINES, canvas
-from .views import View, spacing, spread_out
-
-if TYPE_CHECKING:
-    from ..bundle import TangentBundle
-    from ..manifolds import Manifold
+from tangentbundle import Heat, TangentBundle
+from tangentbundle.errors import InvalidInputError
+from tangentbundle.plot import View, field, fields, spread_out
+from tangentbundle.plot.fields import ARROW
+from tangentbundle.plot.style import LINES
+from tangentbundle.plot.views import spacing
 
 
 def tangent_space(
@@ -26,10 +23,6 @@ def tangent_space(
     """A point of a surface, the plane of its frame, and a tangent vector ``(3,)`` in it; returns axes.
 
     The plane is as wide as the neighbourhoods of the bundle; without a vector the frame's first one is drawn.
-
-    >>> import tangentbundle as tb
-    >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(2000, seed=0))
-    >>> axes = tb.plot.tangent_space(bundle, 0, view=tb.plot.View(30, 40))
     """
     frame = _frames(bundle)[point]
     vector = frame[:, 0] if vector is None else frame @ (frame.T @ np.asarray(vector, dtype=float))
@@ -49,16 +42,12 @@ def transport(
     r"""A vector carried along the edges of the graph, by the connection of the bundle; returns axes.
 
     The path is the shortest one, and the vector at its next point is :math:`O_{ji} v_i`.
-
-    >>> import tangentbundle as tb
-    >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(1500, seed=0))
-    >>> axes = tb.plot.transport(bundle, 0, 800)
     """
-    frames, path, view = _frames(bundle), _path(bundle, start, end), view or View()
+    frames, path, view = _frames(bundle), shortest_path(bundle, start, end), view or View()
     coordinates = frames[start].T @ (frames[start][:, 0] if vector is None else np.asarray(vector, dtype=float))
     carried = [frames[start] @ coordinates]
     for before, here in pairwise(path):
-        coordinates = _block(bundle, here, before) @ coordinates
+        coordinates = transport_block(bundle, here, before) @ coordinates
         carried.append(frames[here] @ coordinates)
     shown = np.unique(np.linspace(0, len(path) - 1, planes).round().astype(int))
     rows, vectors, names = [path[k] for k in shown], [carried[k] for k in shown], {"i": start, "j": end}
@@ -73,12 +62,6 @@ def diffusion(
     r"""A field ``(n, 3)`` spread by heat flow, :math:`e^{t \Delta} f`, at several times; returns the figure.
 
     Arrows show directions; colours are lengths relative to the longest vector at that time.
-
-    >>> import tangentbundle as tb
-    >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(1500, seed=0))
-    >>> impulse = np.zeros((1500, 3))
-    >>> impulse[0] = bundle.frames[0, :, 0]
-    >>> figure = tb.plot.diffusion(bundle, impulse, (0.0, 0.1))
     """
     _frames(bundle)
     points, panels, colors = np.asarray(bundle.points, dtype=float), {}, {}
@@ -95,22 +78,6 @@ def diffusion(
     return fields(points, panels, colors=colors, top=1.0, label="length, of the longest", **options)
 
 
-def surfaces(panels: Mapping[str, Manifold], points: int = 100, *, seed: int = 0, view: View | None = None) -> Any:
-    """Surfaces in space, and a random cloud of ``points`` on each; returns the figure.
-
-    >>> import tangentbundle as tb
-    >>> shapes = {"torus": tb.manifolds.Torus(), "Klein bottle": tb.manifolds.KleinBottle(3)}
-    >>> figure = tb.plot.surfaces(shapes)
-    >>> [axes.get_title() for axes in figure.axes]
-    ['torus', 'Klein bottle']
-    """
-    figure, axes = canvas(1, len(panels), (4.6, 3.8))
-    for axis, (title, manifold) in zip(axes[0], panels.items(), strict=True):
-        cloud, dense = np.asarray(manifold.sample(points, seed=seed + 1)), manifold.sample(60_000, seed=seed)
-        field(cloud, surface=np.asarray(dense), view=view or View(38, -50), axes=axis, title=title)
-    return figure
-
-
 def _frames(bundle: TangentBundle) -> np.ndarray:
     if bundle.ambient_dim != 3 or bundle.rank != 2:
         got = f"d = {bundle.rank}, D = {bundle.ambient_dim}"
@@ -118,7 +85,7 @@ def _frames(bundle: TangentBundle) -> np.ndarray:
     return np.asarray(bundle.frames, dtype=float)
 
 
-def _path(bundle: TangentBundle, start: int, end: int) -> list[int]:
+def shortest_path(bundle: TangentBundle, start: int, end: int) -> list[int]:
     """The shortest path in the graph, over squared lengths: many short steps."""
     graph = bundle.graph.to_scipy()
     graph.data = graph.data**2
@@ -131,7 +98,7 @@ def _path(bundle: TangentBundle, start: int, end: int) -> list[int]:
     return path[::-1]
 
 
-def _block(bundle: TangentBundle, i: int, j: int) -> np.ndarray:
+def transport_block(bundle: TangentBundle, i: int, j: int) -> np.ndarray:
     """The transport from j to its neighbour i, ``(d, d)``."""
     place, graph = np.argsort(bundle.order), bundle.sorted_graph
     start, stop = graph.indptr[place[i]], graph.indptr[place[i] + 1]
