@@ -21,8 +21,9 @@ FLATNESS = 4
 WINDOW = (2.0, 8.0)
 """Diffusion times of the low-pass, in steps of P: from a few averages to what the moments resolve."""
 
-MAX_FACTOR = 2.0
-"""A correction by more says that the sample has no scale between its neighbourhoods and its shape."""
+PLATEAU = 0.5
+"""Largest change of the energy for each e-fold of the diffusion time, in units of the correction. Where it changes
+more, the low-pass removes the shape itself: there is no scale between the neighbourhoods and the shape."""
 
 
 class Calibration(ABC):
@@ -47,8 +48,8 @@ class SampleEnergy(Calibration):
 
     On every manifold :math:`\sum_a |\nabla x_a|^2 = d`. The part of that energy that P holds at low frequencies, over
     d, is the factor by which the sample diffuses faster or slower than the kernel's integrals say (docs:
-    theory/calibration). It costs ``terms`` products with functions. Clouds that are only a few neighbourhoods wide keep
-    the kernel's constant.
+    theory/calibration). It costs ``terms`` products with functions. Where that energy has no plateau, as on clouds that
+    are only a few neighbourhoods wide, the kernel's constant stays.
 
     >>> import tangentbundle as tb
     >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(3000, seed=0), neighbors=20)
@@ -66,15 +67,16 @@ class SampleEnergy(Calibration):
         if not lost > 0:
             return 1.0
         longest = min(WINDOW[1], np.sqrt(found[0] / lost) / 2)  # in the middle between neighbourhoods and shape
-        if longest < WINDOW[0]:
+        if longest <= WINDOW[0]:
             return 1.0
         gain = 2.0 ** (dim / 2)  # fluctuations left at time t have as many modes as t^(-d/2)
         times = np.geomspace(WINDOW[0], longest, 9)
         short, long = (np.array([smooth_energy(found, factor * t) for t in times]) for factor in (1.0, 2.0))
         limits = (gain * long - short) / (gain - 1) / (dim * scale)
-        flattest = int(np.argmin(np.abs(np.diff(limits))))
+        slopes = np.abs(np.diff(limits) / np.diff(np.log(times)))
+        flattest = int(np.argmin(slopes))
         kappa = float(limits[flattest : flattest + 2].mean())
-        return kappa if 1 / MAX_FACTOR < kappa < MAX_FACTOR else 1.0
+        return kappa if kappa > 0 and slopes[flattest] < PLATEAU * abs(kappa - 1) else 1.0
 
 
 def smooth_energy(moments: np.ndarray, time: float) -> float:
