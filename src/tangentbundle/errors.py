@@ -41,6 +41,10 @@ class RankDeficientError(TangentBundleError, ValueError):
     """A neighbourhood does not span a tangent space of the wanted dimension."""
 
 
+class NotOrientableError(TangentBundleError, ValueError):
+    """The tangent spaces cannot be oriented alike."""
+
+
 class MemoryLimitError(TangentBundleError, MemoryError):
     """The request would need more memory or time than allowed; nothing was allocated."""
 
@@ -103,6 +107,10 @@ class DimensionWarning(TangentBundleWarning):
 
 class NoisyCloudWarning(TangentBundleWarning):
     """Noise hides the tangent spaces, or there are signs of outliers."""
+
+
+class LinearFitWarning(TangentBundleWarning):
+    """Some points have too few neighbours for a quadratic fit; it is linear there."""
 
 
 class NotTangentWarning(TangentBundleWarning):

@@ -1,0 +1,199 @@
+r"""Polynomials fitted to the neighbours of each point, in tangent coordinates: moving least squares.
+
+Near point i a function is :math:`f(x_j) - f(x_i) \approx g \cdot y_j + \tfrac12 y_j^T H y_j + \dots` with
+:math:`y_j = O_i^T (x_j - x_i)`. The coefficients are linear in the values; this module computes their weights.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import InvalidInputError, LinearFitWarning, RankDeficientError
+from ..geometry.graph import NeighborGraph
+from ..geometry.search import nearest_distances, one_search
+from ..jit import njit
+from ..parallel import run_ranges
+
+if TYPE_CHECKING:
+    from ..bundle import TangentBundle
+
+MIN_PIVOT = 0.01
+"""Least share of a monomial that the others must not explain: below, neighbours do not determine its coefficient."""
+
+MAX_DOUBLINGS = 8
+"""How often a neighbourhood is doubled until its points determine the fit (rows of grids near the poles)."""
+
+
+@dataclass(frozen=True)
+class LocalFit:
+    """Weights ``(e, m)`` of the first m coefficients, for the differences ``f_j - f_i`` along the edges of a graph.
+
+    The graph is directed and in curve order. The coefficients are those of :math:`y_a` (d of them), then of
+    :math:`y_a y_b` with a <= b.
+    """
+
+    graph: NeighborGraph
+    weights: np.ndarray
+
+
+def monomials(d: int, degree: int) -> np.ndarray:
+    """Every monomial of degree 1 to ``degree`` in d variables as ``(q, 2)``: another one (-1: 1) times a variable.
+
+    >>> monomials(2, 2).tolist()
+    [[-1, 0], [-1, 1], [0, 0], [0, 1], [1, 1]]
+    """
+    found = [f for p in range(1, degree + 1) for f in combinations_with_replacement(range(d), p)]
+    return np.array([[found.index(f[:-1]) if f[1:] else -1, f[-1]] for f in found], np.int64)
+
+
+def default_neighbors(d: int, degree: int) -> int:
+    """Three to four times as many points as coefficients: 20 for a quadratic fit on a surface.
+
+    >>> [default_neighbors(d, 2) for d in (1, 2, 3)]
+    [8, 20, 36]
+    """
+    return 4 * len(monomials(d, degree))
+
+
+@njit(cache=True, nogil=True)
+def _solve(gram, q, keep, inverse):  # pragma: no cover - compiled
+    """The first columns of the inverse of the leading block, by Cholesky; returns the least relative pivot."""
+    least = 1.0
+    for a in range(q):
+        whole = gram[a, a]
+        for b in range(a):
+            total = gram[a, b]
+            for k in range(b):
+                total -= gram[a, k] * gram[b, k]
+            gram[a, b] = total / gram[b, b]
+        pivot = whole
+        for k in range(a):
+            pivot -= gram[a, k] ** 2
+        if not pivot > 1e-14 * whole:
+            return 0.0
+        least = min(least, pivot / whole)
+        gram[a, a] = np.sqrt(pivot)
+    for c in range(keep):
+        for a in range(q):
+            total = 1.0 if a == c else 0.0
+            for k in range(a):
+                total -= gram[a, k] * inverse[k, c]
+            inverse[a, c] = total / gram[a, a]
+        for a in range(q - 1, -1, -1):
+            total = inverse[a, c]
+            for k in range(a + 1, q):
+                total -= gram[k, a] * inverse[k, c]
+            inverse[a, c] = total / gram[a, a]
+    return least
+
+
+@njit(cache=True, nogil=True)
+def _fit_rows(start, stop, rows, points, frames, lists, radii, labels, factors, q, keep, out, quality):
+    # pragma: no cover - compiled
+    """Weights of the coefficients of some rows; ``q`` monomials are fitted, lengths in units of the radius."""
+    count, d, dims = lists.shape[1], frames.shape[2], points.shape[1]
+    features, w = np.empty((count, q)), np.empty(count)
+    gram, inverse, y = np.empty((q, q)), np.empty((q, keep)), np.empty(d)
+    for r in range(start, stop):
+        i = rows[r]
+        gram[:] = 0.0
+        for e in range(count):
+            j = lists[r, e]
+            square = 0.0
+            y[:] = 0.0
+            for a in range(dims):
+                step = (points[j, a] - points[i, a]) / radii[r]
+                square += step * step
+                for b in range(d):
+                    y[b] += frames[i, a, b] * step
+            w[e] = max(0.0, 1.0 - square) ** 2 if labels[i] == labels[j] else 0.0
+            for m in range(q):
+                features[e, m] = y[factors[m, 1]] * (features[e, factors[m, 0]] if m >= d else 1.0)
+                term = w[e] * features[e, m]
+                for b in range(m + 1):
+                    gram[m, b] += term * features[e, b]
+        quality[r] = _solve(gram, q, min(keep, q), inverse)
+        for e in range(count):
+            for c in range(keep):
+                total = 0.0
+                if c < q and quality[r] > 0.0:
+                    for m in range(q):
+                        total += inverse[m, c] * features[e, m]
+                    total *= w[e] / (radii[r] if c < d else radii[r] ** 2)
+                out[r, e, c] = total
+
+
+def _fit(bundle: TangentBundle, rows: np.ndarray, k: int, labels: np.ndarray, factors: np.ndarray, keep: int):
+    """Neighbours ``(m, k)`` of some rows, weights ``(m, k, keep)`` and the least pivots ``(m,)``."""
+    points, frames = bundle.sorted_points, bundle.sorted_frames
+    distances, lists = nearest_distances(points, min(k + 1, len(points) - 1), rows)
+    radii = distances[:, -1] * (1.0 if lists.shape[1] > k else 1.1)  # the rim has no weight: ties do not matter
+    radii = np.maximum(radii, np.finfo(float).tiny)
+    lists = np.ascontiguousarray(lists[:, :k].astype(np.int32))
+    out, quality = np.empty((len(rows), lists.shape[1], keep)), np.empty(len(rows))
+    arguments = rows, points, frames, lists, radii, labels, factors, len(factors), keep, out, quality
+    run_ranges(_fit_rows, len(rows), *arguments, grain=512)
+    return lists, out, quality
+
+
+def local_fit(bundle: TangentBundle, degree: int = 2, neighbors: int | None = None, keep: int | None = None) -> LocalFit:
+    """Fit polynomials of a degree to the nearest neighbours of every point; ``keep`` coefficients, default d.
+
+    Neighbourhoods whose points do not determine the fit are doubled until they do; where even all points of the
+    component do not, the fit is linear, with a warning.
+    """
+    if bundle.sorted_frames is None:
+        raise InvalidInputError("the scalar bundle has no frames: take derivatives with the tangent bundle itself.")
+    n, d = bundle.num_points, bundle.dim
+    factors, labels = monomials(d, degree), bundle.sorted_graph.components()
+    keep = d if keep is None else keep
+    rows, k = np.arange(n), min(neighbors or default_neighbors(d, degree), n - 1)
+    pieces = []
+    with one_search(bundle.sorted_points):
+        for _ in range(MAX_DOUBLINGS + 1):
+            lists, weights, quality = _fit(bundle, rows, k, labels, factors, keep)
+            good = quality >= MIN_PIVOT
+            pieces.append((rows, lists, weights) if good.all() else (rows[good], lists[good], weights[good]))
+            rows = rows[~good]
+            if not len(rows) or k == n - 1:
+                break
+            k = min(2 * k, n - 1)
+        if len(rows):
+            lists, weights, quality = _fit(bundle, rows, k, labels, factors[:d], keep)
+            _warn_of_linear(rows[quality < MIN_PIVOT], rows, n, d)
+            pieces.append((rows, lists, weights))
+    return _joined(pieces, n)
+
+
+def _warn_of_linear(lost: np.ndarray, rows: np.ndarray, n: int, d: int) -> None:
+    if len(lost):
+        raise RankDeficientError(
+            f"the neighbours of {len(lost)} of {n} points (first: point {lost[0]} along the curve) do not span {d} "
+            "directions, so that a gradient is not defined. Use more points, or a smaller dimension."
+        )
+    warnings.warn(
+        f"{len(rows)} of {n} points have too few neighbours for the fit; it is linear there, and second derivatives "
+        "are zero. Use more points.",
+        LinearFitWarning,
+        stacklevel=5,
+    )
+
+
+def _joined(pieces: list, n: int) -> LocalFit:
+    """One CSR graph of rows with different numbers of neighbours."""
+    counts = np.zeros(n + 1, np.int64)
+    for rows, lists, _ in pieces:
+        counts[rows + 1] = lists.shape[1]
+    indptr, keep = np.cumsum(counts), pieces[0][2].shape[2]
+    if len(pieces) == 1:
+        return LocalFit(NeighborGraph(indptr, pieces[0][1].ravel(), np.empty(0)), pieces[0][2].reshape(-1, keep))
+    indices, weights = np.empty(indptr[-1], np.int32), np.empty((indptr[-1], keep))
+    for rows, lists, values in pieces:
+        places = indptr[rows][:, None] + np.arange(lists.shape[1])
+        indices[places], weights[places] = lists, values
+    return LocalFit(NeighborGraph(indptr, indices, np.empty(0)), weights)
