@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from .arrays import Array, ArrayKind, finite_where_seen, float_tensor, points_array
+from .calculus import Curvature, Derivatives, LinearMap, curvature, hodge_laplacian
 from .diagnostics import Diagnosis, diagnose
 from .errors import InvalidInputError, ShapeError
 from .geometry.dimension import DimensionRule, resolve_dimension
@@ -280,6 +281,26 @@ class TangentBundle:
         weights = edge_weights(self.sorted_graph, self.kernel, float(np.sqrt(self.eps)))
         parts = self.sorted_graph, self.connection, weights, scale, self.order, self.kind
         return assemble(*parts, self.sorted_frames, normalization)
+
+    def hodge(self, *, ricci: Array | None = None) -> ConnectionLaplacian:
+        """The Hodge Laplacian of vector fields; see ``calculus.hodge_laplacian``."""
+        return hodge_laplacian(self, ricci)
+
+    def curvature(self, *, neighbors: int | None = None) -> Curvature:
+        """Ricci, scalar and Gaussian curvature, from a quadratic fit of the points to each tangent plane."""
+        return curvature(self, neighbors=neighbors)
+
+    def gradient(self, **options: Any) -> LinearMap:
+        """Functions ``(..., n, 1, c)`` to fields ``(..., n, d, c)``; options are those of ``calculus.Derivatives``."""
+        return Derivatives(self, **options).gradient()
+
+    def divergence(self, **options: Any) -> LinearMap:
+        """Fields ``(..., n, d, c)`` to functions ``(..., n, 1, c)``; options as of ``gradient``."""
+        return Derivatives(self, **options).divergence()
+
+    def curl(self, **options: Any) -> LinearMap:
+        """The vorticity of fields on an oriented surface, ``(..., n, 1, c)``; options as of ``gradient``."""
+        return Derivatives(self, **options).curl()
 
     def sheaf(self) -> Sheaf:
         r"""The bundle as an orthogonal cellular sheaf over the neighbour graph; see ``Sheaf.from_connection``.

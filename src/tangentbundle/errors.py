@@ -113,6 +113,10 @@ class LinearFitWarning(TangentBundleWarning):
     """Some points have too few neighbours for a quadratic fit; it is linear there."""
 
 
+class NoGapWarning(TangentBundleWarning):
+    """Harmonic fields are not separated from others by a gap in the spectrum."""
+
+
 class NotTangentWarning(TangentBundleWarning):
     """A large share of a field is normal to the manifold and is lost by projection."""
 

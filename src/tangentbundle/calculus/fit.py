@@ -22,11 +22,12 @@ from ..parallel import run_ranges
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
 
-MIN_PIVOT = 0.01
-"""Least share of a monomial that the others must not explain: below, neighbours do not determine its coefficient."""
+GOOD_PIVOT, MIN_PIVOT = 0.2, 0.01
+"""The share of each monomial that the others do not explain. Below the first (lopsided neighbourhoods, boundaries) a
+neighbourhood is doubled once; below the second its points do not determine the fit, and it is doubled on."""
 
 MAX_DOUBLINGS = 8
-"""How often a neighbourhood is doubled until its points determine the fit (rows of grids near the poles)."""
+"""How often a neighbourhood is doubled: rows of grids near the poles need it."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,11 @@ def monomials(d: int, degree: int) -> np.ndarray:
     """
     found = [f for p in range(1, degree + 1) for f in combinations_with_replacement(range(d), p)]
     return np.array([[found.index(f[:-1]) if f[1:] else -1, f[-1]] for f in found], np.int64)
+
+
+def second_order(d: int) -> int:
+    """Coefficients of first and second order in d variables."""
+    return d + d * (d + 1) // 2
 
 
 def default_neighbors(d: int, degree: int) -> int:
@@ -141,7 +147,9 @@ def _fit(bundle: TangentBundle, rows: np.ndarray, k: int, labels: np.ndarray, fa
     return lists, out, quality
 
 
-def local_fit(bundle: TangentBundle, degree: int = 2, neighbors: int | None = None, keep: int | None = None) -> LocalFit:
+def local_fit(
+    bundle: TangentBundle, degree: int = 2, neighbors: int | None = None, keep: int | None = None
+) -> LocalFit:
     """Fit polynomials of a degree to the nearest neighbours of every point; ``keep`` coefficients, default d.
 
     Neighbourhoods whose points do not determine the fit are doubled until they do; where even all points of the
@@ -155,9 +163,9 @@ def local_fit(bundle: TangentBundle, degree: int = 2, neighbors: int | None = No
     rows, k = np.arange(n), min(neighbors or default_neighbors(d, degree), n - 1)
     pieces = []
     with one_search(bundle.sorted_points):
-        for _ in range(MAX_DOUBLINGS + 1):
+        for doublings in range(MAX_DOUBLINGS + 1):
             lists, weights, quality = _fit(bundle, rows, k, labels, factors, keep)
-            good = quality >= MIN_PIVOT
+            good = quality >= (MIN_PIVOT if doublings or k == n - 1 else GOOD_PIVOT)
             pieces.append((rows, lists, weights) if good.all() else (rows[good], lists[good], weights[good]))
             rows = rows[~good]
             if not len(rows) or k == n - 1:

@@ -1,0 +1,121 @@
+r"""The Helmholtz-Hodge decomposition of vector fields: :math:`v = \nabla a + \operatorname{rot} b + h`."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from ..arrays import Array, ArrayKind, finite, positive
+from ..errors import NotOrientableError
+from ..operators.laplacian import fold, unfold
+from .derivatives import Derivatives
+from .maps import LinearMap
+from .poisson import Poisson
+
+if TYPE_CHECKING:
+    from ..bundle import TangentBundle
+
+Maps = list[tuple[LinearMap, LinearMap]]
+"""A map from potentials to fields and one back, for each part."""
+
+TINY = 1e-290
+
+CHANNELS = 16
+"""Fields that are decomposed at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Decomposition:
+    """The parts of a field, of the kind and shape of the field, ``(..., n, d, c)``; they are pairwise orthogonal.
+
+    Attributes: ``gradient`` = grad ``potential``; ``coclosed``, the rest, which has no divergence. On oriented surfaces
+    it is ``rotational`` + ``harmonic``, with ``rotational`` = rot ``stream`` up to a tiny multiple of the gradient that
+    makes the parts orthogonal. Elsewhere ``rotational``, ``harmonic`` and ``stream`` are None. The harmonic part also
+    holds what potentials on these points do not resolve, such as noise. Potentials ``(..., n, 1, c)`` have mean zero on
+    each component of the graph. ``energies`` are the shares of the squared mass norm, by part: they sum to one.
+    """
+
+    gradient: Array
+    coclosed: Array
+    potential: Array
+    energies: dict[str, Array]
+    rotational: Array | None = None
+    harmonic: Array | None = None
+    stream: Array | None = None
+
+
+def helmholtz(bundle: TangentBundle, field: Array, *, tol: float = 1e-7) -> Decomposition:
+    r"""Split fields ``(..., n, d, c)`` into a gradient, a rotated gradient and a harmonic field.
+
+    The potentials solve :math:`\Delta a = \operatorname{div} v` and :math:`\Delta b = \operatorname{curl} v`, on each
+    component of the graph by itself; their derivatives are scaled to leave the least rest in the mass norm. Leading
+    axes and channels, such as time steps, are decomposed one by one.
+
+    Args:
+        tol: relative residual of the solutions.
+
+    >>> import numpy as np, tangentbundle as tb
+    >>> points = tb.manifolds.Sphere(2).sample(2000, seed=0)
+    >>> bundle = tb.TangentBundle.from_points(points)
+    >>> field = bundle.to_coordinates(np.cross([0, 0, 1], points))           # a rotation about the z axis
+    >>> {part: round(float(share[0]), 3) for part, share in tb.helmholtz(bundle, field).energies.items()}
+    {'gradient': 0.0, 'rotational': 1.0, 'harmonic': 0.0}
+    """
+    calculus = Derivatives(bundle)
+    pairs = [(calculus.gradient(), calculus.divergence())]
+    if bundle.dim == 2:
+        with suppress(NotOrientableError):
+            pairs.append((calculus.rot(), calculus.curl()))
+    x, kind = pairs[0][1].check(field, "field")  # type: ignore[misc]
+    finite(x, "field")
+    solver = Poisson.of(bundle, calculus.mass, x.device)
+    pairs = [(there.to(dtype=torch.float64), back.to(dtype=torch.float64)) for there, back in pairs]
+    with torch.no_grad():
+        chunks = [_split(part.double(), pairs, solver, positive(tol, "tol")) for part in fold(x).split(CHANNELS, dim=2)]
+        parts = [unfold(torch.cat(part, dim=2), _like(x, part[0])) for part in zip(*chunks, strict=True)]
+        return _decomposition(x.double(), parts, pairs[0][0].mass, kind)
+
+
+def _split(field: torch.Tensor, pairs: Maps, solver: Poisson, tol: float) -> list[torch.Tensor]:
+    """Fields ``(n, d, c)`` as the images of maps of potentials: the image and the potential for each pair of maps."""
+    order = pairs[0][0].order
+    sources = torch.cat([back.apply(field)[:, 0] for _, back in pairs], dim=1)
+    along = solver.solve(sources.index_select(0, order), tol)
+    potentials = torch.empty_like(along).index_copy_(0, order, along)[:, None].split(field.shape[2], dim=2)
+    images = [there.apply(a) for (there, _), a in zip(pairs, potentials, strict=True)]
+    root = pairs[0][0].mass.sqrt()[:, None, None]
+    columns = torch.stack([(root * image).flatten(0, 1) for image in images])
+    gram = torch.einsum("kmc,lmc->ckl", columns, columns)
+    right = torch.einsum("kmc,mc->ck", columns, (root * field).flatten(0, 1))
+    shares = (torch.linalg.pinv(gram, rtol=1e-13, hermitian=True) @ right[..., None])[..., 0].T
+    return [s * part for s, pair in zip(shares, zip(images, potentials, strict=True), strict=True) for part in pair]
+
+
+def _like(x: torch.Tensor, part: torch.Tensor) -> torch.Size:
+    """The shape of a part of a field: that of the field, with fibres of the part's dimension."""
+    return torch.Size((*x.shape[:-2], part.shape[1], x.shape[-1]))
+
+
+def _decomposition(
+    field: torch.Tensor, parts: list[torch.Tensor], mass: torch.Tensor, kind: ArrayKind
+) -> Decomposition:
+    def inner(f: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
+        return torch.einsum("n,...ndc,...ndc->...c", mass, f, g)
+
+    gradient, potential = parts[:2]
+    named = {"gradient": gradient, "coclosed": field - gradient}
+    potentials = {"potential": potential}
+    if len(parts) == 4:
+        shift = inner(gradient, parts[2]) / inner(gradient, gradient).clamp_min(TINY)
+        shift = shift[..., None, None, :]
+        gradient, rotational = (1 + shift) * gradient, parts[2] - shift * gradient
+        potentials = {"potential": (1 + shift) * potential, "stream": parts[3]}
+        named = {"gradient": gradient, "rotational": rotational, "harmonic": field - gradient - rotational}
+    total = inner(field, field).clamp_min(TINY)
+    energies = {name: kind.wrap(inner(part, part) / total) for name, part in named.items()}
+    named["coclosed"] = field - gradient
+    arrays = {name: kind.wrap(part) for name, part in (named | potentials).items()}
+    return Decomposition(energies=energies, **arrays)
