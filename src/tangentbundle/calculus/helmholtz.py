@@ -32,8 +32,8 @@ class Decomposition:
     """The parts of a field, of the kind and shape of the field, ``(..., n, d, c)``; they are pairwise orthogonal.
 
     Attributes: ``gradient`` = grad ``potential``; ``coclosed``, the rest, which has no divergence. On oriented surfaces
-    it is ``rotational`` + ``harmonic``, with ``rotational`` = rot ``stream`` up to a tiny multiple of the gradient that
-    makes the parts orthogonal. Elsewhere ``rotational``, ``harmonic`` and ``stream`` are None. The harmonic part also
+    it is ``rotational`` + ``harmonic``, with ``rotational`` = rot ``stream``; the smaller of gradient and rotational
+    part lacks its tiny overlap with the larger one, which makes them orthogonal. Elsewhere ``rotational``, ``harmonic`` and ``stream`` are None. The harmonic part also
     holds what potentials on these points do not resolve, such as noise. Potentials ``(..., n, 1, c)`` have mean zero on
     each component of the graph. ``energies`` are the shares of the squared mass norm, by part: they sum to one.
     """
@@ -109,10 +109,13 @@ def _decomposition(
     named = {"gradient": gradient, "coclosed": field - gradient}
     potentials = {"potential": potential}
     if len(parts) == 4:
-        shift = inner(gradient, parts[2]) / inner(gradient, gradient).clamp_min(TINY)
-        shift = shift[..., None, None, :]
-        gradient, rotational = (1 + shift) * gradient, parts[2] - shift * gradient
-        potentials = {"potential": (1 + shift) * potential, "stream": parts[3]}
+        rotational, stream = parts[2:]
+        energy, other = inner(gradient, gradient), inner(rotational, rotational)
+        overlap = inner(gradient, rotational) / torch.maximum(energy, other).clamp_min(TINY)
+        u = torch.where(energy >= other, overlap, 0.0)[..., None, None, :]  # the overlap belongs to the larger part
+        w = overlap[..., None, None, :] - u
+        gradient, rotational = (1 + u) * gradient - w * rotational, (1 + w) * rotational - u * gradient
+        potentials = {"potential": (1 + u) * potential, "stream": (1 + w) * stream}
         named = {"gradient": gradient, "rotational": rotational, "harmonic": field - gradient - rotational}
     total = inner(field, field).clamp_min(TINY)
     energies = {name: kind.wrap(inner(part, part) / total) for name, part in named.items()}
