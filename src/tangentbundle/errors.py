@@ -41,6 +41,10 @@ class RankDeficientError(TangentBundleError, ValueError):
     """A neighbourhood does not span a tangent space of the wanted dimension."""
 
 
+class BoundaryError(TangentBundleError, ValueError):
+    """The points end at a boundary, and the method is for closed manifolds."""
+
+
 class NotOrientableError(TangentBundleError, ValueError):
     """The tangent spaces cannot be oriented alike."""
 

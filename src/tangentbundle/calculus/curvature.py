@@ -74,8 +74,8 @@ class Curvature:
 
 
 @njit(cache=True, nogil=True)
-def _apply(start, stop, indptr, indices, weights, points, out):  # pragma: no cover - compiled
-    """The coefficients ``(n, D, m)`` of the coordinates of the points."""
+def displacements(start, stop, indptr, indices, weights, points, out):  # pragma: no cover - compiled
+    """Sums ``(n, D, m)`` of the displacements to the neighbours, with weights ``(e, m)``."""
     for i in range(start, stop):
         for e in range(indptr[i], indptr[i + 1]):
             for a in range(points.shape[1]):
@@ -88,9 +88,9 @@ def fit_surface(bundle: TangentBundle, fit: LocalFit) -> tuple[np.ndarray, np.nd
     """Tangents A ``(n, D, d)`` and second derivatives B ``(n, D, d, d)`` of the fit of the points, along the curve."""
     d, points, graph = bundle.dim, bundle.sorted_points, fit.graph
     sums = np.zeros((*points.shape, fit.weights.shape[1]))
-    run_ranges(_apply, len(points), graph.indptr, graph.indices, fit.weights, points, sums)
+    run_ranges(displacements, len(points), graph.indptr, graph.indices, fit.weights, points, sums)
     second = np.empty((*points.shape, d, d))
-    for place, (a, b) in enumerate(monomials(d, 2)[d:].tolist(), start=d):
+    for place, (a, b) in enumerate(monomials(d, 2)[d:, :2].tolist(), start=d):
         second[:, :, a, b] = second[:, :, b, a] = sums[:, :, place] * (2.0 if a == b else 1.0)
     return sums[:, :, :d], second
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
+from math import factorial, prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,9 +23,9 @@ from ..parallel import run_ranges
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
 
-GOOD_PIVOT, MIN_PIVOT = 0.2, 0.01
-"""The share of each monomial that the others do not explain. Below the first (lopsided neighbourhoods, boundaries) a
-neighbourhood is doubled once; below the second its points do not determine the fit, and it is doubled on."""
+GOOD_QUALITY, MIN_QUALITY = 0.25, 0.01
+"""Of a quadratic fit (``_quality``); their squares of a cubic one. Below the first (lopsided neighbourhoods, points at
+a boundary) a neighbourhood is doubled once; below the second its points do not determine the fit: it is doubled on."""
 
 MAX_DOUBLINGS = 8
 """How often a neighbourhood is doubled: rows of grids near the poles need it."""
@@ -43,13 +44,18 @@ class LocalFit:
 
 
 def monomials(d: int, degree: int) -> np.ndarray:
-    """Every monomial of degree 1 to ``degree`` in d variables as ``(q, 2)``: another one (-1: 1) times a variable.
+    """Every monomial of degree 1 to ``degree`` in d variables, ``(q, 4)``.
+
+    A row holds another monomial (-1: none) and the variable that multiplies it, the degree, and how many orders the
+    factors can be written in.
 
     >>> monomials(2, 2).tolist()
-    [[-1, 0], [-1, 1], [0, 0], [0, 1], [1, 1]]
+    [[-1, 0, 1, 1], [-1, 1, 1, 1], [0, 0, 2, 1], [0, 1, 2, 2], [1, 1, 2, 1]]
     """
     found = [f for p in range(1, degree + 1) for f in combinations_with_replacement(range(d), p)]
-    return np.array([[found.index(f[:-1]) if f[1:] else -1, f[-1]] for f in found], np.int64)
+    orders = [factorial(len(f)) // prod(factorial(f.count(a)) for a in {*f}) for f in found]
+    parents = [found.index(f[:-1]) if f[1:] else -1 for f in found]
+    return np.array([(p, f[-1], len(f), o) for p, f, o in zip(parents, found, orders, strict=True)], np.int64)
 
 
 def second_order(d: int) -> int:
@@ -67,24 +73,20 @@ def default_neighbors(d: int, degree: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _solve(gram, q, keep, inverse):  # pragma: no cover - compiled
-    """The first columns of the inverse of the leading block, by Cholesky; returns the least relative pivot."""
-    least = 1.0
+def _invert(gram, inverse):  # pragma: no cover - compiled
+    """The inverse by Cholesky, which overwrites the lower triangle; returns whether there is one."""
+    q = len(gram)
     for a in range(q):
         whole = gram[a, a]
         for b in range(a):
-            total = gram[a, b]
             for k in range(b):
-                total -= gram[a, k] * gram[b, k]
-            gram[a, b] = total / gram[b, b]
-        pivot = whole
-        for k in range(a):
-            pivot -= gram[a, k] ** 2
-        if not pivot > 1e-14 * whole:
-            return 0.0
-        least = min(least, pivot / whole)
-        gram[a, a] = np.sqrt(pivot)
-    for c in range(keep):
+                gram[a, b] -= gram[a, k] * gram[b, k]
+            gram[a, b] /= gram[b, b]
+            gram[a, a] -= gram[a, b] ** 2
+        if not gram[a, a] > 1e-14 * whole:
+            return False
+        gram[a, a] = np.sqrt(gram[a, a])
+    for c in range(q):
         for a in range(q):
             total = 1.0 if a == c else 0.0
             for k in range(a):
@@ -95,16 +97,34 @@ def _solve(gram, q, keep, inverse):  # pragma: no cover - compiled
             for k in range(a + 1, q):
                 total -= gram[k, a] * inverse[k, c]
             inverse[a, c] = total / gram[a, a]
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _quality(variances, inverse, factors):  # pragma: no cover - compiled
+    """How well the neighbours determine the fit, from 0 to 1 (evenly spread); the same in all frames.
+
+    The least, over the degrees, of harmonic to arithmetic mean of what the gram matrix is in each direction.
+    """
+    least, m = 1.0, 0
+    while m < len(factors):
+        degree, count, whole, left = factors[m, 2], 0, 0.0, 0.0
+        while m < len(factors) and factors[m, 2] == degree:
+            whole += variances[m] * factors[m, 3]
+            left += inverse[m, m] / factors[m, 3]
+            count += 1
+            m += 1
+        least = min(least, count**2 / (whole * left))
     return least
 
 
 @njit(cache=True, nogil=True)
-def _fit_rows(start, stop, rows, points, frames, lists, radii, labels, factors, q, keep, out, quality):
+def _fit_rows(start, stop, rows, points, frames, lists, radii, labels, factors, keep, out, quality):
     # pragma: no cover - compiled
-    """Weights of the coefficients of some rows; ``q`` monomials are fitted, lengths in units of the radius."""
-    count, d, dims = lists.shape[1], frames.shape[2], points.shape[1]
-    features, w = np.empty((count, q)), np.empty(count)
-    gram, inverse, y = np.empty((q, q)), np.empty((q, keep)), np.empty(d)
+    """Weights of the coefficients of some rows, lengths in units of the radius."""
+    count, d, dims, q = lists.shape[1], frames.shape[2], points.shape[1], len(factors)
+    features, w, variances = np.empty((count, q)), np.empty(count), np.empty(q)
+    gram, inverse, y = np.empty((q, q)), np.empty((q, q)), np.empty(d)
     for r in range(start, stop):
         i = rows[r]
         gram[:] = 0.0
@@ -123,7 +143,9 @@ def _fit_rows(start, stop, rows, points, frames, lists, radii, labels, factors, 
                 term = w[e] * features[e, m]
                 for b in range(m + 1):
                     gram[m, b] += term * features[e, b]
-        quality[r] = _solve(gram, q, min(keep, q), inverse)
+        for m in range(q):
+            variances[m] = gram[m, m]
+        quality[r] = _quality(variances, inverse, factors) if _invert(gram, inverse) else 0.0
         for e in range(count):
             for c in range(keep):
                 total = 0.0
@@ -135,14 +157,14 @@ def _fit_rows(start, stop, rows, points, frames, lists, radii, labels, factors, 
 
 
 def _fit(bundle: TangentBundle, rows: np.ndarray, k: int, labels: np.ndarray, factors: np.ndarray, keep: int):
-    """Neighbours ``(m, k)`` of some rows, weights ``(m, k, keep)`` and the least pivots ``(m,)``."""
+    """Neighbours ``(m, k)`` of some rows, weights ``(m, k, keep)`` and the qualities ``(m,)``."""
     points, frames = bundle.sorted_points, bundle.sorted_frames
     distances, lists = nearest_distances(points, min(k + 1, len(points) - 1), rows)
     radii = distances[:, -1] * (1.0 if lists.shape[1] > k else 1.1)  # the rim has no weight: ties do not matter
     radii = np.maximum(radii, np.finfo(float).tiny)
     lists = np.ascontiguousarray(lists[:, :k].astype(np.int32))
     out, quality = np.empty((len(rows), lists.shape[1], keep)), np.empty(len(rows))
-    arguments = rows, points, frames, lists, radii, labels, factors, len(factors), keep, out, quality
+    arguments = rows, points, frames, lists, radii, labels, factors, keep, out, quality
     run_ranges(_fit_rows, len(rows), *arguments, grain=512)
     return lists, out, quality
 
@@ -165,7 +187,8 @@ def local_fit(
     with one_search(bundle.sorted_points):
         for doublings in range(MAX_DOUBLINGS + 1):
             lists, weights, quality = _fit(bundle, rows, k, labels, factors, keep)
-            good = quality >= (MIN_PIVOT if doublings or k == n - 1 else GOOD_PIVOT)
+            limit = MIN_QUALITY if doublings or k == n - 1 else GOOD_QUALITY
+            good = quality >= limit ** max(1, degree - 1)
             pieces.append((rows, lists, weights) if good.all() else (rows[good], lists[good], weights[good]))
             rows = rows[~good]
             if not len(rows) or k == n - 1:
@@ -173,7 +196,7 @@ def local_fit(
             k = min(2 * k, n - 1)
         if len(rows):
             lists, weights, quality = _fit(bundle, rows, k, labels, factors[:d], keep)
-            _warn_of_linear(rows[quality < MIN_PIVOT], rows, n, d)
+            _warn_of_linear(rows[quality < MIN_QUALITY], rows, n, d)
             pieces.append((rows, lists, weights))
     return _joined(pieces, n)
 

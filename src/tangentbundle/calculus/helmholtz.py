@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from ..arrays import Array, ArrayKind, finite, positive
-from ..errors import NotOrientableError
+from ..errors import BoundaryError, NotOrientableError
 from ..operators.laplacian import fold, unfold
+from .boundary import has_boundary
 from .derivatives import Derivatives
 from .maps import LinearMap
 from .poisson import Poisson
@@ -33,9 +34,10 @@ class Decomposition:
 
     Attributes: ``gradient`` = grad ``potential``; ``coclosed``, the rest, which has no divergence. On oriented surfaces
     it is ``rotational`` + ``harmonic``, with ``rotational`` = rot ``stream``; the smaller of gradient and rotational
-    part lacks its tiny overlap with the larger one, which makes them orthogonal. Elsewhere ``rotational``, ``harmonic`` and ``stream`` are None. The harmonic part also
-    holds what potentials on these points do not resolve, such as noise. Potentials ``(..., n, 1, c)`` have mean zero on
-    each component of the graph. ``energies`` are the shares of the squared mass norm, by part: they sum to one.
+    part lacks its tiny overlap with the larger one, which makes them orthogonal. Elsewhere ``rotational``, ``harmonic``
+    and ``stream`` are None. The harmonic part also holds what potentials on these points do not resolve, such as
+    noise. Potentials ``(..., n, 1, c)`` have mean zero on each component of the graph. ``energies`` are the shares of
+    the squared mass norm, by part: they sum to one.
     """
 
     gradient: Array
@@ -52,7 +54,7 @@ def helmholtz(bundle: TangentBundle, field: Array, *, tol: float = 1e-7) -> Deco
 
     The potentials solve :math:`\Delta a = \operatorname{div} v` and :math:`\Delta b = \operatorname{curl} v`, on each
     component of the graph by itself; their derivatives are scaled to leave the least rest in the mass norm. Leading
-    axes and channels, such as time steps, are decomposed one by one.
+    axes and channels, such as time steps, are decomposed one by one. The manifold must be closed.
 
     Args:
         tol: relative residual of the solutions.
@@ -71,6 +73,11 @@ def helmholtz(bundle: TangentBundle, field: Array, *, tol: float = 1e-7) -> Deco
             pairs.append((calculus.rot(), calculus.curl()))
     x, kind = pairs[0][1].check(field, "field")  # type: ignore[misc]
     finite(x, "field")
+    if has_boundary(bundle):
+        raise BoundaryError(
+            "the decomposition is made for closed manifolds, and these points end at a boundary, where potentials "
+            "would need a condition. Use divergence() and curl(), or data that cover the whole manifold."
+        )
     solver = Poisson.of(bundle, calculus.mass, x.device)
     pairs = [(there.to(dtype=torch.float64), back.to(dtype=torch.float64)) for there, back in pairs]
     with torch.no_grad():

@@ -20,6 +20,7 @@ from ..arrays import Array, float_tensor
 from ..errors import NoGapWarning, ShapeError
 from ..operators import ConnectionLaplacian
 from ..operators.storage import BlockMatrix
+from .boundary import has_boundary
 from .curvature import curvature
 
 if TYPE_CHECKING:
@@ -84,12 +85,18 @@ def betti_number(bundle: TangentBundle, *, most: int = 12, ricci: Array | None =
     components = int(bundle.sorted_graph.components().max()) + 1
     gap = float(bundle.scalar().laplacian().spectrum(components + 1, tol=1e-6)[0][-1])
     values = np.asarray(hodge_laplacian(bundle, ricci).spectrum(most, tol=1e-6)[0])
+    if has_boundary(bundle):
+        warnings.warn(
+            "the manifold has a boundary, where the Hodge Laplacian has a condition on each component of a field: the "
+            "number of its harmonic fields is not a Betti number.",
+            NoGapWarning,
+            stacklevel=2,
+        )
     between = values[(values > gap / 4) & (values < 3 * gap / 4)]
     if len(between):
         warnings.warn(
             f"{len(between)} eigenvalues of the Hodge Laplacian lie between a quarter and three quarters of {gap:.3g}, "
-            "the first eigenvalue of functions: harmonic fields are not separated from others. Use more points; on a "
-            "manifold with a boundary the number is not a Betti number.",
+            "the first eigenvalue of functions: harmonic fields are not separated from others. Use more points.",
             NoGapWarning,
             stacklevel=2,
         )
