@@ -23,9 +23,13 @@ from ..parallel import run_ranges
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
 
-GOOD_QUALITY, MIN_QUALITY = 0.25, 0.01
+GOOD_QUALITY, MIN_QUALITY = 0.25, 0.03
 """Of a quadratic fit (``_quality``); their squares of a cubic one. Below the first (lopsided neighbourhoods, points at
 a boundary) a neighbourhood is doubled once; below the second its points do not determine the fit: it is doubled on."""
+
+COINCIDENT = 1e-6
+"""Neighbours within this share of the bundle's radius are one point up to rounding, as those of a grid at a pole; and
+neighbours at the rim with less weight than this do not count."""
 
 MAX_DOUBLINGS = 8
 """How often a neighbourhood is doubled: rows of grids near the poles need it."""
@@ -145,7 +149,9 @@ def _fit_rows(start, stop, rows, points, frames, lists, radii, labels, factors, 
                     gram[m, b] += term * features[e, b]
         for m in range(q):
             variances[m] = gram[m, m]
-        quality[r] = _quality(variances, inverse, factors) if _invert(gram, inverse) else 0.0
+        quality[r] = 0.0
+        if variances[:d].sum() > COINCIDENT and _invert(gram, inverse):
+            quality[r] = _quality(variances, inverse, factors)
         for e in range(count):
             for c in range(keep):
                 total = 0.0
@@ -166,6 +172,7 @@ def _fit(bundle: TangentBundle, rows: np.ndarray, k: int, labels: np.ndarray, fa
     out, quality = np.empty((len(rows), lists.shape[1], keep)), np.empty(len(rows))
     arguments = rows, points, frames, lists, radii, labels, factors, keep, out, quality
     run_ranges(_fit_rows, len(rows), *arguments, grain=512)
+    quality[radii < COINCIDENT * np.sqrt(bundle.eps)] = 0.0
     return lists, out, quality
 
 
