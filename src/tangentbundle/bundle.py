@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from .geometry.search import one_search
 from .geometry.transport import Connection, connect, connect_exactly
 from .manifolds import Sphere
 from .operators import ConnectionLaplacian, Normalization
-from .operators.assembly import assemble
+from .operators.assembly import assemble, normalise
 from .sheaf import Sheaf
 
 Transport = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -276,6 +277,11 @@ class TangentBundle:
         if not isinstance(normalization, Normalization):
             raise InvalidInputError(f"expected a normalization such as operators.Symmetric(), got {normalization!r}.")
         return self._assemble(1.0, normalization)
+
+    @cached_property
+    def sorted_mass(self) -> np.ndarray:
+        """Masses ``(n,)`` along the curve, one over the density of the points up to a constant."""
+        return normalise(self.sorted_graph, edge_weights(self.sorted_graph, self.kernel, float(np.sqrt(self.eps))))[1]
 
     def _assemble(self, scale: float, normalization: Normalization | None = None) -> ConnectionLaplacian:
         weights = edge_weights(self.sorted_graph, self.kernel, float(np.sqrt(self.eps)))

@@ -21,21 +21,13 @@ import torch
 
 from ..arrays import positive_integer
 from ..errors import InvalidInputError
-from ..geometry.graph import edge_weights
-from ..geometry.transport import connect
-from ..operators.assembly import normalise
+from ..geometry.transport import Connection, connect
 from .fit import LocalFit, local_fit
 from .maps import LinearMap, block_csr, to_tensor
 from .orientation import orientation
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
-
-
-def curve_masses(bundle: TangentBundle) -> np.ndarray:
-    """Masses ``(n,)`` along the curve, as ``ConnectionLaplacian`` has them but not normalised."""
-    weights = edge_weights(bundle.sorted_graph, bundle.kernel, float(np.sqrt(bundle.eps)))
-    return normalise(bundle.sorted_graph, weights)[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +67,7 @@ class Derivatives:
 
     @cached_property
     def mass(self) -> np.ndarray:
-        mass = curve_masses(self.bundle)
-        return mass / mass.sum()
+        return self.bundle.sorted_mass / self.bundle.sorted_mass.sum()
 
     @cached_property
     def signs(self) -> np.ndarray:
@@ -104,7 +95,7 @@ class Derivatives:
         Component :math:`a d + b` is :math:`\nabla_b v^a`. The trace is the divergence, the symmetric part the strain.
         """
         d = self.bundle.dim
-        blocks = np.einsum("eb,eac->eabc", self.fit.weights, self._transports).reshape(-1, d * d, d)
+        blocks = np.einsum("eb,eac->eabc", self.fit.weights, self._connection.blocks()).reshape(-1, d * d, d)
         total = -self._row_sums(self.fit.weights)
         return self._map(blocks, np.einsum("nb,ac->nabc", total, np.eye(d)).reshape(-1, d * d, d))
 
@@ -124,13 +115,19 @@ class Derivatives:
         return self._map((self._divergence_blocks @ turn) * signs[self.fit.graph.indices], diagonal * signs)
 
     @cached_property
-    def _transports(self) -> np.ndarray:
+    def _connection(self) -> Connection:
         assert self.bundle.sorted_frames is not None  # or there were no fit
-        return connect(self.bundle.sorted_frames, self.fit.graph).blocks()
+        return connect(self.bundle.sorted_frames, self.fit.graph)
 
     @cached_property
     def _divergence_blocks(self) -> np.ndarray:
-        return np.einsum("ea,eab->eb", self.fit.weights, self._transports)[:, None]
+        weights, connection = self.fit.weights, self._connection
+        if connection.dim != 2:
+            return np.einsum("ea,eab->eb", weights, connection.blocks())[:, None]
+        blocks, (c, s) = np.empty_like(weights), connection.values.T  # the same, in less time
+        np.add(c * weights[:, 0], s * weights[:, 1], out=blocks[:, 0])
+        np.multiply(connection.det, c * weights[:, 1] - s * weights[:, 0], out=blocks[:, 1])
+        return blocks[:, None]
 
     def _row_sums(self, values: np.ndarray) -> np.ndarray:
         return np.add.reduceat(values, self.fit.graph.indptr[:-1], axis=0)

@@ -162,10 +162,44 @@ def _fit_rows(start, stop, rows, points, frames, lists, radii, labels, factors, 
                 out[r, e, c] = total
 
 
+@njit(cache=True, nogil=True)
+def _nearest_in_rows(start, stop, rows, graph, k, distances, lists):  # pragma: no cover - compiled
+    """The k nearest neighbours of each row that has as many, nearest first."""
+    indptr, indices, lengths = graph
+    near, who = np.empty(k), np.empty(k, np.int64)
+    for r in range(start, stop):
+        i, count = rows[r], 0
+        if indptr[i + 1] - indptr[i] < k:
+            continue
+        for e in range(indptr[i], indptr[i + 1]):
+            length = lengths[e]
+            if count == k and length >= near[k - 1]:
+                continue
+            place = min(count, k - 1)
+            while place > 0 and near[place - 1] > length:
+                near[place], who[place] = near[place - 1], who[place - 1]
+                place -= 1
+            near[place], who[place] = length, indices[e]
+            count = min(count + 1, k)
+        distances[r], lists[r] = near, who
+
+
+def _nearest(bundle: TangentBundle, rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Distances and indices ``(m, k)`` of the nearest points, from the graph of balls where it has enough."""
+    graph = bundle.sorted_graph
+    distances, lists = np.empty((len(rows), k)), np.empty((len(rows), k), np.int64)
+    stored = graph.indptr, graph.indices, graph.distances
+    run_ranges(_nearest_in_rows, len(rows), rows, stored, k, distances, lists, grain=512)
+    few = np.flatnonzero(graph.degrees[rows] < k)
+    if len(few):
+        distances[few], lists[few] = nearest_distances(bundle.sorted_points, k, rows[few])
+    return distances, lists
+
+
 def _fit(bundle: TangentBundle, rows: np.ndarray, k: int, labels: np.ndarray, factors: np.ndarray, keep: int):
     """Neighbours ``(m, k)`` of some rows, weights ``(m, k, keep)`` and the qualities ``(m,)``."""
     points, frames = bundle.sorted_points, bundle.sorted_frames
-    distances, lists = nearest_distances(points, min(k + 1, len(points) - 1), rows)
+    distances, lists = _nearest(bundle, rows, min(k + 1, len(points) - 1))
     radii = distances[:, -1] * (1.0 if lists.shape[1] > k else 1.1)  # the rim has no weight: ties do not matter
     radii = np.maximum(radii, np.finfo(float).tiny)
     lists = np.ascontiguousarray(lists[:, :k].astype(np.int32))
