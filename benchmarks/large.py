@@ -122,7 +122,7 @@ def measure(n: int, folder: str) -> list[Row]:
             "rings": bundle.geometry.rings,
             "halo": round(bundle.halo, 3),
             "borders": round(float(np.mean([len(near) - 1 for near in bundle.borders])), 1),
-            "terms": expand([tb.Heat(TIME)], bundle.interval, 1e-6).shape[1],
+            "terms": expand([tb.Heat(TIME)], bundle.band, 1e-6).shape[1],
             "disk_gb": round(disk / 1e9, 2),
             "eigenvalues": [round(v, 3) for v in found],
             "load": round(os.getloadavg()[1], 1),

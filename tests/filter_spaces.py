@@ -8,22 +8,23 @@ import tangentbundle as tb
 from tangentbundle.manifolds import KleinBottle, Sphere
 
 SPACES = {
-    "S1": (Sphere(1), 60),
-    "S2": (Sphere(2), 90),
-    "S3": (Sphere(3), 80),
-    "Klein bottle": (KleinBottle(4), 120),
-    "functions on S2": (Sphere(2), 120),
+    "S1": (Sphere(1), 60, 3),
+    "S2": (Sphere(2), 90, 2),
+    "S3": (Sphere(3), 80, 3),
+    "Klein bottle": (KleinBottle(4), 120, 1),
+    "functions on S2": (Sphere(2), 120, 2),
 }
+"""Manifold, number of points and order of the Laplacian."""
 
 METHODS = [tb.Exact(), tb.Chebyshev(1e-11), tb.Lanczos(1e-11)]
 
 
 @cache
 def laplacian(name="S2", dtype=torch.float64):
-    space, n = SPACES[name]
+    space, n, order = SPACES[name]
     points = torch.from_numpy(space.sample(n, seed=0)).to(dtype)
     bundle = tb.TangentBundle.from_points(points, dim=space.dim)
-    return (bundle.scalar() if name.startswith("functions") else bundle).laplacian()
+    return (bundle.scalar() if name.startswith("functions") else bundle).laplacian(order=order)
 
 
 def filters_at(t):

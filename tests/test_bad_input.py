@@ -358,9 +358,9 @@ def assert_right(bundle, lap):
     assert (mass > 0).all() and abs(mass.sum() - 1.0) < 1e-4
     frames = np.asarray(bundle.frames, dtype=float)
     assert np.abs(frames.swapaxes(1, 2) @ frames - np.eye(d)).max() < 1e-5
-    average = lap.scale * lap.to_dense().double().numpy() + np.eye(n * d)
+    step = np.eye(n * d) + lap.scale * lap.to_dense().double().numpy()
     root = np.sqrt(np.repeat(mass, d))
-    symmetric = average * root[:, None] / root
+    symmetric = step * root[:, None] / root
     assert np.abs(symmetric - symmetric.T).max() < rounding
     assert np.linalg.eigvalsh((symmetric + symmetric.T) / 2).max() < 1 + rounding
 

@@ -176,7 +176,7 @@ def test_scalar_bundle():
 def test_scalar_bundle_is_the_graph_laplacian():
     """Rows: averages over neighbours less the value itself, weights without the density."""
     bundle = bundle_of(FlatTorus((1.0, 0.7)), Uniform())
-    lap = bundle.scalar().laplacian()
+    lap = bundle.scalar().laplacian(order=1)
     graph = bundle.graph
     adjacency = graph.to_scipy().toarray() > 0
     degree = adjacency.sum(axis=1)

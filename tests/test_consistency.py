@@ -87,7 +87,8 @@ def test_on_the_scalar_bundle_a_filter_is_manifold_convolution(name, method):
 @pytest.mark.parametrize("name", SPACES)
 def test_the_scalar_bundle_knows_nothing_of_frames(name):
     """Its operator is the weighted graph's: D^-1 W D^-1 with unit rows, less the identity."""
-    whole, lap = bundle(name).scalar(), laplacian(name, scalar=True)
+    whole = bundle(name).scalar()
+    lap = whole.laplacian(order=1)
     graph = whole.graph
     weights = graph.to_scipy().toarray()
     kernel = whole.kernel

@@ -51,7 +51,7 @@ def test_the_interval_encloses_the_spectrum(cloud):
     for lap in (bundle.laplacian(), bundle.scalar().laplacian()):
         low, high = lap.spectral_interval
         top = float(lap.eigenbasis[0][-1])
-        assert low == 0.0 and top <= high * (1 + 1e-12) and high <= 2 / lap.scale * (1 + 1e-12)
+        assert low == 0.0 and top <= high * (1 + 1e-12) and high <= lap.generator(2.0) * (1 + 1e-12)
         assert high <= 1.1 * top  # and not by much
 
 

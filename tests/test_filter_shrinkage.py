@@ -5,11 +5,11 @@ import pytest
 import torch
 
 import tangentbundle as tb
-from tangentbundle.filters.chebyshev import recurrence_map
+from tangentbundle.filters.chebyshev import band_of
 from tangentbundle.filters.shrinkage import (
     Rational,
     best_response,
-    chebyshev_moments,
+    laplacian_moments,
     moment_terms,
     rational_family,
     white_noise_variance,
@@ -33,24 +33,26 @@ def problem():
 def test_moments_are_inner_products_with_chebyshev_polynomials(problem, dtype, tol):
     lap, _, noisy, signs = problem
     x = torch.cat([noisy, signs], dim=2)
-    found = chebyshev_moments(lap.to(dtype=dtype), x.to(dtype), 20)
-    high = recurrence_map(lap)[0][1]
+    found = laplacian_moments(lap.to(dtype=dtype), x.to(dtype), 20)
+    radius, s = band_of(lap).radius, lap.scale
     weighed = (lap.mass / lap.mass.mean())[:, None, None] * x
     for m in (0, 1, 2, 7, 38):
-        polynomial = tb.filters.Spectral(lambda lam, m=m: torch.cos(m * torch.acos((1 - 2 * lam / high).clamp(-1, 1))))
-        expected = (weighed * polynomial(lap, x, tb.filters.Lanczos(1e-12))).sum(dim=(0, 1)).numpy()
+        polynomial = tb.filters.Spectral(  # sqrt(1 + 2 s lam) - 1 is the eigenvalue of I - P, at order 2
+            lambda lam, m=m: torch.cos(m * torch.acos((1 - ((1 + 2 * s * lam).sqrt() - 1) / radius).clamp(-1, 1)))
+        )
+        expected = (weighed * polynomial(lap, x, tb.filters.Lanczos(1e-11))).sum(dim=(0, 1)).numpy()
         assert np.abs(found[m] - expected).max() < tol * np.abs(found[0]).max()
 
 
 def test_noise_and_risk_are_those_of_the_truth(problem):
     lap, clean, noisy, signs = problem
-    interval = recurrence_map(lap)[0]
-    family = rational_family(interval[1])
-    moments = chebyshev_moments(lap, torch.cat([noisy, signs], dim=2), moment_terms(family, interval))
+    band = band_of(lap)
+    family = rational_family(band.top)
+    moments = laplacian_moments(lap, torch.cat([noisy, signs], dim=2), moment_terms(family, band))
     data, probes = moments[:, 0], moments[:, 1:].mean(axis=1)
-    variance = white_noise_variance(interval, data, probes)
+    variance = white_noise_variance(band, data, probes)
     assert np.sqrt(variance) == pytest.approx(0.5, rel=0.04)
-    response, risk = best_response(family, interval, data, variance * probes)
+    response, risk = best_response(family, band, data, variance * probes)
     mass = (lap.mass / lap.mass.mean())[:, None, None]
     losses = [float((mass * (h(lap, noisy) - clean).square()).sum()) for h in family]
     chosen = losses[family.index(response)]
@@ -60,9 +62,9 @@ def test_noise_and_risk_are_those_of_the_truth(problem):
 
 def test_without_noise_the_data_are_returned(problem):
     lap, clean, _, signs = problem
-    interval = recurrence_map(lap)[0]
-    moments = chebyshev_moments(lap, torch.cat([clean, signs], dim=2), 100)
-    response, _ = best_response(rational_family(interval[1]), interval, moments[:, 0], 0.0 * moments[:, 1])
+    band = band_of(lap)
+    moments = laplacian_moments(lap, torch.cat([clean, signs], dim=2), 100)
+    response, _ = best_response(rational_family(band.top), band, moments[:, 0], 0.0 * moments[:, 1])
     assert response.cutoff == np.inf and torch.equal(response(lap, clean, tb.Chebyshev()), clean)
 
 

@@ -15,10 +15,11 @@ from tangentbundle.testing import (
     assert_self_adjoint,
 )
 
+ORDERS = [2, 1, 3]
 ROUNDING = {np.float32: 3e-5, np.float64: 1e-12}
 
 
-@pytest.fixture(scope="module", params=all_pairs(SPACES, KERNELS, DTYPES), ids=str)
+@pytest.fixture(scope="module", params=all_pairs(SPACES, KERNELS, DTYPES, ORDERS), ids=str)
 def case(request):
     return request.param
 
@@ -30,12 +31,12 @@ def dtype(case):
 
 @pytest.fixture(scope="module")
 def bundle(case):
-    return bundle_of(*case)
+    return bundle_of(*case[:3])
 
 
 @pytest.fixture(scope="module")
-def lap(bundle):
-    return bundle.laplacian()
+def lap(case, bundle):
+    return bundle.laplacian(order=case[3])
 
 
 @pytest.fixture(scope="module")
@@ -51,20 +52,23 @@ def test_transport_is_orthogonal_with_transposed_reverse(bundle, dtype):
 
 
 def test_negative_semidefinite_and_self_adjoint(lap, dense, dtype):
-    """M Delta is a symmetric matrix, and all eigenvalues lie between -2 / scale and zero."""
+    """M Delta is a symmetric matrix, and all eigenvalues are those of averages in [-1, 1]."""
     mass = np.repeat(lap.mass.double().numpy(), lap.dim)
     form = mass[:, None] * dense
     assert np.abs(form - form.T).max() < ROUNDING[dtype] * np.abs(form).max()
     values = np.linalg.eigvalsh((form + form.T) / 2 / np.sqrt(np.outer(mass, mass)))
     assert values.max() < ROUNDING[dtype] / lap.scale
-    assert values.min() > -(2 + ROUNDING[dtype]) / lap.scale
+    assert -values.min() < lap.generator(2 + ROUNDING[dtype])
+    assert -values.min() < lap.spectral_interval[1] * (1 + ROUNDING[dtype])
     assert values.min() < -0.5 / lap.scale
     assert_self_adjoint(lap)
 
 
-def test_rows_are_averages(bundle, lap, dense, dtype):
-    """P = 1 + scale Delta: its blocks are weights times orthogonal maps, and the weights of a row sum to one."""
+def test_rows_are_averages(bundle, dtype):
+    """P = 1 + scale Delta_1: its blocks are weights times orthogonal maps, and the weights of a row sum to one."""
+    lap = bundle.laplacian(order=1)
     n, d = lap.num_points, lap.dim
+    dense = lap.to_dense().double().numpy()
     blocks = (lap.scale * dense + np.eye(n * d)).reshape(n, d, n, d).transpose(0, 2, 1, 3)
     weights = np.sqrt(np.square(blocks).sum(axis=(2, 3)) / d)
     np.testing.assert_allclose(weights.sum(axis=1), 1.0, rtol=10 * ROUNDING[dtype])
@@ -78,6 +82,21 @@ def test_rows_are_averages(bundle, lap, dense, dtype):
     mass = normalised.sum(axis=1)
     np.testing.assert_allclose(weights, normalised / mass[:, None], atol=10 * ROUNDING[dtype])
     np.testing.assert_allclose(lap.mass.numpy(), mass / mass.sum(), rtol=10 * ROUNDING[dtype])
+
+
+def test_the_series_of_the_logarithm(bundle, lap, dense, dtype):
+    """Minus Delta is the sum of (I - P)^k / k over the scale, with as many terms as the order says."""
+    change = np.eye(len(dense)) - np.asarray(average_matrix(lap))
+    terms = [np.linalg.matrix_power(change, k) / k for k in range(1, lap.generator.order + 1)]
+    np.testing.assert_allclose(-lap.scale * dense, sum(terms), atol=10 * ROUNDING[dtype])
+    deficits = np.linalg.eigvals(change).real
+    expected, got = np.sort(lap.generator(deficits)), np.sort(np.linalg.eigvals(-dense).real)
+    np.testing.assert_allclose(got, expected, atol=100 * ROUNDING[dtype] / lap.scale)
+
+
+def average_matrix(lap):
+    eye = torch.eye(lap.shape[0], dtype=lap.dtype).reshape(lap.num_points, lap.dim, -1)
+    return lap.average(eye).reshape(lap.shape).double()
 
 
 def test_product_equals_dense_and_scipy_forms(lap, dense, dtype):
@@ -117,7 +136,7 @@ def test_gauge_and_rotation_equivariance(bundle):
 
 
 def test_the_order_of_the_points_does_not_matter(case, bundle, lap):
-    space, kernel, dtype = case
+    space, kernel, dtype, order = case
     shuffle = np.random.default_rng(0).permutation(bundle.num_points)
     other = TangentBundle.from_points(bundle.points[shuffle], dim=space.dim, kernel=kernel)
     np.testing.assert_array_equal(other.points, bundle.points[shuffle])
@@ -125,10 +144,10 @@ def test_the_order_of_the_points_does_not_matter(case, bundle, lap):
     tolerance = {np.float32: 1e-4, np.float64: 1e-8}[dtype]
     projectors = [b.frames @ b.frames.swapaxes(1, 2) for b in (bundle, other)]
     np.testing.assert_allclose(projectors[1], projectors[0][shuffle], atol=tolerance)
-    np.testing.assert_allclose(other.laplacian().mass, lap.mass[shuffle], rtol=tolerance)
+    np.testing.assert_allclose(other.laplacian(order=order).mass, lap.mass[shuffle], rtol=tolerance)
     field = np.random.default_rng(1).standard_normal(bundle.points.shape).astype(dtype)
     moved = bundle.to_ambient(lap @ bundle.to_coordinates(field))[shuffle]
-    again = other.to_ambient(other.laplacian() @ other.to_coordinates(field[shuffle]))
+    again = other.to_ambient(other.laplacian(order=order) @ other.to_coordinates(field[shuffle]))
     np.testing.assert_allclose(again, moved, atol=tolerance * np.abs(moved).max())
 
 
@@ -156,13 +175,13 @@ def test_numpy_in_numpy_out_and_torch_in_torch_out(space, dtype):
 
 
 class TestContract(OperatorContract):
-    """The shipped contract, on every space and in either precision; vector and scalar bundles."""
+    """The shipped contract, on every space, in either precision and of every order; vector and scalar bundles."""
 
-    @pytest.fixture(autouse=True, params=all_pairs(SPACES, DTYPES, ("vector", "scalar")), ids=str)
+    @pytest.fixture(autouse=True, params=all_pairs(SPACES, DTYPES, ("vector", "scalar"), ORDERS), ids=str)
     def _choose(self, request):
-        space, dtype, which = request.param
+        space, dtype, which, order = request.param
         bundle = bundle_of(space, None, dtype)
-        self.operator = (bundle if which == "vector" else bundle.scalar()).laplacian()
+        self.operator = (bundle if which == "vector" else bundle.scalar()).laplacian(order=order)
 
     def make_operator(self):
         return self.operator

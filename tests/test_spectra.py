@@ -7,8 +7,9 @@ import pytest
 from spaces import group_errors, groups
 
 from tangentbundle import TangentBundle, kernels
-from tangentbundle.errors import ConvergenceError
+from tangentbundle.errors import ConvergenceError, InvalidInputError
 from tangentbundle.manifolds import FlatTorus, Sphere
+from tangentbundle.operators import KernelMoments
 
 VECTORS_S2 = (6, 10, 14), (1.0, 5.0, 11.0)
 VECTORS_S3 = (4, 6, 9), (1.0, 2.0, 6.0)
@@ -39,28 +40,29 @@ def assert_separated(values, multiplicities, factor):
 
 def test_sphere_5000():
     values = sphere_spectrum(5000, 0)
-    assert group_errors(values, *VECTORS_S2).mean() < 0.05
+    assert group_errors(values, *VECTORS_S2).mean() < 0.008
     assert_separated(values, VECTORS_S2[0], 3.0)
 
 
 def test_convergence_on_the_sphere():
-    """The errors fall at least as the square root of n."""
-    coarse, fine = (group_errors(sphere_spectrum(n, 0), *VECTORS_S2) for n in (1250, 5000))
-    assert (fine < 0.6 * coarse).all()
+    """The errors of eigenvalues fall at least as the square root of n; those of group means are small already."""
+    exact = np.repeat(VECTORS_S2[1], VECTORS_S2[0])
+    coarse, fine = (sphere_spectrum(n, 0)[: len(exact)] / exact - 1 for n in (1250, 5000))
+    assert np.abs(fine).mean() < 0.5 * np.abs(coarse).mean()
+    assert group_errors(sphere_spectrum(1250, 0), *VECTORS_S2).mean() < 0.015
 
 
 @pytest.mark.slow
 def test_sphere_20000():
     values = sphere_spectrum(20_000, 0)
     errors = group_errors(values, *VECTORS_S2)
-    assert errors.mean() < 0.015
+    assert errors.mean() < 0.003
     assert_separated(values, VECTORS_S2[0], 10.0)
-    assert (errors < 0.6 * group_errors(sphere_spectrum(5000, 0), *VECTORS_S2)).all()
 
 
 def test_three_sphere():
     values = sphere_spectrum(3000, 0, dim=3)
-    assert group_errors(values, *VECTORS_S3).mean() < 0.06
+    assert group_errors(values, *VECTORS_S3).mean() < 0.02
     assert_separated(values[: sum(VECTORS_S3[0][:2]) + 1], VECTORS_S3[0][:2], 3.0)
 
 
@@ -68,16 +70,15 @@ def test_three_sphere():
 def test_three_sphere_20000():
     values = sphere_spectrum(20_000, 0, dim=3)
     errors = group_errors(values, *VECTORS_S3)
-    assert errors.mean() < 0.04
+    assert errors.mean() < 0.006
     assert_separated(values, VECTORS_S3[0], 4.0)  # 6 is followed by 7: gaps 1, 4 and 1
-    assert (errors < group_errors(sphere_spectrum(8000, 0, dim=3), *VECTORS_S3)).all()
 
 
 def test_the_sampling_density_drops_out():
     uniform, denser = sphere_spectrum(2500, 0), sphere_spectrum(2500, 0, ratio=5.0)
     pairs = zip(groups(uniform, VECTORS_S2[0]), groups(denser, VECTORS_S2[0]), strict=True)
     for even, uneven in pairs:
-        assert abs(uneven.mean() / even.mean() - 1.0) < 0.03
+        assert abs(uneven.mean() / even.mean() - 1.0) < 0.015
 
 
 def test_an_estimate_without_density_correction_would_fail_the_same_check():
@@ -101,7 +102,7 @@ def test_parallel_fields_of_the_flat_torus_are_in_the_kernel():
     lap = TangentBundle.from_points(FlatTorus().sample(2000, seed=0)).laplacian()
     values, fields = lap.spectrum(11)
     assert values[1] < 0.02 * values[2]
-    assert abs(values[2:10].mean() - 1.0) < 0.06  # eightfold, as functions' fourfold 1, doubled
+    assert abs(values[2:10].mean() - 1.0) < 0.015  # eightfold, as functions' fourfold 1, doubled
     assert values[10] > 1.5
     # A parallel field has constant length.
     lengths = np.linalg.norm(fields[:, :, 0], axis=1)
@@ -114,7 +115,7 @@ def test_scalar_bundle_of_the_sphere():
     assert values[0] < 1e-6
     np.testing.assert_allclose(np.abs(functions[:, 0, 0]), 1.0, rtol=1e-4)  # the constant, of mass norm one
     errors = group_errors(values[1:], *SCALARS_S2)
-    assert errors.mean() < 0.03
+    assert errors.mean() < 0.008
     assert_separated(values[1:], SCALARS_S2[0], 3.0)
 
 
@@ -123,20 +124,62 @@ def test_every_kernel_is_calibrated(kernel):
     """The same eigenvalues, whatever the kernel, though the uncalibrated ones differ by the constant."""
     points = Sphere(2).sample(2000, seed=0)
     values, _ = TangentBundle.from_points(points, kernel=kernel).laplacian().spectrum(6, tol=1e-7)
-    assert abs(values.mean() - 1.0) < 0.05
+    assert abs(values.mean() - 1.0) < 0.01
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_uncalibrated_differs_by_exactly_the_constant(dim):
     points = Sphere(dim).sample(400, seed=0)
     bundle = TangentBundle.from_points(points, dim=dim)
-    plain, calibrated = bundle.laplacian(calibrate=False), bundle.laplacian()
+    plain, calibrated = bundle.laplacian(calibrate=False), bundle.laplacian(calibrate=KernelMoments(), order=1)
     c = bundle.kernel.calibration(dim)
     assert plain.scale == bundle.eps
     assert calibrated.scale == c * bundle.eps
     np.testing.assert_allclose(plain.spectrum(9)[0], c * calibrated.spectrum(9)[0], rtol=1e-9, atol=1e-12)
     x = np.random.default_rng(0).standard_normal((400, dim, 2))
     np.testing.assert_allclose(plain @ x, c * (calibrated @ x), rtol=1e-9, atol=1e-11)
+
+
+CLOUDS = {
+    "random points": lambda: Sphere(2).sample(4000, seed=1),
+    "a lattice": lambda: fibonacci(4000),
+    "uneven density": lambda: Sphere(2).sample_nonuniform(4000, 3.0, seed=1),
+    "noise": lambda: Sphere(2).sample(4000, seed=1) + 0.01 * np.random.default_rng(7).standard_normal((4000, 3)),
+}
+
+
+def fibonacci(n):
+    """The Fibonacci lattice on the sphere."""
+    z, phi = 1 - (2 * np.arange(n) + 1) / n, np.pi * (1 + np.sqrt(5)) * np.arange(n)
+    return np.stack([np.sqrt(1 - z**2) * np.cos(phi), np.sqrt(1 - z**2) * np.sin(phi), z], axis=1)
+
+
+@pytest.mark.parametrize("name", CLOUDS)
+def test_few_neighbours_are_calibrated_by_the_sample(name):
+    """The kernel's constant is off by several percent at 30 neighbours, the sample's is not."""
+    bundle = TangentBundle.from_points(CLOUDS[name](), dim=2, neighbors=30)
+    for part, exact in ((bundle, 1.0), (bundle.scalar(), 2.0)):
+        plain, lap = part.laplacian(calibrate=KernelMoments()), part.laplacian()
+        values = lap.spectrum(7, tol=1e-7)[0]
+        mean = values[:6].mean() if exact == 1.0 else values[1:4].mean()
+        assert abs(mean / exact - 1) < 0.012
+        assert abs(mean * lap.scale / plain.scale / exact - 1) > 0.03
+
+
+def test_the_sample_constant_is_one_of_the_shape():
+    """It changes with neither units, position nor orientation, and clouds without a scale of their own keep c."""
+    points = Sphere(2).sample(1500, seed=0)
+    turn = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
+    factors = []
+    for cloud, neighbors in ((points, 20), (50.0 * points @ turn + 3.0, 20), (points[:200], 100)):
+        bundle = TangentBundle.from_points(cloud, dim=2, neighbors=neighbors)
+        factors.append(bundle.laplacian().scale / bundle.laplacian(calibrate=KernelMoments()).scale)
+    assert factors[1] == pytest.approx(factors[0], rel=1e-9) and 0.8 < factors[0] < 0.97
+    assert factors[2] == 1.0
+    with pytest.raises(InvalidInputError, match="SampleEnergy"):
+        bundle.laplacian(calibrate="sample")
+    with pytest.raises(InvalidInputError, match="order"):
+        bundle.laplacian(order=0)
 
 
 def test_radius_scales_eigenvalues_by_its_inverse_square():

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from .arrays import Array, ArrayKind, finite_where_seen, float_tensor, points_array
+from .arrays import Array, ArrayKind, finite_where_seen, float_tensor, points_array, positive_integer
 from .calculus import Curvature, Derivatives, LinearMap, curvature, hodge_laplacian
 from .diagnostics import Diagnosis, diagnose
 from .errors import InvalidInputError, ShapeError
@@ -31,8 +31,8 @@ from .geometry.pipeline import (
 from .geometry.search import one_search
 from .geometry.transport import Connection, connect, connect_exactly
 from .manifolds import Sphere
-from .operators import ConnectionLaplacian, Normalization
-from .operators.assembly import assemble, normalise
+from .operators import Calibration, ConnectionLaplacian, Normalization, SampleEnergy
+from .operators.assembly import assemble, coordinate_moments, normalise
 from .sheaf import Sheaf
 
 Transport = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -174,8 +174,7 @@ class TangentBundle:
         >>> bool(bundle.scalar().laplacian().spectrum(1)[0][0] < 1e-8)     # constants are harmonic
         True
         """
-        det = np.ones(self.sorted_graph.num_edges, np.int8)
-        line = Connection(np.empty((len(det), 0), self.kind.numpy_dtype), det, 1)
+        line = Connection.identity(self.sorted_graph.num_edges, self.kind.numpy_dtype)
         return replace(self, connection=line, sorted_frames=None, pca=None)
 
     @property
@@ -260,13 +259,28 @@ class TangentBundle:
         vectors = torch.einsum("nij,...njc->...nic", torch.from_numpy(self._bases()).to(tensor), tensor)
         return kind.wrap(vectors[..., 0] if vectors.shape[-1] == 1 else vectors)
 
-    def laplacian(self, *, calibrate: bool = True) -> ConnectionLaplacian:
-        r"""The connection Laplacian :math:`\Delta = (M^{-1}S - I)/(c\,\epsilon) \le 0`.
+    def laplacian(self, *, calibrate: Calibration | bool = True, order: int | None = None) -> ConnectionLaplacian:
+        r"""The connection Laplacian :math:`\Delta \le 0`, a function of the average :math:`P = M^{-1} S`.
 
-        ``calibrate=False`` gives the paper's, with c = 1; its eigenvalues are off by the constant
-        :math:`c = m_2/(2 d m_0)` of the kernel, which the default divides out.
+        .. math:: -\Delta = \frac{1}{c\,\epsilon} \sum_{k=1}^{order} \frac{(I - P)^k}{k}
+
+        Args:
+            calibrate: how c is found: ``operators.SampleEnergy()``, the default, from the points, or
+                ``operators.KernelMoments()``, from the kernel alone. ``False`` gives the paper's operator, with c = 1
+                and order 1; its eigenvalues are off by the constant of the kernel.
+            order: terms of the series of :math:`-\log P`, default 2. Order 1 is the usual difference
+                :math:`(P - I)/(c\,\epsilon)`, whose eigenvalues are too small by :math:`c\,\epsilon\lambda^2/2`.
         """
-        return self._assemble(self.eps * (self.kernel.calibration(self.dim) if calibrate else 1.0))
+        calibration = SampleEnergy() if calibrate is True else calibrate
+        if not (calibration is False or isinstance(calibration, Calibration)):
+            raise InvalidInputError(f"calibrate must be one such as operators.SampleEnergy(), or False: {calibrate!r}.")
+        terms = (2 if calibration else 1) if order is None else positive_integer(order, "order")
+        weights, scale = self._weights(), self.eps
+        if calibration:
+            scale *= self.kernel.calibration(self.dim)
+            moments = partial(coordinate_moments, self.sorted_graph, weights, self.sorted_points)
+            scale *= calibration.factor(moments, self.dim, scale)
+        return self._assemble(weights, scale, terms=terms)
 
     def graph_laplacian(self, normalization: Normalization) -> ConnectionLaplacian:
         r"""Minus a Laplacian of the weighted neighbour graph, without the factor :math:`1/(c\,\epsilon)`.
@@ -276,17 +290,21 @@ class TangentBundle:
         """
         if not isinstance(normalization, Normalization):
             raise InvalidInputError(f"expected a normalization such as operators.Symmetric(), got {normalization!r}.")
-        return self._assemble(1.0, normalization)
+        return self._assemble(self._weights(), 1.0, normalization)
 
     @cached_property
     def sorted_mass(self) -> np.ndarray:
         """Masses ``(n,)`` along the curve, one over the density of the points up to a constant."""
-        return normalise(self.sorted_graph, edge_weights(self.sorted_graph, self.kernel, float(np.sqrt(self.eps))))[1]
+        return normalise(self.sorted_graph, self._weights())[1]
 
-    def _assemble(self, scale: float, normalization: Normalization | None = None) -> ConnectionLaplacian:
-        weights = edge_weights(self.sorted_graph, self.kernel, float(np.sqrt(self.eps)))
+    def _weights(self) -> np.ndarray:
+        return edge_weights(self.sorted_graph, self.kernel, float(np.sqrt(self.eps)))
+
+    def _assemble(
+        self, weights: np.ndarray, scale: float, normalization: Normalization | None = None, terms: int = 1
+    ) -> ConnectionLaplacian:
         parts = self.sorted_graph, self.connection, weights, scale, self.order, self.kind
-        return assemble(*parts, self.sorted_frames, normalization)
+        return assemble(*parts, self.sorted_frames, normalization, terms)
 
     def hodge(self, *, ricci: Array | None = None) -> ConnectionLaplacian:
         """The Hodge Laplacian of vector fields; see ``calculus.hodge_laplacian``."""
@@ -315,8 +333,7 @@ class TangentBundle:
         >>> tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(100, seed=0), neighbors=9).sheaf()
         Sheaf(100 vertices, 438 edges, stalks of dimension 2)
         """
-        weights = edge_weights(self.sorted_graph, self.kernel, float(np.sqrt(self.eps)))
-        return Sheaf.from_connection(self.sorted_graph, self.connection, weights, self.order, self.kind)
+        return Sheaf.from_connection(self.sorted_graph, self.connection, self._weights(), self.order, self.kind)
 
     def diagnose(self, field: Array | None = None, *, quiet: bool = False) -> Diagnosis:
         """Look the bundle over: scale, components, dimension, frames, orientability, and a field's tangency.

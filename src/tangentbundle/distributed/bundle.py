@@ -15,19 +15,19 @@ from ..arrays import positive, positive_integer
 from ..errors import InvalidInputError, ShapeError
 from ..files import only_writer, write_atomically
 from ..filters import Chebyshev, Filter
-from ..filters.expansion import expand, fixed_order
-from ..filters.properties import Interval
+from ..filters.expansion import Band, expand, fixed_order
 from ..filters.shrinkage import best_response, moment_terms, rational_family, white_noise_variance
 from ..geometry.dimension import DimensionRule
 from ..geometry.kernels import Kernel
 from ..geometry.pipeline import Scale
+from ..operators import Generator, SampleEnergy
 from .build import build_all
 from .cloud import Cloud
 from .exchange import Exchange
-from .files import Source
+from .files import Source, load_array, save_array
 from .interpolation import Interpolation
 from .results import check_output
-from .rounds import Rounds
+from .rounds import CoordinateRounds, Rounds
 from .scale import Geometry, resolve_geometry
 from .tasks import run_all
 
@@ -71,6 +71,7 @@ class DistributedBundle:
     folder: Path
     cloud: Cloud = field(repr=False)
     geometry: Geometry
+    generator: Generator
     borders: tuple[tuple[int, ...], ...] = field(repr=False)
     halo: float
     neighbors: int
@@ -111,7 +112,10 @@ class DistributedBundle:
             _claim(place, settings)
             cloud = Cloud.sort(place / "cloud", points, partition)
             geometry = resolve_geometry(cloud, dim, asked, kernel, points.dtype)
-            return cls(folder=place, cloud=cloud, vectors=vectors, **build_all(cloud, geometry, rings))
+            built = build_all(cloud, geometry, rings)
+            scale = _calibrated_scale(cloud, built["geometry"], built["borders"])
+            generator = Generator(scale, order=2)
+            return cls(folder=place, cloud=cloud, generator=generator, vectors=vectors, **built)
 
     # What it is.
 
@@ -132,9 +136,9 @@ class DistributedBundle:
         return self.geometry.eps
 
     @property
-    def interval(self) -> Interval:
-        r"""Bounds of the eigenvalues of :math:`-\Delta`: an average P has its spectrum in [-1, 1]."""
-        return 0.0, 2.0 / self.geometry.scale
+    def band(self) -> Band:
+        r"""Where the eigenvalues of :math:`-\Delta` lie: an average P has its spectrum in [-1, 1]."""
+        return Band(self.generator)
 
     def __repr__(self) -> str:
         return (
@@ -165,9 +169,9 @@ class DistributedBundle:
             raise InvalidInputError(f"filters must be one such as Heat(0.1), or names with filters, got {filters!r}.")
         method, chosen = Chebyshev() if method is None else method, list(bank.values())
         if method.order is None:
-            coefficients = expand(chosen, self.interval, method.tol)
+            coefficients = expand(chosen, self.band, method.tol)
         else:
-            coefficients = fixed_order(chosen, self.interval, method.order + 1)
+            coefficients = fixed_order(chosen, self.band, method.order + 1)
         check_output(out, overwrite=overwrite)
         source = self._source(vectors)
         with only_writer(self.folder):
@@ -192,17 +196,17 @@ class DistributedBundle:
         ``probes`` is the number of random signs for traces.
         """
         check_output(out, overwrite=overwrite)
-        source, family = self._source(vectors), rational_family(self.interval[1])
+        source, family = self._source(vectors), rational_family(self.band.top)
         noise_std = None if noise_std is None else positive(noise_std, "noise_std")
-        terms = moment_terms(family, self.interval)
+        terms = moment_terms(family, self.band)
         with only_writer(self.folder):
             rounds = self._rounds(source, np.empty((0, terms)), positive_integer(probes, "probes"))
             moments = rounds.moments()
             shutil.rmtree(rounds.folder, ignore_errors=True)
         data, signs = moments[:, :-probes].mean(axis=1), moments[:, -probes:].mean(axis=1)
         if noise_std is None:
-            noise_std = float(np.sqrt(white_noise_variance(self.interval, data, signs)))
-        response, _ = best_response(family, self.interval, data, noise_std**2 * signs)
+            noise_std = float(np.sqrt(white_noise_variance(self.band, data, signs)))
+        response, _ = best_response(family, self.band, data, noise_std**2 * signs)
         self.filter(response, out, vectors=vectors, method=method, overwrite=overwrite)
         return Shrinkage(response, noise_std)
 
@@ -246,6 +250,23 @@ class DistributedBundle:
         settings = f"{name} {probes} {self.geometry} {coefficients.shape}".encode() + coefficients.tobytes()
         folder = self.folder / f"run-{hashlib.sha256(settings).hexdigest()[:12]}"
         return Rounds(self.cloud, self.geometry, self.borders, folder, name, coefficients, probes)
+
+
+def _calibrated_scale(cloud: Cloud, geometry: Geometry, borders: tuple[tuple[int, ...], ...]) -> float:
+    """The scale of ``TangentBundle.laplacian()``, computed once for a folder."""
+    home = cloud.folder / geometry.of_operator("calibration")
+
+    def moments(terms: int) -> np.ndarray:
+        place = home.with_suffix(".npy")
+        if not place.exists():
+            sums = [load_array(cloud.part("points", p)).sum(axis=0) for p in range(cloud.num_parts)]
+            parts = cloud, geometry, borders, home, "points", np.empty((0, terms)), 1
+            rounds = CoordinateRounds(*parts, center=np.sum(sums, axis=0) / cloud.rows)
+            save_array(place, rounds.coordinate_moments())
+            shutil.rmtree(home, ignore_errors=True)
+        return load_array(place)
+
+    return geometry.scale * SampleEnergy().factor(moments, geometry.dim, geometry.scale)
 
 
 def _claim(folder: Path, settings: str) -> None:

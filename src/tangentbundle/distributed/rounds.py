@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ..filters.chebyshev import recurrence
-from ..filters.shrinkage import moments_from_products
+from ..operators.moments import moments_from_products, recurrence
 from ..operators.product import Extras
+from ..operators.storage import BlockMatrix
 from .build import matrix_of
 from .cloud import Cloud
 from .files import load_array, save_array
@@ -60,17 +60,25 @@ class Rounds:
             done = [plan.add(self.advance, p, number, after=[done[q] for q in self.borders[p]]) for p in parts]
         return plan, done
 
-    def start(self, p: int) -> None:
-        """Ambient vectors to coordinates: state 0."""
-        if self._place("sums", p, 0).exists():
-            return
+    def signal(self, p: int) -> np.ndarray:
+        """The signal ``(n, d, c)`` of a partition: the coordinates of the ambient vectors, and random signs."""
         frames = load_array(self.cloud.part(self.geometry.of_frames("frames"), p))
         vectors = load_array(self.cloud.part(self.vectors, p)).astype(np.float64)
         vectors = vectors if vectors.ndim == 3 else vectors[:, :, None]
         x = np.einsum("nij,nic->njc", frames, vectors).astype(self.geometry.real)
+        signs = np.random.default_rng([self.probes, p]).choice([-1.0, 1.0], size=(*x.shape[:2], self.probes))
+        return np.concatenate([x, signs.astype(x.dtype)], axis=2)
+
+    def matrix(self, p: int) -> BlockMatrix:
+        """P on the points of a partition and its halo."""
+        return matrix_of(self.cloud, self.geometry, p)
+
+    def start(self, p: int) -> None:
+        """State 0."""
+        if self._place("sums", p, 0).exists():
+            return
+        x = self.signal(p)
         if self.probes:
-            signs = np.random.default_rng([self.probes, p]).choice([-1.0, 1.0], size=(*x.shape[:2], self.probes))
-            x = np.concatenate([x, signs.astype(x.dtype)], axis=2)
             self._save_products(p, 0, [x, x])
         save_array(self._place("terms", p, 0), np.stack([x, x]))
         save_array(self._place("sums", p, 0), self.coefficients[:, 0, None, None, None].astype(x.dtype) * x)
@@ -87,11 +95,11 @@ class Rounds:
         stored = load_array(self._place("sums", p, number - 1))
         sums = torch.zeros((len(stored), *current.shape), dtype=current.dtype)
         sums[:, inside] = torch.from_numpy(np.array(stored))
-        columns = torch.from_numpy(np.ascontiguousarray(self.coefficients.T, dtype=self.geometry.real))
+        columns = torch.from_numpy(np.ascontiguousarray(self.coefficients.T)).to(current.dtype)
         terms = range(first, min(first + self.geometry.rings, self.terms))
         own, last = [current.numpy()[inside]], [previous, current]
-        matrix = matrix_of(cloud, self.geometry, p)
-        for _, term in recurrence(matrix, previous, current, terms, 0.0, 1.0, lambda m: Extras(sums, columns[m])):
+        steps = recurrence(self.matrix(p), previous, current, terms, targets=lambda m: Extras(sums, columns[m]))
+        for _, term in steps:
             last = [last[1], term]
             if self.probes:
                 own.append(term.numpy()[inside].copy())
@@ -136,3 +144,27 @@ class Rounds:
         for place, filtered in zip(places, sums, strict=True):
             ambient = np.einsum("nij,njc->nic", frames, filtered).astype(self.geometry.real)
             save_array(place, self.cloud.unmerge(ambient[:, :, 0] if flat else ambient, p))
+
+
+@dataclass(frozen=True)
+class CoordinateRounds(Rounds):
+    """The recurrence on the points' own coordinates, as functions; ``center`` is their mean."""
+
+    center: np.ndarray = field(default_factory=lambda: np.zeros(1), repr=False)
+
+    def signal(self, p: int) -> np.ndarray:
+        """Coordinates from the center, and the constant one, whose moments are the total mass."""
+        points = load_array(self.cloud.part("points", p)) - self.center
+        return np.concatenate([points, np.ones((len(points), 1))], axis=1)[:, None, :]
+
+    def matrix(self, p: int) -> BlockMatrix:
+        """The weights of the average, without transport."""
+        found = super().matrix(p)
+        squares = found.values.double().square().flatten(1).sum(1)
+        weights = (squares if found.values.ndim == 2 else squares / self.geometry.dim).sqrt()
+        return BlockMatrix(found.indptr, found.columns().int(), weights[:, None, None], found.order)
+
+    def coordinate_moments(self) -> np.ndarray:
+        """As ``operators.assembly.coordinate_moments``."""
+        moments = self.moments()
+        return moments[:, :-1].sum(axis=1) / moments[0, -1]

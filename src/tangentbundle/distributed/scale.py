@@ -49,7 +49,7 @@ class Geometry:
 
     @property
     def scale(self) -> float:
-        r""":math:`c\,\epsilon`, as in ``ConnectionLaplacian``."""
+        r""":math:`c\,\epsilon` by the kernel's moments."""
         return self.kernel.calibration(self.dim) * self.eps
 
 

@@ -34,7 +34,7 @@ def apply_bank(
     if isinstance(operator, Semigroup):
         outputs = [_by_impulses(f, operator, x) for f in filters]
     else:
-        outputs = [unfold(y, x.shape) for y in method.apply(filters, operator, fold(x))]  # type: ignore[arg-type]
+        outputs = [unfold(y, x.shape) for y in method.apply(filters, operator, fold(x))]
     return [kind.wrap(y) for y in outputs]
 
 
@@ -55,19 +55,17 @@ def merge_bank(
         total = sum(_by_impulses(f, operator, x) for f, x in zip(filters, tensors, strict=True))
     else:
         y = torch.stack([fold(x) for x in tensors])
-        total = unfold(method.merge(filters, operator, y), tensors[0].shape)  # type: ignore[arg-type]
+        total = unfold(method.merge(filters, operator, y), tensors[0].shape)
     return kinds[0].wrap(total)
 
 
 def _resolve(operator: LinearOperator, method: Method | None) -> tuple[LinearOperator, Method]:
-    """Check the two, and choose a method where none is given; joined operators are taken in the form it needs."""
+    """Check the two, and choose a method where none is given."""
     if not isinstance(operator, LinearOperator):
         raise InvalidInputError(f"filters act through an operator such as bundle.laplacian(), got {type(operator)}.")
     if not (method is None or isinstance(method, Method)):
         raise InvalidInputError(f"method must be Exact(), Dense(), Chebyshev() or Lanczos(), got {method!r}.")
     method = default_method(operator) if method is None else method
-    if isinstance(operator, Joined) and not isinstance(method, (Exact, Dense)):
-        operator = operator.merged
     if not isinstance(operator, (ConnectionLaplacian, Joined, Semigroup)) and not isinstance(method, (Exact, Dense)):
         raise InvalidInputError(
             f"{type(operator).__name__} is filtered with method=Exact() (small operators); {method} needs a "

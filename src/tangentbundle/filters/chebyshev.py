@@ -15,39 +15,23 @@ import numpy as np
 import torch
 
 from ..operators import ConnectionLaplacian
+from ..operators.moments import recurrence
 from ..operators.product import Extras, sort_rows, step, unsort_rows
 from ..operators.registry import differentiate, torch_op, vectorise
-from ..operators.storage import BlockMatrix, along_curve
-from .properties import Interval
+from ..operators.storage import along_curve
+from .expansion import Band
 
 Tensor = torch.Tensor
 
 
-def recurrence_map(operator: ConnectionLaplacian) -> tuple[Interval, float, float]:
-    r"""The interval of eigenvalues :math:`[0, 2r/s]` of an expansion, and the middle 1 - r and radius r of P on it.
+def band_of(operator: ConnectionLaplacian) -> Band:
+    """The band of an operator's expansions.
 
     The upper end is rounded up so that the factors of the recurrence, 2/r and 2 - 2/r, are exact in float32. Otherwise
     their rounding shifts all eigenvalues alike, an error that grows with the diffusion time.
     """
-    factor = np.float32(4.0 / (operator.scale * operator.spectral_interval[1]))
-    radius = 2.0 / float(np.nextafter(factor, np.float32(0.0)))
-    return (0.0, 2.0 * radius / operator.scale), 1.0 - radius, radius
-
-
-def recurrence(
-    matrix: BlockMatrix, previous: Tensor, current: Tensor, terms: range, middle: float, radius: float, targets
-):
-    """Yield T_m x in turn for the consecutive m >= 1 in ``terms``, from the two terms before (T_0 x twice for m = 1).
-
-    ``targets(m)`` gives the running sums that T_m x is added to. A yielded tensor is overwritten two steps later.
-    """
-    buffers = [torch.empty_like(current), torch.empty_like(current)]
-    for m in terms:
-        factor = (1.0 if m == 1 else 2.0) / radius
-        out = buffers[m % 2]
-        step(matrix, current, previous, out, (factor, -factor * middle, 0.0 if m == 1 else -1.0), targets=targets(m))
-        previous, current = current, out
-        yield m, current
+    factor = np.float32(4.0 / operator.largest_deficit)
+    return Band(operator.generator, 2.0 / float(np.nextafter(factor, np.float32(0.0))))
 
 
 @torch_op
@@ -119,7 +103,7 @@ def dots(
     x, y = sort_rows(x, order), sort_rows(y, order).flatten(1)
     out = x.new_empty((len(y), count))
     out[:, 0] = y @ x.flatten()
-    for m, term in recurrence(matrix, x, x, range(1, count), middle, radius, lambda m: None):
+    for m, term in recurrence(matrix, x, x, range(1, count), middle, radius):
         out[:, m] = y @ term.flatten()
     return out
 

@@ -65,7 +65,7 @@ class Dense(Method):
 
     def merge(self, filters: Sequence[Filter], operator: LinearOperator, y: torch.Tensor) -> torch.Tensor:
         if not all(f.signature() for f in filters):
-            return Exact().merge(filters, operator, y)  # type: ignore[arg-type]
+            return Exact().merge(filters, operator, y)
         matrices = self.matrices(filters, operator)
         outputs = [multiply(m, _to_blocks(part, operator)) for m, part in zip(matrices, y, strict=True)]
         return _from_blocks(torch.stack(outputs).sum(0), operator)
@@ -96,7 +96,7 @@ def _matrices(filters: Sequence[Filter], operator: LinearOperator) -> torch.Tens
     require_memory(need, what, "Use method=Chebyshev(), which forms no matrix.")
     if isinstance(operator, ConnectionLaplacian) and size > EXACT_SIZE:
         double = operator.to(dtype=torch.float64)
-        double.spectral_interval = operator.spectral_interval
+        double.largest_deficit = operator.largest_deficit
         unit = torch.eye(size, dtype=torch.float64, device=operator.device).reshape(operator.num_points, -1, size)
         with contextlib.suppress(ConvergenceError):  # responses that jump are left to the eigenfields
             columns = Chebyshev(1e-12).apply(filters, double, unit)
@@ -107,7 +107,7 @@ def _matrices(filters: Sequence[Filter], operator: LinearOperator) -> torch.Tens
     weighted = flat * operator.mass.double().repeat_interleave(operator.dim)[:, None]
     check_precision(filters, operator, float(values[-1]))
     responses = torch.stack([f.evaluate(values) for f in filters]).detach()
-    require_finite(responses, float(values[0]), float(values[-1]))
+    require_finite(responses, float(values[-1]))
     return ((flat * responses[:, None, :]) @ weighted.T)[:, None].to(operator.dtype)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,8 +12,7 @@ import torch
 
 from ..arrays import is_batched, is_seen
 from ..errors import ConvergenceError, InvalidInputError, NonFiniteError, PrecisionWarning
-from ..operators import LinearOperator
-from .properties import Interval
+from ..operators import Generator, LinearOperator
 
 if TYPE_CHECKING:
     from .base import Filter
@@ -27,7 +27,29 @@ MAX_ROUNDING_ERROR = 1e-3
 """Rounding error of a filter, relative to its largest gain, above which there is a warning."""
 
 SHARES = np.concatenate([[0.0], np.geomspace(1e-16, 0.5, 128)])
-"""Where expansions are checked: distances from the interval's ends, as shares of its length."""
+"""Where expansions are checked: distances from the band's ends, as shares of its length."""
+
+
+@dataclass(frozen=True)
+class Band:
+    """Eigenvalues of minus Delta on which an expansion runs: those of averages P from 1 - 2 ``radius`` to 1."""
+
+    generator: Generator
+    radius: float = 1.0
+
+    @property
+    def middle(self) -> float:
+        """The average P that Chebyshev polynomials have at zero."""
+        return 1.0 - self.radius
+
+    @property
+    def top(self) -> float:
+        """The largest eigenvalue."""
+        return self.generator(2.0 * self.radius)
+
+    def __call__(self, shares: np.ndarray) -> torch.Tensor:
+        """Eigenvalues at shares of the band's length in P, from 0 to 1."""
+        return torch.from_numpy(self.generator(2.0 * self.radius * shares))
 
 
 def _evaluate(filters: Sequence[Filter], points: torch.Tensor) -> torch.Tensor:
@@ -37,11 +59,10 @@ def _evaluate(filters: Sequence[Filter], points: torch.Tensor) -> torch.Tensor:
     return torch.stack([f.evaluate(points.to(device)) for f in filters])
 
 
-def _samples(filters: Sequence[Filter], interval: Interval, nodes: int) -> torch.Tensor:
-    """Responses ``(k, nodes)`` at the Chebyshev nodes of the interval (z = 1 is its lower end)."""
-    low, high = interval
+def _samples(filters: Sequence[Filter], band: Band, nodes: int) -> torch.Tensor:
+    """Responses ``(k, nodes)`` at the Chebyshev nodes of the band (z = 1 is its lower end)."""
     z = np.cos(np.pi * (np.arange(nodes) + 0.5) / nodes)
-    return _evaluate(filters, torch.from_numpy(low + (high - low) * (1.0 - z) / 2))
+    return _evaluate(filters, band((1.0 - z) / 2))
 
 
 def _transform(samples: torch.Tensor, terms: int) -> torch.Tensor:
@@ -52,28 +73,26 @@ def _transform(samples: torch.Tensor, terms: int) -> torch.Tensor:
     return torch.cat([sums[:, :1], 2 * sums[:, 1:]], dim=1)
 
 
-def check_points(interval: Interval) -> torch.Tensor:
-    """Eigenvalues at which expansions are compared with the responses, dense near both ends of the interval."""
-    low, high = interval
-    return torch.from_numpy(low + (high - low) * np.concatenate([SHARES, 1.0 - SHARES]))
+def check_points(band: Band) -> torch.Tensor:
+    """Eigenvalues at which expansions are compared with the responses, dense near both ends of the band."""
+    return band(np.concatenate([SHARES, 1.0 - SHARES]))
 
 
-def expand(filters: Sequence[Filter], interval: Interval, tol: float) -> torch.Tensor:
+def expand(filters: Sequence[Filter], band: Band, tol: float) -> torch.Tensor:
     """Coefficients ``(k, m)``, float64, whose expansions differ from the responses by at most ``tol`` times their
     maximum.
 
     The number of terms is the least for which the sum of the coefficients left out is below the tolerance.
     Differentiable in the filters' parameters.
     """
-    low, high = interval
     angles = 2 * np.arcsin(np.sqrt(SHARES))
     angles = np.concatenate([angles, np.pi - angles])
     nodes = 32
     with torch.no_grad():
-        checks = require_finite(_evaluate(filters, check_points(interval)), low, high).cpu()
+        checks = require_finite(_evaluate(filters, check_points(band)), band.top).cpu()
     while True:
         with torch.no_grad():
-            samples = require_finite(_samples(filters, interval, nodes), low, high).cpu()
+            samples = require_finite(_samples(filters, band, nodes), band.top).cpu()
             coefficients = _transform(samples, nodes)
             size = torch.cat([samples, checks], dim=1).abs().amax(dim=1, keepdim=True).clamp_min(1e-300)
             # rounding of the transform itself leaves noise of a few units in the last place
@@ -90,27 +109,27 @@ def expand(filters: Sequence[Filter], interval: Interval, tol: float) -> torch.T
         if nodes >= MAX_NODES:
             raise ConvergenceError(
                 f"{MAX_NODES} Chebyshev terms do not follow this response to {tol:g}: it jumps, or changes on a scale "
-                f"far below the operator's largest eigenvalue {interval[1]:.4g}. Use method=Exact() or Lanczos(), a "
+                f"far below the operator's largest eigenvalue {band.top:.4g}. Use method=Exact() or Lanczos(), a "
                 "smoother response, or Chebyshev(order=...) to accept what that order gives."
             )
         nodes *= 2
-    return fixed_order(filters, interval, terms, nodes)
+    return fixed_order(filters, band, terms, nodes)
 
 
-def require_finite(responses: torch.Tensor, low: float, high: float) -> torch.Tensor:
-    """Refuse NaN and infinity among responses at eigenvalues from low to high."""
+def require_finite(responses: torch.Tensor, largest: float) -> torch.Tensor:
+    """Refuse NaN and infinity among responses at eigenvalues up to the largest."""
     if not bool(torch.isfinite(responses).all()):
         raise NonFiniteError(
-            f"a response is not finite on the operator's eigenvalues, {low:.4g} to {high:.4g}. Change the filter so "
-            "that it is."
+            f"a response is not finite on the operator's eigenvalues, 0 to {largest:.4g}. Change the filter so that it "
+            "is."
         )
     return responses
 
 
-def fixed_order(filters: Sequence[Filter], interval: Interval, terms: int, nodes: int | None = None) -> torch.Tensor:
+def fixed_order(filters: Sequence[Filter], band: Band, terms: int, nodes: int | None = None) -> torch.Tensor:
     """Coefficients ``(k, terms)`` whatever their accuracy; needs no look at their values."""
     nodes = max(2 * terms, 32) if nodes is None else nodes
-    return _transform(_samples(filters, interval, nodes), terms)
+    return _transform(_samples(filters, band, nodes), terms)
 
 
 def require_tolerance(tol: float, operator: LinearOperator) -> float:
@@ -132,7 +151,7 @@ def check_precision(filters: Sequence[Filter], operator: LinearOperator, largest
     if operator.dtype != torch.float32 or not is_seen(operator.mass):
         return
     with torch.no_grad():
-        lam = check_points((0.0, max(largest, 1e-300)))
+        lam = check_points(Band(Generator(2.0 / max(largest, 1e-300))))
         shift = torch.finfo(operator.dtype).eps * largest / operator.shape[0] ** 0.5
         before, after = (torch.stack([f.evaluate(at) for f in filters]) for at in (lam, lam + shift))
         if is_batched(before) or before.device.type != "cpu":

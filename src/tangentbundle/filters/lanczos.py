@@ -13,9 +13,9 @@ from ..arrays import finite, positive_integer
 from ..errors import ConvergenceError, InvalidInputError
 from ..memory import require_memory
 from ..operators import ConnectionLaplacian
-from .chebyshev import dots, recurrence_map
+from .chebyshev import band_of, dots
 from .expansion import expand, fixed_order, require_finite, require_tolerance
-from .methods import Method
+from .methods import Method, by_parts
 
 if TYPE_CHECKING:
     from .base import Filter
@@ -64,27 +64,28 @@ def _tridiagonal(alpha: list[torch.Tensor], beta: list[torch.Tensor]) -> torch.T
 def _filtered(filters, operator, alpha, beta):
     r"""``h(T) e_1`` in the basis ``(k, c, m)`` for each filter, and a bound ``(k, c)`` of its distance from the truth.
 
-    With Ritz pairs :math:`(\theta_i, s_i)` of T, the next Lanczos vector v and divided differences of the response, the
-    error is :math:`\beta \sum_i s_{1i} s_{mi}\, h[-\Delta, \theta_i]\, v`: at most beta times the largest value of the
-    sum over the eigenvalues, which is looked for on a grid, dense near zero. That two iterates agree says less: while
+    With Ritz pairs :math:`(\theta_i, s_i)` of I - P, the next Lanczos vector v and divided differences of the response,
+    the error is :math:`\beta \sum_i s_{1i} s_{mi}\, h[I - P, \theta_i]\, v`: at most beta times the largest value of
+    the sum over the spectrum, which is looked for on a grid, dense near zero. That two iterates agree says less: while
     no Ritz value has come down to 1/t, both give zero for heat.
     """
-    low, high = operator.spectral_interval
+    high, eigenvalue = operator.largest_deficit, operator.generator
     values, vectors = torch.linalg.eigh(_tridiagonal(alpha, beta))
-    theta = (-values / operator.scale).clamp_min(0.0)
+    theta = (-values).clamp_min(0.0)
     shares = np.concatenate(
         [[0.0], np.geomspace(1e-12, 1e-3, 31), (1 - np.cos(np.linspace(0, np.pi, 2 * len(beta)))) / 2]
     )
-    lam = torch.from_numpy(low + (high - low) * shares).to(theta)
-    h_theta, h_lam = (
-        require_finite(torch.stack([f.evaluate(at).to(at) for f in filters]), low, high) for at in (theta, lam)
+    grid = torch.from_numpy(high * shares).to(theta)
+    h_theta, h_grid = (
+        require_finite(torch.stack([f.evaluate(eigenvalue(at)).to(at) for f in filters]), eigenvalue(high))
+        for at in (theta, grid)
     )
     first, last = vectors[:, 0, :], vectors[:, -1, :]
-    gaps = lam[:, None] - theta[:, None, :]
+    gaps = grid[:, None] - theta[:, None, :]
     away = gaps.abs().amin(-1, keepdim=True) > 1e-6 * high  # elsewhere the differences are rounding
     quotients = torch.where(away, (first * last)[:, None, :] / gaps, 0.0)
-    sums = h_lam[:, None, :] * quotients.sum(-1) - torch.einsum("cgm,kcm->kcg", quotients, h_theta)
-    bound = sums.abs().amax(-1) * (beta[-1] / operator.scale)
+    sums = h_grid[:, None, :] * quotients.sum(-1) - torch.einsum("cgm,kcm->kcg", quotients, h_theta)
+    bound = sums.abs().amax(-1) * beta[-1]
     return torch.einsum("cij,kcj->kci", vectors, h_theta * first), bound
 
 
@@ -132,8 +133,8 @@ class _Lanczos(torch.autograd.Function):
             ]
             grad_x = weights * torch.stack(parts).sum(0)
         if ctx.needs_input_grad[1]:
-            _, *mapped = recurrence_map(operator)
-            grad_a = dots(*operator.curve, x, grad.contiguous(), coefficients.shape[1], *mapped)
+            band = band_of(operator)
+            grad_a = dots(*operator.curve, x, grad.contiguous(), coefficients.shape[1], band.middle, band.radius)
         return grad_x, grad_a, None, None, None, None
 
 
@@ -153,8 +154,9 @@ class Lanczos(Method):
             raise InvalidInputError(f"tol must lie between 0 and 1, got {self.tol}.")
         positive_integer(self.max_steps, "max_steps")
 
+    @by_parts
     def apply(self, filters: Sequence[Filter], operator: ConnectionLaplacian, x: torch.Tensor) -> torch.Tensor:
-        tol, interval = require_tolerance(self.tol, operator), recurrence_map(operator)[0]
-        learns = fixed_order(filters, interval, 1).requires_grad
-        coefficients = expand(filters, interval, tol).to(x) if learns else x.new_zeros((len(filters), 1))
+        tol, band = require_tolerance(self.tol, operator), band_of(operator)
+        learns = fixed_order(filters, band, 1).requires_grad
+        coefficients = expand(filters, band, tol).to(x) if learns else x.new_zeros((len(filters), 1))
         return _Lanczos.apply(x, coefficients, list(filters), operator, tol, self.max_steps)

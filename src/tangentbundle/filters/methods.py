@@ -6,15 +6,16 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from numbers import Integral
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..arrays import is_batched
 from ..errors import InvalidInputError
 from ..operators import ConnectionLaplacian, Joined, LinearOperator
-from .chebyshev import bank, merge, recurrence_map
+from .chebyshev import band_of, bank, merge
 from .expansion import MAX_NODES, check_precision, expand, fixed_order, require_finite, require_tolerance
 
 if TYPE_CHECKING:
@@ -30,10 +31,10 @@ class Method(ABC):
     """A way to apply a bank of filters to a signal ``(n, d, c)``."""
 
     @abstractmethod
-    def apply(self, filters: Sequence[Filter], operator: ConnectionLaplacian, x: torch.Tensor) -> torch.Tensor:
+    def apply(self, filters: Sequence[Filter], operator: Any, x: torch.Tensor) -> torch.Tensor:
         """Outputs ``(k, n, d, c)``, differentiable in x and in the filters' parameters."""
 
-    def merge(self, filters: Sequence[Filter], operator: ConnectionLaplacian, y: torch.Tensor) -> torch.Tensor:
+    def merge(self, filters: Sequence[Filter], operator: Any, y: torch.Tensor) -> torch.Tensor:
         """The sum ``(n, d, c)`` of the filters, each on its own signal ``y`` (k, n, d, c)."""
         outputs = [self.apply([f], operator, part)[0] for f, part in zip(filters, y, strict=True)]
         return torch.stack(outputs).sum(0)
@@ -55,21 +56,32 @@ class Method(ABC):
         return result
 
 
+def by_parts(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """A method's ``apply`` or ``merge`` that takes the parts of a joined operator one by one."""
+
+    @wraps(function)
+    def wrapper(self: Method, filters: Sequence[Filter], operator: Any, signal: torch.Tensor) -> torch.Tensor:
+        if not isinstance(operator, Joined):
+            return function(self, filters, operator, signal)
+        pieces = zip(operator.parts, operator.split(signal), strict=True)
+        return torch.cat([function(self, filters, part, piece) for part, piece in pieces], dim=-3)
+
+    return wrapper
+
+
 @dataclass(frozen=True)
 class Exact(Method):
     """By the full eigendecomposition, computed once and cached on the operator: for n d up to 5 000."""
 
+    @by_parts
     def apply(self, filters: Sequence[Filter], operator: LinearOperator, x: torch.Tensor) -> torch.Tensor:
-        if isinstance(operator, Joined):
-            parts = zip(operator.parts, operator.split(x), strict=True)
-            return torch.cat([self.apply(filters, part, piece) for part, piece in parts], dim=1)
         values, fields = operator.eigenbasis
         flat = fields.flatten(0, 1)
         weights = operator.mass.repeat_interleave(operator.dim)[:, None]
         spectrum = flat.T @ (weights * x.flatten(0, 1))
         responses = torch.stack([f.evaluate(values) for f in filters])
         if responses.device.type == "cpu" and not is_batched(responses):
-            require_finite(responses, float(values[0]), float(values[-1]))
+            require_finite(responses, float(values[-1]))
             check_precision(filters, operator, float(values[-1]))
         return (flat @ (responses.to(x)[:, :, None] * spectrum)).unflatten(1, x.shape[:2])
 
@@ -98,7 +110,7 @@ class Chebyshev(Method):
 
     def coefficients(self, filters: Sequence[Filter], operator: ConnectionLaplacian) -> torch.Tensor:
         """Expansion coefficients ``(k, m)`` in the operator's precision, on its device."""
-        interval = recurrence_map(operator)[0]
+        band = band_of(operator)
         if any(is_batched(p) for f in filters for p in f.parameters()):
             raise InvalidInputError(
                 "filters whose parameters differ between replicas have no common expansion: use method=Exact() (small "
@@ -107,16 +119,20 @@ class Chebyshev(Method):
 
         def compute() -> torch.Tensor:
             if self.order is None:
-                a = expand(filters, interval, require_tolerance(self.tol, operator))
-                check_precision(filters, operator, interval[1])
+                a = expand(filters, band, require_tolerance(self.tol, operator))
+                check_precision(filters, operator, band.top)
             else:
-                a = fixed_order(filters, interval, self.order + 1)
+                a = fixed_order(filters, band, self.order + 1)
             return a.to(operator.device, operator.dtype)
 
         return self.remember(filters, operator, compute)
 
+    @by_parts
     def apply(self, filters: Sequence[Filter], operator: ConnectionLaplacian, x: torch.Tensor) -> torch.Tensor:
-        return bank(*operator.curve, x, self.coefficients(filters, operator), *recurrence_map(operator)[1:])
+        band = band_of(operator)
+        return bank(*operator.curve, x, self.coefficients(filters, operator), band.middle, band.radius)
 
+    @by_parts
     def merge(self, filters: Sequence[Filter], operator: ConnectionLaplacian, y: torch.Tensor) -> torch.Tensor:
-        return merge(*operator.curve, y, self.coefficients(filters, operator), *recurrence_map(operator)[1:])
+        band = band_of(operator)
+        return merge(*operator.curve, y, self.coefficients(filters, operator), band.middle, band.radius)

@@ -10,12 +10,12 @@ All three terms are sums over Chebyshev coefficients of the responses times the 
 :math:`\langle x, T_m x \rangle` and :math:`E \langle n, T_m n \rangle`, which one recurrence on the data and on random
 probes gives. In memory::
 
-    interval = recurrence_map(laplacian)[0]
-    family = rational_family(interval[1])
-    moments = chebyshev_moments(laplacian, torch.cat([x, signs], dim=2), moment_terms(family, interval))
+    band = band_of(laplacian)
+    family = rational_family(band.top)
+    moments = laplacian_moments(laplacian, torch.cat([x, signs], dim=2), moment_terms(family, band))
     data, probes = moments[:, :c].mean(axis=1), moments[:, c:].mean(axis=1)
-    variance = white_noise_variance(interval, data, probes)
-    response, risk = best_response(family, interval, data, variance * probes)
+    variance = white_noise_variance(band, data, probes)
+    response, risk = best_response(family, band, data, variance * probes)
     smooth = response(laplacian, x)
 
 Noise of uneven variances needs probes ``sqrt(variances) * signs`` instead; their moments are those of the noise.
@@ -30,11 +30,11 @@ import numpy as np
 import torch
 
 from ..operators import ConnectionLaplacian
+from ..operators.moments import chebyshev_moments
 from ..operators.product import along_curve, sort_rows
 from .base import Filter
-from .chebyshev import recurrence, recurrence_map
-from .expansion import expand, fixed_order
-from .properties import Interval
+from .chebyshev import band_of
+from .expansion import Band, expand, fixed_order
 from .responses import Parametric, Spectral
 
 
@@ -54,7 +54,7 @@ class Rational(Parametric):
 
 
 def rational_family(
-    top: float, powers: Sequence[float] = (1.0, 2.0, 4.0), cutoffs: int = 14, decades: float = 4.0
+    top: float, powers: Sequence[float] = (1.0, 2.0, 4.0), cutoffs: int = 20, decades: float = 4.0
 ) -> list[Filter]:
     """The identity, and for each power log-spaced cut-offs from ``decades`` below to half a decade above ``top``.
 
@@ -73,75 +73,49 @@ def _highpass(power: int, top: float) -> Filter:
     return Spectral(lambda lam: (lam / top) ** power)
 
 
-def moment_terms(family: Sequence[Filter], interval: Interval, tol: float = 1e-4) -> int:
+def moment_terms(family: Sequence[Filter], band: Band, tol: float = 1e-4) -> int:
     """Terms of the recurrence whose moments, twice as many, give the risks of a family to a relative ``tol``.
 
-    >>> moment_terms([Rational(0.1, 2.0)], (0.0, 1.0))
+    >>> moment_terms([Rational(0.1, 2.0)], Band(Generator(2.0)))
     14
     """
-    return expand([*family, *map(_residual, family)], interval, tol).shape[1] // 2 + 2
+    return expand([*family, *map(_residual, family)], band, tol).shape[1] // 2 + 2
 
 
-def moments_from_products(squares: np.ndarray, neighbors: np.ndarray) -> np.ndarray:
-    r"""Moments :math:`\langle x, T_m x \rangle` ``(2 terms - 1, c)`` from inner products of the recurrence's terms.
-
-    ``squares`` ``(terms, c)`` are those of each term with itself, ``neighbors`` ``(terms - 1, c)`` those with the next
-    term: :math:`2 \langle T_a x, T_b x \rangle = \langle x, T_{a+b}\, x \rangle + \langle x, T_{|a-b|}\, x \rangle`.
-    """
-    moments = np.empty((2 * len(squares) - 1, squares.shape[1]))
-    moments[0::2] = 2 * squares - squares[:1]
-    moments[1::2] = 2 * neighbors - neighbors[:1]
-    return moments
-
-
-def chebyshev_moments(operator: ConnectionLaplacian, x: torch.Tensor, terms: int) -> np.ndarray:
-    """Moments ``(2 terms - 1, c)`` of every channel of a signal ``(n, d, c)``, on ``recurrence_map``'s interval.
+def laplacian_moments(operator: ConnectionLaplacian, x: torch.Tensor, terms: int) -> np.ndarray:
+    """Moments ``(2 terms - 1, c)`` of every channel of a signal ``(n, d, c)``, on the band of the operator.
 
     The mass is scaled to mean one, so that risks on different graphs of the same points can be compared.
     """
-    indptr, cols, values, order, mass = operator.curve
-    _, middle, radius = recurrence_map(operator)
-    weights = sort_rows(mass[:, None, None] / mass.mean(), order)
-    previous = sort_rows(x, order)
-
-    def product(a: torch.Tensor, b: torch.Tensor) -> np.ndarray:
-        return (weights * a * b).sum(dim=(0, 1), dtype=torch.float64).cpu().numpy()
-
-    squares, neighbors = [product(previous, previous)], []
-    matrix = along_curve(indptr, cols, values, order)
-    for _, term in recurrence(matrix, previous, previous, range(1, terms), middle, radius, lambda m: None):
-        squares.append(product(term, term))
-        neighbors.append(product(previous, term))
-        previous = term
-    return moments_from_products(np.array(squares), np.array(neighbors).reshape(terms - 1, x.shape[2]))
+    *matrix, order, mass = operator.curve
+    band, weights = band_of(operator), (mass / mass.mean()).index_select(0, order)
+    return chebyshev_moments(along_curve(*matrix, order), weights, sort_rows(x, order), terms, band.middle, band.radius)
 
 
-def _energies(filters: Sequence[Filter], interval: Interval, moments: np.ndarray) -> np.ndarray:
+def _energies(filters: Sequence[Filter], band: Band, moments: np.ndarray) -> np.ndarray:
     r"""Inner products :math:`\langle x, \hat h(-\Delta)\, x \rangle` ``(k,)`` of k filters, from moments ``(m,)``."""
-    return fixed_order(filters, interval, len(moments)).numpy() @ moments
+    return fixed_order(filters, band, len(moments)).numpy() @ moments
 
 
-def white_noise_variance(interval: Interval, data: np.ndarray, probes: np.ndarray) -> float:
+def white_noise_variance(band: Band, data: np.ndarray, probes: np.ndarray) -> float:
     r"""The variance of white noise in each coordinate, from the highest frequencies of the data.
 
     The least ratio of :math:`\langle x, \lambda^{2m} x \rangle` for data and random signs over m = 1, ..., 4; an upper
     bound where the field itself reaches the highest frequencies. ``data`` and ``probes`` are moments ``(m,)``, means
     over the channels of each. At least 1e-14 of the data's variance.
     """
-    high = [_highpass(2 * m, interval[1]) for m in (1, 2, 3, 4)]
-    ratios = _energies(high, interval, data) / _energies(high, interval, probes)
+    high = [_highpass(2 * m, band.top) for m in (1, 2, 3, 4)]
+    ratios = _energies(high, band, data) / _energies(high, band, probes)
     return max(float(ratios.min()), 1e-14 * float(data[0] / probes[0]))
 
 
-def best_response(
-    family: Sequence[Filter], interval: Interval, data: np.ndarray, noise: np.ndarray
-) -> tuple[Filter, float]:
+def best_response(family: Sequence[Filter], band: Band, data: np.ndarray, noise: np.ndarray) -> tuple[Filter, float]:
     """The response of least estimated risk, and that risk.
 
     ``data`` are moments ``(m,)`` of the signal, the mean over channels, and ``noise`` the expected moments of the
     noise: its variance times the mean moments of random signs, or those of random signs times standard deviations.
     """
-    residuals = _energies([_residual(h) for h in family], interval, data).clip(min=0.0)
-    risks = residuals - noise[0] + 2 * _energies(family, interval, noise)
+    residuals = _energies([_residual(h) for h in family], band, data).clip(min=0.0)
+    risks = residuals - noise[0] + 2 * _energies(family, band, noise)
     best = int(np.argmin(risks))
     return family[best], float(risks[best])

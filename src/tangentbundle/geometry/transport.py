@@ -42,6 +42,11 @@ class Connection:
         values = maps if d > 2 else maps[:, :, 0][:, : 2 * (d - 1)]
         return cls(np.ascontiguousarray(values, dtype=dtype), det, d)
 
+    @classmethod
+    def identity(cls, num_edges: int, dtype: type = np.float64) -> Connection:
+        """The identity of each edge, d = 1: the connection of functions."""
+        return cls(np.empty((num_edges, 0), dtype), np.ones(num_edges, np.int8), 1)
+
     def blocks(self, edges: slice | np.ndarray = slice(None)) -> np.ndarray:
         """The maps as ``(e, d, d)`` matrices."""
         det = self.det[edges].astype(self.values.dtype)

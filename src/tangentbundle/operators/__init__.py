@@ -2,19 +2,25 @@
 
 from .assembly import Normalization, RandomWalk, Symmetric, Unnormalized
 from .base import LinearOperator, Negated
+from .calibration import Calibration, KernelMoments, SampleEnergy
+from .generator import Generator
 from .joined import Joined, join
 from .laplacian import ConnectionLaplacian
 from .semigroup import DirectedPath, Identity, Semigroup
 
 __all__ = [
+    "Calibration",
     "ConnectionLaplacian",
     "DirectedPath",
+    "Generator",
     "Identity",
     "Joined",
+    "KernelMoments",
     "LinearOperator",
     "Negated",
     "Normalization",
     "RandomWalk",
+    "SampleEnergy",
     "Semigroup",
     "Symmetric",
     "Unnormalized",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch.nn.functional import pad
 
 from ..arrays import ArrayKind
 from ..errors import IsolatedPointsError
@@ -15,6 +16,8 @@ from ..jit import njit
 from ..parallel import run_ranges
 from .joined import lazy
 from .laplacian import ConnectionLaplacian
+from .moments import chebyshev_moments
+from .storage import BlockMatrix
 
 FAINT = 1e-10
 """A degree below this share of the median counts as none: its point would outweigh all others."""
@@ -116,6 +119,19 @@ def average_blocks(
     return cols, values
 
 
+def coordinate_moments(graph: NeighborGraph, weights: np.ndarray, points: np.ndarray, terms: int) -> np.ndarray:
+    r"""Moments :math:`\sum_a \langle x_a, T_m(P)\, x_a \rangle` ``(2 terms - 1,)``; P averages functions."""
+    degree, mass = normalise(graph, weights)
+    line = Connection.identity(graph.num_edges)
+    cols, values = average_blocks(graph, line, weights, degree, mass, np.float64)
+    order = np.arange(len(points), dtype=np.int32)
+    matrix = BlockMatrix(*map(torch.from_numpy, (graph.indptr, cols, values, order)))
+    labels = graph.components()  # each component about its own mean: constants on them have no energy
+    centres = np.stack([np.bincount(labels, column) for column in points.T], axis=1) / np.bincount(labels)[:, None]
+    x = pad(torch.from_numpy(points - centres[labels]), (0, -points.shape[1] % 4))[:, None, :]  # fours are fast
+    return chebyshev_moments(matrix, torch.from_numpy(mass / mass.sum()), x, terms).sum(axis=1)
+
+
 def assemble(
     graph: NeighborGraph,
     connection: Connection,
@@ -125,6 +141,7 @@ def assemble(
     kind: ArrayKind,
     frames: np.ndarray | None = None,
     normalization: Normalization | None = None,
+    terms: int = 1,
 ) -> ConnectionLaplacian:
     r"""The Laplacian of a graph and a connection, compactly in the wanted precision.
 
@@ -149,5 +166,6 @@ def assemble(
         dim=connection.dim,
         kind=kind,
         sorted_frames=frames,
+        terms=terms,
     )
     return lazy(laplacian, torch.from_numpy((rate / fastest).astype(real))).to(kind.device)

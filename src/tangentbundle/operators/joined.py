@@ -90,45 +90,15 @@ class Joined(LinearOperator):
             return torch.cat(slots).to(self.device)
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
-        return self.merged.apply(x)
+        return torch.cat([p.apply(piece) for p, piece in zip(self.parts, self.split(x), strict=True)], dim=-3)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Joined:
         """The same operator on another device or in another precision."""
         return Joined(tuple(p.to(device, dtype) for p in self.parts))
 
-    @cached_property
-    def merged(self) -> ConnectionLaplacian:
-        r"""The same operator as one sparse matrix.
-
-        The parts may have different scales :math:`s_b`; on the smallest, s, each average becomes the lazy
-        :math:`P_b' = I + \frac{s}{s_b}(P_b - I)`, which has the same Laplacian :math:`(P_b' - I)/s`.
-        """
-        scale = min(p.scale for p in self.parts)
-        with torch.inference_mode(False):
-            parts = [lazy(p, p.mass.new_full((p.num_points,), scale / p.scale)) for p in self.parts]
-            starts = torch.tensor([0, *self.sizes]).cumsum(0).tolist()
-            counts = torch.cat([p.indptr.diff() for p in parts])
-            merged = replace(
-                parts[0],
-                indptr=torch.cat([counts.new_zeros(1), counts.cumsum(0)]),
-                cols=torch.cat([_shift(p.cols, a) for p, a in zip(parts, starts, strict=False)]),
-                values=torch.cat([p.values for p in parts]),
-                order=torch.cat([p.order + a for p, a in zip(parts, starts, strict=False)]),
-                mass=self.mass,
-                scale=scale,
-                sorted_frames=None,
-            )
-            merged.spectral_interval = (0.0, max(p.spectral_interval[1] for p in self.parts))
-            return merged
-
     @property
     def spectral_interval(self) -> tuple[float, float]:
-        return self.merged.spectral_interval
-
-
-def _shift(cols: torch.Tensor, offset: int) -> torch.Tensor:
-    """Columns counted from ``offset`` on; complemented ones stay so."""
-    return torch.where(cols < 0, cols - offset, cols + offset)
+        return 0.0, max(p.spectral_interval[1] for p in self.parts)
 
 
 def lazy(part: ConnectionLaplacian, share: torch.Tensor) -> ConnectionLaplacian:

@@ -1,10 +1,10 @@
 r"""The connection Laplacian of a sampled bundle.
 
-.. math:: \Delta = \frac{1}{c\,\epsilon}\,(P - I), \qquad P = M^{-1} S, \qquad
+.. math:: -\Delta = \frac{1}{c\,\epsilon} \sum_{k=1}^{order} \frac{(I - P)^k}{k}, \qquad P = M^{-1} S, \qquad
           S_{ij} = \frac{w_{ij}}{\deg_i \deg_j}\, O_{ij}, \qquad m_i = \sum_j \frac{w_{ij}}{\deg_i \deg_j}.
 
-The average P has its spectrum in [-1, 1]. It is stored with the points sorted along a space-filling curve; signals go
-in and come back in the user's order.
+The average P has its spectrum in [-1, 1], nearly that of the heat flow :math:`e^{c\epsilon\Delta}`. It is stored
+with the points sorted along a space-filling curve; signals go in and come back in the user's order.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from scipy import sparse
 from ..arrays import Array, ArrayKind, finite, finite_where_seen, float_tensor, is_seen, positive_integer
 from ..errors import DTypeError, InvalidInputError, ShapeError
 from .base import LinearOperator
+from .generator import Generator
 from .product import block_product, use_triton
 from .spectrum import least_average, lowest_eigenpairs
 from .storage import BlockMatrix, SlicedMatrix
@@ -39,7 +40,8 @@ class ConnectionLaplacian(LinearOperator):
     Attributes: ``indptr``, ``cols``, ``values`` hold P in curve order (d = 2: two numbers an edge, reflections marked
     by complemented columns; otherwise blocks), ``order[k]`` is the user's index of the k-th point on the curve,
     ``mass`` (n,) sums to one, ``scale`` is :math:`c\,\epsilon`, ``dim`` the dimension of the fibres, ``frames``
-    (n, D, d) the tangent bases in ambient space, for those who need them.
+    (n, D, d) the tangent bases in ambient space, for those who need them, ``generator`` what :math:`-\Delta` is as a
+    function of P, with ``terms`` terms.
 
     >>> import tangentbundle as tb
     >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(800, seed=0)).laplacian()
@@ -56,6 +58,7 @@ class ConnectionLaplacian(LinearOperator):
     dim: int
     kind: ArrayKind
     sorted_frames: np.ndarray | None = None
+    terms: int = 1
 
     def __post_init__(self) -> None:
         limit = 1e30 if self.dtype == torch.float32 else 1e290
@@ -110,10 +113,19 @@ class ConnectionLaplacian(LinearOperator):
             frames = torch.from_numpy(self.sorted_frames).to(self.device, self.dtype)
             return torch.empty_like(frames).index_copy_(0, self.order.long(), frames)
 
+    @property
+    def generator(self) -> Generator:
+        r"""The function of P that :math:`-\Delta` is."""
+        return Generator(self.scale, self.terms)
+
     @cached_property
+    def largest_deficit(self) -> float:
+        """A bound of the eigenvalues of I - P, from a few Lanczos steps."""
+        return 1.0 - least_average(self.to(dtype=torch.float64))
+
+    @property
     def spectral_interval(self) -> tuple[float, float]:
-        r"""Numbers that enclose the eigenvalues of :math:`-\Delta`: zero, and a bound from a few Lanczos steps."""
-        return 0.0, (1.0 - least_average(self.to(dtype=torch.float64))) / self.scale
+        return 0.0, self.generator(self.largest_deficit)
 
     def average(self, x: torch.Tensor, alpha: float = 1.0, beta: float = 0.0) -> torch.Tensor:
         r""":math:`\alpha P x + \beta x` for a signal ``(n, d, c)`` in the user's order."""
@@ -142,8 +154,14 @@ class ConnectionLaplacian(LinearOperator):
         return bool(np.isfinite(rows_sum(y.detach().numpy().reshape(len(y), -1), self._witnesses)))
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
-        product = self.average(fold(x), 1 / self.scale, -1 / self.scale)
-        return unfold(product, x.shape)
+        *lower, last = self.generator.coefficients
+        if not lower:
+            return unfold(self.average(fold(x), last, -last), x.shape)
+        change = self.average(fold(x), 1.0, -1.0)
+        total = self.average(change, -last, lower.pop() + last)
+        for coefficient in reversed(lower):  # Horner's scheme in I - P
+            total = coefficient * change + self.average(total, -1.0, 1.0)
+        return unfold(total, x.shape)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
         """The same operator on another device or in another precision."""
@@ -165,14 +183,18 @@ class ConnectionLaplacian(LinearOperator):
         )
 
     def to_scipy(self) -> sparse.csr_array:
-        r"""The matrix :math:`\Delta`, ``(n d, n d)``, in the user's order."""
+        r"""The matrix :math:`\Delta`, ``(n d, n d)``, in the user's order. Order 2 reaches neighbours of neighbours."""
         matrix, order = BlockMatrix(self.indptr, self.cols, self.values, self.order), self.order.long()
-        blocks = (matrix.blocks() / self.scale).cpu().numpy()
+        blocks = matrix.blocks().cpu().numpy()
         columns, indptr = order[matrix.columns()].cpu().numpy(), self.indptr.cpu().numpy()
         along = sparse.bsr_array((blocks, columns, indptr), shape=self.shape).tocsr()
         places = (torch.argsort(order)[:, None] * self.dim + torch.arange(self.dim, device=self.device)).flatten()
-        eye = sparse.eye_array(self.shape[0], dtype=along.dtype)
-        return sparse.csr_array(along[places.cpu().numpy()] - eye * along.dtype.type(1 / self.scale))
+        change = sparse.csr_array(along[places.cpu().numpy()] - sparse.eye_array(self.shape[0], dtype=along.dtype))
+        *lower, last = map(along.dtype.type, self.generator.coefficients)
+        total = last * change
+        for coefficient in reversed(lower):
+            total = coefficient * change - change @ total
+        return sparse.csr_array(total)
 
     def spectrum(self, k: int, *, tol: float = 1e-9, seed: int = 0) -> tuple[Array, Array]:
         r"""The ``k`` smallest eigenvalues of :math:`-\Delta` and their fields.

@@ -37,7 +37,7 @@ def lowest_eigenpairs(
         values, fields = laplacian.decompose()
         return values[:k], fields[..., :k].contiguous()
     averages, fields = _filtered_subspace(laplacian, k, tol, seed)
-    return ((1.0 - averages) / laplacian.scale).clamp_min(0.0), fields
+    return laplacian.generator((1.0 - averages).clamp_min(0.0)), fields
 
 
 def _filtered_subspace(

@@ -1,0 +1,62 @@
+r"""The Chebyshev recurrence of an average, and its moments :math:`\langle x, T_m x \rangle`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+
+from .product import Extras, step
+from .storage import BlockMatrix
+
+
+def recurrence(
+    matrix: BlockMatrix,
+    previous: torch.Tensor,
+    current: torch.Tensor,
+    terms: range,
+    middle: float = 0.0,
+    radius: float = 1.0,
+    targets: Callable[[int], Extras | None] = lambda m: None,
+) -> Iterator[tuple[int, torch.Tensor]]:
+    """Yield T_m x in turn for the consecutive m >= 1 in ``terms``, from the two terms before (T_0 x twice for m = 1).
+
+    ``targets(m)`` gives the running sums that T_m x is added to. A yielded tensor is overwritten two steps later.
+    """
+    buffers = [torch.empty_like(current), torch.empty_like(current)]
+    for m in terms:
+        factor = (1.0 if m == 1 else 2.0) / radius
+        out = buffers[m % 2]
+        step(matrix, current, previous, out, (factor, -factor * middle, 0.0 if m == 1 else -1.0), targets=targets(m))
+        previous, current = current, out
+        yield m, current
+
+
+def moments_from_products(squares: np.ndarray, neighbors: np.ndarray) -> np.ndarray:
+    r"""Moments :math:`\langle x, T_m x \rangle` ``(2 terms - 1, c)`` from inner products of the recurrence's terms.
+
+    ``squares`` ``(terms, c)`` are those of each term with itself, ``neighbors`` ``(terms - 1, c)`` those with the next
+    term: :math:`2 \langle T_a x, T_b x \rangle = \langle x, T_{a+b}\, x \rangle + \langle x, T_{|a-b|}\, x \rangle`.
+    """
+    moments = np.empty((2 * len(squares) - 1, squares.shape[1]))
+    moments[0::2] = 2 * squares - squares[:1]
+    moments[1::2] = 2 * neighbors - neighbors[:1]
+    return moments
+
+
+def chebyshev_moments(
+    matrix: BlockMatrix, mass: torch.Tensor, x: torch.Tensor, terms: int, middle: float = 0.0, radius: float = 1.0
+) -> np.ndarray:
+    """Moments ``(2 terms - 1, c)`` of every channel of x ``(n, d, c)``; ``mass`` and x in the matrix's row order."""
+    weights = mass[:, None, None]
+
+    def product(a: torch.Tensor, b: torch.Tensor) -> np.ndarray:
+        return (weights * a * b).sum(dim=(0, 1), dtype=torch.float64).cpu().numpy()
+
+    previous, squares, neighbors = x, [product(x, x)], []
+    for _, term in recurrence(matrix, x, x, range(1, terms), middle, radius):
+        squares.append(product(term, term))
+        neighbors.append(product(previous, term))
+        previous = term
+    return moments_from_products(np.array(squares), np.array(neighbors).reshape(terms - 1, x.shape[2]))
