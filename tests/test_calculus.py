@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import tangentbundle as tb
-from tangentbundle.calculus import Derivatives, betti_number
+from tangentbundle.calculus import Derivatives, betti_number, singular_points, streamlines
 from tangentbundle.calculus.boundary import has_boundary
 from tangentbundle.errors import (
     BoundaryError,
@@ -317,6 +317,31 @@ def test_without_orientation_or_beyond_surfaces_there_are_two_parts(manifold):
     assert found.rotational is None and found.stream is None and found.harmonic is None
     assert difference(found.gradient, gradient) < 0.05
     assert {*found.energies} == {"gradient", "coclosed"}
+
+
+@pytest.mark.parametrize(("manifold", "euler"), [(SPHERE, 2), (TORUS, 0)], ids=["sphere", "torus"])
+def test_indices_sum_to_the_euler_characteristic(manifold, euler):
+    """Of gradients: extrema and saddles."""
+    points = manifold.sample(4000, seed=0)
+    x, y, z = points.T
+    bundle = tb.TangentBundle.from_frames(points, manifold.frames(points))
+    for slope in ([0 * x + 0.3, 0 * x - 0.2, 0 * x + 1.0], [y * z + 0.1, x * z, x * y]):
+        found = singular_points(bundle, bundle.to_coordinates(np.stack(slope, axis=1)))
+        assert found.index.sum() == euler and len(found.index) >= 2
+        assert np.abs(manifold.nearest(found.positions) - found.positions).max() < 0.02
+
+
+def test_streamlines_of_a_rotation_are_circles():
+    points, bundle = sphere(3000)
+    field = bundle.to_coordinates(np.cross([0.0, 0.0, 1.0], points))
+    starts = np.array([[1.0, 0, 0], [0.6, 0, 0.8]])
+    lines = streamlines(bundle, field, starts, steps=60, step=0.05)
+    assert lines.shape == (2, 61, 3)
+    assert np.abs(lines[:, :, 2] - starts[:, 2:]).max() < 0.01
+    angle = np.unwrap(np.arctan2(lines[:, :, 1], lines[:, :, 0]))[:, -1]
+    assert np.allclose(angle, [3.0, 3.0 / 0.6], rtol=0.01)
+    with pytest.raises(ShapeError, match="one field"):
+        streamlines(bundle, np.concatenate([field, field], axis=2), starts)
 
 
 def test_what_has_no_curl():

@@ -2,6 +2,7 @@
 
 from .curvature import Curvature, curvature
 from .derivatives import Derivatives
+from .flow import SingularPoints, singular_points, streamlines
 from .helmholtz import Decomposition, helmholtz
 from .hodge import betti_number, hodge_laplacian
 from .maps import LinearMap
@@ -11,8 +12,11 @@ __all__ = [
     "Decomposition",
     "Derivatives",
     "LinearMap",
+    "SingularPoints",
     "betti_number",
     "curvature",
     "helmholtz",
     "hodge_laplacian",
+    "singular_points",
+    "streamlines",
 ]

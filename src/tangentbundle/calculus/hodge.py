@@ -58,7 +58,7 @@ def hodge_laplacian(bundle: TangentBundle, ricci: Array | None = None) -> Connec
     >>> import tangentbundle as tb
     >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(2000, seed=0))
     >>> bundle.hodge().spectrum(6)[0].round(1).tolist()               # gradients and rotated gradients, l (l + 1)
-    [1.9, 1.9, 2.0, 2.0, 2.0, 2.0]
+    [2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
     """
     laplacian = bundle.laplacian()
     tensors = float_tensor(curvature(bundle).ricci if ricci is None else ricci, "ricci")[0]
