@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .arrays import Array, ArrayKind, finite_where_seen, float_tensor, points_array, positive_integer
+from .arrays import Array, ArrayKind, finite_where_seen, float_tensor, points_array, positive, positive_integer
 from .calculus import Curvature, Derivatives, LinearMap, curvature, hodge_laplacian
 from .diagnostics import Diagnosis, diagnose
 from .errors import InvalidInputError, ShapeError
@@ -139,8 +139,13 @@ class TangentBundle:
         return cls(cloud, graph, connection, order, check_kernel(kernel), eps, bases.shape[2], kind, bases)
 
     @classmethod
-    def from_latlon(cls, lat: Array, lon: Array, *, exact_transport: bool = False, **options: Any) -> TangentBundle:
-        r"""Points on the unit sphere from latitude and longitude ``(n,)`` in degrees.
+    def from_latlon(
+        cls, lat: Array, lon: Array, *, radius: float = 1.0, exact_transport: bool = False, **options: Any
+    ) -> TangentBundle:
+        r"""Points on a sphere from latitude and longitude ``(n,)`` in degrees.
+
+        ``radius`` is the unit of all lengths: with that of the Earth in metres, ``earth.RADIUS``, divergence and
+        vorticity of winds in m/s are in 1/s.
 
         The frames are exactly (east, north), so coordinates are zonal and meridional components. On a sphere the
         closest orthogonal map between exact frames *is* parallel transport along the great circle for points less than
@@ -156,7 +161,7 @@ class TangentBundle:
         """
         points, frames, kind = latlon_frames(lat, lon)
         transport = Sphere(2).transport if exact_transport else None
-        return cls.from_frames(kind.wrap(points), frames, transport=transport, **options)
+        return cls.from_frames(kind.wrap(positive(radius, "radius") * points), frames, transport=transport, **options)
 
     @classmethod
     def from_mesh(cls, vertices: Array, faces: Array, **options: Any) -> TangentBundle:
