@@ -49,7 +49,7 @@ class Decomposition:
     stream: Array | None = None
 
 
-def helmholtz(bundle: TangentBundle, field: Array, *, tol: float = 1e-7) -> Decomposition:
+def helmholtz(bundle: TangentBundle, field: Array, *, degree: int = 2, tol: float = 1e-7) -> Decomposition:
     r"""Split fields ``(..., n, d, c)`` into a gradient, a rotated gradient and a harmonic field.
 
     The potentials solve :math:`\Delta a = \operatorname{div} v` and :math:`\Delta b = \operatorname{curl} v`, on each
@@ -57,6 +57,7 @@ def helmholtz(bundle: TangentBundle, field: Array, *, tol: float = 1e-7) -> Deco
     axes and channels, such as time steps, are decomposed one by one. The manifold must be closed.
 
     Args:
+        degree: of the polynomials of ``Derivatives``; 3 resolves somewhat smaller scales and takes more memory.
         tol: relative residual of the solutions.
 
     >>> import numpy as np, tangentbundle as tb
@@ -66,39 +67,63 @@ def helmholtz(bundle: TangentBundle, field: Array, *, tol: float = 1e-7) -> Deco
     >>> {part: round(float(share[0]), 3) for part, share in tb.helmholtz(bundle, field).energies.items()}
     {'gradient': 0.0, 'rotational': 1.0, 'harmonic': 0.0}
     """
-    calculus = Derivatives(bundle)
-    pairs = [(calculus.gradient(), calculus.divergence())]
-    if bundle.dim == 2:
-        with suppress(NotOrientableError):
-            pairs.append((calculus.rot(), calculus.curl()))
-    x, kind = pairs[0][1].check(field, "field")  # type: ignore[misc]
+    calculus = Derivatives(bundle, degree=degree)
+    x, kind = calculus.divergence().check(field, "field")  # type: ignore[misc]
     finite(x, "field")
     if has_boundary(bundle):
         raise BoundaryError(
             "the decomposition is made for closed manifolds, and these points end at a boundary, where potentials "
             "would need a condition. Use divergence() and curl(), or data that cover the whole manifold."
         )
-    solver = Poisson.of(bundle, calculus.mass, x.device)
-    pairs = [(there.to(dtype=torch.float64), back.to(dtype=torch.float64)) for there, back in pairs]
+    split = _Split.of(calculus, x.device)
     with torch.no_grad():
-        chunks = [_split(part.double(), pairs, solver, positive(tol, "tol")) for part in fold(x).split(CHANNELS, dim=2)]
+        chunks = [split(part.double(), positive(tol, "tol")) for part in fold(x).split(CHANNELS, dim=2)]
         parts = [unfold(torch.cat(part, dim=2), _like(x, part[0])) for part in zip(*chunks, strict=True)]
-        return _decomposition(x.double(), parts, pairs[0][0].mass, kind)
+        return _decomposition(x.double(), parts, split.gradient.mass, kind)
 
 
-def _split(field: torch.Tensor, pairs: Maps, solver: Poisson, tol: float) -> list[torch.Tensor]:
-    """Fields ``(n, d, c)`` as the images of maps of potentials: the image and the potential for each pair of maps."""
-    order = pairs[0][0].order
-    sources = torch.cat([back.apply(field)[:, 0] for _, back in pairs], dim=1)
-    along = solver.solve(sources.index_select(0, order), tol)
-    potentials = torch.empty_like(along).index_copy_(0, order, along)[:, None].split(field.shape[2], dim=2)
-    images = [there.apply(a) for (there, _), a in zip(pairs, potentials, strict=True)]
-    root = pairs[0][0].mass.sqrt()[:, None, None]
-    columns = torch.stack([(root * image).flatten(0, 1) for image in images])
-    gram = torch.einsum("kmc,lmc->ckl", columns, columns)
-    right = torch.einsum("kmc,mc->ck", columns, (root * field).flatten(0, 1))
-    shares = (torch.linalg.pinv(gram, rtol=1e-13, hermitian=True) @ right[..., None])[..., 0].T
-    return [s * part for s, pair in zip(shares, zip(images, potentials, strict=True), strict=True) for part in pair]
+@dataclass(frozen=True, eq=False)
+class _Split:
+    """Writes fields ``(n, d, c)`` as gradients and, with an orientation ``signs`` (n,), as rotated gradients."""
+
+    gradient: LinearMap
+    divergence: LinearMap
+    signs: torch.Tensor | None
+    solver: Poisson
+
+    @classmethod
+    def of(cls, calculus: Derivatives, device: torch.device) -> _Split:
+        signs, bundle = None, calculus.bundle
+        if bundle.dim == 2:
+            with suppress(NotOrientableError):
+                signs = torch.from_numpy(bundle._unsorted(calculus.signs)).to(device)
+        maps = (linear_map.to(dtype=torch.float64) for linear_map in (calculus.gradient(), calculus.divergence()))
+        return cls(*maps, signs, Poisson.of(calculus, device))
+
+    def _turned(self, field: torch.Tensor) -> torch.Tensor:
+        """The field turned by a right angle."""
+        assert self.signs is not None
+        return self.signs[:, None, None] * torch.stack([-field[:, 1], field[:, 0]], dim=1)
+
+    def __call__(self, field: torch.Tensor, tol: float) -> list[torch.Tensor]:
+        """Gradient and potential, then rotated gradient and stream function."""
+        sources, order = [self.divergence.apply(field)], self.gradient.order
+        if self.signs is not None:
+            sources.append(-self.divergence.apply(self._turned(field)))
+        along = self.solver.solve(torch.cat(sources, dim=2)[:, 0].index_select(0, order), tol)
+        potentials = torch.empty_like(along).index_copy_(0, order, along)[:, None].split(field.shape[2], dim=2)
+        first, *second = (self.gradient.apply(potential) for potential in potentials)
+        images = [first, *map(self._turned, second)]
+        shares = self._least_squares(images, field)
+        return [s * part for s, *parts in zip(shares, images, potentials, strict=True) for part in parts]
+
+    def _least_squares(self, images: list[torch.Tensor], field: torch.Tensor) -> torch.Tensor:
+        """Shares ``(k, c)`` of the images in each field, by the least rest in the mass norm."""
+        root = self.gradient.mass.sqrt()[:, None, None]
+        columns = torch.stack([(root * image).flatten(0, 1) for image in images])
+        gram = torch.einsum("kmc,lmc->ckl", columns, columns)
+        right = torch.einsum("kmc,mc->ck", columns, (root * field).flatten(0, 1))
+        return (torch.linalg.pinv(gram, rtol=1e-13, hermitian=True) @ right[..., None])[..., 0].T
 
 
 def _like(x: torch.Tensor, part: torch.Tensor) -> torch.Size:

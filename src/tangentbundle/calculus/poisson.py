@@ -18,14 +18,15 @@ from scipy.sparse.linalg import SuperLU, splu
 
 from ..errors import ConvergenceError
 from .curvature import fit_surface
-from .fit import LocalFit, local_fit, monomials, second_order
+from .derivatives import Derivatives
+from .fit import default_neighbors, local_fit, monomials, second_order
 from .maps import block_csr, to_tensor
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
 
 NEIGHBORS_PER_COEFFICIENT = 6
-"""Second derivatives need more neighbours than first ones: with fewer, the operator has eigenvalues of both signs."""
+"""Least number for second derivatives: with fewer, the operator has eigenvalues of both signs."""
 
 PIECE = 15
 """Points of a piece of the coarse problem."""
@@ -37,11 +38,11 @@ RESTART, MAX_CYCLES = 40, 25
 """Steps of GMRES between restarts, and the most restarts; one or two are usual."""
 
 
-def laplace_beltrami(bundle: TangentBundle) -> sparse.csr_array:
-    """The Laplacian of functions by the local quadratic fit, ``(n, n)`` along the curve."""
+def laplace_beltrami(bundle: TangentBundle, degree: int) -> sparse.csr_array:
+    """The Laplacian of functions by a local fit of polynomials of a degree, ``(n, n)`` along the curve."""
     d = bundle.dim
-    count, pairs = NEIGHBORS_PER_COEFFICIENT * second_order(d), monomials(d, 2)[d:]
-    fit: LocalFit = local_fit(bundle, neighbors=count, keep=second_order(d))
+    neighbors = max(NEIGHBORS_PER_COEFFICIENT * second_order(d), default_neighbors(d, degree))
+    pairs, fit = monomials(d, 2)[d:], local_fit(bundle, degree, neighbors, keep=second_order(d))
     first, second = fit_surface(bundle, fit)
     inverse = np.linalg.inv(first.transpose(0, 2, 1) @ first)
     contracted = np.einsum("nab,nxab->nx", inverse, second)
@@ -68,9 +69,10 @@ class Poisson:
     coarse: SuperLU
 
     @classmethod
-    def of(cls, bundle: TangentBundle, mass: np.ndarray, device: torch.device) -> Poisson:
-        """The solver of a bundle with masses ``(n,)`` along the curve."""
-        matrix, labels = laplace_beltrami(bundle), bundle.sorted_graph.components()
+    def of(cls, calculus: Derivatives, device: torch.device) -> Poisson:
+        """The solver for a bundle and degree of the fit."""
+        matrix, mass = laplace_beltrami(calculus.bundle, calculus.degree), calculus.mass
+        labels = calculus.bundle.sorted_graph.components()
         pieces, n = _pieces(labels), len(labels)
         spread = sparse.csr_array((np.ones(n), pieces, np.arange(n + 1)), shape=(n, int(pieces.max()) + 1))
         gather = (sparse.diags_array(mass) @ spread).T
