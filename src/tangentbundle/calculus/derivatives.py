@@ -136,7 +136,7 @@ class Derivatives:
         kind, real = self.bundle.kind, self.bundle.kind.numpy_dtype
         diagonal = -self._row_sums(blocks) if diagonal is None else diagonal
         csr = block_csr(self.fit.graph.indptr, self.fit.graph.indices, blocks, diagonal)
-        mass = np.empty(len(self.mass), real)
+        mass: np.ndarray = np.empty(len(self.mass), real)
         mass[self.bundle.order] = self.mass
         weights, order = torch.from_numpy(mass).to(kind.device), torch.from_numpy(self.bundle.order)
         return LinearMap(to_tensor(csr, weights), order.to(kind.device), weights)

@@ -23,9 +23,10 @@ from ..parallel import run_ranges
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
 
-GOOD_QUALITY, MIN_QUALITY = 0.25, 0.03
-"""Of a quadratic fit (``_quality``); their squares of a cubic one. Below the first (lopsided neighbourhoods, points at
-a boundary) a neighbourhood is doubled once; below the second its points do not determine the fit: it is doubled on."""
+LEAST_QUALITY = 0.25, 0.08, 0.03
+"""Of a quadratic fit (``_quality``); their squares of a cubic one. Lopsided neighbourhoods are doubled up to twice, and
+those whose points do not determine the fit are doubled on. Points inside reach the first, points at a straight boundary
+the second, corners the third."""
 
 COINCIDENT = 1e-6
 """Neighbours within this share of the bundle's radius are one point up to rounding, as those of a grid at a pole; and
@@ -228,7 +229,7 @@ def local_fit(
     with one_search(bundle.sorted_points):
         for doublings in range(MAX_DOUBLINGS + 1):
             lists, weights, quality = _fit(bundle, rows, k, labels, factors, keep)
-            limit = MIN_QUALITY if doublings or k == n - 1 else GOOD_QUALITY
+            limit = LEAST_QUALITY[-1 if k == n - 1 else min(doublings, 2)]
             good = quality >= limit ** max(1, degree - 1)
             pieces.append((rows, lists, weights) if good.all() else (rows[good], lists[good], weights[good]))
             rows = rows[~good]
@@ -237,7 +238,7 @@ def local_fit(
             k = min(2 * k, n - 1)
         if len(rows):
             lists, weights, quality = _fit(bundle, rows, k, labels, factors[:d], keep)
-            _warn_of_linear(rows[quality < MIN_QUALITY], rows, n, d)
+            _warn_of_linear(rows[quality < LEAST_QUALITY[-1]], rows, n, d)
             pieces.append((rows, lists, weights))
     return _joined(pieces, n)
 

@@ -46,8 +46,9 @@ class _LinearFlow:
         x, kind = jacobian.check(field, "field")  # type: ignore[misc]
         if x.ndim != 3 or x.shape[2] != 1:
             raise ShapeError(f"expected one field (n, d, 1), got shape {tuple(x.shape)}. Choose a time and a channel.")
-        slopes = jacobian.apply(x.detach()).reshape(-1, d, d)
-        return cls(*(t.double().cpu().numpy() for t in (x.detach()[:, :, 0], slopes)), calculus), kind
+        parts = x.detach()[:, :, 0], jacobian.apply(x.detach()).reshape(-1, d, d)
+        values, slopes = (part.double().cpu().numpy() for part in parts)
+        return cls(values, slopes, calculus), kind
 
 
 def singular_points(bundle: TangentBundle, field: Array) -> SingularPoints:

@@ -97,8 +97,8 @@ class _Split:
         if bundle.dim == 2:
             with suppress(NotOrientableError):
                 signs = torch.from_numpy(bundle._unsorted(calculus.signs)).to(device)
-        maps = (linear_map.to(dtype=torch.float64) for linear_map in (calculus.gradient(), calculus.divergence()))
-        return cls(*maps, signs, Poisson.of(calculus, device))
+        gradient, divergence = (m.to(dtype=torch.float64) for m in (calculus.gradient(), calculus.divergence()))
+        return cls(gradient, divergence, signs, Poisson.of(calculus, device))
 
     def _turned(self, field: torch.Tensor) -> torch.Tensor:
         """The field turned by a right angle."""

@@ -144,21 +144,21 @@ class _Product(torch.autograd.Function):
     """Sparse times dense; the backward pass multiplies by the transposed matrix."""
 
     @staticmethod
-    def forward(ctx, x, linear_map):  # type: ignore[override]
+    def forward(ctx, x, linear_map):
         ctx.linear_map = linear_map
         return linear_map.matrix @ x
 
     @staticmethod
-    def backward(ctx, grad):  # type: ignore[override]
+    def backward(ctx, grad):
         return _Product.apply(grad, ctx.linear_map.T), None
 
 
 def _csr(matrix: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     """A CSR tensor with the pattern of another one, on the device of the values."""
-    pattern = (indices.to(values.device) for indices in (matrix.crow_indices(), matrix.col_indices()))
+    starts, columns = (indices.to(values.device) for indices in (matrix.crow_indices(), matrix.col_indices()))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse", UserWarning)  # torch calls the format beta
-        return torch.sparse_csr_tensor(*pattern, values, size=matrix.shape)
+        return torch.sparse_csr_tensor(starts, columns, values, size=tuple(matrix.shape))
 
 
 def _scipy(matrix: torch.Tensor) -> sparse.csr_array:
@@ -168,11 +168,11 @@ def _scipy(matrix: torch.Tensor) -> sparse.csr_array:
 
 def to_tensor(matrix: sparse.csr_array, like: torch.Tensor) -> torch.Tensor:
     """A scipy matrix as a CSR tensor of the dtype and on the device of another tensor."""
-    parts = (torch.from_numpy(a) for a in (matrix.indptr, matrix.indices))
+    starts, columns = (torch.from_numpy(a).to(like.device) for a in (matrix.indptr, matrix.indices))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse", UserWarning)
         values = torch.from_numpy(matrix.data).to(like)
-        return torch.sparse_csr_tensor(*(p.to(like.device) for p in parts), values, size=matrix.shape)
+        return torch.sparse_csr_tensor(starts, columns, values, size=matrix.shape)
 
 
 @njit(cache=True, nogil=True)

@@ -78,9 +78,9 @@ class Poisson:
         gather = (sparse.diags_array(mass) @ spread).T
         coarse = (gather @ matrix @ spread).tocsc()
         coarse -= sparse.diags_array(1e-10 * np.abs(coarse.diagonal())).tocsc()  # constants are in the kernel
-        tensors = (torch.from_numpy(a).to(device) for a in (matrix.diagonal(), mass, labels, pieces))
-        diagonal, *others = tensors
-        return cls(to_tensor(matrix, diagonal), diagonal[:, None], *others, splu(coarse))
+        arrays = matrix.diagonal(), mass, labels, pieces
+        diagonal, weights, components, places = (torch.from_numpy(a).to(device) for a in arrays)
+        return cls(to_tensor(matrix, diagonal), diagonal[:, None], weights, components, places, splu(coarse))
 
     def centred(self, x: torch.Tensor) -> torch.Tensor:
         """A function ``(n, c)`` less its mean over each component."""
