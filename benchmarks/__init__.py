@@ -6,7 +6,7 @@ repeats, and things that are compared take turns in one process.
 
 NAMES = (
     *("accuracy", "build", "product", "scaling", "highdim", "startup", "scale", "heat", "heat_growth", "convergence"),
-    *("networks", "transfer", "endurance"),
+    *("networks", "transfer", "endurance", "meshes"),
 )
 
 ON_REQUEST = ("calculus", "large", "tool", "coverage", "runtime", "growth", "speed")

@@ -96,7 +96,7 @@ def response() -> None:
     """The paper's figure of lowpass filters, for three filters of this library."""
     points = tb.manifolds.Sphere(2).sample(3000, seed=0)
     laplacian = tb.TangentBundle.from_points(points).laplacian()
-    fig, axes = plt.subplots(1, 3, figsize=(15, 4.2), layout="constrained")
+    fig, axes = plt.subplots(1, 3, figsize=(11.4, 3.8), layout="constrained")
     filters = {
         "heat, t = 0.15": tb.Heat(0.15),
         "FIR, h = (0, 0.7, 0.3)": tb.FIR([0.0, 0.7, 0.3], step=0.1),
@@ -104,7 +104,7 @@ def response() -> None:
     }
     for axis, (name, filter) in zip(axes, filters.items(), strict=True):
         tb.plot.response(filter, laplacian, axes=axis)
-        axis.set_title(f"{name}\n{axis.get_title()}", fontsize=9)
+        axis.set_title(f"{name}: {axis.get_title()}", fontsize=10)
     save(fig, "response", dpi=110)
 
 

@@ -15,11 +15,18 @@ from pathlib import Path
 import numpy as np
 
 import tangentbundle as tb
-from tangentbundle.experiments.base import Column, Experiment, Row, Task, draw
-from tangentbundle.experiments.baselines import AmbientProcess, ComponentProcess, InverseDistance, Mean, ThinPlate, Zero
+from tangentbundle.experiments.base import Column, Description, Experiment, Row, Task, draw
+from tangentbundle.experiments.baselines import (
+    AmbientProcess,
+    ComponentProcess,
+    InverseDistance,
+    Mean,
+    ThinPlate,
+    Zero,
+    smoothing_spline,
+)
 from tangentbundle.experiments.report import write_report
 from tangentbundle.experiments.runner import run_experiment
-from tangentbundle.experiments.smoothing import smoothing_spline
 
 SEEN, HELD_OUT, DRAWS = 150, 150, 16
 NOISE = 0.2
@@ -85,16 +92,18 @@ class General(Experiment):
     """Squared errors of exact tangent parts, relative to the noise's (denoising) or the field's (interpolation)."""
 
     name = "general"
-    title = "Beyond wind and torus"
-    cell = ("case", "job")
-    columns = (
-        Column("error", "relative squared error", headline=True),
-        Column("in50", "components in 50 % intervals"),
-        Column("in90", "in 90 %"),
-        Column("measured50", "held-out measurements in 50 %"),
-        Column("measured90", "in 90 %"),
-        Column("exact50", "exact tangent parts in 50 %"),
-        Column("exact90", "in 90 %"),
+    about = Description(
+        "Beyond wind and torus",
+        ("case", "job"),
+        (
+            Column("error", "relative squared error", headline=True),
+            Column("in50", "components in 50 % intervals"),
+            Column("in90", "in 90 %"),
+            Column("measured50", "held-out measurements in 50 %"),
+            Column("measured90", "in 90 %"),
+            Column("exact50", "exact tangent parts in 50 %"),
+            Column("exact90", "in 90 %"),
+        ),
     )
 
     def published(self) -> list[Row]:

@@ -94,6 +94,12 @@ def eigenvalues(before: Path, after: Path) -> list[float]:
     return (-np.log(products[1] / products[0]) / TIME).tolist()
 
 
+def borders(bundle: tb.distributed.DistributedBundle, p: int) -> int:
+    """The number of partitions whose points a partition reads."""
+    numbers = np.load(bundle.cloud.part(bundle.geometry.of_operator("numbers"), p))
+    return len(bundle.cloud.parts_of(numbers)) - 1
+
+
 def measure(n: int, folder: str) -> list[Row]:
     rows: list[Row] = []
     home = Path(folder)
@@ -121,7 +127,7 @@ def measure(n: int, folder: str) -> list[Row]:
             "partitions": bundle.num_parts,
             "rings": bundle.geometry.rings,
             "halo": round(bundle.halo, 3),
-            "borders": round(float(np.mean([len(near) - 1 for near in bundle.borders])), 1),
+            "borders": round(float(np.mean([borders(bundle, p) for p in range(bundle.num_parts)])), 1),
             "terms": expand([tb.Heat(TIME)], bundle.band, 1e-6).shape[1],
             "disk_gb": round(disk / 1e9, 2),
             "eigenvalues": [round(v, 3) for v in found],

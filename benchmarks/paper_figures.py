@@ -6,6 +6,7 @@ inside the package.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -101,16 +102,25 @@ def wind() -> Any:
     return tb.plot.wind_components(data.lat, data.lon, data.components[0])
 
 
+def wind_map() -> Any:
+    """The same wind as arrows, with its speed."""
+    data = source_of(available()).field
+    figure, axes = tb.plot.canvas(size=(8.4, 4.2))
+    tb.plot.wind_map(data.lat, data.lon, data.components[0], axes=axes[0, 0])
+    return figure
+
+
 def surfaces() -> Any:
     """The torus and the immersed Klein bottle, with a cloud of 100 points each."""
     return tb.plot.surfaces({"torus": tb.manifolds.Torus(), "Klein bottle, immersed": tb.manifolds.KleinBottle(3)})
 
 
 def main() -> None:
-    for draw in (tangent_vector, diffusion, signal, response, printed_response, transport, wind, surfaces):
-        print(
-            "Wrote", tb.plot.save(draw(), FOLDER / f"paper_{draw.__name__}.png", dpi=80).relative_to(FOLDER.parents[1])
-        )
+    figures = (tangent_vector, diffusion, signal, response, printed_response, transport, wind, wind_map, surfaces)
+    for draw in figures:
+        if draw.__name__ in sys.argv[1:] or not sys.argv[1:]:
+            path = tb.plot.save(draw(), FOLDER / f"paper_{draw.__name__}.png", dpi=80)
+            print("Wrote", path.relative_to(FOLDER.parents[1]))
 
 
 if __name__ == "__main__":

@@ -6,12 +6,6 @@ for a time of 0.02 leaves the widest patterns nearly alone and damps the finer o
 """
 
 from itertools import pairwise
-from pathlib import Path
-
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 
 import tangentbundle as tb
 
@@ -31,13 +25,10 @@ for low, high in pairwise(edges):
     share, kept = before[inside].sum() / total, after[inside].sum() / before[inside].sum()
     print(f"eigenvalues {low:2d} to {high:2d}: {share:5.1%} of the energy, {kept:5.1%} of it kept")
 
-figure, axes = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained", width_ratios=(1, 1.4))
+figure, (axes,) = tb.plot.canvas(1, 2, (4.6, 4.0), width_ratios=(1, 1.5))
 axes[0].semilogy(values, before / total, ".", label="the wind")
 axes[0].semilogy(values, after / total, ".", label="after heat flow")
 axes[0].set(xlabel=r"eigenvalue of $-\Delta$", ylabel="share of the energy", ylim=(1e-9, 0.2))
 axes[0].legend(frameon=False)
-for x, colour, width in ((field, "0.7", 0.0016), (smooth, "tab:blue", 0.0022)):
-    axes[1].quiver(wind.lon, wind.lat, *x[:, :, 0].T, color=colour, scale=300, width=width)
-axes[1].set(xlabel="longitude", ylabel="latitude", ylim=(-85, 85), title="grey: the wind, blue: after heat flow")
-Path("out").mkdir(exist_ok=True)
-figure.savefig("out/frequencies.png", dpi=110)
+tb.plot.wind_map(wind.lat, wind.lon, smooth[:, :, 0], title="the wind after heat flow", axes=axes[1])
+tb.plot.save(figure, "out/frequencies.png")

@@ -6,12 +6,6 @@ and neither do activations that change lengths only. Coordinatewise tanh, which 
 another field, and the more so the larger the input.
 """
 
-from pathlib import Path
-
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 import torch
 
@@ -30,7 +24,7 @@ activations = {
     "NormGate()": tb.nn.NormGate(),
 }
 
-figure, axis = plt.subplots(figsize=(6.4, 4), layout="constrained")
+figure, ((axis,),) = tb.plot.canvas(size=(7.4, 4.2))
 for name, activation in activations.items():
     net = tb.nn.TNN([1, 8, 4, 1], step=0.1, activation=activation, seed=0).double()
     changes = []
@@ -43,5 +37,4 @@ for name, activation in activations.items():
     axis.loglog(sizes, np.maximum(changes, 1e-16), "o-", label=name)
 axis.set(xlabel="size of the input", ylabel="change of the output, relative", ylim=(1e-17, 10))
 axis.legend(frameon=False, loc="center right")
-Path("out").mkdir(exist_ok=True)
-figure.savefig("out/gauge.png", dpi=110)
+tb.plot.save(figure, "out/gauge.png")

@@ -6,12 +6,6 @@ comparison, by heat flow of its 50 components one by one, projected to the same 
 bends of the roll, so that vectors from further away can be averaged.
 """
 
-from pathlib import Path
-
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 
 import tangentbundle as tb
@@ -43,12 +37,11 @@ with_transport = [error(tb.Heat(t)(lap, noisy)) for t in times]
 without = [error(bundle.to_coordinates(tb.Heat(t)(scalar, components)[:, 0, :])) for t in times]
 print(f"noisy {with_transport[0]:.2f}, least with transport {min(with_transport):.2f}, without {min(without):.2f}")
 
-figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
+figure, (axes,) = tb.plot.canvas(1, 2, (4.6, 4.0))
 axes[0].scatter(inside[:, 0], inside[:, 1], c=inside[:, 2], s=4, cmap="viridis")
 axes[0].set(title="the roll, seen along its axis", aspect="equal", xticks=[], yticks=[])
 axes[1].plot(times, with_transport, "o-", label="heat on the tangent bundle")
 axes[1].plot(times, without, "o--", color="0.5", label="its 50 components apart")
 axes[1].set(xlabel="time of flow", ylabel="relative error", ylim=(0, None))
 axes[1].legend(frameon=False)
-Path("out").mkdir(exist_ok=True)
-figure.savefig("out/hidden_surface.png", dpi=110)
+tb.plot.save(figure, "out/hidden_surface.png")

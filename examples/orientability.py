@@ -7,12 +7,6 @@ reflect in the end: on the torus there are none, on the Klein bottle they form a
 removed.
 """
 
-from pathlib import Path
-
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
@@ -20,7 +14,7 @@ from scipy.sparse import csgraph
 import tangentbundle as tb
 
 spaces = {"torus": tb.manifolds.Torus(), "Klein bottle": tb.manifolds.KleinBottle(4)}
-figure, axes = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained")
+figure, (axes,) = tb.plot.canvas(1, 2, (4.6, 4.0))
 for axis, (name, space) in zip(axes, spaces.items(), strict=True):
     bundle = tb.TangentBundle.from_points(space.sample(2500, seed=0), dim=2)
     graph, det = bundle.sorted_graph, bundle.connection.det
@@ -42,5 +36,4 @@ for axis, (name, space) in zip(axes, spaces.items(), strict=True):
     middle = (flat[starts[torn]] + flat[ends[torn]]) / 2
     axis.plot(*middle.T, ".", color="black", ms=2)
     axis.set(title=f"{name}: {torn.mean():.1%} of the edges reflect", aspect="equal", xticks=[], yticks=[])
-Path("out").mkdir(exist_ok=True)
-figure.savefig("out/orientability.png", dpi=110)
+tb.plot.save(figure, "out/orientability.png")

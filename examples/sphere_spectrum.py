@@ -5,12 +5,6 @@ each 2 l + 1 times. Both operators are built from the bare points, with estimate
 that it is a sphere. Eigenvalues come out a few per cent low, less with more points.
 """
 
-from pathlib import Path
-
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 
 import tangentbundle as tb
@@ -22,7 +16,7 @@ cases = {
     "functions": (bundle.scalar(), degree * (degree + 1), 2 * degree + 1),
 }
 
-figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+figure, (axes,) = tb.plot.canvas(1, 2, (4.6, 4.0))
 for axis, (name, (space, exact, fold)) in zip(axes, cases.items(), strict=True):
     values, _ = space.laplacian().spectrum(int(fold.sum()))
     groups = np.split(values, np.cumsum(fold)[:-1])
@@ -32,6 +26,5 @@ for axis, (name, (space, exact, fold)) in zip(axes, cases.items(), strict=True):
     axis.hlines(exact, 0, fold.sum(), color="tab:orange", lw=1, label="exact")
     axis.plot(np.arange(fold.sum()) + 0.5, values, ".", color="tab:blue", label="estimated")
     axis.set(title=name, xlabel="number", ylabel=r"eigenvalue of $-\Delta$")
-    axis.legend(frameon=False)
-Path("out").mkdir(exist_ok=True)
-figure.savefig("out/sphere_spectrum.png", dpi=110)
+    axis.legend(frameon=False, loc="lower right")
+tb.plot.save(figure, "out/sphere_spectrum.png")

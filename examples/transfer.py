@@ -5,12 +5,6 @@ operator is an argument of `forward`, so the same weights then run on other and 
 fields and new noise. They do better there than at home: with more neighbours in reach there is more to average.
 """
 
-from pathlib import Path
-
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import torch
 
 import tangentbundle as tb
@@ -55,11 +49,10 @@ for n in sizes:
     rows.append((error(noisy, clean), error(denoised(net, lap, noisy), clean)))
     print(f"{n:5d} other points: noisy {rows[-1][0]:.2f}, denoised {rows[-1][1]:.2f}")
 
-figure, axis = plt.subplots(figsize=(6.4, 4), layout="constrained")
+figure, ((axis,),) = tb.plot.canvas(size=(7.4, 4.2))
 axis.semilogx(sizes, [row[0] for row in rows], "o--", color="0.6", label="noisy")
 axis.semilogx(sizes, [row[1] for row in rows], "o-", color="tab:blue", label="by the network trained on 300 points")
 axis.set(xlabel="points", ylabel="relative error", ylim=(0, None), xticks=sizes, xticklabels=sizes)
 axis.minorticks_off()
 axis.legend(frameon=False)
-Path("out").mkdir(exist_ok=True)
-figure.savefig("out/transfer.png", dpi=110)
+tb.plot.save(figure, "out/transfer.png")

@@ -36,14 +36,11 @@ print(f"mean of the stations     {error(mean):.2f} m/s")
 print(f"FieldInterpolator        {error(predicted[rest]):.2f} m/s")
 print(f"its own expectation      {np.sqrt(weight @ (std[rest] ** 2).sum(axis=1)):.2f} m/s")
 
-figure, axes = tb.plot.canvas(3, 1, (8, 4))
-east_north = np.einsum("nda,nd->na", wind.frames, predicted)
-same = {"label": "speed, m/s", "top": 10.0}
-tb.plot.wind_map(wind.lat, wind.lon, wind.components[0], title="the wind, January 1982", axes=axes[0, 0], **same)
-tb.plot.wind_map(wind.lat, wind.lon, east_north, title=f"from {len(at)} stations", axes=axes[1, 0], **same)
-spread, chart = np.linalg.norm(std, axis=1), tb.plot.EqualAreaMap()
-tb.plot.value_map(
-    wind.lat, wind.lon, spread, label="m/s", title="its standard deviation; the stations", axes=axes[2, 0]
-)
-axes[2, 0].plot(*chart.project(stations).T, ".", color="tab:blue", ms=5)
-tb.plot.save(figure, "out/wind_map.png", dpi=90)
+figure, ((left, right), (below, last)) = tb.plot.canvas(2, 2, (5.0, 2.9))
+east_north, spread = np.einsum("nda,nd->na", wind.frames, predicted), np.linalg.norm(std, axis=1)
+few, same = wind.at(at), {"top": 10.0, "arrows": 350}
+tb.plot.wind_map(few.lat, few.lon, few.components[0], title=f"{len(at)} stations", axes=left, **same)
+tb.plot.wind_map(wind.lat, wind.lon, east_north, title="the wind from the stations", axes=right, **same)
+tb.plot.wind_map(wind.lat, wind.lon, wind.components[0], title="the true wind, January 1982", axes=below, **same)
+tb.plot.value_map(wind.lat, wind.lon, spread, label="standard deviation, m/s", title="how far to trust it", axes=last)
+tb.plot.save(figure, "out/wind_map.png")

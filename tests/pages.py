@@ -92,7 +92,7 @@ def run_tool(words: list[str]) -> str:
 
     result = CliRunner().invoke(app, words)
     assert isinstance(result.exception, SystemExit | None), result.exception
-    return result.stdout + result.stderr
+    return result.stdout + re.sub(r"^\.\.\. .*\n", "", result.stderr, flags=re.MULTILINE)  # without progress
 
 
 def run_shell(commands: list[str], folder: Path, programs: Path | None = None) -> list[str]:

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from scipy.spatial import ConvexHull
 
 import tangentbundle as tb
 from tangentbundle.calculus import Derivatives, betti_number, singular_points, streamlines
@@ -342,6 +343,17 @@ def test_streamlines_of_a_rotation_are_circles():
     assert np.allclose(angle, [3.0, 3.0 / 0.6], rtol=0.01)
     with pytest.raises(ShapeError, match="one field"):
         streamlines(bundle, np.concatenate([field, field], axis=2), starts)
+
+
+def test_meshes():
+    """The same derivatives and parts on a triangulated sphere, with the areas of its vertices as mass."""
+    points = SPHERE.sample(2000, seed=0)
+    bundle = tb.TangentBundle.from_mesh(points, ConvexHull(points).simplices)
+    gradient, rotated = (bundle.to_coordinates(v) for v in (np.eye(3)[[2] * 2000], np.cross([1.0, 0, 0], points)))
+    assert difference(bundle.gradient() @ column(points[:, 2]), gradient) < 0.02
+    found = tb.helmholtz(bundle, gradient + rotated)
+    assert difference(found.gradient, gradient) < 0.02 and difference(found.rotational, rotated) < 0.02
+    assert np.abs(bundle.hodge().spectrum(6, tol=1e-6)[0] / 2 - 1).mean() < 0.03
 
 
 def test_what_has_no_curl():

@@ -156,9 +156,13 @@ def test_short_names_of_models(model, short):
 def test_forecast(folder):
     result = told("forecast", "series.nc", "--horizon", 3, "-o", "next.nc", "--std")
     assert result["horizon"] == 3 and result["first_std"] > 0
+    assert result["skill"][0]["lead"] == 1 and result["skill"][0]["error"] <= result["skill"][0]["climatology"]
     with xr.open_dataset("series.nc") as past, xr.open_dataset("next.nc") as future:
         assert future.sizes["time"] == 3 and future["time"].values[0] > past["time"].values[-1]
         assert np.isfinite(future["u"]).all() and (future["u_std"] > 0).all()
+        past.isel(time=slice(16)).to_netcdf("short.nc")
+    text = run("forecast", "short.nc", "--horizon", 3, "-o", "next.nc").stdout
+    assert "no skill beyond climatology at this length of record" in text
     assert "one field" in run("forecast", "stations.csv", "--horizon", 3, "-o", "x.nc", code=2).stderr
 
 
@@ -193,7 +197,7 @@ def test_other_mistakes(folder):
         ("filter", "none.csv", "--heat", "1", "-o", "a.csv"): "there is no file",
         ("filter", "field.csv", "--heat", "1", "-o", "a.xyz"): "unknown format",
         ("filter", "field.csv", "--heat", "1", "-o", "none/a.csv"): "no folder",
-        ("filter", "field.csv", "--heat", "-1", "-o", "a.csv"): "at least 0",
+        ("filter", "field.csv", "--heat", "-1", "-o", "a.csv"): "greater than or equal to 0",
         ("filter", "field.csv", "-o", "a.csv"): "give one filter",
         ("filter", "field.csv", "--heat", "1", "-o", "a.stl"): "hold no vectors",
         ("filter", "field.csv", "--heat", "1", "--vectors", "p,q,r", "-o", "a.csv"): "no column p",
@@ -215,22 +219,114 @@ def test_missing_extras_are_named(folder, monkeypatch):
     assert "pip install 'tangentbundle[files]'" in run("inspect", "a.ply", code=2).stderr
 
 
-def test_files_that_take_long_are_announced_and_too_large_ones_refused(folder, monkeypatch):
+def test_too_large_files_are_refused(folder, monkeypatch):
     """A file of kilobytes may hold millions of points: it is not even unpacked."""
     np.savez_compressed("bomb.npz", points=np.zeros((3_000_000, 3), np.int8))
     assert Path("bomb.npz").stat().st_size < 20_000
     monkeypatch.setattr("tangentbundle.io.npz.np.load", None)
-    for limit in ("--max-points", "2000000"), ():
-        monkeypatch.setattr("tangentbundle.memory.memory_limit", lambda *_: 6e9)
-        started = time.process_time()
-        error = run("inspect", "bomb.npz", *limit, code=2).stderr
-        assert re.search(r"has 3000000 points, and at most \d{7} .*--max-points.*--workers", error)
-        assert time.process_time() - started < 2
-    assert "points need about" not in run("inspect", "field.csv", "-k", 0).stderr
-    monkeypatch.setattr("tangentbundle_cli.job.ANNOUNCED_SECONDS", 1e-3)
-    told = run("inspect", "field.csv", "-k", 0).stderr
-    assert re.search(r"field.csv: 120 points need about \d\.\d minutes and \S+ GB; Ctrl-C", told)
-    assert run("inspect", "field.csv", "-k", 0, "--quiet").stderr == ""
+    started = time.process_time()
+    error = run("inspect", "bomb.npz", "--max-points", "2000000", code=2).stderr
+    assert re.search(r"has 3000000 points, more than --max-points 2000000.*--workers", error)
+    assert time.process_time() - started < 2
+
+
+def test_progress_is_told_when_output_is_captured(folder, monkeypatch):
+    """A line now and then: what is done, how far it is, and since when."""
+    monkeypatch.setattr("tangentbundle.console.LINE_SECONDS", 0.02)
+    lines = run("denoise", "field.csv", "-o", "clean.csv").stderr.splitlines()
+    shape = r"\.\.\. (reading|comparing models on field 1 of 1|predicting .* at 120 points) \(step \d of \d, \d+ s\)"
+    assert len(lines) > 3 and all(re.fullmatch(shape, line) for line in lines)
+    assert run("denoise", "field.csv", "-o", "clean.csv", "--quiet").stderr == ""
+
+
+def test_the_normal_part_has_one_value(folder):
+    shares = [told(*line)["normal_share"] for line in (
+        ("inspect", "field.csv"), ("filter", "field.csv", "--heat", "0.01", "-o", "a.csv"))]  # fmt: skip
+    assert shares[0] == shares[1] and "normal_share" not in told("denoise", "field.csv", "-o", "b.csv")
+
+
+def test_large_clouds_are_sampled_for_eigenvalues(folder, monkeypatch):
+    np.savez("sphere.npz", points=SPHERE.sample(10_500, seed=0))
+    found = told("inspect", "sphere.npz")
+    assert np.allclose(found["eigenvalues"], 1, atol=0.05) and "10000 random points" in "".join(found["notes"])
+
+
+GUARDS = {
+    "marker": (lambda t: t.assign(vx=t.vx.where(t.index > 3, -9999.0)), "4 values of vx are -9999"),
+    "fill": (lambda t: t.assign(y=t.y.where(t.index > 3, 1e20)), "4 values of y are 1e+20"),
+    "dominant": (lambda t: t.assign(vz=t.vz.where(t.index != 7, 1e4)), "row 8 has 100% of the energy"),
+    "few": (lambda t: t[:8], "8 points are too few"),
+}
+
+
+@pytest.mark.parametrize("name", GUARDS)
+def test_suspicious_data_are_told(name, folder):
+    change, text = GUARDS[name]
+    change(pd.read_csv("field.csv")).to_csv("changed.csv", index=False)
+    for file in ("field.csv", "changed.csv"):
+        warnings = CliRunner().invoke(app, ["inspect", file, "-k", "0"]).stderr
+        assert (text in warnings) == (file == "changed.csv")
+
+
+def test_transposed_arrays_radians_and_filters_that_leave_nothing_are_told(folder):
+    points = np.random.default_rng(0).standard_normal((3, 100))
+    np.savez("turned.npz", points=points, vectors=points)
+    assert "3 points in R^100: is the array transposed?" in CliRunner().invoke(app, ["inspect", "turned.npz"]).stderr
+    table = pd.read_csv("stations.csv")
+    np.radians(table[["lat", "lon"]]).join(table[["u", "v"]]).to_csv("radians.csv", index=False)
+    assert re.search(r"longitude end at \d.\d+: are they radians", run("inspect", "radians.csv", "-k", 0).stderr)
+    table.assign(speed=5.0, direction=np.linspace(0, 6.2, len(table))).drop(columns=["u", "v"]).to_csv("dir.csv")
+    assert "angles of direction end at 6.2" in run("inspect", "dir.csv", "-k", 0).stderr
+    assert re.search(r"leaves \S+e-\d+ of .*Try", run("filter", "field.csv", "--heat", 5, "-o", "a.csv").stderr)
+
+
+def test_many_columns(folder):
+    """Patterns, ranges and guesses name the same columns."""
+    points = np.random.default_rng(0).random((200, 2)) @ np.random.default_rng(1).standard_normal((2, 12))
+    names = [f"pc{i}" for i in range(1, 13)]
+    table = pd.DataFrame(np.c_[points, points[:, ::-1]], columns=names + [f"dpc{i}" for i in range(1, 13)])
+    table[sorted(table.columns)].assign(label=1.0).to_csv("many.csv", index=False)
+    options = [(), ("--points", "pc*", "--vectors", "dpc*"), ("--points", "pc1:pc12", "--vectors", "dpc1:dpc12")]
+    found = [told("inspect", "many.csv", "-k", 0, *option) for option in options]
+    assert all(f["ambient_dim"] == 12 and f["dimension"] == 2 for f in found)
+    assert len({f["normal_share"] for f in found}) == 1 and found[0]["normal_share"] > 0.1
+    assert "Correct --points" in run("inspect", "many.csv", "--points", "q*", code=2).stderr
+
+
+def test_wind_as_speed_and_direction(folder):
+    """Of the same wind the same answers, by name and by option; speed and direction are written, too."""
+    table = pd.read_csv("stations.csv")
+    table["wspd"], table["wdir"] = np.hypot(table.u, table.v), np.degrees(np.arctan2(-table.u, -table.v)) % 360
+    table[["lat", "lon", "wspd", "wdir"]].to_csv("guess.csv", index=False)
+    table.rename(columns={"wspd": "a", "wdir": "b"})[["lat", "lon", "a", "b"]].to_csv("named.csv", index=False)
+    for name, options in (("stations", ()), ("guess", ()), ("named", ("--wind", "a,b"))):
+        run("filter", f"{name}.csv", "--heat", 0.01, "-o", f"{name}-smooth.csv", *options)
+    a, b, c = (pd.read_csv(f"{name}-smooth.csv") for name in ("stations", "guess", "named"))
+    assert np.allclose(b["eastward_wind"], a["u"]) and np.allclose(c["northward_wind"], a["v"])
+    assert np.allclose(b["wspd"], np.hypot(a["u"], a["v"]))
+    assert np.allclose(-b["wspd"] * np.sin(np.radians(b["wdir"])), a["u"])
+
+
+def test_levels_are_selected_or_all_computed(folder):
+    with xr.open_dataset("series.nc") as ds:
+        few = ds.isel(time=slice(3))
+        levels = xr.concat([few, few.assign(u=2 * few["u"], v=2 * few["v"])], "level", data_vars=["u", "v"])
+        levels.assign_coords(level=[500, 850]).to_netcdf("levels.nc")
+    run("filter", "levels.nc", "--heat", 0.01, "-o", "all.nc")
+    run("filter", "levels.nc", "--heat", 0.01, "-o", "one.nc", "--select", "level=850")
+    run("filter", "levels.nc", "--heat", 0.01, "-o", "all.csv")
+    with xr.open_dataset("all.nc") as made, xr.open_dataset("one.nc") as one, xr.open_dataset("levels.nc") as levels:
+        assert made["u"].sizes == levels["u"].sizes and np.array_equal(made["level"], [500, 850])
+        assert np.allclose(made["u"].sel(level=850), 2 * made["u"].sel(level=500))
+        assert np.allclose(made["u"].sel(level=850), one["u"].squeeze())
+    assert {*pd.read_csv("all.csv")["level"]} == {500, 850}
+    assert "850" in run("inspect", "levels.nc", "--select", "level=700", code=2).stderr
+    assert "--select" in run("forecast", "levels.nc", "--horizon", 2, "-o", "x.nc", code=2).stderr
+
+
+def test_interpolate_learns_from_a_history(folder):
+    found = told("interpolate", "stations.csv", "--at", "grid.nc", "--history", "series.nc", "-o", "wind.nc")
+    assert found["history"] == 96 and any("no history" in name for name in found["scores"])
 
 
 def test_tables_need_no_extras(folder, monkeypatch):

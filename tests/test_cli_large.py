@@ -18,8 +18,8 @@ import tangentbundle_cli
 from tangentbundle.distributed.files import ZarrArray
 from tangentbundle.errors import InvalidInputError, UnitsError
 from tangentbundle_cli import app
+from tangentbundle_cli.filtering import bundle_of
 from tangentbundle_cli.job import Job
-from tangentbundle_cli.large import bundle_of
 
 distributed = pytest.importorskip("distributed")
 zarr = pytest.importorskip("zarr")
@@ -39,10 +39,12 @@ def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     points = SPHERE.sample(800, seed=0)
     vectors = SPHERE.gradient_field(points, 2)
-    pd.DataFrame(np.c_[points, vectors], columns=["x", "y", "z", "vx", "vy", "vz"]).to_parquet("big.parquet")
+    table = pd.DataFrame(np.c_[points, vectors], columns=["x", "y", "z", "vx", "vy", "vz"])
+    table.assign(label=["p"] * 800, number=range(800)).to_parquet("big.parquet")
     group = zarr.open_group("big.zarr", mode="w")
     group.create_array("points", data=points)
     group.create_array("vectors", data=vectors)
+    group.create_array("number", data=np.arange(800))
     bundle = tb.TangentBundle.from_points(points, dim=2, neighbors=24)
     return bundle.to_ambient(tb.Heat(0.1)(bundle.laplacian(), bundle.to_coordinates(vectors)))
 
@@ -51,27 +53,34 @@ def test_on_a_cluster(files):
     with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address="127.0.0.1:0") as cluster:
         where = ("--cluster", cluster.scheduler_address)
         told = json.loads(run("filter", "big.parquet", *SCALE, "-o", "a.parquet", *where, "--json").stdout)
+        alone = json.loads(run("filter", "big.parquet", *SCALE, "-o", "alone.parquet", "--json").stdout)
         run("filter", "big.zarr", *SCALE, "-o", "b.zarr", *where)
         far = run("filter", "big.zarr", "--heat", "0.1", "--eps", "1e-12", "-o", "c.zarr", *where, code=2)
-    assert told["points"] == 800 and told["dimension"] == 2 and told["components"] == 1 and len(told["notes"]) == 2
+    assert told["points"] == 800 and told["dimension"] == 2 and len(told["notes"]) == 2
     assert "error:" in far.stderr
-    assert np.abs(pd.read_parquet("a.parquet").to_numpy() - files).max() < 1e-5
-    assert np.abs(zarr.open_group("b.zarr")["vectors"][:] - files).max() < 1e-5
-    assert sorted(p.name for p in Path().iterdir()) == ["a.parquet", "b.zarr", "big.parquet", "big.zarr"]
+    pd.testing.assert_frame_equal(pd.read_parquet("a.parquet"), pd.read_parquet("alone.parquet"), atol=1e-5)
+    made = zarr.open_group("b.zarr")
+    assert np.abs(made["vectors"][:] - files).max() < 1e-5 and np.array_equal(made["number"], np.arange(800))
+    assert {*alone} <= {*told} | {"median_neighbors"}
+    for name in ("normal_share", "energy_left", "eps", "notes", "points", "ambient_dim"):
+        assert told[name] == (pytest.approx(alone[name], abs=1e-6) if isinstance(told[name], float) else alone[name])
+    left = ["a.parquet", "alone.parquet", "b.zarr", "big.parquet", "big.zarr"]
+    assert sorted(p.name for p in Path().iterdir()) == left
 
 
 @pytest.mark.slow
 def test_on_processes(files):
     command = [sys.executable, "-m", "tangentbundle", "filter", "big.parquet", *SCALE, "-o", "a.parquet"]
-    subprocess.run([*command, "--workers", "2"], check=True, timeout=600)
-    assert np.abs(pd.read_parquet("a.parquet").to_numpy() - files).max() < 1e-5
+    done = subprocess.run([*command, "--workers", "2", "--json"], check=True, timeout=600, capture_output=True)
+    assert json.loads(done.stdout)["partitions"] == 2
+    assert np.abs(pd.read_parquet("a.parquet")[["vx", "vy", "vz"]].to_numpy() - files).max() < 1e-5
 
 
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (("big.parquet", "-o", "a.csv", "--workers", "1"), "results go to .zarr or .parquet"),
-        (("big.parquet", "-o", "a.zarr", "--workers", "1", "--cluster", "tcp://x:1"), "not both"),
+        (("big.parquet", "-o", "a.csv", "--workers", "1"), "write the format that they read"),
+        (("big.zarr", "-o", "a.zarr", "--workers", "1", "--cluster", "tcp://x:1"), "not both"),
         (("big.parquet", "-o", "a.zarr", "--workers", "1", "--drop-missing"), "--drop-missing does not go with"),
     ],
 )
@@ -85,7 +94,7 @@ def test_units_and_fill_values_of_parts(files, tmp_path):
     table = pd.read_parquet("big.parquet").rename(columns={"vx": "vx [m/s]", "vy": "vy [km/h]", "vz": "vz [m/s]"})
     table.to_parquet("units.parquet")
     with pytest.raises(UnitsError, match="do not convert units"):
-        bundle_of(Job("filter", "", False, False, False), Path("units.parquet"), tmp_path / "work", {})
+        bundle_of(Job("filter", ""), Path("units.parquet"), tmp_path / "work", {})
     group = zarr.open_group("columns.zarr", mode="w")
     for name, attributes in (("vx", {"units": "m/s"}), ("vy", {"units": "km/h"}), ("vz", {"scale_factor": 0.1})):
         group.create_array(name, shape=(9,), chunks=(3,), dtype="f8", fill_value=-9999.0, attributes=attributes)[3:] = (

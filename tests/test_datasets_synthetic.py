@@ -67,7 +67,6 @@ def test_clouds_are_as_the_paper_says():
     first = int(np.flatnonzero(clouds.labels == 0)[0])
     p = clouds.points[first] * 0.8  # scaled by its diameter
     assert np.allclose((np.hypot(p[:, 0], p[:, 1]) - 0.3) ** 2 + p[:, 2] ** 2, 0.1**2)
-    assert np.array_equal(clouds.vectors(first), np.ones((sizes[first], 3)))
 
 
 @pytest.mark.parametrize("klein", [KleinBottle(3), ClassicalKleinBottle()], ids=repr)
@@ -98,12 +97,8 @@ def test_frames_of_clouds_are_tangent_to_them(klein, stretch):
         assert np.allclose(frames.swapaxes(1, 2) @ frames, np.eye(2))
 
 
-def test_clouds_split_into_disjoint_parts():
-    clouds = torus_klein_clouds(50, points=10, seed=1)
-    train, test = clouds.split(0.8, seed=0)
-    assert (len(train), len(test)) == (40, 10)
-    assert {id(p) for p in train.points} | {id(p) for p in test.points} == {id(p) for p in clouds.points}
-    again = torus_klein_clouds(50, points=10, seed=1)
+def test_the_same_seed_draws_the_same_clouds():
+    clouds, again = (torus_klein_clouds(50, points=10, seed=1) for _ in range(2))
     assert all(np.array_equal(a, b) for a, b in zip(clouds.points, again.points, strict=True))
 
 
@@ -115,7 +110,6 @@ def test_clouds_split_into_disjoint_parts():
         lambda: torus_field(10, seed=0).noisy(-1),
         lambda: torus_klein_clouds(0),
         lambda: torus_klein_clouds(2, klein=KleinBottle(4)),
-        lambda: torus_klein_clouds(2, seed=0).split(1.5),
     ],
 )
 def test_bad_arguments_are_refused(call):

@@ -14,7 +14,6 @@ from scipy.spatial import cKDTree
 
 import tangentbundle as tb
 from tangentbundle.errors import (
-    DisconnectedWarning,
     DuplicatePointsWarning,
     InvalidInputError,
     IsolatedPointsError,
@@ -29,8 +28,7 @@ zarr = pytest.importorskip("zarr")
 parquet = pytest.importorskip("pyarrow.parquet")
 
 from tangentbundle.distributed import DistributedBundle, NpyArray, ParquetColumns, ZarrArray  # noqa: E402
-from tangentbundle.distributed.cloud import boxes_of, gaps  # noqa: E402
-from tangentbundle.distributed.exchange import Curve, Exchange  # noqa: E402
+from tangentbundle.distributed.cloud import Cloud, boxes_of, gaps  # noqa: E402
 from tangentbundle.distributed.interpolation import tangent_bases  # noqa: E402
 from tangentbundle.geometry.ordering import curve_order  # noqa: E402
 
@@ -152,7 +150,7 @@ def test_denoising_finds_the_noise_and_agrees_with_the_filter_it_chose(tmp_path)
     tree = cKDTree(points)
     distances, index = tree.query(places, k=6)
     mean = np.einsum("mk,mki->mi", distances**-2.0, denoised[index]) / (distances**-2.0).sum(axis=1)[:, None]
-    bases = tangent_bases(places, tree, frames, *tree.query(places, k=bundle.neighbors))
+    bases = tangent_bases(places, points, frames, *tree.query(places, k=bundle.neighbors))
     expected = np.einsum("mij,mkj,mk->mi", bases, bases, mean)
     assert np.abs(read(tmp_path / "there.zarr") - expected).max() < 1e-10
     truth = sphere.gradient_field(places, 2)
@@ -180,16 +178,24 @@ def test_rows_come_back_where_they_were(tmp_path):
     points[500:600] = points[:100]  # at the same place on the curve: they stay in the order of the file
     np.save(tmp_path / "points.npy", points)
     source = NpyArray(str(tmp_path / "points.npy"))
-    ranges = source.ranges(130)
-    exchange = Exchange.of(tmp_path / "e", source, ranges, Curve.around(source, ranges), 5)
-    parts = [np.load(exchange.part("points", p)) for p in range(5)]
+    cloud = Cloud.sort(tmp_path / "e", source, 130)
+    parts = [np.load(cloud.part("points", p)) for p in range(cloud.num_parts)]
     assert np.array_equal(np.concatenate(parts), points[curve_order(points)])
-    assert max(map(len, parts)) < 1.5 * min(map(len, parts))
-
-    for p in range(5):
-        np.save(tmp_path / f"points-{p:06d}.npy", exchange.unmerge(parts[p], p))
-    exchange.write(tmp_path, ["points"], (3,), tmp_path / "back.zarr", False)
+    assert len(parts) == 8 and {*map(len, parts)} == {125}
+    cloud.write({"points": "points"}, (3,), np.float64, tmp_path / "back.zarr", False)
     assert np.array_equal(read(tmp_path / "back.zarr", "points"), points)
+
+
+def test_nearest_points_across_partitions(tmp_path):
+    """Exactly those of one tree, near the cloud and far from it."""
+    points = uneven(6000, 3)
+    np.save(tmp_path / "points.npy", points)
+    cloud = Cloud.sort(tmp_path / "e", NpyArray(tmp_path / "points.npy"), 1500)
+    whole, queries = points[curve_order(points)], np.random.default_rng(0).standard_normal((40, 3))
+    for some, k in ((queries, 7), (queries[:1] + 9.0, 3000), (queries, 6000)):
+        expected, index = cKDTree(whole).query(some, k=k)
+        distances, numbers = cloud.nearest(some, k)
+        assert np.allclose(distances, expected, rtol=1e-14) and np.array_equal(numbers, index)
 
 
 def test_boxes_bound_distances():
@@ -226,7 +232,7 @@ def test_a_cluster_that_loses_a_worker(workers, tmp_path):
         distributed.Client(cluster) as client,
     ):
         victim = next(iter(client.run(os.getpid).values()))
-        killed = threading.Thread(target=_kill_when, args=(victim, tmp_path / "cluster", "run-*/state-000003/sums-*"))
+        killed = threading.Thread(target=_kill_when, args=(victim, tmp_path / "cluster", "run-*/state-3/sums/*"))
         killed.start()
         place = {**write(tmp_path, points, vectors), "folder": tmp_path / "cluster"}
         DistributedBundle.from_points(**place, **options).filter(tb.Heat(0.05), tmp_path / "b.zarr")
@@ -259,9 +265,9 @@ def test_killed_and_started_again(tmp_path):
         *(str(tmp_path / f) for f in ("points.npy", "vectors.npy", "work", "a.zarr")),
     ]
     with subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}) as process:
-        _kill_when(process.pid, tmp_path / "work", "run-*/state-000004/sums-*")
+        _kill_when(process.pid, tmp_path / "work", "run-*/state-4/sums/*")
     assert process.returncode == -signal.SIGKILL and not (tmp_path / "a.zarr").exists()
-    before = {file: file.stat().st_mtime_ns for file in tmp_path.glob("work/cloud/part-*/values-*.npy")}
+    before = {file: file.stat().st_mtime_ns for file in tmp_path.glob("work/values-*/*.npy")}
     bundle = DistributedBundle.from_points(**place, **options, partition=400, rings=2)
     bundle.filter(tb.Heat(0.05), tmp_path / "a.zarr")
     assert before == {file: file.stat().st_mtime_ns for file in before}, "what was built is not built again"
@@ -318,35 +324,3 @@ def test_duplicates_are_told(tmp_path):
     assert any(issubclass(w.category, DuplicatePointsWarning) for w in told)
     bundle.filter(tb.Heat(0.1), tmp_path / "out.zarr")
     assert np.isfinite(read(tmp_path / "out.zarr")).all()
-
-
-def test_pieces_are_counted_across_partitions(tmp_path):
-    """Two spheres, each in several partitions, are two components."""
-    sphere = tb.manifolds.Sphere(2).sample(800, seed=0)
-    points = np.concatenate([sphere, sphere[::-1] + np.array([0.0, 0.0, 3.0])])
-    with pytest.warns(DisconnectedWarning, match="has 2 components"):
-        bundle = DistributedBundle.from_points(**write(tmp_path, points), dim=2, neighbors=30, partition=300)
-    assert bundle.components == 2 and bundle.num_parts == 5
-
-
-@pytest.mark.slow
-def test_a_search_on_a_cluster_is_the_search_on_this_machine():
-    """scikit-learn's searches through joblib's Dask backend."""
-    joblib, distributed = pytest.importorskip("joblib"), pytest.importorskip("distributed")
-    from sklearn.model_selection import GridSearchCV
-
-    torus, rng = tb.manifolds.Torus(), np.random.default_rng(0)
-    points = torus.sample(150, seed=0)
-    noisy = torus.tangent_field(points) + 0.3 * rng.standard_normal(points.shape)
-    methods = [tb.estimators.SpectralShrinkage(neighbors=k) for k in (16, 32)]
-    search = GridSearchCV(tb.FieldDenoiser(dim=2, random_state=0), {"method": methods}, cv=3)
-    here = search.fit(points, noisy).cv_results_["mean_test_score"]
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", silence_logs="CRITICAL"
-        ) as cluster,
-        distributed.Client(cluster),
-        joblib.parallel_config("dask"),
-    ):
-        there = search.fit(points, noisy).cv_results_["mean_test_score"]
-    assert there == pytest.approx(here, rel=1e-9)

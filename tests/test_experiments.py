@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from tangentbundle.errors import DamagedFileError, InvalidInputError
 from tangentbundle.experiments import EXPERIMENTS, experiment
-from tangentbundle.experiments.base import Column, Experiment, draw, published
+from tangentbundle.experiments.base import Column, Description, Experiment, draw, published
 from tangentbundle.experiments.runner import key_of, merge_with, read_results, run_experiment
 from tangentbundle.experiments.tables import Results
 from tangentbundle.experiments.torus import Torus
@@ -25,8 +25,8 @@ from tangentbundle_cli import app
 class Toy(Experiment):
     """Means of random numbers, slow enough to be interrupted."""
 
-    name, title, cell = "torus", "Toy", ("field", "n")
-    columns = (Column("mse", "error", headline=True), Column("oracle", "oracle"))
+    name = "torus"
+    about = Description("Toy", ("field", "n"), (Column("mse", "error", headline=True), Column("oracle", "oracle")))
     pause = 0.0
 
     def published(self):
@@ -159,7 +159,8 @@ def test_pivots_have_methods_against_cells_and_one_winner_a_cell(serial):
 
 def test_the_comparison_counts_the_papers_standard_deviations(serial):
     class Scored(Toy):
-        columns = (Column("mse", "error", headline=True), Column("oracle", "oracle", paper=True))
+        scores = Column("mse", "error", headline=True), Column("oracle", "oracle", paper=True)
+        about = Description("Toy", ("field", "n"), scores)
 
     rows = [{**row, "oracle": 2 * row["mse"], "method": row["method"] + ", variant"} for row in serial]
     for kind, factor, shown in ((Toy(), 1, serial), (Scored(), 2, rows)):
@@ -264,6 +265,6 @@ def test_honest_torus_numbers_do_not_depend_on_the_clean_field(monkeypatch):
     data = module.Draw.of(TASK, 0)
     other = module.Draw(module.torus_field(60, seed=draw(0, "torus", "as printed", 60, 0)), data.noisy, data.cases)
     other.sample.vectors[:] = 0.0
-    a, b = (module.paper_answers(d, 4) for d in (data, other))
+    a, b = (module.paper_answers(d, 4)[1] for d in (data, other))
     for name in a:
         assert np.array_equal(a[name].fields, b[name].fields)

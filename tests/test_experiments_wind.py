@@ -294,7 +294,7 @@ def test_the_future_changes_no_forecast():
     changed = Period(test.wind.copy(), test.filled, test.windows, test.unit)
     changed.wind[20:] = 7.0  # the targets of the first window, and all after
     for name, method in forecast.forecasters(sites, training, FORECAST, 0).items():
-        before, after = (method(period.inputs())[0] for period in (test, changed))
+        before, after = (method(period.wind[period.windows.inputs])[0] for period in (test, changed))
         np.testing.assert_allclose(before, after, atol=1e-6, err_msg=name)
 
 

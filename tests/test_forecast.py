@@ -210,6 +210,25 @@ def test_red_noise_is_damped_as_it_should(red):
         assert least * 0.9 < error(found[:, lead], truth[:, lead]) < 1.12 * least
 
 
+def test_skill_of_red_noise_is_that_of_the_best_linear_forecast(red):
+    rows = red[1].skill_
+    assert [row.lead for row in rows] == list(range(1, len(rows) + 1))
+    for row in rows[:3]:
+        memory = 0.8**row.lead
+        assert abs(row.climatology - np.sqrt(2)) < 0.05
+        assert abs(row.persistence / np.sqrt(4 * (1 - memory)) - 1) < 0.05
+        assert abs(row.over_climatology - memory**2) < 0.05
+        assert abs(row.over_persistence - (1 - (1 + memory) / 2)) < 0.05
+    assert rows[-1].over_climatology < 0.01 or len(rows) == red[1].fitted_.reach
+
+
+def test_no_skill_is_said(red):
+    white = ambient(red_noise(200, memory=0.0))
+    for method in METHODS[1:]:
+        assert tb.FieldForecaster(method, manifold=SPHERE).fit(POINTS, white).skill_[0].over_climatology <= 0.01
+    assert tb.FieldForecaster(Climatology(), manifold=SPHERE).fit(POINTS, white).skill_ == []
+
+
 def test_white_noise_is_left_to_the_climatology():
     series = ambient(red_noise(260, memory=0.0, seed=5))
     forecaster = tb.FieldForecaster(manifold=SPHERE, random_state=0).fit(POINTS, series[:200])

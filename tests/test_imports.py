@@ -39,16 +39,49 @@ def test_the_library_loads_no_optional_packages():
 
 
 def test_every_public_name_is_there():
-    names = [*tb.__all__, "interop", "io", "testing"]
-    assert all(getattr(tb, name) is not None for name in names) and {*tb.__all__} <= {*dir(tb)}
-    with pytest.raises(AttributeError, match="nothing"):
-        _ = tb.nothing
+    modules = {"estimators", "interop", "io", "plot", "testing"}
+    assert all(getattr(tb, name) is not None for name in dir(tb)) and {*dir(tb)} == {*tb.__all__} | modules
+    with pytest.raises(AttributeError, match=r"'tangentbundel'.*Did you mean 'TangentBundle'"):
+        _ = tb.tangentbundel
+    with pytest.raises(AttributeError, match=r"'zzz'\.$"):
+        _ = tb.zzz
+
+
+def test_every_method_is_a_name_of_tb():
+    """How filters are evaluated, how forecasts are made, and the filters themselves."""
+    for base in (tb.filters.Method, tb.forecast.methods.ForecastMethod):
+        assert base.__subclasses__() == [getattr(tb, method.__name__) for method in base.__subclasses__()]
+    filters = [vars(tb.filters)[name] for name in tb.filters.__all__ if name[0].isupper()]
+    assert {f.__name__ for f in filters if issubclass(f, tb.filters.Filter)} - {*dir(tb)} == {"Filter"}
+
+
+MISTAKES = {
+    "no file": ("denoise", "none.csv", "-o", "out.csv"),
+    "unknown column": ("inspect", "field.csv", "--vectors", "p,q,r"),
+    "no column of vectors": ("denoise", "points.csv", "-o", "out.csv", "--report", "out.html"),
+    "unknown suffix": ("filter", "field.csv", "--heat", "1", "-o", "out.xyz"),
+    "bad option": ("filter", "field.csv", "--heat", "-1", "-o", "out.csv"),
+    "no second file": ("interpolate", "field.csv", "--at", "none.csv", "-o", "out.csv"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_are_refused_before_anything_heavy_is_loaded(name, tmp_path):
+    (tmp_path / "field.csv").write_text("x,y,z,vx,vy,vz\n" + "1,2,3,4,5,6\n" * 20)
+    (tmp_path / "points.csv").write_text("x,y,z\n" + "1,2,3\n" * 20)
+    code = (
+        f"os.chdir({str(tmp_path)!r})\nfrom tangentbundle_cli import app\n"
+        f"try: app({[*MISTAKES[name]]!r})\nexcept SystemExit as end: assert end.code == 2"
+    )
+    modules, _ = run(code + END)
+    heavy = {"torch", "numba", "scipy", "sklearn", "pandas", "xarray", "matplotlib", "plotly"}
+    assert not heavy & {*modules} and not list(tmp_path.glob("out*"))
 
 
 @pytest.mark.parametrize("name", HELP)
 def test_threads_are_told_to_sleep_before_torch_is_loaded(name):
     """OpenMP reads its settings once, when torch is loaded."""
-    line = HELP[name].replace("--help", "inspect', 'none.csv")
+    line = HELP[name].replace("--help", "doctor")
     code = (
         "class Watch:\n"
         "    def find_spec(self, name, path=None, target=None):\n"

@@ -18,7 +18,8 @@ from tangentbundle.interop import (
     to_pyg,
     to_pyvista,
 )
-from tangentbundle.io import Cloud, Field, Mesh
+from tangentbundle.io import Cloud, Field, Mesh, Request, read_field, write_field
+from tangentbundle.io.meshes import up_axis
 
 SPHERE = tb.manifolds.Sphere(2)
 CLOUDS = {
@@ -158,6 +159,38 @@ def test_meshio_in_and_out():
     assert from_meshio(meshio.Mesh(points, [("triangle", faces)])).values is None
     with pytest.raises(MissingColumnsError, match="speed"):
         from_meshio(mesh, "speed")
+
+
+def test_data_of_faces_are_averaged_to_the_vertices():
+    """By area, said in the notes; data of vertices come first."""
+    points = np.array([[0.0, 0, 0], [1, 0, 0], [0, 2, 0], [-1, 0, 0], [-1, -1, 0]])
+    cells = [("triangle", np.array([[0, 1, 2], [0, 2, 3]])), ("quad", np.array([[0, 3, 4, 1]]))]
+    wind = [np.array([[1.0, 0, 0], [3.0, 0, 0]]), np.array([[0.0, 4.0, 0]])]
+    field = from_meshio(meshio.Mesh(points, cells, cell_data={"wind": wind}))
+    expected = [[4 / 3, 4 / 3, 0], [2 / 3, 4 / 3, 0], [2, 0, 0], [2, 4 / 3, 0], [0, 4, 0]]  # areas: 1, 1, 1/2 + 1/2
+    assert np.allclose(field.vectors[0], expected)
+    assert any("wind averaged" in note for note in field.notes)
+    both = meshio.Mesh(points, cells, point_data={"flow": points}, cell_data={"wind": wind})
+    assert np.array_equal(from_meshio(both).vectors[0], points)
+    assert np.array_equal(from_meshio(both, "wind").vectors, field.vectors)
+
+
+@pytest.mark.parametrize("suffix", ["ply", "vtk", "vtu"])
+def test_normals_are_written(suffix, tmp_path):
+    points, faces = octahedron()
+    tilted = points + 0.1
+    field = Field(Mesh(points, faces, normals=tilted), np.ones((1, 6, 3)))
+    for _ in range(2):
+        write_field(field, tmp_path / f"mesh.{suffix}")
+        field = read_field(tmp_path / f"mesh.{suffix}")
+        assert np.allclose(field.space.normals, tilted) and np.allclose(field.values, 1.0)
+    assert np.abs(np.einsum("nd,ndk->nk", tilted, field.space.bundle().frames)).max() < 1e-12
+    assert up_axis(field) == "z"
+
+
+def test_obj_files_have_y_up(tmp_path):
+    meshio.write(tmp_path / "mesh.obj", meshio.Mesh(octahedron()[0], [("triangle", octahedron()[1])]))
+    assert up_axis(read_field(tmp_path / "mesh.obj", Request(needs_vectors=False))) == "y"
 
 
 def test_a_cloud_with_normals_has_exact_planes():

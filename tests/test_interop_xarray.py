@@ -54,6 +54,41 @@ def test_denoise_and_interpolate():
     assert (there["va_std"] > 0).all() and there.attrs["title"] == "rotation"
 
 
+def test_levels_and_members_are_computed_each_by_itself():
+    """Also in another order of the dimensions; speed and direction are the same wind."""
+    ds = xr.concat([rotation(times=2), 3 * rotation(times=2)[["ua", "va"]]], "level", data_vars=["ua", "va"])
+    ds = ds.assign_coords(level=[500, 850]).transpose("time", "lat", "level", "lon")
+    ds["ua"].attrs = rotation()["ua"].attrs
+    made = ds.tangentbundle.filter(tb.Heat(0.1))
+    alone = rotation(times=2).tangentbundle.filter(tb.Heat(0.1))
+    assert made["ua"].dims == ds["ua"].dims
+    assert np.allclose(made["ua"].sel(level=850), 3 * alone["ua"].transpose("time", "lat", "lon"))
+    one = rotation(noise=0.1)
+    speed = {
+        "wind_speed": np.hypot(one["ua"], one["va"]),
+        "wind_direction": np.degrees(np.arctan2(-one["ua"], -one["va"])),
+    }
+    polar = one.drop_vars(["ua", "va"]).assign(speed).tangentbundle.filter(tb.Heat(0.1))
+    assert np.allclose(polar["eastward_wind"], one.tangentbundle.filter(tb.Heat(0.1))["ua"]) and "t2m" in polar
+
+
+def test_wind_is_estimated_as_by_the_tool(monkeypatch):
+    """With covariances of a planet, and with a history where one is given."""
+    used = []
+    fit = tb.FieldInterpolator.fit
+
+    def watch(self, *arguments, **options):
+        used.append(fit(self, *arguments, **options).scores_)
+        return self
+
+    monkeypatch.setattr(tb.FieldInterpolator, "fit", watch)
+    ds, past = rotation(noise=0.1), rotation(times=12, noise=0.1)
+    for history in (None, past):
+        ds.tangentbundle.interpolate(xr.Dataset(coords={"lat": [5.0], "lon": [5.0]}), history=history)
+    names = [" ".join(row.model for row in rows) for rows in used]
+    assert all("Zonal" in name for name in names) and "no history" in names[1] and "no history" not in names[0]
+
+
 def test_forecast():
     ds = rotation(times=24, noise=0.1)
     made = ds.tangentbundle.forecast(3, std=True)
@@ -75,8 +110,11 @@ def test_points_along_a_dimension():
 
 
 def test_mistakes_are_named():
-    with pytest.raises(MissingColumnsError, match="t2m"):
+    with pytest.raises(MissingColumnsError, match=r"t2m.*vectors=\(\"EAST\"") as found:
         rotation()[["t2m"]].tangentbundle.filter(tb.Heat(0.1))
+    assert "--" not in str(found.value)  # options of the tool
+    with pytest.raises(InvalidInputError, match=r"such as tb.Heat\(0.01\), got 0.01"):
+        rotation().tangentbundle.filter(0.01)
     with pytest.raises(MissingColumnsError, match="speed"):
         rotation().tangentbundle.denoise(vectors=("speed", "va"))
     with pytest.raises(InvalidInputError, match="dataset with coordinates"):

@@ -12,6 +12,7 @@ pytest.importorskip("matplotlib")
 
 from matplotlib.projections.geo import LambertAxes, MollweideAxes
 
+from tangentbundle.plot.streamlines import streamlines
 from tangentbundle.plot.style import canvas
 from tangentbundle.plot.views import Patches, spread_out
 
@@ -65,6 +66,30 @@ def test_arrows_follow_the_map_and_keep_their_length(chart):
     assert np.allclose(np.einsum("nk,nk->n", arrows, along), np.linalg.norm(wind, axis=1), rtol=1e-3)
 
 
+@pytest.mark.parametrize("chart", CHARTS, ids=repr)
+def test_places_of_the_map_lead_back_to_points_and_labels_tell_the_truth(chart):
+    points, plane = seen_places(chart)
+    assert np.allclose(chart.unproject(plane), points, atol=1e-8)
+    low, high = chart.outline().min(axis=0), chart.outline().max(axis=0)
+    labels = chart.labels(low / 1.5, high / 1.5) if chart.radius else chart.labels(low, high)
+    assert {parallel for _, _, parallel in labels} == {True, False}
+    for text, place, parallel in labels:
+        degrees, side = float(text.rstrip("NSEW").rstrip("°")), text[-1]
+        east, north, up = chart.unproject((1 - 1e-6) * place)
+        found = np.degrees(np.arcsin(up) if parallel else np.arctan2(north, east))
+        wanted = degrees * (-1 if side in "SW" else 1)
+        assert abs((found - wanted + 180) % 360 - 180) < 0.1
+
+
+def test_coastlines_are_where_coasts_are():
+    coast = tb.earth.maps.coastlines()
+    coast = coast[np.isfinite(coast[:, 0])]
+    lat = np.array([53.35, 40.7, -33.9, 35.4, 0.0, 48.0, 23.0])  # Dublin, New York, Cape Town, Tokyo Bay; far from any
+    lon = np.array([-6.26, -74.0, 18.4, 139.8, -140.0, 67.0, 12.0])
+    degrees = np.degrees(np.arccos(np.clip(latlon_frames(lat, lon)[0] @ coast.T, -1, 1).max(axis=1)))
+    assert (degrees[:4] < 1.2).all() and (degrees[4:] > 5).all()
+
+
 def test_maps_agree_with_matplotlib():
     rng = np.random.default_rng(0)
     lat, lon = rng.uniform(-80, 80, 300), rng.uniform(-179, 179, 300)
@@ -80,20 +105,30 @@ def test_maps_agree_with_matplotlib():
 def test_the_map_fits_the_places():
     lat, lon = np.meshgrid(np.linspace(40, 55, 5), np.linspace(-10, 20, 5))
     chart = tb.plot.EqualAreaMap.fitting(lat.ravel(), lon.ravel())
-    assert 40 < chart.lat < 60 and -10 < chart.lon < 20 and 5 < chart.radius < 20
+    assert 40 < chart.lat < 60 and -10 < chart.lon < 20 and 5 < chart.radius < 25
     assert np.isfinite(chart.project(latlon_frames(lat.ravel(), lon.ravel())[0])).all()
     far_apart = tb.plot.EqualAreaMap.fitting(np.array([-80.0, 0, 80]), np.array([0.0, 120, 240]))
     assert far_apart == tb.plot.EqualAreaMap()
 
 
+def chart_north(y):
+    """The sine of the latitude at the height y of the globe's map."""
+    return tb.plot.EqualAreaMap().unproject(np.array([0.0, y]))[2]
+
+
 def test_colours_fill_the_map_up_to_its_edge_and_nothing_far_from_points():
     lat, lon = (grid.ravel() for grid in np.meshgrid(np.arange(0.5, 90, 2.0), np.arange(0.0, 360, 2.0)))
     axes = tb.plot.value_map(lat, lon, lat, colorbar=False, axes=canvas()[1][0, 0])
-    (drawn,) = (artist for artist in axes.collections if hasattr(artist, "_triangulation"))
-    triangles = drawn._triangulation
-    covered = triangles.get_trifinder()
+    (drawn,) = axes.images
+    left, right, bottom, top = drawn.get_extent()
+    rows, columns = drawn.get_array().shape
+
+    def color(x, y):
+        return drawn.get_array()[int(rows * (y - bottom) / (top - bottom)), int(columns * (x - left) / (right - left))]
+
     x = np.sqrt(8 - 4 * 0.5**2)
-    assert covered(0.999 * x, 0.5) >= 0 and covered(-0.999 * x, 0.5) >= 0 and covered(0.0, -0.3) < 0
+    assert np.isfinite([color(0.99 * x, 0.5), color(-0.99 * x, 0.5)]).all() and not np.isfinite(color(0.0, -0.3))
+    assert abs(color(0.0, 0.5) - np.degrees(np.arcsin(chart_north(0.5)))) < 1.5
 
 
 @pytest.mark.parametrize("n", [1000, 5000, 100_000])
@@ -106,6 +141,16 @@ def test_arrows_are_spread_evenly_however_uneven_the_sample(n):
     assert distance.min() > 0.5 / 8  # on a grid of 8 x 8 it would be 1/7
 
 
+@pytest.mark.parametrize("up", ["x", "y", "z"])
+def test_pictures_are_the_right_way_up(up):
+    view, points = tb.plot.View(30, 40, up), TORUS.sample(500, seed=0)
+    assert np.allclose(view.axes @ view.axes.T, np.eye(3)) and np.isclose(np.linalg.det(view.axes), 1)
+    right, above, _ = view.project(np.eye(3)["xyz".index(up)])
+    assert abs(right) < 1e-12 and np.isclose(above, np.cos(np.radians(30)))
+    camera = tb.plot.interactive_field(points, up=up).layout.scene.camera
+    assert [camera.up[a] for a in "xyz"] == [float(a == up) for a in "xyz"] and camera.eye[up] > 0
+
+
 def test_a_sphere_hides_its_other_side():
     points = SPHERE.sample(4000, seed=0)
     view = tb.plot.View(20, 70)
@@ -114,6 +159,32 @@ def test_a_sphere_hides_its_other_side():
     assert seen[depth > 0.3].mean() > 0.99 and seen[depth < -0.3].mean() < 0.01
     area = np.isfinite(shading.light).sum() * shading.pixel**2
     assert abs(area / np.pi - 1) < 0.1  # a disc of radius one
+
+
+@pytest.mark.parametrize(("space", "area"), [(SPHERE, 4 * np.pi), (TORUS, 4 * np.pi**2 * 0.1 * 0.3)])
+def test_triangles_between_points_cover_the_surface_and_arrows_stay_on_one_side(space, area):
+    from tangentbundle.plot.traces import Surface
+
+    points = space.sample(2000, seed=0)
+    surface = Surface.of(points, None)
+    a, b, c = (surface.points[surface.faces[:, k]] for k in range(3))
+    covered = 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1).sum() / area
+    assert 0.97 < covered < 1.25 and len(np.unique(surface.faces)) == len(surface.points)
+    if space is SPHERE:
+        arc = np.linspace(0, 0.3, 5)[:, None] * points[:50, None] ** 0 + points[:50, None]
+        arc /= np.linalg.norm(arc, axis=2, keepdims=True)
+        above = np.linalg.norm(surface.both_sides(arc), axis=2) > 1
+        assert (above.all(axis=1) | ~above.any(axis=1)).all() and above.mean() == 0.5
+
+
+def test_streamlines_stay_on_the_surface_and_follow_the_field():
+    points = SPHERE.sample(2000, seed=0)
+    curves = streamlines(points, np.cross([0, 0, 1.0], points), count=80, length=0.5)
+    curves = curves[np.isfinite(curves).all(axis=(1, 2))]
+    assert len(curves) > 60 and abs(np.linalg.norm(curves, axis=2) - 1).max() < 0.03
+    assert np.ptp(curves[:, :, 2], axis=1).max() < 0.05  # circles of latitude
+    angle = np.unwrap(np.arctan2(curves[..., 1], curves[..., 0]), axis=1)
+    assert (np.diff(angle, axis=1) > 0).all()  # forward along the field
 
 
 def test_what_is_no_surface_is_not_shaded():
@@ -130,8 +201,38 @@ def test_fields_of_any_dimension_can_be_drawn(dim):
     rng = np.random.default_rng(0)
     axes = canvas()[1][0, 0]
     tb.plot.field(rng.standard_normal((50, dim)), rng.standard_normal((50, dim)), axes=axes)
-    figure = tb.plot.interactive_field([tb.plot.Layer("a", rng.standard_normal((50, dim)), rng.random((50, dim)))])
+    figure = tb.plot.interactive_field(rng.standard_normal((50, dim)), rng.random((50, dim)))
     assert len(axes.collections) >= 2 and len(figure.data) >= 2
+
+
+def test_colour_bars_cover_or_mark_the_range_of_the_data():
+    points, vectors = TORUS.sample(500, seed=0), np.ones((500, 3))
+    vectors[0] *= 100
+    (figure, axes), layer = canvas(), tb.plot.Layer("a", points, vectors, label="wind speed", unit="m s-1")
+    tb.plot.field(points, vectors, axes=axes[0, 0], streamlines=True)
+    assert figure.axes[-1].get_ylabel() == "length\n(largest 173)"
+    drawn = tb.plot.layered_field([layer])
+    (bar,) = (t.marker.colorbar for t in drawn.data if t.type == "scatter3d" and t.mode == "markers")
+    assert bar.title.text == "wind speed, m/s (1.73 to 173)"
+
+
+def test_eigenvalues_are_grouped_by_their_sampling_errors():
+    from tangentbundle.diagnostics import sampling_errors
+
+    errors = []
+    for n in (1000, 4000):
+        bundle = tb.TangentBundle.from_points(SPHERE.sample(n, seed=0), dim=2)
+        values, fields = bundle.laplacian().spectrum(16)
+        errors.append(sampling_errors(bundle, fields))
+        assert tb.plot.multiplicities(values, errors[-1]) == [6, 10]
+    assert 0.4 < (errors[1] / errors[0]).mean() < 0.6  # as the root of the number of points
+    assert tb.plot.multiplicities(np.array([23.6, 24.9, 37.8]), 0.2) == [1, 1, 1]
+
+
+def test_a_wavelet_is_no_lowpass_filter():
+    lap = tb.TangentBundle.from_points(SPHERE.sample(300, seed=0)).laplacian()
+    titles = [tb.plot.response(f, lap, axes=canvas()[1][0, 0]).get_title() for f in (tb.Heat(0.1), tb.Wavelet(0.2))]
+    assert titles[0].startswith("lowpass") and titles[1].startswith("bandpass")
 
 
 def test_a_field_without_length_and_shapes_that_do_not_fit():
@@ -169,7 +270,7 @@ def test_without_matplotlib_or_plotly_the_remedy_is_told(monkeypatch):
     with pytest.raises(tb.errors.MissingExtraError, match=r"pip install 'tangentbundle\[plot\]'"):
         canvas()
     with pytest.raises(tb.errors.MissingExtraError, match=r"pip install 'tangentbundle\[plot\]'"):
-        tb.plot.interactive_field([tb.plot.Layer("a", np.zeros((5, 3)))])
+        tb.plot.interactive_field(np.zeros((5, 3)))
 
 
 def test_pictures_are_loaded_only_when_asked_for():

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tangentbundle as tb
-from tangentbundle.io import Summary
+from tangentbundle.io import Cloud, Field, Globe, Summary
 from tangentbundle.report import write_report
 from tangentbundle_cli import app
 
@@ -51,7 +52,21 @@ def folder(tmp_path_factory):
     run(*filtered, "--report", place / "filter.html")
     wanted = ("interpolate", place / "stations.csv", "--at", place / "grid.csv", "-o", place / "wind.csv", "--std")
     run(*wanted, "--report", place / "interpolate.html")
+    write_report(forecast_of(wind), place / "forecast.html")
     return place
+
+
+def forecast_of(wind):
+    """A made-up forecast of ten months of wind over Europe, with its skill."""
+    near = wind.at(np.flatnonzero((wind.lat > 30) & (wind.lat < 70) & ((wind.lon < 40) | (wind.lon > 340))))
+    space = Globe(near.lat, near.lon)
+    dates = np.datetime64("1982-01") + np.arange(30)
+    before, after = (
+        Field(space, near.components[rows], ("u", "v"), times=dates[rows], units="m s-1")
+        for rows in (slice(0, 20), slice(20, 30))
+    )
+    skill = [{"lead": k, "error": 2.0 - 1.0 / k, "persistence": 2.5, "climatology": 2.0} for k in (1, 2, 3)]
+    return Summary("forecast", before=before, after=after, data={"skill": skill})
 
 
 def specs(page: str) -> list[dict]:
@@ -63,8 +78,9 @@ def test_a_report_says_what_was_read_found_and_typed(folder):
     page = (folder / "filter.html").read_text()
     for words in ("300 points in R^3", "guessed by name", "heat flow for a time of 0.01", "--heat 0.01", "smooth.csv"):
         assert words in page
-    (field,) = specs(page)
-    assert len(field["choices"]) == 3
+    before, after = specs(page)
+    assert [choice["label"] for choice in before["choices"]] == ["before"]
+    assert [choice["label"] for choice in after["choices"]] == ["after", "streamlines", "difference"]
     assert re.findall(r"<img class=chart alt=\"(.*?)\"", page) == ["Response of the filter", "Residuals"]
 
 
@@ -101,7 +117,7 @@ def test_large_clouds_are_thinned_and_it_is_said(tmp_path):
     np.savez(tmp_path / "field.npz", points=points, vectors=SPHERE.gradient_field(points, 2))
     run("inspect", tmp_path / "field.npz", "-k", 0, "--neighbors", 12, "--report", tmp_path / "large.html")
     page = (tmp_path / "large.html").read_text()
-    assert "3000 of 4000 points are shown" in page and len(page) < 7e6
+    assert "2000 of 4000 points are shown" in page and len(page) < 7e6
 
 
 def test_bad_reports_are_refused_before_any_work(folder):
@@ -163,6 +179,14 @@ class Visit:
         """The pixels of a figure."""
         return self.page.locator(".plot").nth(number).screenshot()
 
+    def figures(self, code):
+        """The value of some code for every figure ``p``."""
+        return self.page.evaluate(f"Array.from(document.querySelectorAll('.plot'), (p) => {code})")
+
+    def boxes(self):
+        """Where both figures are on the page."""
+        return [self.page.locator(".plot").nth(k).bounding_box() for k in (0, 1)]
+
     def colors(self):
         """Of the page, and of a figure's letters."""
         letters = "document.querySelectorAll('.plot')[0]._fullLayout.font.color"
@@ -175,17 +199,17 @@ class Visit:
 
 def test_the_toggle_and_the_theme_change_what_is_drawn(browser, folder):
     visit = Visit(browser, folder / "filter.html")
-    before, first = visit.visible(), visit.picture()
+    first, drawn = visit.visible(1), visit.picture(1)
     buttons = visit.page.locator(".toggle button")
-    assert buttons.all_inner_texts() == ["before", "after", "difference"]
+    assert visit.page.locator("p.layer").inner_text() == "before"
+    assert buttons.all_inner_texts() == ["after", "streamlines", "difference"]
     buttons.nth(1).click()
     assert buttons.nth(1).get_attribute("aria-pressed") == "true"
     assert buttons.nth(0).get_attribute("aria-pressed") == "false"
     visit.page.wait_for_timeout(300)
-    after, second = visit.visible(), visit.picture()
-    assert before != after and first != second
+    assert visit.visible(1) != first and visit.picture(1) != drawn
     buttons.nth(0).click()
-    assert visit.visible() == before
+    assert visit.visible(1) == first
     light = visit.colors()
     visit.page.emulate_media(color_scheme="dark")
     visit.page.wait_for_timeout(300)
@@ -195,11 +219,11 @@ def test_the_toggle_and_the_theme_change_what_is_drawn(browser, folder):
 
 def test_the_mouse_reads_values_off_the_map(browser, folder):
     visit = Visit(browser, folder / "interpolate.html")
-    buttons = visit.page.locator(".toggle").nth(0).locator("button")
-    assert buttons.all_inner_texts() == ["observed", "predicted", "residual", "uncertainty"]
-    buttons.nth(1).click()
+    assert visit.page.locator(".toggle button").all_inner_texts() == [
+        *("predicted", "streamlines", "residual", "uncertainty"),
+    ]
     place = visit.page.evaluate("""() => {
-        const plot = document.querySelectorAll('.plot')[0], l = plot._fullLayout, box = plot.getBoundingClientRect();
+        const plot = document.querySelectorAll('.plot')[1], l = plot._fullLayout, box = plot.getBoundingClientRect();
         const k = plot.data.findIndex((t) => t.visible && t.mode === 'markers'), t = plot._fullData[k];
         return [box.left + l.xaxis._offset + l.xaxis.l2p(t.x[7]), box.top + l.yaxis._offset + l.yaxis.l2p(t.y[7])];
     }""")
@@ -209,4 +233,53 @@ def test_the_mouse_reads_values_off_the_map(browser, folder):
     told.wait_for()
     words = told.text_content()
     assert all(name in words for name in ("lat", "lon", "u", "v", "standard deviation", "predicted"))
+    visit.close()
+
+
+def test_maps_have_coastlines_degrees_units_and_linked_views_side_by_side(browser, folder):
+    visit = Visit(browser, folder / "interpolate.html")
+    traces, letters = visit.figures("p.data.map((t) => t.name)"), visit.figures("p.textContent")
+    for names, words in zip(traces, letters, strict=True):
+        assert {"coastlines", "graticule", "degrees", "reference"} <= set(names)
+        assert "60°N" in words and "60°W" in words and "wind speed (" in words
+    left, right = visit.boxes()
+    assert left["y"] == right["y"] and left["x"] + left["width"] <= right["x"]
+    assert visit.page.locator(".modebar:visible").count() == 0
+    visit.page.evaluate("Plotly.relayout(document.querySelectorAll('.plot')[0], {'xaxis.range': [-1, 0.5]})")
+    visit.page.wait_for_function("document.querySelectorAll('.plot')[1].layout.xaxis.range[1] === 0.5")
+    visit.page.set_viewport_size({"width": 500, "height": 900})
+    visit.page.wait_for_timeout(300)
+    above, below = visit.boxes()
+    assert above["y"] + above["height"] <= below["y"] and above["width"] > 400
+    assert visit.page.evaluate("document.documentElement.scrollWidth") <= 500
+    visit.close()
+
+
+def test_every_step_of_a_forecast_has_its_date_and_there_is_a_skill_curve(browser, folder):
+    visit = Visit(browser, folder / "forecast.html")
+    assert visit.page.locator("p.layer").inner_text() == "last observed, 1983-08-01 00:00"
+    dates, slider = visit.page.locator("output"), visit.page.locator("input[type=range]")
+    assert dates.inner_text() == "1983-09-01 00:00 (step 1 of 10)" and slider.get_attribute("max") == "9"
+    first = visit.visible(1)
+    slider.focus()
+    visit.page.keyboard.press("End")
+    assert dates.inner_text() == "1984-06-01 00:00 (step 10 of 10)" and visit.visible(1) != first
+    assert "wind speed, m/s (" in visit.figures("p.textContent")[0]
+    assert "Skill" in visit.page.locator("h2").all_inner_texts()
+    visit.close()
+
+
+def test_surfaces_are_shaded_and_turn_together(browser, folder):
+    points = TORUS.sample(500, seed=0)
+    field = Field(Cloud(points, ("x", "y", "z")), TORUS.tangent_field(points)[None])
+    write_report(
+        Summary("filter", before=field, after=replace(field, values=0.5 * field.values)), folder / "torus.html"
+    )
+    visit = Visit(browser, folder / "torus.html")
+    assert all("mesh3d" in kinds for kinds in visit.figures("p.data.map((t) => t.type)"))
+    eye = {"x": 0.1, "y": 2, "z": 0.3}
+    visit.page.evaluate(
+        "(eye) => Plotly.relayout(document.querySelectorAll('.plot')[1], {'scene.camera.eye': eye})", eye
+    )
+    visit.page.wait_for_function("document.querySelectorAll('.plot')[0].layout.scene.camera.eye.y === 2")
     visit.close()

@@ -21,11 +21,20 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if find_spec(f"{__name__}.{name}") is not None:
         return import_module(f".{name}", __name__)
-    return getattr(import_module(".api", __name__), name)
+    api = import_module(".api", __name__)
+    if name == "__all__" or name in api.__all__:
+        return getattr(api, name)
+    from difflib import get_close_matches
+
+    lower = {public.lower(): public for public in reversed(__dir__())}
+    near = "".join(f" Did you mean {lower[key]!r}?" for key in get_close_matches(name.lower(), lower, 1))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}.{near}")
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *import_module(".api", __name__).__all__]
+    """The public names and modules, for completion."""
+    api = import_module(".api", __name__)
+    return sorted([*api.__all__, *api.MODULES])
 
 
 # the command, `tangentbundle` or `python -m tangentbundle`, loads what it needs when it needs it

@@ -31,28 +31,27 @@ from .saving import load, save
 from .sheaf import Sheaf
 from .training import fit
 
-_ESTIMATORS = {
-    "FieldDenoiser": ".estimators",
-    "FieldForecaster": ".forecast",
-    "FieldInterpolator": ".estimators",
-    "ManifoldClassifier": ".estimators",
-}
+MODULES = ("estimators", "interop", "io", "plot", "testing")
+"""Modules that are loaded when they are first asked for, besides those of ``__all__``."""
+FORECASTS = ("Autoregression", "Climatology", "FieldForecaster", "Persistence")
 
 if TYPE_CHECKING:
     from .estimators import FieldDenoiser, FieldInterpolator, ManifoldClassifier
-    from .forecast import FieldForecaster
+    from .forecast import Autoregression, Climatology, FieldForecaster, Persistence
 
 
 def __getattr__(name: str) -> Any:
     """Estimators wait until they are first asked for: scikit-learn takes a while."""
-    if name in _ESTIMATORS:
-        return getattr(import_module(_ESTIMATORS[name], __package__), name)
+    if name in __all__:
+        return getattr(import_module(".forecast" if name in FORECASTS else ".estimators", __package__), name)
     raise AttributeError(f"module 'tangentbundle' has no attribute {name!r}")
 
 
 __all__ = [
     "FIR",
+    "Autoregression",
     "Chebyshev",
+    "Climatology",
     "ConnectionLaplacian",
     "Dense",
     "Exact",
@@ -67,6 +66,7 @@ __all__ = [
     "LowpassNonAmplifying",
     "ManifoldClassifier",
     "Matern",
+    "Persistence",
     "Polynomial",
     "Sheaf",
     "Spectral",

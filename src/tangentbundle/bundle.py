@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from .arrays import Array, ArrayKind, finite_where_seen, float_tensor, points_array, positive, positive_integer
+from .arrays import Array, ArrayKind, finite_where_seen, float_tensor, positive, positive_integer
 from .calculus import Curvature, Derivatives, LinearMap, curvature, hodge_laplacian
 from .diagnostics import Diagnosis, diagnose
 from .errors import InvalidInputError, ShapeError
 from .geometry.dimension import DimensionRule, resolve_dimension
 from .geometry.frames import LocalPCA
 from .geometry.graph import NeighborGraph, edge_weights
+from .geometry.halfedges import check_faces
 from .geometry.kernels import Kernel, check_kernel
-from .geometry.known_frames import check_frames, latlon_frames, mesh_frames
+from .geometry.known_frames import check_frames, latlon_frames
+from .geometry.mesh import MeshGeometry, mesh_geometry
 from .geometry.pipeline import (
     Scale,
     build_graph,
@@ -31,8 +33,9 @@ from .geometry.pipeline import (
 from .geometry.search import one_search
 from .geometry.transport import Connection, connect, connect_exactly
 from .manifolds import Sphere
-from .operators import Calibration, ConnectionLaplacian, Normalization, SampleEnergy
-from .operators.assembly import assemble, coordinate_moments, normalise
+from .operators import Calibration, ConnectionLaplacian, Normalization
+from .operators.assembly import VertexAreas, assemble, coordinate_moments, normalise
+from .operators.calibration import calibrated_scale
 from .sheaf import Sheaf
 
 Transport = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -61,7 +64,7 @@ class TangentBundle:
     sorted_graph: NeighborGraph = field(repr=False)
     connection: Connection = field(repr=False)
     order: np.ndarray = field(repr=False)
-    kernel: Kernel
+    kernel: Kernel | None
     eps: float
     dim: int
     kind: ArrayKind = field(repr=False)
@@ -69,6 +72,7 @@ class TangentBundle:
     pca: LocalPCA | None = field(default=None, repr=False)
     eps_pca: float | None = None
     local_dimensions: np.ndarray | None = field(default=None, repr=False)
+    mesh: MeshGeometry | None = field(default=None, repr=False)
 
     @classmethod
     def from_points(
@@ -164,12 +168,28 @@ class TangentBundle:
         return cls.from_frames(kind.wrap(positive(radius, "radius") * points), frames, transport=transport, **options)
 
     @classmethod
-    def from_mesh(cls, vertices: Array, faces: Array, **options: Any) -> TangentBundle:
-        """The bundle of a triangle mesh: vertices ``(n, 3)``, triangles ``(f, 3)`` of vertex numbers.
+    def from_mesh(cls, vertices: Array, faces: Array, *, frames: Array | None = None) -> TangentBundle:
+        r"""The bundle of a triangle mesh: vertices ``(n, 3)``, triangles ``(f, 3)`` of vertex numbers.
 
-        Frames are perpendicular to the area-weighted vertex normals. ``options`` are those of ``from_frames``.
+        Its Laplacian is that of the surface the triangles form, :math:`\Delta = A^{-1}(S - D)` with cotangent weights
+        of the intrinsic Delaunay triangulation, transport by tangent angles, and vertex areas A as mass. There is no
+        kernel; ``eps`` is the mean squared edge length. Triangles that run the other way are turned over. Edges with
+        more than two triangles, surfaces that are not orientable and vertices without triangles are refused.
+
+        ``frames`` are tangent bases ``(n, 3, 2)``, by default perpendicular to the area-weighted normals.
+
+        >>> import tangentbundle as tb
+        >>> octahedron = np.concatenate([np.eye(3), -np.eye(3)])
+        >>> faces = [[0, 1, 2], [1, 3, 2], [3, 4, 2], [4, 0, 2], [1, 0, 5], [3, 1, 5], [4, 3, 5], [0, 4, 5]]
+        >>> tb.TangentBundle.from_mesh(octahedron, faces)
+        TangentBundle(6 points in R^3, dim=2, rank=2, mesh of 8 triangles, 0 boundary edges, 0 edges flipped)
         """
-        return cls.from_frames(vertices, mesh_frames(points_array(vertices, "vertices")[0], faces), **options)
+        cloud, order, kind = sorted_cloud(vertices, "vertices")
+        bases = None if frames is None else check_frames(frames, cloud)[order]
+        triangles = np.ascontiguousarray(np.argsort(order)[check_faces(faces, cloud)])
+        graph, connection, bases, mesh = mesh_geometry(cloud, triangles, order, bases, kind.numpy_dtype)
+        eps = float(np.square(graph.distances).mean())
+        return cls(cloud, graph, connection, order, None, eps, 2, kind, bases, mesh=mesh)
 
     def scalar(self) -> TangentBundle:
         """The trivial line bundle over the same points: functions instead of fields.
@@ -225,9 +245,11 @@ class TangentBundle:
         if self.local_dimensions is not None:
             how = f" (estimated, {np.mean(self.local_dimensions == self.dim):.0%} of points agree)"
         pca = "" if self.eps_pca is None else f", eps_pca={self.eps_pca:.4g}"
+        near = f"{np.median(self.sorted_graph.degrees):.0f} neighbours a point"
+        edges = f"eps={self.eps:.4g}{pca}, {near}, {self.kernel}" if self.mesh is None else f"mesh of {self.mesh}"
         return (
             f"TangentBundle({self.num_points} points in R^{self.ambient_dim}, dim={self.dim}{how}, rank={self.rank}, "
-            f"eps={self.eps:.4g}{pca}, {np.median(self.sorted_graph.degrees):.0f} neighbours a point, {self.kernel})"
+            f"{edges})"
         )
 
     def to_coordinates(self, vectors: Array) -> Array:
@@ -275,17 +297,15 @@ class TangentBundle:
                 and order 1; its eigenvalues are off by the constant of the kernel.
             order: terms of the series of :math:`-\log P`, default 2. Order 1 is the usual difference
                 :math:`(P - I)/(c\,\epsilon)`, whose eigenvalues are too small by :math:`c\,\epsilon\lambda^2/2`.
+
+        On a mesh there is no kernel, and neither argument counts: :math:`\Delta = A^{-1}(S - D)`, see ``from_mesh``.
         """
-        calibration = SampleEnergy() if calibrate is True else calibrate
-        if not (calibration is False or isinstance(calibration, Calibration)):
-            raise InvalidInputError(f"calibrate must be one such as operators.SampleEnergy(), or False: {calibrate!r}.")
-        terms = (2 if calibration else 1) if order is None else positive_integer(order, "order")
-        weights, scale = self._weights(), self.eps
-        if calibration:
-            scale *= self.kernel.calibration(self.dim)
-            moments = partial(coordinate_moments, self.sorted_graph, weights, self.sorted_points)
-            scale *= calibration.factor(moments, self.dim, scale)
-        return self._assemble(weights, scale, terms=terms)
+        if self.mesh is not None:
+            return self._assemble(self.edge_weights(), 1.0, VertexAreas(areas=self.mesh.areas, bound=self.mesh.bound))
+        weights, constant = self.edge_weights(), check_kernel(self.kernel).calibration(self.dim)
+        moments = partial(coordinate_moments, self.sorted_graph, weights, self.sorted_points)
+        scale, usual = calibrated_scale(calibrate, constant, self.eps, self.dim, moments)
+        return self._assemble(weights, scale, terms=usual if order is None else positive_integer(order, "order"))
 
     def graph_laplacian(self, normalization: Normalization) -> ConnectionLaplacian:
         r"""Minus a Laplacian of the weighted neighbour graph, without the factor :math:`1/(c\,\epsilon)`.
@@ -295,15 +315,12 @@ class TangentBundle:
         """
         if not isinstance(normalization, Normalization):
             raise InvalidInputError(f"expected a normalization such as operators.Symmetric(), got {normalization!r}.")
-        return self._assemble(self._weights(), 1.0, normalization)
+        return self._assemble(self.edge_weights(), 1.0, normalization)
 
     @cached_property
     def sorted_mass(self) -> np.ndarray:
-        """Masses ``(n,)`` along the curve, one over the density of the points up to a constant."""
-        return normalise(self.sorted_graph, self._weights())[1]
-
-    def _weights(self) -> np.ndarray:
-        return edge_weights(self.sorted_graph, self.kernel, float(np.sqrt(self.eps)))
+        """Masses ``(n,)`` along the curve: areas of the vertices of a mesh, otherwise one over the density."""
+        return normalise(self.sorted_graph, self.edge_weights())[1] if self.mesh is None else self.mesh.areas
 
     def _assemble(
         self, weights: np.ndarray, scale: float, normalization: Normalization | None = None, terms: int = 1
@@ -331,6 +348,12 @@ class TangentBundle:
         """The vorticity of fields on an oriented surface, ``(..., n, 1, c)``; options as of ``gradient``."""
         return Derivatives(self, **options).curl()
 
+    def edge_weights(self) -> np.ndarray:
+        """The weight of each edge of ``sorted_graph``: the kernel at its length, or on a mesh its cotangents."""
+        if self.mesh is not None:
+            return self.mesh.weights
+        return edge_weights(self.sorted_graph, check_kernel(self.kernel), float(np.sqrt(self.eps)))
+
     def sheaf(self) -> Sheaf:
         r"""The bundle as an orthogonal cellular sheaf over the neighbour graph; see ``Sheaf.from_connection``.
 
@@ -338,7 +361,8 @@ class TangentBundle:
         >>> tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(100, seed=0), neighbors=9).sheaf()
         Sheaf(100 vertices, 438 edges, stalks of dimension 2)
         """
-        return Sheaf.from_connection(self.sorted_graph, self.connection, self._weights(), self.order, self.kind)
+        weights = np.maximum(self.edge_weights(), 0.0)  # of a mesh, a few may be negative at the boundary
+        return Sheaf.from_connection(self.sorted_graph, self.connection, weights, self.order, self.kind)
 
     def diagnose(self, field: Array | None = None, *, quiet: bool = False) -> Diagnosis:
         """Look the bundle over: scale, components, dimension, frames, orientability, and a field's tangency.

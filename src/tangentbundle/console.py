@@ -1,12 +1,16 @@
-"""What a person at a terminal sees and does: progress bars, and Ctrl-C that leaves nothing half done."""
+"""What a person sees and does: progress, and Ctrl-C that leaves nothing half done."""
 
 from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+
+LINE_SECONDS = 10.0
+"""Between lines of progress where there is no terminal."""
 
 
 @contextlib.contextmanager
@@ -31,35 +35,35 @@ def deferred_interrupt() -> Iterator[Callable[[], bool]]:
 
 @contextlib.contextmanager
 def progress(total: int, unit: str, wanted: bool = True) -> Iterator[Callable[[int, str], None]]:
-    """A bar on the terminal (standard error) for what takes longer than a second; give it the count and a text."""
+    """What takes longer than a second is shown on standard error: give the count and a text.
+
+    A bar on a terminal, otherwise a line every ``LINE_SECONDS``.
+    """
     if not wanted:
         yield lambda done, text: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn(f"{unit} {{task.completed}}/{{task.total}}"),
-        TimeRemainingColumn(),
-    )
+    count = TextColumn(f"{unit} {{task.completed}}/{{task.total}}")
+    columns = (TextColumn("{task.description}"), BarColumn(), count, TimeElapsedColumn(), TimeRemainingColumn())
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    task = bar.add_task("", total=total)
-    started, last, shown = time.monotonic(), 0.0, False
+    number, ended, started = bar.add_task("", total=total), threading.Event(), time.monotonic()
 
-    def update(done: int, text: str) -> None:
-        nonlocal shown, last
-        now = time.monotonic()
-        if not shown and now - started > 1.0 and bar.console.is_terminal:
+    def watch() -> None:
+        if bar.console.is_terminal and not ended.wait(1.0):
             bar.start()
-            shown = True
-        if shown and (now - last > 0.2 or done == total):
-            bar.update(task, completed=done, description=text)
-            last = now
+        while not bar.console.is_terminal and not ended.wait(LINE_SECONDS):
+            task = bar.tasks[0]
+            place = f"{unit} {task.completed:g} of {total}, {time.monotonic() - started:.0f} s"
+            print(f"... {task.description} ({place})", file=sys.stderr, flush=True)
 
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
     try:
-        yield update
+        yield lambda done, text: bar.update(number, completed=done, description=text)
     finally:
-        if shown:  # stopping prints a line
+        ended.set()
+        watcher.join()
+        if bar.live.is_started:  # stopping prints a line
             bar.stop()

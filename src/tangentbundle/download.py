@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -39,8 +40,7 @@ def fetch(
     """
     if name in ("", ".", "..") or Path(name).name != name:
         raise InvalidInputError(f"expected the name of a file without folders, got {name!r}.")
-    pooch, requests = (extra(module, "Downloading data") for module in ("pooch", "requests"))
-    mirror = os.environ.get(MIRROR, "")
+    pooch, mirror = extra("pooch", "Downloading data"), os.environ.get(MIRROR, "")
     if mirror and "://" not in mirror:
         path = Path(mirror).expanduser() / name
         if not path.is_file():
@@ -52,20 +52,28 @@ def fetch(
     url = f"{(mirror or base).rstrip('/')}/{name}"
     _require_https(url)
     folder = Path(cache or pooch.os_cache("tangentbundle"))
-    note = folder / f"{name}.sha256"
-
-    def download(url: str, output: str, store: Any) -> None:
-        pooch.HTTPDownloader(timeout=30, hooks={"response": _refuse_downgrade})(url, output, store)
-        check(Path(output))
-
-    try:
+    with _named_errors(url, folder):
+        note = folder / f"{name}.sha256"
         known = sha256 or (note.read_text().strip() if note.is_file() else None)
         store = pooch.create(folder, "", registry={name: known}, urls={name: url}, retry_if_failed=attempts - 1)
+
+        def download(url: str, output: str, store: Any) -> None:
+            pooch.HTTPDownloader(timeout=30, hooks={"response": _refuse_downgrade})(url, output, store)
+            check(Path(output))
+
         path = Path(store.fetch(name, downloader=download))
         if known is None:
             check(path)  # it may have been put there by hand
             note.write_text(pooch.file_hash(path) + "\n")
         return path
+
+
+@contextlib.contextmanager
+def _named_errors(url: str, folder: Path) -> Iterator[None]:
+    """Errors of pooch, requests and the disk as errors of this library."""
+    requests = extra("requests", "Downloading data")
+    try:
+        yield
     except DownloadError:
         raise
     except requests.RequestException as error:
@@ -75,7 +83,8 @@ def fetch(
         ) from error
     except OSError as error:
         raise CacheWriteError(
-            f"cannot write {name} into {folder} ({error}). Free some space, or pass another folder: cache=..."
+            f"cannot write {url.rpartition('/')[2]} into {folder} ({error}). Free some space, or pass another folder: "
+            "cache=..."
         ) from error
     except ValueError as error:  # a checksum that differs, or what the check found
         raise DamagedFileError(f"{url} is damaged, or not the expected file: {error}") from error

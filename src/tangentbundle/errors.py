@@ -49,6 +49,10 @@ class NotOrientableError(TangentBundleError, ValueError):
     """The tangent spaces cannot be oriented alike."""
 
 
+class NotManifoldError(InvalidInputError):
+    """The triangles of a mesh do not form an oriented surface."""
+
+
 class MemoryLimitError(TangentBundleError, MemoryError):
     """The request would need more memory or time than allowed; nothing was allocated."""
 
@@ -105,6 +109,10 @@ class GlobalNeighborhoodWarning(TangentBundleWarning):
     """Neighbourhoods cover so much of the cloud that nothing is local any more."""
 
 
+class MeshRepairWarning(TangentBundleWarning):
+    """Triangles of a mesh were turned over or left out."""
+
+
 class DimensionWarning(TangentBundleWarning):
     """Local estimates of the dimension disagree."""
 
@@ -125,12 +133,20 @@ class NotTangentWarning(TangentBundleWarning):
     """A large share of a field is normal to the manifold and is lost by projection."""
 
 
+class NoFieldWarning(TangentBundleWarning):
+    """No field could be told from noise."""
+
+
 class OffManifoldWarning(TangentBundleWarning):
     """Points do not lie on the manifold they are said to."""
 
 
 class OutlierWarning(TangentBundleWarning):
     """Single points lie so far from the others that they determine the answer."""
+
+
+class SuspiciousDataWarning(TangentBundleWarning):
+    """Data that are probably not what was meant, or a filter that leaves nothing of them."""
 
 
 class PrecisionWarning(TangentBundleWarning):

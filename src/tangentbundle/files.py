@@ -11,16 +11,14 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-
-try:
-    import fcntl
-except ModuleNotFoundError:  # not on Windows
-    fcntl = None  # type: ignore[assignment]
+import filelock
 
 from .errors import BusyFolderError, DamagedFileError, InvalidInputError, OutputError, TangentBundleError
+
+if TYPE_CHECKING:
+    import torch
 
 MAX_NAME_BYTES = 255
 """Of a file's name, on all common file systems."""
@@ -110,7 +108,7 @@ def check_place(path: Path, recognize: Recognizer = Path.is_file, *, overwrite: 
     elif exists and not recognize(place) and not (place.is_file() and place.stat().st_size == 0):
         problem = "what is there is of another kind, and not overwritten. Choose another name, or remove it first."
     elif exists and place.is_dir() and not overwrite:
-        problem = "it exists. Use --overwrite (overwrite=True in Python) to replace it, or choose another name."
+        problem = "it exists. Use overwrite=True to replace it, or choose another name."
     else:
         return place
     raise OutputError(f"cannot write {path}: {problem}")
@@ -118,41 +116,24 @@ def check_place(path: Path, recognize: Recognizer = Path.is_file, *, overwrite: 
 
 @contextlib.contextmanager
 def only_writer(folder: str | os.PathLike) -> Iterator[Path]:
-    """Hold a folder for this process; a second one is refused.
-
-    Where the system can lock files (``fcntl``) the lock ends with the process, however it ends. Elsewhere the lock is
-    the existence of the file ``.lock``, which a killed process leaves behind.
-    """
+    """Hold a folder for this process; a second one is refused. The lock ends with the process, however it ends."""
     place = Path(folder)
+    lock = filelock.FileLock(place / ".lock", timeout=0)
     try:
         place.mkdir(parents=True, exist_ok=True)
-        lock = _lock(place / ".lock")
+        lock.acquire()
+    except filelock.Timeout as error:
+        raise BusyFolderError(
+            f"another process is writing in {place}. Wait for it, stop it, or choose another folder."
+        ) from error
     except OSError as error:
         raise InvalidInputError(
             f"cannot write in {place}: {error.strerror or error}. Choose another folder."
         ) from error
-    if lock is None:
-        advice = "" if fcntl else f" If there is none, remove {place / '.lock'}."
-        raise BusyFolderError(
-            f"another process is writing in {place}. Wait for it, stop it, or choose another folder.{advice}"
-        )
     try:
         yield place
     finally:
-        lock.close()
-        if not fcntl:
-            (place / ".lock").unlink(missing_ok=True)
-
-
-def _lock(path: Path) -> IO | None:
-    """The open file that holds a lock, or None if another process holds it."""
-    with contextlib.suppress(BlockingIOError, FileExistsError), contextlib.ExitStack() as stack:
-        file = stack.enter_context(path.open("a" if fcntl else "x"))
-        if fcntl:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        stack.pop_all()
-        return file
-    return None
+        lock.release()
 
 
 def write_tensors(path: str | os.PathLike, kind: str, tensors: Mapping[str, torch.Tensor], notes: Any) -> None:
@@ -194,6 +175,8 @@ def read_tensors(path: str | os.PathLike, kind: str) -> tuple[dict[str, torch.Te
 
 
 def _digest(kind: str, tensors: Mapping[str, torch.Tensor], notes: str) -> str:
+    import torch
+
     digest = hashlib.sha256(f"{kind}\n{notes}\n".encode())
     for name in sorted(tensors):
         tensor = tensors[name].contiguous()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import torch
 
 from .errors import MemoryLimitError
+
+if TYPE_CHECKING:
+    import torch
 
 LARGE_BUFFER_BYTES = 2**25
 """From this size on the C library returns freed memory to the system, and new buffers start unmapped."""
@@ -37,6 +41,8 @@ def empty_like(tensor: torch.Tensor) -> torch.Tensor:
 
     NumPy allocates large ones on CPUs: it asks Linux for pages of 2 MB, and a product of 50 MB takes half the time.
     """
+    import torch  # slow to load, and readers of files need the rest of this module
+
     if tensor.device.type != "cpu" or tensor.nbytes < LARGE_BUFFER_BYTES:
         return torch.empty_like(tensor, memory_format=torch.contiguous_format)
     return torch.from_numpy(np.empty(tensor.shape, np.float32 if tensor.dtype == torch.float32 else np.float64))

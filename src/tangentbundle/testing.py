@@ -75,8 +75,11 @@ def _assert_same_field(function, bundle, rotation, turns, tol, what) -> None:
     """The rotated output on a bundle that is rotated in space and whose frames are turned."""
     frames, points = torch.as_tensor(bundle.frames), torch.as_tensor(bundle.points)
     rotation, turns = rotation.to(frames), turns.to(frames)
-    known = {"eps": bundle.eps, "kernel": bundle.kernel}
-    other = TangentBundle.from_frames(points @ rotation.T, rotation @ frames @ turns, **known)
+    points, frames = points @ rotation.T, rotation @ frames @ turns
+    if bundle.mesh is not None:
+        other = TangentBundle.from_mesh(points, bundle.mesh.faces, frames=frames)
+    else:
+        other = TangentBundle.from_frames(points, frames, eps=bundle.eps, kernel=bundle.kernel)
     laplacian = bundle.laplacian()
     tol = TOLERANCE[laplacian.dtype] if tol is None else tol
     x = random_signal(laplacian)

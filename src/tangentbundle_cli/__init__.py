@@ -1,10 +1,13 @@
 """The command line, in a package of its own so that ``tangentbundle --help`` loads neither torch nor the library."""
 
+from typing import Annotated
+
 import typer
 
 from .demo import demo
 from .doctor import doctor
-from .fields import filter, inspect, spectrum
+from .fields import inspect, spectrum
+from .filtering import filter
 from .job import Commands
 from .predict import denoise, forecast, interpolate
 from .reproduce import reproduce
@@ -14,8 +17,16 @@ for function in (demo, inspect, denoise, interpolate, forecast, filter, spectrum
     app.command()(function)
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        from tangentbundle import __version__
+
+        typer.echo(f"tangentbundle {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def main() -> None:
+def main(version: Annotated[bool, typer.Option("--version", is_eager=True, callback=_version)] = False) -> None:
     """Learning with vector fields on curved spaces.
 
     Files are CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF or Zarr; columns are found by name, or named by options.

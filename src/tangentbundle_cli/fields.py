@@ -1,17 +1,17 @@
-"""Commands for one field and its connection Laplacian: inspect, spectrum, filter."""
+"""Commands for one field and its connection Laplacian: inspect, spectrum."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .job import Dim, Eps, Job, Neighbors, Output, Overwrite, Source, command
+from .job import Dim, Eps, Job, Neighbors, Source, command
 
 if TYPE_CHECKING:
     from tangentbundle import TangentBundle
-    from tangentbundle.filters import Filter
     from tangentbundle.io import Field
 
 
@@ -24,7 +24,8 @@ def build_bundle(job: Job, field: Field, dim: int | None, neighbors: int | None,
 
     options = {"dim": dim, "neighbors": neighbors, "eps": eps}
     given = {name: value for name, value in options.items() if value is not None}
-    few, automatic = affordable_neighbors(len(field.space)), neighbors is None and eps is None
+    automatic = neighbors is None and eps is None
+    few = None if hasattr(field.space, "faces") else affordable_neighbors(len(field.space))
     try:
         limited = {**given, "neighbors": few} if few and automatic else given
         bundle = field.space.bundle(**limited)
@@ -38,6 +39,9 @@ def build_bundle(job: Job, field: Field, dim: int | None, neighbors: int | None,
     median = float(np.median(bundle.sorted_graph.degrees))
     frames = "known frames" if bundle.pca is None else "frames estimated"
     job.summary.tell("dimension", f"{bundle.dim} in R^{bundle.ambient_dim} ({frames})", dimension=bundle.dim)
+    if bundle.mesh is not None:
+        job.summary.tell("operator", f"that of the mesh: {bundle.mesh}", mesh=str(bundle.mesh))
+        return bundle
     text = f"eps {bundle.eps:.4g}, radius {bundle.eps**0.5:.4g}, {median:.0f} neighbours"
     chosen = "automatic" if automatic else "given"
     job.summary.tell("scale", f"{text} ({chosen})", eps=bundle.eps, median_neighbors=median)
@@ -48,10 +52,14 @@ def compute_spectrum(job: Job, bundle: TangentBundle, k: int, *, scalar: bool = 
     """The lowest k eigenvalues of the Laplacian, added to the summary, and their fields."""
     import numpy as np
 
+    from tangentbundle.diagnostics import sampling_errors
+
     k = min(k, bundle.num_points * (1 if scalar else bundle.rank))
     values, fields = (bundle.scalar() if scalar else bundle).laplacian().spectrum(k)
     values = np.asarray(values, float)
     job.summary.eigenvalues = values
+    if getattr(bundle, "mesh", None) is None:  # the vertices of a mesh are no random sample
+        job.summary.eigenvalue_errors = sampling_errors(bundle, fields)
     job.summary.tell("eigenvalues", " ".join(f"{value:.4g}" for value in values), eigenvalues=values)
     return values, fields
 
@@ -60,7 +68,7 @@ def compute_spectrum(job: Job, bundle: TangentBundle, k: int, *, scalar: bool = 
 def inspect(
     job: Job,
     file: Source,
-    k: Annotated[int, typer.Option("-k", min=0, help="eigenvalues to compute; 0 for none")] = 12,
+    k: Annotated[int, typer.Option("-k", min=0, help="eigenvalues to compute; 0 for none")] = 6,
     figures: Annotated[Path | None, typer.Option(help="folder for figures of the field and its spectrum")] = None,
     dim: Dim = None,
     neighbors: Neighbors = None,
@@ -98,7 +106,8 @@ def _diagnose(job: Job, field: Field, bundle: TangentBundle) -> None:
         tell("local dimensions", counts, local_dimensions=found.dimension_histogram)
     detail = "all frames can agree" if found.consistent else f"{found.frustration:.2%} of edges stay reflections"
     tell("orientable", f"{'yes' if found.orientable else 'no'} ({detail})", orientable=found.orientable)
-    tell("cloud in a ball", f"{found.neighborhood_share:.1%}", neighborhood_share=found.neighborhood_share)
+    if bundle.mesh is None:
+        tell("cloud in a ball", f"{found.neighborhood_share:.1%}", neighborhood_share=found.neighborhood_share)
     if found.normal_share is not None:
         tell("normal part", f"{found.normal_share:.1%} of the vectors' energy", normal_share=found.normal_share)
         low, middle, high = np.quantile(np.linalg.norm(field.vectors, axis=2), (0, 0.5, 1)).tolist()
@@ -106,14 +115,12 @@ def _diagnose(job: Job, field: Field, bundle: TangentBundle) -> None:
         tell("length of vectors", text, lengths=[low, middle, high], units=field.units or None)
 
 
-def _sample(job: Job, field: Field, bundle: TangentBundle, size: int = 50_000) -> TangentBundle:
-    """The bundle of a random subset of a large cloud: its spectrum is similar, and computed minutes faster."""
+def _sample(job: Job, field: Field, bundle: TangentBundle, size: int = 10_000) -> TangentBundle:
+    """The bundle of a random subset of a large cloud: its lowest eigenvalues are similar, and computed much faster."""
     import numpy as np
 
-    from tangentbundle.geometry.scale import affordable_neighbors
-
     n = len(field.space)
-    if affordable_neighbors(n) is None or hasattr(field.space, "faces"):
+    if n <= size or hasattr(field.space, "faces"):
         return bundle
     rows = np.random.default_rng(0).choice(n, size, replace=False)
     job.summary.notes.append(f"eigenvalues are those of {size} random points; `spectrum` computes those of all")
@@ -125,7 +132,8 @@ def _draw(job: Job, folder: Path) -> None:
     from tangentbundle import plot
 
     field: Any = ("field.png", plot.file_field, job.summary.before)
-    for name, draw, data in (field, ("spectrum.png", plot.spectrum, job.summary.eigenvalues)):
+    spectrum = partial(plot.spectrum, errors=job.summary.eigenvalue_errors)
+    for name, draw, data in (field, ("spectrum.png", spectrum, job.summary.eigenvalues)):
         if data is not None:
             figure, axes = plot.canvas(size=(8.4, 5.0))
             draw(data, axes=axes[0, 0])
@@ -180,70 +188,3 @@ def spectrum(
             else:
                 rows = "".join(f"{number},{value!r}\n" for number, value in enumerate(values.tolist()))
                 place.write_text("number,eigenvalue\n" + rows)
-
-
-@command
-def filter(
-    job: Job,
-    file: Source,
-    output: Output,
-    heat: Annotated[float | None, typer.Option(help="time of heat flow, in squared units of the points")] = None,
-    tikhonov: Annotated[float | None, typer.Option(help="strength a of the smoother 1 / (1 + a lambda)")] = None,
-    dim: Dim = None,
-    neighbors: Neighbors = None,
-    eps: Eps = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="number of processes that work on parts: for files larger than memory")
-    ] = None,
-    cluster: Annotated[str | None, typer.Option(help="the same on a Dask scheduler's workers, tcp://...")] = None,
-    overwrite: Overwrite = False,
-) -> None:
-    """Filter a field with a function of the connection Laplacian; its normal part is left out.
-
-    Lengths are those of the points; for latitude and longitude, the Earth's radius is one.
-
-    Examples:
-        tangentbundle filter field.npz --heat 0.1 -o smooth.npz
-        tangentbundle filter large.parquet --heat 0.1 -o smooth.parquet --workers 4
-    """
-    response, name = _chosen_filter(heat, tikhonov)
-    job.summary.filter = response
-    if workers is None and cluster is None:
-        _filter_in_memory(job, file, output, response, name, overwrite, dim=dim, neighbors=neighbors, eps=eps)
-    else:
-        from .large import filter_in_parts, machines
-
-        where = machines(workers, cluster)
-        filter_in_parts(job, file, output, response, where, overwrite, dim=dim, neighbors=neighbors, eps=eps)
-
-
-def _chosen_filter(heat: float | None, tikhonov: float | None) -> tuple[Filter, str]:
-    """The filter of the options, and its description."""
-    from tangentbundle import Heat, Tikhonov
-    from tangentbundle.errors import InvalidInputError
-
-    if heat is not None and tikhonov is None:
-        return Heat(heat), f"heat flow for a time of {heat:g}"
-    if tikhonov is not None and heat is None:
-        return Tikhonov(tikhonov), f"Tikhonov smoothing of strength {tikhonov:g}"
-    raise InvalidInputError("give one filter: --heat TIME or --tikhonov STRENGTH.")
-
-
-def _filter_in_memory(
-    job: Job, file: Path, output: Path, response: Filter, name: str, overwrite: bool, **scale: Any
-) -> None:
-    from tangentbundle.diagnostics import normal_share
-    from tangentbundle.io.actions import filtered
-
-    with job.steps(4) as step:
-        step("reading")
-        field = job.read(file, output, overwrite=overwrite)
-        step("building the bundle")
-        bundle = build_bundle(job, field, **scale)
-        share = normal_share(bundle, field.vectors)
-        job.summary.tell("normal part", f"{share:.1%} of the vectors' energy, left out", normal_share=share)
-        step("filtering")
-        result, left = filtered(field, bundle, response)
-        job.summary.tell("filter", f"{name}; {left:.1%} of the tangent energy is left", energy_left=left)
-        step("writing")
-        job.write(result, output, overwrite=overwrite)

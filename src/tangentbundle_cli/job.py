@@ -7,13 +7,14 @@ import inspect
 import itertools
 import json
 import os
+import re
 import shlex
 import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,7 +23,7 @@ import typer
 from typer.core import TyperGroup
 
 if TYPE_CHECKING:
-    from tangentbundle.io import Field, Request, Summary
+    from tangentbundle.io import Field, Request, Summary, Table
 
 FILES = "CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF or Zarr"
 
@@ -36,10 +37,8 @@ Noise = Annotated[float | None, typer.Option(help="known standard deviation of t
 Std = Annotated[bool, typer.Option("--std", help="also write the standard deviation of each component")]
 Seed = Annotated[int, typer.Option(help="seed of random choices")]
 
-COST = {"inspect": (40.0, 3.1), "filter": (50.0, 3.6), "spectrum": (50.0, 3.6), "denoise": (164.0, 9.5)}
-"""Processor seconds and GB of memory for a million points, as measured for docs/tool.md; others cost as ``denoise``."""
-ANNOUNCED_SECONDS, MAX_SECONDS = 20.0, 3600.0
-"""From the first the estimate is printed; files above the second are refused unless ``--max-points`` allows them."""
+INPUTS = ("file", "at", "history")
+"""Options that are files to read: missing ones are refused before anything is loaded."""
 
 
 def _column(help: str, *names: str, **options: Any) -> Any:
@@ -51,13 +50,15 @@ def _display(help: str, *names: str) -> Any:
 
 
 def columns(
-    points: Annotated[str, _column("columns of points: X,Y,Z")] = "",
+    points: Annotated[str, _column("columns of points: X,Y,Z, or 'pc*', or pc1:pc50")] = "",
     latlon: Annotated[str, _column("columns in degrees: LAT,LON")] = "",
-    vectors: Annotated[str, _column("columns of vectors: VX,VY,VZ or EAST,NORTH")] = "",
+    vectors: Annotated[str, _column("columns of vectors: VX,VY,VZ or 'dpc*' or EAST,NORTH")] = "",
+    wind: Annotated[str, _column("columns of wind: SPEED,DIRECTION (degrees, where it comes from)")] = "",
     time: Annotated[str, _column("column of times, in tables with rows for each time and place")] = "",
     drop_missing: Annotated[bool, _column("leave out rows with missing numbers", "--drop-missing")] = False,
     drop_duplicates: Annotated[bool, _column("keep the first of coincident points", "--drop-duplicates")] = False,
-    max_points: Annotated[int | None, _column("refuse larger files; default by memory and an hour", min=1)] = None,
+    max_points: Annotated[int | None, _column("refuse larger files; default by memory", min=1)] = None,
+    select: Annotated[list[str] | None, _column("one value of a dimension of NetCDF or Zarr: level=500")] = None,
 ) -> None:
     """Options of commands that read files; columns that are not named are guessed, and the guess is printed."""
 
@@ -80,21 +81,15 @@ class Commands(TyperGroup):
 
 @dataclass
 class Job:
-    """One run of a command; ``appendix`` is printed after its summary."""
+    """One run of a command; ``columns`` are the options of that name, ``appendix`` is printed after its summary."""
 
     command: str
     line: str
-    as_json: bool
-    quiet: bool
-    debug: bool
+    as_json: bool = False
+    quiet: bool = False
+    debug: bool = False
     report: Path | None = None
-    points: str = ""
-    latlon: str = ""
-    vectors: str = ""
-    time: str = ""
-    drop_missing: bool = False
-    drop_duplicates: bool = False
-    max_points: int | None = None
+    columns: dict[str, Any] = field(default_factory=dict)
     appendix: str = ""
     code: int = 0
 
@@ -109,44 +104,50 @@ class Job:
         """Whether nothing but the result is printed."""
         return self.quiet or self.as_json
 
-    @property
-    def cost(self) -> tuple[float, float]:
-        """Seconds and GB for a million points."""
-        return COST.get(self.command, COST["denoise"])
-
     def request(self, **changes: Any) -> Request:
         """What to read, according to the options."""
+        from tangentbundle.errors import InvalidInputError
         from tangentbundle.io import Request
-        from tangentbundle.memory import memory_limit
 
-        words = {key: map(str.strip, getattr(self, key).split(",")) for key in ("points", "latlon", "vectors")}
-        names = {key: tuple(filter(None, parts)) for key, parts in words.items()}
-        rows = {"drop_missing": self.drop_missing, "drop_duplicates": self.drop_duplicates}
-        seconds, gigabytes = self.cost
-        limit = self.max_points or int(1e6 * min(MAX_SECONDS / seconds, memory_limit() / 1e9 / gigabytes))
-        return Request(**{**names, **rows, "time": self.time, "max_points": limit, **changes})
+        asked = {key: value for key, value in self.columns.items() if value}
+        for key in {"points", "latlon", "vectors", "wind"} & {*asked}:
+            asked[key] = tuple(filter(None, map(str.strip, asked[key].split(","))))
+        asked["select"] = dict(text.split("=", 1) if "=" in text else (text, "") for text in asked.get("select", ()))
+        if "" in asked["select"].values():
+            raise InvalidInputError("--select takes NAME=VALUE, such as level=500.")
+        return Request(**{**asked, **changes})
 
     def read(
         self, path: Path, output: Path | None = None, *, overwrite: bool = False, needs_vectors: bool = True
     ) -> Field:
         """Read the field of a file and describe it in the summary; refuse an output that could not be written."""
         from tangentbundle.io import check_output, read_field
+        from tangentbundle.io.guards import warn_if_suspicious
 
         if output is not None:
             check_output(None, output, overwrite=overwrite)
-        field = read_field(path, self.request(needs_vectors=needs_vectors))
-        summary, n = self.summary, len(field.space)
-        seconds, gigabytes = (n / 1e6 * cost for cost in self.cost)
-        if seconds > ANNOUNCED_SECONDS and not self.silent:
-            size = f"{n} points need about {seconds / 60:.1f} minutes and {gigabytes:.2g} GB"
-            typer.echo(f"{path.name}: {size}; Ctrl-C stops without leaving files", err=True)
-        summary.source, summary.before = path, field
-        summary.notes += field.notes
-        dims = field.space.points.shape[1]
-        summary.tell("read", f"{path.name}: {field}", points=n, ambient_dim=dims, times=len(field))
+        found = read_field(path, self.request(needs_vectors=needs_vectors))
+        self.check_report()
+        warn_if_suspicious(found)
+        summary = self.summary
+        summary.source, summary.before = path, found
+        summary.notes += found.notes
+        n, dims = found.space.points.shape
+        summary.tell("read", f"{path.name}: {found}", points=n, ambient_dim=dims, times=len(found))
         if output is not None:
-            check_output(field, output, overwrite=overwrite)
-        return field
+            check_output(found, output, overwrite=overwrite)
+        return found
+
+    def show(self, table: Table) -> None:
+        """Print a table after the summary, and put it into the report."""
+        self.summary.table, self.appendix = table, f"\n\n{table.text()}"
+
+    def check_report(self) -> None:
+        """Refuse a report that cannot be written; it loads libraries for figures, so input is checked before."""
+        if self.report is not None:
+            from tangentbundle.report import check_report
+
+            check_report(self.report)
 
     def write(self, field: Field, path: Path, *, overwrite: bool) -> None:
         """Write a result, atomically."""
@@ -158,36 +159,51 @@ class Job:
 
     @contextlib.contextmanager
     def steps(self, total: int) -> Iterator[Callable[[str], None]]:
-        """A progress bar on the terminal; call the result with a description at the beginning of each step."""
-        from rich.console import Console
-        from rich.progress import Progress
+        """Progress on standard error; call the result with a description at the beginning of each step."""
+        from tangentbundle.console import progress
 
-        console, numbers = Console(stderr=True), itertools.count()
-        hidden = self.silent or not console.is_terminal
-        with Progress(console=console, transient=True, disable=hidden) as bar:
-            task = bar.add_task("", total=total)
-            yield lambda text: bar.update(task, completed=next(numbers), description=text)
+        numbers = itertools.count(1)
+        with progress(total, "step", not self.silent) as show:
+            yield lambda text: show(next(numbers), text)
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
     """Make a command of a function of a ``Job`` and its own options, by adding the shared options."""
     own = [p for p in inspect.signature(function, eval_str=True).parameters.values() if p.name != "job"]
-    groups = (columns, display) if any(p.name == "file" for p in own) else (display,)
-    common = [p for group in groups for p in inspect.signature(group, eval_str=True).parameters.values()]
+    read, shown = ([*inspect.signature(group, eval_str=True).parameters.values()] for group in (columns, display))
+    read = read if any(p.name == "file" for p in own) else []
+    options = {p.name for p in (*own, *read, *shown)}
 
     def run(context: typer.Context, **given: Any) -> None:
-        shared = {p.name: given.pop(p.name) for p in common}
-        job = Job(function.__name__, context.obj, **shared)
-        _run(job, lambda: function(job, **given))
+        shared = {p.name: given.pop(p.name) for p in shown} | {"columns": {p.name: given.pop(p.name) for p in read}}
+        inputs = [given[name] for name in INPUTS if given.get(name)]
+        _run(Job(function.__name__, context.obj, **shared), inputs, options, lambda job: function(job, **given))
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__
     context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-    parameters = [context, *(p.replace(kind=p.KEYWORD_ONLY) for p in (*own, *common))]
+    parameters = [context, *(p.replace(kind=p.KEYWORD_ONLY) for p in (*own, *read, *shown))]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return run
 
 
-def _run(job: Job, work: Callable[[], None]) -> None:
+def as_options(text: str, options: set[str]) -> str:
+    """A message of the library in the words of the tool: its arguments as options.
+
+    >>> as_options('use drop_missing=True, or vectors=("EAST", "NORTH"); mind dim=2.', {"drop_missing", "vectors"})
+    'use --drop-missing, or --vectors EAST,NORTH; mind dim=2.'
+    """
+
+    def option(match: re.Match) -> str:
+        name, value = match[1], match[2] or ""
+        if name not in options:
+            return match[0]
+        plain = re.sub("[(){}\"']", "", value).replace(", ", ",").replace(": ", "=").rstrip(",")
+        return f"--{name.replace('_', '-')} {'' if value == 'True' else plain}".rstrip()
+
+    return re.sub(r"\b([a-z]+(?:_[a-z]+)*)=(\(.*?\)|\{.*?\}|\"[^\"]*\"|'[^']*'|\.\.\.|\w+(?:\.\w+)*)?", option, text)
+
+
+def _run(job: Job, inputs: list[Path], options: set[str], work: Callable[[Job], None]) -> None:
     """Do the work; print results on stdout, warnings and errors on stderr, each in a sentence."""
     with contextlib.suppress(ValueError):  # not in the main thread
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing half-written stays
@@ -195,17 +211,23 @@ def _run(job: Job, work: Callable[[], None]) -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin while they wait stall busy machines
     from tangentbundle.errors import TangentBundleError, TangentBundleWarning
 
+    caught: list[warnings.WarningMessage] = []
     try:
-        with warnings.catch_warnings(record=True) as caught:
+        if inputs:
+            from tangentbundle.io import check_input
+
+            for path in inputs:
+                check_input(path)
+        with warnings.catch_warnings(record=True) as recorded:
+            caught = recorded
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", TangentBundleWarning)
-            if job.report is not None:
-                from tangentbundle.report import check_report
-
-                check_report(job.report)
-            work()
+            if not inputs:
+                job.check_report()
+            work(job)
         summary = job.summary
-        summary.warnings += dict.fromkeys(str(w.message) for w in caught)
+        summary.warnings += dict.fromkeys(as_options(str(w.message), options) for w in caught)
+        summary.notes = [as_options(note, options) for note in summary.notes]
         summary.seconds = time.perf_counter() - started
         if job.report is not None:
             from tangentbundle.report import write_report
@@ -213,7 +235,7 @@ def _run(job: Job, work: Callable[[], None]) -> None:
             with summary.writing(job.report):
                 write_report(summary, job.report)
     except TangentBundleError as error:
-        _fail(job, error, str(error), 2)
+        _fail(job, error, as_options(str(error), options), 2, [as_options(str(w.message), options) for w in caught])
     except MemoryError as error:
         _fail(job, error, "out of memory. Use fewer points or neighbours.", 2)
     except (typer.Exit, KeyboardInterrupt):
@@ -230,8 +252,9 @@ def _run(job: Job, work: Callable[[], None]) -> None:
         raise typer.Exit(job.code)
 
 
-def _fail(job: Job, error: BaseException, text: str, code: int) -> None:
+def _fail(job: Job, error: BaseException, text: str, code: int, told: Sequence[str] = ()) -> None:
     if job.debug:
         raise error
-    typer.echo(f"error: {' '.join(text.split())}", err=True)
+    for line in (f"error: {text}", *(f"warning: {warning}" for warning in told)):
+        typer.echo(" ".join(line.split()), err=True)
     raise typer.Exit(code) from None

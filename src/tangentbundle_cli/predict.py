@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,19 +19,23 @@ def predict_each(job: Job, estimator: Any, field: Field, target: Field, noise: f
     """Fit to the field of each time, predict at the points of ``target``, and describe the fit in the summary."""
     from tangentbundle.io.actions import predicted
 
-    with job.steps(len(field)) as step:
-        step(f"field 1 of {len(field)}")
+    count = len(field)
+    if estimator.covariance is not None:
+        job.summary.notes.append("latitude and longitude: covariances of a planet, with bands of latitude and without")
+    with job.steps(2 * count) as step:
+        step(f"comparing models on field 1 of {count}")
 
         def fitted(number: int) -> None:
             if number == 0 and job.report is not None and target is not field:
                 job.summary.fitted = field.with_vectors(estimator.predict(field.space.points)[None])
-            step(f"field {min(number + 2, len(field))} of {len(field)}")
+            step(f"predicting field {number + 1} of {count} at {len(target.space)} points")
+            if number + 1 < count:
+                step(f"comparing models on field {number + 2} of {count}")
 
         result, levels = predicted(estimator, field, target, noise=noise, std=std, fitted=fitted)
-    share, exact = max(0.0, float(estimator.normal_share_)), estimator.manifold is not None
-    treatment = "removed: the manifold is known" if exact else "smoothed: tangent spaces are estimated"
-    text = f"{share:.1%} of the vectors' energy, {treatment}"
-    job.summary.tell("normal part", text, normal_share=share, normal_removed=exact)
+    exact = estimator.manifold is not None
+    text = "removed: the manifold is known" if exact else "smoothed: tangent spaces are estimated"
+    job.summary.tell("normal part", text, normal_removed=exact)
     level = float(sum(levels) / len(levels))
     origin = "estimated" if noise is None else "given"
     job.summary.tell("noise", f"{_with_unit(level, field)} in each component ({origin})", noise=level)
@@ -55,21 +60,27 @@ def print_scores(job: Job, estimator: Any, which: str = "", most: int = 5) -> No
     ]
     others = f" {len(rows) - most} more have lower scores." if len(rows) > most else ""
     notes = f"Score: mean log density of a vector that is predicted from all others.{others}"
-    job.summary.table = Table(f"Models compared{which}", header, body, notes)
+    job.show(Table(f"Models compared{which}", header, body, notes))
     job.summary.tell("model", body[0][0], model=rows[0].model, scores={row.model: row.score for row in rows})
-    job.appendix = f"\n\n{job.summary.table.text()}"
 
 
-def wind_covariances(job: Job, field: Field) -> dict[str, Any]:
-    """On the globe, covariances that know of bands of latitude; elsewhere nothing, for the default ones."""
-    from tangentbundle.earth.covariances import planetary
-    from tangentbundle.estimators import helmholtz
-    from tangentbundle.io import Globe
+def print_skill(job: Job, rows: Sequence[Any], most: int = 5) -> None:
+    """Show errors of held-out forecasts next to those of persistence and of the climatology."""
+    from tangentbundle.io.summary import Table
 
-    if not isinstance(field.space, Globe):
-        return {}
-    job.summary.notes.append("latitude and longitude: covariances of a planet, with bands of latitude and without")
-    return {"covariance": [planetary(), helmholtz()]}
+    good = [row for row in rows if row.over_climatology > 0]
+    text = "no skill beyond climatology at this length of record"
+    if good:
+        text = f"{good[0].over_climatology:.0%} less squared error than the climatology at step {good[0].lead}"
+        text += f", none from step {rows[-1].lead}" if rows[-1].over_climatology <= 0 else ""
+    job.summary.tell("skill", text, skill=[row._asdict() for row in rows])
+    if not rows:
+        return
+    shown = [rows[round(k * (len(rows) - 1) / max(1, min(most, len(rows)) - 1))] for k in range(min(most, len(rows)))]
+    body = [[str(row.lead), *(f"{value:.3g}" for value in row[1:]), f"{row.over_climatology:.0%}"] for row in shown]
+    header = ["step", "forecast", "persistence", "climatology", "skill"]
+    notes = "Errors: root mean square length. Skill: one minus the ratio of squared errors, forecast to climatology."
+    job.show(Table("Errors of forecasts of held-out times", header, body, notes))
 
 
 def _with_unit(value: float, field: Field) -> str:
@@ -93,17 +104,17 @@ def denoise(
         tangentbundle denoise field.csv -o clean.csv
         tangentbundle denoise field.csv --vectors ex,ey,ez --std -o clean.parquet
     """
-    from tangentbundle import FieldDenoiser
-    from tangentbundle.geometry.scale import affordable_neighbors
-    from tangentbundle.io.actions import known
-
     with job.steps(1) as step:
         step("reading")
         field = job.read(file, output, overwrite=overwrite)
+    from tangentbundle import FieldDenoiser
+    from tangentbundle.geometry.scale import affordable_neighbors
+    from tangentbundle.io.actions import assumed
+
     few = affordable_neighbors(len(field.space))
     if few is not None:
         job.summary.notes.append(f"{few} neighbours are used, to save memory")
-    estimator = FieldDenoiser(**known(field, dim), **wind_covariances(job, field), random_state=seed)
+    estimator = FieldDenoiser(**assumed(field, dim), random_state=seed)
     result = predict_each(job, estimator, field, field, noise, std)
     dimension = estimator.frames_.shape[2]
     job.summary.tell("dimension", str(dimension), dimension=dimension)
@@ -118,6 +129,7 @@ def interpolate(
     file: Source,
     at: Annotated[Path, typer.Option(help="file with the points to predict at; its vectors, if any, are not read")],
     output: Output,
+    history: Annotated[Path | None, typer.Option(help="file with past fields, at any places, to learn from")] = None,
     std: Std = False,
     noise: Noise = None,
     dim: Dim = None,
@@ -128,22 +140,30 @@ def interpolate(
 
     Examples:
         tangentbundle interpolate stations.csv --at grid.csv -o wind.nc --std
-        tangentbundle interpolate stations.csv --at grid.nc -o wind.nc
+        tangentbundle interpolate stations.csv --at grid.nc --history lastmonth.nc -o wind.nc
     """
-    from tangentbundle import FieldInterpolator
     from tangentbundle.io import check_output, read_field
-    from tangentbundle.io.actions import known
 
     check_output(None, output, overwrite=overwrite)
-    with job.steps(2) as step:
+    with job.steps(3) as step:
         step(f"reading {file.name}")
         field = job.read(file)
         step(f"reading {at.name}")
-        places = read_field(at, job.request(only_points=True, points=(), latlon=(), time=""))
+        own = {"points": (), "latlon": (), "time": "", "select": {}}  # options name columns of the first file
+        places = read_field(at, job.request(only_points=True, **own))
+        before = None
+        if history is not None:
+            step(f"reading {history.name}")
+            before = read_field(history, job.request(vectors=(), wind=(), **own))
+            job.summary.tell("history", f"{history.name}: {before}", history=len(before))
+    from tangentbundle import FieldInterpolator
+    from tangentbundle.io.actions import assumed, past
+
     job.summary.tell("at", f"{at.name}: {places}", places=len(places.space))
     job.summary.notes += [f"{at.name}: {note}" for note in places.notes]
     check_output(places, output, overwrite=overwrite)
-    estimator = FieldInterpolator(**known(field, dim), **wind_covariances(job, field), random_state=seed)
+    learned = {} if before is None else past(field, before)
+    estimator = FieldInterpolator(**assumed(field, dim), **learned, random_state=seed)
     result = predict_each(job, estimator, field, places, noise, std)
     if result.std is not None:
         typical = float(result.std.mean())
@@ -173,15 +193,16 @@ def forecast(
     """
     import numpy as np
 
-    from tangentbundle import FieldForecaster
     from tangentbundle.io import check_output
-    from tangentbundle.io.actions import forecasted, known, recent_fields
-    from tangentbundle.timeline import calendar_period
 
     check_output(None, output, overwrite=overwrite)
     with job.steps(3) as step:
         step("reading")
         field = job.read(file)
+        from tangentbundle import FieldForecaster
+        from tangentbundle.io.actions import forecasted, known, recent_fields
+        from tangentbundle.timeline import calendar_period
+
         shape = (horizon, len(field.space), len(field.names))
         check_output(replace(field, values=np.zeros(shape)), output, overwrite=overwrite)
         step("learning")
@@ -196,4 +217,5 @@ def forecast(
     near, far = (float(np.sqrt(np.square(result.std[k]).mean())) for k in (0, -1))
     text = f"{_with_unit(near, field)} at the first step, {_with_unit(far, field)} at the last"
     tell("standard deviation", text, first_std=near, last_std=far)
+    print_skill(job, estimator.skill_[:horizon])
     job.write(result if std else replace(result, std=None), output, overwrite=overwrite)

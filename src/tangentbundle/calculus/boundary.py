@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from ..geometry.graph import edge_weights
 from ..parallel import run_ranges
 from .curvature import displacements
 
@@ -26,9 +25,11 @@ a hole of a few neighbourhoods."""
 
 def has_boundary(bundle: TangentBundle) -> bool:
     """Whether the points of a tangent bundle end somewhere, like those of a rectangle or of a region of the Earth."""
+    if bundle.mesh is not None:
+        return bundle.mesh.boundary > 0
     graph, radius, frames = bundle.sorted_graph, float(np.sqrt(bundle.eps)), bundle.sorted_frames
     assert frames is not None
-    weights = edge_weights(graph, bundle.kernel, radius)
+    weights = bundle.edge_weights()
     sums, n = np.zeros((*bundle.sorted_points.shape, 1)), bundle.num_points
     run_ranges(displacements, n, graph.indptr, graph.indices, weights[:, None], bundle.sorted_points, sums)
     total = np.add.reduceat(weights, graph.indptr[:-1])

@@ -188,6 +188,8 @@ def _nearest_in_rows(start, stop, rows, graph, k, distances, lists):  # pragma: 
 def _nearest(bundle: TangentBundle, rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Distances and indices ``(m, k)`` of the nearest points, from the graph of balls where it has enough."""
     graph = bundle.sorted_graph
+    if bundle.mesh is not None:
+        return nearest_distances(bundle.sorted_points, k, rows)
     distances, lists = np.empty((len(rows), k)), np.empty((len(rows), k), np.int64)
     stored = graph.indptr, graph.indices, graph.distances
     run_ranges(_nearest_in_rows, len(rows), rows, stored, k, distances, lists, grain=512)

@@ -66,21 +66,6 @@ class Clouds:
     def __len__(self) -> int:
         return len(self.points)
 
-    def vectors(self, i: int) -> np.ndarray:
-        """The uninformative field of cloud i: (1, 1, 1) at each point, ``(n_i, 3)``; project it by the frames used."""
-        return np.ones_like(self.points[i])
-
-    def split(self, share: float = 0.8, seed: Seed = None) -> tuple[Clouds, Clouds]:
-        """Random training and test sets; ``share`` of the clouds are for training."""
-        if not 0 < share < 1:
-            raise InvalidInputError(f"share must lie between 0 and 1, got {share!r}.")
-        order = generator(seed).permutation(len(self))
-        train, test = np.split(order, [round(share * len(self))])
-        return self._take(train), self._take(test)
-
-    def _take(self, numbers: np.ndarray) -> Clouds:
-        return Clouds([self.points[i] for i in numbers], [self.frames[i] for i in numbers], self.labels[numbers])
-
 
 def torus_klein_clouds(
     count: int = 2000,
@@ -112,22 +97,25 @@ def torus_klein_clouds(
         raise InvalidInputError("expected a Klein bottle immersed in R^3, got one in R^4. Use KleinBottle(3).")
     labels = rng.integers(0, 2, positive_integer(count, "count"))
     counts = _counts(points, len(labels), rng)
-    clouds: list[np.ndarray] = [np.empty(0)] * len(labels)
-    frames = list(clouds)
+    clouds = Clouds([], [], labels)
     for label, surface in enumerate(surfaces):
-        mine = np.flatnonzero(labels == label)
-        if not len(mine):
-            continue
-        drawn, parameters = surface.sample_with_parameters(int(counts[mine].sum()), rng)
-        cuts = np.cumsum(counts[mine])[:-1]
-        box = np.stack(surface._point(*_grid(360).T), axis=1)
-        sides = np.ptp(box, axis=0)
-        unit = sides if stretch else np.full(3, sides.max())
-        scaled = (drawn - (box.min(axis=0) + box.max(axis=0)) / 2) / unit
-        bases, _ = np.linalg.qr(surface.frames(drawn, parameters) / unit[:, None])
-        for i, p, f in zip(mine, np.split(scaled, cuts), np.split(bases, cuts), strict=True):
-            clouds[i], frames[i] = p, f
-    return Clouds(clouds, frames, labels)
+        sizes = counts[labels == label]
+        if len(sizes):
+            scaled, frames = _scaled(surface, int(sizes.sum()), rng, stretch)
+            clouds.points.extend(np.split(scaled, np.cumsum(sizes)[:-1]))
+            clouds.frames.extend(np.split(frames, np.cumsum(sizes)[:-1]))
+    order = np.argsort(np.argsort(labels, kind="stable"))
+    return Clouds([clouds.points[i] for i in order], [clouds.frames[i] for i in order], labels)
+
+
+def _scaled(surface: Torus | KleinBottle | ClassicalKleinBottle, n: int, rng: np.random.Generator, stretch: bool):
+    """Points ``(n, 3)`` of a surface that is scaled into the unit cube, and their frames ``(n, 3, 2)``."""
+    points, parameters = surface.sample_with_parameters(n, rng)
+    box = np.stack(surface._point(*_grid(360).T), axis=1)
+    sides = np.ptp(box, axis=0)
+    unit = sides if stretch else np.full(3, sides.max())
+    frames, _ = np.linalg.qr(surface.frames(points, parameters) / unit[:, None])
+    return (points - (box.min(axis=0) + box.max(axis=0)) / 2) / unit, frames
 
 
 def _counts(n: float, size: int, rng: np.random.Generator, population: int = 10_000) -> np.ndarray:

@@ -1,4 +1,4 @@
-r"""Frames, degrees and the average P of one partition, from its points and those around it.
+r"""What all partitions share (dimension, scale, width of the halo), then frames, degrees and the average P of each.
 
 Every quantity at a point is computed from the same numbers in the same order as on a single machine, so that both
 agree to the last digits. What is global is the scale; degrees :math:`\deg_i` need the points within one radius r of a
@@ -11,28 +11,123 @@ need no exchange: each makes the outermost ring invalid.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import hashlib
+import warnings
+from dataclasses import dataclass, replace
+from math import gamma
 from typing import Any
 
 import numpy as np
 import torch
 
 from ..arrays import positive_integer
-from ..errors import IsolatedPointsError
-from ..geometry.frames import LocalPCA, local_pca
-from ..geometry.graph import NeighborGraph, edge_weights, nearest_graph, radius_graph
+from ..errors import DuplicatePointsWarning, InvalidInputError, IsolatedPointsError, TooFewPointsError
+from ..geometry.dimension import SIZES, DimensionRule, WidestGap
+from ..geometry.frames import local_pca
+from ..geometry.graph import NeighborGraph, edge_weights, radius_graph
+from ..geometry.kernels import Gaussian, Kernel
+from ..geometry.pipeline import Scale
+from ..geometry.scale import target_neighbors
+from ..geometry.search import sample_rows
 from ..geometry.transport import connect
 from ..operators.assembly import FAINT, average_blocks, row_sums
 from ..operators.storage import BlockMatrix
 from ..parallel import run_ranges
-from .cloud import Cloud, Surrounded, boxes_of
-from .components import count_components, label_pieces
+from .cloud import SLACK, Cloud
 from .files import load_array, save_array
-from .scale import Geometry, halo_rings
 from .tasks import run_all
 
-SLACK = 1 + 1e-9
-"""Factor on radii, so that a distance at the rim counts as inside however it was rounded."""
+
+@dataclass(frozen=True)
+class Geometry:
+    """Dimension, squared radii of graph and PCA, kernel, precision, and the halo's width in radii (``rings``).
+
+    ``rescue`` says whether points with few others in their PCA ball use their nearest ones instead.
+    """
+
+    dim: int
+    eps: float
+    eps_pca: float
+    rescue: bool
+    kernel: Kernel
+    real: type
+    rings: int = 0
+
+    @property
+    def radius(self) -> float:
+        return float(np.sqrt(self.eps))
+
+    def of_frames(self, name: str) -> str:
+        """The name of a file that depends on the frames' settings; a folder may hold files of several settings."""
+        return f"{name}-{_digest(replace(self, rings=0))}"
+
+    def of_operator(self, name: str) -> str:
+        """The name of a file that depends on all settings."""
+        return f"{name}-{_digest(self)}"
+
+
+def _digest(settings: Geometry) -> str:
+    return hashlib.sha256(repr(settings).encode()).hexdigest()[:12]
+
+
+def resolve_geometry(
+    cloud: Cloud, dim: int | DimensionRule | None, asked: Scale, kernel: Kernel | None, dtype: np.dtype
+) -> Geometry:
+    """Dimension and scales, from the nearest neighbours of the same sample of points as in memory."""
+    n, dims, rule = cloud.rows, cloud.ambient_dim, WidestGap() if dim is None else dim
+    if isinstance(rule, DimensionRule) and not isinstance(rule, WidestGap):
+        raise InvalidInputError(f"a distributed cloud takes dim=WidestGap() or a number, got {dim!r}.")
+    if not isinstance(rule, WidestGap) and not 1 <= positive_integer(rule, "dim") <= dims:
+        raise InvalidInputError(f"dim must be an integer from 1 to the ambient dimension {dims}, got {dim!r}.")
+    sizes = [k for k in SIZES if k <= n // 4] or [n - 1]
+    most = 1
+    if asked.eps is None:
+        most = asked.neighbors or target_neighbors(n, min(dims, 8) if isinstance(rule, WidestGap) else rule)
+    if isinstance(rule, WidestGap):
+        most = max(most, *sizes)
+    if most >= n:
+        raise TooFewPointsError(f"{most} neighbours a point need at least {most + 1} points, got {n}.")
+    rows = sample_rows(n)
+    found = run_all(cloud.nearest_others, [(rows[part], most) for _, part in cloud.parts_of(rows)])
+    distances, numbers = (np.concatenate(each) for each in zip(*found, strict=True))
+    same = int((distances[:, 0] == 0).sum())
+    if same:
+        warnings.warn(
+            f"{same} of {len(rows)} points looked at have an exact duplicate.", DuplicatePointsWarning, stacklevel=4
+        )
+    if isinstance(rule, WidestGap):
+        centers = cloud.gather("points", rows)
+        near = ((k, cloud.nearest_pca(centers, distances[:, :k], numbers[:, :k], axes=0)) for k in sizes)
+        d = rule.combine(rule.compare((k, pca.variances) for k, pca in near))
+    else:
+        d = int(rule)
+    eps = asked.eps
+    if eps is None:
+        wanted = asked.neighbors or target_neighbors(n, d)
+        eps = (float(np.median(distances[:, wanted - 1])) * (1 + 1e-6)) ** 2
+        if eps == 0.0:
+            raise TooFewPointsError(f"half of the points have {wanted} or more exact duplicates; remove them.")
+    return Geometry(
+        dim=d,
+        eps=eps,
+        eps_pca=asked.eps_pca or eps * 0.5 ** (2 / d),
+        rescue=asked.eps_pca is None,
+        kernel=Gaussian() if kernel is None else kernel,
+        real=np.float32 if dtype == np.float32 else np.float64,
+    )
+
+
+def halo_rings(dim: int, points: float, neighbors: float, overlap: float = 0.25, most: int = 12) -> int:
+    r"""The halo's width in radii, from 2 to ``most``, with which it adds about the share ``overlap`` to a partition.
+
+    A partition is about :math:`(n\,v/k)^{1/d}` radii wide, v the volume of the unit ball.
+
+    >>> halo_rings(2, 500_000, 24), halo_rings(3, 500_000, 40), halo_rings(2, 1000, 24)
+    (12, 2, 2)
+    """
+    ball = np.pi ** (dim / 2) / gamma(dim / 2 + 1)
+    width = (points * ball / neighbors) ** (1 / dim)
+    return int(np.clip(width * ((1 + overlap) ** (1 / dim) - 1) / 2, 2, most))
 
 
 def build_all(cloud: Cloud, geometry: Geometry, rings: int | None) -> dict[str, Any]:
@@ -42,20 +137,9 @@ def build_all(cloud: Cloud, geometry: Geometry, rings: int | None) -> dict[str, 
     automatic = halo_rings(geometry.dim, rows / len(parts), sum(edges) / rows)
     geometry = replace(geometry, rings=automatic if rings is None else positive_integer(rings, "rings"))
     degree = float(np.median(degrees))
-    found = run_all(build_operator, [(cloud, geometry, p, degree) for p in parts])
-    touched, halos, pieces = zip(*found, strict=True)
-    borders = [{*near} for near in touched]
-    for p, near in enumerate(touched):
-        for q in near:
-            borders[q].add(p)
-    return {
-        "geometry": geometry,
-        "borders": tuple(tuple(sorted(near)) for near in borders),
-        "halo": sum(halos) / rows,
-        "neighbors": max(int(np.median(counts)), 2 * geometry.dim + 2),
-        "edges": sum(edges),
-        "components": count_components(cloud, geometry.of_operator("labels"), geometry.of_operator("joined"), pieces),
-    }
+    halos = run_all(build_operator, [(cloud, geometry, p, degree) for p in parts])
+    neighbors = max(int(np.median(counts)), 2 * geometry.dim + 2)
+    return {"geometry": geometry, "halo": sum(halos) / rows, "neighbors": neighbors, "edges": sum(edges)}
 
 
 def rows_of(graph: NeighborGraph, rows: slice) -> NeighborGraph:
@@ -70,8 +154,7 @@ def build_frames(cloud: Cloud, geometry: Geometry, p: int) -> tuple[int, float, 
     part, name = cloud.part, geometry.of_frames
     summary = part(name("summary"), p)
     if not summary.exists():
-        widest = float(np.sqrt(max(geometry.eps, geometry.eps_pca)))
-        near = cloud.surrounded(p, widest * SLACK)
+        near = cloud.surrounded(p, float(np.sqrt(max(geometry.eps, geometry.eps_pca))) * SLACK)
         graph = rows_of(radius_graph(near.points, geometry.radius), near.inside)
         isolated = int((graph.degrees == 0).sum())
         if isolated:
@@ -89,8 +172,11 @@ def build_frames(cloud: Cloud, geometry: Geometry, p: int) -> tuple[int, float, 
             graph = rows_of(radius_graph(near.points, float(np.sqrt(geometry.eps_pca))), near.inside)
         centers = near.points[near.inside]
         pca = local_pca(near.points, graph, float(np.sqrt(geometry.eps_pca)), centers=centers, axes=geometry.dim)
-        if geometry.rescue:
-            rescue(cloud, near, pca, geometry.dim, widest)
+        least = min(2 * geometry.dim + 2, cloud.rows - 1)
+        poor = np.flatnonzero(pca.counts < least)
+        if len(poor) and geometry.rescue:  # their nearest points, however far: even beyond the halo
+            nearest = cloud.nearest_others(near.numbers[near.inside][poor], least)
+            pca.replace(poor, cloud.nearest_pca(centers[poor], *nearest, axes=geometry.dim))
         save_array(part(name("frames"), p), pca.frames(geometry.dim))
         save_array(part(name("degree"), p), degree)
         save_array(summary, np.array([edges, np.median(degree), np.median(pca.counts)]))
@@ -98,33 +184,8 @@ def build_frames(cloud: Cloud, geometry: Geometry, p: int) -> tuple[int, float, 
     return int(total), float(middle), float(count)
 
 
-def rescue(cloud: Cloud, near: Surrounded, pca: LocalPCA, dim: int, reach: float) -> None:
-    """Points with few others in their PCA ball take their nearest ones, however far: even beyond the halo's reach."""
-    least = min(2 * dim + 2, cloud.rows - 1)
-    poor = np.flatnonzero(pca.counts < least)
-    if not len(poor):
-        return
-    centers, numbers = near.points[near.inside][poor], near.numbers[near.inside][poor]
-    points, known = near.points, near.numbers
-    if len(points) <= least:
-        reach, known = np.inf, np.arange(cloud.rows)
-        points = cloud.gather("points", known)
-    graph = nearest_graph(points, np.searchsorted(known, numbers), least)
-    if graph.distances.max() > reach:  # those found bound how far the nearest of all can be
-        known = cloud.near(boxes_of(centers), graph.distances.max() * SLACK)
-        points = cloud.gather("points", known)
-        graph = nearest_graph(points, np.searchsorted(known, numbers), least)
-    radii = np.maximum(1.2 * graph.distances.reshape(-1, least)[:, -1], np.finfo(float).tiny)
-    better = local_pca(points, graph, radii, centers=centers, axes=dim)
-    for name in ("axes", "variances", "total", "counts"):
-        getattr(pca, name)[poor] = getattr(better, name)
-
-
-def build_operator(cloud: Cloud, geometry: Geometry, p: int, median_degree: float) -> tuple[list[int], int, int]:
-    """The rows of P that a partition needs.
-
-    Returns the partitions it touches, itself included, the size of its halo, and the pieces of its own graph.
-    """
+def build_operator(cloud: Cloud, geometry: Geometry, p: int, median_degree: float) -> int:
+    """The rows of P that a partition needs; returns the size of its halo."""
     part, name, frames = cloud.part, geometry.of_operator, geometry.of_frames
     if not part(name("values"), p).exists():
         near = cloud.surrounded(p, geometry.rings * geometry.radius * SLACK)
@@ -143,13 +204,10 @@ def build_operator(cloud: Cloud, geometry: Geometry, p: int, median_degree: floa
         mass[~complete] = 1.0
         connection = connect(cloud.gather(frames("frames"), near.numbers), graph, geometry.real)
         cols, values = average_blocks(graph, connection, weights, degree, mass, geometry.real)
-        labels, joined = label_pieces(graph, near)
-        arrays = {"numbers": near.numbers, "mass": mass[near.inside], "labels": labels, "joined": joined}
-        arrays |= {"indptr": graph.indptr, "cols": cols, "values": values}
-        for key, array in arrays.items():
+        arrays = {"numbers": near.numbers, "mass": mass[near.inside], "indptr": graph.indptr}
+        for key, array in (arrays | {"cols": cols, "values": values}).items():
             save_array(part(name(key), p), array)
-    numbers, labels = (load_array(part(name(key), p)) for key in ("numbers", "labels"))
-    return [q for q, _ in cloud.parts_of(numbers)], len(numbers) - len(cloud.own(p)), int(labels.max()) + 1
+    return len(load_array(part(name("numbers"), p))) - len(load_array(part(name("mass"), p)))
 
 
 def only_rows(graph: NeighborGraph, chosen: np.ndarray) -> NeighborGraph:
@@ -162,6 +220,6 @@ def only_rows(graph: NeighborGraph, chosen: np.ndarray) -> NeighborGraph:
 def matrix_of(cloud: Cloud, geometry: Geometry, p: int) -> BlockMatrix:
     """The rows of P of a partition and its halo."""
     files = (cloud.part(geometry.of_operator(name), p) for name in ("indptr", "cols", "values"))
-    indptr, cols, values = (np.array(load_array(file)) for file in files)
+    indptr, cols, values = (np.load(file, mmap_mode="c") for file in files)  # private pages: torch wants writable ones
     order = torch.arange(len(indptr) - 1, dtype=torch.int32)
     return BlockMatrix(torch.from_numpy(indptr), torch.from_numpy(cols), torch.from_numpy(values), order)

@@ -20,15 +20,14 @@ from ..filters.shrinkage import best_response, moment_terms, rational_family, wh
 from ..geometry.dimension import DimensionRule
 from ..geometry.kernels import Kernel
 from ..geometry.pipeline import Scale
-from ..operators import Generator, SampleEnergy
-from .build import build_all
+from ..operators import Generator
+from ..operators.calibration import calibrated_scale
+from .build import Geometry, build_all, resolve_geometry
 from .cloud import Cloud
-from .exchange import Exchange
 from .files import Source, load_array, save_array
 from .interpolation import Interpolation
 from .results import check_output
 from .rounds import CoordinateRounds, Rounds
-from .scale import Geometry, resolve_geometry
 from .tasks import run_all
 
 
@@ -72,11 +71,9 @@ class DistributedBundle:
     cloud: Cloud = field(repr=False)
     geometry: Geometry
     generator: Generator
-    borders: tuple[tuple[int, ...], ...] = field(repr=False)
     halo: float
     neighbors: int
     edges: int
-    components: int
     vectors: Source | None = field(repr=False)
 
     @classmethod
@@ -110,11 +107,10 @@ class DistributedBundle:
         with only_writer(folder) as place:
             place = place.absolute()
             _claim(place, settings)
-            cloud = Cloud.sort(place / "cloud", points, partition)
+            cloud = Cloud.sort(place, points, partition)
             geometry = resolve_geometry(cloud, dim, asked, kernel, points.dtype)
             built = build_all(cloud, geometry, rings)
-            scale = _calibrated_scale(cloud, built["geometry"], built["borders"])
-            generator = Generator(scale, order=2)
+            generator = _generator(cloud, built["geometry"])
             return cls(folder=place, cloud=cloud, generator=generator, vectors=vectors, **built)
 
     # What it is.
@@ -176,9 +172,18 @@ class DistributedBundle:
         source = self._source(vectors)
         with only_writer(self.folder):
             rounds = self._rounds(source, coefficients.detach().numpy())
-            back = rounds.filter(list(bank), flat=len(source.shape) == 2)
-            self.cloud.write(back, list(bank), source.shape[1:], out, overwrite)
-            shutil.rmtree(rounds.folder, ignore_errors=True)
+            filtered = dict(zip(bank, rounds.filter(flat=len(source.shape) == 2), strict=True))
+            self.cloud.write(filtered, source.shape[1:], self.geometry.real, out, overwrite)
+            shutil.rmtree(self.folder / rounds.name, ignore_errors=True)
+
+    def energies(self, vectors: Source | None = None) -> tuple[float, float]:
+        """Sums of squares of vectors, and of their tangent parts."""
+        source = self._source(vectors)
+        with only_writer(self.folder):
+            name, frames = self._bring(source), self.geometry.of_frames("frames")
+            parts = run_all(_energies, [(self.cloud, frames, name, p) for p in range(self.num_parts)])
+        total, tangent = np.sum(parts, axis=0).tolist()
+        return total, tangent
 
     def denoise(
         self,
@@ -202,7 +207,7 @@ class DistributedBundle:
         with only_writer(self.folder):
             rounds = self._rounds(source, np.empty((0, terms)), positive_integer(probes, "probes"))
             moments = rounds.moments()
-            shutil.rmtree(rounds.folder, ignore_errors=True)
+            shutil.rmtree(self.folder / rounds.name, ignore_errors=True)
         data, signs = moments[:, :-probes].mean(axis=1), moments[:, -probes:].mean(axis=1)
         if noise_std is None:
             noise_std = float(np.sqrt(white_noise_variance(self.band, data, signs)))
@@ -219,15 +224,15 @@ class DistributedBundle:
         source, dims = self._source(vectors), self.cloud.ambient_dim
         if points.shape[1] != dims:
             raise ShapeError(f"new points must have D = {dims} coordinates, got {points.shape[1]}.")
-        ranges = points.ranges(self.cloud.rows_at_once)
         with only_writer(self.folder):
-            name, home = self._bring(source), self.folder / f"places-{points.digest()}"
-            places = Exchange.of(home, points, ranges, self.cloud.curve, self.cloud.splits)
-            back = home / f"back-{name}"
-            field = Interpolation(self.cloud, places, name, self.neighbors, back, self.geometry)
+            name = self._bring(source)
+            places = Cloud.sort(
+                self.folder / f"places-{points.digest()}-{name}", points, self.cloud.rows_at_once, self.cloud.curve
+            )
+            field = Interpolation(self.cloud, self.geometry, places, name, self.neighbors)
             run_all(field.interpolate, [(p,) for p in range(places.num_parts)])
-            places.write(back, ["vectors"], source.shape[1:], out, overwrite)
-            shutil.rmtree(home, ignore_errors=True)
+            places.write({"vectors": "field"}, source.shape[1:], self.geometry.real, out, overwrite)
+            shutil.rmtree(places.folder, ignore_errors=True)
 
     def _source(self, vectors: Source | None) -> Source:
         source = self.vectors if vectors is None else vectors
@@ -248,25 +253,33 @@ class DistributedBundle:
     def _rounds(self, source: Source, coefficients: np.ndarray, probes: int = 0) -> Rounds:
         name = self._bring(source)
         settings = f"{name} {probes} {self.geometry} {coefficients.shape}".encode() + coefficients.tobytes()
-        folder = self.folder / f"run-{hashlib.sha256(settings).hexdigest()[:12]}"
-        return Rounds(self.cloud, self.geometry, self.borders, folder, name, coefficients, probes)
+        run = f"run-{hashlib.sha256(settings).hexdigest()[:12]}"
+        return Rounds(self.cloud, self.geometry, run, name, coefficients, probes)
 
 
-def _calibrated_scale(cloud: Cloud, geometry: Geometry, borders: tuple[tuple[int, ...], ...]) -> float:
-    """The scale of ``TangentBundle.laplacian()``, computed once for a folder."""
-    home = cloud.folder / geometry.of_operator("calibration")
+def _energies(cloud: Cloud, frames: str, vectors: str, p: int) -> tuple[float, float]:
+    """Sums of squares of the vectors of a partition, and of their coordinates."""
+    values = load_array(cloud.part(vectors, p)).astype(np.float64)
+    inside = np.einsum("nij,ni...->nj...", load_array(cloud.part(frames, p)), values)
+    return float(np.square(values).sum()), float(np.square(inside).sum())
+
+
+def _generator(cloud: Cloud, geometry: Geometry) -> Generator:
+    """That of ``TangentBundle.laplacian()``, computed once for a folder."""
+    run = geometry.of_operator("calibration")
 
     def moments(terms: int) -> np.ndarray:
-        place = home.with_suffix(".npy")
+        place = cloud.folder / f"{run}.npy"
         if not place.exists():
             sums = [load_array(cloud.part("points", p)).sum(axis=0) for p in range(cloud.num_parts)]
-            parts = cloud, geometry, borders, home, "points", np.empty((0, terms)), 1
-            rounds = CoordinateRounds(*parts, center=np.sum(sums, axis=0) / cloud.rows)
-            save_array(place, rounds.coordinate_moments())
-            shutil.rmtree(home, ignore_errors=True)
+            center = np.sum(sums, axis=0) / cloud.rows
+            found = CoordinateRounds(cloud, geometry, run, "points", np.empty((0, terms)), 1, center).moments()
+            save_array(place, found[:, :-1].sum(axis=1) / found[0, -1])
+            shutil.rmtree(cloud.folder / run, ignore_errors=True)
         return load_array(place)
 
-    return geometry.scale * SampleEnergy().factor(moments, geometry.dim, geometry.scale)
+    constant = geometry.kernel.calibration(geometry.dim)
+    return Generator(*calibrated_scale(True, constant, geometry.eps, geometry.dim, moments))
 
 
 def _claim(folder: Path, settings: str) -> None:

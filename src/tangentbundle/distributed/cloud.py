@@ -1,29 +1,97 @@
-"""A cloud in partitions along the curve: what lies near a partition, and near a sample of points."""
+"""A cloud in partitions along a space-filling curve: rows of files to the partitions and back, and what is near what.
+
+A range of a file's rows is sorted by place on the curve and written as a run; a partition takes its slice of every run.
+No task holds more than one range or one partition. The order of all points along the curve is found at once, by the
+process that calls; it needs 24 bytes a point.
+"""
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 from scipy.spatial import cKDTree
 
-from ..geometry.search import sample_rows
-from .exchange import Curve, Exchange
-from .files import Source, load_array, save_array
+from ..arrays import finite, float_tensor, points_array
+from ..earth.xarrays import NETCDF_FILL
+from ..errors import InvalidInputError, NonFiniteError, TooFewPointsError
+from ..geometry.frames import LocalPCA, pca_of_nearest
+from ..geometry.ordering import curve_codes, principal_axes
+from ..geometry.search import without_self
+from .files import Range, Source, load_array, save_array
+from .results import Output, new_output
 from .tasks import run_all
 
 BLOCK = 2048
 """Consecutive points on the curve that share a box; what is near is found by boxes first."""
 
+SLACK = 1 + 1e-9
+"""Factor on radii, so that a distance at the rim counts as inside however it was rounded."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The Hilbert curve through a cube around the cloud; for D > 3 through its three principal axes."""
+
+    low: np.ndarray
+    extent: float
+    center: np.ndarray | None = None
+    axes: np.ndarray | None = None
+
+    def codes(self, points: np.ndarray) -> np.ndarray:
+        """Places of points ``(n, D)`` on the curve; those outside of the cube are moved to its side."""
+        if self.axes is not None:
+            points = (points - self.center) @ self.axes
+        return curve_codes(np.clip(points, self.low, self.low + 1.000000001 * self.extent), self.low, self.extent)
+
+    @classmethod
+    def around(cls, source: Source, ranges: Sequence[Range]) -> Curve:
+        rows = source.shape[0]
+        stride = max(1, rows // max(4000, 4 * source.shape[1]))
+        lows, highs, sums, samples = zip(*run_all(_survey, [(source, part, stride) for part in ranges]), strict=True)
+        low, high = np.min(lows, axis=0), np.max(highs, axis=0)
+        extent = float((high - low).max())
+        if rows < 3 or extent == 0:
+            raise TooFewPointsError(f"{source.path} holds {rows} points in a box of width {extent:g}: no manifold.")
+        if extent < 1e-140:
+            raise InvalidInputError(f"the cloud is {extent:.2g} wide, so its squared distances underflow. Rescale it.")
+        if source.shape[1] <= 3:
+            return cls(low, extent)
+        center = sum(sums) / rows
+        axes = principal_axes(np.concatenate(samples) - center)[:, :3]
+        half = np.abs(axes).T @ np.maximum(high - center, center - low)
+        return cls(-half, float(2 * half.max()), center, axes)
+
+
+def _survey(source: Source, part: Range, stride: int) -> tuple[np.ndarray, ...]:
+    """Box, sum and every ``stride``-th row of a range; refuses what is no cloud."""
+    points = read_points(source, part)
+    return points.min(axis=0), points.max(axis=0), points.sum(axis=0), points[-part[0] % stride :: stride]
+
+
+def read_points(source: Source, part: Range) -> np.ndarray:
+    """Rows of a file as float64 points ``(m, D)``."""
+    return points_array(read_finite(source, part, "points"), "points")[0]
+
+
+def read_finite(source: Source, part: Range, name: str) -> np.ndarray:
+    """Rows of a file in float32 or float64; missing values are refused."""
+    rows = float_tensor(source.read(*part), name)[0]
+    try:
+        return finite(rows.masked_fill(rows == NETCDF_FILL, np.nan), name).numpy()
+    except NonFiniteError as error:
+        raise NonFiniteError(f"rows {part[0]} to {part[1]} of {source.path}: {error}") from error
+
 
 def boxes_of(points: np.ndarray) -> np.ndarray:
     """Boxes ``(b, 2, D)``, low and high corners, of blocks of consecutive points."""
     starts = np.arange(0, len(points), BLOCK)
-    if not len(starts):
-        return np.empty((0, 2, points.shape[1]))
     return np.stack([np.minimum.reduceat(points, starts), np.maximum.reduceat(points, starts)], axis=1)
 
 
@@ -34,109 +102,6 @@ def gaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
         apart = np.maximum(np.maximum(boxes[:, 0] - high, low - boxes[:, 1]), 0.0)
         np.minimum(least, np.square(apart).sum(axis=1), out=least)
     return np.sqrt(least)
-
-
-@dataclass(frozen=True)
-class Cloud(Exchange):
-    """Points in the order of the curve; their numbers count along it."""
-
-    @classmethod
-    def sort(cls, folder: Path, points: Source, partition: int) -> Cloud:
-        """Sort the points of a file into partitions of about equal size."""
-        ranges, parts = points.ranges(partition), max(1, round(points.shape[0] / partition))
-        cloud = cls.of(folder, points, ranges, Curve.around(points, ranges), parts)
-        if not (folder / "boxes.npy").exists():
-            found = run_all(_boxes_of_part, [(cloud, p) for p in range(cloud.num_parts)])
-            save_array(folder / "boxes.npy", np.concatenate(found))
-        return cloud
-
-    @cached_property
-    def boxes(self) -> np.ndarray:
-        """Boxes ``(b, 2, D)`` of the blocks of all partitions, in order."""
-        return np.array(load_array(self.folder / "boxes.npy"))
-
-    @property
-    def ambient_dim(self) -> int:
-        return self.boxes.shape[2]
-
-    @cached_property
-    def blocks(self) -> np.ndarray:
-        """First and last point of each block, ``(b, 2)``."""
-        spans = []
-        for start, stop in zip(self.offsets[:-1], self.offsets[1:], strict=True):
-            starts = np.arange(start, stop, BLOCK)
-            spans.append(np.stack([starts, np.minimum(starts + BLOCK, stop)], axis=1))
-        return np.concatenate(spans)
-
-    def own(self, p: int) -> np.ndarray:
-        """Numbers of the points of a partition."""
-        return np.arange(self.offsets[p], self.offsets[p + 1])
-
-    def parts_of(self, numbers: np.ndarray) -> list[tuple[int, slice]]:
-        """Partitions of sorted numbers, each with the slice of those in it."""
-        ends = np.searchsorted(numbers, self.offsets)
-        return [(p, slice(a, b)) for p, (a, b) in enumerate(itertools.pairwise(ends)) if b > a]
-
-    def gather(self, name: str, numbers: np.ndarray, folder: Path | None = None, axis: int = 0) -> np.ndarray:
-        """Rows of sorted numbers, from ``part(name, p)`` or ``folder/name-p.npy``."""
-        out: np.ndarray | None = None
-        before = (slice(None),) * axis
-        for p, span in self.parts_of(numbers):
-            place = self.part(name, p) if folder is None else folder / f"{name}-{p:06d}.npy"
-            rows, stored = numbers[span] - self.offsets[p], load_array(place)
-            if out is None:
-                out = np.empty((*stored.shape[:axis], len(numbers), *stored.shape[axis + 1 :]), stored.dtype)
-            consecutive = len(rows) == rows[-1] - rows[0] + 1
-            out[(*before, span)] = stored[(*before, slice(rows[0], rows[-1] + 1) if consecutive else rows)]
-        assert out is not None
-        return out
-
-    def near(self, boxes: np.ndarray, reach: float) -> np.ndarray:
-        """Sorted numbers of all points in blocks within ``reach`` of boxes; a few lie further."""
-        chosen = self.blocks[gaps(self.boxes, boxes) <= reach]
-        return np.concatenate([np.arange(a, b) for a, b in chosen]) if len(chosen) else np.empty(0, np.int64)
-
-    def surrounded(self, p: int, reach: float) -> Surrounded:
-        """A partition with every point within ``reach`` of it."""
-        points = np.array(load_array(self.part("points", p)))
-        own, numbers = self.own(p), self.near(boxes_of(points), reach)
-        others = np.setdiff1d(numbers, own, assume_unique=True)
-        if not len(others):
-            return Surrounded(own, points, np.zeros(len(own)), slice(0, len(own)))
-        found = self.gather("points", others)
-        away, _ = cKDTree(points, balanced_tree=False, compact_nodes=False).query(
-            found, distance_upper_bound=np.nextafter(reach, np.inf)
-        )
-        close = np.isfinite(away)
-        numbers = np.concatenate([own, others[close]])
-        order = np.argsort(numbers)
-        first = int(np.searchsorted(others[close], own[0]))
-        return Surrounded(
-            numbers[order],
-            np.concatenate([points, found[close]])[order],
-            np.concatenate([np.zeros(len(own)), away[close]])[order],
-            slice(first, first + len(own)),
-        )
-
-    def sampled_nearest(self, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rows of ``sample_rows``, and distances and numbers ``(m, k)`` of their nearest other points."""
-        rows = sample_rows(self.rows)
-        sample = self.gather("points", rows)
-        if k + 1 < len(rows):
-            bounds = cKDTree(sample).query(sample, k=k + 1)[0][:, -1] * (1 + 1e-9)
-        else:
-            bounds = np.full(len(rows), np.inf)
-        distances, numbers = np.full((len(rows), k + 1), np.inf), np.full((len(rows), k + 1), -1, np.int64)
-        parts = range(self.num_parts)
-        for close, *found in run_all(_nearest_in_part, [(self, p, sample, bounds, k + 1) for p in parts]):
-            both = [
-                np.concatenate([old[close], new], axis=1) for old, new in zip((distances, numbers), found, strict=True)
-            ]
-            order = np.argsort(both[0], axis=1, kind="stable")[:, : k + 1]
-            distances[close], numbers[close] = (np.take_along_axis(a, order, axis=1) for a in both)
-        itself = numbers == rows[:, None]
-        itself[~itself.any(axis=1), -1] = True  # among exact duplicates the point may be absent
-        return rows, distances[~itself].reshape(-1, k), numbers[~itself].reshape(-1, k)
 
 
 @dataclass(frozen=True)
@@ -151,17 +116,185 @@ class Surrounded:
     inside: slice
 
 
-def _boxes_of_part(cloud: Cloud, p: int) -> np.ndarray:
-    return boxes_of(load_array(cloud.part("points", p)))
+@dataclass(frozen=True)
+class Cloud:
+    """Points of a file in partitions of equal size. Their numbers count along the curve, from ``offsets[p]`` in
+    partition p; points at one place stay in the order of the file.
 
+    Files ``part("order", k)`` and ``part("numbers", k)`` sort the rows of range k along the curve.
+    """
 
-def _nearest_in_part(
-    cloud: Cloud, p: int, sample: np.ndarray, bounds: np.ndarray, k: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Which points of the sample a partition can be near to, and distances and numbers ``(m, k)`` of its nearest."""
-    points = np.array(load_array(cloud.part("points", p)))
-    tree = cKDTree(points, balanced_tree=False, compact_nodes=False)
-    distances, rows = tree.query(sample, k=np.arange(1, k + 1), distance_upper_bound=np.nextafter(bounds.max(), np.inf))
-    close = np.flatnonzero(distances[:, 0] <= bounds)
-    numbers = np.where(np.isfinite(distances[close]), rows[close] + cloud.offsets[p], -1)
-    return close, distances[close], numbers
+    folder: Path
+    ranges: tuple[Range, ...]
+    curve: Curve = field(repr=False)
+    offsets: np.ndarray = field(repr=False)
+
+    @classmethod
+    def sort(cls, folder: Path, points: Source, partition: int, curve: Curve | None = None) -> Cloud:
+        """Sort the points of a file into partitions of about that size, along a curve around them or another."""
+        ranges, rows = points.ranges(partition), points.shape[0]
+        parts = max(1, round(rows / partition))
+        offsets = rows * np.arange(parts + 1) // parts
+        cloud = cls(folder, tuple(ranges), curve or Curve.around(points, ranges), offsets)
+        if not cloud.part("numbers", len(ranges) - 1).exists():
+            codes = np.concatenate(run_all(cloud.codes, [(points, part) for part in ranges]))
+            numbers = np.empty(rows, np.int64)
+            numbers[np.argsort(codes, kind="stable")] = np.arange(rows)
+            for k, (a, b) in enumerate(ranges):
+                order = np.argsort(numbers[a:b])
+                save_array(cloud.part("order", k), order)
+                save_array(cloud.part("numbers", k), numbers[a:b][order])
+        cloud.bring("points", points)
+        if not (folder / "boxes.npy").exists():
+            save_array(folder / "boxes.npy", np.concatenate(run_all(cloud.boxes_in, [(p,) for p in range(parts)])))
+        return cloud
+
+    def __getstate__(self) -> dict:
+        return {each.name: getattr(self, each.name) for each in fields(self)}  # workers read the rest themselves
+
+    @property
+    def num_parts(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def rows(self) -> int:
+        return int(self.offsets[-1])
+
+    @property
+    def rows_at_once(self) -> int:
+        """Rows of the largest range."""
+        return max(stop - start for start, stop in self.ranges)
+
+    @property
+    def ambient_dim(self) -> int:
+        return self.boxes.shape[2]
+
+    @cached_property
+    def boxes(self) -> np.ndarray:
+        """Boxes ``(b, 2, D)`` of the blocks of all partitions, in order."""
+        return np.array(load_array(self.folder / "boxes.npy"))
+
+    @cached_property
+    def blocks(self) -> np.ndarray:
+        """First and last point of each block, ``(b, 2)``."""
+        spans = []
+        for start, stop in itertools.pairwise(self.offsets):
+            starts = np.arange(start, stop, BLOCK)
+            spans.append(np.stack([starts, np.minimum(starts + BLOCK, stop)], axis=1))
+        return np.concatenate(spans)
+
+    def part(self, name: str, p: int) -> Path:
+        """The file of a partition, or of a range."""
+        return self.folder / name / f"{p:06d}.npy"
+
+    def codes(self, points: Source, part: Range) -> np.ndarray:
+        """Places on the curve of the rows of a range."""
+        return self.curve.codes(read_points(points, part))
+
+    def boxes_in(self, p: int) -> np.ndarray:
+        return boxes_of(load_array(self.part("points", p)))
+
+    # Rows of files to partitions, and back.
+
+    def bring(self, name: str, source: Source) -> None:
+        """Rows of a file to ``part(name, p)``, in the order of the curve."""
+        if source.shape[0] != self.rows:
+            raise InvalidInputError(f"there are {self.rows} points, but {source.shape[0]} rows in {source.path}.")
+        if not all(self.part(name, p).exists() for p in range(self.num_parts)):
+            run_all(self.sort_range, [(name, source, k) for k in range(len(self.ranges))])
+            run_all(self.take_part, [(name, p) for p in range(self.num_parts)])
+            shutil.rmtree(self.folder / f"runs-{name}", ignore_errors=True)
+
+    def sort_range(self, name: str, source: Source, k: int) -> None:
+        """The run of a range."""
+        if not self.part(f"runs-{name}", k).exists():
+            rows = read_finite(source, self.ranges[k], name.partition("-")[0])
+            save_array(self.part(f"runs-{name}", k), rows[load_array(self.part("order", k))])
+
+    def take_part(self, name: str, p: int) -> None:
+        """The slices of all runs in one partition."""
+        if self.part(name, p).exists():
+            return
+        first, last = self.offsets[p : p + 2]
+        runs = [load_array(self.part(f"runs-{name}", k)) for k in range(len(self.ranges))]
+        out = np.empty((last - first, *runs[0].shape[1:]), runs[0].dtype)
+        for k, run in enumerate(runs):
+            numbers = load_array(self.part("numbers", k))
+            inside = slice(*np.searchsorted(numbers, (first, last)))
+            out[numbers[inside] - first] = run[inside]
+        save_array(self.part(name, p), out)
+
+    def write(
+        self, results: Mapping[str, str], shape: tuple[int, ...], dtype: type, out: str | os.PathLike, overwrite: bool
+    ) -> None:
+        """Results, by name ``part(..., p)``, each row of that shape, to an output in the order of the file."""
+        with new_output(out, results, (self.rows, *shape), dtype, self.rows_at_once, overwrite=overwrite) as output:
+            run_all(self.write_range, [(results, k, output) for k in range(len(self.ranges))])
+
+    def write_range(self, results: Mapping[str, str], k: int, output: Output) -> None:
+        order, numbers, values = load_array(self.part("order", k)), load_array(self.part("numbers", k)), {}
+        for name, files in results.items():
+            sorted_rows = self.gather(files, numbers)
+            values[name] = np.empty_like(sorted_rows)
+            values[name][order] = sorted_rows
+        output.write(self.ranges[k][0], values)
+
+    # What is near what.
+
+    def parts_of(self, numbers: np.ndarray) -> list[tuple[int, slice]]:
+        """Partitions of sorted numbers, each with the slice of those in it."""
+        ends = np.searchsorted(numbers, self.offsets)
+        return [(p, slice(a, b)) for p, (a, b) in enumerate(itertools.pairwise(ends)) if b > a]
+
+    def gather(self, name: str, numbers: np.ndarray) -> np.ndarray:
+        """Rows of sorted numbers, from ``part(name, p)``."""
+        rows = []
+        for p, span in self.parts_of(numbers):
+            own, stored = numbers[span] - self.offsets[p], load_array(self.part(name, p))
+            consecutive = len(own) == own[-1] - own[0] + 1
+            rows.append(stored[own[0] : own[-1] + 1] if consecutive else stored[own])
+        return np.concatenate(rows)
+
+    def near(self, boxes: np.ndarray, reach: float) -> np.ndarray:
+        """Sorted numbers of all points in blocks within ``reach`` of boxes; a few lie further."""
+        chosen = self.blocks[gaps(self.boxes, boxes) <= reach]
+        return np.concatenate([np.arange(a, b) for a, b in chosen])
+
+    def surrounded(self, p: int, reach: float) -> Surrounded:
+        """A partition with every point within ``reach`` of it."""
+        points = np.array(load_array(self.part("points", p)))
+        numbers = self.near(boxes_of(points), reach)
+        inside = slice(*np.searchsorted(numbers, self.offsets[p : p + 2]))
+        found, away = self.gather("points", numbers), np.zeros(len(numbers))
+        outside = np.ones(len(numbers), bool)
+        outside[inside] = False
+        tree = cKDTree(points, balanced_tree=False, compact_nodes=False)
+        away[outside] = tree.query(found[outside], distance_upper_bound=np.nextafter(reach, np.inf))[0]
+        close = np.isfinite(away)
+        start = int(close[: inside.start].sum())
+        return Surrounded(numbers[close], found[close], away[close], slice(start, start + len(points)))
+
+    def nearest(self, points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Distances and numbers ``(m, k)`` of the points of the cloud that are nearest to others, ``(m, D)``."""
+        boxes, k = boxes_of(points), min(k, self.rows)
+        away = gaps(self.boxes, boxes)
+        order = np.argsort(away)
+        enough = np.searchsorted(np.cumsum(np.diff(self.blocks, axis=1)[order, 0]), k)
+        reach = float(away[order[enough]])
+        while True:  # the nearest of some points bound how far the nearest of all can be
+            numbers = self.near(boxes, reach)
+            tree = cKDTree(self.gather("points", numbers), balanced_tree=False, compact_nodes=False)
+            distances, index = tree.query(points, k=np.arange(1, k + 1))
+            if distances.max() <= reach or tree.n == self.rows:
+                return distances, numbers[index]
+            reach = float(distances.max()) * SLACK
+
+    def nearest_others(self, numbers: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Distances and numbers ``(m, k)`` of the nearest other points of some points, by sorted numbers."""
+        return without_self(numbers, *self.nearest(self.gather("points", numbers), k + 1))
+
+    def nearest_pca(self, centers: np.ndarray, distances: np.ndarray, numbers: np.ndarray, axes: int) -> LocalPCA:
+        """Local PCA at centers ``(m, D)`` of as many neighbours of each, ``(m, k)``."""
+        known, index = np.unique(numbers, return_inverse=True)
+        points = self.gather("points", known)
+        return pca_of_nearest(points, distances, index.reshape(numbers.shape), centers, axes=axes)

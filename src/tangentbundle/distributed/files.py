@@ -6,11 +6,11 @@ import hashlib
 import os
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,6 +38,15 @@ def load_array(path: Path) -> np.ndarray:
     return np.load(path, mmap_mode="r", allow_pickle=False)
 
 
+class Rows(NamedTuple):
+    """An open file: shape and dtype, rows from ``start`` to ``stop``, and the number of rows stored together."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    read: Callable[[int, int], np.ndarray]
+    chunk: int = 1
+
+
 @dataclass(frozen=True)
 class Source(ABC):
     """Rows on disk: points ``(n, D)`` or vectors ``(n, D)`` or ``(n, D, c)``."""
@@ -53,26 +62,28 @@ class Source(ABC):
     def __getstate__(self) -> dict:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # workers open the file themselves
 
-    @property
     @abstractmethod
-    def shape(self) -> tuple[int, ...]: ...
+    def open(self) -> Rows: ...
+
+    @cached_property
+    def _rows(self) -> Rows:
+        return self.open()
 
     @property
-    @abstractmethod
-    def dtype(self) -> np.dtype: ...
+    def shape(self) -> tuple[int, ...]:
+        return self._rows.shape
 
-    @abstractmethod
+    @property
+    def dtype(self) -> np.dtype:
+        return self._rows.dtype
+
     def read(self, start: int, stop: int) -> np.ndarray:
         """Rows ``start`` to ``stop``."""
-
-    @property
-    def chunk(self) -> int:
-        """Rows that are stored together."""
-        return 1
+        return self._rows.read(start, stop)
 
     def ranges(self, size: int) -> list[Range]:
         """Consecutive ranges of about ``size`` rows, equal but for the last, of several chunks if these are small."""
-        chunk = self.chunk if self.chunk <= size else 1
+        chunk = self._rows.chunk if self._rows.chunk <= size else 1
         length, rows = chunk * max(1, size // chunk), self.shape[0]
         return [(a, min(a + length, rows)) for a in range(0, rows, length)]
 
@@ -95,23 +106,12 @@ class Source(ABC):
 class NpyArray(Source):
     """A ``.npy`` file."""
 
-    @cached_property
-    def _array(self) -> np.ndarray:
+    def open(self) -> Rows:
         try:
-            return load_array(Path(self.path))
+            array = load_array(Path(self.path))
         except (OSError, ValueError) as error:
             raise InvalidInputError(f"{self.path} is no readable .npy file of numbers ({error}).") from error
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self._array.shape
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self._array.dtype
-
-    def read(self, start: int, stop: int) -> np.ndarray:
-        return np.array(self._array[start:stop])
+        return Rows(array.shape, array.dtype, lambda start, stop: np.array(array[start:stop]))
 
 
 @dataclass(frozen=True)
@@ -120,43 +120,32 @@ class ZarrArray(Source):
 
     names: str | Sequence[str]
 
-    @cached_property
-    def _arrays(self) -> list[Any]:
+    def open(self) -> Rows:
         try:
             group = extra("zarr").open_group(self.path, mode="r")
         except (OSError, ValueError, KeyError) as error:
             raise InvalidInputError(f"{self.path} is no readable Zarr group ({error}).") from error
-        names = [self.names] if isinstance(self.names, str) else self.names
+        single = isinstance(self.names, str)
+        names = [self.names] if single else self.names
         if missing := [name for name in names if name not in group]:
             raise MissingColumnsError(f"{self.path} has no array {missing[0]!r}; it has {sorted(group.array_keys())}.")
         arrays = [group[name] for name in names]
-        if len({a.shape for a in arrays}) > 1 or (not isinstance(self.names, str) and arrays[0].ndim != 1):
+        if len({a.shape for a in arrays}) > 1 or (not single and arrays[0].ndim != 1):
             raise ShapeError(f"columns must be one-dimensional and equally long, got {[a.shape for a in arrays]}.")
         if any({"scale_factor", "add_offset", "missing_value"} & {*a.attrs} for a in arrays):
             raise InvalidInputError(f"arrays of {self.path} are packed (scale_factor). Write plain numbers first.")
         if len(units := {str(a.attrs["units"]) for a in arrays if "units" in a.attrs}) > 1:
             raise UnitsError(f"columns must have one unit, got {', '.join(sorted(units))}. Convert them first.")
-        return arrays
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        first = self._arrays[0].shape
-        return first if isinstance(self.names, str) else (*first, len(self.names))
+        def read(start: int, stop: int) -> np.ndarray:
+            parts = [a[start:stop] for a in arrays]
+            for part, array in zip(parts, arrays, strict=True):
+                if array.fill_value and part.dtype.kind == "f":
+                    part[part == array.fill_value] = np.nan
+            return parts[0] if single else np.stack(parts, axis=1)
 
-    @property
-    def dtype(self) -> np.dtype:
-        return np.result_type(*(a.dtype for a in self._arrays))
-
-    @property
-    def chunk(self) -> int:
-        return self._arrays[0].chunks[0]
-
-    def read(self, start: int, stop: int) -> np.ndarray:
-        parts = [a[start:stop] for a in self._arrays]
-        for part, fill in zip(parts, (a.fill_value for a in self._arrays), strict=True):
-            if fill and part.dtype.kind == "f":
-                part[part == fill] = np.nan
-        return parts[0] if isinstance(self.names, str) else np.stack(parts, axis=1)
+        shape = arrays[0].shape if single else (*arrays[0].shape, len(arrays))
+        return Rows(shape, np.result_type(*(a.dtype for a in arrays)), read, arrays[0].chunks[0])
 
 
 @dataclass(frozen=True)
@@ -165,9 +154,8 @@ class ParquetColumns(Source):
 
     names: Sequence[str]
 
-    @cached_property
-    def _data(self) -> Any:
-        place = Path(self.path)
+    def open(self) -> Rows:
+        place, names = Path(self.path), list(self.names)
         files = sorted(place.glob("*.parquet")) if place.is_dir() else [place]
         if not files:
             raise InvalidInputError(f"{self.path} is a folder without Parquet files.")
@@ -175,29 +163,19 @@ class ParquetColumns(Source):
             data = extra("pyarrow.dataset").dataset([str(file) for file in files], format="parquet")
         except (OSError, ValueError) as error:
             raise InvalidInputError(f"{self.path} holds no readable Parquet file ({error}).") from error
-        if missing := [name for name in self.names if name not in data.schema.names]:
+        if missing := [name for name in names if name not in data.schema.names]:
             raise MissingColumnsError(f"{self.path} has no column {missing[0]!r}; it has {data.schema.names}.")
-        return data
+        groups = [group for file in data.get_fragments() for group in file.split_by_row_group()]
 
-    @cached_property
-    def _groups(self) -> list[Any]:
-        """Groups of rows that are stored together."""
-        return [group for file in self._data.get_fragments() for group in file.split_by_row_group()]
+        def read(start: int, stop: int) -> np.ndarray:
+            parts, end = [], 0
+            for group in groups:
+                begin, end = end, end + group.row_groups[0].num_rows
+                if begin < stop and end > start:
+                    table = group.to_table(columns=names)
+                    columns = np.stack([table[name].to_numpy() for name in names], axis=1)
+                    parts.append(columns[max(start - begin, 0) : stop - begin])
+            return np.concatenate(parts)
 
-    @cached_property
-    def shape(self) -> tuple[int, ...]:
-        return self._data.count_rows(), len(self.names)
-
-    @property
-    def dtype(self) -> np.dtype:
-        return np.result_type(*(self._data.schema.field(name).type.to_pandas_dtype() for name in self.names))
-
-    def read(self, start: int, stop: int) -> np.ndarray:
-        parts, end = [], 0
-        for group in self._groups:
-            begin, end = end, end + group.row_groups[0].num_rows
-            if begin < stop and end > start:
-                table = group.to_table(columns=list(self.names))
-                columns = np.stack([table[name].to_numpy() for name in self.names], axis=1)
-                parts.append(columns[max(start - begin, 0) : stop - begin])
-        return np.concatenate(parts)
+        dtype = np.result_type(*(data.schema.field(name).type.to_pandas_dtype() for name in names))
+        return Rows((data.count_rows(), len(names)), dtype, read)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,9 +60,9 @@ class Output:
 @contextlib.contextmanager
 def new_output(
     path: str | os.PathLike,
-    names: Sequence[str],
+    names: Iterable[str],
     shape: tuple[int, ...],
-    dtype: np.dtype,
+    dtype: np.dtype | type,
     rows: int,
     *,
     overwrite: bool = False,

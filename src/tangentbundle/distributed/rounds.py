@@ -1,16 +1,15 @@
 r"""The Chebyshev recurrence in rounds: a partition reads its halo, takes s steps by itself, and writes its rows.
 
 P has its spectrum in [-1, 1]. State ``r`` of a partition holds :math:`T_{m-1}(P) x` and :math:`T_m(P) x` for
-:math:`m = r s`, and the sums :math:`\sum_{m' \le m} a_{km'} T_{m'}(P) x`. A round needs the last state of the partition
-and of those it borders, nothing else: partitions never wait for all others. States are files; the one before the last
-is removed once no other partition can need it.
+:math:`m = r s`, and the sums :math:`\sum_{m' \le m} a_{km'} T_{m'}(P) x`. States are files; one is removed when all
+partitions have the next, and a run that was stopped continues with the last that all have.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -18,11 +17,10 @@ import torch
 from ..operators.moments import moments_from_products, recurrence
 from ..operators.product import Extras
 from ..operators.storage import BlockMatrix
-from .build import matrix_of
+from .build import Geometry, matrix_of
 from .cloud import Cloud
 from .files import load_array, save_array
-from .scale import Geometry
-from .tasks import Plan
+from .tasks import run_all
 
 
 @dataclass(frozen=True)
@@ -35,8 +33,7 @@ class Rounds:
 
     cloud: Cloud = field(repr=False)
     geometry: Geometry
-    borders: tuple[tuple[int, ...], ...] = field(repr=False)
-    folder: Path
+    name: str
     vectors: str
     coefficients: np.ndarray = field(repr=False)
     probes: int = 0
@@ -49,16 +46,24 @@ class Rounds:
     def count(self) -> int:
         return -(-(self.terms - 1) // self.geometry.rings)
 
-    def _place(self, name: str, p: int, number: int) -> Path:
-        return self.folder / f"state-{number:06d}" / f"{name}-{p:06d}.npy"
+    def _state(self, name: str, number: int) -> str:
+        return f"{self.name}/state-{number}/{name}"
 
-    def plan(self) -> tuple[Plan, list[str]]:
-        """All rounds of all partitions, and the keys of the last ones."""
-        plan, parts = Plan(), range(self.cloud.num_parts)
-        done = [plan.add(self.start, p) for p in parts]
-        for number in range(1, self.count + 1):
-            done = [plan.add(self.advance, p, number, after=[done[q] for q in self.borders[p]]) for p in parts]
-        return plan, done
+    def _products(self, number: int) -> str:
+        return f"{self.name}/products-{number}"
+
+    def _exists(self, p: int, number: int) -> bool:
+        return self.cloud.part(self._state("sums", number), p).exists()  # they are written last
+
+    def run(self) -> None:
+        """All rounds, from the last that is complete."""
+        parts = range(self.cloud.num_parts)
+        done = [r for r in range(self.count + 1) if all(self._exists(p, r) for p in parts)]
+        if not done:
+            run_all(self.start, [(p,) for p in parts])
+        for number in range(max(done, default=0) + 1, self.count + 1):
+            run_all(self.advance, [(p, number) for p in parts])
+            shutil.rmtree(self.cloud.folder / self._state("", number - 1))
 
     def signal(self, p: int) -> np.ndarray:
         """The signal ``(n, d, c)`` of a partition: the coordinates of the ambient vectors, and random signs."""
@@ -75,24 +80,22 @@ class Rounds:
 
     def start(self, p: int) -> None:
         """State 0."""
-        if self._place("sums", p, 0).exists():
+        if self._exists(p, 0):
             return
         x = self.signal(p)
-        if self.probes:
-            self._save_products(p, 0, [x, x])
-        save_array(self._place("terms", p, 0), np.stack([x, x]))
-        save_array(self._place("sums", p, 0), self.coefficients[:, 0, None, None, None].astype(x.dtype) * x)
+        sums = self.coefficients[:, 0, None, None, None].astype(x.dtype) * x
+        self._save(p, 0, [x, x], [x, x], sums)
 
     def advance(self, p: int, number: int) -> None:
         """One round."""
-        if self._place("sums", p, number).exists():
+        if self._exists(p, number):
             return
         cloud, first = self.cloud, 1 + (number - 1) * self.geometry.rings
         numbers = np.array(load_array(cloud.part(self.geometry.of_operator("numbers"), p)))
         inside = slice(*np.searchsorted(numbers, cloud.offsets[p : p + 2]))
-        before = self._place("terms", p, number - 1).parent
-        previous, current = torch.from_numpy(cloud.gather("terms", numbers, before, axis=1)).unbind(0)
-        stored = load_array(self._place("sums", p, number - 1))
+        files = (self._state(name, number - 1) for name in ("previous", "current"))
+        previous, current = (torch.from_numpy(cloud.gather(file, numbers)) for file in files)
+        stored = load_array(cloud.part(self._state("sums", number - 1), p))
         sums = torch.zeros((len(stored), *current.shape), dtype=current.dtype)
         sums[:, inside] = torch.from_numpy(np.array(stored))
         columns = torch.from_numpy(np.ascontiguousarray(self.coefficients.T)).to(current.dtype)
@@ -103,47 +106,42 @@ class Rounds:
             last = [last[1], term]
             if self.probes:
                 own.append(term.numpy()[inside].copy())
-        save_array(self._place("terms", p, number), torch.stack([part[inside] for part in last]).numpy())
-        if self.probes:
-            self._save_products(p, number, own)
-        save_array(self._place("sums", p, number), sums[:, inside].numpy())
-        for name in ("terms", "sums"):
-            self._place(name, p, number - 2).unlink(missing_ok=True)
+        self._save(p, number, own, [part[inside].numpy() for part in last], sums[:, inside].numpy())
 
-    def _save_products(self, p: int, number: int, terms: Sequence[np.ndarray]) -> None:
-        """Mass inner products of each term but the first with itself and with the one before, ``(2, steps, c)``."""
-        mass = load_array(self.cloud.part(self.geometry.of_operator("mass"), p))
-        pairs = zip(terms[1:], terms[1:], strict=True), zip(terms[1:], terms[:-1], strict=True)
-        products = [[np.einsum("n,ndc,ndc->c", mass, a, b, dtype=np.float64) for a, b in both] for both in pairs]
-        save_array(self._place("products", p, number), np.array(products))
+    def _save(self, p: int, number: int, own: Sequence[np.ndarray], last: Sequence[np.ndarray], sums: np.ndarray):
+        """Write a state; with probes also mass inner products of each term but the first with itself and with the one
+        before, ``(2, steps, c)``.
+        """
+        if self.probes:
+            mass = load_array(self.cloud.part(self.geometry.of_operator("mass"), p))
+            pairs = zip(own[1:], own[1:], strict=True), zip(own[1:], own[:-1], strict=True)
+            products = [[np.einsum("n,ndc,ndc->c", mass, a, b, dtype=np.float64) for a, b in both] for both in pairs]
+            save_array(self.cloud.part(self._products(number), p), np.array(products))
+        for name, array in zip(("previous", "current", "sums"), (*last, sums), strict=True):
+            save_array(self.cloud.part(self._state(name, number), p), array)
 
     def moments(self) -> np.ndarray:
         r"""Moments :math:`\langle x, T_m(P) x \rangle` of every channel, ``(2 m - 1, c)`` from m terms."""
-        plan, done = self.plan()
-        plan.run(done)
-        products = [
-            np.sum([load_array(self._place("products", p, r)) for p in range(self.cloud.num_parts)], axis=0)
-            for r in range(self.count + 1)
-        ]
+        self.run()
+        parts, rounds = range(self.cloud.num_parts), map(self._products, range(self.count + 1))
+        products = [np.sum([load_array(self.cloud.part(name, p)) for p in parts], axis=0) for name in rounds]
         squares, neighbors = np.concatenate(products, axis=1)
         return moments_from_products(squares, neighbors[1:])
 
-    def filter(self, names: Sequence[str], flat: bool) -> Path:
-        """Filtered ambient vectors of all partitions, unmerged, as ``name-p.npy``; returns their folder."""
-        plan, done = self.plan()
-        plan.run([plan.add(self.finish, p, names, flat, after=[key]) for p, key in enumerate(done)])
-        return self.folder / "back"
+    def filter(self, flat: bool) -> list[str]:
+        """Filtered ambient vectors of all partitions; returns the names of the files of each filter."""
+        self.run()
+        names = [f"{self.name}/filtered-{k}" for k in range(len(self.coefficients))]
+        run_all(self.finish, [(p, names, flat) for p in range(self.cloud.num_parts)])
+        return names
 
     def finish(self, p: int, names: Sequence[str], flat: bool) -> None:
-        """Coordinates to ambient vectors, rows of each range of the file together."""
-        places = [self.folder / "back" / f"{name}-{p:06d}.npy" for name in names]
-        if all(place.exists() for place in places):
-            return
-        sums = load_array(self._place("sums", p, self.count))
+        """Coordinates to ambient vectors."""
+        sums = load_array(self.cloud.part(self._state("sums", self.count), p))
         frames = load_array(self.cloud.part(self.geometry.of_frames("frames"), p))
-        for place, filtered in zip(places, sums, strict=True):
+        for name, filtered in zip(names, sums, strict=True):
             ambient = np.einsum("nij,njc->nic", frames, filtered).astype(self.geometry.real)
-            save_array(place, self.cloud.unmerge(ambient[:, :, 0] if flat else ambient, p))
+            save_array(self.cloud.part(name, p), ambient[:, :, 0] if flat else ambient)
 
 
 @dataclass(frozen=True)
@@ -163,8 +161,3 @@ class CoordinateRounds(Rounds):
         squares = found.values.double().square().flatten(1).sum(1)
         weights = (squares if found.values.ndim == 2 else squares / self.geometry.dim).sqrt()
         return BlockMatrix(found.indptr, found.columns().int(), weights[:, None, None], found.order)
-
-    def coordinate_moments(self) -> np.ndarray:
-        """As ``operators.assembly.coordinate_moments``."""
-        moments = self.moments()
-        return moments[:, :-1].sum(axis=1) / moments[0, -1]

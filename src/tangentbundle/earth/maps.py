@@ -3,10 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 
 from ..geometry.known_frames import latlon_frames
+
+STEPS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0)
+"""Degrees between the lines of a graticule."""
+
+
+@cache
+def coastlines() -> np.ndarray:
+    """Coastlines as one curve ``(k, 3)`` on the unit sphere, with gaps of NaN (Natural Earth 1:110m, public domain).
+
+    Neighbouring points are a degree apart or less, at most a few.
+    """
+    stored = np.load(Path(__file__).with_name("coastlines.npz"))["curve"]
+    lon, lat = np.where(stored == np.iinfo(np.int16).min, 0, stored / 100.0).T
+    curve = latlon_frames(lat, lon)[0]
+    curve[stored[:, 0] == np.iinfo(np.int16).min] = np.nan
+    curve.setflags(write=False)
+    return curve
 
 
 @dataclass(frozen=True)
@@ -27,7 +46,7 @@ class EqualAreaMap:
 
     @classmethod
     def fitting(cls, lat: np.ndarray, lon: np.ndarray) -> EqualAreaMap:
-        """The globe, or a part of it if all places lie within 50 degrees of their centre."""
+        """The globe, or the surroundings of all places if these lie within 50 degrees of their centre."""
         points = latlon_frames(lat, lon)[0]
         centre = points.mean(axis=0)
         centre /= max(float(np.linalg.norm(centre)), 1e-9)
@@ -35,7 +54,7 @@ class EqualAreaMap:
         if radius > 50:
             return cls()
         x, y, z = centre
-        return cls(float(np.degrees(np.arcsin(z))), float(np.degrees(np.arctan2(y, x))), max(1.05 * radius, 0.01))
+        return cls(float(np.degrees(np.arcsin(z))), float(np.degrees(np.arctan2(y, x))), max(1.5 * radius, 0.01))
 
     @property
     def axes(self) -> np.ndarray:
@@ -72,12 +91,87 @@ class EqualAreaMap:
         move = np.where(forth <= back, ahead - here, here - behind)
         return length * move / np.maximum(np.linalg.norm(move, axis=1, keepdims=True), 1e-300)
 
+    def unproject(self, plane: np.ndarray) -> np.ndarray:
+        """Places of the plane ``(..., 2)`` to points of the sphere ``(..., 3)``; NaN outside of the map.
+
+        >>> chart = EqualAreaMap(40.0, 10.0, 30.0)
+        >>> bool(np.allclose(chart.project(chart.unproject(np.array([0.1, -0.2]))), [0.1, -0.2]))
+        True
+        """
+        x, y = np.moveaxis(np.asarray(plane, dtype=float), -1, 0)
+        if self.radius is None:
+            inside = x**2 / 8 + y**2 / 2 < 1
+            angle = np.arcsin(np.where(inside, y, 0.0) / np.sqrt(2))
+            north = (2 * angle + np.sin(2 * angle)) / np.pi
+            turn = np.pi * np.where(inside, x, 0.0) / (np.sqrt(8) * np.cos(angle))
+            flat = np.sqrt(1 - north**2)
+            local = np.stack([flat * np.sin(turn), north, flat * np.cos(turn)], axis=-1)
+        else:
+            square = x**2 + y**2
+            inside = square < 4 * np.sin(np.radians(self.radius) / 2) ** 2
+            shrink = np.sqrt(1 - np.where(inside, square, 0.0) / 4)
+            local = np.stack([shrink * x, shrink * y, 1 - square / 2], axis=-1)
+        return np.where(inside[..., None], local, np.nan) @ self.axes
+
+    def coastline(self) -> np.ndarray:
+        """Coastlines as one curve ``(k, 2)``, with gaps of NaN."""
+        return _broken(self.project(coastlines()))
+
     def graticule(self) -> np.ndarray:
         """Parallels and meridians as one curve ``(k, 2)``, with gaps of NaN."""
-        apart, along = 30.0 if self.radius is None else 10.0, np.linspace(-180, 180, 721)
-        lines = [latlon_frames(np.full(721, lat), along)[0] for lat in np.arange(apart - 90, 90, apart)]
-        lines += [latlon_frames(along / 2, np.full(721, lon))[0] for lon in np.arange(-180, 180, apart)]
-        curves = self.project(np.array(lines))
-        curves[:, -1] = np.nan
-        curves[:, 1:][np.linalg.norm(np.diff(curves, axis=1), axis=2) > 0.3] = np.nan  # from one edge to the other
-        return curves.reshape(-1, 2)
+        curves = [self._line(degrees, parallel) for degrees, parallel in self._lines()]
+        return np.concatenate([part for curve in curves for part in (_broken(curve), np.full((1, 2), np.nan))])
+
+    def labels(self, low: np.ndarray, high: np.ndarray) -> list[tuple[str, np.ndarray, bool]]:
+        """Names of the lines of the graticule in a box: text, place ``(2,)``, and whether it is a parallel.
+
+        Parallels are named where they leave the box to the left, meridians where they leave it below, or on the globe
+        every other one at the equator.
+        """
+        found, world = [], self.radius is None
+        for degrees, parallel in self._lines():
+            curve, axis = self._line(degrees, parallel), 0 if parallel else 1
+            inside = curve[((curve >= low) & (curve <= high)).all(axis=1)]
+            if world and not parallel:
+                inside = self.project(latlon_frames(np.zeros(1), np.array([degrees]))[0])
+                inside = inside[: 0 if degrees % 60 or abs(inside[0, 0]) > 2.8 else 1]
+            if not len(inside):
+                continue
+            place = inside[np.argmin(inside[:, axis])]
+            if not world and place[axis] > low[axis] + 0.05 * (high - low)[axis]:
+                continue
+            degrees = (degrees + 180) % 360 - 180
+            side = "" if degrees in (0, -180) else ("SN" if parallel else "WE")[degrees > 0]
+            found.append((f"{abs(degrees):g}°{side}", place, parallel))
+        return found
+
+    def _lines(self) -> list[tuple[float, bool]]:
+        """Latitudes of parallels and longitudes of meridians, a few of each."""
+        lines: list[tuple[float, bool]] = []
+        for middle, half, parallel in zip((self.lat, self.lon), self._half_widths, (True, False), strict=True):
+            step = next((s for s in STEPS if s >= half / 4), 30.0)
+            degrees = step * np.arange(np.ceil((middle - half) / step), (middle + half) / step)
+            lines += [(float(a), parallel) for a in degrees if not parallel or abs(a) < 90]
+        return lines
+
+    @property
+    def _half_widths(self) -> tuple[float, float]:
+        """Degrees of latitude and of longitude from the centre to the edges."""
+        if self.radius is None:
+            return 90.0 + abs(self.lat), 180.0
+        if abs(self.lat) + self.radius > 85:
+            return self.radius, 180.0
+        return self.radius, float(np.degrees(np.arcsin(np.sin(np.radians(self.radius)) / np.cos(np.radians(self.lat)))))
+
+    def _line(self, degrees: float, parallel: bool) -> np.ndarray:
+        middle, half = (self.lon, self._half_widths[1]) if parallel else (self.lat, self._half_widths[0])
+        along = np.linspace(middle - half, middle + half, 361)
+        fixed = np.full(len(along), degrees)
+        lat, lon = (fixed, along) if parallel else (np.clip(along, -90, 90), fixed)
+        return self.project(latlon_frames(lat, lon)[0])
+
+
+def _broken(curve: np.ndarray) -> np.ndarray:
+    """A curve with gaps where it runs from one edge of the map to the other."""
+    jumps = np.linalg.norm(np.diff(curve, axis=0), axis=1) > 0.3
+    return np.insert(curve, np.flatnonzero(jumps) + 1, np.nan, axis=0)

@@ -15,12 +15,12 @@ from scipy.io import netcdf_file
 from ..download import fetch
 from ..errors import DamagedFileError, InvalidInputError
 from ..extras import extra
-from .grids import from_grid
-from .wind import WindData
 from .xarrays import from_xarray
 
 if TYPE_CHECKING:
     import xarray
+
+    from .wind import WindData
 
 
 def load_wind(
@@ -55,6 +55,8 @@ def load_wind(
 
 
 def _embedded() -> WindData:
+    from .grids import from_grid
+
     content = lzma.decompress(Path(__file__).with_name("navy_wind.nc.xz").read_bytes())
     with netcdf_file(io.BytesIO(content)) as file:
         hours, lat, lon = (np.array(file.variables[name][:], np.float64) for name in ("time", "lat", "lon"))

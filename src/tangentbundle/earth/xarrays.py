@@ -8,22 +8,41 @@ import numpy as np
 
 from ..errors import InvalidInputError, MissingColumnsError
 from ..units import common_unit, conversion
-from .grids import from_grid, from_points
-from .wind import WindData
 
 if TYPE_CHECKING:
     import xarray
 
+    from .wind import WindData
+
 EAST = ("u10", "10u", "u10m", "ugrd10m", "uas", "uwnd", "u", "u_component_of_wind")
 NORTH = tuple(name.replace("u", "v", 1) for name in EAST)
+SPEED = ("wind_speed", "windspeed", "wspd", "speed", "spd", "ws", "sknt", "ff")
+DIRECTION = (
+    "wind_from_direction",
+    "wind_direction",
+    "winddirection",
+    "wind_dir",
+    "wdir",
+    "direction",
+    "wd",
+    "drct",
+    "dd",
+)
+EAST_NORTH = ("eastward_wind", "northward_wind")
+"""Names of the components of wind that is given as speed and direction."""
 NETCDF_FILL = 9.969209968386869e36
 """What NetCDF stores in a cell of floats that was never written; in one of integers it is their largest magnitude."""
 
 
 def from_xarray(ds: xarray.Dataset, provenance: str, u: str = "", v: str = "", unit: str = "") -> WindData:
     """The wind of a dataset, in ``unit`` if it has units of speed; ``u`` and ``v`` name its variables."""
-    notes, names = [provenance] if provenance else [], (u, v) if u and v else find_vectors(ds)
-    east, north = (without_fill(ds[name], notes) for name in (u or names[0], v or names[1]))
+    from .grids import from_grid, from_points  # torch is loaded when the variables are found
+
+    notes = [provenance] if provenance else []
+    if not (u and v):
+        ds, names = find_vectors(ds)
+        u, v = u or names[0], v or names[1]
+    east, north = (without_fill(ds[name], notes) for name in (u, v))
     own, factors = common_unit((str(east.name), str(north.name)), [unit_of(east), unit_of(north)], notes)
     if own and (factor := conversion(own, unit)):
         factors *= factor
@@ -50,6 +69,36 @@ def from_xarray(ds: xarray.Dataset, provenance: str, u: str = "", v: str = "", u
     filled = ds["filled"].values.astype(bool) if "filled" in ds.coords and ds["filled"].dims == (time,) else None
     latitude, longitude = (np.ravel(a).astype(np.float64) for a in (lat, lon))
     return from_points(times, latitude, longitude, components, np.asarray(area, np.float64), provenance, filled)
+
+
+def wind_components(speed: np.ndarray, direction: np.ndarray) -> np.ndarray:
+    """Eastward and northward wind ``(..., 2)``, from its speed and the direction, in degrees, that it comes from.
+
+    >>> wind_components(np.array([5.0, 0.0]), np.array([270.0, np.nan])).round(9)  # a west wind; calm has no direction
+    array([[ 5.,  0.],
+           [-0., -0.]])
+    """
+    angle = np.radians(np.where(speed == 0, 0.0, direction))
+    return np.stack([-speed * np.sin(angle), -speed * np.cos(angle)], axis=-1)
+
+
+def with_components(ds: xarray.Dataset, wind: tuple[str, ...] = ()) -> tuple[xarray.Dataset, tuple[str, ...]]:
+    """The dataset with eastward and northward wind, from speed and direction, and the names of these, if it has them.
+
+    They are those named, or found by standard name, then by usual names.
+    """
+    if not wind:
+        known = {str(n).lower(): str(n) for n in ds.data_vars}
+        known |= {str(a.attrs.get("standard_name")): str(n) for n, a in ds.data_vars.items()}
+        found = [next((known[name] for name in usual if name in known), "") for usual in (SPEED, DIRECTION)]
+        wind = tuple(found) if all(found) else ()
+    if not wind:
+        return ds, ()
+    speed, direction = (without_fill(ds[name], []) for name in wind)
+    values = wind_components(speed.values, direction.transpose(*speed.dims).values)
+    units = {"units": unit_of(speed)} if unit_of(speed) else {}
+    new = {n: (speed.dims, values[..., k], {"standard_name": n, **units}) for k, n in enumerate(EAST_NORTH)}
+    return ds.assign(new), wind
 
 
 def unit_of(variable: xarray.DataArray) -> str:
@@ -88,8 +137,11 @@ def without_fill(variable: xarray.DataArray, notes: list[str]) -> xarray.DataArr
     return variable.astype(np.float64).where(~missing)
 
 
-def find_vectors(ds: xarray.Dataset) -> tuple[str, str]:
-    """Names of the eastward and northward variables: by standard name, winds first, then by usual names."""
+def find_vectors(ds: xarray.Dataset) -> tuple[xarray.Dataset, tuple[str, ...]]:
+    """Names of the eastward and northward variables: by standard name, winds first, then by usual names.
+
+    Where there are only speed and direction, the dataset returned has components, too.
+    """
     found: list[str] = []
     standard = {str(n): str(a.attrs.get("standard_name", "")) for n, a in ds.data_vars.items()}
     for word, usual in (("eastward_", EAST), ("northward_", NORTH)):
@@ -97,12 +149,16 @@ def find_vectors(ds: xarray.Dataset) -> tuple[str, str]:
         named = named or [n for n, said in standard.items() if said.startswith(word)]
         lower = {n.lower(): n for n in named or standard}
         found += named if len(named) == 1 else [lower[n] for n in usual if n in lower][:1]
-    if len(found) < 2:
+    if len(found) == 2:
+        return ds, (found[0], found[1])
+    ds, wind = with_components(ds)
+    if not wind:
         raise MissingColumnsError(
             f"expected an eastward and a northward variable, by standard_name or named as {EAST[0]}, {NORTH[0]}; the "
-            f"dataset has {', '.join(map(str, ds.data_vars)) or 'none'}. Name them: --vectors EAST,NORTH or u=, v=."
+            f"dataset has {', '.join(map(str, ds.data_vars)) or 'none'}. "
+            'Name them: vectors=("EAST", "NORTH") (u= and v= of load_wind).'
         )
-    return found[0], found[1]
+    return ds, EAST_NORTH
 
 
 def coordinate(ds: xarray.Dataset, wind: xarray.DataArray | xarray.Dataset, name: str) -> xarray.DataArray:

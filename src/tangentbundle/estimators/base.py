@@ -7,12 +7,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..arrays import ArrayKind, float_tensor
 from ..errors import (
     InvalidInputError,
+    NoFieldWarning,
     NonFiniteError,
     NotTangentWarning,
     OutlierWarning,
@@ -24,6 +28,9 @@ from .candidates import DefaultCandidates
 from .history import History
 from .observations import JITTER, Model, Observations, Places, Prediction
 from .tangents import TangentSpaces
+
+SINGLE_PRECISION = 2 * float(np.finfo(np.float32).eps)
+"""Difference, relative to the largest coordinate, below which a point is a copy of a training point."""
 
 OUTLIER_RATIO = 100.0
 """How much further from the centre than half of the points an outlier lies."""
@@ -37,7 +44,6 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
     dim: Any
     manifold: Any
     random_state: Any
-    _other_models: Sequence[Model] = ()
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -52,7 +58,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         ``noise_std`` is the known standard deviation of the noise of each component: a number or ``(n,)``. Without it
         one level for all points is estimated.
         """
-        X, y = _validated(self, X, y)
+        X, y = _validated(self, of_kind(X)[0], of_kind(y)[0])
         n, more = len(X), self._more_points(X)
         self.spaces_ = TangentSpaces.of(X if more is None else np.concatenate([X, more]), self.dim, self.manifold)
         self.frames_ = self.spaces_.frames[:n]
@@ -77,14 +83,28 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         self.scores_ = self.posterior_.scores
         self._observations = observations
         self.noise_ = self.scale_ * self.posterior_.noise
+        if noise_std is None:
+            self._warn_if_no_field(*X.shape)
         return self
+
+    def _warn_if_no_field(self, n: int, D: int) -> None:
+        """Compare the best score with that of noise alone, of which it has the standard error ``sqrt(D / 2 n)``."""
+        best = max((row.score for row in self.scores_), default=np.inf)
+        if best + 0.5 * D * (1 + np.log(2 * np.pi)) < np.sqrt(D / (2 * min(n, 400))):
+            warnings.warn(
+                f"left-out vectors are predicted no better than noise of their own size, {self.scale_:.3g}. The "
+                f"estimated noise, {self.noise_:.3g}, cannot be relied on. Give noise_std if you know it, or more "
+                "points, and check that vectors are in the order of the points.",
+                NoFieldWarning,
+                stacklevel=3,
+            )
 
     def _model(self) -> Model:
         if self.model is not None and self.covariance is not None:
             raise InvalidInputError("give model= or covariance=, not both: a covariance makes a Gaussian process.")
         if self.model is None:
             several = isinstance(self.covariance, Sequence) or self.covariance is None
-            return DefaultCandidates(self.covariance if several else [self.covariance], self._other_models)
+            return DefaultCandidates(self.covariance if several else [self.covariance])
         if not isinstance(self.model, Model):
             raise InvalidInputError(f"model must be an object such as GaussianProcess(Tangent()), got {self.model!r}.")
         return self.model
@@ -97,15 +117,24 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         ``with_noise``.
         """
         check_is_fitted(self, "posterior_")
+        X, kind = of_kind(X)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         spread = return_std or return_cov
         found = self._predict(X, spread, with_noise)
-        field = self.scale_ * found.mean
+        field = kind.wrap(self.scale_ * found.mean)
         if return_cov:
-            return field, self.scale_**2 * found.covariances()
-        return (field, self.scale_ * np.sqrt(found.variances())) if return_std else field
+            return field, kind.wrap(self.scale_**2 * found.covariances())
+        return (field, kind.wrap(self.scale_ * np.sqrt(found.variances()))) if return_std else field
+
+    def score(self, X, y, sample_weight=None):
+        """The share of the vectors' variance that predictions explain, 1 - SSE/SST over all components."""
+        y, field = (np.asarray(of_kind(values)[0]) for values in (y, self.predict(X)))
+        return r2_score(y, field, sample_weight=sample_weight, multioutput="variance_weighted")
 
     def _predict(self, X: np.ndarray, spread: bool, with_noise: bool) -> Prediction:
+        away, nearest = self.spaces_.tree.query(X)
+        copies = away <= SINGLE_PRECISION * np.abs(self.spaces_.points).max()
+        X = np.where(copies[:, None], self.spaces_.points[nearest], X)
         far = self.spaces_.warn_if_far(X)
         places = Places((X - self.center_) / self.unit_, lambda: self.spaces_.at(X))
         with one_thread():
@@ -134,6 +163,15 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
 
     def _history(self, X: np.ndarray) -> History | None:
         return None
+
+
+def of_kind(values: Any) -> tuple[Any, ArrayKind]:
+    """Arrays of any library as NumPy's, all else as it is, and the kind that answers have: NumPy's float64 at last."""
+    if hasattr(values, "__dlpack__") and not isinstance(values, np.ndarray):
+        tensor, kind = float_tensor(values, "the input")
+        return tensor.detach().cpu().numpy(), kind
+    single = getattr(values, "dtype", None) == np.float32
+    return values, ArrayKind(False, torch.float32 if single else torch.float64, torch.device("cpu"))
 
 
 def _validated(estimator, X, y) -> tuple[np.ndarray, np.ndarray]:

@@ -20,6 +20,11 @@ MAX_AXES = 64
 """Most axes of ambient vectors: each has a linear system of its own."""
 
 
+def enough_for_axes(n: int, D: int) -> bool:
+    """Whether n vectors in D dimensions are enough to fit axes to them."""
+    return n >= MIN_POINTS_PER_ANGLE * D * (D - 1) / 2
+
+
 def signal_axes(observations: Observations) -> np.ndarray:
     r"""Principal axes ``(D, p)`` along which neighbours' vectors agree more than noise would; at least one.
 
@@ -28,8 +33,7 @@ def signal_axes(observations: Observations) -> np.ndarray:
     """
     vectors = observations.vectors
     n, D = vectors.shape
-    enough = n >= MIN_POINTS_PER_ANGLE * D * (D - 1) / 2
-    axes = np.linalg.svd(vectors if enough else observations.points, full_matrices=False)[2].T
+    axes = np.linalg.svd(vectors if enough_for_axes(n, D) else observations.points, full_matrices=False)[2].T
     components = vectors @ axes
     nearest = observations.tree.query(observations.points, k=2)[1][:, 1]
     energy = np.square(components).sum(axis=0)
@@ -80,6 +84,11 @@ class FieldInBases:
         return self.variance_across > 100 * JITTER
 
     @property
+    def white_across(self) -> bool:
+        """Whether components across the bases are noise alone: those across exact tangent spaces, or axes of signal."""
+        return self.bases.ndim == 2 or self.observations.exact
+
+    @property
     def max_noise(self) -> float:
         """The noise is not larger than what is measured across tangent bases."""
         return float(np.sqrt(self.variance_across)) if self.measured_across and self.bases.ndim == 3 else np.inf
@@ -116,12 +125,12 @@ class FieldInBases:
         return np.sort(found[np.sort(first)[:size]])
 
     def evidence(self, index: np.ndarray) -> Evidence:
-        """These observations; what is across exact or ambient bases is noise alone."""
+        """These observations."""
         observations = self.observations
         noise = None if observations.noise is None else as_tensor(observations.noise[index])
         D, p = self.bases.shape[-2:]
         white = (0, 0.0)
-        if self.measured_across and noise is None and (self.bases.ndim == 2 or observations.exact):
+        if self.measured_across and noise is None and self.white_across:
             white = len(index) * (D - p), float(np.square(self.across[index]).sum())
         return Evidence(self.at(index), as_tensor(self.values[index])[..., None], noise, white)
 

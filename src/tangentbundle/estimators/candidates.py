@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import InvalidInputError, TangentBundleError, TangentBundleWarning
 from .covariance import Ambient, Covariance, CurlFree, DivergenceFree, Matern, Tangent, helmholtz
 from .observations import JITTER, Model, Observations, Places, Posterior, Prediction, Score
-from .process import GaussianProcess
+from .process import QUICK_SITES, GaussianProcess
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,10 @@ class Candidates(Model):
     """Fits several models and takes the one that predicts left-out vectors best.
 
     The criterion is the log density of ambient vectors, each predicted from all the others, so that models of
-    tangent and of ambient vectors are comparable. Models are first fitted to a quarter of the points that they
-    use at most, and scored at a quarter of ``max_left_out``; the best three go on, unless they are worse than the best
-    by more than three standard errors. Baselines, the neighbours' mean and the data, are chosen if they are better by
-    more than one standard error.
+    tangent and of ambient vectors are comparable. Models are compared in their quick form, at a quarter of
+    ``max_left_out`` points; the best three once more at all of these, unless they are worse than the best by more than
+    three standard errors. The best is then fitted in full. Baselines, the neighbours' mean and the data, are chosen if
+    they are better by more than one standard error.
     """
 
     models: Sequence[Model]
@@ -31,53 +31,59 @@ class Candidates(Model):
     uses_history = True
 
     def fit(self, observations: Observations, rng: np.random.Generator) -> Chosen:
-        seed = int(rng.integers(2**32))
+        seed, order = int(rng.integers(2**32)), rng.permutation(len(observations.parts(QUICK_SITES).groups))
+        tried = [_try(model, observations, seed) for model in self.models]
+        trials = [trial for trial in tried if isinstance(trial, Trial)]
+        if not trials:
+            raise InvalidInputError(f"none of the candidates can be fitted to these data: {tried or 'there are none'}")
         scores: dict[str, Score] = {}
-        left: list[tuple[Model, Posterior | None]] = [(model, None) for model in self.models]
-        for factor in (4, 1):
-            index = self._sample(observations, self.max_left_out // factor, rng)
-            tried = [_try(model, earlier, factor, observations, index, seed) for model, earlier in left]
-            trials = [trial for trial in tried if isinstance(trial, Trial)]
-            if not trials:
-                raise InvalidInputError(
-                    f"none of the candidates can be fitted to these data: {tried or 'there are none'}"
-                )
-            best = max(trials, key=lambda trial: float(trial.density.mean()))
-            rows = [trial.score(best) for trial in trials]
+        for count in (self.max_left_out // 4, self.max_left_out):
+            index = _points(observations, order, count)
+            for trial in trials:
+                trial.leave_out(observations, index)
+            top = trials[int(np.argmax([trial.density.mean() for trial in trials]))]
+            rows = [trial.score(top) for trial in trials]
             scores |= {row.model: row for row in rows}
             near = [trial for trial, row in zip(trials, rows, strict=True) if row.margin <= 3 * row.margin_error]
-            near = sorted(near, key=lambda trial: -float(trial.density.mean()))[:3]
-            left = [(trial.model, trial.posterior) for trial in near]
-            if len(left) == 1:
+            trials = sorted(near, key=lambda trial: -float(trial.density.mean()))[:3]
+            if len(trials) == 1:
                 break
-        if best.model.baseline:
+        best = top
+        if top.model.baseline:
             rivals = [trial for trial in trials if not trial.model.baseline]
-            rivals = [trial for trial in rivals if (row := trial.score(best)).margin <= row.margin_error]
-            best = max(rivals, key=lambda trial: float(trial.density.mean()), default=best)
-        posterior = best.posterior
-        if factor > 1:
+            rivals = [trial for trial in rivals if (row := trial.score(top)).margin <= row.margin_error]
+            best = max(rivals, key=lambda trial: float(trial.density.mean()), default=top)
+        posterior, name, highest = best.posterior, str(best.model), scores[str(top.model)].score
+        if best.quick is not best.model:
             posterior = best.model.fit(observations, np.random.default_rng(seed))
-        name, top = str(best.model), max(row.score + row.margin for row in rows)
-        table = [row._replace(score=top - row.margin) for row in scores.values()]  # the first round had another sample
+        scores[name] = scores[name]._replace(noise=posterior.noise)
+        table = [
+            row._replace(score=highest - row.margin) for row in scores.values()
+        ]  # the first round had fewer points
         return Chosen(posterior, name, sorted(table, key=lambda row: (row.model != name, row.margin)))
 
-    def _sample(self, observations: Observations, size: int, rng: np.random.Generator) -> np.ndarray:
-        """All points, or those around eight random ones: neighbours share one linear system."""
-        n = len(observations.points)
-        if n <= size:
-            return np.arange(n)
-        centers = observations.points[rng.choice(n, min(n, 8), replace=False)]
-        return np.unique(observations.tree.query(centers, k=max(size // 8, 1))[1])
+
+def _points(observations: Observations, order: np.ndarray, count: int) -> np.ndarray:
+    """At least ``count`` points where there are as many, of groups in this order: each shares one linear system."""
+    groups = observations.parts(QUICK_SITES).groups
+    enough = int(np.searchsorted(np.cumsum([len(groups[k]) for k in order]), count)) + 1
+    return np.sort(np.concatenate([groups[k] for k in order[:enough]]))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Trial:
-    """A fitted model with the log densities of left-out vectors ``(m,)``."""
+    """A model fitted in its quick form, with the log densities of left-out vectors ``(m,)``."""
 
     model: Model
+    quick: Model
     posterior: Posterior
-    density: np.ndarray
     seconds: float
+    density: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+    def leave_out(self, observations: Observations, index: np.ndarray) -> None:
+        start = time.perf_counter()
+        self.density = self.posterior.left_out(index).log_density(observations.vectors[index])
+        self.seconds += time.perf_counter() - start
 
     def score(self, best: Trial) -> Score:
         margin = best.density - self.density
@@ -86,21 +92,17 @@ class Trial:
         return Score(str(self.model), mean, float(margin.mean()), error, self.posterior.noise, self.seconds)
 
 
-def _try(
-    model: Model, earlier: Posterior | None, factor: int, observations: Observations, index: np.ndarray, seed: int
-) -> Trial | TangentBundleError:
+def _try(model: Model, observations: Observations, seed: int) -> Trial | TangentBundleError:
     """The error if the model has no fit to these data. What a model warns of matters only if it is chosen."""
-    start, quick = time.perf_counter(), model.quick(factor)
+    start, quick = time.perf_counter(), model.quick()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TangentBundleWarning)
-            reuse = earlier is not None and quick is model  # a model without a quicker form is fitted once
-            posterior = earlier if reuse else quick.fit(observations, np.random.default_rng(seed))
+            return Trial(
+                model, quick, quick.fit(observations, np.random.default_rng(seed)), time.perf_counter() - start
+            )
     except TangentBundleError as error:
         return error
-    assert posterior is not None
-    density = posterior.left_out(index).log_density(observations.vectors[index])
-    return Trial(model, posterior, density, time.perf_counter() - start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,8 +142,8 @@ class WithoutHistory(Model):
     def __str__(self) -> str:
         return f"{self.model}, no history"
 
-    def quick(self, factor: int) -> Model:
-        return WithoutHistory(self.model.quick(factor))
+    def quick(self) -> Model:
+        return WithoutHistory(self.model.quick())
 
     def fit(self, observations: Observations, rng: np.random.Generator) -> Posterior:
         return self.model.fit(replace(observations, history=None), rng)
@@ -227,10 +229,10 @@ class IdentityPosterior(NeighborPosterior):
 
 
 def default_covariances(observations: Observations) -> list[Covariance]:
-    """Smooth and rough tangent fields, a Helmholtz mixture, and ambient fields, some without divergence or curl."""
+    """Smooth tangent fields, a Helmholtz mixture with a rough part, ambient fields, some without divergence or curl."""
     D, d = observations.dims
     surface = d == 2 and observations.oriented
-    tangent: list[Covariance] = [Tangent(Matern(np.inf)), Tangent(Matern(1.5))]
+    tangent: list[Covariance] = [Tangent(Matern(np.inf))]
     tangent += [helmholtz() if surface else CurlFree() + Tangent(Matern(0.5))]
     ambient: list[Covariance] = [Ambient(Matern(np.inf)), Ambient(Matern(1.5))]
     if 1 < D <= 6:  # of many components, no divergence says little about each
@@ -241,10 +243,9 @@ def default_covariances(observations: Observations) -> list[Covariance]:
 
 @dataclass(frozen=True)
 class DefaultCandidates(Model):
-    """Gaussian processes with given covariances (by default several), others, the neighbours' mean, and the data."""
+    """Gaussian processes with given covariances (by default several), the neighbours' mean, and the data."""
 
     covariances: Sequence[Covariance] | None = None
-    others: Sequence[Model] = ()
     uses_history = True
 
     def fit(self, observations: Observations, rng: np.random.Generator) -> Chosen:
@@ -253,4 +254,4 @@ class DefaultCandidates(Model):
         for covariance in covariances:
             covariance.check(*observations.dims, observations.oriented)
         alone = [] if observations.history is None else [WithoutHistory(process) for process in processes]
-        return Candidates([*processes, *alone, *self.others, NeighborMean(), Identity()]).fit(observations, rng)
+        return Candidates([*processes, *alone, NeighborMean(), Identity()]).fit(observations, rng)

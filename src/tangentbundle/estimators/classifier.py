@@ -21,6 +21,7 @@ from ..nn import TNN, Activation, InvariantReadout, NormTanh
 from ..nn.base import Configured, generator, linear
 from ..operators import LinearOperator, join
 from ..training import fit
+from .base import of_kind
 from .shape import CloudBundle, CloudFeature, Holonomy, LowSpectrum, Neighborhoods
 
 Batch = tuple[torch.Tensor, LinearOperator, torch.Tensor, torch.Tensor]
@@ -155,7 +156,7 @@ class ManifoldClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_proba(self, X) -> np.ndarray:
-        """Probabilities ``(clouds, classes)``, in the order of ``classes_``."""
+        """Probabilities ``(clouds, classes)``, in the order of ``classes_``; an array of the kind of the clouds."""
         check_is_fitted(self, "network_")
         points, parts = _clouds(X, self.n_features_in_), []
         for start in range(0, len(points), self.batch_size):
@@ -163,11 +164,11 @@ class ManifoldClassifier(ClassifierMixin, BaseEstimator):
             ((*inputs, _),) = self._batches(clouds, features, np.zeros(len(clouds), int))
             with torch.no_grad():
                 parts.append(torch.softmax(self.network_(*inputs).double(), dim=-1).numpy())
-        return np.concatenate(parts)
+        return of_kind(X[0])[1].wrap(np.concatenate(parts))
 
     def predict(self, X) -> np.ndarray:
         """The most probable class of each cloud, ``(clouds,)``."""
-        best = self.predict_proba(X).argmax(axis=1)
+        best = np.asarray(self.predict_proba(X)).argmax(axis=1)
         return self.classes_[best]
 
     def _held_out(self, numbers: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -26,6 +26,9 @@ from torch import Tensor
 
 from ..errors import InvalidInputError
 
+SLOPE_STEP = 1e-4
+"""Change of a parameter by which derivatives are differences. Smaller ones amplify rounding where noise is absent."""
+
 QUARTER_TURN = torch.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=torch.float64)
 
 
@@ -196,6 +199,13 @@ class Covariance(ABC):
         one = torch.exp(2 * theta[0]) * torch.eye(sites.dim, dtype=torch.float64)
         return one.expand(*sites.points.shape[:-1], -1, -1)
 
+    def slopes(self, theta: Tensor, pairs: Pairs, weights: Tensor) -> Tensor:
+        """The derivatives of ``sum(weights * blocks)`` by every parameter, as differences."""
+        blocks, found = self(theta, pairs), torch.empty_like(theta)
+        for number, step in enumerate(SLOPE_STEP * torch.eye(len(theta), dtype=theta.dtype)):
+            found[number] = (weights * (self(theta + step, pairs) - blocks)).sum() / SLOPE_STEP
+        return found
+
     @property
     def independent(self) -> bool:
         """Whether components along the bases, the same everywhere, are independent."""
@@ -259,6 +269,11 @@ class CovarianceSum(Covariance):
         if term.independent and not self.independent:
             return torch.diag_embed(blocks.movedim(-3, -1)).movedim(-2, -4).movedim(-1, -2)
         return blocks
+
+    def slopes(self, theta: Tensor, pairs: Pairs, weights: Tensor) -> Tensor:
+        alone = weights if self.independent else weights.diagonal(dim1=-4, dim2=-2).movedim(-1, -3)
+        parts = self._parts(theta, pairs.a)
+        return torch.cat([term.slopes(own, pairs, alone if term.independent else weights) for term, own in parts])
 
     def diagonal(self, theta: Tensor, sites: Sites) -> Tensor:
         return sum(term.diagonal(part, sites) for term, part in self._parts(theta, sites))  # type: ignore[return-value]

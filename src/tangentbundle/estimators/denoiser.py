@@ -8,7 +8,6 @@ from typing import Any
 from .base import FieldEstimator
 from .covariance import Covariance
 from .observations import Model
-from .spectral import SpectralFilter
 
 
 class FieldDenoiser(FieldEstimator):
@@ -43,8 +42,6 @@ class FieldDenoiser(FieldEstimator):
     >>> bool(0.25 < denoiser.noise_ < 0.35)
     True
     """
-
-    _other_models = (SpectralFilter(),)  # it answers at the points themselves
 
     def __init__(
         self,

@@ -21,11 +21,9 @@ NOISE_START = -2.0
 """Logarithm of the noise's standard deviation from which its estimate starts, in units of the data's."""
 
 
-def stacked(blocks: Tensor) -> Tensor:
-    """Blocks as g matrices ``(..., g, N, M)``: one for each independent component, or one for all of them."""
-    if blocks.ndim % 2:  # (p, n, m): one for each of p components
-        return blocks
-    return blocks.flatten(-4, -3).flatten(-2, -1).unsqueeze(-3)
+def stacked(blocks: Tensor, independent: bool) -> Tensor:
+    """Blocks as g matrices ``(..., g, N, M)``: one for each component if they are independent, or one for all."""
+    return blocks if independent else blocks.flatten(-4, -3).flatten(-2, -1).unsqueeze(-3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +48,7 @@ class Evidence:
 
     def matrix(self, covariance: Covariance, theta: Tensor) -> Tensor:
         """``K + N``, see ``stacked``."""
-        matrix = stacked(covariance(theta[:-1], self.pairs))
+        matrix = stacked(covariance(theta[:-1], self.pairs), covariance.independent)
         n = self.sites.count
         noise = torch.exp(2 * theta[-1]).expand(n) if self.noise is None else self.noise
         return matrix + torch.diag_embed((noise + JITTER).tile(matrix.shape[-1] // n))
@@ -61,33 +59,37 @@ class Evidence:
         return columns if covariance.independent else columns.flatten(0, 1)[None]
 
     def loss(self, covariance: Covariance, theta: Tensor) -> float:
-        r"""The negative log marginal likelihood, infinite where the matrix is not positive definite.
+        """The negative log marginal likelihood, infinite where the matrix is not positive definite."""
+        return self._solve(covariance, theta)[0]
 
-        Adds its gradient to that of ``theta``: by :math:`\partial L/\partial K = \frac12 (c K^{-1} - A A^T)`,
-        :math:`A = K^{-1} Y`, so that only the covariance is differentiated automatically.
-        """
-        matrix = self.matrix(covariance, theta)
-        factor, info = torch.linalg.cholesky_ex(matrix.detach())
-        if int(info.max()) > 0 or not torch.isfinite(factor).all():
-            return np.inf
+    def loss_and_gradient(self, covariance: Covariance, theta: Tensor) -> tuple[float, Tensor]:
+        r"""By :math:`\partial L/\partial K = \frac12 (c K^{-1} - A A^T)`, :math:`A = K^{-1} Y`."""
+        loss, factor, weights = self._solve(covariance, theta)
+        if not np.isfinite(loss):
+            return loss, torch.zeros_like(theta)
+        slope = 0.5 * (weights.shape[-1] * torch.cholesky_inverse(factor) - weights @ weights.mT)
+        blocks = slope if covariance.independent else self.pairs.blocks(slope[0])
+        gradient = torch.cat([covariance.slopes(theta[:-1], self.pairs, blocks), torch.zeros(1, dtype=theta.dtype)])
+        if self.noise is None:
+            count, squares = self.white
+            variance, trace = torch.exp(2 * theta[-1]), slope.diagonal(dim1=-2, dim2=-1).sum()
+            white = 0.5 * (count - squares / (variance + JITTER)) / (variance + JITTER)
+            gradient[-1] = 2 * variance * (trace + white)
+        return loss, gradient
+
+    def _solve(self, covariance: Covariance, theta: Tensor) -> tuple[float, Tensor, Tensor]:
+        """The loss, the factor of the matrix, and A."""
+        factor, info = torch.linalg.cholesky_ex(self.matrix(covariance, theta))
         columns = self.columns(covariance)
+        if int(info.max()) > 0 or not torch.isfinite(factor).all():
+            return np.inf, factor, columns
         weights = torch.cholesky_solve(columns, factor)
-        count = columns.shape[-1]
-        if theta.requires_grad:
-            matrix.backward(0.5 * (count * torch.cholesky_inverse(factor) - weights @ weights.mT))
         total = 0.5 * float((columns * weights).sum())
-        total += count * float(factor.diagonal(dim1=-2, dim2=-1).log().sum())
-        return total + 0.5 * columns.numel() * np.log(2 * np.pi) + self._white_loss(theta)
-
-    def _white_loss(self, theta: Tensor) -> float:
+        total += columns.shape[-1] * float(factor.diagonal(dim1=-2, dim2=-1).log().sum())
         count, squares = self.white
-        if not count:
-            return 0.0
-        variance = torch.exp(2 * theta[-1]) + JITTER
-        total = 0.5 * (count * torch.log(2 * np.pi * variance) + squares / variance)
-        if theta.requires_grad:
-            total.backward()
-        return float(total.detach())
+        variance = float(torch.exp(2 * theta[-1])) + JITTER
+        total += 0.5 * (count * np.log(2 * np.pi * variance) + squares / variance)
+        return total + 0.5 * columns.numel() * np.log(2 * np.pi), factor, weights
 
 
 def maximize(
@@ -95,39 +97,34 @@ def maximize(
     evidence: Evidence,
     center: np.ndarray,
     width: np.ndarray,
+    steps: int = 60,
     max_noise: float = np.inf,
 ) -> np.ndarray:
     """Logarithms of the parameters, the noise last, of the greatest posterior density.
 
     The prior is normal around ``center``. The likelihood may have one mode of short and one of long lengths: the search
-    begins with the likeliest of three common factors of all lengths. ``max_noise`` bounds the noise's standard
-    deviation.
+    begins with the likeliest of three common factors of all lengths. It takes at most so many ``steps``. ``max_noise``
+    bounds the noise's standard deviation.
     """
     names = [*covariance.parameters(evidence.sites.points.shape[-1], evidence.sites.dim), "noise"]
     low, high = center - 6.0, center + 6.0
     if np.isfinite(max_noise):
         high[-1] = np.log(max(max_noise, 1e-4))
         low[-1] = min(low[-1], high[-1] - 6.0)
-    known_noise = evidence.noise is not None
 
     def objective(vector: np.ndarray) -> tuple[float, np.ndarray]:
-        theta = torch.from_numpy(vector.copy()).requires_grad_()
-        loss = evidence.loss(covariance, theta) + 0.5 * np.square((vector - center) / width).sum()
-        if not np.isfinite(loss) or theta.grad is None:
-            return 1e10, np.zeros_like(vector)
-        gradient = theta.grad.numpy() + (vector - center) / np.square(width)
-        if known_noise:
-            gradient[-1] = 0.0
-        return float(loss), gradient
+        loss, gradient = evidence.loss_and_gradient(covariance, torch.from_numpy(vector))
+        away = (vector - center) / width
+        return (
+            (loss + 0.5 * np.square(away).sum(), gradient.numpy() + away / width) if loss < np.inf else (1e10, 0 * away)
+        )
 
     lengths = np.array(["length" in name for name in names])
     begins = [center + shift * lengths for shift in (-1.0, 0.0, 1.0)]
     begins = [np.clip(one, low, high) for one in begins]
-    with torch.no_grad():
-        losses = [evidence.loss(covariance, torch.from_numpy(one)) for one in begins]
-    begin = begins[int(np.argmin(losses))]
+    begin = min(begins, key=lambda one: evidence.loss(covariance, torch.from_numpy(one)))
     bounds = list(zip(low, high, strict=True))
-    options = {"maxiter": 60, "ftol": 1e-5}
+    options = {"maxiter": steps, "ftol": 1e-5}
     found = minimize(objective, begin, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     if not found.fun < 1e10:
         raise ConvergenceError(

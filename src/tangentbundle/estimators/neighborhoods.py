@@ -74,6 +74,15 @@ class Neighborhoods:
         return members, order[nearest : nearest + self.far]
 
     @cached_property
+    def table(self) -> tuple[np.ndarray, np.ndarray]:
+        """The points of all cells, ``(c, b)``, and their weights in the cell's mean: zero where a row is padded."""
+        sizes = np.array([len(cell) for cell in self.cells])
+        inside = np.arange(sizes.max()) < sizes[:, None]
+        table = np.repeat(np.array([cell[0] for cell in self.cells])[:, None], sizes.max(), axis=1)
+        table[inside] = np.concatenate(self.cells)
+        return table, inside / sizes[:, None]
+
+    @cached_property
     def cell_of(self) -> np.ndarray:
         """The cell of each point ``(n,)``."""
         numbers = np.repeat(np.arange(len(self.cells)), [len(cell) for cell in self.cells])

@@ -12,6 +12,7 @@ import numpy as np
 
 from .history import History
 from .nearest import NearestPoints
+from .neighborhoods import Neighborhoods
 
 JITTER = 1e-8
 """Smallest variance, in units of the mean squared component of the data: keeps covariances positive definite."""
@@ -62,6 +63,16 @@ class Observations:
     @cached_property
     def tree(self) -> NearestPoints:
         return NearestPoints(self.points)
+
+    def parts(self, sites: int) -> Neighborhoods:
+        """Which observations predictions use, so many of them each; all models share it."""
+        if sites not in self._parts:
+            self._parts[sites] = Neighborhoods.of(self.points, sites - sites // 2, sites // 2)
+        return self._parts[sites]
+
+    @cached_property
+    def _parts(self) -> dict[int, Neighborhoods]:
+        return {}
 
     @cached_property
     def axes(self) -> np.ndarray:
@@ -206,6 +217,6 @@ class Model(ABC):
     def fit(self, observations: Observations, rng: np.random.Generator) -> Posterior:
         """Fit to observations."""
 
-    def quick(self, factor: int) -> Model:
-        """The same model fitted to fewer points, by this factor where that saves time: for comparisons."""
+    def quick(self) -> Model:
+        """The same model fitted to fewer points where that saves time: for comparisons."""
         return self

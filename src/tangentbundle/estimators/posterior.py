@@ -11,7 +11,6 @@ With many observations those near are used one by one, and those further away as
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -20,9 +19,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from joblib import cpu_count
 from torch import Tensor
 
-from .bases import FieldInBases, ambient_of, as_tensor, coordinates_in
+from .bases import FieldInBases, ambient_of, as_tensor, coordinates_in, enough_for_axes
 from .covariance import Covariance, Pairs, Sites
 from .likelihood import Evidence, stacked
 from .neighborhoods import Neighborhoods
@@ -73,8 +73,13 @@ class GaussianPosterior(Posterior):
     def _full_system(self) -> System:
         return self._make_system(0)
 
-    def _system(self, group: int) -> System:
-        return self._full_system if self.parts.exact else self._make_system(group)
+    def _solve(self, groups: np.ndarray, work: Callable[[System, np.ndarray], None]) -> None:
+        """Call ``work(system, rows)`` on several threads, with the rows of ``groups (m,)`` that have one system."""
+        full = self._full_system if self.parts.exact else None  # made here once, and not by several threads
+        with ThreadPoolExecutor(cpu_count()) as pool:
+            jobs = pool.map(lambda job: work(full or self._make_system(job[0]), job[1]), _by_group(groups))
+            for _ in jobs:
+                pass
 
     def _make_system(self, group: int) -> System:
         members, cells = self.parts.around(group)
@@ -92,24 +97,34 @@ class GaussianPosterior(Posterior):
             weights = torch.cholesky_solve(evidence.columns(self.covariance), factor)
         return System(members, evidence.sites, factor, weights)
 
-    def _pooled(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Centres ``(c, D)``, bases there, mean vectors in them ``(c, p)``, and variances of their errors ``(c,)``.
+    @cached_property
+    def _pool(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Middle points ``(c,)``, mean ambient vectors ``(c, D)`` and variances ``(c,)`` of cells, NaN until needed."""
+        count, D = self.parts.centers.shape
+        return np.zeros(count, int), np.zeros((count, D)), np.full(count, np.nan)
 
-        These are those of a mean of the noise, and of the difference between the mean of the field over a cell and the
-        field at its centre.
+    def _pooled(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Centres ``(c, D)``, bases there, mean vectors in them ``(c, p)``, and variances of their errors ``(c,)``."""
+        nearest, means, variances = self._pool
+        new = cells[np.isnan(variances[cells])]
+        if len(new):  # one that two threads find new has the same values from both
+            nearest[new], means[new], variances[new] = self._pool_cells(new)
+        middle = self.data.bases if self.data.bases.ndim == 2 else self.data.bases[nearest[cells]]
+        return self.parts.centers[cells], middle, coordinates_in(middle, means[cells]), variances[cells]
+
+    def _pool_cells(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The variances are those of a mean of the noise, and of the difference between the mean of the field over a
+        cell and the field at its centre.
         """
         observations, bases = self.data.observations, self.data.bases
-        index = [self.parts.cells[cell] for cell in cells]
-        least = min(map(len, index))
-        table = np.stack([cell[:least] for cell in index])  # (c, b)
-        centers = self.parts.centers[cells]
-        nearest = np.square(observations.points[table] - centers[:, None]).sum(axis=2).argmin(axis=1)
-        middle = bases if bases.ndim == 2 else bases[table[np.arange(len(table)), nearest]]
-        means = np.stack([self.data.vectors[cell].mean(axis=0) for cell in index])
-        noise = np.array([self._variances[cell].mean() / len(cell) for cell in index])
+        table, weights = (a[cells] for a in self.parts.table)  # (c, b)
+        points, centers = observations.points[table], self.parts.centers[cells]
+        nearest = table[np.arange(len(table)), np.square(points - centers[:, None]).sum(axis=2).argmin(axis=1)]
+        means = np.einsum("cb,cbi->ci", weights, self.data.vectors[table])
+        noise = (np.square(weights) * self._variances[table]).sum(axis=1)
         flat = self.data.sites(
-            np.concatenate([centers[:, None], observations.points[table]], axis=1),
-            bases if bases.ndim == 2 else np.concatenate([middle[:, None], bases[table]], axis=1),
+            np.concatenate([centers[:, None], points], axis=1),
+            bases if bases.ndim == 2 else bases[np.concatenate([nearest[:, None], table], axis=1)],
         )
         with torch.no_grad():
             blocks = self.covariance(self._hyper[:-1], Pairs(flat, flat))  # (c, p, b + 1, p, b + 1)
@@ -119,8 +134,9 @@ class GaussianPosterior(Posterior):
                 carried = torch.eye(flat.dim, dtype=torch.float64).expand(*flat.points.shape[:-1], -1, -1)
                 carried = carried if flat.constant else flat.bases[:, :1].mT @ flat.bases
                 trace = torch.einsum("cjaq,cqjrk,ckar->cjk", carried, blocks, carried) / flat.dim
-            difference = trace[:, 0, 0] - 2 * trace[:, 0, 1:].mean(1) + trace[:, 1:, 1:].mean((1, 2))
-        return centers, middle, coordinates_in(middle, means), noise + difference.clamp_min(0.0).numpy()
+        signs = np.concatenate([-np.ones((len(cells), 1)), weights], axis=1)
+        difference = np.einsum("cj,cjk,ck->c", signs, trace.numpy(), signs)
+        return nearest, means, noise + np.maximum(difference, 0.0)
 
     def predict(self, places: Places, spread: bool = True) -> Prediction:
         observations, bases = self.data.observations, self.data.bases
@@ -130,12 +146,11 @@ class GaussianPosterior(Posterior):
         values, blocks = np.empty((m, p)), np.zeros((m, p, p))
         away, nearest = observations.tree.query(places.points)
 
-        def work(job: tuple[int, np.ndarray]) -> None:
-            group, rows = job
+        def work(system: System, rows: np.ndarray) -> None:
             sites = self.data.sites(places.points[rows], here if here.ndim == 2 else here[rows])
-            values[rows], blocks[rows] = self._conditional(self._system(group), sites, spread)
+            values[rows], blocks[rows] = self._conditional(system, sites, spread)
 
-        _run(work, _by_group(self.parts.group_of[nearest]))
+        self._solve(self.parts.group_of[nearest], work)
         mean, across = ambient_of(here, values), np.full(m, self._field_across(self.noise**2))
         known = np.flatnonzero(away == 0.0)
         if self._field_across(0.0) > 0.0 and len(known):  # at observations the field across the bases is measured
@@ -154,18 +169,19 @@ class GaussianPosterior(Posterior):
     def _angle_variances(self) -> np.ndarray:
         """Of the angles ``(p,)`` by which axes that were fitted to noisy vectors are off."""
         n, p = self.data.values.shape
-        fitted = self.data.bases.ndim == 2 and p < len(self.data.bases)
+        D = self.data.bases.shape[-2]
+        fitted = self.data.bases.ndim == 2 and p < D and enough_for_axes(n, D)
         return fitted * self.noise**2 / (n * np.maximum(np.square(self.data.values).mean(axis=0), JITTER))
 
     def _field_across(self, noise: Any) -> Any:
-        """The variance of the field across the bases, with noise of these variances."""
-        return np.maximum(self.data.variance_across - noise, 0.0)
+        """The variance of the field across the bases, with noise of these variances: none where all there is noise."""
+        return np.maximum(self.data.variance_across - noise, 0.0) * (not self.data.white_across)
 
     def _conditional(self, system: System, sites: Sites, spread: bool) -> tuple[Any, Any]:
         """Mean ``(m, p)`` and covariances ``(m, p, p)`` of the field at sites."""
         m, p = sites.count, sites.dim
         with torch.no_grad():
-            cross = stacked(self.covariance(self._hyper[:-1], Pairs(sites, system.sites)))
+            cross = stacked(self.covariance(self._hyper[:-1], Pairs(sites, system.sites)), self.covariance.independent)
             mean = (cross @ system.weights).reshape(p, m).T
             if not spread:
                 return mean.numpy(), 0.0
@@ -181,11 +197,10 @@ class GaussianPosterior(Posterior):
         p = bases.shape[-1]
         errors, blocks = np.empty((len(index), p)), np.empty((len(index), p, p))
 
-        def work(job: tuple[int, np.ndarray]) -> None:
-            group, rows = job
-            errors[rows], blocks[rows] = self._errors(self._system(group), index[rows])
+        def work(system: System, rows: np.ndarray) -> None:
+            errors[rows], blocks[rows] = self._errors(system, index[rows])
 
-        _run(work, _by_group(self.parts.group_of[index]))
+        self._solve(self.parts.group_of[index], work)
         here = bases if bases.ndim == 2 else bases[index]
         observations, history = self.data.observations, self.data.observations.history
         rest = observations.vectors[index] - self.data.vectors[index]
@@ -203,7 +218,8 @@ class GaussianPosterior(Posterior):
         units = torch.zeros(p, n, p, m, dtype=torch.float64)
         units[torch.arange(p)[:, None], rows, torch.arange(p)[:, None], torch.arange(m)] = 1.0
         with torch.no_grad():
-            right = units.diagonal(dim1=0, dim2=2).movedim(-1, 0) if self.covariance.independent else stacked(units)
+            alone = self.covariance.independent
+            right = stacked(units.diagonal(dim1=0, dim2=2).movedim(-1, 0) if alone else units, alone)
             half = torch.linalg.solve_triangular(system.factor, right, upper=False)
             blocks = torch.linalg.inv(_products(half, p))
             weights = system.weights.reshape(p, n)[:, rows].T
@@ -225,9 +241,3 @@ def _by_group(groups: np.ndarray, most: int = 1024) -> Iterator[tuple[int, np.nd
     for group, rows in zip(found, np.split(order, starts[1:]), strict=True):
         for start in range(0, len(rows), most):
             yield int(group), rows[start : start + most]
-
-
-def _run(work: Callable[[Any], None], jobs: Iterator[Any]) -> None:
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for _ in pool.map(work, jobs):
-            pass

@@ -20,12 +20,11 @@ from .bases import FieldInBases, signal_axes
 from .covariance import Covariance
 from .history import from_history
 from .likelihood import NOISE_START, PRIOR_WIDTH, maximize
-from .neighborhoods import Neighborhoods
 from .observations import Model, Observations
 from .posterior import GaussianPosterior
 
-MAX_ROWS = 600
-"""Most rows of the matrix of a likelihood, which is factored some twenty times."""
+QUICK_SITES = 120
+"""Observations that a prediction uses while models are compared."""
 
 HISTORY_WIDTH = 0.3
 """Standard deviation of the prior around logarithms of parameters that were fitted to a history."""
@@ -41,10 +40,14 @@ class GaussianProcess(Model):
         sites: number of observations that a prediction uses, half of them near and one by one, half of them means of
             cells further away; hyperparameters are fitted to at most this number, at least 8. Default: 640 where
             components are independent, otherwise 320.
+        rows: most rows of the matrix whose likelihood determines them; it is factored some twenty times.
+        steps: most steps of the search for hyperparameters.
     """
 
     covariance: Covariance
     sites: int | None = None
+    rows: int = 400
+    steps: int = 60
     uses_history = True
 
     def __post_init__(self) -> None:
@@ -56,8 +59,8 @@ class GaussianProcess(Model):
     def __str__(self) -> str:
         return f"GaussianProcess({self.covariance})"
 
-    def quick(self, factor: int) -> GaussianProcess:
-        return replace(self, sites=max((self.sites or 320) // factor, 8))
+    def quick(self) -> GaussianProcess:
+        return replace(self, sites=min(self.sites or QUICK_SITES, QUICK_SITES), rows=200, steps=12)
 
     def fit(self, observations: Observations, rng: np.random.Generator) -> GaussianPosterior:
         self.covariance.check(*observations.dims, observations.oriented)
@@ -65,14 +68,13 @@ class GaussianProcess(Model):
         data = FieldInBases(observations, bases)
         covariance = self.covariance if observations.history is None else from_history(self.covariance)
         sites = self.sites or (640 if covariance.independent else 320)
-        index = data.sample(min(sites, MAX_ROWS // (1 if covariance.independent else bases.shape[-1])), rng)
+        index = data.sample(min(sites, self.rows // (1 if covariance.independent else bases.shape[-1])), rng)
         names = covariance.parameters(*bases.shape[-2:])
         center, width = np.array([*names.values(), NOISE_START]), np.full(len(names) + 1, PRIOR_WIDTH)
         if observations.history is not None:
-            past = maximize(covariance, data.past_evidence(index), center, width)
+            past = maximize(covariance, data.past_evidence(index), center, width, self.steps)
             steady = np.array([*(not name.startswith("ScaledMean") for name in names), False])
             center, width = np.where(steady, past, center), np.where(steady, HISTORY_WIDTH, width)
-        theta = maximize(covariance, data.evidence(index), center, width, data.max_noise)
+        theta = maximize(covariance, data.evidence(index), center, width, self.steps, data.max_noise)
         parameters = dict(zip([*names, "noise"], np.exp(theta).tolist(), strict=True))
-        parts = Neighborhoods.of(observations.points, sites - sites // 2, sites // 2)
-        return GaussianPosterior(covariance, theta, data, parts, parameters)
+        return GaussianPosterior(covariance, theta, data, observations.parts(sites), parameters)

@@ -33,7 +33,7 @@ from ..manifolds import Manifold
 from .nearest import NearestPoints
 
 MIN_POINTS_FOR_DIMENSION = 30
-"""Fewer points in the plane or in space do not tell a curve from a surface."""
+"""Fewer points do not tell a curve from a surface."""
 
 MAX_OFF_MANIFOLD = 0.1
 """Distance of points from a known manifold, as a share of their extent, above which there is a warning."""
@@ -145,17 +145,18 @@ class TangentSpaces:
 
 
 def _dimension(points: np.ndarray, dim: Any) -> int:
-    """As given, or estimated; all of the space, with a warning, where there are too few points to tell."""
+    """As given, or estimated, with a warning where there are too few points: all of the space in at most three."""
     n, D = points.shape
-    if dim is None and D <= 3 and n < MIN_POINTS_FOR_DIMENSION:
+    few = dim is None and n < MIN_POINTS_FOR_DIMENSION
+    found = D if few and D <= 3 else resolve_dimension(points, dim)[0]
+    if few:
         warnings.warn(
-            f"{n} points are too few to estimate the dimension of the space they lie on: vectors are taken as those of "
-            f"all {D} dimensions. Give dim=... if you know it.",
+            f"{n} points are too few to estimate the dimension of the space they lie on, in {D} dimensions: it is "
+            f"taken as {found}. Give dim=... if you know it.",
             DimensionWarning,
             stacklevel=5,
         )
-        return D
-    return resolve_dimension(points, dim)[0]
+    return found
 
 
 def _axes_of_space(points: np.ndarray) -> np.ndarray:

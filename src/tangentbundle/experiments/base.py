@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -29,20 +30,36 @@ class Column:
     paper: bool = False
 
 
+@dataclass(frozen=True)
+class Description:
+    """A table: keys of a row that name its cell, columns, and notes for the reader, common and of each protocol."""
+
+    title: str
+    cell: tuple[str, ...]
+    columns: tuple[Column, ...]
+    better: str = "lower"
+    note: str = ""
+    paper: str = ""
+    best: str = ""
+
+    @classmethod
+    def named(cls, name: str) -> Description:
+        """One of the paper's tables, from ``tables.toml``."""
+        found = tomllib.loads(resources.files(__package__).joinpath("tables.toml").read_text("utf-8"))[name]
+        columns = tuple(Column(**column) for column in found.pop("columns"))
+        return cls(cell=tuple(found.pop("cell")), columns=columns, **found)
+
+
 class Experiment(ABC):
     """One of the paper's tables.
 
     Attributes:
-        cell: keys of a row that name its cell of the table
         sources: names of data sets
         data: the chosen one; None for what is available
     """
 
     name: str
-    title: str
-    cell: tuple[str, ...]
-    columns: tuple[Column, ...]
-    better: str = "lower"
+    about: Description
     sources: tuple[str, ...] = ()
     data: str | None = None
 
@@ -58,9 +75,14 @@ class Experiment(ABC):
         """The paper's numbers for this table."""
         return published(self.name)
 
+    def facts(self, rows: Sequence[Row]) -> dict[str, Any]:
+        """What the notes refer to by name."""
+        return {}
+
     def notes(self, rows: Sequence[Row], protocol: str) -> str:
         """What a reader of the table must know."""
-        return ""
+        text = self.about.note + (self.about.best if protocol == "best" else self.about.paper)
+        return text.format(**self.facts(rows))
 
 
 def published(name: str) -> list[Row]:

@@ -1,91 +1,80 @@
 """What a field estimator must beat: the usual ways to fill in or smooth vectors, blind to tangent spaces.
 
 All have ``fit(X, y)`` and ``predict(X)`` with points ``(n, D)`` and ambient vectors ``(n, D)``, and may leave the
-tangent spaces; project their answers where that matters.
+tangent spaces; project their answers where that matters. ``smoothers`` take noisy fields at the same points.
 
 >>> import numpy as np, tangentbundle as tb
 >>> sphere = tb.manifolds.Sphere(2)
 >>> stations, places = sphere.sample(200, seed=0), sphere.sample(50, seed=1)
 >>> field = sphere.gradient_field
->>> answers = {str(b): b.fit(stations, field(stations, 2)).predict(places) for b in CLASSICS}
+>>> methods = Zero(), Mean(), InverseDistance(), ThinPlate()
+>>> answers = {type(m).__name__: m.fit(stations, field(stations, 2)).predict(places) for m in methods}
 >>> errors = {name: np.mean((answer - field(places, 2)) ** 2) for name, answer in answers.items()}
 >>> min(errors, key=errors.get)
-'ThinPlate()'
+'ThinPlate'
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.interpolate import RBFInterpolator
+from scipy.spatial import cKDTree
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.dummy import DummyRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+from sklearn.model_selection import GridSearchCV
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.neighbors import KNeighborsRegressor
 
+from ..estimators import FieldDenoiser, SpectralFilter
 
-class Baseline(RegressorMixin, BaseEstimator):
-    """A regressor made at ``fit`` by ``_make``."""
+Smoother = Callable[[np.ndarray], np.ndarray]
+"""From noisy ambient fields ``(r, n, D)`` to denoised ones, each by itself; no method sees the clean field."""
+
+
+class Zero(RegressorMixin, BaseEstimator):
+    """No field at all."""
 
     def fit(self, X, y):
-        self.model_ = self._make(len(X)).fit(X, y)
+        self.size_ = np.shape(y)[1]
+        return self
+
+    def predict(self, X):
+        return np.zeros((len(X), self.size_))
+
+
+def Mean() -> DummyRegressor:
+    """The mean ambient vector."""
+    return DummyRegressor()
+
+
+def Nearest() -> KNeighborsRegressor:
+    """The vector of the nearest point."""
+    return KNeighborsRegressor(1)
+
+
+class InverseDistance(RegressorMixin, BaseEstimator):
+    """The mean of all vectors, weighted by inverse squared distances."""
+
+    def fit(self, X, y):
+        self.model_ = KNeighborsRegressor(len(X), weights=_inverse_squares, algorithm="brute").fit(X, y)
         return self
 
     def predict(self, X):
         return self.model_.predict(X)
 
-    def _make(self, n):
-        raise NotImplementedError
+
+def _inverse_squares(distances):
+    return np.maximum(distances, 1e-12) ** -2.0
 
 
-class Zero(Baseline):
-    """No field at all."""
-
-    def _make(self, n):
-        return _Zero()
-
-
-class _Zero:
-    def fit(self, X, y):
-        self.size = np.shape(y)[1]
-        return self
-
-    def predict(self, X):
-        return np.zeros((len(X), self.size))
-
-
-class Mean(Baseline):
-    """The mean ambient vector."""
-
-    def _make(self, n):
-        return DummyRegressor()
-
-
-class Nearest(Baseline):
-    """The vector of the nearest point."""
-
-    def _make(self, n):
-        return KNeighborsRegressor(1)
-
-
-class InverseDistance(Baseline):
-    """The mean of all vectors, weighted by inverse distances to a power."""
-
-    def __init__(self, power=2.0):
-        self.power = power
-
-    def _make(self, n):
-        return KNeighborsRegressor(n, weights=self._weights, algorithm="brute")
-
-    def _weights(self, distances):
-        return np.maximum(distances, 1e-12) ** -self.power
-
-
-class ThinPlate(Baseline):
+class ThinPlate(RegressorMixin, BaseEstimator):
     """The thin-plate spline of ambient space, ``smoothing`` as of scipy's ``RBFInterpolator``."""
 
     def __init__(self, smoothing=0.0):
@@ -99,8 +88,8 @@ class ThinPlate(Baseline):
         return self.model_(X)
 
 
-class _BestProcess(RegressorMixin, BaseEstimator):
-    """A scikit-learn Gaussian process with the Matern smoothness of greatest likelihood, noise included."""
+class AmbientProcess(RegressorMixin, BaseEstimator):
+    """Kriging in ambient space: one Matern covariance and noise for all components, by marginal likelihood."""
 
     def fit(self, X, y):
         self.scale_ = float(np.sqrt(np.mean(np.square(y)))) or 1.0
@@ -119,19 +108,38 @@ class _BestProcess(RegressorMixin, BaseEstimator):
         return self.scale_ * self.best_.predict(X)
 
 
-class AmbientProcess(Baseline):
-    """Kriging in ambient space: one Matern covariance and noise for all components, by marginal likelihood."""
-
-    def _make(self, n):
-        return _BestProcess()
-
-
-class ComponentProcess(Baseline):
+def ComponentProcess() -> MultiOutputRegressor:
     """A Gaussian process for each component, with hyperparameters of its own."""
-
-    def _make(self, n):
-        return MultiOutputRegressor(_BestProcess())
+    return MultiOutputRegressor(AmbientProcess())
 
 
-CLASSICS = (Zero(), Mean(), Nearest(), InverseDistance(), ThinPlate())
-"""Those without hyperparameters to estimate."""
+def smoothing_spline() -> GridSearchCV:
+    """A thin-plate spline whose smoothing is chosen by cross-validation in three parts."""
+    return GridSearchCV(ThinPlate(), {"smoothing": np.logspace(-5, 1, 7)}, scoring="neg_mean_squared_error", cv=3)
+
+
+def smoothers(points: np.ndarray) -> dict[str, Smoother]:
+    """Simple methods for one cloud; averages over the 10 nearest neighbours leave out the point itself."""
+    distance, index = cKDTree(points).query(points, min(11, len(points)))
+    weights = 1.0 / np.maximum(distance[:, 1:], 1e-12)
+    weights /= weights.sum(axis=1, keepdims=True)
+    tikhonov = FieldDenoiser(SpectralFilter(), dim=2, random_state=0)
+    return {
+        "identity": lambda fields: fields,
+        "zero": np.zeros_like,
+        "mean": lambda fields: np.broadcast_to(fields.mean(axis=1, keepdims=True), fields.shape),
+        "nearest neighbour": lambda fields: fields[:, index[:, 1]],
+        "inverse distance": lambda fields: np.einsum("nk,rnki->rni", weights, fields[:, index[:, 1:]]),
+        "thin-plate spline": lambda fields: denoised(smoothing_spline(), points, fields),
+        "Tikhonov on the bundle, SURE": lambda fields: denoised(tikhonov, points, fields),
+    }
+
+
+def field_estimators() -> dict[str, Any]:
+    """The estimators of the protocol ``best``."""
+    return {"FieldDenoiser": FieldDenoiser(dim=2, random_state=0), "ambient Gaussian process": AmbientProcess()}
+
+
+def denoised(estimator: Any, points: np.ndarray, fields: np.ndarray) -> np.ndarray:
+    """Fields denoised one after the other."""
+    return np.stack([estimator.fit(points, field).predict(points) for field in fields])

@@ -82,7 +82,6 @@ def figure(torus: Example, filled: Example, wind: WindData, stations: np.ndarray
         "FieldInterpolator": (wind, predicted),
         "true": (wind, wind.components[0]),
     }
-    label: dict[str, Any] = {"label": "wind speed, m/s", "top": speed}
     for axes, (name, (at, components)) in zip(panels[1], maps.items(), strict=True):
-        plot.wind_map(at.lat, at.lon, components, title=name, axes=axes, colorbar=name == "true", **label)
+        plot.wind_map(at.lat, at.lon, components, title=name, axes=axes, colorbar=name == "true", top=speed)
     return plot.save(drawing, path)

@@ -12,9 +12,9 @@ from .. import plot
 from ..datasets import torus_field
 from ..manifolds import ClassicalKleinBottle, KleinBottle, Torus
 from .base import Row
+from .baselines import denoised, field_estimators
 from .interpolation import INTERPOLATIONS, estimators
 from .reconstruction import Scene, reconstruct
-from .smoothing import denoised, field_estimators
 from .torus import FIELDS
 from .wind import source_of
 

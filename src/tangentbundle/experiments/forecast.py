@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from ..manifolds import Sphere
 from ..nn import RecurrentTNN
 from ..timeline import calendar_period
 from ..training import fit
-from .base import Column, Experiment, Row, Task, draw
+from .base import Description, Experiment, Row, Task, draw
 from .networks import View
 from .wind import SOURCES, Sites, available, describe, source_of, value_range
 
@@ -31,14 +32,7 @@ class Forecast(Experiment):
     """One task is one draw of points and one horizon."""
 
     name = "forecast"
-    title = "Wind field forecasting"
-    cell = ("n", "horizon")
-    columns = (
-        Column("mse", "mean squared error", headline=True),
-        Column("mse_ms", "(m/s)²"),
-        Column("mse_first", "first 4 steps, (m/s)²"),
-        Column("parameters", "parameters"),
-    )
+    about = Description.named(name)
     sources = tuple(SOURCES)
 
     def tasks(self, full: bool, protocol: str) -> list[Task]:
@@ -51,7 +45,7 @@ class Forecast(Experiment):
 
     def run(self, task: Task, seed: int) -> list[Row]:
         sites, training, test = scene(task, seed)
-        inputs, targets = test.inputs(), test.targets()
+        inputs, targets = test.wind[test.windows.inputs], test.wind[test.windows.targets]
         sizes = {view.name: network(view).num_parameters for view in sites.views("RNN")}
         rows = []
         for method, forecaster in forecasters(sites, training, task, seed).items():
@@ -60,22 +54,8 @@ class Forecast(Experiment):
             rows.append({**task, **found, **_scores(errors, test)})
         return rows
 
-    def notes(self, rows: Sequence[Row], protocol: str) -> str:
-        common = (
-            f"{describe(rows)} Errors are averaged over components, points, lead times and windows of the test period, "
-            "in units of the range of the training period, as in the paper; nothing is shifted (the authors' code "
-            "shifts the test period by half its range). Missing analyses are not scored. No run is discarded.\n\n"
-        )
-        if protocol == "best":
-            return common + (
-                "`FieldForecaster, all places` has learnt from the training period on all of the grid; the other rows "
-                "know the drawn points alone. Networks, where shown, are rows of the paper's protocol."
-            )
-        return common + (
-            "As in the paper, a network's output at input step t is its forecast of step t + T_f. MNN and RNN see east "
-            f"and north as two channels. Training: at most {STEPS} steps of {BATCH} windows, stopped after {PATIENCE} "
-            "steps without improvement on the latest fifth of the training windows."
-        )
+    def facts(self, rows: Sequence[Row]) -> dict[str, Any]:
+        return {"data": describe(rows), "steps": STEPS, "batch": BATCH, "patience": PATIENCE}
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,17 +70,6 @@ class Period:
     @classmethod
     def of(cls, data: WindData, horizon: int, unit: float) -> Period:
         return cls((data.components / unit).astype(np.float32), data.filled, data.windows(horizon), unit)
-
-    @property
-    def horizon(self) -> int:
-        return self.windows.inputs.shape[1]
-
-    def inputs(self) -> np.ndarray:
-        """``(windows, T_f, n, 2)``."""
-        return self.wind[self.windows.inputs]
-
-    def targets(self) -> np.ndarray:
-        return self.wind[self.windows.targets]
 
     def mean(self) -> np.ndarray:
         """The mean field of the period, of observed fields."""
@@ -192,11 +161,11 @@ def field_forecaster(sites: Sites, training: Period, task: Task, seed: int, ever
     model = FieldForecaster(manifold=Sphere(2), period=period, random_state=seed)
     series = sites.ambient(training.wind[observed].astype(float))
     model.fit(sites.points, series, times=train.times[observed], support=grid)
-    times = test.times[test.windows(training.horizon).inputs]
+    times = test.times[test.windows(task["horizon"]).inputs]
 
     def forecast(inputs: np.ndarray) -> np.ndarray:
         windows = zip(sites.ambient(inputs.astype(float)), times, strict=True)
-        futures = [model.predict(recent, training.horizon, times=when) for recent, when in windows]
+        futures = [model.predict(recent, task["horizon"], times=when) for recent, when in windows]
         return sites.tangent(np.stack(futures)).astype(np.float32)
 
     return forecast

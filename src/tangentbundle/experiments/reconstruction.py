@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from .base import Column, Experiment, Row, Task, draw
+from .base import Description, Experiment, Row, Task, draw
 from .interpolation import INTERPOLATIONS, Stations, estimators
 from .networks import View, reproduce_inputs
 from .wind import SOURCES, Sites, available, describe, source_of, value_range
@@ -19,15 +20,7 @@ class Reconstruction(Experiment):
     """One task is one draw of points; networks for all masks on it are trained together."""
 
     name = "reconstruction"
-    title = "Wind field reconstruction"
-    cell = ("n", "masked")
-    columns = (
-        Column("per_node", "mean squared error at masked points", headline=True),
-        Column("paper_metric", "sum over masked points / n"),
-        Column("oracle_per_node", "oracle epoch, mean squared error at masked points"),
-        Column("oracle_paper_metric", "oracle epoch, sum over masked points / n", paper=True),
-        Column("parameters", "parameters"),
-    )
+    about = Description.named(name)
     sources = tuple(SOURCES)
 
     def tasks(self, full: bool, protocol: str) -> list[Task]:
@@ -51,23 +44,8 @@ class Reconstruction(Experiment):
             rows += scene.rows(name, np.stack([method(station) for station in stations]))
         return rows
 
-    def notes(self, rows: Sequence[Row], protocol: str) -> str:
-        common = (
-            f"{describe(rows)} Errors are squared lengths in units of the range of the field, as in the paper. The sum "
-            "over masked points divided by all n falls with the masked share for every method; the mean at masked "
-            "points does not. No run is discarded.\n\n"
-        )
-        if protocol == "best":
-            return common + (
-                "`FieldInterpolator, history` also knows other fields on the grid; all other rows know the one masked "
-                "field alone. Networks, where shown, are rows of the paper's protocol."
-            )
-        return common + (
-            "Masked inputs are replaced by the projected mean of the observed vectors. DD-TNN sees the wind in "
-            f"estimated frames, MNN and MLP east and north as two channels. Networks are trained for {EPOCHS} epochs "
-            "on the observed points. The paper stops by the error at the masked points: its numbers are to be compared "
-            "with the oracle epoch, chosen by that error."
-        )
+    def facts(self, rows: Sequence[Row]) -> dict[str, Any]:
+        return {"data": describe(rows), "epochs": EPOCHS}
 
 
 class Scene:

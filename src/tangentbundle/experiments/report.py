@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..files import write_atomically
+from ..parallel import one_thread
 from .base import Experiment, Row
 from .figures import draw_figures
-from .runner import single_thread
 from .tables import Results
 
 
@@ -16,7 +16,7 @@ def write_report(
 ) -> tuple[Results, list[Path]]:
     """Write ``table.md``, ``table.csv`` and the figures; returns the results and all files."""
     place, results = Path(folder), Results(experiment, rows, protocol)
-    with single_thread():
+    with one_thread():
         figures = draw_figures(experiment.name, rows, place)
     sizes = {row["method"]: row["parameters"] for row in rows if row.get("parameters")}
     counts = "Parameters: " + ", ".join(f"{name} {count}" for name, count in sizes.items()) + "." if sizes else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import json
 import os
@@ -118,7 +117,7 @@ def merge_with(experiment: Experiment, rows: Sequence[Row], folder: Path, *, ful
         raise InvalidInputError(f"there are no results (results.jsonl or results.jsonl.gz) in {folder}.")
 
     def place(row: Row) -> tuple:
-        return tuple(row.get(key) for key in (*experiment.cell, "data", "sampling", "mask"))
+        return tuple(row.get(key) for key in (*experiment.about.cell, "data", "sampling", "mask"))
 
     methods, draws = {row["method"] for row in rows}, {place(row) for row in rows}
     found = [row for row in read_results(file, header) if row["method"] not in methods and place(row) in draws]
@@ -161,9 +160,6 @@ def _outcomes(
             futures = [client.submit(run_task, experiment, task, seed, pure=False, retries=3) for task in tasks]
             for future in as_completed(futures):
                 yield future.result()
-    elif jobs == 1:
-        for task in tasks:
-            yield run_task(experiment, task, seed)
     else:
         import joblib
 
@@ -173,17 +169,10 @@ def _outcomes(
 
 
 def run_task(experiment: Experiment, task: Task, seed: int) -> tuple[Task, list[Row]]:
-    """A task and its rows, with the seconds it took."""
-    with single_thread():
+    """A task and its rows, with the seconds it took; one thread, so that sums are rounded alike everywhere."""
+    with one_thread():
         rows, seconds = timed(experiment.run, task, seed)
     return task, [{**row, "task_seconds": round(seconds, 3)} for row in rows]
-
-
-@contextlib.contextmanager
-def single_thread() -> Iterator[None]:
-    """One thread for all numerics: sums are rounded alike everywhere, and processes do not hinder each other."""
-    with one_thread():
-        yield
 
 
 def timed(function: Callable[..., Any], *arguments: Any, **options: Any) -> tuple[Any, float]:

@@ -33,35 +33,30 @@ class Results:
     """The rows of an experiment as lines, cell after cell. No method is left out."""
 
     def __init__(self, experiment: Experiment, rows: Sequence[Row], protocol: str) -> None:
-        self.experiment, self.protocol, self.notes = experiment, protocol, experiment.notes(rows, protocol)
-        self.headline = headline = next(column for column in experiment.columns if column.headline)
-        self.compared = next((column for column in experiment.columns if column.paper), headline)
-        paper = {(*(r[k] for k in experiment.cell), r["method"]): r for r in experiment.published()}
+        self.about, self.protocol, self.notes = experiment.about, protocol, experiment.notes(rows, protocol)
+        about = experiment.about
+        self.headline = headline = next(column for column in about.columns if column.headline)
+        self.compared = next((column for column in about.columns if column.paper), headline)
+        paper = {(*(r[k] for k in about.cell), r["method"]): r for r in experiment.published()}
         groups: dict[tuple, dict[str, list[Row]]] = {}
         for row in rows:
-            groups.setdefault(tuple(row[k] for k in experiment.cell), {}).setdefault(row["method"], []).append(row)
+            groups.setdefault(tuple(row[k] for k in about.cell), {}).setdefault(row["method"], []).append(row)
         self.cells = sorted(groups, key=lambda cell: tuple((str(type(k)), k) for k in cell))
         self.lines, self.best = [], {}
         for cell in self.cells:  # variants, "MNN, ...", are compared with the paper's number for the method itself
             lines = [Line(cell, m, group, paper.get((*cell, _base(m)))) for m, group in groups[cell].items()]
-            sign = 1 if experiment.better == "lower" else -1
+            sign = 1 if about.better == "lower" else -1
             self.best[cell] = min(lines, key=lambda line: sign * line.score(headline)["mean"])
             self.lines += lines
 
     def full(self) -> Table:
         """One line for each cell and method, with every score."""
-        columns = self.experiment.columns
-        header = [*self.experiment.cell, "method", "runs", *(column.title for column in columns), "paper"]
-        body = [
-            [
-                *map(str, line.cell),
-                line.method,
-                str(len(line.rows)),
-                *map(_pair, map(line.score, columns)),
-                _pair(line.paper),
-            ]
-            for line in self.lines
-        ]
+        columns = self.about.columns
+        header = [*self.about.cell, "method", "runs", *(column.title for column in columns), "paper"]
+        body = []
+        for line in self.lines:
+            scores = [_pair(line.score(column)) for column in columns]
+            body.append([*map(str, line.cell), line.method, str(len(line.rows)), *scores, _pair(line.paper)])
         return Table(self._title(self.cells), header, body, self.notes)
 
     def pivots(self) -> list[Table]:
@@ -101,12 +96,12 @@ class Results:
 
     def _title(self, cells: list[tuple]) -> str:
         same = [str(values[0]) for values in zip(*cells, strict=True) if len(set(values)) == 1]
-        return f"{self.experiment.title} ({', '.join([f'protocol: {self.protocol}', *same])})"
+        return f"{self.about.title} ({', '.join([f'protocol: {self.protocol}', *same])})"
 
     def _label(self, cell: tuple, cells: list[tuple]) -> str:
         """The values that distinguish a cell from the others."""
         varied = [len(set(values)) > 1 for values in zip(*cells, strict=True)]
-        named = zip(self.experiment.cell, cell, varied, strict=True)
+        named = zip(self.about.cell, cell, varied, strict=True)
         return ", ".join(value if isinstance(value, str) else f"{key}={value}" for key, value, v in named if v)
 
 

@@ -17,9 +17,9 @@ from ..datasets.synthetic import TorusField
 from ..errors import GlobalNeighborhoodWarning
 from ..geometry.kernels import Gaussian
 from ..operators import Identity, Negated, Symmetric
-from .base import Column, Experiment, Row, Task, draw
+from .base import Description, Experiment, Row, Task, draw
+from .baselines import denoised, field_estimators, smoothers
 from .networks import View, reproduce_inputs
-from .smoothing import denoised, field_estimators, smoothers
 
 TAUS = (0.01, 0.1, 0.3)
 FIELDS: dict[str, TorusField] = {"as printed": manifolds.Torus.paper_field, "tangent": manifolds.Torus.tangent_field}
@@ -30,16 +30,7 @@ class Torus(Experiment):
     """Mean squared error of denoised fields, :math:`|f - f^o|^2 / n`."""
 
     name = "torus"
-    title = "Torus denoising"
-    cell = ("field", "n", "tau")
-    columns = (
-        Column("mse", "MSE, tangent components", headline=True),
-        Column("oracle_own", "MSE, oracle epoch, own components", paper=True),
-        Column("oracle", "MSE, oracle epoch, tangent components"),
-        Column("own_metric", "MSE, own components"),
-        Column("ambient", "MSE, ambient components"),
-        Column("parameters", "parameters"),
-    )
+    about = Description.named(name)
 
     def published(self) -> list[Row]:
         return [{"field": "as printed", **row} for row in super().published()]
@@ -52,36 +43,23 @@ class Torus(Experiment):
 
     def run(self, task: Task, seed: int) -> list[Row]:
         data = Draw.of(task, seed)
-        answers = paper_answers(data, task["epochs"]) if task["protocol"] == "paper" else best_answers(data)
-        place = {"field": task["field"], "n": task["n"], "points": len(data.sample.points)}
+        frames, answers = paper_answers(data, task["epochs"]) if task["protocol"] == "paper" else best_answers(data)
+        angle = _mean_angle(frames, data.sample.frames)
         rows = []
         for method, answer in answers.items():
-            scores = answer.scores(data.sample.vectors)
+            scores = answer.scores(data.sample.vectors, frames)
             parameters = None if answer.view is None else answer.view.network().num_parameters
-            same = {"angle": _mean_angle(answer.frames, data.sample.frames), "parameters": parameters}
             for r, (tau, noise) in enumerate(data.cases):
-                found = {score: values[r] for score, values in scores.items()}
-                row = {**place, "tau": tau, "sampling": task["sampling"], "noise": noise, "method": method}
-                rows.append({**row, **found, **same})
+                row = {"field": task["field"], "n": task["n"], "points": len(data.sample.points), "tau": tau}
+                row |= {"sampling": task["sampling"], "noise": noise, "method": method}
+                row |= {score: values[r] for score, values in scores.items()}
+                rows.append({**row, "angle": angle, "parameters": parameters})
         return rows
 
-    def notes(self, rows: Sequence[Row], protocol: str) -> str:
+    def facts(self, rows: Sequence[Row]) -> dict[str, Any]:
         own = [row for row in rows if row["method"] == "identity"]  # merged networks have other frames
         angle = {n: np.mean([r["angle"] for r in own if r["n"] == n]) for n in sorted({r["n"] for r in own})}
-        angles = ", ".join(f"{a:.0f} degrees at n = {n}" for n, a in angle.items())
-        common = (
-            "Errors are squared lengths averaged over the points, in the frames of the table (identity: 2 tau^2). Mean "
-            f"angle between these frames and the exact tangent planes: {angles}. No run is discarded.\n\n"
-        )
-        if protocol == "best":
-            return common + "Networks, where shown, are rows of the paper's protocol, in its frames."
-        return common + (
-            "Scales are the paper's (eps_PCA = 0.8, eps = 0.5): nearly all points are neighbours. MNN and `MLP, "
-            "ambient` work on three components, the others on two. `L_sym` is the cloud Laplacian of the authors' "
-            "code; exp(-L) is the diffusion of the text, exp(+L) what that code computes. Networks are trained to "
-            "reproduce the noisy field. The paper stops by the error against the clean field: its numbers are to be "
-            "compared with the oracle epoch, chosen by that error."
-        )
+        return {"angles": ", ".join(f"{a:.0f} degrees at n = {n}" for n, a in angle.items())}
 
 
 @dataclass(frozen=True)
@@ -103,34 +81,34 @@ class Draw:
 
 @dataclass(frozen=True)
 class Answer:
-    """Denoised ambient fields ``(cases, n, 3)`` of a method, and the frames ``(n, 3, 2)`` it is scored in.
+    """Denoised ambient fields ``(cases, n, 3)`` of a method.
 
     Networks have a ``view`` and fields ``oracle`` of the epoch nearest to the clean field, and are also scored in their
     own components, as the paper does.
     """
 
-    frames: np.ndarray
     fields: np.ndarray
     oracle: np.ndarray | None = None
     view: View | None = None
 
-    def scores(self, clean: np.ndarray) -> dict[str, list]:
-        """Mean squared errors of every field, by name of the score."""
-        tangent, ambient = self._errors(self.fields - clean)
-        own_is_ambient = self.view is not None and self.view.frames is None
-        found = {"mse": tangent, "own_metric": ambient if own_is_ambient else tangent, "ambient": ambient}
+    def scores(self, clean: np.ndarray, frames: np.ndarray) -> dict[str, list]:
+        """Mean squared errors of every field, by name of the score, in frames ``(n, 3, 2)`` and in space."""
+
+        def errors(fields: np.ndarray) -> list[list]:
+            parts = np.einsum("nij,rni->rnj", frames, fields - clean), fields - clean
+            return [np.square(part).sum(axis=2).mean(axis=1).tolist() for part in parts]
+
+        own = int(self.view is not None and self.view.frames is None)  # tangent, or ambient components
+        found = errors(self.fields)
+        scores = {"mse": found[0], "own_metric": found[own], "ambient": found[1]}
         if self.oracle is not None:
-            tangent, ambient = self._errors(self.oracle - clean)
-            found |= {"oracle": tangent, "oracle_own": ambient if own_is_ambient else tangent}
-        return found
-
-    def _errors(self, errors: np.ndarray) -> list[list]:
-        parts = np.einsum("nij,rni->rnj", self.frames, errors), errors
-        return [np.square(part).sum(axis=2).mean(axis=1).tolist() for part in parts]
+            found = errors(self.oracle)
+            scores |= {"oracle": found[0], "oracle_own": found[own]}
+        return scores
 
 
-def paper_answers(data: Draw, epochs: int) -> dict[str, Answer]:
-    """The paper's networks, and simple methods, in the paper's frames."""
+def paper_answers(data: Draw, epochs: int) -> tuple[np.ndarray, dict[str, Answer]]:
+    """The paper's frames, and answers of its networks and of simple methods."""
     points, clean = data.sample.points.astype(np.float32), data.sample.vectors
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GlobalNeighborhoodWarning)  # the paper's scales; said in the notes
@@ -156,17 +134,17 @@ def paper_answers(data: Draw, epochs: int) -> dict[str, Answer]:
     everywhere, answers = np.ones(data.noisy.shape[:2]), {}
     for view in views:
         outputs = reproduce_inputs(view, data.noisy, everywhere, clean, everywhere, **options)
-        answers[view.name] = Answer(frames, *outputs, view)
-    simple = {name: Answer(frames, method(data.noisy)) for name, method in smoothers(data.sample.points).items()}
-    return answers | simple
+        answers[view.name] = Answer(*outputs, view)
+    simple = {name: Answer(method(data.noisy)) for name, method in smoothers(data.sample.points).items()}
+    return frames, answers | simple
 
 
-def best_answers(data: Draw) -> dict[str, Answer]:
-    """Field estimators and simple methods, in the local frames of ``FieldDenoiser``."""
+def best_answers(data: Draw) -> tuple[np.ndarray, dict[str, Answer]]:
+    """The local frames of ``FieldDenoiser``, and answers of field estimators and simple methods."""
     points, models = data.sample.points, field_estimators()
     fields = {name: denoised(model, points, data.noisy) for name, model in models.items()}
     fields |= {name: method(data.noisy) for name, method in smoothers(points).items()}
-    return {name: Answer(models["FieldDenoiser"].frames_, found) for name, found in fields.items()}
+    return models["FieldDenoiser"].frames_, {name: Answer(found) for name, found in fields.items()}
 
 
 def _mean_angle(bases: np.ndarray, exact: np.ndarray) -> float:

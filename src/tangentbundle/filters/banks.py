@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -27,14 +27,14 @@ def apply_bank(
     filters: Sequence[Filter], operator: LinearOperator, signal: Array, method: Method | None = None
 ) -> list[Array]:
     """Apply several filters to one signal ``(..., n, d, c)``, sharing all work; one output a filter."""
-    operator, method = _resolve(operator, method)
+    method = _resolve(filters, operator, method)
     x, kind = operator.check(signal)
     if len(filters) == 0:
         return []
     if isinstance(operator, Semigroup):
         outputs = [_by_impulses(f, operator, x) for f in filters]
     else:
-        outputs = [unfold(y, x.shape) for y in method.apply(filters, operator, fold(x))]
+        outputs = [unfold(y, x.shape) for y in _by_parts(method, method.apply, filters, operator, fold(x))]
     return [kind.wrap(y) for y in outputs]
 
 
@@ -45,7 +45,7 @@ def merge_bank(
 
     The transpose of ``apply_bank``: with fewer channels out than in, mixing channels first and merging is cheaper.
     """
-    operator, method = _resolve(operator, method)
+    method = _resolve(filters, operator, method)
     if len(filters) == 0 or len(filters) != len(signals):
         raise InvalidInputError(f"one signal a filter is needed, got {len(signals)} for {len(filters)} filters.")
     tensors, kinds = zip(*(operator.check(signal) for signal in signals), strict=True)
@@ -55,12 +55,22 @@ def merge_bank(
         total = sum(_by_impulses(f, operator, x) for f, x in zip(filters, tensors, strict=True))
     else:
         y = torch.stack([fold(x) for x in tensors])
-        total = unfold(method.merge(filters, operator, y), tensors[0].shape)
+        total = unfold(_by_parts(method, method.merge, filters, operator, y), tensors[0].shape)
     return kinds[0].wrap(total)
 
 
-def _resolve(operator: LinearOperator, method: Method | None) -> tuple[LinearOperator, Method]:
-    """Check the two, and choose a method where none is given."""
+def _by_parts(
+    method: Method, evaluate: Callable, filters: Sequence[Filter], operator: LinearOperator, x: torch.Tensor
+) -> torch.Tensor:
+    """Evaluate filters; the parts of a joined operator one by one unless the method joins them."""
+    if not isinstance(operator, Joined) or method.joins:
+        return evaluate(filters, operator, x)
+    pieces = zip(operator.parts, operator.split(x), strict=True)
+    return torch.cat([evaluate(filters, part, piece) for part, piece in pieces], dim=-3)
+
+
+def _resolve(filters: Sequence[Filter], operator: LinearOperator, method: Method | None) -> Method:
+    """Check the two, and choose a method where none is given; filters without a signature have no matrix to cache."""
     if not isinstance(operator, LinearOperator):
         raise InvalidInputError(f"filters act through an operator such as bundle.laplacian(), got {type(operator)}.")
     if not (method is None or isinstance(method, Method)):
@@ -71,7 +81,7 @@ def _resolve(operator: LinearOperator, method: Method | None) -> tuple[LinearOpe
             f"{type(operator).__name__} is filtered with method=Exact() (small operators); {method} needs a "
             "ConnectionLaplacian."
         )
-    return operator, method
+    return Exact() if isinstance(method, Dense) and not all(f.signature() for f in filters) else method
 
 
 def _by_impulses(filter: Filter, operator: Semigroup, x: torch.Tensor) -> torch.Tensor:

@@ -14,7 +14,7 @@ from ..memory import require_memory
 from ..operators import ConnectionLaplacian, Joined, LinearOperator
 from ..operators.registry import differentiate, torch_op, vectorise
 from .expansion import check_precision, require_finite
-from .methods import Chebyshev, Exact, Method
+from .methods import Chebyshev, Method
 
 if TYPE_CHECKING:
     from .base import Filter
@@ -56,16 +56,14 @@ class Dense(Method):
     Filters that learn, or are Python functions, have no matrix to cache: they are evaluated exactly.
     """
 
+    joins = True
+
     def apply(self, filters: Sequence[Filter], operator: LinearOperator, x: torch.Tensor) -> torch.Tensor:
-        if not all(f.signature() for f in filters):
-            return Exact().apply(filters, operator, x)
         blocks = _to_blocks(x, operator)
         outputs = [multiply(matrix, blocks) for matrix in self.matrices(filters, operator)]
         return torch.stack([_from_blocks(y, operator) for y in outputs])
 
     def merge(self, filters: Sequence[Filter], operator: LinearOperator, y: torch.Tensor) -> torch.Tensor:
-        if not all(f.signature() for f in filters):
-            return Exact().merge(filters, operator, y)
         matrices = self.matrices(filters, operator)
         outputs = [multiply(m, _to_blocks(part, operator)) for m, part in zip(matrices, y, strict=True)]
         return _from_blocks(torch.stack(outputs).sum(0), operator)

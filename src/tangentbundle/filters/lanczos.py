@@ -13,46 +13,16 @@ from ..arrays import finite, positive_integer
 from ..errors import ConvergenceError, InvalidInputError
 from ..memory import require_memory
 from ..operators import ConnectionLaplacian
+from ..operators.spectrum import krylov
 from .chebyshev import band_of, dots
 from .expansion import expand, fixed_order, require_finite, require_tolerance
-from .methods import Method, by_parts
+from .methods import Method
 
 if TYPE_CHECKING:
     from .base import Filter
 
 CHECK_EVERY = 8
 """Steps between two estimates of the error."""
-
-
-def krylov(operator: ConnectionLaplacian, start: torch.Tensor, max_steps: int):
-    r"""Lanczos vectors and coefficients of P - I in the mass inner product; yields after every step.
-
-    ``start`` (n, d, c); yields the basis so far as a list of ``(n, d, c)`` with unit mass norm a channel, and the
-    diagonals ``alpha``, ``beta`` as lists of ``(c,)``. Fully reorthogonalised. P - I instead of P, and sums in float64:
-    the small eigenvalues of the Laplacian keep their digits in float32.
-    """
-    weights = operator.mass[:, None, None]
-
-    def inner(f, g):
-        return (weights * f * g).sum((0, 1), dtype=torch.float64)
-
-    tiny = torch.finfo(start.dtype).tiny ** 0.5
-    norm = inner(start, start).sqrt()
-    basis = [(start / norm.clamp_min(tiny)).to(start.dtype)]
-    alpha: list[torch.Tensor] = []
-    beta: list[torch.Tensor] = []
-    for _ in range(max_steps):
-        new = operator.average(basis[-1], 1.0, -1.0)
-        alpha.append(inner(basis[-1], new))
-        for _ in range(2):  # twice is enough
-            for vector in basis:
-                new = new - inner(vector, new).to(new.dtype) * vector
-        size = inner(new, new).sqrt()
-        stop = size < 1e2 * torch.finfo(start.dtype).eps
-        size = torch.where(stop, torch.zeros_like(size), size)
-        beta.append(size)
-        yield basis, alpha, beta, norm
-        basis = [*basis, torch.where(stop, 0.0, new / size.clamp_min(tiny)).to(start.dtype)]
 
 
 def _tridiagonal(alpha: list[torch.Tensor], beta: list[torch.Tensor]) -> torch.Tensor:
@@ -154,7 +124,6 @@ class Lanczos(Method):
             raise InvalidInputError(f"tol must lie between 0 and 1, got {self.tol}.")
         positive_integer(self.max_steps, "max_steps")
 
-    @by_parts
     def apply(self, filters: Sequence[Filter], operator: ConnectionLaplacian, x: torch.Tensor) -> torch.Tensor:
         tol, band = require_tolerance(self.tol, operator), band_of(operator)
         learns = fixed_order(filters, band, 1).requires_grad

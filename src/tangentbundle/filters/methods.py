@@ -6,7 +6,6 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import wraps
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ import torch
 
 from ..arrays import is_batched
 from ..errors import InvalidInputError
-from ..operators import ConnectionLaplacian, Joined, LinearOperator
+from ..operators import ConnectionLaplacian, LinearOperator
 from .chebyshev import band_of, bank, merge
 from .expansion import MAX_NODES, check_precision, expand, fixed_order, require_finite, require_tolerance
 
@@ -29,6 +28,9 @@ _writing = threading.Lock()
 
 class Method(ABC):
     """A way to apply a bank of filters to a signal ``(n, d, c)``."""
+
+    joins = False
+    """Whether it takes a joined operator at once; others take its parts one by one."""
 
     @abstractmethod
     def apply(self, filters: Sequence[Filter], operator: Any, x: torch.Tensor) -> torch.Tensor:
@@ -56,24 +58,10 @@ class Method(ABC):
         return result
 
 
-def by_parts(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """A method's ``apply`` or ``merge`` that takes the parts of a joined operator one by one."""
-
-    @wraps(function)
-    def wrapper(self: Method, filters: Sequence[Filter], operator: Any, signal: torch.Tensor) -> torch.Tensor:
-        if not isinstance(operator, Joined):
-            return function(self, filters, operator, signal)
-        pieces = zip(operator.parts, operator.split(signal), strict=True)
-        return torch.cat([function(self, filters, part, piece) for part, piece in pieces], dim=-3)
-
-    return wrapper
-
-
 @dataclass(frozen=True)
 class Exact(Method):
     """By the full eigendecomposition, computed once and cached on the operator: for n d up to 5 000."""
 
-    @by_parts
     def apply(self, filters: Sequence[Filter], operator: LinearOperator, x: torch.Tensor) -> torch.Tensor:
         values, fields = operator.eigenbasis
         flat = fields.flatten(0, 1)
@@ -127,12 +115,10 @@ class Chebyshev(Method):
 
         return self.remember(filters, operator, compute)
 
-    @by_parts
     def apply(self, filters: Sequence[Filter], operator: ConnectionLaplacian, x: torch.Tensor) -> torch.Tensor:
         band = band_of(operator)
         return bank(*operator.curve, x, self.coefficients(filters, operator), band.middle, band.radius)
 
-    @by_parts
     def merge(self, filters: Sequence[Filter], operator: ConnectionLaplacian, y: torch.Tensor) -> torch.Tensor:
         band = band_of(operator)
         return merge(*operator.curve, y, self.coefficients(filters, operator), band.middle, band.radius)

@@ -76,6 +76,7 @@ def _highpass(power: int, top: float) -> Filter:
 def moment_terms(family: Sequence[Filter], band: Band, tol: float = 1e-4) -> int:
     """Terms of the recurrence whose moments, twice as many, give the risks of a family to a relative ``tol``.
 
+    >>> from tangentbundle.operators import Generator
     >>> moment_terms([Rational(0.1, 2.0)], Band(Generator(2.0)))
     14
     """
@@ -87,9 +88,10 @@ def laplacian_moments(operator: ConnectionLaplacian, x: torch.Tensor, terms: int
 
     The mass is scaled to mean one, so that risks on different graphs of the same points can be compared.
     """
-    *matrix, order, mass = operator.curve
-    band, weights = band_of(operator), (mass / mass.mean()).index_select(0, order)
-    return chebyshev_moments(along_curve(*matrix, order), weights, sort_rows(x, order), terms, band.middle, band.radius)
+    indptr, cols, values, order, mass = operator.curve
+    matrix, band = along_curve(indptr, cols, values, order), band_of(operator)
+    weights = (mass / mass.mean()).index_select(0, order)
+    return chebyshev_moments(matrix, weights, sort_rows(x, order), terms, band.middle, band.radius)
 
 
 def _energies(filters: Sequence[Filter], band: Band, moments: np.ndarray) -> np.ndarray:

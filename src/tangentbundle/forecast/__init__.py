@@ -2,6 +2,6 @@
 
 from .autoregression import Autoregression
 from .forecaster import FieldForecaster
-from .methods import Climatology, Persistence
+from .methods import Climatology, LeadSkill, Persistence
 
-__all__ = ["Autoregression", "Climatology", "FieldForecaster", "Persistence"]
+__all__ = ["Autoregression", "Climatology", "FieldForecaster", "LeadSkill", "Persistence"]

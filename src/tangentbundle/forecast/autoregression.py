@@ -127,7 +127,7 @@ class LinearForecast(FittedMethod):
                 forecasts[k, held_out] = np.einsum("nmf,nfa->mna", features[:, held_out], coefficients, optimize=True)
         best = int(np.square(forecasts - truth).mean(axis=(1, 2, 3)).argmin())
         (self._coefficients[lead, window],) = moments.solve(lead, numbers >= 0, self.method.penalties[best : best + 1])
-        return HeldOut.of(forecasts[best], truth)
+        return HeldOut.of(forecasts[best], self.record.here[origins], truth)
 
     def _features(self, around: np.ndarray, origins: np.ndarray, window: int) -> np.ndarray:
         """Own lags and neighbours now ``(n, m, f)``, of fields ``(n, T, k + 1, d)``."""

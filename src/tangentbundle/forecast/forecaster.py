@@ -12,12 +12,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..arrays import positive_integer
 from ..errors import InvalidInputError, NonFiniteError, ShapeError, ShortSeriesWarning, TooFewPointsError
-from ..estimators.base import check_tangent
+from ..estimators.base import check_tangent, of_kind
 from ..estimators.intervals import share, tail
 from ..estimators.tangents import TangentSpaces
 from .autoregression import Autoregression
 from .climate import Climate
-from .methods import ForecastMethod, Record, fill_gaps
+from .methods import ForecastMethod, LeadSkill, Record, fill_gaps
 from .steps import Clock
 
 MIN_FIELDS = 16
@@ -41,6 +41,10 @@ class FieldForecaster(BaseEstimator):
     Attributes:
         climate_: mean and cycle of the training series.
         fitted_: the fitted method.
+        skill_: a ``LeadSkill(lead, error, persistence, climatology)`` for each lead time, 1, 2, ... up to the first at
+            which the forecast reverts to the climatology: root mean square lengths of the errors of held-out forecasts,
+            in units of the series, with ``over_persistence`` and ``over_climatology``, one minus the ratio of mean
+            squared errors. Empty if the record is too short to hold out forecasts.
         normal_share_: share of the series' energy off the tangent spaces, lost by projection.
 
     >>> import numpy as np, tangentbundle as tb
@@ -50,6 +54,8 @@ class FieldForecaster(BaseEstimator):
     >>> series = wave[:, None, None] * mode                        # (T, n, D)
     >>> forecaster = tb.FieldForecaster(manifold=sphere).fit(points, series[:96])
     >>> future, std = forecaster.predict(series[72:96], horizon=20, return_std=True)
+    >>> [row.lead for row in forecaster.skill_[:3]], bool(forecaster.skill_[0].over_climatology > 0.9)
+    ([1, 2, 3], True)
     >>> future.shape, std.shape, bool(np.abs(future - series[96:])[:6].max() < 0.05)
     ((20, 60, 3), (20, 60, 3), True)
     """
@@ -76,7 +82,7 @@ class FieldForecaster(BaseEstimator):
         after the other. ``support`` are other points ``(m, D)`` and the series there at the same times ``(T, m, D)``,
         to learn from. Forecasts are made from, and for, the points alone.
         """
-        points = validate_data(self, points, dtype=np.float64)
+        points = validate_data(self, of_kind(points)[0], dtype=np.float64)
         if len(points) < 3:
             raise TooFewPointsError(f"a field needs at least 3 points, got {len(points)}.")
         method = Autoregression() if self.method is None else self.method
@@ -110,6 +116,12 @@ class FieldForecaster(BaseEstimator):
             )
         return self
 
+    @property
+    def skill_(self) -> list[LeadSkill]:
+        """Errors of held-out forecasts next to those of persistence and of the climatology, for each lead time."""
+        check_is_fitted(self, "fitted_")
+        return self.fitted_.skill(self.scale_)
+
     def predict(self, recent, horizon, times=None, return_std=False):
         """The next ``horizon`` fields ``(horizon, n, D)`` after recent ones ``(W, n, D)``, W of at least 1.
 
@@ -119,6 +131,7 @@ class FieldForecaster(BaseEstimator):
         """
         check_is_fitted(self, "fitted_")
         horizon = positive_integer(horizon, "horizon")
+        kind = of_kind(recent)[1]
         recent = _checked_series(recent, self.frames_.shape[:2], 1, "predict")
         count = len(recent)
         steps = self.last_step_ + 1 - np.arange(count, 0, -1) if times is None else self.clock_.steps(times, count)
@@ -130,13 +143,13 @@ class FieldForecaster(BaseEstimator):
         climate, mean_error, cycle_error = self.climate_.current(values, steps)
         ahead = steps[-1] + 1 + np.arange(horizon)
         future = climate.at(ahead) + self.fitted_.predict(values - climate.at(steps), horizon)
-        field = self.scale_ * np.einsum("nij,tnj->tni", self.frames_, future)
+        field = kind.wrap(self.scale_ * np.einsum("nij,tnj->tni", self.frames_, future))
         if not return_std:
             return field
         held_out = self.fitted_.held_out(len(values), horizon)
         memory = np.sqrt(np.maximum([lead.skill for lead in held_out], 0.0))[:, None]
         variance = np.stack([lead.variance for lead in held_out]) + np.square(1 - memory) * mean_error + cycle_error
-        return field, self.scale_ * np.sqrt(variance)[:, :, None] * np.linalg.norm(self.frames_, axis=2)
+        return field, kind.wrap(self.scale_ * np.sqrt(variance)[:, :, None] * np.linalg.norm(self.frames_, axis=2))
 
     def predict_interval(self, recent, horizon, times=None, level=0.9):
         """Bounds ``(horizon, n, D)``, lower and upper, of each ambient component of the next fields.
@@ -146,12 +159,12 @@ class FieldForecaster(BaseEstimator):
         level = share(level)
         field, std = self.predict(recent, horizon, times=times, return_std=True)
         held_out = self.fitted_.held_out(len(recent), len(field))
-        width = np.array([tail(level, lead.residuals) for lead in held_out])[:, None, None] * std
+        width = of_kind(std)[1].wrap(np.array([tail(level, lead.residuals) for lead in held_out])[:, None, None]) * std
         return field - width, field + width
 
 
 def _checked_series(series: Any, shape: tuple[int, int], fewest: int, name: str) -> np.ndarray:
-    series = np.asarray(series, dtype=float)
+    series = np.asarray(of_kind(series)[0], dtype=float)
     if series.ndim != 3 or series.shape[1:] != shape:
         raise ShapeError(
             f"a series must have shape (T, n, D) = (T, {shape[0]}, {shape[1]}), ambient vectors at the points, got "

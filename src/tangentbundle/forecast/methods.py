@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -52,24 +53,53 @@ def fill_gaps(values: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.nda
     return full, observed, observed | np.isin(np.arange(len(full)), single)
 
 
+class LeadSkill(NamedTuple):
+    """Root mean square length of the errors of forecasts of held-out times, in units of the series.
+
+    Attributes:
+        lead: steps ahead.
+        error: of the forecaster; that of the climatology where it reverts to it.
+        persistence: of the last anomaly, not damped.
+        climatology: of the climatology.
+    """
+
+    lead: int
+    error: float
+    persistence: float
+    climatology: float
+
+    @property
+    def over_persistence(self) -> float:
+        """One minus the ratio of mean squared errors: 1 for a perfect forecast, 0 for one as good as persistence."""
+        return 1 - (self.error / max(self.persistence, 1e-300)) ** 2
+
+    @property
+    def over_climatology(self) -> float:
+        """The same against the climatology: 0 or less where the record teaches no more than its mean."""
+        return 1 - (self.error / max(self.climatology, 1e-300)) ** 2
+
+
 @dataclass(frozen=True, eq=False)
 class HeldOut:
     """Quality of held-out forecasts of one lead time.
 
     ``factor`` in [0, 1], the slope of the truth on forecasts, damps them; ``skill`` is the share of variance they then
     explain, ``variance (n,)`` that of a coordinate's error; ``residuals (q,)`` are quantiles of standardised errors.
+    ``persistence`` and ``climatology`` are the mean squared errors of the last anomaly and of none.
     """
 
     factor: float
     skill: float
     variance: np.ndarray
     residuals: np.ndarray
+    persistence: float
+    climatology: float
 
     @classmethod
-    def of(cls, forecasts: np.ndarray, truth: np.ndarray) -> HeldOut:
-        """From forecasts ``(m, n, d)`` and the truth.
+    def of(cls, forecasts: np.ndarray, latest: np.ndarray, truth: np.ndarray) -> HeldOut:
+        """From forecasts ``(m, n, d)``, the anomalies they started from, and the truth.
 
-        >>> held_out = HeldOut.of(np.full((4, 2, 1), 2.0), np.ones((4, 2, 1)))
+        >>> held_out = HeldOut.of(np.full((4, 2, 1), 2.0), np.zeros((4, 2, 1)), np.ones((4, 2, 1)))
         >>> held_out.factor, held_out.skill
         (0.5, 1.0)
         """
@@ -81,7 +111,9 @@ class HeldOut:
         for part in np.array_split(np.arange(len(errors)), 5):  # by other times, so that tails include the error of std
             rest = np.square(np.delete(errors, part, axis=0)).mean(axis=(0, 2))
             sizes.append(np.abs(errors[part]) / np.sqrt(np.maximum(rest, 1e-12 * rest.max() + 1e-300))[:, None])
-        return cls(factor, skill, variance, np.quantile(np.concatenate(sizes), np.linspace(0.001, 0.999, 500)))
+        residuals = np.quantile(np.concatenate(sizes), np.linspace(0.001, 0.999, 500))
+        references = float(np.square(latest - truth).mean()), float(np.square(truth).mean())
+        return cls(factor, skill, variance, residuals, *references)
 
 
 @dataclass(eq=False)
@@ -94,7 +126,7 @@ class FittedMethod(ABC):
 
     def __post_init__(self) -> None:
         anomalies = self.record.here[self.record.observed]
-        self._climatology = HeldOut.of(np.zeros_like(anomalies), anomalies)
+        self._climatology = HeldOut.of(np.zeros_like(anomalies), anomalies, anomalies)
         self._held_out: dict[tuple[int, int], HeldOut | None] = {}
 
     @abstractmethod
@@ -121,6 +153,16 @@ class FittedMethod(ABC):
     def too_short(self) -> bool:
         """Whether the record is too short to hold out any forecast."""
         return self.reach > 0 and self.evaluate(1, self.window) is None
+
+    def skill(self, unit: float) -> list[LeadSkill]:
+        """Of each lead up to the first without skill, in multiples of ``unit``; none if the record is too short."""
+        rows, length = [], unit * self.record.anomalies.shape[2] ** 0.5
+        skilful = len(self._skilful(self.window, self.reach))
+        for lead in range(1, min(skilful + 1, self.reach) + 1):
+            if (found := self._held_out[lead, self.window]) is not None:
+                own = float(found.variance.mean()) if lead <= skilful else found.climatology
+                rows.append(LeadSkill(lead, *(length * e**0.5 for e in (own, found.persistence, found.climatology))))
+        return rows
 
     def _skilful(self, window: int, horizon: int) -> list[HeldOut]:
         window, found = min(window, self.window), []
@@ -163,4 +205,5 @@ class LastAnomaly(FittedMethod):
 
     def evaluate(self, lead: int, window: int) -> HeldOut | None:
         origins, anomalies = self.record.origins(lead, 1), self.record.here
-        return HeldOut.of(anomalies[origins], anomalies[origins + lead]) if len(origins) > 1 else None
+        now, later = anomalies[origins], anomalies[origins + lead]
+        return HeldOut.of(now, now, later) if len(origins) > 1 else None

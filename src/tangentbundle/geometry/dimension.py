@@ -11,8 +11,8 @@ import numpy as np
 
 from ..arrays import positive
 from ..errors import DimensionWarning, InvalidInputError
-from .frames import local_pca
-from .graph import graph_of_lists, radius_graph
+from .frames import local_pca, pca_of_nearest
+from .graph import radius_graph
 from .search import sample_rows, sampled_nearest
 
 SIZES = (6, 8, 12, 16, 24, 32, 48)
@@ -126,9 +126,7 @@ def _sampled_spectra(points: np.ndarray, sizes: list[int]) -> Spectra:
     """Variances of neighbourhoods of sampled points, each size computed when it is asked for."""
     centers = points[sample_rows(len(points))]
     for size in sizes:
-        distances, indices = sampled_nearest(points, size)
-        reach = np.maximum(1.2 * distances[:, -1], np.finfo(float).tiny)
-        yield size, local_pca(points, graph_of_lists(distances, indices), reach, centers=centers, axes=0).variances
+        yield size, pca_of_nearest(points, *sampled_nearest(points, size), centers, axes=0).variances
 
 
 def estimate_dimension(points: np.ndarray, rule: DimensionRule, eps_pca: float | None = None) -> tuple[int, np.ndarray]:

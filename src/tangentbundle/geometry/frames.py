@@ -1,11 +1,9 @@
 r"""A basis of each tangent space, by local principal component analysis.
 
 For each point the displacements to its neighbours, weighted by :math:`K(|x_j - x_i|/r_i)`, form
-:math:`B_i \in \mathbb{R}^{D \times k}`. By default they are centred at their weighted mean, which varies less under
-noise; ``center=False`` takes the displacements :math:`x_j - x_i` themselves, as Algorithm 1 of the paper does. The
-frame is the first d *left* singular vectors of :math:`B_i`, the eigenvectors of :math:`B_i B_i^T`. (The paper prints
-:math:`B_i^T B_i`, whose eigenvectors live in the space of neighbours.) Whichever of the two Gram matrices is smaller
-is decomposed.
+:math:`B_i \in \mathbb{R}^{D \times k}`. The frame is its first d *left* singular vectors, the eigenvectors of
+:math:`B_i B_i^T`. (The paper prints :math:`B_i^T B_i`, whose eigenvectors live in the space of neighbours.) Whichever
+of the two Gram matrices is smaller is decomposed.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ import numpy as np
 from ..errors import RankDeficientError
 from ..jit import njit
 from ..parallel import run_ranges
-from .graph import NeighborGraph, edge_weights, row_weights
+from .graph import NeighborGraph, graph_of_lists, row_weights
 from .kernels import Biweight, Kernel
 
 TINY = 1e-300
@@ -61,6 +59,11 @@ class LocalPCA:
                 "eps_pca, a smaller dimension, or remove duplicate points."
             )
         return np.ascontiguousarray(self.axes[:, :, :d])
+
+    def replace(self, rows: np.ndarray, other: LocalPCA) -> None:
+        """Take some neighbourhoods from another analysis."""
+        for name in ("axes", "variances", "total", "counts"):
+            getattr(self, name)[rows] = getattr(other, name)
 
     def residual(self, d: int) -> np.ndarray:
         """Share of each neighbourhood's variance outside its first ``d`` axes, ``(n,)``."""
@@ -133,12 +136,6 @@ def _from_grams(start, stop, centers, points, graph, weights, center, counts, ax
     return values[:, ::-1]
 
 
-def _most_in_use(graph: NeighborGraph, kernel: Kernel, radius: float | np.ndarray) -> int:
-    """The most neighbours with positive weight that a point has."""
-    positive = np.append(edge_weights(graph, kernel, radius) > 0, False)
-    return int(np.add.reduceat(positive, graph.indptr[:-1], dtype=np.int64).max(initial=1))
-
-
 def local_pca(
     points: np.ndarray,
     graph: NeighborGraph,
@@ -155,7 +152,8 @@ def local_pca(
     ``points`` (n, D) float64; row i of the graph holds the neighbours of ``centers[i]`` (default:
     the points themselves) and must reach at least as far as the radius. ``axes`` is the number of axes returned
     (default: all, at most 16), ``spectrum`` that of variances, if more. ``center`` subtracts the weighted mean of each
-    neighbourhood; without it displacements are from ``centers``, as in Algorithm 1 of the paper.
+    neighbourhood, which varies less under noise; without it displacements are from ``centers``, as in Algorithm 1 of
+    the paper.
 
     >>> line = np.linspace(0, 1, 20)[:, None] * np.array([[3.0, 4.0]])
     >>> from tangentbundle.geometry.graph import radius_graph
@@ -169,9 +167,9 @@ def local_pca(
     keep = min(dims, MAX_VARIANCES) if axes is None else axes
     found, variances = np.zeros((n, dims, keep)), np.zeros((n, min(dims, max(spectrum, keep))))
     total, counts = np.zeros(n), np.zeros(n, np.int64)
-    small = dims <= GRAM_SIZE or dims <= _most_in_use(graph, kernel, radius)
-    method = _from_covariances if small else _from_grams
-    block = max(1, BLOCK // (dims * (dims if small else graph.degrees.max(initial=1))))
+    most = int(graph.degrees.max(initial=1))
+    small = dims <= max(GRAM_SIZE, most)
+    method, block = (_from_covariances if small else _from_grams), max(1, BLOCK // (dims * (dims if small else most)))
 
     def decompose(start, stop):
         for a in range(start, stop, block):
@@ -184,3 +182,11 @@ def local_pca(
 
     run_ranges(decompose, n, grain=512)
     return LocalPCA(found, variances, total, counts)
+
+
+def pca_of_nearest(
+    points: np.ndarray, distances: np.ndarray, indices: np.ndarray, centers: np.ndarray, axes: int, center: bool = True
+) -> LocalPCA:
+    """Local PCA at ``centers`` (m, D) of k neighbours of each, nearest first: ``distances``, ``indices`` (m, k)."""
+    reach = np.maximum(1.2 * distances[:, -1], np.finfo(float).tiny)
+    return local_pca(points, graph_of_lists(distances, indices), reach, centers=centers, axes=axes, center=center)

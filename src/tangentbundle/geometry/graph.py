@@ -95,38 +95,15 @@ def _component_labels(indptr, indices):  # pragma: no cover - compiled
     return labels
 
 
-@njit(cache=True, nogil=True)
-def _symmetric_csr(pairs, n):  # pragma: no cover - compiled
-    """Pairs (i, j) to a symmetric CSR with sorted rows, by counting and two transpositions."""
-    above, below = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
-    for p in range(pairs.shape[0]):
-        above[min(pairs[p, 0], pairs[p, 1]) + 1] += 1
-        below[max(pairs[p, 0], pairs[p, 1]) + 1] += 1
-    above, below = np.cumsum(above), np.cumsum(below)
-    indptr = above + below
-    loose, fill = np.empty(pairs.shape[0], np.int32), above[:-1].copy()
-    for p in range(pairs.shape[0]):
-        i = min(pairs[p, 0], pairs[p, 1])
-        loose[fill[i]] = max(pairs[p, 0], pairs[p, 1])
-        fill[i] += 1
-    indices, fill = np.empty(indptr[n], np.int32), indptr[:-1].copy()
-    for i in range(n):  # rows come in order, so that each row meets its lower neighbours sorted
-        for e in range(above[i], above[i + 1]):
-            indices[fill[loose[e]]] = i
-            fill[loose[e]] += 1
-    for j in range(n):  # and then its upper ones
-        for e in range(indptr[j], indptr[j] + below[j + 1] - below[j]):
-            i = indices[e]
-            indices[fill[i]] = j
-            fill[i] += 1
-    return indptr, indices
-
-
 def graph_from_pairs(points: np.ndarray, pairs: np.ndarray) -> NeighborGraph:
     """Build the graph whose edges are the given unordered pairs, each listed once."""
-    indptr, indices = _symmetric_csr(pairs, len(points))
+    n, (low, high) = len(points), pairs.T.astype(np.int32)
+    ends = np.concatenate([low, high]), np.concatenate([high, low])
+    matrix = sparse.coo_array((np.ones(2 * len(low), np.int8), ends), shape=(n, n)).tocsr()
+    matrix.sort_indices()
+    indptr, indices = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
     distances = np.empty(len(indices))
-    run_ranges(edge_distances, len(points), points, points, indptr, indices, distances)
+    run_ranges(edge_distances, n, points, points, indptr, indices, distances)
     return NeighborGraph(indptr, indices, distances)
 
 

@@ -7,6 +7,7 @@ import torch
 
 from ..arrays import Array, ArrayKind, finite, float_tensor
 from ..errors import DTypeError, InvalidInputError, RankDeficientError, ShapeError
+from .halfedges import vertex_normals
 
 
 def check_frames(frames: Array, points: np.ndarray) -> np.ndarray:
@@ -51,41 +52,21 @@ def latlon_frames(lat: Array, lon: Array) -> tuple[np.ndarray, np.ndarray, Array
     return points, np.stack([east, north], axis=2), kind
 
 
-def mesh_frames(vertices: np.ndarray, faces: Array) -> np.ndarray:
+def mesh_frames(vertices: np.ndarray, faces: np.ndarray, order: np.ndarray | None = None) -> np.ndarray:
     """Tangent bases ``(n, 3, 2)`` perpendicular to the area-weighted vertex normals of a triangle mesh.
 
-    The triangles must be oriented alike where they meet, as mesh files are; the bases are then oriented alike too.
+    The triangles must be oriented alike where they meet; the bases are then oriented alike too. ``order`` (n,) holds
+    the user's numbers of the vertices, for messages.
     """
-    if vertices.shape[1] != 3:
-        raise ShapeError(f"vertices must have shape (n, 3), got {vertices.shape}.")
-    try:
-        triangles = np.asarray(faces)
-    except ValueError as error:
-        raise ShapeError("faces must all have three corners. Split polygons into triangles first.") from error
-    if triangles.ndim != 2 or triangles.shape[1] != 3 or triangles.dtype.kind not in "iu":
-        raise ShapeError(
-            f"faces must be an integer array of shape (f, 3), got {triangles.dtype} of shape "
-            f"{triangles.shape}. Split polygons into triangles first."
-        )
-    n = len(vertices)
-    if triangles.size and (triangles.min() < 0 or triangles.max() >= n):
-        raise InvalidInputError(
-            f"faces name vertices {triangles.min()} to {triangles.max()}, but there are {n} (0 to "
-            f"{n - 1}). Some formats count from one: subtract it."
-        )
-    corners = vertices[triangles]
-    area = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    normal = np.zeros_like(vertices)
-    for corner in range(3):
-        np.add.at(normal, triangles[:, corner], area)
-    length = np.linalg.norm(normal, axis=1)
+    normals = vertex_normals(vertices, faces)
+    length = np.linalg.norm(normals, axis=1)
     lost = np.flatnonzero(length <= 1e-12 * max(float(length.max(initial=0.0)), 1e-300))
     if len(lost):
         raise RankDeficientError(
-            f"{len(lost)} vertices (first: {lost[0]}) have no normal: they belong to no triangle, or "
-            "their triangles cancel. Remove them, or make the triangles' orientations agree."
+            f"{len(lost)} vertices (first: {lost[0] if order is None else order[lost].min()}) have no normal: their "
+            "triangles have no area or cancel. Remove them, or give frames."
         )
-    return normal_frames(normal)
+    return normal_frames(normals)
 
 
 def normal_frames(normals: Array) -> np.ndarray:

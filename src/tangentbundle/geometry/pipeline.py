@@ -19,8 +19,8 @@ from ..errors import (
     RankDeficientError,
     TooFewPointsError,
 )
-from .frames import LocalPCA, local_pca
-from .graph import NeighborGraph, check_memory, nearest_distances, nearest_graph, radius_graph
+from .frames import LocalPCA, local_pca, pca_of_nearest
+from .graph import NeighborGraph, check_memory, nearest_distances, radius_graph
 from .ordering import curve_order
 from .scale import connecting_radius, least_neighbors, radius_for_neighbors, target_neighbors
 from .search import sampled_nearest
@@ -63,9 +63,9 @@ class Scale:
         return self.eps is None and self.neighbors is None
 
 
-def sorted_cloud(points: Array) -> tuple[np.ndarray, np.ndarray, ArrayKind]:
+def sorted_cloud(points: Array, name: str = "points") -> tuple[np.ndarray, np.ndarray, ArrayKind]:
     """The points along the space-filling curve, their order and kind; clouds with nothing to estimate are refused."""
-    cloud, kind = points_array(points)
+    cloud, kind = points_array(points, name)
     n = len(cloud)
     if n < 3:
         raise TooFewPointsError(f"a bundle needs at least 3 points in general position, got {n}. Give more points.")
@@ -184,11 +184,8 @@ def estimate_frames(
     least = min(2 * dim + 2, len(points) - 1)
     poor = np.flatnonzero(pca.counts < least)
     if len(poor) and scale.eps_pca is None:
-        rescued = nearest_graph(points, poor, least)
-        reach = np.maximum(1.2 * rescued.distances.reshape(-1, least)[:, -1], np.finfo(float).tiny)
-        better = local_pca(points, rescued, reach, centers=points[poor], axes=dim, center=scale.pca_center)
-        for name in ("axes", "variances", "total", "counts"):
-            getattr(pca, name)[poor] = getattr(better, name)
+        nearest = nearest_distances(points, least, poor)
+        pca.replace(poor, pca_of_nearest(points, *nearest, points[poor], axes=dim, center=scale.pca_center))
     return pca, float(eps_pca)
 
 

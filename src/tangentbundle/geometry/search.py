@@ -90,16 +90,18 @@ def nearest_distances(points: np.ndarray, k: int, queries: np.ndarray | None = N
         )
     rows = np.arange(len(points)) if queries is None else queries
     tree = search_tree(points)
-    distances, indices = tree.query(tree.data[rows], k=k + 1, workers=-1)
-    found_self = indices == rows[:, None]
-    found_self[~found_self.any(axis=1), -1] = True  # among exact duplicates the point may be absent
-    indices = indices[~found_self]
-    if points.shape[1] <= WIDE:
-        return distances[~found_self].reshape(-1, k), indices.reshape(-1, k)
-    distances = np.empty(len(indices))  # those of the tree are rounded: coincident points must have distance zero
-    starts = np.arange(len(rows) + 1, dtype=np.int64) * k
-    run_ranges(edge_distances, len(rows), points[rows], points, starts, indices, distances)
-    return distances.reshape(-1, k), indices.reshape(-1, k)
+    distances, indices = without_self(rows, *tree.query(tree.data[rows], k=k + 1, workers=-1))
+    if points.shape[1] > WIDE:  # distances of the tree are rounded: coincident points must have distance zero
+        starts = np.arange(len(rows) + 1, dtype=np.int64) * k
+        run_ranges(edge_distances, len(rows), points[rows], points, starts, indices.ravel(), distances.ravel())
+    return distances, indices
+
+
+def without_self(rows: np.ndarray, distances: np.ndarray, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Neighbours ``(m, k)`` without the points themselves, of k + 1 nearest each."""
+    itself = indices == rows[:, None]
+    itself[~itself.any(axis=1), -1] = True  # among exact duplicates the point may be absent
+    return distances[~itself].reshape(len(rows), -1), indices[~itself].reshape(len(rows), -1)
 
 
 def sample_rows(n: int, seed: int = 0) -> np.ndarray:

@@ -4,7 +4,8 @@ A ``Data`` with a bundle of rank d over n points of R^D holds, in the user's ord
 
 * ``pos (n, D)``, ``frames (n, D, d)`` (none on the scalar bundle),
 * ``edge_index (2, e)``, source j above target i, as PyG's messages flow,
-* ``edge_weight (e,)``, the kernel at each edge, and ``transport (e, d, d)``, coordinates at j to coordinates at i,
+* ``edge_weight (e,)``, the kernel at each edge (or its cotangents, on a mesh), and ``transport (e, d, d)``, coordinates
+  at j to coordinates at i,
 * ``eps (1,)``, and the ``bundle`` itself.
 
 A message along an edge is thus ``edge_weight * transport @ x[source]``.
@@ -20,7 +21,6 @@ import torch
 from ..bundle import TangentBundle
 from ..errors import InvalidInputError, MissingColumnsError
 from ..extras import extra
-from ..geometry.graph import edge_weights
 from ..geometry.known_frames import normal_frames
 from ..operators import LinearOperator, join
 
@@ -37,12 +37,11 @@ def _tensors(bundle: TangentBundle) -> dict[str, torch.Tensor]:
     graph, kind = bundle.sorted_graph, bundle.kind
     order = torch.from_numpy(bundle.order.astype(np.int64))
     ends = torch.from_numpy(np.stack([graph.indices, graph.rows]).astype(np.int64))
-    weights = edge_weights(graph, bundle.kernel, float(np.sqrt(bundle.eps)))
     maps = np.ascontiguousarray(bundle.connection.blocks())
     return {
         "pos": _tensor(bundle.points),
         "edge_index": order[ends].to(kind.device),
-        "edge_weight": torch.from_numpy(weights).to(kind.device, kind.dtype),
+        "edge_weight": torch.from_numpy(bundle.edge_weights()).to(kind.device, kind.dtype),
         "transport": torch.from_numpy(maps).to(kind.device, kind.dtype),
         "eps": torch.tensor([bundle.eps], dtype=torch.float64),
         **({} if bundle.sorted_frames is None else {"frames": _tensor(bundle.frames)}),
@@ -84,8 +83,9 @@ def laplacian_of(data: Any) -> LinearOperator:
 class AttachBundle:
     """A PyG transform: attaches the tangent bundle of ``data.pos``, and its Laplacian as ``data.laplacian``.
 
-    Tangent planes come from ``data.normal`` or the triangles ``data.face`` where there are any, and are estimated
-    otherwise. Edges that ``data`` had are replaced. Use it last among the transforms of a data set; in a model,
+    With triangles ``data.face`` it is the bundle of the mesh, unless ``options`` such as ``neighbors`` ask for a cloud
+    of points. Tangent planes come from ``data.normal`` where there are any, and are estimated otherwise. Edges that
+    ``data`` had are replaced. Use it last among the transforms of a data set; in a model,
     ``laplacian_of(batch)`` is the operator of a batch. ``options`` are those of ``TangentBundle.from_points``.
     """
 
@@ -96,10 +96,11 @@ class AttachBundle:
         if data.get("pos") is None:
             raise MissingColumnsError("AttachBundle needs the points as data.pos (n, D); this Data has none.")
         known = {name: value for name, value in self.options.items() if name != "dim"}
-        if data.get("normal") is not None:
-            bundle = TangentBundle.from_frames(data.pos, normal_frames(data.normal), **known)
-        elif data.get("face") is not None:
-            bundle = TangentBundle.from_mesh(data.pos, data.face.T.cpu().numpy(), **known)
+        frames = None if data.get("normal") is None else normal_frames(data.normal)
+        if data.get("face") is not None and not known:
+            bundle = TangentBundle.from_mesh(data.pos, data.face.T.cpu().numpy(), frames=frames)
+        elif frames is not None:
+            bundle = TangentBundle.from_frames(data.pos, frames, **known)
         else:
             bundle = TangentBundle.from_points(data.pos, **self.options)
         return data.clone().update({**_tensors(bundle), "bundle": bundle, "laplacian": bundle.laplacian()})

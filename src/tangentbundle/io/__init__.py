@@ -12,7 +12,7 @@
 """
 
 from .field import Field, Request
-from .formats import check_output, format_of, read_field, write_field
+from .formats import check_input, check_output, format_of, read_field, write_field
 from .spaces import Cloud, Globe, Mesh, Space
 from .summary import Summary, Table
 
@@ -25,6 +25,7 @@ __all__ = [
     "Space",
     "Summary",
     "Table",
+    "check_input",
     "check_output",
     "format_of",
     "read_field",

@@ -4,21 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..bundle import TangentBundle
-from ..errors import InvalidInputError
-from ..filters import Filter
+from ..errors import InvalidInputError, UnitsError
 from ..timeline import regular
+from ..units import conversion
 from .field import Field
+from .guards import warn
+from .spaces import Globe
 from .tables import after_rows
+
+if TYPE_CHECKING:
+    from ..bundle import TangentBundle
+    from ..filters import Filter
+
+LITTLE_ENERGY = 0.01
+"""Share of the energy below which nothing is left of a field."""
 
 
 def known(field: Field, dim: int | None = None) -> dict[str, Any]:
-    """What an estimator may know of a field's space."""
+    """What any estimator may know of a field's space."""
     return {"dim": field.space.dim if dim is None else dim, "manifold": field.space.manifold}
+
+
+def assumed(field: Field, dim: int | None = None) -> dict[str, Any]:
+    """What estimators of one field may know: on the globe also covariances with bands of latitude."""
+    if not isinstance(field.space, Globe):
+        return known(field, dim)
+    from ..earth.covariances import planetary
+    from ..estimators import helmholtz
+
+    return {**known(field, dim), "covariance": [planetary(), helmholtz()]}
+
+
+def past(field: Field, history: Field) -> dict[str, Any]:
+    """Past fields as ``FieldInterpolator`` takes them, in the units of the field."""
+    factor = conversion(history.units or field.units, field.units or history.units)
+    if factor is None:
+        raise UnitsError(f"the history is in {history.units!r}, the field in {field.units!r}. Convert one of them.")
+    _same_space(field, history)
+    return {"history": factor * history.vectors, "history_points": history.space.points}
+
+
+def _same_space(field: Field, other: Field) -> None:
+    a, b = field.space, other.space
+    if (a.manifold, a.points.shape[1]) != (b.manifold, b.points.shape[1]):
+        raise InvalidInputError(f"one holds {a}, the other {b}. Give both in the same coordinates.")
 
 
 def filtered(field: Field, bundle: TangentBundle, response: Filter, at_once: int = 32) -> tuple[Field, float]:
@@ -31,7 +64,18 @@ def filtered(field: Field, bundle: TangentBundle, response: Filter, at_once: int
         y = response(lap, x)
         before, after = before + float(np.square(x).sum()), after + float(np.square(y).sum())
         smooth[a : a + at_once] = bundle.to_ambient(y).reshape(*vectors.shape[1:], -1).transpose(2, 0, 1)
-    return field.with_vectors(smooth), after / before if before else 1.0
+    left = after / before if before else 1.0
+    warn_if_nothing_left(left, bundle.eps)
+    return field.with_vectors(smooth), left
+
+
+def warn_if_nothing_left(left: float, eps: float) -> None:
+    """Warn of a filter that leaves less than ``LITTLE_ENERGY`` of the energy."""
+    if left < LITTLE_ENERGY:
+        warn(
+            f"the filter leaves {left:.2g} of the field's energy. Times are squared lengths, in units of the points; "
+            f"{eps:.2g} smooths over one neighbourhood. Try such a number."
+        )
 
 
 def predicted(
@@ -47,24 +91,27 @@ def predicted(
 
     ``fitted`` is called with the number of each field after its fit.
     """
+    _same_space(field, target)
     points, places, vectors = field.space.points, target.space.points, field.vectors
-    if (field.space.manifold, points.shape[1]) != (target.space.manifold, places.shape[1]):
-        raise InvalidInputError(
-            f"one holds {field.space}, the other {target.space}. Give both in the same coordinates."
-        )
     means, spreads, levels = [], [], []
     for number, one in enumerate(vectors):
         estimator.fit(points, one, noise_std=noise)
         levels.append(float(estimator.noise_))
+        fitted(number)
         if std:
             mean, covariance = estimator.predict(places, return_cov=True)
             spreads.append(target.space.spread(covariance))
         else:
             mean = estimator.predict(places)
         means.append(mean)
-        fitted(number)
+    size = float(np.sqrt(np.mean(np.square(vectors))))
+    if noise is None and levels and np.mean(levels) > 0.9 * size:
+        warn(
+            f"the noise is estimated as {np.mean(levels):.3g}, and the vectors have size {size:.3g}: no field was "
+            "found below it. Give more points, or the noise level if it is known (noise=)."
+        )
     names = field.names if len(field.names) == len(target.names) else target.names
-    result = replace(target, names=names, units=field.units, times=field.times)
+    result = replace(target, names=names, units=field.units, times=field.times, axes=field.axes)
     return result.with_vectors(np.stack(means), std=np.stack(spreads) if std else None), levels
 
 
@@ -73,6 +120,10 @@ def forecasted(field: Field, estimator: Any, horizon: int, learned: Callable[[],
 
     ``learned`` is called between learning and forecasting.
     """
+    if field.axes:
+        raise InvalidInputError(
+            f"a forecast is of one series, but there are several along {field.axes[0][0]}: select= one."
+        )
     if len(field) < 2:
         raise InvalidInputError("a forecast needs a series in time, and this is one field. Give at least two times.")
     vectors, times, recent = field.vectors, field.times, recent_fields(field)

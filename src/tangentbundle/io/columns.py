@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..earth.xarrays import without_impossible
+from ..earth.xarrays import wind_components, without_impossible
 from ..errors import ShapeError
 from ..units import common_unit, conversion
 from .field import Field, Request, check_count, distinct_rows, usable_rows
+from .guards import warn_if_radians
 from .names import Columns, split_unit
 from .spaces import Cloud, Globe, Space
 
@@ -18,7 +19,8 @@ def from_columns(
     column: Callable[[str], np.ndarray], columns: Columns, request: Request
 ) -> tuple[Field, np.ndarray | None]:
     """A field from named columns, and the rows used if not all were. Vectors may be ``(n,)`` or ``(T, n)``."""
-    points, vectors = ({name: column(name) for name in names} for names in (columns.points, columns.vectors))
+    given = (columns.points, columns.wind or columns.vectors)
+    points, vectors = ({name: column(name) for name in names} for names in given)
     shapes = {name: array.shape for name, array in (points | vectors).items()}
     if len({shape[-1] for shape in shapes.values()}) > 1 or any(len(shapes[name]) > 1 for name in points):
         raise ShapeError(f"columns of points and vectors must be equally long, got {shapes}.")
@@ -41,6 +43,9 @@ def assemble(
     check_count(len(coordinates), request)
     notes, units, numbers = [*columns.notes], "", [coordinates]
     if values is not None:
+        if columns.wind:
+            warn_if_radians(columns.wind[1], values[..., 1])
+            values = wind_components(values[..., 0], values[..., 1])
         units, factors = common_unit(columns.vectors, columns.units, notes)
         values = values if (factors == 1).all() else (values * factors).astype(values.dtype)
         values = without_impossible(values, units, notes) if columns.on_globe else values
@@ -54,11 +59,9 @@ def assemble(
     if first is not None:
         space, rows = space.select(first), first if rows is None else rows[first]
         check_count(len(space), request)
-    if isinstance(space, Globe) and np.abs(space.lat).max() < 1.6 and np.ptp(space.lat) > 0.2:
-        notes.append("all latitudes lie within 1.6 degrees of the equator: are they radians? Degrees were assumed")
     if values is not None and rows is not None:
         values = values[:, rows]
-    return Field(space, values, columns.vectors, units=units, notes=tuple(notes)), rows
+    return Field(space, values, columns.vectors, units=units, notes=tuple(notes), wind=columns.wind), rows
 
 
 def _space(coordinates: np.ndarray, columns: Columns) -> Space:
@@ -76,4 +79,7 @@ def to_columns(field: Field, step: int = 0) -> dict[str, np.ndarray]:
         if numbers is not None:
             for name, column in zip(field.names, numbers[step].T, strict=True):
                 table[f"{name}{suffix}"] = column * (conversion(field.units, split_unit(name)[1]) or 1.0)
+    if field.wind and field.values is not None:
+        east, north = field.values[step].T
+        table |= zip(field.wind, (np.hypot(east, north), np.degrees(np.arctan2(-east, -north)) % 360), strict=True)
     return table

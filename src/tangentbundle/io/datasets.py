@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
 
-from ..earth.sources import open_dataset
-from ..earth.xarrays import coordinate, find_vectors, from_xarray, unit_of, without_fill
+from ..earth.xarrays import (
+    EAST_NORTH,
+    coordinate,
+    find_vectors,
+    from_xarray,
+    unit_of,
+    with_components,
+    without_fill,
+)
 from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError
 from ..extras import extra
-from ..geometry.known_frames import latlon_frames
 from ..memory import require_memory
 from .columns import from_columns
 from .field import Field, Request, check_count, distinct_places
-from .names import find_columns, split_unit
+from .names import find_columns, listed, split_unit
 from .spaces import Globe, Space
 
 
@@ -52,6 +58,10 @@ class GridFile:
 
         Poles are one point in many frames; where a cell's frame is turned, both components have the same deviation.
         """
+        from scipy.spatial import cKDTree
+
+        from ..geometry.known_frames import latlon_frames
+
         lat, lon = self.angles()
         points, frames, _ = latlon_frames(lat.ravel(), lon.ravel())
         distance, nearest = cKDTree(field.space.points).query(points)
@@ -69,6 +79,8 @@ class GridFile:
 
 def read_dataset(path: Path, request: Request) -> Field:
     """A field on the globe from eastward and northward variables, or on a cloud from variables along one dimension."""
+    from ..earth.sources import open_dataset
+
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Failed to open Zarr store with consolidated")  # read all the same
@@ -84,6 +96,8 @@ def read_dataset(path: Path, request: Request) -> Field:
 
 def from_dataset(ds: Any, request: Request) -> Field:
     """The field of an ``xarray.Dataset``."""
+    notes: list[str] = []
+    ds = _selected(ds, request.select, notes)
     if request.latlon:
         ds = _with_coordinates(ds, request.latlon)
     try:
@@ -91,30 +105,76 @@ def from_dataset(ds: Any, request: Request) -> Field:
     except InvalidInputError:
         return _from_variables(ds, request)
     ds = ds.set_coords([lat.name, lon.name])
-    names = () if request.only_points else _names(ds, request)
-    if not names:
+    if request.only_points:
         return _cells(ds, lat, lon, request)
-    dated = any(c.dtype.kind == "M" for c in ds[names[0]].coords.values())
-    data = from_xarray(ds if dated else ds.expand_dims({"undated": [np.datetime64("2000-01-01", "ns")]}), "", *names)
-    data = data.during(~data.filled)
+    ds, names, wind = _names(ds, request)
+    return _winds(ds, names, wind, request, notes) if names else _cells(ds, lat, lon, request)
+
+
+def _winds(ds: Any, names: tuple[str, ...], wind: tuple[str, ...], request: Request, notes: list[str]) -> Field:
+    """The fields of all times, and of all values of other dimensions such as levels, of which time is the last."""
+    east = ds[names[0]]
+    lat, lon = (coordinate(ds, east, name) for name in ("latitude", "longitude"))
+    along = [str(d) for d in east.dims if d not in {*lat.dims, *lon.dims}]
+    dates = [d for d in along if ds[d].dtype.kind == "M"][:1]
+    others = [d for d in along if d not in dates and east.sizes[d] > 1]
+    dated = any(c.dtype.kind == "M" for c in east.coords.values())
+    whole = ds if dated else ds.expand_dims({"undated": [np.datetime64("2000-01-01", "ns")]})
+    parts = []
+    for index in np.ndindex(*(east.sizes[d] for d in others)):
+        data = from_xarray(whole.isel(dict(zip(others, index, strict=True))), "", *names)
+        parts.append(data.during(~data.filled))
+    data = parts[0]
+    if any(len(p.lat) != len(data.lat) or not np.array_equal(p.times, data.times) for p in parts):
+        raise InvalidInputError(f"values of {listed(others)} lack different points or times. Choose one with select=.")
     check_count(len(data.lat), request)
-    lat, lon = (coordinate(ds, ds[names[0]], name) for name in ("latitude", "longitude"))
-    places = {*lat.dims, *lon.dims}
-    dates = [d for d in ds[names[0]].dims if d not in places and ds[d].dtype.kind == "M"]
-    units = unit_of(ds[names[0]]) or unit_of(ds[names[1]])
-    notes = [f"vectors: variables {names[0]}, {names[1]}" + (", found by name" if not request.vectors else "")]
+    units = unit_of(east) or unit_of(ds[names[1]])
+    source = f"speed {wind[0]} and direction {wind[1]}, where it comes from" if wind else f"variables {listed(names)}"
+    notes = [f"vectors: {source}" + ", found by name" * (not (request.vectors or request.wind)), *notes]
     notes.append(f"units: {units}" if units else "units: the file gives none")
     notes.append(f"points: {lat.name}, {lon.name}, in degrees")
     notes += [note.strip() for note in data.provenance.split(";") if note.strip()]
+    if others:
+        notes.append(f"{len(parts)} values of {listed(others)}, each by itself; select= chooses one")
     attributes = [{**ds[name].attrs, **({"units": units} if units else {})} for name in names]
-    origin = GridFile(ds, lat, lon, attributes, str(dates[0]) if dates else None)
-    space = Globe(data.lat, data.lon, (str(lat.name), str(lon.name)))
-    return Field(space, data.components, names, None, data.times if dated else None, units, tuple(notes), origin)
+    origin = GridFile(ds, lat, lon, attributes, dates[0] if dates else None)
+    axes = [(d, ds[d].values) for d in others] + [(d, data.times) for d in dates]
+    return Field(
+        Globe(data.lat, data.lon, (str(lat.name), str(lon.name))),
+        np.concatenate([part.components for part in parts]),
+        names,
+        times=data.times if dated and not others else None,
+        units=units,
+        notes=tuple(notes),
+        origin=origin,
+        axes=tuple(axes) if others else (),
+        wind=wind,
+    )
+
+
+def _selected(ds: Any, select: Mapping[str, Any], notes: list[str]) -> Any:
+    """The dataset at chosen values of dimensions: numbers, dates or names."""
+    for name, value in select.items():
+        if name not in ds.dims:
+            raise MissingColumnsError(f"there is no dimension {name} to select; there are {listed([*ds.dims])}.")
+        there = ds[name].values
+        if there.dtype.kind == "M":
+            chosen = np.isin(there, ds.indexes[name][ds.indexes[name].slice_indexer(value, value)])
+        else:
+            with contextlib.suppress(ValueError, TypeError):
+                value = float(value) if there.dtype.kind in "fiu" else str(value)
+            chosen = there == value
+        if not np.any(chosen):
+            ends = " to ".join(str(v)[:16] for v in (there[0], there[-1]))
+            raise InvalidInputError(f"{name} has no value {value}; it has {len(there)}, from {ends}.")
+        ds = ds.isel({name: np.flatnonzero(chosen)})
+        notes.append(f"selected: {name} {value}")
+    return ds
 
 
 def _with_coordinates(ds: Any, names: tuple[str, ...]) -> Any:
     if len(names) != 2 or any(name not in ds.variables for name in names):
-        have = ", ".join(map(str, ds.variables))
+        have = listed([*ds.variables])
         raise MissingColumnsError(f"expected latitude and longitude {', '.join(names)}; the file has {have}.")
     ds = ds.set_coords(list(names))
     for name, standard in zip(names, ("latitude", "longitude"), strict=True):
@@ -122,22 +182,28 @@ def _with_coordinates(ds: Any, names: tuple[str, ...]) -> Any:
     return ds
 
 
-def _names(ds: Any, request: Request) -> tuple[str, ...]:
-    """Eastward and northward variables: as asked, by standard name, by usual names."""
-    have = ", ".join(map(str, ds.data_vars)) or "none"
+def _names(ds: Any, request: Request) -> tuple[Any, tuple[str, ...], tuple[str, ...]]:
+    """The dataset, its eastward and northward variables (as asked, or by name), and speed and direction, if used."""
+    asked = request.vectors or request.wind
+    if asked and (len(asked) != 2 or any(name not in ds.data_vars for name in asked)):
+        what = "speed and direction" if request.wind else "east and north"
+        raise MissingColumnsError(
+            f"expected two variables, {what}, got {listed(asked)}; the file has {listed([*ds.data_vars])}."
+        )
     if request.vectors:
-        if len(request.vectors) != 2 or any(name not in ds.data_vars for name in request.vectors):
-            raise MissingColumnsError(
-                f"expected two variables, east and north, got {', '.join(request.vectors)}; the file has {have}."
-            )
-        return request.vectors
+        return ds, request.vectors, ()
+    if request.wind:
+        return with_components(ds, request.wind)[0], EAST_NORTH, request.wind
     with contextlib.nullcontext() if request.needs_vectors else contextlib.suppress(MissingColumnsError):
-        return find_vectors(ds)
-    return ()
+        found, names = find_vectors(ds)
+        return found, names, () if found is ds else with_components(ds)[1]
+    return ds, (), ()
 
 
 def _cells(ds: Any, lat: Any, lon: Any, request: Request) -> Field:
     """The cells of a grid, each place once, without vectors."""
+    from ..geometry.known_frames import latlon_frames
+
     origin = GridFile(ds, lat, lon, [{}, {}], None)
     latitude, longitude = (angle.ravel() for angle in origin.angles())
     check_count(len(latitude), request)
@@ -155,12 +221,13 @@ def _from_variables(ds: Any, request: Request) -> Field:
     """Points and vectors as variables along one dimension."""
     flat = {str(n): ds[n] for n in ds.variables if ds[n].ndim == 1 and ds[n].dtype.kind in "fiu"}
     columns = find_columns(list(flat), request)
-    sizes = {flat[n].dims for n in (*columns.points, *columns.vectors)}
+    sizes = {flat[n].dims for n in columns.numeric}
     if len(sizes) > 1:
         raise InvalidInputError(f"points and vectors must lie along one dimension, got {sorted(map(str, sizes))}.")
-    units = tuple(said or unit_of(flat[n]) for n, said in zip(columns.vectors, columns.units, strict=True))
+    given = columns.wind[:1] * 2 or columns.vectors
+    units = tuple(said or unit_of(flat[n]) for n, said in zip(given, columns.units, strict=True))
     notes = [*columns.notes]
-    numbers = {n: without_fill(flat[n], notes).values for n in (*columns.points, *columns.vectors)}
+    numbers = {n: without_fill(flat[n], notes).values for n in columns.numeric}
     field, rows = from_columns(numbers.__getitem__, replace(columns, units=units, notes=tuple(notes)), request)
     return replace(field, origin=ds if rows is None else None)
 
@@ -172,7 +239,11 @@ def to_dataset(field: Field) -> Any:
     values, std = (field.values, field.std) if grid is None else grid.cells(field)
     places: tuple[str, ...] = ("point",) if grid is None else grid.places
     lead: tuple[str, ...] = ("step",) if len(field) > 1 else ()
-    if field.times is not None and (grid is None or grid.dimension is not None or len(field) > 1):
+    if field.axes:
+        lead, shape = tuple(name for name, _ in field.axes), [len(axis) for _, axis in field.axes]
+        coords |= {name: ((name,), axis) for name, axis in field.axes}
+        values, std = (None if a is None else a.reshape(*shape, *a.shape[1:]) for a in (values, std))
+    elif field.times is not None and (grid is None or grid.dimension is not None or len(field) > 1):
         lead = ((grid and grid.dimension) or "time",)
         coords[lead[0]] = (lead, field.times.astype("datetime64[ns]"))
     units, variables = {"units": field.units} if field.units else {}, {}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,17 +15,23 @@ from .spaces import Globe, Space
 
 @dataclass(frozen=True)
 class Request:
-    """What to read: names of columns (guessed where not given), what to do with unusable rows, and how much at most."""
+    """What to read: names of columns (guessed where not given), what to do with unusable rows, and how much at most.
+
+    Names may be patterns (``pc*``) and ranges (``pc1:pc50``). ``wind`` names speed and direction, ``select`` chooses
+    values of dimensions such as ``{"level": 500}``.
+    """
 
     points: tuple[str, ...] = ()
     latlon: tuple[str, ...] = ()
     vectors: tuple[str, ...] = ()
+    wind: tuple[str, ...] = ()
     time: str = ""
     drop_missing: bool = False
     drop_duplicates: bool = False
     only_points: bool = False
     needs_vectors: bool = True
     max_points: int | None = None
+    select: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +39,9 @@ class Field:
     """Vectors ``values (T, n, c)`` at the points of a space, in the components of the file; None if it has none.
 
     ``names`` are those of the components, ``std`` their standard deviations, ``times (T,)`` dates if the file has them,
-    ``notes`` say what was guessed, and ``origin`` is the other content of the file, for writing a similar one.
+    ``notes`` say what was guessed, and ``origin`` is the other content of the file, for writing a similar one. ``axes``
+    are names and values of leading dimensions if there are others than time, such as levels: the T fields run through
+    them, the last one fastest. ``wind`` names the columns of speed and direction that vectors were computed from.
     """
 
     space: Space
@@ -43,6 +52,8 @@ class Field:
     units: str = ""
     notes: tuple[str, ...] = ()
     origin: Any = None
+    axes: tuple[tuple[str, np.ndarray], ...] = ()
+    wind: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.names:
@@ -89,7 +100,7 @@ def usable_rows(numbers: np.ndarray, request: Request, notes: list[str]) -> np.n
         why = "".join(f" ({note})" for note in notes if "missing" in note)
         raise NonFiniteError(
             f"{count} of {len(bad)} rows have missing or infinite numbers (first: row {rows[0] + 1}){why}. Fill them, "
-            "or leave these rows out with --drop-missing."
+            "or leave these rows out with drop_missing=True."
         )
     notes.append(f"{count} of {len(bad)} rows with missing numbers left out")
     return np.flatnonzero(~bad)
@@ -106,7 +117,7 @@ def distinct_rows(space: Space, request: Request, notes: list[str]) -> np.ndarra
         second = int(np.setdiff1d(np.arange(len(space)), first)[0])
         raise InvalidInputError(
             f"{repeats} of {len(space)} points coincide with an earlier one (first: row {second + 1}). Keep the first "
-            "of each with --drop-duplicates, or average them."
+            "of each with drop_duplicates=True, or average them."
         )
     notes.append(f"{repeats} of {len(space)} points that coincide with an earlier one left out")
     return first
@@ -132,6 +143,6 @@ def check_count(n: int, request: Request) -> None:
         raise TooFewPointsError(f"a field needs at least {least} points, the file has {n}. Give more points.")
     if request.max_points is not None and n > request.max_points:
         raise MemoryLimitError(
-            f"the file has {n} points, and at most {request.max_points} are allowed. Sample its rows, raise the limit "
-            "(--max-points), or filter it part by part (tangentbundle filter --workers)."
+            f"the file has {n} points, more than max_points={request.max_points}. Sample its rows, raise the limit, or "
+            "filter it part by part (tangentbundle filter --workers)."
         )

@@ -57,16 +57,27 @@ def read_field(path: str | Path, request: Request | None = None) -> Field:
         request: names of columns and what to do with unusable rows; by default columns are guessed by name (see
             ``Field.notes``) and unusable rows are refused.
     """
-    source = Path(path).expanduser()
-    form = format_of(source)
+    source, form = check_input(path)
+    if source.is_dir() and source.suffix != ".zarr":
+        raise InvalidInputError(f"{source} is a folder, not a file. Give one of its files.")
     try:
-        if not source.exists():
-            raise InvalidInputError(f"there is no file {source}. Check the path.")
-        if source.is_dir() and source.suffix != ".zarr":
-            raise InvalidInputError(f"{source} is a folder, not a file. Give one of its files.")
+        if request and request.select and form.read is not read_dataset:
+            raise InvalidInputError(f"select= chooses from the dimensions of NetCDF and Zarr files, not {source.name}.")
         return form.read(source, request or Request())
     except OSError as error:
         raise InvalidInputError(f"{source} cannot be read: {error.strerror or error}. Check the path.") from error
+
+
+def check_input(path: str | Path) -> tuple[Path, Format]:
+    """The path and the format of a file to read; refused if it is not there."""
+    source = Path(path).expanduser()
+    form = format_of(source)
+    try:
+        if source.exists():
+            return source, form
+    except (OSError, ValueError) as error:
+        raise InvalidInputError(f"{source!s:.200} cannot be read: {error!s:.200}. Check the path.") from error
+    raise InvalidInputError(f"there is no file {source}. Check the path.")
 
 
 def check_output(field: Field | None, path: str | Path, *, overwrite: bool = False) -> None:

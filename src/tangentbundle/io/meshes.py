@@ -24,10 +24,18 @@ from .spaces import Cloud, Mesh
 
 @dataclass(frozen=True)
 class MeshFile:
-    """The rest of a mesh file: data at its vertices, and the name of its vectors if they are one array."""
+    """The rest of a mesh file: data at its vertices, the name of its vectors if they are one array, and which axis
+    points up, ``"y"`` or ``"z"``: OBJ files usually have y up, other formats z.
+    """
 
     point_data: dict[str, np.ndarray]
     array: str | None
+    up: str = "z"
+
+
+def up_axis(field: Field) -> str:
+    """The axis of a field's points that figures should show as up, ``"y"`` or ``"z"``."""
+    return field.origin.up if isinstance(field.origin, MeshFile) else "z"
 
 
 def read_mesh(path: Path, request: Request) -> Field:
@@ -42,7 +50,10 @@ def read_mesh(path: Path, request: Request) -> Field:
         raise DamagedFileError(f"{path.name} is no readable {path.suffix[1:].upper()} mesh ({text}).") from error
     if claimed.get("vertex", len(mesh.points)) != len(mesh.points):
         raise DamagedFileError(f"{path.name} has {len(mesh.points)} of {claimed['vertex']} vertices: it is cut short.")
-    return from_meshio(mesh, request, path.name)
+    field = from_meshio(mesh, request, path.name)
+    if path.suffix.lower() == ".obj" and isinstance(field.origin, MeshFile):
+        field = replace(field, origin=replace(field.origin, up="y"))
+    return field
 
 
 def check_counts(path: Path) -> dict[str, int]:
@@ -85,7 +96,8 @@ def from_meshio(mesh: Any, request: Request, name: str = "the mesh") -> Field:
     points = np.asarray(mesh.points)
     check_count(len(points), request)
     faces, notes = _triangles(mesh)
-    names, values, array = _vectors(mesh.point_data, points, request, notes)
+    data = _with_face_data(mesh, points, faces, request, notes)
+    names, values, array = _vectors(data, points, request, notes)
     normals = _normals(mesh.point_data, points, notes)
     units = tuple(split_unit(name)[1] for name in names)
     columns = Columns(("x", "y", "z")[: points.shape[1]], names, False, units, tuple(notes))
@@ -97,7 +109,7 @@ def from_meshio(mesh: Any, request: Request, name: str = "the mesh") -> Field:
     elif normals is not None:
         used = normals if rows is None else normals[rows]
         field = replace(field, space=Cloud(field.space.points, field.space.names, used))
-    return replace(field, origin=MeshFile(dict(mesh.point_data), array) if rows is None else None)
+    return replace(field, origin=MeshFile(data, array) if rows is None else None)
 
 
 def _triangles(mesh: Any) -> tuple[np.ndarray, list[str]]:
@@ -113,6 +125,34 @@ def _triangles(mesh: Any) -> tuple[np.ndarray, list[str]]:
             notes.append(f"{len(corners)} cells of kind {block.type} left out")
     faces = np.concatenate(parts).astype(np.int64)
     return faces, notes if len(faces) else [*notes, "no triangles: the vertices are a cloud of points"]
+
+
+def _with_face_data(
+    mesh: Any, points: np.ndarray, faces: np.ndarray, request: Request, notes: list[str]
+) -> dict[str, np.ndarray]:
+    """Vertex data; if no vectors are among them, also the real numbers and vectors of faces, averaged by area."""
+    data = dict(mesh.point_data)
+    vectors = [n for n, a in data.items() if a.shape == points.shape and "normal" not in n.lower()]
+    if request.only_points or not len(faces) or (set(request.vectors) <= set(data) if request.vectors else vectors):
+        return data
+    a, b, c = points[faces].swapaxes(0, 1)
+    area = np.linalg.norm(np.cross(b - a, c - a), axis=1)[:, None]
+    repeats = {"triangle": 1, "quad": 2}
+    for name, blocks in mesh.cell_data.items():
+        parts = [
+            np.concatenate([np.asarray(block)] * repeats[cells.type])
+            for cells, block in zip(mesh.cells, blocks, strict=True)
+            if cells.type in repeats
+        ]
+        if name in data or "normal" in name.lower() or any(p.dtype.kind != "f" or p.ndim > 2 for p in parts):
+            continue
+        values = np.concatenate(parts)
+        shares = np.concatenate([area, area * values.reshape(len(faces), -1)], axis=1)
+        sums = [np.bincount(faces.ravel(), np.repeat(column, 3), len(points)) for column in shares.T]
+        with np.errstate(invalid="ignore"):  # vertices without triangles have none
+            data[name] = np.stack([s / sums[0] for s in sums[1:]], axis=1).reshape(len(points), *values.shape[1:])
+        notes.append(f"face data {name} averaged to the vertices, by area")
+    return data
 
 
 def _normals(data: dict[str, np.ndarray], points: np.ndarray, notes: list[str]) -> np.ndarray | None:
@@ -147,7 +187,7 @@ def _vectors(
         notes += [] if asked else [f"vectors: vertex data {single}, the only ones"]
         return ("vx", "vy", "vz"), np.asarray(data[single]), single
     if len(arrays) > 1 and not asked:
-        raise MissingColumnsError(f"the vertices have several vectors: {', '.join(arrays)}. Choose: --vectors NAME.")
+        raise MissingColumnsError(f"the vertices have several vectors: {', '.join(arrays)}. Choose: vectors=('NAME',).")
     scalars = {n: a for n, a in data.items() if a.ndim == 1}
     found = find_columns(["x", "y", "z", *scalars], replace(request, points=("x", "y", "z"), latlon=()))
     notes += found.notes
@@ -182,6 +222,11 @@ def vertex_data(field: Field, numbers_only: bool = False) -> dict[str, np.ndarra
     """Arrays at the vertices: vectors, their standard deviations, and what else the mesh had."""
     origin = field.origin if isinstance(field.origin, MeshFile) else MeshFile({}, "vectors")
     data = dict(origin.point_data)
+    normals, named = field.space.normals, {name.lower() for name in data}
+    if normals is not None and numbers_only:  # arrays of vectors are left out
+        data = {n: a for n, a in data.items() if a.ndim == 1} | dict(zip(("nx", "ny", "nz"), normals.T, strict=True))
+    elif normals is not None and not named & {"normals", "normal", "nx"}:
+        data["normals"] = normals
     if field.values is None:
         return data
     if numbers_only or origin.array is None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count, takewhile
+from itertools import takewhile
 
-from ..earth.xarrays import EAST, NORTH
+from ..earth.xarrays import DIRECTION, EAST, EAST_NORTH, NORTH, SPEED
 from ..errors import InvalidInputError, MissingColumnsError
 from .field import Request
 
@@ -15,11 +16,18 @@ LATITUDE, LONGITUDE = ("lat", "latitude", "nav_lat"), ("lon", "longitude", "nav_
 EASTWARD = (*EAST, "east", "eastward", "eastward_wind", "zonal")
 NORTHWARD = (*NORTH, "north", "northward", "northward_wind", "meridional")
 TIME = ("time", "date", "datetime", "timestamp", "valid_time")
+NUMBERED = ("x", "pc")
+"""Prefixes of numbered coordinates; others count if there is a velocity for each."""
+VELOCITY = ("v", "v_", "d", "d_")
+"""Prefixes of velocities, before the name of a coordinate."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of a file's columns of points, vectors and times, the units of the vectors, and notes on guesses."""
+    """The names of a file's columns of points, vectors and times, the units of the vectors, and notes on guesses.
+
+    ``wind`` are the columns of speed and direction, if the vectors are given so.
+    """
 
     points: tuple[str, ...]
     vectors: tuple[str, ...]
@@ -27,6 +35,12 @@ class Columns:
     units: tuple[str, ...]
     notes: tuple[str, ...] = ()
     time: str | None = None
+    wind: tuple[str, ...] = ()
+
+    @property
+    def numeric(self) -> tuple[str, ...]:
+        """All columns that hold numbers."""
+        return (*self.points, *(self.wind or self.vectors))
 
 
 def split_unit(name: str) -> tuple[str, str]:
@@ -45,75 +59,82 @@ def find_columns(names: Sequence[str], request: Request) -> Columns:
     >>> found = find_columns(["station", "Lat", "Lon", "u10 [m/s]", "v10 [m/s]"], Request())
     >>> found.points, found.vectors, found.on_globe, found.units
     (('Lat', 'Lon'), ('u10 [m/s]', 'v10 [m/s]'), True, ('m/s', 'm/s'))
+    >>> find_columns(["pc1", "pc2", "pc10", "dpc1", "dpc2", "dpc10"], Request(points=("pc*",))).vectors
+    ('dpc1', 'dpc2', 'dpc10')
     """
     known = {split_unit(name)[0].lower(): name for name in reversed(names)}
     points, on_globe = _points(names, known, request)
+    vectors, wind = ((), ()) if request.only_points else _vectors(names, known, points, on_globe, request)
+    units = tuple(split_unit(name)[1] for name in wind[:1] * 2 or vectors)
     notes = []
     if not (request.latlon or request.points):
-        notes.append(f"points: columns {', '.join(points)}, guessed by name" + ", in degrees" * on_globe)
-    vectors = () if request.only_points else _vectors(names, known, points, on_globe, request)
-    if vectors and not request.vectors:
-        meaning = ", taken as east, north" if on_globe else ""
-        notes.append(f"vectors: columns {', '.join(vectors)}, guessed by name{meaning}")
-    units = tuple(split_unit(name)[1] for name in vectors)
+        notes.append(f"points: columns {listed(points)}, guessed by name" + ", in degrees" * on_globe)
+    if wind:
+        notes.append(f"vectors: speed {wind[0]} and direction {wind[1]}, where the wind comes from, in degrees")
+    elif vectors and not request.vectors:
+        notes.append(f"vectors: columns {listed(vectors)}, guessed by name" + ", taken as east, north" * on_globe)
     if any(units):
         notes.append(f"units of the vectors: {', '.join(dict.fromkeys(filter(None, units)))}, from the column names")
-    time = _named([request.time], names, "time")[0] if request.time else next(_there(known, TIME), None)
-    return Columns(points, vectors, on_globe, units, tuple(notes), time)
+    time = _named([request.time], names, "time")[0] if request.time else _usual(known, TIME)
+    return Columns(points, vectors, on_globe, units, tuple(notes), time or None, wind)
 
 
 def _points(names: Sequence[str], known: dict[str, str], request: Request) -> tuple[tuple[str, ...], bool]:
     """Columns of points, and whether they are latitude and longitude."""
     if request.latlon:
-        found = _named(request.latlon, names, "latlon")
-        if len(found) != 2:
-            raise InvalidInputError(f"--latlon takes two names, LATITUDE,LONGITUDE; got {', '.join(found)}.")
-        return found, True
+        return _named(request.latlon, names, "latlon", 2), True
     if request.points:
         found = _named(request.points, names, "points")
         two = [split_unit(name)[0].lower() for name in found]
         return found, len(two) == 2 and two[0] in LATITUDE and two[1] in LONGITUDE
-    globe = [next(_there(known, usual), "") for usual in (LATITUDE, LONGITUDE)]
+    globe = _usual(known, LATITUDE), _usual(known, LONGITUDE)
     axes = [[f"{prefix}{axis}" for axis in "xyz"] for prefix in ("", "p", "pos_")]
-    cloud = _first(known, [*axes, *_numbered("x")], 2)
-    if all(globe) and (not cloud or _east_north(known)):
+    cloud = _first(known, [*axes, *_numbered(known)], 2)
+    if all(globe) and (not cloud or _east_north(known) or _speed_direction(known)):
         return tuple(globe), True
     if not cloud:
         raise MissingColumnsError(
-            f"no columns of points found; the file has {_listed(names)}. Expected x, y, z, or lat, lon. Name them: "
-            "--points X,Y,Z or --latlon LAT,LON."
+            f"no columns of points found; the file has {listed(names)}. Expected x, y, z, or lat, lon. Name them: "
+            'points=("X", "Y", "Z") or latlon=("LAT", "LON").'
         )
     return cloud, False
 
 
 def _vectors(
     names: Sequence[str], known: dict[str, str], points: tuple[str, ...], on_globe: bool, request: Request
-) -> tuple[str, ...]:
-    """Columns of vectors, as many as there are components; empty if there are none and none are needed."""
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Columns of vectors, as many as components, or of speed and direction; empty if there are none, none needed."""
     wanted = 2 if on_globe else len(points)
+    if request.wind and not on_globe:
+        raise InvalidInputError('wind= needs latitude and longitude: name them with latlon=("LAT", "LON").')
+    if request.wind:
+        return EAST_NORTH, _named(request.wind, names, "wind", 2)
     if request.vectors:
-        found = _named(request.vectors, names, "vectors")
-    elif on_globe:
-        found = _east_north(known)
+        return _named(request.vectors, names, "vectors", wanted), ()
+    if on_globe:
+        if found := _east_north(known):
+            return found, ()
+        if found := _speed_direction(known):
+            return EAST_NORTH, found
     else:
         free = {key: name for key, name in known.items() if name not in points}
-        groups = [["vx", "vy", "vz"], ["v_x", "v_y", "v_z"], ["u", "v", "w"], ["dx", "dy", "dz"]]
-        found = _first(free, [*(group[:wanted] for group in groups), *_numbered("v")], wanted)
-    if not found and request.needs_vectors:
+        keys = [split_unit(name)[0].lower() for name in points]
+        axes = [name.removeprefix("pos_").removeprefix("p") for name in keys]
+        groups = [[f"{lead}{name}" for name in group] for group in (keys, axes) for lead in VELOCITY]
+        if found := _first(free, [*groups, ["u", "v", "w"][:wanted], *_numbered(free, ("v",))], wanted):
+            return _named(found, names, "vectors", wanted), ()
+    if request.needs_vectors:
+        example = '("EAST", "NORTH") or wind=("SPEED", "DIRECTION")' if on_globe else '("VX", "VY", "VZ")'
         raise MissingColumnsError(
-            f"no columns of vectors found for the points {', '.join(points)}; the file has {_listed(names)}. Name "
-            f"them: --vectors {'EAST,NORTH' if on_globe else 'VX,VY,VZ'}."
+            f"no columns of vectors found for the points {listed(points)}; the file has {listed(names)}. Name them: "
+            f"vectors={example}."
         )
-    if found and len(found) != wanted:
-        raise InvalidInputError(
-            f"expected {wanted} columns of vectors, one a coordinate, got {len(found)}: {', '.join(found)}. "
-            "Name as many with --vectors as there are coordinates (east and north for latitude and longitude)."
-        )
-    return found
+    return (), ()
 
 
-def _there(known: Mapping[str, str], usual: Iterable[str]) -> Iterator[str]:
-    return (known[name] for name in usual if name in known)
+def _usual(known: Mapping[str, str], usual: Iterable[str]) -> str:
+    """The column that has the first of some usual names."""
+    return next((known[name] for name in usual if name in known), "")
 
 
 def _east_north(known: Mapping[str, str]) -> tuple[str, ...]:
@@ -121,9 +142,25 @@ def _east_north(known: Mapping[str, str]) -> tuple[str, ...]:
     return next(((known[east], known[north]) for east, north in pairs if east in known and north in known), ())
 
 
-def _numbered(letter: str) -> list[Iterable[str]]:
-    """Names such as x0, x1, ... or x1, x2, ... or x_1, x_2, ..."""
-    return [map(f"{letter}{gap}{{}}".format, count(start)) for gap in ("", "_") for start in (0, 1)]
+def _speed_direction(known: Mapping[str, str]) -> tuple[str, ...]:
+    found = _usual(known, SPEED), _usual(known, DIRECTION)
+    return found if all(found) else ()
+
+
+def _numbered(known: Mapping[str, str], prefixes: Sequence[str] = ()) -> list[list[str]]:
+    """Columns such as x1, x2, ... or pc_0, pc_1, ..., by prefix; without prefixes to look for, those of points."""
+    groups: dict[str, list[str]] = {}
+    for name in sorted(known, key=_natural):
+        groups.setdefault(_natural(name)[0] if name[-1:].isdecimal() else "", []).append(name)
+    usual = [f"{prefix}{gap}" for prefix in prefixes or NUMBERED for gap in ("", "_")]
+    moving = [p for p, group in groups.items() if p and any(all(v + n in known for n in group) for v in VELOCITY)]
+    return [groups[p] for p in (usual if prefixes else [*usual, *moving]) if p in groups]
+
+
+def _natural(name: str) -> tuple[str, int]:
+    """A name without its number, and the number: x2 sorts before x10."""
+    prefix = name.rstrip("0123456789")
+    return prefix, int(name[len(prefix) :] or 0)
 
 
 def _first(known: Mapping[str, str], groups: Sequence[Iterable[str]], least: int) -> tuple[str, ...]:
@@ -135,17 +172,43 @@ def _first(known: Mapping[str, str], groups: Sequence[Iterable[str]], least: int
     return ()
 
 
-def _named(wanted: Sequence[str], names: Sequence[str], option: str) -> tuple[str, ...]:
-    missing = [name for name in wanted if name not in names]
-    if missing:
+def expanded(wanted: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
+    """Names with patterns (``pc*``, in the order of their numbers) and ranges (``pc1:pc50``) written out.
+
+    >>> expanded(["pc*", "a1:a3"], ["pc10", "pc2"])
+    ('pc2', 'pc10', 'a1', 'a2', 'a3')
+    """
+    found: list[str] = []
+    for name in wanted:
+        first, _, last = name.partition(":")
+        if name not in names and last:
+            prefix, low = _natural(first)
+            digits = len(first) - len(prefix)
+            found += [f"{prefix}{k:0{digits}}" for k in range(low, _natural(last)[1] + 1)]
+        else:
+            matching = [] if name in names else sorted(fnmatch.filter(names, name), key=_natural)
+            found += matching or [name]
+    return tuple(found)
+
+
+def _named(wanted: Sequence[str], names: Sequence[str], option: str, count: int | None = None) -> tuple[str, ...]:
+    """The columns asked for, all there and as many as needed."""
+    found = expanded(wanted, names)
+    if missing := [name for name in found if name not in names]:
         raise MissingColumnsError(
-            f"the file has no column {', '.join(missing)}; it has {_listed(names)}. Correct --{option}."
+            f"the file has no column {listed(missing)}; it has {listed(names)}. Correct {option}=."
         )
-    if len(set(wanted)) < len(wanted):
-        raise InvalidInputError(f"--{option} names a column twice: {', '.join(wanted)}.")
-    return tuple(wanted)
+    if len(set(found)) < len(found):
+        raise InvalidInputError(f"{option}= names a column twice: {listed(found)}.")
+    if count is not None and len(found) != count:
+        raise InvalidInputError(
+            f"expected {count} columns, got {len(found)}: {listed(found)}. Give {option}= one for each coordinate, or "
+            "two on the globe: latitude and longitude, east and north."
+        )
+    return found
 
 
-def _listed(names: Sequence[str]) -> str:
-    shown = [str(name)[:40] for name in names[:12]]
-    return ", ".join(shown) + (f" and {len(names) - 12} more" if len(names) > 12 else "") or "none"
+def listed(names: Sequence[str]) -> str:
+    """Names for a message; of many, the first and the last."""
+    shown = [str(name)[:40] for name in names]
+    return ", ".join(shown if len(shown) <= 12 else [*shown[:10], "...", shown[-1]]) or "none"

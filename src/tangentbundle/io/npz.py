@@ -61,7 +61,7 @@ def _columns(arrays: dict[str, np.ndarray], name: str, key: str | None, request:
     """Names of the components of an array of points and one of vectors."""
     shape = arrays[name].shape
     if len(shape) != 2:
-        raise ShapeError(f"expected points of shape (n, D), got {name} of shape {shape}. Name another: --points NAME.")
+        raise ShapeError(f"expected points of shape (n, D), got {name} of shape {shape}. Choose: points=('NAME',).")
     notes = [] if request.points else [f"points: array {name}, guessed by name"]
     if key is not None:
         if arrays[key].shape[-len(shape) :] != shape:
@@ -72,7 +72,7 @@ def _columns(arrays: dict[str, np.ndarray], name: str, key: str | None, request:
         notes += [] if request.vectors else [f"vectors: array {key}, guessed by name"]
     elif request.needs_vectors and not request.only_points:
         raise MissingColumnsError(
-            f"no array of vectors found; the file has {', '.join(arrays)}. Name it: --vectors NAME."
+            f"no array of vectors found; the file has {', '.join(arrays)}. Name it: vectors=('NAME',)."
         )
     axes = tuple("xyz"[: shape[1]]) if shape[1] <= 3 else tuple(f"x{i}" for i in range(shape[1]))
     names = tuple(f"v{a}" for a in axes) if key else ()

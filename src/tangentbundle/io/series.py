@@ -66,13 +66,13 @@ def from_series(
             short = int(np.flatnonzero(~full)[0])
             raise InvalidInputError(
                 f"{int((~full).sum())} of {len(full)} places lack some of the {len(dates)} times (first: that of row "
-                f"{first[short] + 1}). Fill the gaps, or leave these places out with --drop-missing."
+                f"{first[short] + 1}). Fill the gaps, or leave these places out with drop_missing=True."
             )
         notes.append(f"{int((~full).sum())} of {len(full)} places that lack some times left out")
         rows, first = rows[:, full], first[full]
     values = None
     if columns.vectors:
-        values = np.stack([column(name) for name in columns.vectors], axis=-1)[rows]
+        values = np.stack([column(name) for name in columns.wind or columns.vectors], axis=-1)[rows]
     field, used = assemble(coordinates[first], values, columns, request)
     rows = rows if used is None else rows[:, used]
     known = dates if dates.dtype.kind == "M" and values is not None else None

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from abc import ABC
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..bundle import TangentBundle
-from ..geometry.known_frames import latlon_frames, normal_frames
-from ..manifolds import Sphere
+if TYPE_CHECKING:  # torch is loaded when geometry is computed: files with mistakes are refused before
+    from ..bundle import TangentBundle
 
 
 class Space(ABC):
@@ -42,6 +41,9 @@ class Space(ABC):
 
     def bundle(self, **scale: Any) -> TangentBundle:
         """The tangent bundle; ``scale`` are options such as ``neighbors``."""
+        from ..bundle import TangentBundle
+        from ..geometry.known_frames import normal_frames
+
         if self.normals is None:
             return TangentBundle.from_points(self.points, **scale)
         return TangentBundle.from_frames(self.points, normal_frames(self.normals), **_without_dim(scale))
@@ -67,6 +69,13 @@ def _without_dim(scale: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in scale.items() if name != "dim"}
 
 
+@cache
+def _earth() -> Any:
+    from ..manifolds import Sphere
+
+    return Sphere(2)
+
+
 @dataclass(frozen=True, eq=False)
 class Cloud(Space):
     """Bare points ``(n, D)``: tangent spaces and dimension are estimated, or given by normals ``(n, 3)``."""
@@ -84,7 +93,10 @@ class Cloud(Space):
 
 @dataclass(frozen=True, eq=False)
 class Mesh(Space):
-    """A triangle mesh in space: tangent planes from its own normals ``(n, 3)``, or from those of its triangles."""
+    """A triangle mesh in space: tangent planes from its own normals ``(n, 3)``, or from those of its triangles.
+
+    ``bundle()`` is that of the surface; with ``neighbors`` or ``eps``, that of the vertices as a cloud of points.
+    """
 
     points: np.ndarray
     faces: np.ndarray
@@ -93,9 +105,16 @@ class Mesh(Space):
     dim = 2
 
     def bundle(self, **scale: Any) -> TangentBundle:
-        if self.normals is not None:
-            return super().bundle(**scale)
-        return TangentBundle.from_mesh(self.points, self.faces, **_without_dim(scale))
+        from ..bundle import TangentBundle
+        from ..geometry.halfedges import check_faces
+        from ..geometry.known_frames import mesh_frames, normal_frames
+
+        frames = None if self.normals is None else normal_frames(self.normals)
+        if scale.keys() <= {"dim"}:
+            return TangentBundle.from_mesh(self.points, self.faces, frames=frames)
+        if frames is None:
+            frames = mesh_frames(self.points, check_faces(self.faces, self.points))
+        return TangentBundle.from_frames(self.points, frames, **_without_dim(scale))
 
     def __str__(self) -> str:
         return f"a mesh of {len(self)} vertices and {len(self.faces)} triangles"
@@ -109,11 +128,16 @@ class Globe(Space):
     lon: np.ndarray
     names: tuple[str, ...] = ("lat", "lon")
     dim = 2
-    manifold = Sphere(2)
     vector_names = ("u", "v")
+
+    @property
+    def manifold(self) -> Any:
+        return _earth()
 
     @cached_property
     def _geometry(self) -> tuple[np.ndarray, np.ndarray]:
+        from ..geometry.known_frames import latlon_frames
+
         return latlon_frames(self.lat, self.lon)[:2]
 
     @property
@@ -130,6 +154,8 @@ class Globe(Space):
         return np.stack([self.lat, self.lon], axis=1)
 
     def bundle(self, **scale: Any) -> TangentBundle:
+        from ..bundle import TangentBundle
+
         return TangentBundle.from_latlon(self.lat, self.lon, **_without_dim(scale))
 
     def ambient(self, values: np.ndarray) -> np.ndarray:

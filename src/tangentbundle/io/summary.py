@@ -9,13 +9,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..bundle import TangentBundle
-from ..filters import Filter
 from .field import Field
+
+if TYPE_CHECKING:
+    from ..bundle import TangentBundle
+    from ..filters import Filter
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,9 @@ class Summary:
     """A command's result. ``rows`` are (label, text) for people, ``data`` the same for machines.
 
     ``line`` is what was typed, ``before`` and ``after`` are the fields read and computed, ``fitted`` is the result at
-    the points of ``before`` where ``after`` has others. ``bundle``, ``eigenvalues`` with the first few of their ambient
-    fields ``modes (k, n, D)``, and ``filter`` are what was computed on the way, ``table`` is what was measured,
-    ``files`` are what was written.
+    the points of ``before`` where ``after`` has others. ``bundle``, ``eigenvalues`` with their standard errors and the
+    first few of their ambient fields ``modes (k, n, D)``, and ``filter`` are what was computed on the way, ``table``
+    is what was measured, ``files`` are what was written.
     """
 
     command: str
@@ -81,6 +83,7 @@ class Summary:
     fitted: Field | None = None
     bundle: TangentBundle | None = None
     eigenvalues: np.ndarray | None = None
+    eigenvalue_errors: np.ndarray | None = None
     modes: np.ndarray | None = None
     filter: Filter | None = None
     table: Table | None = None

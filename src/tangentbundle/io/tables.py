@@ -31,7 +31,7 @@ def read_csv(path: Path, request: Request) -> Field:
     """A field from text with a line of names: separated by commas, semicolons, tabs or blanks."""
     header = text.read_header(path)
     columns = find_columns(header.names, request)
-    table = text.read_rows(path, header, (*columns.points, *columns.vectors))
+    table = text.read_rows(path, header, columns.numeric)
     field = _from_table(TableFile(table, header.separator), path, columns, request)
     if header.separator == ",":
         return field
@@ -79,7 +79,12 @@ def to_table(field: Field) -> Any:
     numbers = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     if origin is None or steps != (1 if series is None else len(series.rows)):
         head = {}
-        if series is not None or steps > 1:
+        if field.axes:
+            cells = np.meshgrid(*(axis for _, axis in field.axes), indexing="ij")
+            head = {
+                n: np.repeat(cell.ravel(), len(field.space)) for (n, _), cell in zip(field.axes, cells, strict=True)
+            }
+        elif series is not None or steps > 1:
             head[series.name if series else "time"] = np.repeat(_labels(field, series), len(field.space))
         return pyarrow.table({**head, **numbers})
     columns = dict(zip(origin.table.column_names, origin.table.columns, strict=True))

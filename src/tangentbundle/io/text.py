@@ -91,7 +91,7 @@ def read_rows(path: Path, header: Header, numeric: Sequence[str]) -> Any:
             raise DTypeError(
                 f"column {header.names[int(bad[1])]} should hold numbers with a decimal point, but row "
                 f"{int(bad[2]) - header.lines} has {bad[3][:30]!r}. Correct such cells, or leave them empty and use "
-                "--drop-missing."
+                "drop_missing=True."
             ) from error
         raise DamagedFileError(f"{path.name} is no table of UTF-8 text ({error}). Convert it first.") from error
 
@@ -100,7 +100,7 @@ def numbers(column: Any, name: str) -> np.ndarray:
     """An Arrow column as floats, missing ones as NaN."""
     array = column.to_numpy()
     if array.dtype.kind not in "fiu":
-        raise DTypeError(f"column {name} holds {column.type}, not numbers. Name another with --points or --vectors.")
+        raise DTypeError(f"column {name} holds {column.type}, not numbers. Name another: points= or vectors=.")
     return array if array.dtype == np.float32 else array.astype(np.float64)
 
 

@@ -34,6 +34,31 @@ class Normalization:
     m: float = 0.0
     r: float = 0.0
 
+    def factors(self, degree: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        r"""The vectors :math:`D^q`, :math:`D^m` and :math:`D^r`."""
+        return degree**self.q, degree**self.m, degree**self.r
+
+    def fastest(self, rate: np.ndarray) -> float:
+        """Half a bound of the eigenvalues of L."""
+        return float(rate.max())
+
+
+@dataclass(frozen=True)
+class VertexAreas(Normalization):
+    r"""The Laplacian :math:`L = A^{-1}(D - W)` of a mesh, with areas A of the vertices as mass.
+
+    ``bound`` is half a bound of its eigenvalues: a few weights at boundaries may be negative.
+    """
+
+    areas: np.ndarray | None = None
+    bound: float = 0.0
+
+    def factors(self, degree: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return np.ones_like(degree), degree, degree / self.areas
+
+    def fastest(self, rate: np.ndarray) -> float:
+        return self.bound
+
 
 def RandomWalk() -> Normalization:
     """:math:`L = I - D^{-1} W`; the density of the points stays in its limit as a drift."""
@@ -149,13 +174,13 @@ def assemble(
     the k-th point on the curve. By default the sampling density is divided out.
     """
     degree, mass = normalise(graph, weights)
-    rate, real = np.ones_like(mass), kind.numpy_dtype
+    rate, fastest, real = np.ones_like(mass), 1.0, kind.numpy_dtype
     if normalization is not None:
-        degree, mass, rate = degree**normalization.q, degree**normalization.m, degree**normalization.r
+        degree, mass, rate = normalization.factors(degree)
+        fastest = normalization.fastest(rate)
     cols, values = average_blocks(graph, connection, weights, degree, mass, real)
     in_user_order: np.ndarray = np.empty(len(order), real)
     in_user_order[order] = (mass / rate) / (mass / rate).sum()
-    fastest = float(rate.max())
     laplacian = ConnectionLaplacian(
         indptr=torch.from_numpy(graph.indptr),
         cols=torch.from_numpy(cols),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.polynomial.chebyshev import chebinterpolate
 
+from ..errors import InvalidInputError
 from .generator import Generator
 
 Moments = Callable[[int], np.ndarray]
@@ -84,4 +85,16 @@ def smooth_energy(moments: np.ndarray, time: float) -> float:
         lam = eigenvalue(1.0 - p)
         return lam * (1.0 - (1.0 - np.exp(-time * lam)) ** FLATNESS)
 
-    return float(chebinterpolate(response, len(moments) - 1) @ moments)
+    return float(chebinterpolate(response, len(moments) - 1) @ moments)  # type: ignore[type-var]
+
+
+def calibrated_scale(
+    calibrate: Calibration | bool, constant: float, eps: float, dim: int, moments: Moments
+) -> tuple[float, int]:
+    """The Laplacian's scale and usual order, from the kernel's constant; the paper's for ``calibrate=False``."""
+    if calibrate is False:
+        return eps, 1
+    calibration = SampleEnergy() if calibrate is True else calibrate
+    if not isinstance(calibration, Calibration):
+        raise InvalidInputError(f"calibrate must be one such as operators.SampleEnergy(), or False: {calibrate!r}.")
+    return constant * eps * calibration.factor(moments, dim, constant * eps), 2

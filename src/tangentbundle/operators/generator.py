@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
-
-Numbers = TypeVar("Numbers")
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -29,9 +27,9 @@ class Generator:
         r"""Those of :math:`1 - p, (1 - p)^2, \dots`"""
         return [1 / (k * self.scale) for k in range(1, self.order + 1)]
 
-    def __call__(self, deficit: Numbers) -> Numbers:
+    def __call__(self, deficit: Any) -> Any:
         """Eigenvalues for ``deficit = 1 - p``: a number, an array or a tensor."""
-        total = 0.0 * deficit  # type: ignore[operator]
+        total = 0.0 * deficit
         for coefficient in reversed(self.coefficients):
             total = (total + coefficient) * deficit
         return total

@@ -200,7 +200,7 @@ class ConnectionLaplacian(LinearOperator):
         r"""The ``k`` smallest eigenvalues of :math:`-\Delta` and their fields.
 
         Returns ``(k,)`` ascending and ``(n, d, k)``, orthonormal in the mass inner product: NumPy or torch, as the
-        points came. Matrix-free: only products with the operator are used, in float64.
+        points came. Only products with the operator are used, in float64; those as sparse as meshes are factorized.
         """
         values, fields = lowest_eigenpairs(self.to(dtype=torch.float64), self._count(k), tol=tol, seed=seed)
         return self.kind.wrap(values), self.kind.wrap(fields)

@@ -1,4 +1,4 @@
-"""Eigenpairs of the connection Laplacian without a dense matrix."""
+"""Eigenpairs of the connection Laplacian, and Krylov spaces, without a dense matrix."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from scipy import sparse
 from scipy.linalg import eigh_tridiagonal
+from scipy.sparse.linalg import splu
 
 from ..errors import ConvergenceError
 from ..memory import require_memory
@@ -23,6 +25,10 @@ DENSE_SIZE = 600
 GROWTH = 14.0
 """Logarithm of the greatest amplification of one filter: more would cost digits."""
 
+MAX_FACTORIZED_EDGES = 7.5
+"""Stored edges a point up to which an operator is factorized. Meshes have 7 (by Euler's formula), and small triangles,
+which products resolve slowly; factors of denser graphs are large."""
+
 MAX_FILTERS = 200
 """Filters before the eigensolver gives up."""
 
@@ -36,33 +42,79 @@ def lowest_eigenpairs(
         _require_rows(size, size, k)
         values, fields = laplacian.decompose()
         return values[:k], fields[..., :k].contiguous()
-    averages, fields = _filtered_subspace(laplacian, k, tol, seed)
-    return laplacian.generator((1.0 - averages).clamp_min(0.0)), fields
+    if laplacian.num_edges <= MAX_FACTORIZED_EDGES * laplacian.num_points:
+        inverse = Inverse(laplacian)
+        averages, fields = _filtered_subspace(laplacian, inverse, k, tol, seed)
+        deficits, fields = inverse.shift * (1.0 / averages - 1.0), fields.to(laplacian.device)
+    else:
+        averages, fields = _filtered_subspace(laplacian, Average(laplacian), k, tol, seed)
+        deficits = 1.0 - averages
+    return laplacian.generator(deficits.to(laplacian.device).clamp_min(0.0)), fields
+
+
+class Average:
+    """P along the curve; its eigenvalues lie between ``low`` and one."""
+
+    def __init__(self, laplacian: ConnectionLaplacian) -> None:
+        indptr, cols, values, self.order, mass = laplacian.curve
+        self.matrix = along_curve(indptr, cols, values, self.order)
+        self.root = mass.index_select(0, self.order).sqrt()[:, None, None]
+        self.low = least_average(laplacian)
+
+    def step(self, x: torch.Tensor, previous: torch.Tensor, out: torch.Tensor, factors: tuple) -> None:
+        """``out = a P x + b x + c previous`` for factors (a, b, c) and fields ``(n, d, c)``."""
+        step(self.matrix, x, previous, out, factors)
+
+
+class Inverse:
+    r"""The operator :math:`s (s + I - P)^{-1}` along the curve, by a sparse factorization on the CPU."""
+
+    low = 0.0
+
+    def __init__(self, laplacian: ConnectionLaplacian) -> None:
+        part = laplacian.to("cpu")
+        matrix = BlockMatrix(part.indptr, part.cols, part.values, part.order)
+        self.order, mass = part.order, part.mass.index_select(0, part.order)
+        self.root = mass.sqrt()[:, None, None]
+        weights = self.root.flatten().repeat_interleave(part.dim).numpy()
+        places = matrix.columns().numpy(), part.indptr.numpy()
+        average = sparse.bsr_array((matrix.blocks().numpy(), *places), shape=part.shape).tocsc()
+        deficit = sparse.eye_array(part.shape[0]) - weights[:, None] * average / weights
+        self.shift = float(deficit.diagonal() @ weights**2) / part.shape[0]  # about one, in units of one over the area
+        shifted = (deficit + self.shift * sparse.eye_array(part.shape[0])).tocsc()
+        options = {"SymmetricMode": True}
+        self.factors = splu(shifted, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
+
+    def step(self, x: torch.Tensor, previous: torch.Tensor, out: torch.Tensor, factors: tuple) -> None:
+        """As for ``Average``."""
+        a, b, c = factors
+        solved = self.factors.solve((x * self.root).flatten(0, 1).numpy())
+        product = torch.from_numpy(solved).reshape(x.shape) / self.root
+        torch.add(a * self.shift * product + b * x, previous, alpha=c, out=out)
 
 
 def _filtered_subspace(
-    laplacian: ConnectionLaplacian, k: int, tol: float, seed: int
+    laplacian: ConnectionLaplacian, operator: Average | Inverse, k: int, tol: float, seed: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The top k eigenpairs of P by Chebyshev-filtered subspace iteration (Zhou, Saad, Tiago and Chelikowsky, 2006).
+    """The top k eigenpairs of an operator by Chebyshev-filtered subspace iteration.
+
+    The method is that of Zhou, Saad, Tiago and Chelikowsky (2006).
 
     On an oriented surface every eigenvalue is double. Lanczos iteration from one vector (ARPACK) can stop with one
     field of each eigenspace; a block of random fields contains all of them.
     """
     n, d = laplacian.num_points, laplacian.dim
-    indptr, cols, values, order, mass = laplacian.curve
-    matrix = along_curve(indptr, cols, values, order)
-    root = mass.index_select(0, order).sqrt()[:, None, None]
+    root, order = operator.root, operator.order
     guard = max(12, min(k, 32 + k // 4))  # the next eigenvalues too, so that a cluster at k is seldom cut
     width = min(n * d, 4 * -(-(k + guard) // 4))
     _require_rows(n * d, width, k)
-    low = least_average(laplacian)
     noise = np.random.default_rng(seed).standard_normal((n * d, width))
     block = torch.from_numpy(noise).to(root)
     for _ in range(MAX_FILTERS):
         basis = torch.linalg.qr(block)[0]
         fields = (basis.reshape(n, d, width) / root).contiguous()
         images = torch.empty_like(fields)
-        step(matrix, fields, fields, images, (1.0, 0.0, 0.0))
+        operator.step(fields, fields, images, (1.0, 0.0, 0.0))
         images = (images * root).flatten(0, 1)
         ritz = basis.T @ images
         values, turn = torch.linalg.eigh((ritz + ritz.T) / 2)
@@ -72,7 +124,7 @@ def _filtered_subspace(
         fields = (basis.reshape(n, d, width) / root).contiguous()
         if float(residual.max()) <= max(tol, 1e-13):
             return values[:k], unsort_rows(fields[:, :, :k].contiguous(), order)
-        block = (_amplify(matrix, fields, low, float(values[-1])) * root).flatten(0, 1)
+        block = (_amplify(operator, fields, float(values[-1])) * root).flatten(0, 1)
         block = block / torch.linalg.vector_norm(block, dim=0)
     raise ConvergenceError(
         f"the eigensolver has {int((residual <= tol).sum())} of {k} eigenpairs after {MAX_FILTERS} rounds. Loosen tol, "
@@ -85,33 +137,57 @@ def _require_rows(size: int, width: int, k: int) -> None:
     require_memory(5 * 8.0 * size * width, f"{k} eigenpairs of {size} rows", "Ask for fewer, or use fewer points.")
 
 
-def _amplify(matrix: BlockMatrix, fields: torch.Tensor, low: float, cut: float) -> torch.Tensor:
-    """A Chebyshev polynomial of P on fields: at most one on [low, cut], steeply growing above."""
-    middle, radius = (cut + low) / 2, (cut - low) / 2
+def _amplify(operator: Average | Inverse, fields: torch.Tensor, cut: float) -> torch.Tensor:
+    """A Chebyshev polynomial of an operator on fields: at most one on [low, cut], steeply growing above."""
+    middle, radius = (cut + operator.low) / 2, (cut - operator.low) / 2
     degree = int(np.clip(GROWTH / np.arccosh(max(1.0 + 1e-6, (1.0 - middle) / radius)), 8, 160))
     previous, current = fields, torch.empty_like(fields)
-    step(matrix, fields, fields, current, (1 / radius, -middle / radius, 0.0))
+    operator.step(fields, fields, current, (1 / radius, -middle / radius, 0.0))
     for _ in range(degree - 1):
-        step(matrix, current, previous, previous, (2 / radius, -2 * middle / radius, -1.0))
+        operator.step(current, previous, previous, (2 / radius, -2 * middle / radius, -1.0))
         previous, current = current, previous
     return current
 
 
+def krylov(operator: ConnectionLaplacian, start: torch.Tensor, max_steps: int):
+    r"""Lanczos vectors and coefficients of P - I in the mass inner product; yields after every step.
+
+    ``start`` (n, d, c); yields the basis so far as a list of ``(n, d, c)`` with unit mass norm a channel, and the
+    diagonals ``alpha``, ``beta`` as lists of ``(c,)``. Fully reorthogonalised. P - I instead of P, and sums in float64:
+    the small eigenvalues of the Laplacian keep their digits in float32.
+    """
+    weights = operator.mass[:, None, None]
+
+    def inner(f, g):
+        return (weights * f * g).sum((0, 1), dtype=torch.float64)
+
+    tiny = torch.finfo(start.dtype).tiny ** 0.5
+    norm = inner(start, start).sqrt()
+    basis = [(start / norm.clamp_min(tiny)).to(start.dtype)]
+    alpha: list[torch.Tensor] = []
+    beta: list[torch.Tensor] = []
+    for _ in range(max_steps):
+        new = operator.average(basis[-1], 1.0, -1.0)
+        alpha.append(inner(basis[-1], new))
+        for _ in range(2):  # twice is enough
+            for vector in basis:
+                new = new - inner(vector, new).to(new.dtype) * vector
+        size = inner(new, new).sqrt()
+        stop = size < 1e2 * torch.finfo(start.dtype).eps
+        size = torch.where(stop, torch.zeros_like(size), size)
+        beta.append(size)
+        yield basis, alpha, beta, norm
+        basis = [*basis, torch.where(stop, 0.0, new / size.clamp_min(tiny)).to(start.dtype)]
+
+
 def least_average(laplacian: ConnectionLaplacian, steps: int = 24) -> float:
     """A lower bound of P's spectrum: the least Ritz value of a short Lanczos run, less its residual and a margin."""
-    root = laplacian.mass.sqrt()[:, None, None]
     shape = (laplacian.num_points, laplacian.dim, 1)
-    current = torch.from_numpy(np.random.default_rng(0).standard_normal(shape)).to(root)
-    previous, current = torch.zeros_like(current), current / current.norm()
-    alpha, beta = np.zeros(steps), np.zeros(steps)
-    for m in range(min(steps, current.numel())):
-        new = root * laplacian.average(current / root) - (beta[m - 1] if m else 0.0) * previous
-        alpha[m] = float((new * current).sum())
-        new -= alpha[m] * current
-        beta[m] = float(new.norm())
-        if beta[m] < 1e-10:
+    start = torch.from_numpy(np.random.default_rng(0).standard_normal(shape)).to(laplacian.mass)
+    for _, alpha, beta, _ in krylov(laplacian, start, min(steps, start.numel())):  # noqa: B007
+        if float(beta[-1]) == 0.0:
             break
-        previous, current = current, new / beta[m]
-    values, vectors = eigh_tridiagonal(alpha[: m + 1], beta[:m])
-    residual = beta[m] * abs(vectors[-1, 0])
+    diagonal, beside = (torch.cat(numbers).cpu().numpy() for numbers in (alpha, beta))
+    values, vectors = eigh_tridiagonal(1.0 + diagonal, beside[:-1])
+    residual = beside[-1] * abs(vectors[-1, 0])
     return max(-1.0, float(values[0] - residual - 0.02 * (1.0 - values[0])))

@@ -7,8 +7,9 @@ from ..earth.maps import EqualAreaMap
 from .curves import bars, convergence, curves, diagnostics, multiplicities, response, spectrum
 from .fields import field, fields
 from .illustrations import diffusion, surfaces, tangent_space, transport
-from .interactive import Layer, interactive_field, interactive_map
-from .maps import file_field, globe, value_map, wind_components, wind_map
+from .interactive import interactive_field, layered_field, layered_map
+from .layers import Layer
+from .maps import file_field, value_map, wind_components, wind_map
 from .style import canvas, legend_below, save
 from .views import View, spread_out
 
@@ -25,9 +26,9 @@ __all__ = [
     "field",
     "fields",
     "file_field",
-    "globe",
     "interactive_field",
-    "interactive_map",
+    "layered_field",
+    "layered_map",
     "legend_below",
     "multiplicities",
     "response",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,48 +17,59 @@ if TYPE_CHECKING:
     from ..bundle import TangentBundle
 
 
-def multiplicities(values: np.ndarray, gap: float = 0.12) -> list[int]:
-    """Sizes of groups of nearly equal eigenvalues ``(k,)``, ascending; a relative rise of ``gap`` begins a new one.
+def multiplicities(values: np.ndarray, errors: np.ndarray | float = 0.0) -> list[int]:
+    """Sizes of groups of eigenvalues ``(k,)``, ascending, that agree within their standard ``errors`` ``(k,)``.
 
-    Rises are relative to the larger eigenvalue, or to a hundredth of the largest if that is more. A group wider than
-    one and a half gaps is split into single eigenvalues. The last group may be incomplete.
+    The error bars of neighbours in a group overlap. A group of m that is wider than errors
+    spread m equal numbers, about :math:`2 \\sqrt m` errors, is split into single eigenvalues. Numbers that agree to six
+    digits always form a group. The last group may be incomplete.
 
-    >>> multiplicities(np.array([0.0, 0.98, 0.99, 1.01, 4.9, 5.1]))
-    [1, 3, 2]
-    >>> multiplicities(np.array([1.0, 1.1, 1.2, 1.3, 1.4]))
-    [1, 1, 1, 1, 1]
+    >>> multiplicities(np.array([0.0, 0.98, 0.99, 1.01, 4.9, 5.2]), 0.1)
+    [1, 3, 1, 1]
+    >>> multiplicities(np.array([1.0, 1.0, 1.1, 1.2]))
+    [2, 1, 1]
     """
     values = np.asarray(values, dtype=float)
+    bars = np.maximum(np.broadcast_to(errors, values.shape), 1e-6 * np.abs(values).max(initial=0.0))
     if not len(values):
         return []
-    rises = np.diff(values) > gap * np.maximum(values[1:], 0.01 * values[-1])
+    rises = np.diff(values) > bars[1:] + bars[:-1]
     sizes: list[int] = []
-    for group in np.split(values, np.flatnonzero(rises) + 1):
-        wide = group[-1] - group[0] > 1.5 * gap * max(group[-1], 0.01 * values[-1])
+    for group in np.split(np.arange(len(values)), np.flatnonzero(rises) + 1):
+        wide = np.ptp(values[group]) > 2 * np.sqrt(len(group)) * bars[group].max()
         sizes += [1] * len(group) if wide else [len(group)]
     return sizes
 
 
-def spectrum(values: np.ndarray, *, gap: float = 0.12, axes: Any = None) -> Any:
-    """Eigenvalues of minus the Laplacian, with the size of every group of nearly equal ones; returns axes.
+def spectrum(values: np.ndarray, errors: np.ndarray | None = None, *, axes: Any = None) -> Any:
+    """Eigenvalues of minus the Laplacian, with a bracket over those that agree within their errors; returns axes.
+
+    ``errors`` ``(k,)`` are standard errors, such as those of ``diagnostics.sampling_errors``; without them only
+    eigenvalues that agree to six digits get a bracket.
 
     >>> import tangentbundle as tb
-    >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(1000, seed=0), dim=2).laplacian()
-    >>> [text.get_text() for text in tb.plot.spectrum(lap.spectrum(16)[0]).texts]
+    >>> from tangentbundle.diagnostics import sampling_errors
+    >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(1000, seed=0), dim=2)
+    >>> values, fields = bundle.laplacian().spectrum(16)
+    >>> axes = tb.plot.spectrum(values, sampling_errors(bundle, fields))
+    >>> [text.get_text() for text in axes.texts]
     ['6×', '10×']
     """
     axes, values = axes_or_new(axes, (7, 4)), np.asarray(values, dtype=float)
-    start = 0
-    for number, size in enumerate(multiplicities(values, gap)):
+    start, rise = 0, 0.03 * values.max(initial=1e-9)
+    for number, size in enumerate(multiplicities(values, 0.0 if errors is None else errors)):
         group = np.arange(start, start + size)
         color = LINES[(0, 4)[number % 2]]
-        axes.vlines(group + 1, 0, values[group], color=color, lw=1.2, alpha=0.5)
-        axes.plot(group + 1, values[group], "o", ms=5, color=color)
+        axes.vlines(group + 1, 0, values[group], color=color, lw=1.2, alpha=0.3)
+        axes.errorbar(group + 1, values[group], None if errors is None else errors[group], fmt="o", ms=4, color=color)
         if size > 1:
-            place = (group.mean() + 1, values[group].max())
-            axes.annotate(f"{size}×", place, (0, 7), textcoords="offset points", ha="center", color=color)
+            top = (values[group] + (0.0 if errors is None else errors[group])).max() + rise
+            left, right = group[0] + 0.8, group[-1] + 1.2
+            axes.plot([left, left, right, right], [top, top + rise, top + rise, top], color=color, lw=1)
+            axes.annotate(f"{size}×", (group.mean() + 1, top + rise), (0, 2), textcoords="offset points", ha="center")
         start += size
-    axes.set(xlabel="number", ylabel="eigenvalue of $-\\Delta$", ylim=(0, 1.12 * values.max(initial=1e-9)))
+    axes.set(xlabel="number", ylabel="eigenvalue of $-\\Delta$", ylim=(0, 1.22 * values.max(initial=1e-9)))
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.grid(axis="y", alpha=0.25)
     return axes
 
@@ -67,8 +77,8 @@ def spectrum(values: np.ndarray, *, gap: float = 0.12, axes: Any = None) -> Any:
 def response(filter: Filter, operator: ConnectionLaplacian, *, eigenvalues: int = 40, axes: Any = None) -> Any:
     r"""The response of a filter, with stems at the smallest ``eigenvalues`` of an operator; returns axes.
 
-    The dashed line is :math:`\lambda^{-2}`, the decay of a lowpass filter; the title says which of the paper's three
-    properties hold.
+    The dashed line is :math:`\lambda^{-2}`, the decay that the paper asks of lowpass filters. The title has the paper's
+    three properties; a filter with that decay is called bandpass if its response is not largest at zero.
 
     >>> import tangentbundle as tb
     >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(300, seed=0)).laplacian()
@@ -88,7 +98,10 @@ def response(filter: Filter, operator: ConnectionLaplacian, *, eigenvalues: int 
     axes.axhline(0.0, color="0.6", lw=0.8)
     axes.set(xlabel="eigenvalue of $-\\Delta$", ylabel="response", xlim=(0.0, line[-1]))
     axes.set_ylim(min(0.0, 1.1 * at_line.min()), 1.1 * max(np.abs(at_line).max(), np.abs(at_lam).max(), 1e-12))
-    axes.set_title(textwrap.fill(str(filter.properties()), 60), fontsize=9)
+    found, peak = filter.properties(), float(np.abs(at_line).max())
+    kind = "lowpass" if abs(at_line[0]) > 0.999 * peak else "bandpass"
+    kind = kind if found.lowpass else "without decay $\\lambda^{-2}$"
+    axes.set_title(f"{kind}\nLipschitz constant {found.lipschitz:.3g}, largest gain {found.gain:.3g}", fontsize=10)
     axes.legend(frameon=False)
     return axes
 
@@ -171,11 +184,11 @@ def bars(groups: Mapping[str, Sequence[float]], *, label: str = "", axes: Any = 
     return axes
 
 
-def histograms(panels: Mapping[str, np.ndarray], *, bins: int = 40) -> Any:
-    """Histograms side by side, {label: numbers ``(n,)``}; returns the matplotlib figure."""
-    figure, axes = canvas(1, len(panels), (12.6 / len(panels), 3.4))
+def histograms(panels: Mapping[str, np.ndarray], *, bins: int = 40, size: tuple[float, float] = (4.6, 3.4)) -> Any:
+    """Histograms side by side, {label: numbers ``(n,)``}, of ``size`` inches each; returns the matplotlib figure."""
+    figure, axes = canvas(1, len(panels), size)
     for axis, (label, values) in zip(axes[0], panels.items(), strict=True):
-        edges: Any = bins
+        edges: Any = bins if np.ptp(values) > 1e-9 * np.abs(values).max() else 1  # equal numbers have one bin
         if values.dtype.kind in "iu":  # every bin holds equally many integers
             step = int(np.ptp(values)) // bins + 1
             edges = np.arange(values.min() - 0.5, values.max() + step, step)
@@ -196,9 +209,14 @@ def diagnostics(bundle: TangentBundle) -> Any:
     >>> len(tb.plot.diagnostics(bundle).axes)
     3
     """
+    return histograms(bundle_numbers(bundle))
+
+
+def bundle_numbers(bundle: TangentBundle) -> dict[str, np.ndarray]:
+    """Numbers of every point: neighbours, and for estimated frames local dimensions and variance off the frames."""
     found = {"neighbours of a point": np.asarray(bundle.sorted_graph.degrees)}
     if bundle.local_dimensions is not None:
         found["local dimension"] = np.asarray(bundle.local_dimensions)
     if bundle.pca is not None:
         found["variance off the tangent space, %"] = 100 * np.asarray(bundle.pca.residual(bundle.dim))
-    return histograms(found)
+    return found

@@ -6,12 +6,22 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from ..errors import ShapeError
-from .style import LINES, axes_or_new, canvas, length_colors, top_of
+from ..extras import extra
+from .streamlines import streamlines as follow
+from .style import LINES, add_color_bar, axes_or_new, canvas, length_colors, top_of
 from .views import Patches, View, reach, spread_out
 
 ARROW = {"angles": "xy", "scale_units": "xy", "scale": 1, "headwidth": 3.6, "headlength": 4.4, "headaxislength": 4.0}
+
+
+class _Plane(View):
+    """Points in the plane, as they are."""
+
+    def project(self, points: np.ndarray) -> np.ndarray:
+        return points
 
 
 def field(
@@ -25,6 +35,7 @@ def field(
     top: float | None = None,
     arrows: int | np.ndarray = 700,
     scale: float | None = None,
+    streamlines: bool = False,
     view: View | None = None,
     title: str = "",
     colorbar: bool = True,
@@ -43,6 +54,7 @@ def field(
         label, top: name and end of the colour scale.
         arrows: the largest number of arrows, spread evenly, or the rows of the points that get one.
         scale: length of an arrow for a vector of length one; by default long arrows reach the next one.
+        streamlines: draw curves along the vectors instead of arrows.
 
     >>> import tangentbundle as tb
     >>> torus = tb.manifolds.Torus()
@@ -53,43 +65,24 @@ def field(
     """
     points, vectors, names = flat_or_space(points, vectors)
     axes, view = axes_or_new(axes), view or View()
-    visible, opacity = np.ones(len(points), dtype=bool), None
-    places, moves = points, vectors
     if points.shape[1] == 2:
-        axes.scatter(*points[spread_out(points, 4000)].T, s=4, color="0.8", linewidths=0, zorder=0)
-        axes.set(xlabel=names[0], ylabel=names[1])
+        view, seen, opacity = _draw_plane(axes, points, names)
     else:
-        places, moves = view.project(points), None if vectors is None else view.project(vectors)
-        cloud = points if surface is None else surface
-        patches = Patches.of_cloud(cloud) if faces is None else Patches.of_mesh(points, faces)
-        if patches is None:
-            opacity = _draw_cloud(axes, places)
-        else:
-            visible = _draw_surface(axes, patches, view, points)
-        axes.set_axis_off()
-    if vectors is not None and moves is not None:
+        seen, opacity = _draw_space(axes, points, view, faces, surface)
+    if vectors is not None:
         values = np.linalg.norm(vectors, axis=1) if color is None else color
-        shown = _with_arrows(points, vectors, np.flatnonzero(visible), arrows)
-        shown = shown[np.argsort(places[shown, -1])]  # near arrows on top of far ones
-        scale = arrow_scale(points[shown], vectors) if scale is None else scale
-        drawn = axes.quiver(
-            *places[shown, :2].T,
-            *(scale * moves[shown, :2].T),
-            values[shown],
-            cmap=length_colors(),
-            clim=(0, top_of(values) if top is None else top),
-            alpha=None if opacity is None else opacity[shown],
-            width=0.0036,
-            **ARROW,
-        )
+        look: dict[str, Any] = {"cmap": length_colors(), "clim": (0, top_of(values) if top is None else top)}
+        if streamlines:
+            drawn = _draw_streamlines(axes, points, vectors, values, seen, view, **look)
+        else:
+            rows = _with_arrows(points, vectors, np.flatnonzero(seen), arrows)
+            drawn = _draw_arrows(axes, points, vectors, values, rows, view, scale, opacity, **look)
         if colorbar:
-            axes.figure.colorbar(drawn, ax=axes, label=label, shrink=0.7)
+            add_color_bar(axes, drawn, values, label, shrink=0.7)
     elif surface is not None:
-        for rows, look in ((visible, {"s": 16}), (~visible, {"s": 7, "alpha": 0.3})):
-            axes.scatter(*places[rows, :2].T, color=LINES[1], linewidths=0, zorder=3, **look)
-    axes.set_aspect("equal")
+        _draw_sample(axes, view.project(points)[:, :2], seen)
     axes.margins(0.04)
-    axes.set_title(title)
+    axes.set(aspect="equal", title=title)
     return axes
 
 
@@ -114,7 +107,7 @@ def fields(
     >>> [axes.get_title() for axes in figure.axes[:2]]
     ['clean', 'twice']
     """
-    figure, axes = canvas(1, len(panels), (4.8, 4.0))
+    figure, axes = canvas(1, len(panels), (3.8, 3.2))
     colors = colors or {k: np.linalg.norm(v if truth is None else v - truth, axis=1) for k, v in panels.items()}
     arrows = options.get("arrows", 700)
     shown = arrows if isinstance(arrows, np.ndarray) else spread_out(points, arrows)
@@ -126,13 +119,71 @@ def fields(
     }
     for axis, (title, vectors) in zip(axes[0], panels.items(), strict=True):
         field(points, vectors, color=colors[title], title=title, colorbar=False, axes=axis, **options)
-    figure.colorbar(axes[0, -1].collections[-1], ax=axes, label=options["label"], shrink=0.7)
+    add_color_bar(axes, axes[0, -1].collections[-1], np.concatenate(list(colors.values())), options["label"], 0.7)
     return figure
 
 
 def arrow_scale(points: np.ndarray, vectors: np.ndarray) -> float:
     """The factor that makes long vectors at points ``(n, D)`` reach to the neighbours."""
     return reach(points) / top_of(np.linalg.norm(vectors, axis=1))
+
+
+def _draw_plane(axes: Any, points: np.ndarray, names: tuple[str, ...]) -> tuple[View, np.ndarray, None]:
+    """Grey dots, and the names of the axes; returns the view, and that all points can be seen."""
+    axes.scatter(*points[spread_out(points, 4000)].T, s=4, color="0.8", linewidths=0, zorder=0)
+    axes.set(xlabel=names[0], ylabel=names[1])
+    return _Plane(), np.ones(len(points), dtype=bool), None
+
+
+def _draw_sample(axes: Any, places: np.ndarray, seen: np.ndarray) -> None:
+    """Dots, faint behind the surface."""
+    for rows, dot in ((seen, {"s": 16}), (~seen, {"s": 7, "alpha": 0.3})):
+        axes.scatter(*places[rows].T, color=LINES[1], linewidths=0, zorder=3, **dot)
+
+
+def _draw_space(
+    axes: Any, points: np.ndarray, view: View, faces: np.ndarray | None, surface: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """A shaded surface, or dots if there is none; returns which points can be seen, and how opaque they are."""
+    axes.set_axis_off()
+    cloud = points if surface is None else surface
+    patches = Patches.of_cloud(cloud) if faces is None else Patches.of_mesh(points, faces)
+    if patches is None:
+        return np.ones(len(points), dtype=bool), _draw_cloud(axes, view.project(points))
+    return _draw_surface(axes, patches, view, points), None
+
+
+def _draw_arrows(
+    axes: Any,
+    points: np.ndarray,
+    vectors: np.ndarray,
+    values: np.ndarray,
+    rows: np.ndarray,
+    view: View,
+    scale: float | None,
+    opacity: np.ndarray | None,
+    **look: Any,
+) -> Any:
+    """Arrows at some rows of the points, near ones on top of far ones, with the colours of the values."""
+    places, moves = view.project(points), view.project(vectors)
+    rows = rows[np.argsort(places[rows, -1])]
+    scale = arrow_scale(points[rows], vectors) if scale is None else scale
+    look |= {"alpha": None if opacity is None else opacity[rows], "width": 0.0036, **ARROW}
+    return axes.quiver(*places[rows, :2].T, *(scale * moves[rows, :2].T), values[rows], **look)
+
+
+def _draw_streamlines(
+    axes: Any, points: np.ndarray, vectors: np.ndarray, values: np.ndarray, visible: np.ndarray, view: View, **look: Any
+) -> Any:
+    """Curves along the vectors, with the colours of the values; those behind a surface are left out."""
+    curves = follow(points, vectors)
+    known = np.isfinite(curves[..., 0])
+    near = cKDTree(points).query(np.where(known[..., None], curves, 0.0))[1]
+    known &= visible[near]
+    places = view.project(curves)[..., :2]
+    pieces = np.stack([places[:, :-1], places[:, 1:]], axis=2)[known[:, :-1] & known[:, 1:]]
+    lines = extra("matplotlib.collections", "Figures", "plot").LineCollection
+    return axes.add_collection(lines(pieces, array=values[near][:, :-1][known[:, :-1] & known[:, 1:]], **look))
 
 
 def _draw_cloud(axes: Any, places: np.ndarray) -> np.ndarray:

@@ -3,223 +3,185 @@
 from __future__ import annotations
 
 import dataclasses
-import html
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..earth.maps import EqualAreaMap
-from ..extras import extra
-from ..manifolds import Sphere
-from .fields import arrow_scale, flat_or_space, shown_axes
-from .maps import MIN_FILLED_POINTS
-from .style import BRIGHTEST, LENGTHS, LINES, top_of
-from .views import View, spread_out
+from .fields import flat_or_space, shown_axes
+from .layers import Layer, aligned
+from .maps import MIN_FILLED_POINTS, map_box, raster
+from .style import nice_number, with_unit
+from .traces import GREY, LIGHT, Surface, color_bar, curve, escaped, map_traces, plotly, reference_arrow, traces
+from .views import View
 
-MAX_DOTS, MAX_ARROWS = 3000, 900
-"""Most points and most arrows of a layer."""
+MAX_PIXELS, MAX_ALL_PIXELS = 90_000, 900_000
+"""Most pixels of a filled map, and of all of them together."""
 
-MAX_FACES = 60_000
-"""Larger meshes are not drawn below their arrows: the page would be slow."""
+MAX_BUTTONS = 8
+"""With more layers there is a slider instead."""
 
 
-@dataclass(frozen=True, eq=False)
-class Layer:
-    """One field of an interactive picture. Layers with the same ``label`` share a colour scale.
+def interactive_field(
+    points: np.ndarray,
+    vectors: np.ndarray | None = None,
+    *,
+    faces: np.ndarray | None = None,
+    label: str = "length",
+    unit: str = "",
+    up: str = "z",
+) -> Any:
+    """Arrows on a surface, in a cloud or in the plane, to turn and zoom, and streamlines; returns a plotly figure.
+
+    The interactive counterpart of ``field``: in a notebook the last line of a cell shows it.
 
     Args:
-        name: text of the button that shows the layer.
-        points: ``(n, D)``.
-        vectors: ambient vectors ``(n, D)``, coloured by length, or None.
-        color: numbers ``(n,)`` that colour the points instead.
-        label: name of the colour scale.
-        palette: name of the colours.
-        values: shown under the mouse, {name: numbers ``(n,)``}.
+        points: ``(n, D)``; for D > 3 the three principal axes are shown.
+        vectors: ambient vectors ``(n, D)``, or None for points alone.
+        faces: triangles ``(f, 3)`` of a mesh.
+        label, unit: name and unit of the colour scale.
+        up: the axis that points up, x, y or z.
+
+    >>> import tangentbundle as tb
+    >>> torus = tb.manifolds.Torus()
+    >>> points = torus.sample(300, seed=0)
+    >>> figure = tb.plot.interactive_field(points, torus.tangent_field(points))
+    >>> [button.label for button in figure.layout.updatemenus[0].buttons]
+    ['arrows', 'streamlines']
     """
-
-    name: str
-    points: np.ndarray
-    vectors: np.ndarray | None = None
-    color: np.ndarray | None = None
-    label: str = "length"
-    palette: str = LENGTHS
-    values: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
-
-    def thinned(self) -> Layer:
-        """The layer at no more than ``MAX_DOTS`` of its points, spread evenly."""
-        rows = np.sort(spread_out(self.points, MAX_DOTS))
-        parts = {name: getattr(self, name) for name in ("points", "vectors", "color")}
-        parts = {name: None if part is None else part[rows] for name, part in parts.items()}
-        return dataclasses.replace(self, **parts, values={name: numbers[rows] for name, numbers in self.values.items()})
-
-    @property
-    def numbers(self) -> np.ndarray:
-        """The numbers that are shown as colours, ``(n,)``."""
-        if self.color is not None:
-            return self.color
-        return np.zeros(len(self.points)) if self.vectors is None else np.linalg.norm(self.vectors, axis=1)
-
-    @property
-    def colors(self) -> list[str]:
-        """The colour scale, from zero to the end."""
-        brightest = BRIGHTEST if self.palette == LENGTHS else 1.0
-        sample = extra("plotly.colors", "Interactive figures", "plot").sample_colorscale
-        return sample(self.palette, np.linspace(0, brightest, 24).tolist())
+    points, vectors = np.asarray(points, dtype=float), None if vectors is None else np.asarray(vectors, dtype=float)
+    layer = Layer("arrows", points, vectors, label=label, unit=unit)
+    if vectors is None:
+        return layered_field([layer], faces=faces, up=up)
+    values = {with_unit(label, unit): layer.numbers}
+    layer = dataclasses.replace(layer, values=values)
+    return layered_field([layer, dataclasses.replace(layer, name="streamlines", streamlines=True)], faces=faces, up=up)
 
 
-def interactive_field(layers: Sequence[Layer], *, faces: np.ndarray | None = None, height: int = 560) -> Any:
+def layered_field(layers: Sequence[Layer], *, faces: np.ndarray | None = None, up: str = "z") -> Any:
     """Layers of arrows in space or in the plane, one shown at a time; returns a plotly figure.
 
-    Large layers are thinned, spread evenly. ``faces`` are triangles of the first layer's points; they, and the unit
-    sphere if all points lie on it, hide what is behind them.
+    Large layers are thinned, spread evenly. ``faces`` are triangles of the first layer's points; they, or the surface
+    that its points form, hide what is behind them.
 
     >>> import tangentbundle as tb
     >>> torus = tb.manifolds.Torus()
     >>> points = torus.sample(300, seed=0)
     >>> before, after = (Layer(n, points, a * torus.tangent_field(points)) for n, a in (("before", 1), ("after", 2)))
-    >>> figure = interactive_field([before, after])
+    >>> figure = layered_field([before, after])
     >>> [button.label for button in figure.layout.updatemenus[0].buttons]
     ['before', 'after']
     """
     axes, drawn = shown_axes(layers[0].points), []
-    for layer in layers:
+    for layer in aligned(layers):
         points, vectors, names = flat_or_space(layer.points, layer.vectors, axes)
         drawn.append(dataclasses.replace(layer, points=points, vectors=vectors, color=layer.numbers))
-    traces = [_traces(layer.thinned(), _top(layers, layer)) for layer in drawn]
     if len(names) < 3:
-        return _layered(layers, [], traces, height, xaxis_title=names[0], yaxis={"scaleanchor": "x", "title": names[1]})
-    globe = all(np.allclose(np.linalg.norm(layer.points, axis=1), 1.0, atol=1e-6) for layer in drawn)
-    body, towards = [], View().axes[2]
-    if globe:
-        body, centre = [_body(0.99 * Sphere(2).sample(4000, seed=0))], drawn[0].points.mean(axis=0)
-        towards = centre / np.linalg.norm(centre) if np.linalg.norm(centre) > 0.3 else towards
-    elif faces is not None and len(faces) <= MAX_FACES:
-        body = [_body(drawn[0].points, faces)]
-    axis = {"showbackground": False, "showspikes": False, "visible": not body}
+        low, high = (f(np.concatenate([layer.points for layer in drawn]), axis=0) for f in (np.min, np.max))
+        ratio = float(np.clip((high - low)[0] / max((high - low)[1], 1e-300), 0.5, 2.0))
+        axis = {"ticks": "outside", "showline": True, "zeroline": False}
+        x, y = ({**axis, "title": {"text": name, "standoff": 18}} for name in names)
+        return _layered(drawn, [], list(map(traces, drawn)), ratio, xaxis=x, yaxis={**y, "scaleanchor": "x"})
+    view, surface = View(up=up), Surface.of(drawn[0].points, faces)
+    body = [] if surface is None else [surface.trace(view)]
+    bare, sides = bool(body) and layers[0].points.shape[1] == 3, np.ptp(drawn[0].points, axis=0)
+    sides *= (2.6 if bare else 1.8) / (float(np.linalg.norm(sides)) or 1.0)
+    size = {"aspectmode": "manual", "aspectratio": dict(zip("xyz", np.maximum(sides, 0.02), strict=True))}
+    axis = {"showbackground": False, "showspikes": False, "visible": not bare, "nticks": 5}
     scene = {f"{a}axis": {**axis, "title": {"text": name}} for a, name in zip("xyz", names, strict=True)}
-    camera = {"eye": dict(zip("xyz", (1.5 if body else 1.8) * towards, strict=True))}
-    return _layered(layers, body, traces, height, scene={"aspectmode": "data", "camera": camera, **scene})
+    eye, above = dict(zip("xyz", 2 * view.axes[2], strict=True)), {a: float(a == up) for a in "xyz"}
+    camera = {"eye": eye, "up": above, "projection": {"type": "orthographic"}}
+    groups = [traces(layer, surface) for layer in drawn]
+    return _layered(drawn, body, groups, 1.35, scene={**size, "camera": camera, **scene})
 
 
-def interactive_map(layers: Sequence[Layer], chart: EqualAreaMap, *, height: int = 470) -> Any:
-    """Layers of points of the unit sphere, on a map; returns a plotly figure.
+def layered_map(layers: Sequence[Layer], chart: EqualAreaMap) -> Any:
+    """Layers of points of the unit sphere, on a map with coastlines and graticule; returns a plotly figure.
 
     >>> import tangentbundle as tb
     >>> wind = tb.datasets.load_wind()
     >>> vectors = np.einsum("nda,na->nd", wind.frames, wind.components[0])
-    >>> figure = interactive_map([Layer("wind", wind.points, vectors)], tb.plot.EqualAreaMap())
-    >>> figure.data[0].type
-    'scatter'
+    >>> figure = layered_map([Layer("wind", wind.points, vectors)], tb.plot.EqualAreaMap())
+    >>> figure.data[0].name
+    'coastlines'
     """
-    look = {"mode": "lines", "line": {"color": "#7a8794", "width": 0.5}, "hoverinfo": "skip"}
-    lines, traces = _curve(np.vstack([chart.graticule(), chart.outline()]), **look), []
+    layers = aligned(layers)
+    low, high = map_box(chart, np.concatenate([layer.points for layer in layers]))
+    pixels = min(MAX_PIXELS, MAX_ALL_PIXELS // len(layers))
+    groups = []
     for layer in layers:
-        shown = layer.thinned()
-        moves = None if shown.vectors is None else chart.project_vectors(shown.points, shown.vectors)
-        flat = dataclasses.replace(shown, points=chart.project(shown.points), vectors=moves, color=shown.numbers)
-        traces.append(_traces(flat, _top(layers, layer), filled=len(layer.points) > MIN_FILLED_POINTS))
-    yaxis = {"scaleanchor": "x", "visible": False}
-    return _layered(layers, [lines], traces, height, xaxis_visible=False, yaxis=yaxis)
+        if layer.colored and len(layer.points) > MIN_FILLED_POINTS:
+            groups.append([_filled(layer, chart, low, high, pixels), *map_traces(layer, chart, "white")])
+        else:
+            groups.append(map_traces(layer, chart))
+    corner = np.array([high[0], low[1]]) + 0.02 * (high - low)[0] * np.array([-1, 1])
+    arrows = [layer for layer in layers if layer.vectors is not None]
+    color = LIGHT if any(trace.type == "heatmap" for group in groups for trace in group) else GREY
+    shared = [*_map_lines(chart, low, high, color), *(reference_arrow(arrows[0], corner) if arrows else [])]
+    x, y = ({"visible": False, "range": [low[k], high[k]], "constrain": "domain"} for k in (0, 1))
+    ratio = float(np.divide(*(high - low)))
+    return _layered(layers, shared, groups, ratio, xaxis=x, yaxis={**y, "scaleanchor": "x"})
 
 
-def _escaped(text: Any) -> str:
-    """Text that plotly shows as it is."""
-    return html.escape(str(text), quote=False)
+def _filled(layer: Layer, chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, pixels: int) -> Any:
+    """Colours that fill the map."""
+    image = raster(chart, layer.points, layer.numbers, low, high, pixels)
+    levels = np.where(np.isnan(image), 0, 1 + 254 * np.clip(image / layer.top, 0, 1))  # bytes are small; 0 is nothing
+    ticks = np.arange(0, layer.top * 1.001, nice_number(layer.top / 3))
+    bar = color_bar(layer, tickvals=1 + 254 * ticks / layer.top, ticktext=[f"{tick:.3g}" for tick in ticks])
+    colors = [[0, "rgba(0,0,0,0)"], *([(1 + 254 * k / 23) / 255, color] for k, color in enumerate(layer.colors))]
+    rows, columns = image.shape
+    dx, dy = (high - low) / (columns, rows)
+    grid = {"x0": low[0] + dx / 2, "dx": dx, "y0": low[1] + dy / 2, "dy": dy, "zmin": 0, "zmax": 255}
+    look = {"colorscale": colors, "colorbar": bar, "hoverinfo": "skip"}
+    return plotly().Heatmap(z=levels.round().astype(np.uint8), **grid, **look)
 
 
-def _plotly() -> Any:
-    return extra("plotly.graph_objects", "Interactive figures", "plot")
-
-
-def _top(layers: Sequence[Layer], layer: Layer) -> float:
-    """The end of the colour scale: the same for all layers of one label."""
-    return top_of(np.concatenate([other.numbers for other in layers if other.label == layer.label]))
-
-
-def _dots(layer: Layer, top: float, **marker: Any) -> dict[str, Any]:
-    """Markers with all values under the mouse."""
-    values = "<br>".join(f"{_escaped(name)} %{{customdata[{k}]:.4g}}" for k, name in enumerate(layer.values))
-    marker |= {"line": {"width": 0}, "color": LINES[4]}
-    if layer.vectors is not None or layer.numbers.any():
-        bar = {"title": {"text": _escaped(layer.label), "side": "right"}, "thickness": 12, "len": 0.75}
-        marker |= {"color": layer.numbers.astype(np.float32), "colorscale": layer.colors}
-        marker |= {"cmin": 0, "cmax": top, "colorbar": bar}
-    return {
-        "mode": "markers",
-        "marker": marker,
-        "customdata": np.stack(list(layer.values.values()), axis=1).astype(np.float32) if values else None,
-        "hovertemplate": f"{values}<extra>{_escaped(layer.name)}</extra>" if values else None,
-    }
-
-
-def _curve(places: np.ndarray, **look: Any) -> Any:
-    """A trace of places ``(k, 2 or 3)`` in the plane or in space, with gaps where they are NaN."""
-    kind = _plotly().Scatter if places.shape[-1] == 2 else _plotly().Scatter3d
-    return kind(dict(zip("xyz", places.T.astype(np.float32), strict=False)), **look)
-
-
-def _traces(layer: Layer, top: float, filled: bool = False) -> list[Any]:
-    """Dots and arrows of a layer; if ``filled``, dots are squares that touch each other and arrows are white."""
-    n, dim = layer.points.shape
-    size = {2: 13 if filled else 4, 3: 2.6 if n <= MAX_ARROWS else 1.5}[dim]
-    traces = [_curve(layer.points, **_dots(layer, top, size=size, symbol="square" if filled else "circle"))]
-    if layer.vectors is None:
-        return traces
-    arrows, numbers = _arrows(layer)
-    look = {"mode": "lines", "hoverinfo": "skip"}
-    if dim == 3:
-        line = {"color": np.repeat(numbers, 6).astype(np.float32), "colorscale": layer.colors, "cmin": 0, "cmax": top}
-        return [*traces, _curve(arrows.reshape(-1, 3), line={"width": 3, **line}, **look)]
-    colors = ["white"] if filled else layer.colors[1::3]  # a line in the plane has one colour
-    levels = np.clip(len(colors) * numbers / top, 0, len(colors) - 1).astype(int)
-    for k in np.unique(levels):
-        traces.append(_curve(arrows[levels == k].reshape(-1, 2), line={"color": colors[k], "width": 1.2}, **look))
-    return traces
-
-
-def _arrows(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
-    """Arrows as curves ``(m, 6, D)`` that end with NaN, and their numbers ``(m,)``."""
-    assert layer.vectors is not None
-    rows = spread_out(layer.points, MAX_ARROWS)
-    rows = rows[layer.numbers[rows] > 1e-3 * top_of(layer.numbers)]
-    foot = layer.points[rows]
-    move = 1.3 * arrow_scale(foot, layer.vectors) * layer.vectors[rows]
-    if foot.shape[1] == 2:
-        side = move[:, ::-1] * [-1, 1]
-    else:  # along a round surface
-        side = np.cross(move, foot - layer.points.mean(axis=0))
-        long, wide = (np.linalg.norm(array, axis=1, keepdims=True) for array in (move, side))
-        side *= long / np.maximum(wide, 1e-300)
-    tip, back, gap = foot + move, -0.32 * move, np.full_like(foot, np.nan)
-    arrows = [foot, tip, tip + back + 0.17 * side, tip, tip + back - 0.17 * side, gap]
-    return np.stack(arrows, axis=1), layer.numbers[rows]
-
-
-def _body(points: np.ndarray, faces: np.ndarray | None = None) -> Any:
-    """A grey surface that hides what is behind it: a mesh, or without faces the convex hull."""
-    x, y, z = points.T.astype(np.float32)
-    shape = {"alphahull": 0} if faces is None else dict(zip("ijk", faces.T.astype(np.int32), strict=True))
-    light = {"ambient": 0.78, "diffuse": 0.42, "specular": 0.0, "fresnel": 0.0}
-    look = {"color": "#d3dae1", "lighting": light, "lightposition": {"x": 4e4, "y": -7e4, "z": 9e4}}
-    return _plotly().Mesh3d(x=x, y=y, z=z, hoverinfo="skip", **shape, **look)
-
-
-def _layered(layers: Sequence[Layer], shared: list[Any], traces: list[list[Any]], height: int, **layout: Any) -> Any:
-    """A figure of traces that are always shown and of those of each layer, with a menu of layers."""
-    owners = [None] * len(shared) + [k for k, group in enumerate(traces) for _ in group]
-    visible = [[owner in (None, k) for owner in owners] for k in range(len(layers))]
-    figure = _plotly().Figure([*shared, *(trace for group in traces for trace in group)])
-    for trace, shown in zip(figure.data, visible[0], strict=True):
-        trace.visible = shown
-    margin = {"l": 0, "r": 0, "t": 10, "b": 0}
-    figure.update_layout(template="none", height=height, showlegend=False, margin=margin, **layout)
-    buttons = [
-        {"label": _escaped(layer.name), "method": "restyle", "args": [{"visible": rows}]}
-        for layer, rows in zip(layers, visible, strict=True)
+def _map_lines(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, color: str) -> list[Any]:
+    """Coastlines, the graticule, and the names of its lines."""
+    world = chart.radius is None
+    frame = chart.outline() if world else np.stack([low, [high[0], low[1]], high, [low[0], high[1]], low])
+    coast = chart.coastline()
+    room = 0.05 * (high - low)
+    near = np.isnan(coast[:, 0]) | ((coast > low - room) & (coast < high + room)).all(axis=1)
+    coast = np.where(near[:, None], coast, np.nan)
+    coast = coast[~np.isnan(coast[:, 0]) | ~np.isnan(np.roll(coast[:, 0], 1))]  # one gap is enough
+    found = [
+        curve(coast, line={"color": color, "width": 1}, name="coastlines"),
+        curve(chart.graticule(), line={"color": color, "width": 0.4, "dash": "dot"}, name="graticule"),
+        curve(frame, line={"color": GREY, "width": 0.8}),
     ]
-    if len(buttons) > 1:
-        menu = {"type": "buttons", "direction": "right", "x": 0, "y": 1.08, "xanchor": "left", "buttons": buttons}
-        figure.update_layout(updatemenus=[menu])
-    return figure
+    names = chart.labels(low, high)
+    for parallel, position in ((True, "middle left"), (False, "top center" if world else "bottom center")):
+        chosen = [(text, place) for text, place, is_parallel in names if is_parallel == parallel]
+        if chosen:
+            texts, places = zip(*chosen, strict=True)
+            font = {"size": 11} if parallel or color == GREY else {"size": 11, "color": color}
+            look = {"textposition": position, "textfont": font, "cliponaxis": False, "name": "degrees"}
+            found.append(curve(np.stack(places), mode="text", text=list(texts), **look))
+    return found
+
+
+def _layered(layers: Sequence[Layer], shared: list[Any], groups: list[list[Any]], ratio: float, **layout: Any) -> Any:
+    """A figure of traces that are always shown and of those of each layer, with buttons or a slider for layers.
+
+    ``layout.meta`` holds the ratio of width to height, and which traces each layer shows, for other pages' buttons.
+    """
+    owners = [None] * len(shared) + [k for k, group in enumerate(groups) for _ in group]
+    choices = [
+        {"label": layer.name, "visible": [owner in (None, k) for owner in owners]} for k, layer in enumerate(layers)
+    ]
+    figure = plotly().Figure([*shared, *(trace for group in groups for trace in group)])
+    for trace, shown in zip(figure.data, choices[0]["visible"], strict=True):
+        trace.visible = shown
+    flat, menu = "scene" not in layout, {"x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom"}
+    above, below = 12 if len(layers) == 1 else 62, 100 if "title" in layout.get("xaxis", {}) else 66
+    margin = {"l": 44 if flat else 0, "r": 14 if flat else 0, "t": above, "b": below}
+    steps = [{"label": escaped(c["label"]), "method": "restyle", "args": [{"visible": c["visible"]}]} for c in choices]
+    if len(steps) > MAX_BUTTONS:
+        layout |= {"sliders": [{**menu, "steps": steps}]}
+    elif len(steps) > 1:
+        layout |= {"updatemenus": [{**menu, "type": "buttons", "direction": "right", "buttons": steps}]}
+    meta = {"ratio": ratio, "choices": choices}
+    return figure.update_layout(template="none", height=520, showlegend=False, margin=margin, meta=meta, **layout)

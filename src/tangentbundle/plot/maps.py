@@ -1,19 +1,32 @@
-"""Maps of wind and numbers on the Earth, the globe from afar, and fields read from files."""
+"""Maps of wind and numbers on the Earth, and fields read from files."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from ..earth.maps import EqualAreaMap
+from ..earth.xarrays import EAST
 from ..extras import extra
 from ..geometry.known_frames import latlon_frames
 from ..io import Field, Globe, Mesh
-from ..manifolds import Sphere
 from .fields import ARROW
 from .fields import field as draw
-from .style import ERRORS, SIGNED, axes_or_new, canvas, length_colors, top_of
+from .style import (
+    ERRORS,
+    SIGNED,
+    add_color_bar,
+    axes_or_new,
+    canvas,
+    length_colors,
+    nice_number,
+    readable_unit,
+    top_of,
+    with_unit,
+)
 from .views import View, reach, spacing, spread_out
 
 MIN_FILLED_POINTS = 2500
@@ -26,7 +39,8 @@ def wind_map(
     wind: np.ndarray,
     *,
     projection: EqualAreaMap | None = None,
-    label: str = "speed",
+    label: str = "wind speed",
+    unit: str = "m/s",
     top: float | None = None,
     arrows: int = 650,
     title: str = "",
@@ -36,11 +50,12 @@ def wind_map(
     """Wind (east, north) ``(n, 2)`` at places in degrees ``(n,)``, coloured by speed; returns matplotlib axes.
 
     Many places fill the map with colour, few are arrows alone; places whose wind is NaN become rings. By default the
-    map shows the globe, or a part of it if all places lie there. ``top`` is the end of the colour scale.
+    map shows the globe, or a part of it if all places lie there. ``top`` is the end of the colour scale; the arrow in
+    the lower right corner has a length that is named beside it.
 
     >>> import tangentbundle as tb
     >>> wind = tb.datasets.load_wind().during(slice(0, 1))
-    >>> axes = tb.plot.wind_map(wind.lat, wind.lon, wind.components[0], label="speed, m/s", title="January 1982")
+    >>> axes = tb.plot.wind_map(wind.lat, wind.lon, wind.components[0], title="January 1982")
     >>> axes.get_title()
     'January 1982'
     """
@@ -48,17 +63,21 @@ def wind_map(
     points, frames, _ = latlon_frames(lat, lon)
     known, speed = np.isfinite(wind).all(axis=1), np.linalg.norm(wind, axis=1)
     top = top_of(speed) if top is None else top
-    plane = _empty_map(axes, chart, points)
+    filled = known.sum() > MIN_FILLED_POINTS
+    plane = _empty_map(axes, chart, points, coast="white" if filled else "0.4")
     axes.scatter(*plane[~known].T, s=8, facecolors="none", edgecolors="0.55", linewidths=0.6)
     on_map = np.flatnonzero(known & np.isfinite(plane[:, 0]))
     shown = on_map[spread_out(points[on_map], arrows)]
     moves = chart.project_vectors(points[shown], np.einsum("nda,na->nd", frames[shown], wind[shown]))
-    moves *= 1.3 * reach(plane[shown]) / top
+    long = 1.3 * reach(plane[shown]) / top
     colors = {"cmap": length_colors(), "clim": (0, top)}
     drawn = _fill(axes, chart, points[known], speed[known], **colors)
     look = {"color": "white", "alpha": 0.9} if drawn else {"array": speed[shown], **colors}
-    quiver = axes.quiver(*plane[shown].T, *moves.T, width=0.0028, **look, **ARROW)
-    return _finished(axes, drawn or quiver, title, label, colorbar)
+    quiver = axes.quiver(*plane[shown].T, *(long * moves.T), width=0.0028, **look, **ARROW)
+    value = nice_number(0.7 * top)
+    text = f"{value:g} {readable_unit(unit)}".strip()
+    axes.quiverkey(quiver, 0.9, 0.03, long * value, text, labelpos="W", color="0.25", fontproperties={"size": 9})
+    return _finished(axes, drawn or quiver, title, with_unit(label, unit), speed[known], colorbar)
 
 
 def value_map(
@@ -91,19 +110,7 @@ def value_map(
     drawn = _fill(axes, chart, points[known], values[known], **colors) or axes.scatter(
         *plane[known].T, c=values[known], s=18, linewidths=0, **colors
     )
-    return _finished(axes, drawn, title, label, colorbar)
-
-
-def globe(
-    lat: np.ndarray, lon: np.ndarray, wind: np.ndarray, *, center: tuple[float, float] = (25, -30), **options: Any
-) -> Any:
-    """Wind on the globe as seen from above a place ``center`` in degrees; options are those of ``field``."""
-    points, frames, _ = latlon_frames(lat, lon)
-    known = np.isfinite(wind).all(axis=1)
-    vectors = np.einsum("nda,na->nd", frames[known], wind[known])
-    sphere = Sphere(2).sample(20_000, seed=0)
-    options = {"label": "speed", "arrows": 350, "surface": sphere, "view": View(*center), **options}
-    return draw(points[known], vectors, **options)
+    return _finished(axes, drawn, title, label, np.abs(values[known]), colorbar)
 
 
 def wind_components(lat: np.ndarray, lon: np.ndarray, wind: np.ndarray, *, unit: str = "m/s") -> Any:
@@ -119,7 +126,8 @@ def wind_components(lat: np.ndarray, lon: np.ndarray, wind: np.ndarray, *, unit:
     top = top_of(np.abs(wind))
     for axis, values, title in zip(axes[0], wind.T, ("zonal wind", "meridional wind"), strict=True):
         value_map(lat, lon, values, signed=True, top=top, title=title, colorbar=False, axes=axis)
-    figure.colorbar(axes[0, 1].collections[-1], ax=axes, label=f"component, {unit}", shrink=0.8)
+    drawn = (axes[0, 1].images or axes[0, 1].collections)[-1]
+    add_color_bar(axes, drawn, np.abs(wind), f"component, {unit}", shrink=0.8)
     return figure
 
 
@@ -134,50 +142,96 @@ def file_field(field: Field, *, number: int = 0, axes: Any = None) -> Any:
     >>> axes.get_title()
     '500 points in R^3'
     """
-    space, unit = field.space, f", {field.units}" if field.units else ""
+    space, label = field.space, quantity(field)
     if isinstance(space, Globe):
         wind = np.full((len(space.lat), 2), np.nan) if field.values is None else field.values[number]
-        colorbar, label = field.values is not None, f"speed{unit}"
-        return wind_map(space.lat, space.lon, wind, label=label, title=str(field), colorbar=colorbar, axes=axes)
+        options: dict[str, Any] = {"unit": field.units, "colorbar": field.values is not None}
+        return wind_map(space.lat, space.lon, wind, label=label, title=str(field), axes=axes, **options)
     faces = space.faces if isinstance(space, Mesh) else None
     vectors = None if field.values is None else field.vectors[number]
-    return draw(space.points, vectors, faces=faces, label=f"length{unit}", title=str(field), axes=axes)
+    label = with_unit(label, field.units)
+    view = View(up=up_axis(field))
+    return draw(space.points, vectors, faces=faces, label=label, title=str(field), view=view, axes=axes)
+
+
+def up_axis(field: Field) -> str:
+    """The axis of a file's points that points up: y in meshes of computer graphics, z elsewhere."""
+    return getattr(field.origin, "up", "z")
+
+
+def quantity(field: Field) -> str:
+    """What the length of a vector of a file is: the wind's speed, another speed on the globe, or a length."""
+    if not isinstance(field.space, Globe):
+        return "length"
+    return "wind speed" if re.split(r"[\s(\[]", field.names[0].lower())[0] in EAST else "speed"
+
+
+def map_box(chart: EqualAreaMap, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The lower left and upper right corner ``(2,)`` of what a map shows: the globe, or the region of points."""
+    world = chart.radius is None
+    plane = chart.outline() if world else chart.project(points)
+    low, high = np.nanmin(plane, axis=0), np.nanmax(plane, axis=0)
+    margin = (0.02 if world else 0.06) * (high - low).max()
+    return low - margin, high + margin
+
+
+def raster(
+    chart: EqualAreaMap, points: np.ndarray, values: np.ndarray, low: np.ndarray, high: np.ndarray, pixels: int
+) -> np.ndarray:
+    """Values ``(n,)`` at points of the sphere as an image ``(rows, columns)`` of a box; NaN far from all points.
+
+    A pixel is the mean over the four nearest points, weighted by inverse squared distance.
+    """
+    wide, tall = high - low
+    columns = max(int(np.sqrt(pixels * wide / tall)), 2)
+    rows = max(int(columns * tall / wide), 2)
+    x, y = ((np.arange(k) + 0.5) / k * side for k, side in ((columns, wide), (rows, tall)))
+    places = chart.unproject(low + np.stack(np.meshgrid(x, y), axis=-1))
+    inside, image = np.isfinite(places[..., 0]), np.full((rows, columns), np.nan)
+    distance, near = cKDTree(points).query(places[inside], 4)
+    weight = 1 / (distance + 1e-9) ** 2
+    mean = (weight * values[near]).sum(axis=1) / weight.sum(axis=1)
+    image[inside] = np.where(distance[:, 0] < 2 * spacing(points), mean, np.nan)
+    return image
 
 
 def _fill(axes: Any, chart: EqualAreaMap, points: np.ndarray, values: np.ndarray, **colors: Any) -> Any:
     """Colours between points that are near each other, if there are enough of them."""
-    plane = chart.project(points)
-    plane, values = plane[np.isfinite(plane[:, 0])], values[np.isfinite(plane[:, 0])]
-    if len(plane) <= MIN_FILLED_POINTS:
+    if len(points) <= MIN_FILLED_POINTS:
         return None
-    if chart.radius is None:  # copies beyond the left and right edge, so that colours reach it
-        width = np.stack([2 * np.sqrt(np.maximum(8 - 4 * plane[:, 1] ** 2, 0)), np.zeros(len(plane))], axis=1)
-        plane, values = np.concatenate([plane, plane - width, plane + width]), np.tile(values, 3)
-    triangles = extra("matplotlib.tri", "Figures", "plot").Triangulation(*plane.T)
-    corners = plane[triangles.triangles]
-    sides = np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2).max(axis=1)
-    triangles.set_mask(sides > 6 * spacing(plane))
-    drawn = axes.tripcolor(triangles, values, shading="gouraud", rasterized=True, zorder=0.5, **colors)
+    low, high = map_box(chart, points)
+    image = raster(chart, points, values, low, high, 300_000)
+    place = {"extent": (low[0], high[0], low[1], high[1]), "origin": "lower", "interpolation": "bilinear"}
+    drawn = axes.imshow(image, zorder=0.5, cmap=colors["cmap"], clim=colors["clim"], **place)
     drawn.set_clip_path(*axes.fill(*chart.outline().T, color="none"))
     return drawn
 
 
-def _empty_map(axes: Any, chart: EqualAreaMap, points: np.ndarray) -> np.ndarray:
-    """Draw the graticule, and the outline of a globe or the box around points; returns their places ``(n, 2)``."""
-    plane, edge, world = chart.project(points), chart.outline(), chart.radius is None
-    axes.plot(*chart.graticule().T, color="0.5", alpha=0.35, linewidth=0.5, zorder=0.8 if world else 0.2)
+def _empty_map(axes: Any, chart: EqualAreaMap, points: np.ndarray, coast: str = "0.4") -> np.ndarray:
+    """Draw coastlines and the labelled graticule; returns the places of points on the map ``(n, 2)``."""
+    world, (low, high) = chart.radius is None, map_box(chart, points)
+    axes.plot(*chart.graticule().T, color="0.5", alpha=0.35, linewidth=0.5, zorder=0.8)
+    axes.plot(*chart.coastline().T, color=coast, linewidth=0.7, alpha=0.8, zorder=0.9)
     if world:
-        axes.fill(*edge.T, facecolor="0.965", zorder=0)
-        axes.plot(*edge.T, color="0.55", linewidth=0.8, zorder=3)
-    low, high = (f(edge if world else plane, axis=0) for f in (np.nanmin, np.nanmax))
-    margin = (0.02 if world else 0.06) * (high - low).max()
-    axes.set(xlim=(low[0] - margin, high[0] + margin), ylim=(low[1] - margin, high[1] + margin), aspect="equal")
+        axes.fill(*chart.outline().T, facecolor="0.965", zorder=0)
+        axes.plot(*chart.outline().T, color="0.55", linewidth=0.8, zorder=3)
+    else:
+        frame = np.stack([low, [high[0], low[1]], high, [low[0], high[1]], low])
+        axes.plot(*frame.T, color="0.55", linewidth=0.8, clip_on=False)
+    halo = [extra("matplotlib.patheffects", "Figures", "plot").withStroke(linewidth=1.6, foreground="white")]
+    for text, place, parallel in chart.labels(low, high):
+        beside = {"xytext": (-3, 0), "ha": "right", "va": "center"}
+        below = {"xytext": (0, 2 if world else -3), "ha": "center", "va": "bottom" if world else "top"}
+        look = {"fontsize": 7, "color": "0.3", "textcoords": "offset points", "annotation_clip": False}
+        look["path_effects"] = halo
+        axes.annotate(text, place, **look, **(beside if parallel else below))
+    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
     axes.set_axis_off()
-    return plane
+    return chart.project(points)
 
 
-def _finished(axes: Any, drawn: Any, title: str, label: str, colorbar: bool) -> Any:
-    axes.set_title(title, fontsize=11)
+def _finished(axes: Any, drawn: Any, title: str, label: str, values: np.ndarray, colorbar: bool) -> Any:
+    axes.set_title(title, fontsize=12)
     if colorbar:
-        axes.figure.colorbar(drawn, ax=axes, label=label, shrink=0.75)
+        add_color_bar(axes, drawn, values, label)
     return axes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -56,9 +57,46 @@ def length_colors() -> Any:
 
 
 def top_of(values: np.ndarray) -> float:
-    """The end of a colour scale: the 98 % quantile, never zero."""
+    """The end of a colour scale: the largest number, or the 98 % quantile if that is much less; never zero."""
     finite = np.asarray(values)[np.isfinite(values)]
-    return float(np.quantile(finite, 0.98)) if len(finite) and finite.max() > 0 else 1.0
+    if not len(finite) or finite.max() <= 0:
+        return 1.0
+    most = float(np.quantile(finite, 0.98))
+    return float(finite.max()) if finite.max() < 1.25 * most or most <= 0 else most
+
+
+def add_color_bar(axes: Any, drawn: Any, values: np.ndarray, label: str, shrink: float = 0.75) -> Any:
+    """A colour bar that names the largest of the values ``(n,)`` shown if the colours end before it."""
+    largest, top = float(np.nanmax(values, initial=0.0)), drawn.get_clim()[1]
+    beyond = largest > 1.005 * top
+    label = f"{label}\n(largest {largest:.3g})" if beyond else label
+    return np.ravel(axes)[0].figure.colorbar(
+        drawn, ax=axes, label=label, shrink=shrink, extend="max" if beyond else "neither"
+    )
+
+
+def nice_number(value: float) -> float:
+    """The largest of 1, 2, 5 times a power of ten that is not above a positive number.
+
+    >>> nice_number(7.3), nice_number(0.021)
+    (5.0, 0.02)
+    """
+    power = 10.0 ** np.floor(np.log10(value))
+    return float(max(k * power for k in (1, 2, 5) if k * power <= value * (1 + 1e-9)))
+
+
+def with_unit(label: str, unit: str) -> str:
+    """A label and its unit, with speeds as quotients.
+
+    >>> with_unit("wind speed", "m s-1"), with_unit("wind speed", "m s**-1"), with_unit("length", "")
+    ('wind speed, m/s', 'wind speed, m/s', 'length')
+    """
+    return f"{label}, {readable_unit(unit)}" if unit else label
+
+
+def readable_unit(unit: str) -> str:
+    """A unit with ``/`` for a power of minus one."""
+    return re.sub(r"^(\w+)[ .*]+(\w+?)\s*(?:\*\*|\^)?\{?(?:-1|⁻¹)\}?$", r"\1/\2", unit.strip())
 
 
 def legend_below(figure: Any, axes: Any, columns: int = 4) -> None:

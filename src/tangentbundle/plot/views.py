@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.ndimage import gaussian_filter, map_coordinates
-from scipy.spatial import cKDTree
+from scipy.spatial import Delaunay, cKDTree
 
-from ..geometry.known_frames import latlon_frames
+from ..geometry.known_frames import latlon_frames, normal_frames
 from ..jit import njit
 
 MAX_DISCS = 60_000
@@ -73,7 +73,7 @@ def _lay_discs(centres, normals, radius, depth, owner):  # pragma: no cover - co
 
 @dataclass(frozen=True)
 class View:
-    """An orthographic view, from ``elevation`` and ``azimuth`` in degrees.
+    """An orthographic view, from ``elevation`` and ``azimuth`` in degrees, around the axis ``up`` (x, y or z).
 
     >>> View(90, -90).project(np.array([[1.0, 2.0, 3.0]])).round(6).tolist()
     [[1.0, 2.0, 3.0]]
@@ -81,12 +81,13 @@ class View:
 
     elevation: float = 35.0
     azimuth: float = -60.0
+    up: str = "z"
 
     @property
     def axes(self) -> np.ndarray:
         """Unit vectors to the right, up, and toward the viewer, ``(3, 3)``."""
         toward, frames, _ = latlon_frames(np.array([self.elevation]), np.array([self.azimuth]))
-        return np.vstack([frames[0].T, toward])
+        return np.roll(np.vstack([frames[0].T, toward]), "zxy".index(self.up), axis=1)
 
     def project(self, points: np.ndarray) -> np.ndarray:
         """Right, up, and toward the viewer, ``(n, 3)``."""
@@ -114,8 +115,8 @@ class Patches:
         return cls(centres, normals[rows] / area[rows, None], radius)
 
     @classmethod
-    def of_cloud(cls, points: np.ndarray, neighbors: int = 12) -> Patches | None:
-        """One disc a point, if the cloud is a surface in space and dense enough to look like one; otherwise None."""
+    def of_cloud(cls, points: np.ndarray, neighbors: int = 12, coarsest: float = 0.08) -> Patches | None:
+        """One disc a point, if the cloud is a surface in space with discs below ``coarsest`` of it; otherwise None."""
         if points.shape[1] != 3 or len(points) < 400:
             return None
         if len(points) > MAX_DISCS:
@@ -125,9 +126,20 @@ class Patches:
         shares, axes = np.linalg.eigh(local.transpose(0, 2, 1) @ local)
         radius = 1.25 * spacing(points, 5)
         thin, flat = np.median(shares[:, 0] / shares.sum(axis=1)), np.median(shares[:, 1] / shares.sum(axis=1))
-        if thin > 0.04 or flat < 0.1 or radius > 0.08 * extent(points):
+        if thin > 0.04 or flat < 0.1 or radius > coarsest * extent(points):
             return None
         return cls(points, axes[:, :, 0], radius)
+
+    def faces(self, neighbors: int = 16) -> np.ndarray:
+        """Triangles ``(f, 3)`` between centres: around each, those of Delaunay with its neighbours in its plane."""
+        rows = cKDTree(self.centres).query(self.centres, neighbors)[1]
+        planes = normal_frames(self.normals)
+        flat = np.einsum("nda,nkd->nka", planes, self.centres[rows] - self.centres[:, None])
+        found = []
+        for near, places in zip(rows, flat, strict=True):
+            corners = Delaunay(places).simplices
+            found.append(near[corners[(corners == 0).any(axis=1)]])
+        return np.unique(np.sort(np.concatenate(found), axis=1), axis=0)
 
     def shade(self, view: View, width: int = 520) -> Shading:
         """The picture from a view, ``width`` pixels wide, lit from above the viewer's shoulder."""

@@ -17,16 +17,43 @@ function themed(layout) {
   return out;
 }
 
+function size(place) {
+  const ratio = Number(place.style.getPropertyValue("--ratio"));
+  place.style.height = `${Math.min(place.clientWidth / ratio + 70, 640)}px`;
+}
+
 const viewers = Array.from(document.querySelectorAll(".viewer"), (viewer) => {
   const spec = JSON.parse(viewer.querySelector("script").textContent);
-  const place = viewer.querySelector(".plot");
-  Plotly.newPlot(place, spec.data, themed(spec.layout), { responsive: true, displaylogo: false, showTips: false });
+  const place = viewer.querySelector(".plot"), slider = viewer.querySelector("input");
+  size(place);
+  addEventListener("resize", () => size(place));
+  Plotly.newPlot(place, spec.data, themed(spec.layout), { responsive: true, displayModeBar: false, showTips: false, scrollZoom: true });
+  const show = (number) => Plotly.restyle(place, { visible: spec.choices[number].visible });
   const buttons = viewer.querySelectorAll(".toggle button");
   buttons.forEach((button) => button.addEventListener("click", () => {
-    Plotly.restyle(place, ...spec.choices[Number(button.dataset.choice)]);
+    show(Number(button.dataset.choice));
     buttons.forEach((other) => other.setAttribute("aria-pressed", String(other === button)));
   }));
+  if (slider) slider.addEventListener("input", () => {
+    show(Number(slider.value));
+    viewer.querySelector("output").textContent = spec.choices[Number(slider.value)].label;
+  });
   return () => Plotly.relayout(place, themed(spec.layout));
+});
+
+document.querySelectorAll(".linked").forEach((group) => {
+  const plots = group.querySelectorAll(".plot");
+  let busy = false;
+  plots.forEach((one, number) => {
+    const copy = (change) => {
+      const view = Object.fromEntries(Object.entries(change).filter(([key]) => /^([xy]axis\.|scene\.camera)/.test(key)));
+      if (busy || !Object.keys(view).length) return;
+      busy = true;
+      Plotly.relayout(plots[1 - number], view).then(() => { busy = false; });
+    };
+    one.on("plotly_relayout", copy);
+    one.on("plotly_relayouting", copy);
+  });
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => viewers.forEach((redraw) => redraw()));
 

@@ -3,178 +3,184 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
-import html
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..earth.maps import EqualAreaMap
+from ..extras import extra
 from ..io import Field, Globe, Mesh, Summary
-from ..plot.curves import curves, diagnostics, histograms, spectrum
-from ..plot.interactive import MAX_ARROWS, MAX_DOTS, Layer, interactive_field, interactive_map
-from ..plot.style import ERRORS, LENGTHS, canvas
+from ..plot.curves import bundle_numbers, histograms, spectrum
+from ..plot.interactive import layered_field, layered_map
+from ..plot.layers import MAX_ARROWS, MAX_DOTS, Layer, aligned
+from ..plot.maps import up_axis
+from ..plot.style import ERRORS, LINES, canvas, with_unit
+from .layers import layers_of
+
+CHART = (5.4, 2.7)
+"""Inches of a chart: two side by side on a desktop, one on a phone, with letters as large as those of the text."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A plotly figure as JSON, and its choices: names of layers, and which traces each of them shows."""
+
+    spec: dict[str, Any]
+    ratio: float
+    choices: list[dict[str, Any]]
+
+    @classmethod
+    def of(cls, figure: Any) -> Panel:
+        spec = json.loads(figure.to_json())
+        layout = spec["layout"]
+        meta = layout.pop("meta")
+        for name in ("updatemenus", "sliders", "height"):
+            layout.pop(name, None)
+        layout["margin"]["t"] = 8
+        return cls(spec, meta["ratio"], meta["choices"])
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading with a figure: an interactive one, as JSON with ``buttons`` to choose layers, or an image."""
+    """A heading with panels beside each other whose views are linked, or with charts, as images."""
 
     title: str
     note: str = ""
-    spec: dict[str, Any] = dataclasses.field(default_factory=dict)
-    buttons: tuple[str, ...] = ()
-    image: str = ""
+    panels: tuple[Panel, ...] = ()
+    charts: tuple[str, ...] = ()
 
     @classmethod
-    def interactive(cls, title: str, figure: Any, note: str) -> Section:
-        """A plotly figure; its menu of layers becomes the buttons."""
-        spec = json.loads(figure.to_json())
-        menus = spec["layout"].pop("updatemenus", [])
-        choices = menus[0]["buttons"] if menus else []
-        spec["choices"] = [choice["args"] for choice in choices]
-        return cls(title, note, spec, tuple(html.unescape(choice["label"]) for choice in choices))
-
-    @classmethod
-    def chart(cls, title: str, figure: Any, note: str = "") -> Section:
-        """A matplotlib figure."""
-        for axes in figure.axes:
-            axes.spines[["top", "right"]].set_visible(False)
-        content = io.BytesIO()
-        figure.savefig(content, format="svg", transparent=True)
-        return cls(title, note, image=base64.b64encode(content.getvalue()).decode())
+    def of_charts(cls, title: str, *figures: Any, note: str = "") -> Section:
+        """Figures of matplotlib."""
+        charts = []
+        for figure in figures:
+            for axes in figure.axes:
+                axes.spines[["top", "right"]].set_visible(False)
+            content = io.BytesIO()
+            figure.savefig(content, format="svg", transparent=True)
+            charts.append(base64.b64encode(content.getvalue()).decode())
+        return cls(title, note, charts=tuple(charts))
 
 
 def sections(summary: Summary) -> list[Section]:
-    """All that can be drawn of a summary."""
+    """All that can be drawn of a summary: first the field, then charts."""
+    if summary.before is None:
+        return list(_charts(summary, []))
+    layers = aligned(layers_of(summary, summary.before))
+    return [_fields(summary, summary.before, layers), *_charts(summary, layers)]
+
+
+def _fields(summary: Summary, before: Field, layers: list[Layer]) -> Section:
+    """The fields, on a map or in space; what was given to the left of what was computed."""
+    space, most = before.space, max(len(layer.points) for layer in layers)
+    groups = [layers] if summary.after is None else [layers[:1], layers[1:]]
+    if isinstance(space, Globe):
+        chart = EqualAreaMap.fitting(*_places([before, summary.after]))
+        panels = [layered_map(group, chart) for group in groups]
+        notes = ["Drag to zoom, double-click to see all again. Point anywhere to read the nearest values."]
+        notes.append("Equal-area map; arrows point along its own meridians. Coastlines: Natural Earth.")
+    else:
+        faces = space.faces if isinstance(space, Mesh) else None
+        panels = [layered_field(group, faces=faces, up=up_axis(before)) for group in groups]
+        notes = ["Drag to turn, scroll to zoom, point at a dot to read its values."]
+        if space.points.shape[1] == 2:
+            notes = ["Drag to zoom, double-click to see all again, point at a dot to read its values."]
+        if space.points.shape[1] > 3:
+            notes.append(f"Of {space.points.shape[1]} dimensions the three principal axes are shown.")
+    if len(before) > 1 and summary.command != "forecast":
+        when = "" if before.times is None else f" ({before.times[0].astype('datetime64[m]')})"
+        notes.append(f"The first of {len(before)} fields is shown{when}.")
+    if most > MAX_DOTS:
+        notes.append(f"{MAX_DOTS} of {most} points are shown, spread evenly, {MAX_ARROWS} with arrows.")
+    elif most > MAX_ARROWS:
+        notes.append(f"{MAX_ARROWS} of {most} points have arrows.")
+    title = "The map" if isinstance(space, Globe) else "The field"
+    title = title if summary.modes is None else "Eigenfields, with their eigenvalues"
+    return Section(title, " ".join(notes), tuple(map(Panel.of, panels)))
+
+
+def _places(fields: Sequence[Field | None]) -> tuple[np.ndarray, np.ndarray]:
+    """Latitudes and longitudes of all fields."""
+    spaces = [field.space for field in fields if field is not None]
+    globes = [space for space in spaces if isinstance(space, Globe)]
+    return np.concatenate([globe.lat for globe in globes]), np.concatenate([globe.lon for globe in globes])
+
+
+def _charts(summary: Summary, layers: list[Layer]) -> Iterator[Section]:
     before, after = summary.before, summary.after
-    found: list[Section] = []
-    if before is not None:
-        layers = layers_of(summary, before)
-        found += _fields(summary, before, layers)
     if summary.filter is not None:
         ends = 1.5 ** np.arange(60)
         end = ends[np.argmax(np.abs(np.asarray(summary.filter.response(ends))) < 0.01)]
         line = np.linspace(0, end, 300)
         response = {"": (line, np.asarray(summary.filter.response(line)))}
-        found.append(Section.chart("Response of the filter", _lines(response, "eigenvalue of $-\\Delta$", "factor")))
+        yield Section.of_charts("Response of the filter", _lines(response, "eigenvalue of $-\\Delta$", "factor"))
     if summary.eigenvalues is not None:
-        figure, axes = canvas(size=(10, 3.2))
-        spectrum(summary.eigenvalues, axes=axes[0, 0])
-        note = "Numbers above dots: how many eigenvalues are nearly equal (no gap above 12 %)."
-        found.append(Section.chart("Spectrum", figure, note))
+        figure, axes = canvas(size=CHART)
+        spectrum(summary.eigenvalues, summary.eigenvalue_errors, axes=axes[0, 0])
+        agree = (
+            "to six digits" if summary.eigenvalue_errors is None else "within their sampling errors, the vertical bars"
+        )
+        note = f"Brackets: eigenvalues that agree {agree}."
+        yield Section.of_charts("Spectrum", figure, note=note)
     if before is not None and after is not None and summary.command == "forecast":
-        found.append(Section.chart("In time", _series(before, after)))
-    elif before is not None and (errors := {layer.label: layer.numbers for layer in layers if layer.palette == ERRORS}):
+        if skill := summary.data.get("skill"):
+            yield _skill(skill, before)
+        yield Section.of_charts("In time", _series(before, after))
+    elif errors := [layer for layer in layers if layer.palette == ERRORS]:
+        figures = [_histogram(with_unit(layer.label, layer.unit), layer.numbers) for layer in errors]
         note = "The fit used the values at observed places; elsewhere see the standard deviation."
-        found.append(Section.chart("Residuals", histograms(errors), note if summary.fitted is not None else ""))
+        yield Section.of_charts("Residuals", *figures, note=note if summary.fitted is not None else "")
     if summary.command == "inspect" and summary.bundle is not None:
-        found.append(Section.chart("The bundle", diagnostics(summary.bundle)))
-    return found
+        numbers = bundle_numbers(summary.bundle)
+        yield Section.of_charts("The bundle", *(_histogram(label, values) for label, values in numbers.items()))
+
+
+def _histogram(label: str, values: np.ndarray) -> Any:
+    return histograms({label: values}, size=CHART)
 
 
 def _lines(lines: dict[str, tuple[np.ndarray, np.ndarray]], x: str, y: str) -> Any:
-    figure, axes = canvas(size=(10, 3.0))
-    runs = {name: (across.tolist(), up[:, None].tolist()) for name, (across, up) in lines.items()}
-    axis = curves(runs, band=True, axes=axes[0, 0])
+    figure, axes = canvas(size=CHART)
+    axis = axes[0, 0]
+    for number, (name, (across, up)) in enumerate(lines.items()):
+        axis.plot(across, up, label=name, color=LINES[number], marker="o" if len(up) < 30 else "", ms=3)
     axis.set_xlabel(x)
     axis.set_ylabel(y, parse_math=False)
-    axis.margins(x=0)
+    axis.grid(alpha=0.25)
     axis.set_ylim(bottom=min(0.0, axis.get_ylim()[0]))
+    if lines and np.asarray(across).dtype.kind == "M":
+        dates = extra("matplotlib.dates", "Reports", "plot")
+        axis.xaxis.set_major_formatter(dates.ConciseDateFormatter(axis.xaxis.get_major_locator()))
     if len(lines) > 1:
         axis.legend(frameon=False)
     return figure
 
 
+def _skill(rows: Sequence[Mapping[str, float]], before: Field) -> Section:
+    """Errors of forecasts of held-out times against the lead time: rows of lead, error, persistence, climatology."""
+    names = {"this forecast": "error", "persistence": "persistence", "climatology": "climatology"}
+    lead, *errors = (np.array([row[key] for row in rows], dtype=float) for key in ("lead", *names.values()))
+    lines = {name: (lead, error) for name, error in zip(names, errors, strict=True)}
+    note = "Forecasts of held-out times: below the climatology there is skill."
+    figure = _lines(lines, "steps ahead", with_unit("root mean square error", before.units))
+    figure.axes[0].xaxis.get_major_locator().set_params(integer=True)
+    return Section.of_charts("Skill", figure, note=note)
+
+
 def _series(before: Field, after: Field) -> Any:
     """Root mean squares of observed and predicted fields against time."""
     assert before.values is not None and after.values is not None
-    steps = np.arange(1, len(after) + 1)
     past, future = (np.sqrt(np.square(v).sum(axis=2).mean(axis=1)) for v in (before.values, after.values))
     recent = past[-4 * len(future) :]
-    lines = {"observed": (np.arange(1 - len(recent), 1), recent), "forecast": (steps, future)}
+    ends = np.arange(1 - len(recent), 1), np.arange(1, len(after) + 1)
+    dated = before.times is not None and after.times is not None
+    if before.times is not None and after.times is not None:
+        ends = before.times[-len(recent) :], after.times
+    lines = {"observed": (ends[0], recent), "forecast": (ends[1], future)}
     if after.std is not None:
-        lines["expected error"] = (steps, np.sqrt(np.square(after.std).sum(axis=2).mean(axis=1)))
-    return _lines(lines, "step", f"root mean square{_unit(before)}")
-
-
-def _fields(summary: Summary, before: Field, layers: list[Layer]) -> Iterator[Section]:
-    """The fields, on a map and in space."""
-    space, most = before.space, max(len(layer.points) for layer in layers)
-    if isinstance(space, Globe):
-        note = "Equal in area; arrows point along the map's own meridians. Point anywhere to read the nearest values."
-        yield Section.interactive("The map", interactive_map(layers, EqualAreaMap.fitting(space.lat, space.lon)), note)
-    notes = ["Drag to turn, scroll to come nearer, point at a dot to read its values."]
-    if len(before) > 1 and summary.command != "forecast":
-        when = "" if before.times is None else f" ({before.times[0].astype('datetime64[m]')})"
-        notes.append(f"The first of {len(before)} fields is shown{when}.")
-    if most > MAX_ARROWS:
-        notes.append(f"{min(MAX_DOTS, most)} of {most} points are shown, spread evenly, {MAX_ARROWS} with arrows.")
-    if space.points.shape[1] > 3:
-        notes.append(f"Of {space.points.shape[1]} dimensions the three principal axes are shown.")
-    title = "The field" if summary.modes is None else "Eigenfields, with their eigenvalues"
-    faces = space.faces if isinstance(space, Mesh) else None
-    yield Section.interactive(title, interactive_field(layers, faces=faces), " ".join(notes))
-
-
-def layers_of(summary: Summary, before: Field) -> list[Layer]:
-    """What there is to look at: the fields before and after, their difference, the uncertainty."""
-    after, place = summary.after, Field(before.space)
-    if summary.modes is not None and summary.eigenvalues is not None:
-        pairs = zip(summary.eigenvalues, summary.modes, strict=False)
-        return [
-            _layer(f"{k}: {v:.4g}", place, "length", {}, vectors=mode) for k, (v, mode) in enumerate(pairs, start=1)
-        ]
-    if after is None:
-        return [_field_layer("field", before)]
-    if summary.command == "forecast":
-        steps = sorted({0, len(after) // 2, len(after) - 1})
-        last = _field_layer("last observed", before, len(before) - 1)
-        return [last, *(_field_layer(f"step {step + 1}", after, step) for step in steps)]
-    same = after.space is before.space
-    names = ("before", "after") if same else ("observed", "predicted")
-    layers = [_field_layer(name, given) for name, given in zip(names, (before, after), strict=True)]
-    fitted = after if same else summary.fitted
-    if fitted is not None:
-        name, difference = "difference" if same else "residual", _ambient(fitted) - _ambient(before)
-        layers.append(_layer(name, before, "length of the difference", {}, vectors=difference))
-    if after.std is not None:
-        layers.append(_layer("uncertainty", after, "standard deviation", {}, color=_deviation(after)))
-    return layers
-
-
-def _layer(name: str, field: Field, quantity: str, values: dict[str, np.ndarray], **colored: np.ndarray) -> Layer:
-    """Vectors or numbers at the places of a field; coordinates, ``values`` and lengths are shown under the mouse."""
-    values = dict(zip(field.space.names, field.space.coordinates.T, strict=True)) | values
-    points, palette = np.asarray(field.space.points, dtype=float), LENGTHS if quantity == "length" else ERRORS
-    values = dict([*values.items()][:12])
-    layer = Layer(name, points, label=quantity + _unit(field), palette=palette, values=values, **colored)
-    return dataclasses.replace(layer, values=values | {quantity: layer.numbers}) if colored else layer
-
-
-def _field_layer(name: str, field: Field, number: int = 0) -> Layer:
-    if field.values is None:
-        return _layer(name, field, "length", {})
-    values = dict(zip(field.names, field.values[number].T, strict=True))
-    if field.std is not None:
-        values["standard deviation"] = _deviation(field, number)
-    return _layer(name, field, "length", values, vectors=_ambient(field, number))
-
-
-def _unit(field: Field) -> str:
-    return f", {field.units}" if field.units else ""
-
-
-def _ambient(field: Field, number: int = 0) -> np.ndarray:
-    assert field.values is not None
-    return np.asarray(field.space.ambient(field.values[number : number + 1])[0], dtype=float)
-
-
-def _deviation(field: Field, number: int = 0) -> np.ndarray:
-    """One standard deviation for all components of a point."""
-    assert field.std is not None
-    return np.sqrt(np.square(field.std[number]).mean(axis=1))
+        lines["expected error"] = (ends[1], np.sqrt(np.square(after.std).sum(axis=2).mean(axis=1)))
+    return _lines(lines, "date" if dated else "step", with_unit("root mean square", before.units))

@@ -99,33 +99,11 @@ def fit(
     if positive(lr, "lr") > 1e6:  # torch's optimisers overflow
         raise InvalidInputError(f"lr must be at most 1e6, got {lr:g}. Useful rates lie far below 1.")
     steps = optimizer(parameters) if optimizer else torch.optim.Adam(parameters, lr=lr, foreach=True)
-    workers = Distribution(fabric)
-    training = Training(net, parameters, steps, loss, workers, patience, min_delta, clip, accumulate)
+    training = Training(net, parameters, steps, loss, Distribution(fabric), patience, min_delta, clip, accumulate)
     place = Checkpoint(checkpoint) if isinstance(checkpoint, str | os.PathLike) else checkpoint
-    writer = place if workers.rank == 0 else None
-    rates = [group["lr"] for group in steps.param_groups]
-    with contextlib.ExitStack() as stack:
-        if writer is not None:
-            stack.enter_context(only_writer(writer.folder))
-        if place is not None and place.path.exists():
-            place.load(training)
-        interrupted, stop = stack.enter_context(deferred_interrupt()), False
-        show = stack.enter_context(
-            progress_bar(positive_integer(epochs, "epochs"), "epoch", progress and workers.rank == 0)
-        )
-        while training.epochs < epochs and training.active.any() and not stop:
-            for group, rate in zip(steps.param_groups, rates, strict=True):
-                group["lr"] = rate * (1.0 if schedule is None else schedule(training.epochs))
-            training.epoch(data, validation, seed)
-            show(training.epochs, f"{training.monitor} {training.best.mean():.4g}")
-            stop = workers.any(interrupted())  # all processes stop in the same epoch, or the others would wait forever
-            if writer is not None and writer.due:
-                writer.save(training)
-        if writer is not None:
-            writer.save(training)
-        training.adopt_best()
-    if stop or interrupted():
-        raise KeyboardInterrupt("training was interrupted; the best weights so far are in the network")
+    epochs = positive_integer(epochs, "epochs")
+    with progress_bar(epochs, "epoch", progress and training.workers.rank == 0) as show:
+        training.run(epochs, lambda: training.epoch(data, validation, seed), schedule, place, show)
     stopped = "diverged" if training.diverged.all() else "epochs" if training.active.any() else "patience"
     return Fit(training.monitor, training.best.tolist(), training.best_epoch.tolist(), stopped, training.history)
 
@@ -169,6 +147,36 @@ class Training(torch.nn.Module):
     def active(self) -> torch.Tensor:
         """Which replicas are still in training."""
         return ~self.diverged if self.patience is None else ~self.diverged & (self.waited < self.patience)
+
+    def run(
+        self,
+        epochs: int,
+        epoch: Callable[[], None],
+        schedule: Callable[[int], float] | None,
+        place: Checkpoint | None,
+        show: Callable[[int, str], None],
+    ) -> None:
+        """Epochs until all replicas have stopped; then the best weights. The first process writes checkpoints."""
+        writer = place if self.workers.rank == 0 else None
+        rates = [group["lr"] for group in self.optimizer.param_groups]
+        with contextlib.nullcontext() if writer is None else only_writer(writer.folder):
+            if place is not None and place.path.exists():
+                place.load(self)
+            with deferred_interrupt() as interrupted:
+                stop = False
+                while self.epochs < epochs and self.active.any() and not stop:
+                    for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+                        group["lr"] = rate * (1.0 if schedule is None else schedule(self.epochs))
+                    epoch()
+                    show(self.epochs, f"{self.monitor} {self.best.mean():.4g}")
+                    stop = self.workers.any(interrupted())  # all stop in the same epoch, or others would wait forever
+                    if writer is not None and writer.due:
+                        writer.save(self)
+                if writer is not None:
+                    writer.save(self)
+                self.adopt_best()
+        if stop or interrupted():
+            raise KeyboardInterrupt("training was interrupted; the best weights so far are in the network")
 
     def epoch(self, data: Sequence[Any], validation: Sequence[Any] | None, seed: int) -> None:
         """One pass through the data in random order, and the choice of the best weights."""

@@ -1,0 +1,151 @@
+"""Triangle meshes as half-edges: who lies across each side, and triangles that are oriented alike.
+
+Half-edge ``3 f + s`` runs from corner s of triangle f to the next one; its twin is the other side of the same edge.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from ..arrays import Array
+from ..errors import InvalidInputError, MeshRepairWarning, NotManifoldError, RankDeficientError, ShapeError
+from ..jit import njit
+
+
+def check_faces(faces: Array, vertices: np.ndarray) -> np.ndarray:
+    """Refuse triangles ``(f, 3)`` that are no vertex numbers, or vertices ``(n, 3)`` that no triangle has; int64."""
+    if vertices.shape[1] != 3:
+        raise ShapeError(f"vertices must have shape (n, 3), got {vertices.shape}.")
+    try:
+        triangles = np.asarray(faces)
+    except ValueError as error:
+        raise ShapeError("faces must all have three corners. Split polygons into triangles first.") from error
+    if triangles.ndim != 2 or triangles.shape[1] != 3 or triangles.dtype.kind not in "iu":
+        raise ShapeError(
+            f"faces must be an integer array of shape (f, 3), got {triangles.dtype} of shape "
+            f"{triangles.shape}. Split polygons into triangles first."
+        )
+    n, triangles = len(vertices), np.ascontiguousarray(triangles, np.int64)
+    if triangles.size and (triangles.min() < 0 or triangles.max() >= n):
+        raise InvalidInputError(
+            f"faces name vertices {triangles.min()} to {triangles.max()}, but there are {n} (0 to "
+            f"{n - 1}). Some formats count from one: subtract it."
+        )
+    repeated = (triangles == np.roll(triangles, 1, axis=1)).any(axis=1)
+    if repeated.any():
+        triangles = triangles[~repeated]
+        warnings.warn(f"{repeated.sum()} triangles with a repeated corner left out.", MeshRepairWarning, stacklevel=4)
+    used = np.zeros(n, bool)
+    used[triangles] = True
+    if not used.all():
+        raise RankDeficientError(
+            f"{n - used.sum()} vertices (first: {used.argmin()}) have no normal: they belong to no triangle. Remove "
+            "them and number the others anew."
+        )
+    return triangles
+
+
+@njit(cache=True, nogil=True)
+def counting_sort(keys, order, n):  # pragma: no cover - compiled
+    """``order``, sorted by its keys from 0 to n - 1; equal ones stay in order."""
+    place, out = np.zeros(n + 1, np.int64), np.empty_like(order)
+    for e in order:
+        place[keys[e] + 1] += 1
+    place = np.cumsum(place)
+    for e in order:
+        out[place[keys[e]]] = e
+        place[keys[e]] += 1
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _match(faces, n):  # pragma: no cover - compiled
+    """Twins (-1 at boundaries), a half-edge whose edge has a third triangle (or -1), pairs that run alike."""
+    ends, tails = faces.shape[0] * 3, faces.reshape(-1)
+    low, high = np.empty(ends, np.int64), np.empty(ends, np.int64)
+    for h in range(ends):
+        head = tails[h + 1 if h % 3 < 2 else h - 2]
+        low[h], high[h] = min(tails[h], head), max(tails[h], head)
+    twin, last, alike = np.full(ends, -1, np.int64), np.full(n, -1, np.int64), 0
+    for h in counting_sort(low, np.arange(ends), n):  # by the lower end: a mate was the last to see the higher one
+        mate = last[high[h]]
+        if mate < 0 or low[mate] != low[h]:
+            last[high[h]] = h
+        elif twin[mate] < 0:
+            twin[mate], twin[h] = h, mate
+            alike += tails[mate] == tails[h]
+        else:
+            return twin, h, alike
+    return twin, -1, alike
+
+
+@njit(cache=True, nogil=True)
+def _turns(faces, twin):  # pragma: no cover - compiled
+    """Which triangles to turn over so that all agree, and a half-edge across which none can (or -1)."""
+    turn, queue = np.full(len(faces), -1, np.int8), np.empty(len(faces), np.int64)
+    tails, end = faces.reshape(-1), 0
+    for seed in range(len(faces)):
+        if turn[seed] >= 0:
+            continue
+        begin = at = end
+        turn[seed], queue[end], end = 0, seed, end + 1
+        while at < end:
+            for h in range(3 * queue[at], 3 * queue[at] + 3):
+                if twin[h] >= 0:
+                    wanted, other = turn[h // 3] ^ (tails[h] == tails[twin[h]]), twin[h] // 3
+                    if turn[other] < 0:
+                        turn[other], queue[end], end = wanted, other, end + 1
+                    elif turn[other] != wanted:
+                        return turn, h
+            at += 1
+        part = queue[begin:end]
+        if 2 * turn[part].sum() > len(part):  # the majority is right
+            turn[part] = 1 - turn[part]
+    return turn, -1
+
+
+def oriented_halfedges(faces: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Triangles ``(f, 3)`` that run alike around every edge, and the twin of every half-edge, -1 at boundaries.
+
+    ``order`` (n,) holds the user's numbers of the vertices, for messages.
+    """
+    n = len(order)
+    twin, crowded, alike = _match(faces, n)
+    if crowded >= 0:
+        raise NotManifoldError(
+            f"{_edge(order[faces], crowded)} belongs to more than two triangles, so the mesh is no surface there. "
+            "Remove surplus triangles, or use the points alone: TangentBundle.from_points(vertices)."
+        )
+    if alike:
+        turn, conflict = _turns(faces, twin)
+        if conflict >= 0:
+            raise NotManifoldError(
+                f"the mesh is not orientable: its triangles cannot agree across {_edge(order[faces], conflict)}. Use "
+                "the points alone, TangentBundle.from_points(vertices): their transports may be reflections."
+            )
+        turned = np.flatnonzero(turn)
+        warnings.warn(f"{len(turned)} triangles turned over to agree.", MeshRepairWarning, stacklevel=4)
+        faces = faces.copy()
+        faces[turned] = faces[turned, ::-1]
+        twin = _match(faces, n)[0]
+    return faces, twin
+
+
+def _edge(faces: np.ndarray, h: int) -> str:
+    return f"the edge from vertex {faces[h // 3, h % 3]} to {faces[h // 3, (h + 1) % 3]}"
+
+
+@njit(cache=True, nogil=True)
+def vertex_normals(points, faces):  # pragma: no cover - compiled
+    """Normals ``(n, 3)`` of any length: sums over the triangles around each vertex, weighted by area."""
+    normals = np.zeros_like(points)
+    for f in range(len(faces)):
+        p, q, r = points[faces[f, 0]], points[faces[f, 1]], points[faces[f, 2]]
+        for k in range(3):
+            i, j = (k + 1) % 3, (k + 2) % 3
+            part = (q[i] - p[i]) * (r[j] - p[j]) - (q[j] - p[j]) * (r[i] - p[i])
+            for corner in range(3):
+                normals[faces[f, corner], k] += part
+    return normals

@@ -1,0 +1,294 @@
+r"""The intrinsic geometry of a triangle mesh: cotangent weights, vertex areas and transport along edges.
+
+Only the lengths of edges count. Edges are flipped inside the surface until it is Delaunay (Bobenko and Springborn,
+2007), so that cotangent weights :math:`w_{ij} = (\cot\alpha + \cot\beta)/2` are not negative. Directions at an interior
+vertex are angles that are scaled to sum to :math:`2\pi`; an edge keeps its direction while a vector is transported
+along it (Knoeppel et al., 2013; Sharp, Soliman and Crane, 2019).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import NotManifoldError
+from ..jit import njit
+from .graph import NeighborGraph
+from .halfedges import counting_sort, oriented_halfedges, vertex_normals
+from .known_frames import mesh_frames
+from .transport import Connection
+
+SLACK = 1e-9
+"""Least excess of two sides over the third, in mean edge lengths: degenerate triangles are opened that much."""
+
+FLAT = 1e-4
+"""A mesh is flat if the angle sums of all interior vertices are this close to two pi: its boundary keeps its angles."""
+
+
+@dataclass(frozen=True, eq=False)
+class MeshGeometry:
+    """What a bundle keeps of its mesh: oriented ``faces`` (f, 3) in the user's numbers; cotangent ``weights`` (e,) and
+    vertex ``areas`` (n,) along the curve; half a ``bound`` of the spectrum of the Laplacian; how many edges lie on the
+    ``boundary``, and how many were ``flipped``.
+    """
+
+    faces: np.ndarray
+    weights: np.ndarray
+    areas: np.ndarray
+    bound: float
+    boundary: int
+    flipped: int
+
+    def __str__(self) -> str:
+        return f"{len(self.faces)} triangles, {self.boundary} boundary edges, {self.flipped} edges flipped"
+
+
+@njit(cache=True, nogil=True)
+def _next(h):  # pragma: no cover - compiled
+    return h + 1 if h % 3 < 2 else h - 2
+
+
+@njit(cache=True, nogil=True)
+def _previous(h):  # pragma: no cover - compiled
+    return h - 1 if h % 3 else h + 2
+
+
+@njit(cache=True, nogil=True)
+def _area(a, b, c):  # pragma: no cover - compiled
+    """The area of a triangle (or of many) from its sides, by Kahan's formula: stable for needles."""
+    low, high = np.minimum(a, b), np.maximum(a, b)
+    long, middle, short = np.maximum(high, c), np.maximum(low, np.minimum(high, c)), np.minimum(low, c)
+    gap = long - middle
+    return 0.25 * np.sqrt(
+        np.maximum((long + (middle + short)) * (short - gap) * (short + gap) * (long + (middle - short)), 0.0)
+    )
+
+
+@njit(cache=True, nogil=True)
+def _angle(a, b, c):  # pragma: no cover - compiled
+    """The angle between sides a and b of a triangle with sides a, b and c."""
+    return np.arctan2(4 * _area(a, b, c), a * a + b * b - c * c)
+
+
+@njit(cache=True, nogil=True)
+def _corner(length, h):  # pragma: no cover - compiled
+    """The angle at the tail of a half-edge, in its triangle."""
+    return _angle(length[h], length[_previous(h)], length[_next(h)])
+
+
+@njit(cache=True, nogil=True)
+def _edge_lengths(points, tails):  # pragma: no cover - compiled
+    """Lengths of all half-edges, all longer by as much as opens triangles that have no area."""
+    length, excess = np.empty(len(tails)), np.inf
+    for h in range(len(tails)):
+        p, q = points[tails[h]], points[tails[_next(h)]]
+        length[h] = np.sqrt((p[0] - q[0]) ** 2 + (p[1] - q[1]) ** 2 + (p[2] - q[2]) ** 2)
+        if h % 3 == 2:
+            a, b, c = length[h - 2 : h + 1]
+            excess = min(excess, a + b - c, b + c - a, c + a - b)
+    return length + max(0.0, SLACK * length.mean() - excess)
+
+
+@njit(cache=True, nogil=True)
+def _angle_sums(tails, twin, length, n):  # pragma: no cover - compiled
+    """Per half-edge the angle from the first at its tail; per vertex the sum, and whether it is interior.
+
+    The last number is a vertex where several fans of triangles meet, or -1.
+    """
+    start, corners = np.full(n, -1, np.int64), np.zeros(n, np.int64)
+    for h in range(len(tails)):
+        corners[tails[h]] += 1
+        if start[tails[h]] < 0 or twin[h] < 0:  # at the boundary: the first in counterclockwise order
+            start[tails[h]] = h
+    phi, total, inside = np.empty(len(tails)), np.zeros(n), np.zeros(n, np.bool_)
+    for v in range(n):
+        h = start[v]
+        while h >= 0 and not inside[v]:
+            phi[h] = total[v]
+            total[v] += _corner(length, h)
+            corners[v] -= 1
+            h = twin[_previous(h)]
+            inside[v] = h == start[v]
+        if corners[v]:
+            return phi, total, inside, v
+    return phi, total, inside, -1
+
+
+@njit(cache=True, nogil=True)
+def _axes(points, frames, sense, tails, length, phi):  # pragma: no cover - compiled
+    """The turn of all angles at each vertex that fits its edges in space best."""
+    real, imaginary = np.zeros(len(points)), np.zeros(len(points))
+    for h in range(len(tails)):
+        v, head, x, y = tails[h], tails[_next(h)], 0.0, 0.0
+        for k in range(3):
+            side = (points[head, k] - points[v, k]) / length[h]
+            x += side * frames[v, k, 0]
+            y += side * frames[v, k, 1] * sense[v]
+        c, s = np.cos(phi[h]), np.sin(phi[h])
+        real[v] += x * c + y * s
+        imaginary[v] += y * c - x * s
+    return np.arctan2(imaginary, real)
+
+
+@njit(cache=True, nogil=True)
+def _joined(h, vertex, tails, twin):  # pragma: no cover - compiled
+    """Whether an edge joins the tail of h to another vertex already."""
+    g = h
+    while g >= 0:  # counterclockwise, to the boundary or all around
+        if tails[_next(g)] == vertex or tails[_previous(g)] == vertex:
+            return True
+        g = twin[_previous(g)]
+        if g == h:
+            return False
+    g = twin[h]
+    while g >= 0:
+        g = _next(g)
+        if tails[_next(g)] == vertex:
+            return True
+        g = twin[g]
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _move(source, to, tails, twin, length, phi):  # pragma: no cover - compiled
+    tails[to], twin[to], length[to], phi[to] = source
+    if twin[to] >= 0:
+        twin[twin[to]] = to
+
+
+@njit(cache=True, nogil=True)
+def _flip(h, tails, twin, length, phi, scale):  # pragma: no cover - compiled
+    """Replace the diagonal ab of the quadrilateral a, d, b, c by cd, which becomes half-edge h; False if cd exists."""
+    t = twin[h]
+    hn, hp, tn, tp = _next(h), _previous(h), _next(t), _previous(t)
+    c, d = tails[hp], tails[tp]
+    if c == d or _joined(hp, d, tails, twin):
+        return False
+    ab, bc, ca, ad, db = length[h], length[hn], length[hp], length[tn], length[tp]
+    x = ((ca - bc) * (ca + bc) - (ad - db) * (ad + db)) / (2 * ab)  # laid out in the plane, along ab
+    cd = np.hypot(x, 2 * (_area(ab, bc, ca) + _area(ab, ad, db)) / ab)
+    at_c = phi[hp] + scale[c] * _angle(ca, cd, ad)
+    at_d = phi[tp] + scale[d] * _angle(db, cd, bc)
+    b_to_c, d_to_b = (tails[hn], twin[hn], bc, phi[hn]), (d, twin[tp], db, phi[tp])
+    c_to_a, a_to_d = (c, twin[hp], ca, phi[hp]), (tails[tn], twin[tn], ad, phi[tn])
+    _move(d_to_b, hn, tails, twin, length, phi)
+    _move(b_to_c, hp, tails, twin, length, phi)
+    _move(c_to_a, tn, tails, twin, length, phi)
+    _move(a_to_d, tp, tails, twin, length, phi)
+    tails[h], length[h], phi[h] = c, cd, at_c
+    tails[t], length[t], phi[t] = d, cd, at_d
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _opposite(length, h):  # pragma: no cover - compiled
+    """Cosine and sine of the angle opposite a half-edge."""
+    a, b, c = length[h], length[_next(h)], length[_previous(h)]
+    return (b * b + c * c - a * a) / (2 * b * c), 2 * _area(a, b, c) / (b * c)
+
+
+@njit(cache=True, nogil=True)
+def _make_delaunay(tails, twin, length, phi, scale):  # pragma: no cover - compiled
+    """Flip edges until opposite angles sum to at most pi; no flip may join two vertices twice. Counts flips."""
+    waiting, stack, flips = np.ones(len(tails), np.bool_), np.arange(len(tails)), 0
+    top = len(stack)
+    while top:
+        top -= 1
+        h = stack[top]
+        waiting[h] = False
+        t = twin[h]
+        if t < 0 or waiting[t]:  # the twin will be looked at
+            continue
+        (c, s), (d, r) = _opposite(length, h), _opposite(length, t)
+        if s * d + c * r < -1e-10 and _flip(h, tails, twin, length, phi, scale):
+            flips += 1
+            for side in (_next(h), _previous(h), _next(t), _previous(t)):
+                if not waiting[side]:
+                    waiting[side], stack[top], top = True, side, top + 1
+    return flips
+
+
+def _cotangent_weights(twin: np.ndarray, length: np.ndarray, area: np.ndarray) -> np.ndarray:
+    """The weight of each half-edge's edge.
+
+    An edge of the boundary opposite an obtuse angle has a weight -k. With transport along the two other sides, of
+    weights x and y, its triangle has no negative energy if k <= x y / (x + y); k is limited to that.
+    """
+    after, before, inside = *_neighbors(len(twin)), twin >= 0
+    cotangent = (length[after] ** 2 + length[before] ** 2 - length**2) / (4 * area)
+    weights = np.where(inside, np.maximum(0.5 * (cotangent + cotangent[twin]), 0.0), 0.5 * cotangent)
+    negative, obtuse = np.flatnonzero(weights < 0), np.zeros(len(twin) // 3, bool)
+    obtuse[negative // 3] = True
+    shared = np.where(inside & obtuse[twin // 3], 0.5, 1.0)  # the triangle on the other side needs the same edge
+    x, y = (weights[sides] * shared[sides] for sides in (after[negative], before[negative]))
+    weights[negative] = np.maximum(weights[negative], -x * y / np.maximum(x + y, np.finfo(float).tiny))
+    return weights
+
+
+def _transport_angles(tails, twin, length, phi, scale, weights) -> np.ndarray:
+    """The angle of the rotation from the frame at the head of each half-edge to that at its tail."""
+    after, before = _neighbors(len(twin))
+    rim, negative = np.flatnonzero(twin < 0), np.flatnonzero(weights < 0)
+    corners = _angle(length[after[rim]], length[rim], length[before[rim]])
+    back = phi[twin]  # the angle of the edge at its head
+    back[rim] = phi[after[rim]] + scale[tails[after[rim]]] * corners
+    turns = phi + np.pi - back
+    second = (twin >= 0) & (twin < np.arange(len(twin)))
+    turns[second] = -turns[twin[second]]  # the inverse to the last bit
+    turns[negative] = -turns[after[negative]] - turns[before[negative]]  # along the two other sides
+    return turns
+
+
+def _neighbors(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The half-edges after and before each of ``count``, in their triangles."""
+    triangles = np.arange(count).reshape(-1, 3)
+    return triangles[:, [1, 2, 0]].ravel(), triangles[:, [2, 0, 1]].ravel()
+
+
+def mesh_geometry(
+    points: np.ndarray, faces: np.ndarray, order: np.ndarray, frames: np.ndarray | None, dtype: type = np.float64
+) -> tuple[NeighborGraph, Connection, np.ndarray, MeshGeometry]:
+    """Edges, transports, frames ``(n, 3, 2)`` and weights of a mesh.
+
+    Vertices and faces are numbered along the curve, and ``order`` gives the user's numbers. Frames that are not given
+    are perpendicular to the area-weighted normals.
+    """
+    faces, twin = oriented_halfedges(faces, order)
+    n, tails, sense = len(points), faces.reshape(-1).copy(), np.ones(len(points))
+    if frames is None:
+        frames = mesh_frames(points, faces, order)
+    else:  # those that look at the surface from the other side have the sense -1
+        outward = np.cross(frames[:, :, 0], frames[:, :, 1]) * vertex_normals(points, faces)
+        sense[outward.sum(axis=1) < 0] = -1
+    length = _edge_lengths(points, tails)
+    phi, total, inside, pinched = _angle_sums(tails, twin, length, n)
+    if pinched >= 0:
+        raise NotManifoldError(
+            f"at vertex {order[pinched]} several parts of the mesh meet in a point, so it has no tangent plane there. "
+            "Duplicate the vertex, or use the points alone: TangentBundle.from_points(vertices)."
+        )
+    flat = np.abs(total[inside] - 2 * np.pi).max(initial=0.0) < FLAT
+    scale = np.where(inside, 2 * np.pi, total if flat else np.pi) / total
+    phi *= scale[tails]
+    phi += _axes(points, frames, sense, tails, length, phi)[tails]
+    boundary, flipped = int((twin < 0).sum()), _make_delaunay(tails, twin, length, phi, scale)
+    area = np.repeat(_area(length[::3], length[1::3], length[2::3]), 3)
+    weights, areas = _cotangent_weights(twin, length, area), np.bincount(tails, area / 3, n)
+    turns = _transport_angles(tails, twin, length, phi, scale, weights)
+    graph, connection, cotangents = _sorted_edges(tails, twin, length, turns, weights, sense, dtype)
+    bound = float((np.add.reduceat(np.maximum(cotangents, 0.0), graph.indptr[:-1]) / areas).max())  # by Gershgorin
+    return graph, connection, frames, MeshGeometry(order[faces], cotangents, areas, bound, boundary, flipped)
+
+
+def _sorted_edges(tails, twin, length, turns, weights, sense, dtype) -> tuple[NeighborGraph, Connection, np.ndarray]:
+    """Graph, connection and weights from half-edges; those of the boundary count in both directions."""
+    heads, rim, n = tails[_neighbors(len(tails))[0]], np.flatnonzero(twin < 0), len(sense)
+    rows, cols = np.append(tails, heads[rim]), np.append(heads, tails[rim])
+    place = counting_sort(rows, counting_sort(cols, np.arange(len(rows)), n), n)
+    half = np.append(np.arange(len(tails)), rim)[place]
+    turns, left, right = np.append(turns, -turns[rim])[place], sense[rows[place]], sense[cols[place]]
+    values = np.stack([np.cos(turns), left * np.sin(turns)], axis=1).astype(dtype, copy=False)
+    indptr = np.append(0, np.cumsum(np.bincount(rows, minlength=n)))
+    graph = NeighborGraph(indptr, cols[place].astype(np.int32), length[half])
+    return graph, Connection(values, (left * right).astype(np.int8), 2), weights[half]
