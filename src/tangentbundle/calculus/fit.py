@@ -28,6 +28,9 @@ LEAST_QUALITY = 0.25, 0.08, 0.03
 those whose points do not determine the fit are doubled on. Points inside reach the first, points at a straight boundary
 the second, corners the third."""
 
+SPARE = 1.5
+"""How many times the wanted neighbours a row's nearest ones are first looked for among."""
+
 COINCIDENT = 1e-6
 """Neighbours within this share of the bundle's radius are one point up to rounding, as those of a grid at a pole; and
 neighbours at the rim with less weight than this do not count."""
@@ -164,24 +167,33 @@ def _fit_rows(start, stop, rows, points, frames, lists, radii, labels, factors, 
 
 
 @njit(cache=True, nogil=True)
-def _nearest_in_rows(start, stop, rows, graph, k, distances, lists):  # pragma: no cover - compiled
+def _nearest_in_rows(start, stop, rows, graph, k, dim, distances, lists):  # pragma: no cover - compiled
     """The k nearest neighbours of each row that has as many, nearest first."""
     indptr, indices, lengths = graph
     near, who = np.empty(k), np.empty(k, np.int64)
     for r in range(start, stop):
         i, count = rows[r], 0
-        if indptr[i + 1] - indptr[i] < k:
+        a, b = indptr[i], indptr[i + 1]
+        if b - a < k:
             continue
-        for e in range(indptr[i], indptr[i + 1]):
+        longest = lengths[a:b].max()
+        limit = longest * (SPARE * k / (b - a)) ** (1 / dim)  # an even density has a few more than k within
+        inside = 0
+        for e in range(a, b):
+            inside += lengths[e] <= limit
+        limit = limit if inside >= k else longest
+        for e in range(a, b):
             length = lengths[e]
-            if count == k and length >= near[k - 1]:
+            if length > limit:
                 continue
             place = min(count, k - 1)
             while place > 0 and near[place - 1] > length:
                 near[place], who[place] = near[place - 1], who[place - 1]
                 place -= 1
             near[place], who[place] = length, indices[e]
-            count = min(count + 1, k)
+            count += 1
+            if count >= k:
+                limit = near[k - 1]
         distances[r], lists[r] = near, who
 
 
@@ -192,7 +204,7 @@ def _nearest(bundle: TangentBundle, rows: np.ndarray, k: int) -> tuple[np.ndarra
         return nearest_distances(bundle.sorted_points, k, rows)
     distances, lists = np.empty((len(rows), k)), np.empty((len(rows), k), np.int64)
     stored = graph.indptr, graph.indices, graph.distances
-    run_ranges(_nearest_in_rows, len(rows), rows, stored, k, distances, lists, grain=512)
+    run_ranges(_nearest_in_rows, len(rows), rows, stored, k, bundle.dim, distances, lists, grain=512)
     few = np.flatnonzero(graph.degrees[rows] < k)
     if len(few):
         distances[few], lists[few] = nearest_distances(bundle.sorted_points, k, rows[few])
