@@ -1,8 +1,8 @@
 """Harmonic fields of a torus: two flows without sources, sinks or vortices, found from bare points.
 
-By the theorem of Hodge, a closed surface has as many of them as its first Betti number: none on a sphere, two on a torus.
-They are the kernel of the Hodge Laplacian, connection Laplacian less Ricci curvature. Tangent planes and curvature are
-estimated from the points. Pictures and numbers are of 4 000 random points.
+By the theorem of Hodge, a closed surface has as many of them as its first Betti number: none on a sphere, two on a
+torus. They are the kernel of the Hodge Laplacian, connection Laplacian less Ricci curvature. Tangent planes and
+curvature are estimated from the points. Pictures and numbers are of 4 000 random points.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """Wind decomposed: the part that converges and the part that turns.
 
-The Helmholtz-Hodge decomposition writes wind as the gradient of a velocity potential plus the rotated gradient of a stream
-function. On the sphere nothing else is left but what the points do not resolve. Divergence and vorticity come in 1/s,
+The Helmholtz-Hodge decomposition writes wind as the gradient of a velocity potential plus the rotated gradient of a
+stream function. On the sphere nothing else is left but what the points do not resolve. Divergence and vorticity come in 1/s,
 since the sphere has the Earth's radius in metres. The wind is a monthly mean of the series inside the package (FNOC,
 January 1982).
 """
@@ -33,7 +33,5 @@ tb.plot.wind_map(wind.lat, wind.lon, field[:, :, 0], title="the wind, January 19
 turning = parts.rotational[:, :, 0]
 tb.plot.wind_map(wind.lat, wind.lon, turning, title="its rotational part", axes=axes[1, 0], **same)
 converging = {"label": "m/s", "top": 5.0}
-tb.plot.wind_map(
-    wind.lat, wind.lon, parts.gradient[:, :, 0], title="its gradient part", axes=axes[2, 0], **converging
-)
+tb.plot.wind_map(wind.lat, wind.lon, parts.gradient[:, :, 0], title="its gradient part", axes=axes[2, 0], **converging)
 tb.plot.save(figure, "out/wind_parts.png", dpi=90)
