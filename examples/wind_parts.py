@@ -2,8 +2,8 @@
 
 The Helmholtz-Hodge decomposition writes wind as the gradient of a velocity potential plus the rotated gradient of a
 stream function. On the sphere nothing else is left but what the points do not resolve. Divergence and vorticity come in
-1/s, since the sphere has the Earth's radius in metres. The wind is a monthly mean of the series inside the package (FNOC,
-January 1982).
+1/s, since the sphere has the Earth's radius in metres. The wind is a monthly mean of the series inside the package
+(FNOC, January 1982).
 """
 
 import numpy as np
