@@ -27,6 +27,7 @@ ORDER = [
     "operators",
     "sheaf",
     "diagnostics",
+    "calculus",
     "bundle",
     "filters",
     "nn",

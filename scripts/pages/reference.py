@@ -15,6 +15,7 @@ MODULES = (
     "manifolds",
     "geometry.kernels",
     "operators",
+    "calculus",
     "filters",
     "nn",
     "training",
@@ -34,7 +35,7 @@ MODULES = (
 """In the order of the flow of data."""
 
 
-HOMES = ("filters", "training", "estimators", "forecast", "operators")
+HOMES = ("calculus", "filters", "training", "estimators", "forecast", "operators")
 """Where names are documented that the package itself offers, too."""
 
 ONLY_DOCSTRING = """    options:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import datasets, errors, filters, manifolds, nn, operators
+from . import calculus, datasets, errors, filters, manifolds, nn, operators
 from .bundle import TangentBundle
+from .calculus import helmholtz
 from .filters import (
     FIR,
     Chebyshev,
@@ -72,10 +73,12 @@ __all__ = [
     "VarianceShare",
     "Wavelet",
     "WidestGap",
+    "calculus",
     "datasets",
     "errors",
     "filters",
     "fit",
+    "helmholtz",
     "join",
     "kernels",
     "load",

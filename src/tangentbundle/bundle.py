@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from .arrays import Array, ArrayKind, finite_where_seen, float_tensor, positive_integer
+from .arrays import Array, ArrayKind, finite_where_seen, float_tensor, positive, positive_integer
+from .calculus import Curvature, Derivatives, LinearMap, curvature, hodge_laplacian
 from .diagnostics import Diagnosis, diagnose
 from .errors import InvalidInputError, ShapeError
 from .geometry.dimension import DimensionRule, resolve_dimension
@@ -33,7 +34,7 @@ from .geometry.search import one_search
 from .geometry.transport import Connection, connect, connect_exactly
 from .manifolds import Sphere
 from .operators import Calibration, ConnectionLaplacian, Normalization
-from .operators.assembly import VertexAreas, assemble, coordinate_moments
+from .operators.assembly import VertexAreas, assemble, coordinate_moments, normalise
 from .operators.calibration import calibrated_scale
 from .sheaf import Sheaf
 
@@ -142,8 +143,13 @@ class TangentBundle:
         return cls(cloud, graph, connection, order, check_kernel(kernel), eps, bases.shape[2], kind, bases)
 
     @classmethod
-    def from_latlon(cls, lat: Array, lon: Array, *, exact_transport: bool = False, **options: Any) -> TangentBundle:
-        r"""Points on the unit sphere from latitude and longitude ``(n,)`` in degrees.
+    def from_latlon(
+        cls, lat: Array, lon: Array, *, radius: float = 1.0, exact_transport: bool = False, **options: Any
+    ) -> TangentBundle:
+        r"""Points on a sphere from latitude and longitude ``(n,)`` in degrees.
+
+        ``radius`` is the unit of all lengths: with that of the Earth in metres, ``earth.RADIUS``, divergence and
+        vorticity of winds in m/s are in 1/s.
 
         The frames are exactly (east, north), so coordinates are zonal and meridional components. On a sphere the
         closest orthogonal map between exact frames *is* parallel transport along the great circle for points less than
@@ -159,7 +165,7 @@ class TangentBundle:
         """
         points, frames, kind = latlon_frames(lat, lon)
         transport = Sphere(2).transport if exact_transport else None
-        return cls.from_frames(kind.wrap(points), frames, transport=transport, **options)
+        return cls.from_frames(kind.wrap(positive(radius, "radius") * points), frames, transport=transport, **options)
 
     @classmethod
     def from_mesh(cls, vertices: Array, faces: Array, *, frames: Array | None = None) -> TangentBundle:
@@ -313,11 +319,36 @@ class TangentBundle:
             raise InvalidInputError(f"expected a normalization such as operators.Symmetric(), got {normalization!r}.")
         return self._assemble(self.edge_weights(), 1.0, normalization)
 
+    @cached_property
+    def sorted_mass(self) -> np.ndarray:
+        """Masses ``(n,)`` along the curve: areas of the vertices of a mesh, otherwise one over the density."""
+        return normalise(self.sorted_graph, self.edge_weights())[1] if self.mesh is None else self.mesh.areas
+
     def _assemble(
         self, weights: np.ndarray, scale: float, normalization: Normalization | None = None, terms: int = 1
     ) -> ConnectionLaplacian:
         parts = self.sorted_graph, self.connection, weights, scale, self.order, self.kind
         return assemble(*parts, self.sorted_frames, normalization, terms)
+
+    def hodge(self, *, ricci: Array | None = None) -> ConnectionLaplacian:
+        """The Hodge Laplacian of vector fields; see ``calculus.hodge_laplacian``."""
+        return hodge_laplacian(self, ricci)
+
+    def curvature(self, *, neighbors: int | None = None) -> Curvature:
+        """Ricci, scalar and Gaussian curvature, from a quadratic fit of the points to each tangent plane."""
+        return curvature(self, neighbors=neighbors)
+
+    def gradient(self, **options: Any) -> LinearMap:
+        """Functions ``(..., n, 1, c)`` to fields ``(..., n, d, c)``; options are those of ``calculus.Derivatives``."""
+        return Derivatives(self, **options).gradient()
+
+    def divergence(self, **options: Any) -> LinearMap:
+        """Fields ``(..., n, d, c)`` to functions ``(..., n, 1, c)``; options as of ``gradient``."""
+        return Derivatives(self, **options).divergence()
+
+    def curl(self, **options: Any) -> LinearMap:
+        """The vorticity of fields on an oriented surface, ``(..., n, 1, c)``; options as of ``gradient``."""
+        return Derivatives(self, **options).curl()
 
     def edge_weights(self) -> np.ndarray:
         """The weight of each edge of ``sorted_graph``: the kernel at its length, or on a mesh its cotangents."""

@@ -41,6 +41,14 @@ class RankDeficientError(TangentBundleError, ValueError):
     """A neighbourhood does not span a tangent space of the wanted dimension."""
 
 
+class BoundaryError(TangentBundleError, ValueError):
+    """The points end at a boundary, and the method is for closed manifolds."""
+
+
+class NotOrientableError(TangentBundleError, ValueError):
+    """The tangent spaces cannot be oriented alike."""
+
+
 class NotManifoldError(InvalidInputError):
     """The triangles of a mesh do not form an oriented surface."""
 
@@ -111,6 +119,14 @@ class DimensionWarning(TangentBundleWarning):
 
 class NoisyCloudWarning(TangentBundleWarning):
     """Noise hides the tangent spaces, or there are signs of outliers."""
+
+
+class LinearFitWarning(TangentBundleWarning):
+    """Some points have too few neighbours for a quadratic fit; it is linear there."""
+
+
+class NoGapWarning(TangentBundleWarning):
+    """Harmonic fields are not separated from others by a gap in the spectrum."""
 
 
 class NotTangentWarning(TangentBundleWarning):

@@ -151,7 +151,9 @@ def coordinate_moments(graph: NeighborGraph, weights: np.ndarray, points: np.nda
     cols, values = average_blocks(graph, line, weights, degree, mass, np.float64)
     order = np.arange(len(points), dtype=np.int32)
     matrix = BlockMatrix(*map(torch.from_numpy, (graph.indptr, cols, values, order)))
-    x = pad(torch.from_numpy(points - points.mean(axis=0)), (0, -points.shape[1] % 4))[:, None, :]  # fours are fast
+    labels = graph.components()  # each component about its own mean: constants on them have no energy
+    centres = np.stack([np.bincount(labels, column) for column in points.T], axis=1) / np.bincount(labels)[:, None]
+    x = pad(torch.from_numpy(points - centres[labels]), (0, -points.shape[1] % 4))[:, None, :]  # fours are fast
     return chebyshev_moments(matrix, torch.from_numpy(mass / mass.sum()), x, terms).sum(axis=1)
 
 

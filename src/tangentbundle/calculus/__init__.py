@@ -1,0 +1,22 @@
+"""Calculus on point clouds: derivatives, curvature, Hodge Laplacian and Helmholtz-Hodge decomposition."""
+
+from .curvature import Curvature, curvature
+from .derivatives import Derivatives
+from .flow import SingularPoints, singular_points, streamlines
+from .helmholtz import Decomposition, helmholtz
+from .hodge import betti_number, hodge_laplacian
+from .maps import LinearMap
+
+__all__ = [
+    "Curvature",
+    "Decomposition",
+    "Derivatives",
+    "LinearMap",
+    "SingularPoints",
+    "betti_number",
+    "curvature",
+    "helmholtz",
+    "hodge_laplacian",
+    "singular_points",
+    "streamlines",
+]

@@ -1,0 +1,107 @@
+r"""Curvature from the second fundamental form, by the equation of Gauss.
+
+The fit of the points themselves, :math:`x_j - x_i \approx A y + \tfrac12 B[y, y]`, gives the metric :math:`A^T A` in
+the coordinates y, and the second fundamental form: the part of B that is normal to the columns of A.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..arrays import Array, ArrayKind
+from ..errors import InvalidInputError
+from ..jit import njit
+from ..parallel import run_ranges
+from .fit import LocalFit, local_fit, monomials, second_order
+
+if TYPE_CHECKING:
+    from ..bundle import TangentBundle
+
+
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    r"""Curvatures of a manifold at its sampled points, in the user's order.
+
+    ``second_form`` (n, D, d, d) maps two tangent vectors, in coordinates of the frames, to a normal vector.
+
+    >>> import numpy as np, tangentbundle as tb
+    >>> points = tb.manifolds.Sphere(2, radius=2.0).sample(2000, seed=0)
+    >>> curvature = tb.TangentBundle.from_points(points).curvature()
+    >>> round(float(np.median(curvature.gaussian)), 2), curvature.ricci.shape
+    (0.25, (2000, 2, 2))
+    """
+
+    forms: np.ndarray
+    kind: ArrayKind
+
+    @property
+    def second_form(self) -> Array:
+        return self.kind.wrap(self.forms)
+
+    @property
+    def ricci(self) -> Array:
+        r"""The Ricci tensor ``(n, d, d)``, :math:`\sum_c \mathrm{II}_{ab}\cdot\mathrm{II}_{cc} -
+        \mathrm{II}_{ac}\cdot\mathrm{II}_{cb}`, in the frames."""
+        return self.kind.wrap(self._ricci)
+
+    @property
+    def scalar(self) -> Array:
+        """The scalar curvature ``(n,)``, the trace of the Ricci tensor."""
+        return self.kind.wrap(np.trace(self._ricci, axis1=1, axis2=2))
+
+    @property
+    def gaussian(self) -> Array:
+        """The Gaussian curvature ``(n,)`` of a surface: half of the scalar curvature."""
+        if self.forms.shape[2] != 2:
+            d = self.forms.shape[2]
+            raise InvalidInputError(f"Gaussian curvature belongs to surfaces, d = 2, and here d = {d}; use ricci.")
+        return self.kind.wrap(np.trace(self._ricci, axis1=1, axis2=2) / 2)
+
+    @property
+    def mean(self) -> Array:
+        """The mean curvature vector ``(n, D)``, the trace of the second fundamental form over d."""
+        return self.kind.wrap(np.trace(self.forms, axis1=2, axis2=3) / self.forms.shape[2])
+
+    @cached_property
+    def _ricci(self) -> np.ndarray:
+        form = self.forms
+        trace = np.trace(form, axis1=2, axis2=3)
+        return np.einsum("nxab,nx->nab", form, trace) - np.einsum("nxac,nxcb->nab", form, form)
+
+
+@njit(cache=True, nogil=True)
+def displacements(start, stop, indptr, indices, weights, points, out):  # pragma: no cover - compiled
+    """Sums ``(n, D, m)`` of the displacements to the neighbours, with weights ``(e, m)``."""
+    for i in range(start, stop):
+        for e in range(indptr[i], indptr[i + 1]):
+            for a in range(points.shape[1]):
+                step = points[indices[e], a] - points[i, a]
+                for c in range(weights.shape[1]):
+                    out[i, a, c] += weights[e, c] * step
+
+
+def fit_surface(bundle: TangentBundle, fit: LocalFit) -> tuple[np.ndarray, np.ndarray]:
+    """Tangents A ``(n, D, d)`` and second derivatives B ``(n, D, d, d)`` of the fit of the points, along the curve."""
+    d, points, graph = bundle.dim, bundle.sorted_points, fit.graph
+    sums = np.zeros((*points.shape, fit.weights.shape[1]))
+    run_ranges(displacements, len(points), graph.indptr, graph.indices, fit.weights, points, sums)
+    second = np.empty((*points.shape, d, d))
+    for place, (a, b) in enumerate(monomials(d, 2)[d:, :2].tolist(), start=d):
+        second[:, :, a, b] = second[:, :, b, a] = sums[:, :, place] * (2.0 if a == b else 1.0)
+    return sums[:, :, :d], second
+
+
+def curvature(bundle: TangentBundle, degree: int = 2, neighbors: int | None = None) -> Curvature:
+    """Curvatures of the manifold of a bundle; the arguments are those of ``Derivatives``."""
+    first, second = fit_surface(bundle, local_fit(bundle, degree, neighbors, keep=second_order(bundle.dim)))
+    metric = first.transpose(0, 2, 1) @ first
+    values, vectors = np.linalg.eigh(metric)
+    root = (vectors / np.sqrt(values)[:, None]) @ vectors.transpose(0, 2, 1)  # orthonormal coordinates
+    tangents = first @ root
+    form = second - np.einsum("nxe,nye,nyab->nxab", tangents, tangents, second)
+    form = np.einsum("nxab,nac,nbd->nxcd", form, root, root)
+    return Curvature(bundle._unsorted(form), bundle.kind)

@@ -1,0 +1,145 @@
+r"""The equation :math:`\Delta a = s` for functions on scattered points.
+
+The Laplacian is that of the local fit, :math:`g^{ab} (\partial_{ab} f - \Gamma^c_{ab} \partial_c f)`. Unlike an average
+over neighbours it is accurate at each point, so that its solutions have accurate gradients; it is not symmetric. The
+solver is GMRES with a two-level preconditioner: relaxation at each point, and a coarse problem whose unknowns are
+constants on pieces of the space-filling curve, factorised once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from scipy import sparse
+from scipy.sparse.linalg import SuperLU, splu
+
+from ..errors import ConvergenceError
+from .curvature import fit_surface
+from .derivatives import Derivatives
+from .fit import default_neighbors, local_fit, monomials, second_order
+from .maps import block_csr, to_tensor
+
+if TYPE_CHECKING:
+    from ..bundle import TangentBundle
+
+NEIGHBORS_PER_COEFFICIENT = 6
+"""Least number for second derivatives: with fewer, the operator has eigenvalues of both signs."""
+
+PIECE = 15
+"""Points of a piece of the coarse problem."""
+
+RELAXATION = 0.7
+"""Factor of a step of Jacobi's method."""
+
+RESTART, MAX_CYCLES = 40, 25
+"""Steps of GMRES between restarts, and the most restarts; one or two are usual."""
+
+
+def laplace_beltrami(bundle: TangentBundle, degree: int) -> sparse.csr_array:
+    """The Laplacian of functions by a local fit of polynomials of a degree, ``(n, n)`` along the curve."""
+    d = bundle.dim
+    neighbors = max(NEIGHBORS_PER_COEFFICIENT * second_order(d), default_neighbors(d, degree))
+    pairs, fit = monomials(d, 2)[d:], local_fit(bundle, degree, neighbors, keep=second_order(d))
+    first, second = fit_surface(bundle, fit)
+    inverse = np.linalg.inv(first.transpose(0, 2, 1) @ first)
+    contracted = np.einsum("nab,nxab->nx", inverse, second)
+    drift = np.einsum("nab,nxb,nx->na", inverse, first, contracted)
+    factors = np.concatenate([-drift, 2 * inverse[:, pairs[:, 0], pairs[:, 1]]], axis=1)
+    weights = np.einsum("ec,ec->e", fit.weights, factors[fit.graph.rows])
+    diagonal = -np.add.reduceat(weights, fit.graph.indptr[:-1])
+    return block_csr(fit.graph.indptr, fit.graph.indices, weights[:, None, None], diagonal[:, None, None])
+
+
+@dataclass(frozen=True, eq=False)
+class Poisson:
+    """Solves for functions ``(n, c)`` along the curve, in float64, on each component of the graph by itself.
+
+    ``pieces`` (n,) numbers the unknowns of the coarse problem, ``labels`` (n,) the components; ``coarse`` is the
+    factorised coarse matrix.
+    """
+
+    matrix: torch.Tensor
+    diagonal: torch.Tensor
+    mass: torch.Tensor
+    labels: torch.Tensor
+    pieces: torch.Tensor
+    coarse: SuperLU
+
+    @classmethod
+    def of(cls, calculus: Derivatives, device: torch.device) -> Poisson:
+        """The solver for a bundle and degree of the fit."""
+        matrix, mass = laplace_beltrami(calculus.bundle, calculus.degree), calculus.mass
+        labels = calculus.bundle.sorted_graph.components()
+        pieces, n = _pieces(labels), len(labels)
+        spread = sparse.csr_array((np.ones(n), pieces, np.arange(n + 1)), shape=(n, int(pieces.max()) + 1))
+        gather = (sparse.diags_array(mass) @ spread).T
+        coarse = (gather @ matrix @ spread).tocsc()
+        coarse -= sparse.diags_array(1e-10 * np.abs(coarse.diagonal())).tocsc()  # constants are in the kernel
+        arrays = matrix.diagonal(), mass, labels, pieces
+        diagonal, weights, components, places = (torch.from_numpy(a).to(device) for a in arrays)
+        return cls(to_tensor(matrix, diagonal), diagonal[:, None], weights, components, places, splu(coarse))
+
+    def centred(self, x: torch.Tensor) -> torch.Tensor:
+        """A function ``(n, c)`` less its mean over each component."""
+        count, ones = int(self.labels.max()) + 1, torch.ones_like(x[:, :1])
+        weighted = self.mass[:, None] * torch.cat([x, ones], dim=1)
+        sums = x.new_zeros((count, weighted.shape[1])).index_add_(0, self.labels, weighted)
+        return x - (sums[:, :-1] / sums[:, -1:])[self.labels]
+
+    def _precondition(self, r: torch.Tensor) -> torch.Tensor:
+        z = RELAXATION * r / self.diagonal
+        rest = self.mass[:, None] * (r - self.matrix @ z)
+        sums = r.new_zeros((self.coarse.shape[0], r.shape[1])).index_add_(0, self.pieces, rest)
+        z = z + torch.from_numpy(self.coarse.solve(sums.cpu().numpy())).to(r)[self.pieces]
+        return self.centred(z + RELAXATION * (r - self.matrix @ z) / self.diagonal)
+
+    def solve(self, source: torch.Tensor, tol: float) -> torch.Tensor:
+        r"""The functions a ``(n, c)`` of mean zero with :math:`\Delta a = s`, up to a constant on each component."""
+        source = self.centred(source)
+        size = torch.linalg.vector_norm(source, dim=0)
+        x = torch.zeros_like(source)
+        for _ in range(MAX_CYCLES):
+            r = source - self.centred(self.matrix @ x)
+            if bool((torch.linalg.vector_norm(r, dim=0) <= tol * size).all()):
+                return x
+            x = x + self._cycle(r, tol * size)
+        raise ConvergenceError(
+            f"the solver did not reach a relative residual of {tol:g} in {MAX_CYCLES} cycles of {RESTART} steps. "
+            "Loosen tol; if points lie very unevenly, give more of them."
+        )
+
+    def _cycle(self, r: torch.Tensor, goal: torch.Tensor) -> torch.Tensor:
+        """One cycle of GMRES, right preconditioned, for all channels at once."""
+        beta = torch.linalg.vector_norm(r, dim=0).clamp_min(1e-300)
+        basis, images = [r / beta], []
+        hessenberg = r.new_zeros((r.shape[1], RESTART + 1, RESTART))
+        for k in range(RESTART):
+            images.append(self._precondition(basis[k]))
+            w = self.centred(self.matrix @ images[k])
+            for j, b in enumerate(basis):
+                hessenberg[:, j, k] = (b * w).sum(0)
+                w = w - hessenberg[:, j, k] * b
+            hessenberg[:, k + 1, k] = torch.linalg.vector_norm(w, dim=0)
+            basis.append(w / hessenberg[:, k + 1, k].clamp_min(1e-300))
+            small = hessenberg[:, : k + 2, : k + 1].cpu()
+            right = torch.zeros(len(small), k + 2, 1, dtype=small.dtype)
+            right[:, 0, 0] = beta.cpu()
+            y = torch.linalg.lstsq(small, right, driver="gelsd").solution
+            rest = torch.linalg.vector_norm(right - small @ y, dim=(1, 2)).to(goal)
+            if bool((rest <= goal).all()):
+                break
+        y = y.to(r.device)
+        return sum((y[:, j, 0] * image for j, image in enumerate(images)), torch.zeros_like(r))
+
+
+def _pieces(labels: np.ndarray) -> np.ndarray:
+    """Numbers ``(n,)`` of pieces of consecutive points along the curve, each within one component."""
+    by_component = np.argsort(labels, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(labels))])
+    within = np.empty_like(labels)
+    within[by_component] = np.arange(len(labels)) - starts[labels[by_component]]
+    keys = labels * (len(labels) // PIECE + 1) + within // PIECE
+    return np.unique(keys, return_inverse=True)[1].reshape(-1)

@@ -1,0 +1,390 @@
+"""Derivatives, curvature, Hodge Laplacian and Helmholtz-Hodge decomposition against exact answers."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from scipy.spatial import ConvexHull
+
+import tangentbundle as tb
+from tangentbundle.calculus import Derivatives, betti_number, singular_points, streamlines
+from tangentbundle.calculus.boundary import has_boundary
+from tangentbundle.errors import (
+    BoundaryError,
+    DTypeError,
+    InvalidInputError,
+    LinearFitWarning,
+    NoGapWarning,
+    NotOrientableError,
+    RankDeficientError,
+    ShapeError,
+)
+from tangentbundle.testing import OperatorContract, random_orthogonal, relative_error
+
+SPHERE, TORUS, FLAT = tb.manifolds.Sphere(2), tb.manifolds.Torus(1.0, 0.4), tb.manifolds.FlatTorus((1.0, 1.0))
+
+
+def column(values):
+    return np.asarray(values)[:, None, None]
+
+
+def difference(got, expected):
+    return relative_error(torch.as_tensor(got), torch.as_tensor(expected))
+
+
+def sphere(n=1500, seed=0, **options):
+    points = SPHERE.sample(n, seed=seed)
+    return points, tb.TangentBundle.from_points(points, dim=2, **options)
+
+
+MAPS = {
+    "gradient": lambda calculus: calculus.gradient(),
+    "rot": lambda calculus: calculus.rot(),
+    "divergence": lambda calculus: calculus.divergence(),
+    "curl": lambda calculus: calculus.curl(),
+    "jacobian": lambda calculus: calculus.jacobian(),
+    "adjoint": lambda calculus: -calculus.gradient().adjoint,
+}
+
+
+@pytest.mark.parametrize(("d", "degree"), [(1, 2), (2, 2), (2, 3), (3, 2)])
+def test_polynomials_on_flat_space_are_exact(d, degree):
+    """Also at the boundary, in frames that are turned at random."""
+    rng = np.random.default_rng(d)
+    y = rng.uniform(size=(400, d))
+    plane = random_orthogonal(1, d + 1, seed=1)[0][:, :d]
+    frames = plane @ random_orthogonal(len(y), d, seed=2)
+    bundle = tb.TangentBundle.from_frames(y @ plane.T, frames)
+    calculus = Derivatives(bundle, degree=degree)
+    slope, form = rng.standard_normal(d), rng.standard_normal((d, d))
+    f = y @ slope + np.einsum("na,ab,nb->n", y, form, y)
+    gradient = (slope + y @ (form + form.T)) @ plane.T
+    found = bundle.to_ambient(calculus.gradient() @ column(f))
+    assert difference(found, gradient) < 1e-9
+    jacobian = (calculus.jacobian() @ bundle.to_coordinates(gradient)).reshape(-1, d, d)
+    turns = np.einsum("nia,ij->naj", frames, plane)
+    assert difference(jacobian, turns @ (form + form.T) @ turns.transpose(0, 2, 1)) < 1e-8
+
+
+def test_integration_by_parts_on_any_cloud():
+    clouds = [SPHERE.sample(300, seed=0), tb.manifolds.KleinBottle().sample(300, seed=0)]
+    clouds += [tb.manifolds.SwissRoll().sample(300, seed=0), tb.manifolds.Sphere(3).sample(300, seed=0)]
+    for cloud in clouds:
+        bundle = tb.TangentBundle.from_points(cloud, dim=tb.TangentBundle.from_points(cloud).dim)
+        gradient, mass = bundle.gradient(), bundle.laplacian().mass.numpy()
+        rng = np.random.default_rng(0)
+        f, v = rng.standard_normal((300, 1, 1)), rng.standard_normal((300, bundle.dim, 1))
+        left = np.einsum("n,ndc,ndc->", mass, gradient @ f, v)
+        divergence = -gradient.adjoint
+        right = -np.einsum("n,ndc,ndc->", mass, f, divergence @ v)
+        assert abs(left - right) < 1e-12 * abs(mass[:, None, None] * (gradient @ f) * v).sum()
+
+
+def test_curl_of_gradients_vanishes_on_periodic_grids():
+    angle = np.linspace(0, 2 * np.pi, 24, endpoint=False)
+    u, v = (a.ravel() for a in np.meshgrid(angle, angle))
+    points = np.stack([np.cos(u), np.sin(u), np.cos(v), np.sin(v)], axis=1)
+    calculus = Derivatives(tb.TangentBundle.from_frames(points, FLAT.frames(points)))
+    gradient = calculus.gradient() @ np.random.default_rng(0).standard_normal((len(points), 1, 1))
+    for curl in (-calculus.rot().adjoint, calculus.curl()):
+        assert np.abs(curl @ gradient).max() * angle[1] < 1e-10 * np.abs(gradient).max()
+
+
+@pytest.mark.parametrize("manifold", [SPHERE, TORUS], ids=["sphere", "torus"])
+def test_errors_fall_with_the_square_of_the_distance(manifold):
+    errors, curls = [], []
+    for n in (1000, 4000):
+        points = manifold.sample(n, seed=0)
+        calculus = Derivatives(tb.TangentBundle.from_frames(points, manifold.frames(points)))
+        gradient = np.tile([0.3, -1.0, 0.5], (n, 1))  # of a linear function of space
+        field = calculus.bundle.to_coordinates(gradient)
+        found = calculus.gradient() @ column(points @ gradient[0])
+        errors.append(difference(found, field))
+        curls.append(np.linalg.norm(calculus.curl() @ found) / np.linalg.norm(found))
+    assert errors[1] < 0.35 * errors[0] and errors[1] < 0.02
+    assert curls[1] < 0.7 * curls[0]
+
+
+def test_fields_of_spherical_harmonics():
+    points, bundle = sphere(4000)
+    calculus, (x, y, z) = Derivatives(bundle), points.T
+    f, laplacian = column(z + x * y), column(-2 * z - 6 * x * y)
+    slope = np.stack([y, x, np.ones_like(z)], axis=1)
+    slope -= np.einsum("na,na->n", slope, points)[:, None] * points
+    field = bundle.to_coordinates(slope)
+    assert difference(calculus.gradient() @ f, field) < 0.01
+    assert difference(calculus.divergence() @ field, laplacian) < 0.01
+    turned = bundle.to_coordinates(np.cross(points, slope))  # seen from outside, to the left
+    assert difference(calculus.rot() @ f, turned) < 0.01
+    assert difference(calculus.curl() @ turned, laplacian) < 0.01
+    jacobian = (calculus.jacobian() @ field).reshape(-1, 2, 2)
+    assert np.linalg.norm(jacobian - jacobian.transpose(0, 2, 1)) < 0.02 * np.linalg.norm(jacobian)
+    assert difference(np.trace(jacobian, axis1=1, axis2=2), (calculus.divergence() @ field)[:, 0, 0]) < 1e-12
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_contract_of_maps(name):
+    points = torch.from_numpy(SPHERE.sample(60, seed=1))
+    calculus = Derivatives(tb.TangentBundle.from_points(points, dim=2))
+    linear_map = MAPS[name](calculus)
+    n, p, q = 60, linear_map.dim, linear_map.out_dim
+    x = torch.randn(3, n, p, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    dense = torch.from_numpy(linear_map.to_scipy().toarray())
+    expected = torch.einsum("ij,bjc->bic", dense, x.reshape(3, n * p, 2)).reshape(3, n, q, 2)
+    assert relative_error(linear_map @ x, expected) < 1e-12
+    assert relative_error(linear_map.to_torch().to_dense(), dense) == 0
+    assert relative_error(torch.from_numpy(linear_map @ x.numpy()), expected) < 1e-12
+    assert relative_error(linear_map.to(dtype=torch.float32) @ x.float(), expected) < 1e-4
+    assert relative_error(torch.from_numpy(linear_map.T.to_scipy().toarray()), dense.T) == 0
+    y, mass = torch.randn_like(expected[0]), linear_map.mass[:, None, None]
+    adjoint = (mass * x[0] * (linear_map.adjoint @ y)).sum()
+    assert abs((mass * (linear_map @ x[0]) * y).sum() - adjoint) < 1e-9 * abs(adjoint)
+    small = torch.zeros(n, p, 1, dtype=torch.float64).requires_grad_()
+    assert torch.autograd.gradcheck(lambda s: linear_map @ s, small)
+    assert torch.autograd.gradgradcheck(lambda s: (linear_map @ s) ** 2, small)
+    for wrong, error in ((x[..., 0, :], ShapeError), (x.float(), DTypeError), (x * np.nan, InvalidInputError)):
+        with pytest.raises(error):
+            linear_map @ wrong
+
+
+def test_composition_of_maps():
+    points, bundle = sphere(300)
+    calculus = Derivatives(bundle)
+    f = column(points[:, 0])
+    both = calculus.divergence() @ calculus.gradient()
+    assert difference(both @ f, calculus.divergence() @ (calculus.gradient() @ f)) < 1e-12
+    with pytest.raises(ShapeError, match="do not fit"):
+        calculus.gradient() @ calculus.gradient()
+    with pytest.raises(InvalidInputError, match="different clouds"):
+        calculus.divergence() @ sphere(300, seed=1)[1].gradient()
+
+
+@pytest.mark.parametrize("change", ["frames", "rotation", "permutation"])
+def test_equivariance(change):
+    """Fields turn with space, and depend neither on frames nor on the order of the points."""
+    points, frames = SPHERE.sample(300, seed=0), SPHERE.frames(SPHERE.sample(300, seed=0))
+    rng = np.random.default_rng(1)
+    f, v = rng.standard_normal((300, 1, 1)), rng.standard_normal((300, 3))
+    turn, order, turns = np.eye(3), np.arange(300), np.eye(2)
+    if change == "frames":
+        turns = random_orthogonal(300, 2, seed=3)
+    elif change == "rotation":
+        turn = random_orthogonal(1, 3, seed=6)[0]
+        turn *= np.sign(np.linalg.det(turn))  # orientation is kept
+    else:
+        order = rng.permutation(300)
+    one = tb.TangentBundle.from_frames(points, frames, eps=0.2)
+    two = tb.TangentBundle.from_frames((points @ turn.T)[order], (turn @ frames @ turns)[order], eps=0.2)
+    first, second = Derivatives(one), Derivatives(two)
+    for to_field in (Derivatives.gradient, Derivatives.rot):
+        moved = two.to_ambient(to_field(second) @ f[order])
+        assert difference(moved, (one.to_ambient(to_field(first) @ f) @ turn.T)[order]) < 1e-9
+    for to_function in (Derivatives.divergence, Derivatives.curl):
+        moved = to_function(second) @ two.to_coordinates((v @ turn.T)[order])
+        assert difference(moved, (to_function(first) @ one.to_coordinates(v))[order]) < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("manifold", "exact"),
+    [
+        (SPHERE, lambda x: np.ones(len(x))),
+        (TORUS, lambda x: np.cos(TORUS.angles(x)[0]) / (0.4 * (1 + 0.4 * np.cos(TORUS.angles(x)[0])))),
+        (FLAT, lambda x: np.zeros(len(x))),
+    ],
+    ids=["sphere", "torus", "flat torus"],
+)
+def test_gaussian_curvature(manifold, exact):
+    points = manifold.sample(4000, seed=0)
+    bundle, exact = tb.TangentBundle.from_points(points, dim=2), exact(points)
+    curvature = bundle.curvature()
+    assert np.abs(curvature.gaussian - exact).mean() < 0.02 * max(np.abs(exact).max(), 1.0)
+    total = manifold.volume * (bundle.laplacian().mass.numpy() @ curvature.gaussian) / (2 * np.pi)  # Gauss-Bonnet
+    assert abs(total - (2 if manifold is SPHERE else 0)) < 0.04
+    assert np.abs(curvature.ricci - curvature.gaussian[:, None, None] * np.eye(2)).max() < 1e-9 * np.abs(total + 10)
+
+
+def test_ricci_curvature_in_three_dimensions():
+    points = tb.manifolds.Sphere(3, radius=2.0).sample(3000, seed=0)
+    curvature = tb.TangentBundle.from_points(points, dim=3).curvature()
+    assert np.abs(curvature.ricci - 0.5 * np.eye(3)).max(axis=(1, 2)).mean() < 0.05
+    assert abs(np.mean(curvature.scalar) - 1.5) < 0.1
+    assert np.abs(curvature.mean + points / 4).mean() < 0.02  # the mean curvature vector is -x / r^2
+    with pytest.raises(InvalidInputError, match="surfaces"):
+        curvature.gaussian  # noqa: B018
+
+
+class TestHodgeOnASurface(OperatorContract):
+    def make_operator(self):
+        points = torch.from_numpy(TORUS.sample(150, seed=0))
+        return tb.TangentBundle.from_points(points, dim=2).hodge()
+
+
+class TestHodgeInThreeDimensions(OperatorContract):
+    def make_operator(self):
+        points = torch.from_numpy(tb.manifolds.Sphere(3).sample(150, seed=0))
+        return tb.TangentBundle.from_points(points, dim=3).hodge()
+
+
+def test_hodge_spectrum_of_spheres():
+    bundle = sphere(3000)[1]
+    exact = np.repeat([2.0, 6.0], [6, 10])
+    assert np.abs(bundle.hodge().spectrum(16, tol=1e-6)[0] / exact - 1).mean() < 0.04
+    known = bundle.hodge(ricci=np.tile(np.eye(2), (3000, 1, 1)))
+    assert np.abs(known.spectrum(6, tol=1e-6)[0] / 2 - 1).mean() < 0.03
+    three = tb.TangentBundle.from_points(tb.manifolds.Sphere(3).sample(2000, seed=0), dim=3)
+    assert np.abs(three.hodge().spectrum(10, tol=1e-6)[0] / np.repeat([3.0, 4.0], [4, 6]) - 1).mean() < 0.05
+    with pytest.raises(ShapeError, match="ricci"):
+        bundle.hodge(ricci=np.eye(2))
+
+
+def test_betti_numbers():
+    for manifold, number in ((SPHERE, 0), (TORUS, 2), (FLAT, 2)):
+        assert betti_number(tb.TangentBundle.from_points(manifold.sample(2000, seed=1), dim=2)) == number
+    twice = np.concatenate([TORUS.sample(1000, seed=2), TORUS.sample(1000, seed=3) + 5])
+    with pytest.warns(tb.errors.DisconnectedWarning):
+        bundle = tb.TangentBundle.from_points(twice, dim=2)
+    assert betti_number(bundle) == 4
+    with pytest.warns(NoGapWarning, match="boundary"):
+        betti_number(tb.TangentBundle.from_points(tb.manifolds.SwissRoll((1, 1.5), 30.0).sample(2000, seed=0), dim=2))
+
+
+def torus_parts(points):
+    """A gradient, a rotated gradient and a harmonic field of the torus, of the same norm."""
+    theta, phi = TORUS.angles(points)
+    rho = (1 + 0.4 * np.cos(theta))[:, None]
+    along = np.stack([-np.sin(phi), np.cos(phi), 0 * phi], axis=1)
+    around = np.stack([-np.sin(theta) * np.cos(phi), -np.sin(theta) * np.sin(phi), np.cos(theta)], axis=1)
+    s, c, both = np.sin(phi) * np.sin(theta), np.cos(phi) * np.cos(theta), np.cos(phi + theta)[:, None]
+    gradient = -s[:, None] / rho * along + c[:, None] / 0.4 * around
+    rotated = np.cross(np.cross(along, around), both / rho * along + both / 0.4 * around)
+    parts = gradient, rotated, (along + 0.5 * around) / rho
+    return [part / np.linalg.norm(part) for part in parts]
+
+
+def test_decomposition_of_a_known_sum():
+    points = TORUS.sample(5000, seed=0)
+    bundle = tb.TangentBundle.from_points(points, dim=2)
+    exact = [bundle.to_coordinates(part) for part in torus_parts(points)]
+    found = tb.helmholtz(bundle, sum(exact))
+    parts = found.gradient, found.rotational, found.harmonic
+    assert max(difference(part, true) for part, true in zip(parts, exact, strict=True)) < 0.03
+    mass = bundle.laplacian().mass.numpy()
+    gram = np.einsum("n,andc,bndc->ab", mass, parts, parts)
+    assert np.abs(gram - np.diag(np.diag(gram))).max() < 1e-6 * np.trace(gram)
+    assert difference(sum(parts), sum(exact)) < 1e-12 and abs(sum(found.energies.values()) - 1) < 1e-9
+    assert difference(found.coclosed, parts[1] + parts[2]) < 1e-12
+    assert difference(bundle.gradient() @ found.potential, found.gradient) < 0.01
+    assert abs(mass @ found.potential[:, 0, 0]) < 1e-9
+
+
+def test_decomposition_of_a_batch_and_of_components():
+    """Time steps one by one, components by themselves; potentials have mean zero on each."""
+    points = np.concatenate([TORUS.sample(800, seed=0), SPHERE.sample(700, seed=1) + 5])
+    with pytest.warns(tb.errors.DisconnectedWarning):
+        bundle = tb.TangentBundle.from_points(points, dim=2, neighbors=40)
+    fields = np.random.default_rng(0).standard_normal((3, 1, 1, 2)) * points[None, :, :, None]
+    field = bundle.to_coordinates(np.roll(fields, 1, axis=2))
+    both = tb.helmholtz(bundle, field)
+    assert both.gradient.shape == field.shape and both.energies["gradient"].shape == (3, 2)
+    alone = tb.helmholtz(bundle, np.ascontiguousarray(field[1, :, :, 1:]), tol=1e-10)
+    assert difference(both.harmonic[1, :, :, 1:], alone.harmonic) < 1e-3
+    mass = bundle.laplacian().mass.numpy()
+    for part in (slice(0, 800), slice(800, None)):
+        assert abs(mass[part] @ alone.stream[part, 0, 0]) < 1e-6 * np.abs(alone.stream).max()
+
+
+def test_boundaries_are_found_and_refused():
+    x, y = np.random.default_rng(0).uniform(size=(2, 3000))
+    square = np.stack([x, y, x * y], axis=1)
+    ends = [square, tb.manifolds.SwissRoll().sample(3000, seed=0)]
+    closed = [SPHERE.sample_nonuniform(3000, 4.0, seed=0), tb.manifolds.Ellipsoid((1, 0.5, 0.4)).sample(3000, seed=0)]
+    for cloud, neighbors in [(cloud, k) for cloud in (*ends, *closed) for k in (None, 24)]:
+        bundle = tb.TangentBundle.from_points(cloud, dim=2, neighbors=neighbors)
+        assert has_boundary(bundle) == any(cloud is other for other in ends)
+    flat = tb.TangentBundle.from_points(square, dim=2)
+    with pytest.raises(BoundaryError, match="closed manifolds"):
+        tb.helmholtz(flat, flat.to_coordinates(square))
+    lat, lon = (a.ravel() for a in np.meshgrid(np.linspace(-90, 90, 37), np.arange(0, 360, 5), indexing="ij"))
+    assert not has_boundary(tb.TangentBundle.from_latlon(lat, lon))
+
+
+@pytest.mark.parametrize("manifold", [tb.manifolds.KleinBottle(), tb.manifolds.Sphere(3)], ids=["klein", "sphere"])
+def test_without_orientation_or_beyond_surfaces_there_are_two_parts(manifold):
+    points = manifold.sample(3000, seed=0)
+    bundle = tb.TangentBundle.from_points(points, dim=manifold.dim)
+    gradient = bundle.to_coordinates(np.tile(np.eye(manifold.ambient_dim)[0], (3000, 1)))  # of a coordinate
+    found = tb.helmholtz(bundle, gradient)
+    assert found.rotational is None and found.stream is None and found.harmonic is None
+    assert difference(found.gradient, gradient) < 0.05
+    assert {*found.energies} == {"gradient", "coclosed"}
+
+
+@pytest.mark.parametrize(("manifold", "euler"), [(SPHERE, 2), (TORUS, 0)], ids=["sphere", "torus"])
+def test_indices_sum_to_the_euler_characteristic(manifold, euler):
+    """Of gradients: extrema and saddles."""
+    points = manifold.sample(4000, seed=0)
+    x, y, z = points.T
+    bundle = tb.TangentBundle.from_frames(points, manifold.frames(points))
+    for slope in ([0 * x + 0.3, 0 * x - 0.2, 0 * x + 1.0], [y * z + 0.1, x * z, x * y]):
+        found = singular_points(bundle, bundle.to_coordinates(np.stack(slope, axis=1)))
+        assert found.index.sum() == euler and len(found.index) >= 2
+        assert np.abs(manifold.nearest(found.positions) - found.positions).max() < 0.02
+
+
+def test_streamlines_of_a_rotation_are_circles():
+    points, bundle = sphere(3000)
+    field = bundle.to_coordinates(np.cross([0.0, 0.0, 1.0], points))
+    starts = np.array([[1.0, 0, 0], [0.6, 0, 0.8]])
+    lines = streamlines(bundle, field, starts, steps=60, step=0.05)
+    assert lines.shape == (2, 61, 3)
+    assert np.abs(lines[:, :, 2] - starts[:, 2:]).max() < 0.01
+    angle = np.unwrap(np.arctan2(lines[:, :, 1], lines[:, :, 0]))[:, -1]
+    assert np.allclose(angle, [3.0, 3.0 / 0.6], rtol=0.01)
+    with pytest.raises(ShapeError, match="one field"):
+        streamlines(bundle, np.concatenate([field, field], axis=2), starts)
+
+
+def test_meshes():
+    """The same derivatives and parts on a triangulated sphere, with the areas of its vertices as mass."""
+    points = SPHERE.sample(2000, seed=0)
+    with pytest.warns(tb.errors.MeshRepairWarning):
+        bundle = tb.TangentBundle.from_mesh(points, ConvexHull(points).simplices)
+    gradient, rotated = (bundle.to_coordinates(v) for v in (np.eye(3)[[2] * 2000], np.cross([1.0, 0, 0], points)))
+    assert difference(bundle.gradient() @ column(points[:, 2]), gradient) < 0.05
+    found = tb.helmholtz(bundle, gradient + rotated)
+    assert difference(found.gradient, gradient) < 0.05 and difference(found.rotational, rotated) < 0.05
+    assert np.abs(bundle.hodge().spectrum(6, tol=1e-6)[0] / 2 - 1).mean() < 0.03
+
+
+def test_what_has_no_curl():
+    klein = tb.TangentBundle.from_points(tb.manifolds.KleinBottle().sample(1500, seed=0), dim=2)
+    with pytest.raises(NotOrientableError, match="oriented alike"):
+        klein.curl()
+    three = tb.TangentBundle.from_points(tb.manifolds.Sphere(3).sample(300, seed=0), dim=3)
+    with pytest.raises(InvalidInputError, match="surfaces"):
+        three.curl()
+    with pytest.raises(InvalidInputError, match="no frames"):
+        klein.scalar().gradient()
+
+
+def test_too_few_neighbours_give_a_linear_fit():
+    points = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]])
+    bundle = tb.TangentBundle.from_frames(points, np.tile(np.eye(3)[:, :2], (4, 1, 1)), eps=4.0)
+    with pytest.warns(LinearFitWarning, match="4 of 4 points"):
+        gradient = bundle.gradient()
+    assert np.allclose(gradient @ column(points @ [1.0, 2, 0]), [[1], [2]])
+    line = np.linspace(0, 1, 30)[:, None] * [1.0, 0, 0]
+    flat = tb.TangentBundle.from_frames(line, np.tile(np.eye(3)[:, :2], (30, 1, 1)))
+    with pytest.raises(RankDeficientError, match="do not span 2 directions"):
+        flat.gradient()
+
+
+def test_nothing_depends_on_hidden_state():
+    """Twice the same numbers, without warnings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        points, bundle = sphere(400)
+        field = bundle.to_coordinates(np.roll(points, 1, axis=1))
+        one, two = tb.helmholtz(bundle, field), tb.helmholtz(bundle, field)
+    assert np.array_equal(one.gradient, two.gradient)
