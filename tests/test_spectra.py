@@ -8,7 +8,7 @@ from spaces import group_errors, groups
 
 from tangentbundle import TangentBundle, kernels
 from tangentbundle.errors import ConvergenceError, InvalidInputError
-from tangentbundle.manifolds import FlatTorus, Sphere
+from tangentbundle.manifolds import FlatTorus, Sphere, Torus
 from tangentbundle.operators import KernelMoments
 
 VECTORS_S2 = (6, 10, 14), (1.0, 5.0, 11.0)
@@ -236,3 +236,17 @@ def test_too_tight_a_cluster_is_an_error_not_a_wrong_answer(monkeypatch):
     lap = TangentBundle.from_points(Sphere(2).sample(700, seed=0)).laplacian()
     with pytest.raises(ConvergenceError, match="0 of 5"):
         lap.spectrum(5)
+
+
+def test_the_sample_calibrates_only_where_its_energy_has_a_plateau():
+    """Coarse clouds and wide neighbourhoods at a boundary keep the kernel's constant; few neighbours are corrected."""
+    sphere = Sphere(2).sample(4000, seed=0)
+    clouds = {
+        "coarse torus": (Torus().sample(200, seed=0), None, (1.0, 1.0)),
+        "half sphere": (sphere[sphere[:, 2] > 0], 120, (1.0, 1.0)),
+        "sphere": (sphere, 20, (0.91, 0.96)),
+    }
+    for name, (points, neighbors, (low, high)) in clouds.items():
+        bundle = TangentBundle.from_points(points, dim=2, neighbors=neighbors)
+        factor = bundle.laplacian().scale / bundle.laplacian(calibrate=KernelMoments()).scale
+        assert low <= factor <= high, name

@@ -21,9 +21,9 @@ FLATNESS = 4
 WINDOW = (2.0, 8.0)
 """Diffusion times of the low-pass, in steps of P: from a few averages to what the moments resolve."""
 
-PLATEAU = 0.5
-"""Largest change of the energy for each e-fold of the diffusion time, in units of the correction. Where it changes
-more, the low-pass removes the shape itself: there is no scale between the neighbourhoods and the shape."""
+PLATEAU = 0.25
+"""Largest change of the energy for each e-fold of the diffusion time, in units of the correction. A boundary removes
+energy as the root of the time, which changes it by half; a plateau does not change. The limit is in the middle."""
 
 
 class Calibration(ABC):
@@ -48,8 +48,8 @@ class SampleEnergy(Calibration):
 
     On every manifold :math:`\sum_a |\nabla x_a|^2 = d`. The part of that energy that P holds at low frequencies, over
     d, is the factor by which the sample diffuses faster or slower than the kernel's integrals say (docs:
-    theory/calibration). It costs ``terms`` products with functions. Where that energy has no plateau, as on clouds that
-    are only a few neighbourhoods wide, the kernel's constant stays.
+    theory/calibration). It costs ``terms`` products with functions. Where that energy has no plateau, as on clouds
+    that are only a few neighbourhoods wide or have a boundary, the kernel's constant stays.
 
     >>> import tangentbundle as tb
     >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(3000, seed=0), neighbors=20)
