@@ -134,7 +134,7 @@ class NotTangentWarning(TangentBundleWarning):
 
 
 class NoFieldWarning(TangentBundleWarning):
-    """No field could be told from noise."""
+    """No field could be distinguished from noise."""
 
 
 class OffManifoldWarning(TangentBundleWarning):

@@ -252,9 +252,9 @@ def _run(job: Job, inputs: list[Path], options: set[str], work: Callable[[Job], 
         raise typer.Exit(job.code)
 
 
-def _fail(job: Job, error: BaseException, text: str, code: int, told: Sequence[str] = ()) -> None:
+def _fail(job: Job, error: BaseException, text: str, code: int, warned: Sequence[str] = ()) -> None:
     if job.debug:
         raise error
-    for line in (f"error: {text}", *(f"warning: {warning}" for warning in told)):
+    for line in (f"error: {text}", *(f"warning: {warning}" for warning in warned)):
         typer.echo(" ".join(line.split()), err=True)
     raise typer.Exit(code) from None

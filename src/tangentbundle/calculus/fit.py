@@ -85,13 +85,13 @@ def _invert(gram, inverse):  # pragma: no cover - compiled
     """The inverse by Cholesky, which overwrites the lower triangle; returns whether there is one."""
     q = len(gram)
     for a in range(q):
-        whole = gram[a, a]
+        before = gram[a, a]
         for b in range(a):
             for k in range(b):
                 gram[a, b] -= gram[a, k] * gram[b, k]
             gram[a, b] /= gram[b, b]
             gram[a, a] -= gram[a, b] ** 2
-        if not gram[a, a] > 1e-14 * whole:
+        if not gram[a, a] > 1e-14 * before:
             return False
         gram[a, a] = np.sqrt(gram[a, a])
     for c in range(q):
@@ -116,13 +116,13 @@ def _quality(variances, inverse, factors):  # pragma: no cover - compiled
     """
     least, m = 1.0, 0
     while m < len(factors):
-        degree, count, whole, left = factors[m, 2], 0, 0.0, 0.0
+        degree, count, total, left = factors[m, 2], 0, 0.0, 0.0
         while m < len(factors) and factors[m, 2] == degree:
-            whole += variances[m] * factors[m, 3]
+            total += variances[m] * factors[m, 3]
             left += inverse[m, m] / factors[m, 3]
             count += 1
             m += 1
-        least = min(least, count**2 / (whole * left))
+        least = min(least, count**2 / (total * left))
     return least
 
 

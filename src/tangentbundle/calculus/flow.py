@@ -79,8 +79,8 @@ def singular_points(bundle: TangentBundle, field: Array) -> SingularPoints:
         near = tree.query(places)[1] if len(places) else found
         found = near[distances[near] < radius]
     places = points[found] + np.einsum("nxa,na->nx", frames[found], zeros[found])
-    kept = _merged(places, distances[found], radius / 2, np.sign(det[found]))
-    return SingularPoints(places[kept], np.sign(det[found[kept]]).astype(int), found[kept])
+    distinct = _merged(places, distances[found], radius / 2, np.sign(det[found]))
+    return SingularPoints(places[distinct], np.sign(det[found[distinct]]).astype(int), found[distinct])
 
 
 def _merged(places: np.ndarray, distances: np.ndarray, radius: float, index: np.ndarray) -> np.ndarray:

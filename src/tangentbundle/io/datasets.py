@@ -119,10 +119,10 @@ def _winds(ds: Any, names: tuple[str, ...], wind: tuple[str, ...], request: Requ
     dates = [d for d in along if ds[d].dtype.kind == "M"][:1]
     others = [d for d in along if d not in dates and east.sizes[d] > 1]
     dated = any(c.dtype.kind == "M" for c in east.coords.values())
-    whole = ds if dated else ds.expand_dims({"undated": [np.datetime64("2000-01-01", "ns")]})
+    series = ds if dated else ds.expand_dims({"undated": [np.datetime64("2000-01-01", "ns")]})
     parts = []
     for index in np.ndindex(*(east.sizes[d] for d in others)):
-        data = from_xarray(whole.isel(dict(zip(others, index, strict=True))), "", *names)
+        data = from_xarray(series.isel(dict(zip(others, index, strict=True))), "", *names)
         parts.append(data.during(~data.filled))
     data = parts[0]
     if any(len(p.lat) != len(data.lat) or not np.array_equal(p.times, data.times) for p in parts):

@@ -161,16 +161,16 @@ def least_average(laplacian: ConnectionLaplacian, steps: int = 24) -> float:
 
     shape = (laplacian.num_points, laplacian.dim, 1)
     start = torch.from_numpy(np.random.default_rng(0).standard_normal(shape)).to(weights)
-    basis, diagonal, beside = [start / inner(start, start).sqrt()], [], []
+    basis, diagonal, couplings = [start / inner(start, start).sqrt()], [], []
     for _ in range(min(steps, start.numel())):
         new = laplacian.average(basis[-1])
         diagonal.append(float(inner(basis[-1], new)))
         for vector in 2 * basis:  # twice is enough
             new = new - inner(vector, new) * vector
-        beside.append(float(inner(new, new).sqrt()))
-        if beside[-1] < 1e2 * torch.finfo(new.dtype).eps:
+        couplings.append(float(inner(new, new).sqrt()))
+        if couplings[-1] < 1e2 * torch.finfo(new.dtype).eps:
             break
-        basis.append(new / beside[-1])
-    values, vectors = eigh_tridiagonal(diagonal, beside[:-1])
-    residual = beside[-1] * abs(vectors[-1, 0])
+        basis.append(new / couplings[-1])
+    values, vectors = eigh_tridiagonal(diagonal, couplings[:-1])
+    residual = couplings[-1] * abs(vectors[-1, 0])
     return max(-1.0, float(values[0] - residual - 0.02 * (1.0 - values[0])))

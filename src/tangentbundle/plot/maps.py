@@ -52,7 +52,7 @@ def wind_map(
 
     Many places fill the map with colour, few are arrows alone; places whose wind is NaN become rings. By default the
     map shows the globe, or a part of it if all places lie there. ``top`` is the end of the colour scale; the arrow in
-    the lower right corner has a length that is named beside it.
+    the lower right corner has a length that is named next to it.
 
     >>> import tangentbundle as tb
     >>> wind = tb.datasets.load_wind().during(slice(0, 1))
@@ -216,11 +216,11 @@ def _empty_map(axes: Any, chart: EqualAreaMap, points: np.ndarray, coast: str = 
         axes.plot(*frame.T, color="0.55", linewidth=0.8, clip_on=False)
     halo = [extra("matplotlib.patheffects", "Figures", "plot").withStroke(linewidth=1.6, foreground="white")]
     for text, place, parallel in chart.labels(low, high):
-        beside = {"xytext": (-3, 0), "ha": "right", "va": "center"}
+        to_the_left = {"xytext": (-3, 0), "ha": "right", "va": "center"}
         below = {"xytext": (0, 2 if world else -3), "ha": "center", "va": "bottom" if world else "top"}
         look = {"fontsize": 7, "color": "0.3", "textcoords": "offset points", "annotation_clip": False}
         look["path_effects"] = halo
-        axes.annotate(text, place, **look, **(beside if parallel else below))
+        axes.annotate(text, place, **look, **(to_the_left if parallel else below))
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
     axes.set_axis_off()
     return chart.project(points)

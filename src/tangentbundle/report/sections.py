@@ -46,7 +46,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Section:
-    """A heading with panels beside each other whose views are linked, or with charts, as images."""
+    """A heading with panels next to each other whose views are linked, or with charts, as images."""
 
     title: str
     note: str = ""
