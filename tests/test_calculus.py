@@ -8,6 +8,7 @@ import torch
 from scipy.spatial import ConvexHull
 
 import tangentbundle as tb
+from benchmarks.calculus import torus_parts
 from tangentbundle.calculus import Derivatives, betti_number, singular_points, streamlines
 from tangentbundle.calculus.boundary import has_boundary
 from tangentbundle.errors import (
@@ -247,19 +248,6 @@ def test_betti_numbers():
     assert betti_number(bundle) == 4
     with pytest.warns(NoGapWarning, match="boundary"):
         betti_number(tb.TangentBundle.from_points(tb.manifolds.SwissRoll((1, 1.5), 30.0).sample(2000, seed=0), dim=2))
-
-
-def torus_parts(points):
-    """A gradient, a rotated gradient and a harmonic field of the torus, of the same norm."""
-    theta, phi = TORUS.angles(points)
-    rho = (1 + 0.4 * np.cos(theta))[:, None]
-    along = np.stack([-np.sin(phi), np.cos(phi), 0 * phi], axis=1)
-    around = np.stack([-np.sin(theta) * np.cos(phi), -np.sin(theta) * np.sin(phi), np.cos(theta)], axis=1)
-    s, c, both = np.sin(phi) * np.sin(theta), np.cos(phi) * np.cos(theta), np.cos(phi + theta)[:, None]
-    gradient = -s[:, None] / rho * along + c[:, None] / 0.4 * around
-    rotated = np.cross(np.cross(along, around), both / rho * along + both / 0.4 * around)
-    parts = gradient, rotated, (along + 0.5 * around) / rho
-    return [part / np.linalg.norm(part) for part in parts]
 
 
 def test_decomposition_of_a_known_sum():

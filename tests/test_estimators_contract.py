@@ -5,58 +5,30 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from field_models import CLEAN, NEW, PAST_POINTS, POINTS, PROCESSES, SIMPLE, SPHERE, VECTORS, history
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from tangentbundle import FieldDenoiser, FieldInterpolator
-from tangentbundle.earth.covariances import planetary
 from tangentbundle.errors import (
     InvalidInputError,
 )
 from tangentbundle.estimators import (
-    Ambient,
     Candidates,
     CurlFree,
     DivergenceFree,
     GaussianProcess,
-    Identity,
     Matern,
     NeighborMean,
     SpectralFilter,
     Tangent,
-    helmholtz,
 )
-from tangentbundle.manifolds import KleinBottle, Sphere, Torus
+from tangentbundle.manifolds import KleinBottle, Torus
 
-SPHERE = Sphere(2)
-POINTS, NEW, PAST_POINTS = SPHERE.sample(36, seed=0), SPHERE.sample(5, seed=1), SPHERE.sample(30, seed=2)
-CLEAN = SPHERE.gradient_field(POINTS, 2)
-VECTORS = CLEAN + 0.2 * np.random.default_rng(100).standard_normal((36, 3))
-PROCESSES = [
-    GaussianProcess(covariance)
-    for covariance in (
-        Tangent(),
-        Ambient(),
-        CurlFree(),
-        DivergenceFree(),
-        CurlFree(ambient=True),
-        DivergenceFree(ambient=True),
-        helmholtz(),
-        planetary(),
-        Ambient() + CurlFree(ambient=True),
-    )
-]
-SIMPLE = [SpectralFilter(), NeighborMean(), Identity()]
 CHOICE = Candidates([GaussianProcess(Tangent()), SpectralFilter(), NeighborMean()])
 MODELS = [*PROCESSES, *SIMPLE, CHOICE, None]
-
-
-def history(points, count=10):
-    """Random mixtures of three fields."""
-    fields = np.stack([SPHERE.gradient_field(points, degree) for degree in (1, 2, 3)])
-    return np.einsum("tk,kni->tni", np.random.default_rng(5).standard_normal((count, 3)), fields)
 
 
 HISTORIES = [

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from field_models import CLEAN, NEW, PAST_POINTS, POINTS, PROCESSES, SIMPLE, SPHERE, VECTORS, history
 from sklearn.exceptions import NotFittedError
 
 from tangentbundle import FieldDenoiser, FieldInterpolator
-from tangentbundle.earth.covariances import Zonal, planetary
+from tangentbundle.earth.covariances import Zonal
 from tangentbundle.errors import (
     FarPointsWarning,
     InvalidInputError,
@@ -16,43 +17,11 @@ from tangentbundle.errors import (
     TooFewPointsError,
 )
 from tangentbundle.estimators import (
-    Ambient,
-    CurlFree,
-    DivergenceFree,
     GaussianProcess,
-    Identity,
     NeighborMean,
-    SpectralFilter,
     Tangent,
-    helmholtz,
 )
 from tangentbundle.manifolds import Ellipsoid, Sphere, Torus
-
-SPHERE = Sphere(2)
-POINTS, NEW, PAST_POINTS = SPHERE.sample(36, seed=0), SPHERE.sample(5, seed=1), SPHERE.sample(30, seed=2)
-CLEAN = SPHERE.gradient_field(POINTS, 2)
-VECTORS = CLEAN + 0.2 * np.random.default_rng(100).standard_normal((36, 3))
-PROCESSES = [
-    GaussianProcess(covariance)
-    for covariance in (
-        Tangent(),
-        Ambient(),
-        CurlFree(),
-        DivergenceFree(),
-        CurlFree(ambient=True),
-        DivergenceFree(ambient=True),
-        helmholtz(),
-        planetary(),
-        Ambient() + CurlFree(ambient=True),
-    )
-]
-SIMPLE = [SpectralFilter(), NeighborMean(), Identity()]
-
-
-def history(points, count=10):
-    """Random mixtures of three fields."""
-    fields = np.stack([SPHERE.gradient_field(points, degree) for degree in (1, 2, 3)])
-    return np.einsum("tk,kni->tni", np.random.default_rng(5).standard_normal((count, 3)), fields)
 
 
 @pytest.mark.parametrize("make", [FieldDenoiser, FieldInterpolator])
