@@ -29,7 +29,6 @@ parquet = pytest.importorskip("pyarrow.parquet")
 
 from tangentbundle.distributed import DistributedBundle, NpyArray, ParquetColumns, ZarrArray  # noqa: E402
 from tangentbundle.distributed.cloud import Cloud, boxes_of, gaps  # noqa: E402
-from tangentbundle.distributed.interpolation import tangent_bases  # noqa: E402
 from tangentbundle.geometry.ordering import curve_order  # noqa: E402
 
 BANK = {"heat": tb.Heat(0.02), "fir": tb.FIR([0.5, 0.3, 0.2], step=0.01)}
@@ -124,39 +123,6 @@ def test_formats_and_precision(tmp_path):
     assert np.array_equal(columns.read(0, 1200), first) and np.array_equal(columns.read(37, 700), first[37:700])
 
 
-def test_denoising_finds_the_noise_and_agrees_with_the_filter_it_chose(tmp_path):
-    sphere, rng = tb.manifolds.Sphere(2), np.random.default_rng(2)
-    points, places = sphere.sample(3000, seed=0), sphere.sample(700, seed=9)
-    clean = sphere.gradient_field(points, 2)
-    level = 0.4 * clean.std()
-    noisy = clean + level * rng.standard_normal(clean.shape)
-    bundle = DistributedBundle.from_points(
-        **write(tmp_path, points, noisy), dim=2, neighbors=24, partition=1500, rings=12
-    )
-    chosen = bundle.denoise(tmp_path / "clean.zarr")
-    denoised = read(tmp_path / "clean.zarr")
-    assert chosen.noise == pytest.approx(level, rel=0.04)
-    assert np.mean((denoised - clean) ** 2) < 0.1 * level**2
-    whole = tb.TangentBundle.from_points(points, dim=2, neighbors=24)
-    expected = whole.to_ambient(chosen.response(whole.laplacian(), whole.to_coordinates(noisy)))
-    assert np.abs(denoised - expected).max() < 1e-5
-    known = bundle.denoise(tmp_path / "known.zarr", noise_std=level)
-    assert known.noise == level
-
-    np.save(tmp_path / "places.npy", places)
-    vectors = ZarrArray(str(tmp_path / "clean.zarr"), "vectors")
-    bundle.interpolate(NpyArray(str(tmp_path / "places.npy")), tmp_path / "there.zarr", vectors=vectors)
-    frames = np.asarray(whole.frames)
-    tree = cKDTree(points)
-    distances, index = tree.query(places, k=6)
-    mean = np.einsum("mk,mki->mi", distances**-2.0, denoised[index]) / (distances**-2.0).sum(axis=1)[:, None]
-    bases = tangent_bases(places, points, frames, *tree.query(places, k=bundle.neighbors))
-    expected = np.einsum("mij,mkj,mk->mi", bases, bases, mean)
-    assert np.abs(read(tmp_path / "there.zarr") - expected).max() < 1e-10
-    truth = sphere.gradient_field(places, 2)
-    assert np.mean((expected - truth) ** 2) < 0.1 * np.mean(truth**2)
-
-
 def test_bundles_of_one_folder_do_not_mix(tmp_path):
     """Another scale is built beside the first, on the same partitions; a changed file is read again."""
     points, rng = tb.manifolds.Sphere(2).sample(900, seed=0), np.random.default_rng(0)
@@ -202,7 +168,7 @@ def test_boxes_bound_distances():
     points = tb.manifolds.Torus().sample(5000, seed=0)
     points = points[curve_order(points)]
     boxes = boxes_of(points)
-    near = gaps(boxes, boxes_of(points[:300]))
+    near = gaps(boxes[:, 0], boxes[:, 1], boxes_of(points[:300]))
     for k, box in enumerate(near):
         assert box <= cKDTree(points[:300]).query(points[2048 * k : 2048 * (k + 1)])[0].min()
     assert near[0] == 0

@@ -8,124 +8,105 @@ partitions have the next, and a run that was stopped continues with the last tha
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import torch
 
 from ..operators.moments import moments_from_products, recurrence
 from ..operators.product import Extras
-from ..operators.storage import BlockMatrix
 from .build import Geometry, matrix_of
 from .cloud import Cloud
 from .files import load_array, save_array
 from .tasks import run_all
 
 
+def tangent_signal(cloud: Cloud, geometry: Geometry, vectors: str, p: int) -> np.ndarray:
+    """Coordinates ``(n, d, c)`` of the ambient vectors ``part(vectors, p)``."""
+    frames = load_array(cloud.part(geometry.of_frames("frames"), p))
+    ambient = load_array(cloud.part(vectors, p)).astype(np.float64)
+    ambient = ambient if ambient.ndim == 3 else ambient[:, :, None]
+    return np.einsum("nij,nic->njc", frames, ambient).astype(geometry.real)
+
+
+def coordinate_signal(cloud: Cloud, center: np.ndarray, p: int) -> np.ndarray:
+    """The points' coordinates from the center as functions, and the constant one, whose moments are the total mass."""
+    points = load_array(cloud.part("points", p)) - center
+    return np.concatenate([points, np.ones((len(points), 1))], axis=1)[:, None, :]
+
+
 @dataclass(frozen=True)
 class Rounds:
-    """A recurrence on vectors ``part(vectors, p)``, with ``coefficients`` (k, m) of k filters.
-
-    With ``probes``, so many random signs are added as channels, and the inner products of consecutive terms are saved:
-    any filter's energy and trace follow from them.
-    """
+    """A recurrence on ``signal(p)`` with the matrix of that name, and ``coefficients`` (k, m) of k filters."""
 
     cloud: Cloud = field(repr=False)
     geometry: Geometry
     name: str
-    vectors: str
+    signal: Callable[[int], np.ndarray]
     coefficients: np.ndarray = field(repr=False)
-    probes: int = 0
-
-    @property
-    def terms(self) -> int:
-        return self.coefficients.shape[1]
+    values: str = "values"
 
     @property
     def count(self) -> int:
-        return -(-(self.terms - 1) // self.geometry.rings)
+        return -(-(self.coefficients.shape[1] - 1) // self.geometry.rings)
 
-    def _state(self, name: str, number: int) -> str:
-        return f"{self.name}/state-{number}/{name}"
+    def state(self, name: str, number: int, p: int) -> Path:
+        return self.cloud.part(f"{self.name}/state-{number}/{name}", p)
 
-    def _products(self, number: int) -> str:
-        return f"{self.name}/products-{number}"
-
-    def _exists(self, p: int, number: int) -> bool:
-        return self.cloud.part(self._state("sums", number), p).exists()  # they are written last
-
-    def run(self) -> None:
-        """All rounds, from the last that is complete."""
-        parts = range(self.cloud.num_parts)
-        done = [r for r in range(self.count + 1) if all(self._exists(p, r) for p in parts)]
+    def run(self) -> list[np.ndarray]:
+        """All rounds, from the last that is complete; returns the inner products of each round, see ``advance``."""
+        parts, found = range(self.cloud.num_parts), []
+        done = [r for r in range(self.count + 1) if all(self.state("sums", r, p).exists() for p in parts)]
         if not done:
             run_all(self.start, [(p,) for p in parts])
         for number in range(max(done, default=0) + 1, self.count + 1):
-            run_all(self.advance, [(p, number) for p in parts])
-            shutil.rmtree(self.cloud.folder / self._state("", number - 1))
-
-    def signal(self, p: int) -> np.ndarray:
-        """The signal ``(n, d, c)`` of a partition: the coordinates of the ambient vectors, and random signs."""
-        frames = load_array(self.cloud.part(self.geometry.of_frames("frames"), p))
-        vectors = load_array(self.cloud.part(self.vectors, p)).astype(np.float64)
-        vectors = vectors if vectors.ndim == 3 else vectors[:, :, None]
-        x = np.einsum("nij,nic->njc", frames, vectors).astype(self.geometry.real)
-        signs = np.random.default_rng([self.probes, p]).choice([-1.0, 1.0], size=(*x.shape[:2], self.probes))
-        return np.concatenate([x, signs.astype(x.dtype)], axis=2)
-
-    def matrix(self, p: int) -> BlockMatrix:
-        """P on the points of a partition and its halo."""
-        return matrix_of(self.cloud, self.geometry, p)
+            found.append(np.sum(run_all(self.advance, [(p, number) for p in parts]), axis=0))
+            shutil.rmtree(self.cloud.folder / self.name / f"state-{number - 1}")
+        return found
 
     def start(self, p: int) -> None:
         """State 0."""
-        if self._exists(p, 0):
-            return
         x = self.signal(p)
-        sums = self.coefficients[:, 0, None, None, None].astype(x.dtype) * x
-        self._save(p, 0, [x, x], [x, x], sums)
+        self._save(p, 0, x, x, self.coefficients[:, 0, None, None, None].astype(x.dtype) * x)
 
-    def advance(self, p: int, number: int) -> None:
-        """One round."""
-        if self._exists(p, number):
-            return
-        cloud, first = self.cloud, 1 + (number - 1) * self.geometry.rings
+    def _save(self, p: int, number: int, previous: np.ndarray, current: np.ndarray, sums: np.ndarray) -> None:
+        for name, array in (("previous", previous), ("current", current), ("sums", sums)):  # sums are written last
+            save_array(self.state(name, number, p), array)
+
+    def advance(self, p: int, number: int) -> np.ndarray:
+        """One round. Without filters, returns mass inner products ``(steps + 1, 2, c)`` of each term of the round, and
+        of the one before it, with itself and with its predecessor (zero for the first).
+        """
+        cloud, rings, (filters, terms) = self.cloud, self.geometry.rings, self.coefficients.shape
         numbers = np.array(load_array(cloud.part(self.geometry.of_operator("numbers"), p)))
         inside = slice(*np.searchsorted(numbers, cloud.offsets[p : p + 2]))
-        files = (self._state(name, number - 1) for name in ("previous", "current"))
-        previous, current = (torch.from_numpy(cloud.gather(file, numbers)) for file in files)
-        stored = load_array(cloud.part(self._state("sums", number - 1), p))
-        sums = torch.zeros((len(stored), *current.shape), dtype=current.dtype)
-        sums[:, inside] = torch.from_numpy(np.array(stored))
-        columns = torch.from_numpy(np.ascontiguousarray(self.coefficients.T)).to(current.dtype)
-        terms = range(first, min(first + self.geometry.rings, self.terms))
-        own, last = [current.numpy()[inside]], [previous, current]
-        steps = recurrence(self.matrix(p), previous, current, terms, targets=lambda m: Extras(sums, columns[m]))
-        for _, term in steps:
-            last = [last[1], term]
-            if self.probes:
-                own.append(term.numpy()[inside].copy())
-        self._save(p, number, own, [part[inside].numpy() for part in last], sums[:, inside].numpy())
+        files = (f"{self.name}/state-{number - 1}/{name}" for name in ("previous", "current"))
+        last = [torch.from_numpy(cloud.gather(file, numbers)) for file in files]
+        sums = torch.zeros((filters, *last[1].shape), dtype=last[1].dtype)
+        sums[:, inside] = torch.from_numpy(np.array(load_array(self.state("sums", number - 1, p))))
+        columns = torch.from_numpy(np.ascontiguousarray(self.coefficients.T)).to(sums.dtype)
+        steps = range(1 + (number - 1) * rings, min(1 + number * rings, terms))
+        mass = load_array(cloud.part(self.geometry.of_operator("mass"), p))
 
-    def _save(self, p: int, number: int, own: Sequence[np.ndarray], last: Sequence[np.ndarray], sums: np.ndarray):
-        """Write a state; with probes also mass inner products of each term but the first with itself and with the one
-        before, ``(2, steps, c)``.
-        """
-        if self.probes:
-            mass = load_array(self.cloud.part(self.geometry.of_operator("mass"), p))
-            pairs = zip(own[1:], own[1:], strict=True), zip(own[1:], own[:-1], strict=True)
-            products = [[np.einsum("n,ndc,ndc->c", mass, a, b, dtype=np.float64) for a, b in both] for both in pairs]
-            save_array(self.cloud.part(self._products(number), p), np.array(products))
-        for name, array in zip(("previous", "current", "sums"), (*last, sums), strict=True):
-            save_array(self.cloud.part(self._state(name, number), p), array)
+        def products(a: torch.Tensor, b: torch.Tensor) -> np.ndarray:
+            return np.einsum("n,ndc,ndc->c", mass, a[inside].numpy(), b[inside].numpy(), dtype=np.float64)
+
+        found = [] if filters else [[products(last[1], last[1]), np.zeros(last[1].shape[2])]]
+        matrix = matrix_of(cloud, self.geometry, p, self.values)
+        for _, term in recurrence(matrix, *last, steps, targets=lambda m: Extras(sums, columns[m])):
+            last = [last[1], term]
+            if not filters:
+                found.append([products(term, term), products(term, last[0])])
+        self._save(p, number, *(term[inside].numpy() for term in last), sums[:, inside].numpy())
+        return np.array(found)
 
     def moments(self) -> np.ndarray:
         r"""Moments :math:`\langle x, T_m(P) x \rangle` of every channel, ``(2 m - 1, c)`` from m terms."""
-        self.run()
-        parts, rounds = range(self.cloud.num_parts), map(self._products, range(self.count + 1))
-        products = [np.sum([load_array(self.cloud.part(name, p)) for p in parts], axis=0) for name in rounds]
-        squares, neighbors = np.concatenate(products, axis=1)
+        shutil.rmtree(self.cloud.folder / self.name, ignore_errors=True)  # products of a stopped run are lost
+        first, *others = self.run()
+        squares, neighbors = np.concatenate([first, *(found[1:] for found in others)]).swapaxes(0, 1)
         return moments_from_products(squares, neighbors[1:])
 
     def filter(self, flat: bool) -> list[str]:
@@ -135,29 +116,9 @@ class Rounds:
         run_all(self.finish, [(p, names, flat) for p in range(self.cloud.num_parts)])
         return names
 
-    def finish(self, p: int, names: Sequence[str], flat: bool) -> None:
+    def finish(self, p: int, names: list[str], flat: bool) -> None:
         """Coordinates to ambient vectors."""
-        sums = load_array(self.cloud.part(self._state("sums", self.count), p))
         frames = load_array(self.cloud.part(self.geometry.of_frames("frames"), p))
-        for name, filtered in zip(names, sums, strict=True):
+        for name, filtered in zip(names, load_array(self.state("sums", self.count, p)), strict=True):
             ambient = np.einsum("nij,njc->nic", frames, filtered).astype(self.geometry.real)
             save_array(self.cloud.part(name, p), ambient[:, :, 0] if flat else ambient)
-
-
-@dataclass(frozen=True)
-class CoordinateRounds(Rounds):
-    """The recurrence on the points' own coordinates, as functions; ``center`` is their mean."""
-
-    center: np.ndarray = field(default_factory=lambda: np.zeros(1), repr=False)
-
-    def signal(self, p: int) -> np.ndarray:
-        """Coordinates from the center, and the constant one, whose moments are the total mass."""
-        points = load_array(self.cloud.part("points", p)) - self.center
-        return np.concatenate([points, np.ones((len(points), 1))], axis=1)[:, None, :]
-
-    def matrix(self, p: int) -> BlockMatrix:
-        """The weights of the average, without transport."""
-        found = super().matrix(p)
-        squares = found.values.double().square().flatten(1).sum(1)
-        weights = (squares if found.values.ndim == 2 else squares / self.geometry.dim).sqrt()
-        return BlockMatrix(found.indptr, found.columns().int(), weights[:, None, None], found.order)
