@@ -168,7 +168,7 @@ def test_boxes_bound_distances():
     points = tb.manifolds.Torus().sample(5000, seed=0)
     points = points[curve_order(points)]
     boxes = boxes_of(points)
-    near = gaps(boxes[:, 0], boxes[:, 1], boxes_of(points[:300]))
+    near = gaps(boxes, boxes_of(points[:300]))
     for k, box in enumerate(near):
         assert box <= cKDTree(points[:300]).query(points[2048 * k : 2048 * (k + 1)])[0].min()
     assert near[0] == 0

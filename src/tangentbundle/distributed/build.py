@@ -135,7 +135,7 @@ def build_frames(cloud: Cloud, geometry: Geometry, p: int) -> tuple[int, float]:
     part, name = cloud.part, geometry.of_frames
     if not part(name("degree"), p).exists():
         numbers, points = cloud.surrounded(p, float(np.sqrt(max(geometry.eps, geometry.eps_pca))) * SLACK)
-        inside = slice(*np.searchsorted(numbers, cloud.offsets[p : p + 2]))
+        inside = cloud.inside(p, numbers)
         graph = rows_of(radius_graph(points, geometry.radius), inside)
         if isolated := int((graph.degrees == 0).sum()):
             raise IsolatedPointsError(
@@ -144,7 +144,7 @@ def build_frames(cloud: Cloud, geometry: Geometry, p: int) -> tuple[int, float]:
                 "remove outliers."
             )
         save_array(part(name("indptr"), p), graph.indptr)
-        save_array(part(name("neighbors"), p), numbers[graph.indices])
+        save_array(part(name("neighbors"), p), numbers.astype(np.min_scalar_type(-cloud.rows))[graph.indices])
         degree = np.empty(graph.num_points)
         weights = edge_weights(graph, geometry.kernel, geometry.radius)
         run_ranges(row_sums, len(degree), graph.indptr, graph.indices, weights, np.ones(len(points)), degree)
@@ -171,13 +171,16 @@ def rows_of(graph: NeighborGraph, rows: slice) -> NeighborGraph:
 
 def neighbors_of(cloud: Cloud, geometry: Geometry, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """How many neighbours points have, by sorted numbers, and the numbers of these, one point after the other."""
-    counts, found = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    counts, found = [np.zeros(0, np.int64)], [np.zeros(0, np.int8)]
     for p, span in cloud.parts_of(numbers):
         indptr, stored = (load_array(cloud.part(geometry.of_frames(n), p)) for n in ("indptr", "neighbors"))
         own = numbers[span] - cloud.offsets[p]
         counts.append(indptr[own + 1] - indptr[own])
-        ends = np.cumsum(counts[-1])
-        found.append(stored[np.arange(ends[-1]) + np.repeat(indptr[own + 1] - ends, counts[-1])])
+        if len(own) == own[-1] - own[0] + 1:  # consecutive, as a partition itself
+            found.append(stored[indptr[own[0]] : indptr[own[-1] + 1]])
+        else:
+            ends = np.cumsum(counts[-1])
+            found.append(stored[np.arange(ends[-1]) + np.repeat(indptr[own + 1] - ends, counts[-1])])
     return np.concatenate(counts), np.concatenate(found)
 
 
@@ -207,7 +210,7 @@ def build_operator(cloud: Cloud, geometry: Geometry, p: int, median_degree: floa
         n, points = len(numbers), cloud.gather("points", numbers)
         run_ranges(edge_distances, n, points, points, graph.indptr, graph.indices, graph.distances)
         degree, mass = cloud.gather(frames("degree"), numbers), np.empty(n)
-        inside = slice(*np.searchsorted(numbers, cloud.offsets[p : p + 2]))
+        inside = cloud.inside(p, numbers)
         if faint := int((~(degree[inside] > FAINT * median_degree)).sum()):
             raise IsolatedPointsError(
                 f"the kernel gives {faint} points of partition {p} no weight to speak of: their neighbours lie at the "

@@ -93,11 +93,11 @@ def boxes_of(points: np.ndarray) -> np.ndarray:
     return np.stack([np.minimum.reduceat(points, starts), np.maximum.reduceat(points, starts)], axis=1)
 
 
-def gaps(low: np.ndarray, high: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """The least distance of boxes with corners ``low`` and ``high`` (b, D) from ``others`` (m, 2, D), ``(b,)``."""
-    least = np.full(len(low), np.inf)
-    for other_low, other_high in others:
-        apart = np.maximum(np.maximum(low - other_high, other_low - high), 0.0)
+def gaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """The least distance of each of ``boxes`` (b, 2, D) from ``others`` (m, 2, D), ``(b,)``."""
+    least = np.full(len(boxes), np.inf)
+    for low, high in others:
+        apart = np.maximum(np.maximum(boxes[:, 0] - high, low - boxes[:, 1]), 0.0)
         np.minimum(least, np.square(apart).sum(axis=1), out=least)
     return np.sqrt(least)
 
@@ -117,8 +117,9 @@ class Cloud:
     @classmethod
     def sort(cls, folder: Path, points: Source, partition: int) -> Cloud:
         """Sort the points of a file into partitions of about that size."""
-        ranges, rows = points.ranges(partition), points.shape[0]
+        rows = points.shape[0]
         parts = max(1, round(rows / partition))
+        ranges = [(a, min(a + partition, rows)) for a in range(0, rows, partition)]
         cloud = cls(folder, tuple(ranges), rows * np.arange(parts + 1) // parts)
         if not cloud.part("numbers", len(ranges) - 1).exists():
             curve = Curve.around(points, ranges)
@@ -166,8 +167,6 @@ class Cloud:
 
     def bring(self, name: str, source: Source) -> None:
         """Rows of a file to ``part(name, p)``, in the order of the curve."""
-        if source.shape[0] != self.rows:
-            raise InvalidInputError(f"there are {self.rows} points, but {source.shape[0]} rows in {source.path}.")
         if not all(self.part(name, p).exists() for p in range(self.num_parts)):
             run_all(self.sort_range, [(name, source, k) for k in range(len(self.ranges))])
             run_all(self.take_part, [(name, p) for p in range(self.num_parts)])
@@ -208,6 +207,10 @@ class Cloud:
 
     # What is near what.
 
+    def inside(self, p: int, numbers: np.ndarray) -> slice:
+        """Where the points of a partition are among sorted numbers that contain them."""
+        return slice(*np.searchsorted(numbers, self.offsets[p : p + 2]).tolist())
+
     def parts_of(self, numbers: np.ndarray) -> list[tuple[int, slice]]:
         """Partitions of sorted numbers, each with the slice of those in it."""
         ends = np.searchsorted(numbers, self.offsets)
@@ -224,21 +227,23 @@ class Cloud:
 
     def near(self, boxes: np.ndarray, reach: float) -> np.ndarray:
         """Sorted numbers of all points in blocks within ``reach`` of boxes; a few lie further."""
-        chosen = self.blocks[gaps(self.boxes[:, 0], self.boxes[:, 1], boxes) <= reach]
+        chosen = self.blocks[gaps(self.boxes, boxes) <= reach]
         return np.concatenate([np.arange(a, b) for a, b in chosen])
 
     def surrounded(self, p: int, reach: float) -> tuple[np.ndarray, np.ndarray]:
-        """Sorted numbers and points of a partition and of every point within ``reach`` of it; a few lie further."""
-        boxes = self.boxes_in(p)
-        numbers = self.near(boxes, reach)
-        points = self.gather("points", numbers)
-        close = gaps(points, points, boxes) <= reach
+        """Sorted numbers and points of a partition and of every point within ``reach`` of it."""
+        own = load_array(self.part("points", p))
+        numbers = self.near(boxes_of(own), reach)
+        points, inside = self.gather("points", numbers), self.inside(p, numbers)
+        close, outside = np.ones(len(numbers), bool), np.r_[0 : inside.start, inside.stop : len(numbers)]
+        tree = cKDTree(own, balanced_tree=False, compact_nodes=False)
+        close[outside] = np.isfinite(tree.query(points[outside], distance_upper_bound=np.nextafter(reach, np.inf))[0])
         return numbers[close], points[close]
 
     def nearest(self, points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Distances and numbers ``(m, k)`` of the points of the cloud that are nearest to others, ``(m, D)``."""
         boxes, k = boxes_of(points), min(k, self.rows)
-        away = gaps(self.boxes[:, 0], self.boxes[:, 1], boxes)
+        away = gaps(self.boxes, boxes)
         order = np.argsort(away)
         enough = np.searchsorted(np.cumsum(np.diff(self.blocks, axis=1)[order, 0]), k)
         reach = float(away[order[enough]])

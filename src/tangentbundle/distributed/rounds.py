@@ -81,7 +81,7 @@ class Rounds:
         """
         cloud, rings, (filters, terms) = self.cloud, self.geometry.rings, self.coefficients.shape
         numbers = np.array(load_array(cloud.part(self.geometry.of_operator("numbers"), p)))
-        inside = slice(*np.searchsorted(numbers, cloud.offsets[p : p + 2]))
+        inside = cloud.inside(p, numbers)
         files = (f"{self.name}/state-{number - 1}/{name}" for name in ("previous", "current"))
         last = [torch.from_numpy(cloud.gather(file, numbers)) for file in files]
         sums = torch.zeros((filters, *last[1].shape), dtype=last[1].dtype)
