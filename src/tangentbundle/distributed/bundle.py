@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from collections.abc import Mapping
@@ -25,8 +24,8 @@ from ..operators.calibration import calibrated_scale
 from .build import Geometry, build_all, resolve_geometry
 from .cloud import Cloud
 from .files import Source, load_array, save_array
+from .recurrence import Recurrence, coordinate_signal, tangent_signal
 from .results import check_output
-from .rounds import Rounds, coordinate_signal, tangent_signal
 from .tasks import run_all
 
 
@@ -37,7 +36,7 @@ class DistributedBundle:
     The same mathematics as ``TangentBundle.from_points`` and ``Chebyshev``; all arrays stay on disk, in ``folder``, and
     a task holds one partition. Tasks run on threads of this machine, or on a cluster's workers where a
     ``distributed.Client`` is connected (the workers must see the same files). What is already in the folder is not
-    computed again: a run that was stopped continues.
+    built again.
 
     >>> import tempfile, zarr, tangentbundle as tb
     >>> sphere = tb.manifolds.Sphere(2)
@@ -63,7 +62,6 @@ class DistributedBundle:
     geometry: Geometry
     generator: Generator
     edges: int
-    halo: float
     vectors: Source | None = field(repr=False)
 
     @classmethod
@@ -79,7 +77,6 @@ class DistributedBundle:
         eps_pca: float | None = None,
         kernel: Kernel | None = None,
         partition: int = 500_000,
-        rings: int | None = None,
     ) -> DistributedBundle:
         """Build the bundle of points ``(n, D)`` on disk.
 
@@ -89,7 +86,6 @@ class DistributedBundle:
             dim, eps, neighbors, eps_pca, kernel: as of ``TangentBundle.from_points``; the automatic scale has its
                 number of neighbours, but is not adapted to connectedness and steepness.
             partition: points of a partition, and rows read at a time. The default needs a few hundred MB a task.
-            rings: width of the halo, the steps between exchanges. Default: as many as add a quarter to a partition.
         """
         asked = Scale(eps, neighbors, eps_pca)
         points.check("points", (2,))
@@ -98,8 +94,9 @@ class DistributedBundle:
             place = place.absolute()
             _claim(place, settings)
             cloud = Cloud.sort(place, points, partition)
-            geometry, edges, halo = build_all(cloud, resolve_geometry(cloud, dim, asked, kernel, points.dtype), rings)
-            return cls(place, cloud, geometry, _generator(cloud, geometry), edges, halo, vectors)
+            geometry = resolve_geometry(cloud, dim, asked, kernel, points.dtype)
+            edges = build_all(cloud, geometry)
+            return cls(place, cloud, geometry, _generator(cloud, geometry), edges, vectors)
 
     @property
     def num_points(self) -> int:
@@ -129,8 +126,7 @@ class DistributedBundle:
     def __repr__(self) -> str:
         return (
             f"DistributedBundle({self.num_points} points in {self.num_parts} partitions, dim={self.dim}, "
-            f"eps={self.eps:.4g}, {self.edges / self.num_points:.1f} neighbours a point, halos of "
-            f"{self.geometry.rings} steps add {self.halo:.0%}, {self.geometry.kernel})"
+            f"eps={self.eps:.4g}, {self.edges / self.num_points:.1f} neighbours a point, {self.geometry.kernel})"
         )
 
     def filter(
@@ -159,15 +155,13 @@ class DistributedBundle:
         check_output(out, overwrite=overwrite)
         source = self._source(vectors)
         with only_writer(self.folder):
-            name = self._bring(source)
-            numbers = coefficients.detach().numpy()
-            settings = f"{name} {self.geometry} {numbers.shape}".encode() + numbers.tobytes()
-            run = f"run-{hashlib.sha256(settings).hexdigest()[:12]}"
-            signal = partial(tangent_signal, self.cloud, self.geometry, name)
-            filtered = Rounds(self.cloud, self.geometry, run, signal, numbers).filter(flat=len(source.shape) == 2)
-            results = dict(zip(bank, filtered, strict=True))
-            self.cloud.write(results, source.shape[1:], self.geometry.real, out, overwrite)
-            shutil.rmtree(self.folder / run, ignore_errors=True)
+            signal = partial(tangent_signal, self.cloud, self.geometry, self._bring(source))
+            files = {name: f"filtered-{k}" for k, name in enumerate(bank)}
+            recurrence = Recurrence(self.cloud, self.geometry, signal)
+            recurrence.filter(coefficients.detach().numpy(), [*files.values()], flat=len(source.shape) == 2)
+            self.cloud.write(files, source.shape[1:], self.geometry.real, out, overwrite)
+            for name in files.values():
+                shutil.rmtree(self.folder / name, ignore_errors=True)
 
     def energies(self, vectors: Source | None = None) -> tuple[float, float]:
         """Sums of squares of vectors, and of their tangent parts."""
@@ -203,17 +197,15 @@ def _energies(cloud: Cloud, geometry: Geometry, vectors: str, p: int) -> tuple[f
 
 def _generator(cloud: Cloud, geometry: Geometry) -> Generator:
     """That of ``TangentBundle.laplacian()``, computed once for a folder."""
-    run, parts = geometry.of_operator("calibration"), range(cloud.num_parts)
 
     def moments(terms: int) -> np.ndarray:
-        place = cloud.folder / f"{run}.npy"
+        place = cloud.folder / f"{geometry.of('calibration')}.npy"
         if not place.exists():
-            center = np.sum([load_array(cloud.part("points", p)).sum(axis=0) for p in parts], axis=0) / cloud.rows
-            signal = partial(coordinate_signal, cloud, center)
-            found = Rounds(cloud, geometry, run, signal, np.empty((0, terms)), "weights").moments()
+            sums = [load_array(cloud.part("points", p)).sum(axis=0) for p in range(cloud.num_parts)]
+            signal = partial(coordinate_signal, cloud, np.sum(sums, axis=0) / cloud.rows)
+            found = Recurrence(cloud, geometry, signal, "weights").moments(terms)
             save_array(place, found[:, :-1].sum(axis=1) / found[0, -1])
-            for name in (run, geometry.of_operator("weights")):
-                shutil.rmtree(cloud.folder / name, ignore_errors=True)
+            shutil.rmtree(cloud.folder / geometry.of("weights"), ignore_errors=True)
         return load_array(place)
 
     constant = geometry.kernel.calibration(geometry.dim)
