@@ -300,9 +300,14 @@ class TangentBundle:
             order: terms of the series of :math:`-\log P`, default 2. Order 1 is the usual difference
                 :math:`(P - I)/(c\,\epsilon)`, whose eigenvalues are too small by :math:`c\,\epsilon\lambda^2/2`.
 
-        On a mesh there is no kernel, and neither argument counts: :math:`\Delta = A^{-1}(S - D)`, see ``from_mesh``.
+        On a mesh there is no kernel, and both arguments are refused: :math:`\Delta = A^{-1}(S - D)`, see ``from_mesh``.
         """
         if self.mesh is not None:
+            if calibrate is not True or order is not None:
+                raise InvalidInputError(
+                    "calibrate= and order= are for clouds: the Laplacian of a mesh has no kernel. Leave them out, or "
+                    "use TangentBundle.from_points on the vertices."
+                )
             return self._assemble(self.edge_weights(), 1.0, VertexAreas(areas=self.mesh.areas, bound=self.mesh.bound))
         weights, constant = self.edge_weights(), check_kernel(self.kernel).calibration(self.dim)
         moments = partial(coordinate_moments, self.sorted_graph, weights, self.sorted_points)
