@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ MIN_FIELDS = 16
 """Fewest fields of a training series: with fewer, neither the climatology nor its error can be estimated."""
 
 
+@dataclass(eq=False, repr=False)
 class FieldForecaster(BaseEstimator):
     r"""Forecasts a vector field on a manifold from its past, with uncertainty.
 
@@ -60,20 +62,12 @@ class FieldForecaster(BaseEstimator):
     ((20, 60, 3), (20, 60, 3), True)
     """
 
-    def __init__(
-        self,
-        method: ForecastMethod | None = None,
-        *,
-        dim: Any = None,
-        manifold: Any = None,
-        period: int | None = None,
-        random_state: Any = None,
-    ):
-        self.method = method
-        self.dim = dim
-        self.manifold = manifold
-        self.period = period
-        self.random_state = random_state
+    method: ForecastMethod | None = None
+    _: KW_ONLY
+    dim: Any = None
+    manifold: Any = None
+    period: int | None = None
+    random_state: Any = None
 
     def fit(self, points, series, times=None, support=None):
         """Fit to points ``(n, D)`` and a series ``(T, n, D)`` of ambient vectors.
