@@ -468,9 +468,9 @@ def test_clocks():
 
 def test_the_spread_of_forecasts_from_short_records():
     """Slow anomalies, 16 fields: the spread is neither that of independent fields nor that of far times."""
-    points, claimed, true = SPHERE.sample(40, seed=1), [], []
+    points, claimed, true = SPHERE.sample(20, seed=1), [], []
     modes = np.stack([SPHERE.gradient_field(points, degree) for degree in (1, 2, 3)])
-    for seed in range(12):
+    for seed in range(60):
         rng = np.random.default_rng(seed)
         weights = [rng.standard_normal(3) / np.sqrt(1 - 0.9**2)]
         for _ in range(23):
@@ -481,4 +481,4 @@ def test_the_spread_of_forecasts_from_short_records():
         claimed.append(np.square(std).sum(axis=2).mean(axis=1))
         true.append(np.square(future - series[16:]).sum(axis=2).mean(axis=1))
     ratio = np.sqrt(np.mean(claimed, axis=0) / np.mean(true, axis=0))
-    assert ratio.min() > 0.75 and ratio.max() < 1.35
+    assert ratio.min() > 0.8 and ratio.max() < 1.15

@@ -3,8 +3,8 @@ r"""The climatology of a series, its mean and cycle, and the drift of the mean u
 The mean of W anomalies at point i has the sampling variance :math:`v_W s_i^2`, with :math:`s_i` their relative size. A
 recent window departs from the training mean by a drift and sampling errors; James and Stein's shrinkage of it gives
 
-.. math:: \hat\mu_i = \mu_i + g_i\,(\bar x_{W,i} - \mu_i), \quad g_i = \frac{\delta s_i}{\delta s_i + (v_W + v_T)\,s_i^2},
-          \quad \delta = \Big(\overline{|\bar x_W - \mu|^2} - v_W - v_T\Big)_+ .
+.. math:: \hat\mu_i = \mu_i + g_i\,(\bar x_{W,i} - \mu_i), \quad
+          g_i = \frac{\delta s_i}{\delta s_i + (v_W + v_T)\,s_i^2}, \quad \delta = \Big(\overline{|\bar x_W - \mu|^2} - v_W - v_T\Big)_+ .
 """
 
 from __future__ import annotations
