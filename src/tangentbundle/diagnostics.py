@@ -82,10 +82,7 @@ def cover_signs(graph: NeighborGraph, det: np.ndarray) -> np.ndarray | None:
 
 
 def tree_signs(edges: NeighborGraph) -> np.ndarray:
-    """Signs ``(n,)`` of frames that agree along a spanning tree of the edges that face each other best.
-
-    ``edges`` have determinants between frames as lengths.
-    """
+    """Signs ``(n,)`` of frames that agree along a spanning tree of the edges that face each other best."""
     det, n = edges.distances, edges.num_points
     cost = sparse.csr_array((1.0 + 1e-9 - np.abs(det), edges.indices, edges.indptr), shape=(n, n))
     chosen = csgraph.minimum_spanning_tree(cost).astype(bool)

@@ -38,13 +38,7 @@ class TangentSpaces:
 
     @classmethod
     def of(cls, points: np.ndarray, dim: Any = None, manifold: Manifold | None = None) -> TangentSpaces:
-        """Exact tangent spaces of a known manifold, otherwise estimated ones.
-
-        >>> import tangentbundle as tb
-        >>> spaces = TangentSpaces.of(tb.manifolds.Sphere(2).sample(300, seed=0))
-        >>> spaces.frames.shape, spaces.oriented
-        ((300, 3, 2), True)
-        """
+        """Exact tangent spaces of a known manifold, otherwise estimated ones."""
         points = np.ascontiguousarray(points, dtype=float)
         if manifold is not None and not isinstance(manifold, Manifold):
             raise InvalidInputError(f"manifold must be an object such as manifolds.Sphere(2), got {manifold!r}.")

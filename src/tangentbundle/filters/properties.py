@@ -122,11 +122,7 @@ def _largest_slope(filter: Filter, lam: torch.Tensor, gain: float) -> float:
 
 
 def largest_on(coefficients: np.ndarray, interval: Interval) -> float:
-    r"""Exact maximum of :math:`|\sum_k c_k z^k|` over an interval, by the roots of the derivative.
-
-    >>> largest_on(np.array([0.0, 4.0, -4.0]), (0.0, 1.0))        # 4 z (1 - z)
-    1.0
-    """
+    r"""Exact maximum of :math:`|\sum_k c_k z^k|` over an interval, by the roots of the derivative."""
     low, high = interval
     polynomial = np.polynomial.Polynomial(coefficients)(np.polynomial.Polynomial([low, high - low]))  # on [0, 1]
     size = np.abs(polynomial.coef).max()

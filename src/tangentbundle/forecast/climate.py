@@ -4,7 +4,8 @@ The mean of W anomalies at point i has the sampling variance :math:`v_W s_i^2`, 
 recent window departs from the training mean by a drift and sampling errors; James and Stein's shrinkage of it gives
 
 .. math:: \hat\mu_i = \mu_i + g_i\,(\bar x_{W,i} - \mu_i), \quad
-          g_i = \frac{\delta s_i}{\delta s_i + (v_W + v_T)\,s_i^2}, \quad \delta = \Big(\overline{|\bar x_W - \mu|^2} - v_W - v_T\Big)_+ .
+          g_i = \frac{\delta s_i}{\delta s_i + (v_W + v_T)\,s_i^2}, \quad
+          \delta = \Big(\overline{|\bar x_W - \mu|^2} - v_W - v_T\Big)_+ .
 """
 
 from __future__ import annotations
@@ -76,12 +77,7 @@ class Climate:
 
 
 def phase_means(values: np.ndarray, steps: np.ndarray, period: int) -> tuple[np.ndarray, np.ndarray]:
-    """Mean ``(n, d)`` over the phases of a cycle, and the departure of each phase from it ``(P, n, d)``.
-
-    >>> mean, cycle = phase_means(np.arange(6.0)[:, None, None], np.arange(6), 2)
-    >>> mean.item(), cycle.ravel().tolist()
-    (2.5, [-0.5, 0.5])
-    """
+    """Mean ``(n, d)`` over the phases of a cycle, and the departure of each phase from it ``(P, n, d)``."""
     phases = steps % period
     fewest = int(np.bincount(phases, minlength=period).min())
     if fewest < 3:
@@ -94,11 +90,7 @@ def phase_means(values: np.ndarray, steps: np.ndarray, period: int) -> tuple[np.
 
 
 def mean_variance(correlation: float, count: int) -> float:
-    """The variance of the mean of successive values of a first-order autoregression of variance one.
-
-    >>> mean_variance(0.0, 10), round(mean_variance(0.8, 10), 3)
-    (0.1, 0.543)
-    """
+    """The variance of the mean of successive values of a first-order autoregression of variance one."""
     lags = np.arange(1, count)
     return float(count + 2 * ((count - lags) * correlation**lags).sum()) / count**2
 
@@ -111,11 +103,7 @@ def cycle_variance(correlation: float, count: int, period: int) -> float:
 
 def fitted_correlation(measured: float, window: int, count: int) -> float:
     """The lag-one correlation, at least 0, at which means over ``window`` of ``count`` values have the variance
-    ``measured`` about the mean of all, in units of that of single values.
-
-    >>> round(fitted_correlation(0.774, 4, 10_000), 2)
-    0.8
-    """
+    ``measured`` about the mean of all, in units of that of single values."""
     grid = np.linspace(0, 1 - 1 / count, 200)
     short, full = (np.array([mean_variance(correlation, w) for correlation in grid]) for w in (window, count))
     return float(np.interp(measured, (short - full) / (1 - full), grid))

@@ -87,12 +87,7 @@ class HeldOut:
 
     @classmethod
     def of(cls, forecasts: np.ndarray, latest: np.ndarray, truth: np.ndarray) -> HeldOut:
-        """From forecasts ``(m, n, d)``, the anomalies they started from, and the truth.
-
-        >>> held_out = HeldOut.of(np.full((4, 2, 1), 2.0), np.zeros((4, 2, 1)), np.ones((4, 2, 1)))
-        >>> held_out.factor, held_out.skill
-        (0.5, 1.0)
-        """
+        """From forecasts ``(m, n, d)``, the anomalies they started from, and the truth."""
         factor = float(np.clip((forecasts * truth).sum() / max(np.square(forecasts).sum(), 1e-300), 0.0, 1.0))
         errors = factor * forecasts - truth
         variance = np.square(errors).mean(axis=(0, 2))

@@ -174,10 +174,7 @@ def map_box(chart: EqualAreaMap, points: np.ndarray) -> tuple[np.ndarray, np.nda
 def raster(
     chart: EqualAreaMap, points: np.ndarray, values: np.ndarray, low: np.ndarray, high: np.ndarray, pixels: int
 ) -> np.ndarray:
-    """Values ``(n,)`` at points of the sphere as an image ``(rows, columns)`` of a box; NaN far from all points.
-
-    A pixel is the mean over the four nearest points, weighted by inverse squared distance.
-    """
+    """Values ``(n,)`` at points of the sphere as an image ``(rows, columns)`` of a box; NaN far from all points."""
     wide, tall = high - low
     columns = max(int(np.sqrt(pixels * wide / tall)), 2)
     rows = max(int(columns * tall / wide), 2)
