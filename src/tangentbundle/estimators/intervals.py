@@ -18,7 +18,7 @@ def share(level: Any) -> float:
 
 
 def tail(level: float, residuals: np.ndarray | None) -> float:
-    """Half the width of a central interval, in standard deviations: the conformal quantile of standardised residuals."""
+    """Half the width of a central interval: the conformal quantile of standardised residuals, or the Gaussian one."""
     sizes = np.sort(np.abs(np.ravel([] if residuals is None else residuals)))
     rank = int(np.ceil((len(sizes) + 1) * level))
     return float(sizes[rank - 1] if rank <= len(sizes) else norm.ppf((1 + level) / 2))

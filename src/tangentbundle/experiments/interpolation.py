@@ -57,7 +57,7 @@ def mean_of_components(stations: Stations) -> np.ndarray:
 
 
 def tikhonov(stations: Stations, strengths: Sequence[float] = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)) -> np.ndarray:
-    r"""The field of least :math:`\sum_{observed} |y_i - x_i|^2 + a \langle y, -\Delta y \rangle` on the paper's bundle."""
+    r"""The field of least :math:`\sum_{observed} |y_i - x_i|^2 + a \langle y, -\Delta y \rangle`."""
     sites, observed, x = stations.sites, stations.observed, stations.coordinates
     mass = sites.laplacian.mass.double().repeat_interleave(2)
     stiffness = (-(mass / mass.sum())[:, None] * sites.laplacian.to_dense().double()).numpy()

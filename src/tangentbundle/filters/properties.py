@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 Interval = tuple[float, float]
 """Least and largest eigenvalue looked at."""
 
-WIDE = (0.0, 1e8)
-"""Eigenvalues looked at when nothing else is said."""
-
 
 @dataclass(frozen=True)
 class Properties:
@@ -38,9 +35,9 @@ class Properties:
 
 
 def interval_of(on: Interval | LinearOperator | None) -> Interval:
-    """The interval meant by ``on``."""
+    """The interval meant by ``on``; a wide one if nothing is said."""
     if on is None:
-        return WIDE
+        return 0.0, 1e8
     if isinstance(on, LinearOperator):
         return on.spectral_interval
     low, high = on

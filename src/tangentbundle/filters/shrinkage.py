@@ -8,17 +8,7 @@ the risk :math:`E\,\|Hx - (x - n)\|^2`, in the mass inner product in which :math
 
 All three terms are sums over Chebyshev coefficients of the responses times the moments
 :math:`\langle x, T_m x \rangle` and :math:`E \langle n, T_m n \rangle`, which one recurrence on the data and on random
-probes gives. In memory::
-
-    band = band_of(laplacian)
-    family = rational_family(band.top)
-    moments = laplacian_moments(laplacian, torch.cat([x, signs], dim=2), moment_terms(family, band))
-    data, probes = moments[:, :c].mean(axis=1), moments[:, c:].mean(axis=1)
-    variance = white_noise_variance(band, data, probes)
-    response, risk = best_response(family, band, data, variance * probes)
-    smooth = response(laplacian, x)
-
-Noise of uneven variances needs probes ``sqrt(variances) * signs`` instead; their moments are those of the noise.
+probes gives. Probes of uneven noise are random signs times its standard deviations.
 """
 
 from __future__ import annotations

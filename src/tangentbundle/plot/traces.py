@@ -54,7 +54,7 @@ def traces(layer: Layer, surface: Surface | None = None) -> list[Any]:
 
 
 def map_traces(layer: Layer, chart: EqualAreaMap, color: str = "") -> list[Any]:
-    """The same for points and vectors on the unit sphere, drawn on a map; arrows and curves in one ``color`` if given."""
+    """The same for points and vectors on the unit sphere, drawn on a map; arrows and curves in one ``color``."""
     flat = dataclasses.replace(layer, points=chart.project(layer.points), color=layer.numbers)
     held = dataclasses.replace(flat, vectors=None, color=np.zeros(len(flat.points))) if color else flat
     found = [dots(held.thinned(), size=_dot_size(flat), opacity=0 if color else 1)]
