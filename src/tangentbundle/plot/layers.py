@@ -72,12 +72,7 @@ class Layer:
 
 
 def aligned(layers: Sequence[Layer]) -> list[Layer]:
-    """Layers with their ``top`` and ``arrow`` filled in, equal for all layers of one label.
-
-    >>> layers = [Layer(name, np.eye(3), a * np.eye(3)) for name, a in (("before", 1.0), ("after", 4.0))]
-    >>> [round(layer.top, 2) for layer in aligned(layers)]
-    [4.0, 4.0]
-    """
+    """Layers with their ``top`` and ``arrow`` filled in, equal for all layers of one label."""
     found = []
     for layer in layers:
         group = [other for other in layers if other.label == layer.label]
