@@ -13,10 +13,8 @@ from scipy import sparse
 
 from ..arrays import Array, finite_where_seen
 from ..errors import DeviceError, InvalidInputError, ShapeError
-from ..jit import njit
 from ..operators.base import LinearOperator
 from ..operators.laplacian import fold, unfold
-from ..parallel import run_ranges
 
 
 @dataclass(eq=False, repr=False)
@@ -111,7 +109,7 @@ class LinearMap:
     @cached_property
     def T(self) -> LinearMap:
         """The transposed matrix, as a map."""
-        transposed = replace(self, matrix=to_tensor(_scipy(self.matrix).T.tocsr(), self.mass))
+        transposed = replace(self, matrix=self.matrix.transpose(0, 1).to_sparse_csr())
         transposed.__dict__["T"] = self
         return transposed
 
@@ -173,33 +171,3 @@ def to_tensor(matrix: sparse.csr_array, like: torch.Tensor) -> torch.Tensor:
         warnings.filterwarnings("ignore", "Sparse", UserWarning)
         values = torch.from_numpy(matrix.data).to(like)
         return torch.sparse_csr_tensor(starts, columns, values, size=matrix.shape)
-
-
-@njit(cache=True, nogil=True)
-def _fill(start, stop, indptr, indices, blocks, diagonal, cols, values):  # pragma: no cover - compiled
-    """CSR rows of blocks ``(e, q, p)`` and diagonal blocks ``(n, q, p)``; the diagonal comes last in a row."""
-    q, p = blocks.shape[1:]
-    for i in range(start, stop):
-        count = (indptr[i + 1] - indptr[i] + 1) * p
-        first = (indptr[i] + i) * q * p
-        for a in range(q):
-            place = first + a * count
-            for e in range(indptr[i], indptr[i + 1]):
-                for b in range(p):
-                    cols[place], values[place] = indices[e] * p + b, blocks[e, a, b]
-                    place += 1
-            for b in range(p):
-                cols[place], values[place] = i * p + b, diagonal[i, a, b]
-                place += 1
-
-
-def block_csr(indptr: np.ndarray, indices: np.ndarray, blocks: np.ndarray, diagonal: np.ndarray) -> sparse.csr_array:
-    """The matrix ``(n q, n p)`` with a block for each edge, and one for each point."""
-    n, q, p = diagonal.shape
-    size = (len(indices) + n) * q * p
-    wide = np.int32 if max(size, n * p) < 2**31 else np.int64
-    cols, values = np.empty(size, wide), np.empty(size, blocks.dtype)
-    run_ranges(_fill, n, indptr, indices, blocks, diagonal, cols, values)
-    ends = np.repeat((np.diff(indptr) + 1) * p, q)
-    starts = np.concatenate([[0], np.cumsum(ends)]).astype(wide)
-    return sparse.csr_array((values, cols, starts), shape=(n * q, n * p))
