@@ -29,7 +29,7 @@ def has_boundary(bundle: TangentBundle) -> bool:
     weights = sparse.csr_array((bundle.edge_weights(), graph.indices, graph.indptr), shape=(n, n))
     total, points = weights.sum(axis=1)[:, None], bundle.sorted_points - bundle.sorted_points.mean(axis=0)
     offset = np.einsum("nxa,nx->na", frames, (weights @ points / total - points) / np.sqrt(bundle.eps))
-    laplacian = bundle.laplacian()
+    laplacian = bundle.laplacian(calibrate=False)  # its average is the same
     signal = torch.from_numpy(bundle._unsorted(offset)[:, :, None]).to(laplacian.mass)
     mean = laplacian.average(signal)[:, :, 0].double().cpu().numpy()[bundle.order]
     length = np.linalg.norm(mean, axis=1)

@@ -52,9 +52,9 @@ def helmholtz(bundle: TangentBundle, field: Array, *, degree: int | None = None,
     r"""Split fields ``(..., n, d, c)`` into a gradient, a rotated gradient and a remainder.
 
     The potentials solve :math:`\Delta a = \operatorname{div} v` and :math:`\Delta b = \operatorname{curl} v`, on each
-    component of the graph by itself; their derivatives are scaled to leave the least remainder in the mass norm, and
-    made orthogonal by the least change. Leading axes and channels, such as time steps, are decomposed one by one. The
-    manifold must be closed. All runs on the device of the field but the assembly and, in each step, a coarse problem.
+    component of the graph by itself. The parts are made orthogonal by the least change that leaves their sum, which
+    vanishes with the distance of the points. Leading axes and channels, such as time steps, are decomposed one by one.
+    The manifold must be closed. The solver runs on the device of the field; assembly and a coarse problem on the CPU.
 
     Args:
         degree: of the polynomials of ``Derivatives``.
@@ -120,23 +120,14 @@ class _Split:
         along = self.solver.solve(torch.cat([*sources.values()], dim=2)[:, 0].index_select(0, order), tol)
         potentials = torch.empty_like(along).index_copy_(0, order, along)[:, None].split(field.shape[2], dim=2)
         first, *second = (self.gradient.apply(potential) for potential in potentials)
-        parts, factors = self._orthogonal_parts(torch.stack([first, *map(self._turned, second)]), field)
-        found = dict(zip(("gradient", "rotational"), parts, strict=False)) | {"remainder": field - parts.sum(0)}
-        scaled = [factor * potential for factor, potential in zip(factors, potentials, strict=True)]
-        return found | sources | dict(zip(("potential", "stream"), scaled, strict=False))
+        images = [first, *map(self._turned, second)]
+        *parts, rest = self._orthogonal(torch.stack([*images, field - torch.stack(images).sum(0)]))
+        found = sources | {"remainder": rest} | dict(zip(("gradient", "rotational"), parts, strict=False))
+        return found | dict(zip(("potential", "stream"), potentials, strict=False))
 
-    def _inner(self, f: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
-        """Mass inner products ``(c, k, l)`` of fields ``(k, n, d, c)`` and ``(l, n, d, c)``."""
-        return torch.einsum("n,kndc,lndc->ckl", self.gradient.mass, f, g)
-
-    def _orthogonal_parts(self, images: torch.Tensor, field: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Projections of a field onto the images ``(k, n, d, c)`` after the least change that makes them orthogonal.
-
-        Also the factors ``(k, c)`` of the images in their parts.
-        """
-        values, vectors = torch.linalg.eigh(self._inner(images, images))
-        values = torch.where(values > DEPENDENT * values[:, -1:], values, torch.inf)
-        root = (vectors * values.rsqrt()[:, None]) @ vectors.mT
-        basis = torch.einsum("ckl,kndc->lndc", root, images)
-        shares = self._inner(basis, field[None])[:, :, 0].T
-        return shares[:, None, None] * basis, shares * torch.diagonal(root, dim1=1, dim2=2).T
+    def _orthogonal(self, parts: torch.Tensor) -> torch.Tensor:
+        """The parts ``(k, n, d, c)`` after the least change that makes them orthogonal and leaves their sum."""
+        values, vectors = torch.linalg.eigh(torch.einsum("n,kndc,lndc->ckl", self.gradient.mass, parts, parts))
+        roots = torch.where(values > DEPENDENT * values[:, -1:], values, 0.0).sqrt()[:, None]
+        root, inverse = ((vectors * r) @ vectors.mT for r in (roots, torch.where(roots > 0, 1 / roots, 0.0)))
+        return torch.einsum("ckl,cl,kndc->lndc", inverse, root.sum(dim=2), parts)

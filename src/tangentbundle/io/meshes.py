@@ -240,7 +240,7 @@ def vertex_data(field: Field, numbers_only: bool = False) -> dict[str, np.ndarra
     data[origin.array] = field.values[0]
     if field.std is not None:
         data[f"{origin.array}_std"] = field.std[0]
-    return data
+    return data | {name: part.array[0] for name, part in field.parts.items()}
 
 
 def check_mesh_output(field: Field, path: Path) -> None:
