@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from ..bundle import TangentBundle
 
 LEAST_QUALITY = 0.25, 0.08, 0.03
-"""Of a quadratic fit (``_quality``); their squares of a cubic one. Lopsided neighbourhoods are doubled up to twice, and
-those whose points do not determine the fit are doubled on. Points inside reach the first, points at a straight boundary
-the second, corners the third."""
+"""Of a quadratic fit (``_quality``); the square of the first of a cubic one. Lopsided neighbourhoods are doubled up to
+twice, and those whose points do not determine the fit are doubled on. Points inside reach the first, points at a
+straight boundary the second, corners the third."""
 
 SPARE = 1.5
 """How many times the wanted neighbours a row's nearest ones are first looked for among."""
@@ -241,44 +241,39 @@ def _fit(bundle: TangentBundle, rows: np.ndarray, k: int, labels: np.ndarray, fa
 def local_fit(bundle: TangentBundle, degree: int, neighbors: int | None = None, keep: int | None = None) -> LocalFit:
     """Fit polynomials of a degree to the nearest neighbours of every point; ``keep`` coefficients, default d.
 
-    Neighbourhoods whose points do not determine the fit are doubled until they do; where even all points of the
-    component do not, the fit is linear, with a warning.
+    Where the neighbours do not determine a fit of third or higher degree, it is quadratic, from neighbourhoods that are
+    doubled until they determine it; where even all points of the component do not, it is linear, with a warning.
     """
     if bundle.sorted_frames is None:
         raise InvalidInputError("the scalar bundle has no frames: take derivatives with the tangent bundle itself.")
-    n, d = bundle.num_points, bundle.dim
-    factors, labels, keep = monomials(d, degree), bundle.sorted_graph.components(), keep or d
-    rows, k = np.arange(n), min(neighbors or default_neighbors(d, degree), n - 1)
-    pieces = []
+    n, d, labels = bundle.num_points, bundle.dim, bundle.sorted_graph.components()
+    rows, pieces = np.arange(n), []
     with one_search(bundle.sorted_points):
-        for doublings in range(MAX_DOUBLINGS + 1):
-            lists, weights, quality = _fit(bundle, rows, k, labels, factors, keep)
-            limit = LEAST_QUALITY[-1 if k == n - 1 else min(doublings, 2)]
-            good = quality >= limit ** max(1, degree - 1)
-            pieces.append((rows[good], lists[good], weights[good]))
-            rows = rows[~good]
-            if not len(rows) or k == n - 1:
-                break
-            k = min(2 * k, n - 1)
-        if len(rows):
-            lists, weights, quality = _fit(bundle, rows, k, labels, factors[:d], keep)
-            _warn_of_linear(rows[quality < LEAST_QUALITY[-1]], rows, n, d)
-            pieces.append((rows, lists, weights))
-    return _joined(pieces, n)
-
-
-def _warn_of_linear(lost: np.ndarray, rows: np.ndarray, n: int, d: int) -> None:
-    if len(lost):
-        raise RankDeficientError(
-            f"the neighbours of {len(lost)} of {n} points (first: point {lost[0]} along the curve) do not span {d} "
-            "directions, so that a gradient is not defined. Use more points, or a smaller dimension."
-        )
-    warnings.warn(
-        f"{len(rows)} of {n} points have too few neighbours for the fit; it is linear there, and second derivatives "
-        "are zero. Use more points.",
-        LinearFitWarning,
-        stacklevel=5,
+        for power in range(degree, 0, -1):
+            k, factors = min(neighbors or default_neighbors(d, power), n - 1), monomials(d, power)
+            linear = len(rows) if power < min(degree, 2) else 0
+            for doublings in range(1 if power > 2 else MAX_DOUBLINGS + 1):
+                lists, weights, quality = _fit(bundle, rows, k, labels, factors, keep or d)
+                limit = LEAST_QUALITY[-1 if k == n - 1 else min(doublings, 2)]
+                good = quality >= limit ** max(1, power - 1)
+                pieces.append((rows[good], lists[good], weights[good]))
+                rows = rows[~good]
+                if not len(rows):
+                    _warn_of_linear(linear, n)
+                    return _joined(pieces, n)
+                k = min(2 * k, n - 1)
+    raise RankDeficientError(
+        f"the neighbours of {len(rows)} of {n} points (first: point {rows[0]} along the curve) do not span {d} "
+        "directions, so that a gradient is not defined. Use more points, or a smaller dimension."
     )
+
+
+def _warn_of_linear(count: int, n: int) -> None:
+    if count:
+        text = (
+            "have too few neighbours for the fit; it is linear there, and second derivatives are zero. Use more points."
+        )
+        warnings.warn(f"{count} of {n} points {text}", LinearFitWarning, stacklevel=5)
 
 
 def _joined(pieces: list, n: int) -> LocalFit:

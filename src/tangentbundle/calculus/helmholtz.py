@@ -52,9 +52,10 @@ def helmholtz(bundle: TangentBundle, field: Array, *, degree: int | None = None,
     r"""Split fields ``(..., n, d, c)`` into a gradient, a rotated gradient and a remainder.
 
     The potentials solve :math:`\Delta a = \operatorname{div} v` and :math:`\Delta b = \operatorname{curl} v`, on each
-    component of the graph by itself. The parts are made orthogonal by the least change that leaves their sum, which
-    vanishes with the distance of the points. Leading axes and channels, such as time steps, are decomposed one by one.
-    The manifold must be closed. The solver runs on the device of the field; assembly and a coarse problem on the CPU.
+    component of the graph by itself. What the remainder still has of both is added once. The parts are made orthogonal
+    by the least change that leaves their sum, which vanishes with the distance of the points. Leading axes and
+    channels, such as time steps, are decomposed one by one. The manifold must be closed. The solver runs on the device
+    of the field; assembly and a coarse problem on the CPU.
 
     Args:
         degree: of the polynomials of ``Derivatives``.
@@ -114,16 +115,31 @@ class _Split:
 
     def __call__(self, field: torch.Tensor, tol: float) -> dict[str, torch.Tensor]:
         """The attributes of a ``Decomposition`` but its energies."""
-        sources, order = {"divergence": self.divergence.apply(field)}, self.gradient.order
-        if self.signs is not None:
-            sources["vorticity"] = -self.divergence.apply(self._turned(field))
-        along = self.solver.solve(torch.cat([*sources.values()], dim=2)[:, 0].index_select(0, order), tol)
-        potentials = torch.empty_like(along).index_copy_(0, order, along)[:, None].split(field.shape[2], dim=2)
+        sources = self._sources(field)
+        potentials = self._solve(sources, tol)
+        rest = field - self._images(potentials).sum(0)
+        potentials = potentials + self._solve(self._sources(rest), tol)  # what the fits had smoothed away
+        images = self._images(potentials)
+        *parts, rest = self._orthogonal(torch.cat([images, (field - images.sum(0))[None]]))
+        found = {"divergence": sources, "vorticity": sources[1:], "potential": potentials, "stream": potentials[1:]}
+        found |= {"gradient": parts, "rotational": parts[1:], "remainder": [rest]}
+        return {name: values[0] for name, values in found.items() if len(values)}
+
+    def _sources(self, field: torch.Tensor) -> torch.Tensor:
+        """Divergence and, on oriented surfaces, vorticity, ``(k, n, 1, c)``."""
+        fields = [field] if self.signs is None else [field, -self._turned(field)]
+        return torch.stack([self.divergence.apply(f) for f in fields])
+
+    def _solve(self, sources: torch.Tensor, tol: float) -> torch.Tensor:
+        """The potentials of the sources, of the same shape."""
+        order, (k, n, _, c) = self.gradient.order, sources.shape
+        along = self.solver.solve(sources[:, :, 0].movedim(0, 1).reshape(n, k * c).index_select(0, order), tol)
+        return torch.empty_like(along).index_copy_(0, order, along).reshape(n, k, 1, c).movedim(1, 0)
+
+    def _images(self, potentials: torch.Tensor) -> torch.Tensor:
+        """The gradient of the first potential and the turned one of the second, ``(k, n, d, c)``."""
         first, *second = (self.gradient.apply(potential) for potential in potentials)
-        images = [first, *map(self._turned, second)]
-        *parts, rest = self._orthogonal(torch.stack([*images, field - torch.stack(images).sum(0)]))
-        found = sources | {"remainder": rest} | dict(zip(("gradient", "rotational"), parts, strict=False))
-        return found | dict(zip(("potential", "stream"), potentials, strict=False))
+        return torch.stack([first, *map(self._turned, second)])
 
     def _orthogonal(self, parts: torch.Tensor) -> torch.Tensor:
         """The parts ``(k, n, d, c)`` after the least change that makes them orthogonal and leaves their sum."""
