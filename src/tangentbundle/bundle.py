@@ -210,7 +210,7 @@ class TangentBundle:
         True
         """
         line = Connection.identity(self.sorted_graph.num_edges, self.kind.numpy_dtype)
-        return replace(self, connection=line, sorted_frames=None, pca=None, second_form=None)
+        return replace(self, connection=line, sorted_frames=None, pca=None)
 
     @property
     def num_points(self) -> int:

@@ -83,8 +83,9 @@ def fit_surface(bundle: TangentBundle, fit: LocalFit) -> tuple[np.ndarray, np.nd
 
 def curvature(bundle: TangentBundle, degree: int | None = None, neighbors: int | None = None) -> Curvature:
     """Curvatures of the manifold of a bundle: exact if it knows them, otherwise by a fit; see ``Derivatives``."""
-    if bundle.second_form is not None and degree is None and neighbors is None:
-        forms = bundle.second_form(bundle.sorted_points, bundle.sorted_frames)
+    frames = bundle.sorted_frames
+    if bundle.second_form is not None and frames is not None and degree is None and neighbors is None:
+        forms = bundle.second_form(bundle.sorted_points, frames)
         return Curvature(bundle._unsorted(forms), bundle.kind)
     degree = default_degree(bundle, neighbors) if degree is None else degree
     first, second = fit_surface(bundle, local_fit(bundle, degree, neighbors, keep=second_order(bundle.dim)))

@@ -29,7 +29,7 @@ NEIGHBORS_PER_COEFFICIENT = 6
 """Least number for second derivatives: with fewer, the operator has eigenvalues of both signs."""
 
 PIECE = 15
-"""Points of a piece of the coarse problem."""
+"""Points of a piece of the coarse problem: of consecutive ones along the curve, those of one component."""
 
 RELAXATION = 0.7
 """Factor of a step of Jacobi's method."""
@@ -72,7 +72,8 @@ class Poisson:
         """The solver for a bundle and degree of the fit."""
         matrix, mass = laplace_beltrami(calculus.bundle, calculus.degree), calculus.mass
         labels = calculus.bundle.sorted_graph.components()
-        pieces, n = _pieces(labels), len(labels)
+        n = len(labels)
+        pieces = np.unique(labels * n + np.arange(n) // PIECE, return_inverse=True)[1].reshape(-1)
         spread = sparse.csr_array((np.ones(n), pieces, np.arange(n + 1)), shape=(n, int(pieces.max()) + 1))
         gather = (sparse.diags_array(mass) @ spread).T
         coarse = (gather @ matrix @ spread).tocsc()
@@ -132,13 +133,3 @@ class Poisson:
             omega = quotient((t * s).sum(0), (t * t).sum(0))
             x, r = x + alpha * y + omega * z, s - omega * t
         return x
-
-
-def _pieces(labels: np.ndarray) -> np.ndarray:
-    """Numbers ``(n,)`` of pieces of consecutive points along the curve, each within one component."""
-    by_component = np.argsort(labels, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(np.bincount(labels))])
-    within = np.empty_like(labels)
-    within[by_component] = np.arange(len(labels)) - starts[labels[by_component]]
-    keys = labels * (len(labels) // PIECE + 1) + within // PIECE
-    return np.unique(keys, return_inverse=True)[1].reshape(-1)
