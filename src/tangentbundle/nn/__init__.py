@@ -13,6 +13,7 @@ from .activations import (
 )
 from .base import Configured
 from .conv import BundleConv, Learnable
+from .mixed import MixedOperators, MixedTNN
 from .models import TNN
 from .readouts import InvariantReadout, MeanReadout, MomentReadout, Readout, SumReadout
 from .recurrent import GatedTNN, Recurrent, RecurrentTNN
@@ -31,6 +32,8 @@ __all__ = [
     "Learnable",
     "Linear",
     "MeanReadout",
+    "MixedOperators",
+    "MixedTNN",
     "MomentReadout",
     "NormGate",
     "NormTanh",
