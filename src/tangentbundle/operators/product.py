@@ -97,6 +97,16 @@ def step(
     kernel(matrix, x, z, out, scalars, sources, targets)
 
 
+def reference_outer(matrix: BlockMatrix, y: torch.Tensor, x: torch.Tensor, alpha: float, out: torch.Tensor) -> None:
+    """Add ``alpha y_i x_j^T``, summed over channels, for every block ij of the matrix."""
+    out += alpha * (y[matrix.rows()] @ x[matrix.columns()].mT)
+
+
+def add_outer(matrix: BlockMatrix, y: torch.Tensor, x: torch.Tensor, alpha: float, out: torch.Tensor) -> None:
+    """The same by the kernel of the device, in the matrix's form; signals contiguous ``(n, d, c)`` in its row order."""
+    reference_outer(matrix, y, x, alpha, out)
+
+
 def sort_rows(x: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
     """Signals ``(..., n, d, c)`` to the matrix's row order."""
     return x.index_select(-3, order)
@@ -120,7 +130,7 @@ def block_product(
     alpha: float,
     beta: float,
 ) -> torch.Tensor:
-    """``alpha P x + beta x`` for a signal ``(n, d, c)``, differentiable in x."""
+    """``alpha P x + beta x`` for a signal ``(n, d, c)``, differentiable in x and in the values (see ``outer.py``)."""
     if use_triton(x.device):
         x, matrix = sort_rows(x, order), along_curve(indptr, cols, values, order)
     else:
@@ -135,16 +145,61 @@ def _shape(*inputs):
 
 
 def _keep_matrix(ctx, inputs, output):
-    *matrix, _, ctx.alpha, ctx.beta = inputs
-    ctx.save_for_backward(*matrix)
+    *matrix, x, ctx.alpha, ctx.beta = inputs
+    ctx.save_for_backward(*matrix, x if ctx.needs_input_grad[2] else None)
 
 
 def _backward(ctx, grad):
-    *matrix, mass = ctx.saved_tensors
+    *matrix, mass, x = ctx.saved_tensors
     weight = mass[:, None, None]
-    grad_x = weight * block_product(*matrix, mass, grad / weight, ctx.alpha, ctx.beta)
-    return (None,) * 5 + (grad_x, None, None)
+    grad_x = grad_values = None
+    if ctx.needs_input_grad[2]:
+        grad_values = outer(*matrix, mass, grad, x, ctx.alpha)
+    if ctx.needs_input_grad[5]:
+        grad_x = weight * block_product(*matrix, mass, grad / weight, ctx.alpha, ctx.beta)
+    return None, None, grad_values, None, None, grad_x, None, None
 
 
+@torch_op
+def outer(
+    indptr: torch.Tensor,
+    cols: torch.Tensor,
+    values: torch.Tensor,
+    order: torch.Tensor,
+    mass: torch.Tensor,
+    y: torch.Tensor,
+    x: torch.Tensor,
+    alpha: float,
+) -> torch.Tensor:
+    """The gradient of ``<y, alpha P x>`` in the blocks of P: ``alpha y_i x_j^T``, summed over channels.
+
+    ``values`` gives its shape alone.
+    """
+    if use_triton(x.device):
+        x, y, matrix = sort_rows(x, order), sort_rows(y, order), along_curve(indptr, cols, values, order)
+    else:
+        x, y, matrix = x.contiguous(), y.contiguous(), BlockMatrix(indptr, cols, values, order)
+    out = torch.zeros_like(values)
+    add_outer(matrix, y, x, alpha, out)
+    return out
+
+
+def _keep_signals(ctx, inputs, output):
+    *tensors, ctx.alpha = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def _outer_backward(ctx, grad):
+    """Blocks change with maps, and keep P self-adjoint: so is the matrix with the blocks ``grad``."""
+    indptr, cols, _, order, mass, y, x = ctx.saved_tensors
+    grad_y, grad_x = (
+        block_product(indptr, cols, grad.contiguous(), order, mass, signal, ctx.alpha, 0.0) if needed else None
+        for signal, needed in ((x, ctx.needs_input_grad[5]), (y, ctx.needs_input_grad[6]))
+    )
+    return (None,) * 5 + (grad_y, grad_x, None)
+
+
+differentiate(outer, lambda *inputs: torch.empty_like(inputs[2]), _keep_signals, _outer_backward)
+vectorise(outer, by_channel=False)
 differentiate(block_product, _shape, _keep_matrix, _backward)
 vectorise(block_product, by_channel=True)
