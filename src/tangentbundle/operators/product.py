@@ -104,7 +104,14 @@ def reference_outer(matrix: BlockMatrix, y: torch.Tensor, x: torch.Tensor, alpha
 
 def add_outer(matrix: BlockMatrix, y: torch.Tensor, x: torch.Tensor, alpha: float, out: torch.Tensor) -> None:
     """The same by the kernel of the device, in the matrix's form; signals contiguous ``(n, d, c)`` in its row order."""
-    reference_outer(matrix, y, x, alpha, out)
+    if x.device.type != "cpu":
+        reference_outer(matrix, y, x, alpha, out)
+        return
+    from .cpu import outer_rows
+
+    structure = matrix.indptr.numpy(), matrix.order.numpy(), matrix.cols.numpy()
+    factor = x.numpy().dtype.type(alpha)
+    run_ranges(outer_rows, len(x), *structure, y.numpy(), x.numpy(), factor, out.numpy(), grain=256)
 
 
 def sort_rows(x: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
