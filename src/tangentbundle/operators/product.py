@@ -18,7 +18,7 @@ import torch
 from ..memory import empty_like
 from ..parallel import run_ranges
 from .registry import differentiate, torch_op, vectorise
-from .storage import BlockMatrix, along_curve
+from .storage import BlockMatrix, along_curve, is_sliced
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,13 @@ def step(
 ) -> None:
     """One fused step on contiguous signals ``(n, d, c)``, into ``out`` (which may be ``z``).
 
-    Where Triton serves the device, the matrix is in the sliced form of ``storage.py`` and signals are in its row order.
+    Where Triton serves the device, signals are in the row order of the matrix, which mostly is in the sliced form of
+    ``storage.py``.
     """
-    if use_triton(x.device):
+    if is_sliced(matrix.indptr, matrix.order):
         from .cuda import cuda_step as kernel
+    elif use_triton(x.device):
+        from .csr_cuda import csr_step as kernel
     else:
         kernel = _cpu_step if x.device.type == "cpu" else reference_step
     kernel(matrix, x, z, out, scalars, sources, targets)
@@ -104,6 +107,11 @@ def reference_outer(matrix: BlockMatrix, y: torch.Tensor, x: torch.Tensor, alpha
 
 def add_outer(matrix: BlockMatrix, y: torch.Tensor, x: torch.Tensor, alpha: float, out: torch.Tensor) -> None:
     """The same by the kernel of the device, in the matrix's form; signals contiguous ``(n, d, c)`` in its row order."""
+    if use_triton(x.device):
+        from .csr_cuda import csr_outer
+
+        csr_outer(matrix, y, x, alpha, out)
+        return
     if x.device.type != "cpu":
         reference_outer(matrix, y, x, alpha, out)
         return
@@ -138,13 +146,14 @@ def block_product(
     beta: float,
 ) -> torch.Tensor:
     """``alpha P x + beta x`` for a signal ``(n, d, c)``, differentiable in x and in the values (see ``outer.py``)."""
-    if use_triton(x.device):
+    sliced = is_sliced(indptr, order)
+    if sliced:
         x, matrix = sort_rows(x, order), along_curve(indptr, cols, values, order)
     else:
         x, matrix = x.contiguous(), BlockMatrix(indptr, cols, values, order)
     y = empty_like(x)
     step(matrix, x, x, y, (alpha, beta, 0.0))
-    return unsort_rows(y, order) if use_triton(x.device) else y
+    return unsort_rows(y, order) if sliced else y
 
 
 def _shape(*inputs):
@@ -182,12 +191,8 @@ def outer(
 
     ``values`` gives its shape alone.
     """
-    if use_triton(x.device):
-        x, y, matrix = sort_rows(x, order), sort_rows(y, order), along_curve(indptr, cols, values, order)
-    else:
-        x, y, matrix = x.contiguous(), y.contiguous(), BlockMatrix(indptr, cols, values, order)
     out = torch.zeros_like(values)
-    add_outer(matrix, y, x, alpha, out)
+    add_outer(BlockMatrix(indptr, cols, values, order), y.contiguous(), x.contiguous(), alpha, out)
     return out
 
 

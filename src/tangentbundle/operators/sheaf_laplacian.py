@@ -124,6 +124,13 @@ class SheafLaplacian(ConnectionLaplacian):
     largest_deficit = 1.0
     """By construction: no look at the spectrum, which changes while maps learn."""
 
+    @property
+    def matrix(self) -> tuple[torch.Tensor, ...]:
+        """``indptr, cols, values, order, mass`` in CSR form on all devices: nothing is sorted when maps change."""
+        return self.indptr, self.cols, self.values, self.order, self.mass
+
+    curve = matrix
+
     @classmethod
     def assemble(
         cls,
