@@ -42,18 +42,17 @@ def fused_rows(start, stop, indptr, order, matrix, signals, extras, alpha, beta,
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def outer_rows(start, stop, indptr, order, cols, y, x, alpha, out):  # pragma: no cover - compiled
+def outer_rows(start, stop, indptr, order, cols, y, x, out, alpha):  # pragma: no cover - compiled
     """Add ``alpha y_i x_j^T``, summed over channels, to the blocks ij of a range of rows, ``out`` (e, d, d)."""
     d, channels = x.shape[1:]
     for r in range(start, stop):
         row = order[r]
         for e in range(indptr[r], indptr[r + 1]):
-            col = cols[e]
             for p in range(d):
                 for q in range(d):
                     total = out.dtype.type(0)
                     for k in range(channels):
-                        total += y[row, p, k] * x[col, q, k]
+                        total += y[row, p, k] * x[cols[e], q, k]
                     out[e, p, q] += alpha * total
 
 
