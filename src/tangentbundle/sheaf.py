@@ -40,7 +40,8 @@ class Sheaf:
     def __init__(self, graph: SheafGraph, maps: Array, weights: Array | None = None) -> None:
         tensor, self.kind = float_tensor(maps, "maps")
         m, shape = len(graph.edges), tuple(tensor.shape)
-        if shape[:1] != (m,) or not ((len(shape) == 4 and shape[1] == 2) or (len(shape) == 3 and shape[1] == shape[2])):
+        fits = (len(shape) == 4 and shape[1] == 2) or (len(shape) == 3 and shape[1] == shape[2])
+        if shape[:1] != (m,) or not fits or 0 in shape[1:]:
             raise ShapeError(f"maps of {m} edges must have shape ({m}, 2, k, d) or ({m}, d, d), got {shape}.")
         if graph.edges.device != tensor.device:
             raise DeviceError(f"maps are on {tensor.device} but the graph is on {graph.edges.device}. Move one.")

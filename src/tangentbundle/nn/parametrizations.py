@@ -9,6 +9,8 @@ from functools import cache
 import torch
 from torch.nn.functional import pad
 
+from ..errors import ShapeError
+
 
 @dataclass(frozen=True)
 class Parametrization(ABC):
@@ -23,8 +25,13 @@ class Parametrization(ABC):
         """How many numbers a matrix takes."""
 
     @abstractmethod
-    def __call__(self, numbers: torch.Tensor, d: int) -> torch.Tensor:
+    def build(self, numbers: torch.Tensor, d: int) -> torch.Tensor:
         """Matrices ``(..., d, d)`` from numbers ``(..., count(d))``."""
+
+    def __call__(self, numbers: torch.Tensor, d: int) -> torch.Tensor:
+        if numbers.shape[-1:] != (self.count(d),):
+            raise ShapeError(f"{self} takes {self.count(d)} numbers for d = {d}, got shape {tuple(numbers.shape)}.")
+        return self.build(numbers, d)
 
 
 class General(Parametrization):
@@ -33,7 +40,7 @@ class General(Parametrization):
     def count(self, d: int) -> int:
         return d * d
 
-    def __call__(self, numbers: torch.Tensor, d: int) -> torch.Tensor:
+    def build(self, numbers: torch.Tensor, d: int) -> torch.Tensor:
         return numbers.unflatten(-1, (d, d))
 
 
@@ -43,7 +50,7 @@ class Diagonal(Parametrization):
     def count(self, d: int) -> int:
         return d
 
-    def __call__(self, numbers: torch.Tensor, d: int) -> torch.Tensor:
+    def build(self, numbers: torch.Tensor, d: int) -> torch.Tensor:
         return torch.diag_embed(numbers)
 
 
@@ -61,7 +68,7 @@ class MatrixExponential(Orthogonal):
     [[0.0, -1.0], [1.0, 0.0]]
     """
 
-    def __call__(self, numbers: torch.Tensor, d: int) -> torch.Tensor:
+    def build(self, numbers: torch.Tensor, d: int) -> torch.Tensor:
         return torch.linalg.matrix_exp(_skew(numbers, d))
 
 
@@ -72,7 +79,7 @@ class Cayley(Orthogonal):
     [[0.0, -1.0], [1.0, 0.0]]
     """
 
-    def __call__(self, numbers: torch.Tensor, d: int) -> torch.Tensor:
+    def build(self, numbers: torch.Tensor, d: int) -> torch.Tensor:
         skew, eye = _skew(numbers, d), torch.eye(d, dtype=numbers.dtype, device=numbers.device)
         if d > 3:
             return torch.linalg.solve_ex(eye - skew, eye + skew)[0]  # I - A has no zero eigenvalue: nothing to check
@@ -87,7 +94,7 @@ class Householder(Orthogonal):
     [[0.0, -1.0], [-1.0, 0.0]]
     """
 
-    def __call__(self, numbers: torch.Tensor, d: int) -> torch.Tensor:
+    def build(self, numbers: torch.Tensor, d: int) -> torch.Tensor:
         product = torch.eye(d, dtype=numbers.dtype, device=numbers.device).expand(*numbers.shape[:-1], d, d)
         for part in numbers.split(list(range(d - 1, 0, -1)), dim=-1):
             v = pad(pad(part, (1, 0), value=1.0), (d - 1 - part.shape[-1], 0))
