@@ -27,7 +27,7 @@ from .geometry.graph import radius_graph
 from .geometry.kernels import Biweight
 from .geometry.search import nearest_distances
 from .operators import ConnectionLaplacian
-from .operators.inverse_root import inverse_root
+from .operators.sheaf_laplacian import inverse_root
 
 Tensor = torch.Tensor
 
@@ -112,7 +112,9 @@ class DifferentiableBundle:
         graph, least = radius_graph(cloud, radius), min(2 * self.bundle.dim + 2, len(cloud) - 1)
         poor = np.flatnonzero(graph.degrees < least)
         rich = ~np.isin(graph.rows, poor)
-        distances, nearest = nearest_distances(cloud, least, poor)
+        distances, nearest = (
+            nearest_distances(cloud, least, poor) if len(poor) else (np.empty((0, 1)), np.empty(0, int))
+        )
         rows = np.concatenate([graph.rows[rich], np.repeat(poor, least)])
         cols = np.concatenate([graph.indices[rich], nearest.ravel()])
         reach = np.concatenate([np.full(rich.sum(), radius), np.repeat(1.2 * distances[:, -1], least)])
