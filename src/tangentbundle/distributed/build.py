@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -57,7 +58,8 @@ def resolve_geometry(
     cloud: Cloud, dim: int | DimensionRule | None, asked: Scale, kernel: Kernel | None, dtype: np.dtype
 ) -> Geometry:
     """Dimension and scales, from the nearest neighbours of the same sample of points as in memory."""
-    n, dims, rule = cloud.rows, cloud.boxes.shape[2], WidestGap() if dim is None else dim
+    n, dims = cloud.rows, cloud.boxes.shape[2]
+    rule: Any = WidestGap() if dim is None else dim
     estimated = isinstance(rule, WidestGap)
     if isinstance(rule, DimensionRule) and not estimated:
         raise InvalidInputError(f"a distributed cloud takes dim=WidestGap() or a number, got {dim!r}.")

@@ -105,7 +105,9 @@ def _check_header(path: Path, request: Request) -> None:
         with netCDF4.Dataset(path) as file:
             variables, dimensions = list(file.variables), list(file.dimensions)
     except OSError as error:
-        raise DamagedFileError(f"{path.name} cannot be opened as NetCDF ({error.strerror or error}).") from error
+        raise DamagedFileError(
+            f"{path.name} cannot be opened: it is truncated, damaged or of another format ({error})."
+        ) from error
     check_names(variables, dimensions, request)
 
 
