@@ -7,42 +7,29 @@ from functools import cached_property
 
 import numpy as np
 
-MAX_CELL_SIZE = 32
-"""Most observations that are replaced by their mean. In larger clouds cells do not reach to the other end."""
-
 
 @dataclass(frozen=True, eq=False)
 class Neighborhoods:
-    """Groups of at most ``near / 2`` neighbouring points, each predicted from the same observations.
+    """Groups of at most ``near / 2`` neighbouring points, each predicted from the same observations."""
 
-    Attributes:
-        near: at least so many observations are used one by one.
-        far: at most so many cells of further observations are used as means.
-        groups: indices of the points of each group.
-        group_of: the group of each point ``(n,)``.
-        cells: indices of the points of each cell.
-        centers: mean position of each cell ``(c, D)``.
-    """
-
-    near: int
-    far: int
-    groups: list[np.ndarray] = field(repr=False)
-    group_of: np.ndarray = field(repr=False)
-    cells: list[np.ndarray] = field(repr=False)
-    centers: np.ndarray = field(repr=False)
+    near: int  # at least so many observations are used one by one
+    far: int  # at most so many cells of further observations are used as means
+    groups: list[np.ndarray] = field(repr=False)  # indices of the points of each
+    group_of: np.ndarray = field(repr=False)  # (n,)
+    cells: list[np.ndarray] = field(repr=False)  # indices of the points of each
+    centers: np.ndarray = field(repr=False)  # mean position of each cell (c, D)
 
     @classmethod
     def of(cls, points: np.ndarray, near: int, far: int) -> Neighborhoods:
         """All points in one group if they are few enough to be used one by one."""
-        n = len(points)
+        n, everything = len(points), np.arange(len(points))
         if n <= near + far:
-            everything = np.arange(n)
             return cls(near, far, [everything], np.zeros(n, int), [everything], points.mean(axis=0)[None])
-        groups = halved(points, np.arange(n), near // 2)
+        groups = halved(points, everything, near // 2)
         group_of = np.empty(n, int)
         for number, members in enumerate(groups):
             group_of[members] = number
-        size = min(MAX_CELL_SIZE, -(-n // far))
+        size = min(32, -(-n // far))  # in large clouds cells do not reach to the other end
         cells = [cell for members in groups for cell in halved(points, members, size)]
         centers = np.stack([points[cell].mean(axis=0) for cell in cells])
         return cls(near, far, groups, group_of, cells, centers)

@@ -135,23 +135,14 @@ class Prediction:
 
 
 class Score(NamedTuple):
-    """How a model predicts measurements that are left out one at a time.
-
-    Attributes:
-        model: its name.
-        score: mean log density of a left-out ambient vector, in units of the vectors' root mean square component.
-        margin: by how much the score is below the greatest one.
-        margin_error: standard error of the margin.
-        noise: estimated standard deviation of the noise, in the same units.
-        seconds: time of the fit.
-    """
+    """How a model predicts measurements that are left out one at a time, in units of their root mean square."""
 
     model: str
-    score: float
-    margin: float
-    margin_error: float
-    noise: float
-    seconds: float
+    score: float  # mean log density of a left-out ambient vector
+    margin: float  # by how much the score is below the greatest one
+    margin_error: float  # its standard error
+    noise: float  # estimated standard deviation of the noise
+    seconds: float  # of the fit
 
 
 class Posterior(ABC):

@@ -130,11 +130,8 @@ def _networks(sample: Sample, reading: Reading, seed: int) -> list[Row]:
         ("DD-TNN", [1, 8, 4, 1], inputs, [b.laplacian(calibrate=False) for b in bundles]),
         ("MNN", [3, 8, 4, 3], projected, [b.scalar().laplacian(calibrate=False) for b in bundles]),
     ):
-
-        def joined(part: slice, signals: list = signals, operators: list = operators) -> Batch:
-            return torch.from_numpy(np.concatenate(signals[part])), join(operators[part])
-
-        data = sample.batches(joined)
+        pairs = signals, operators
+        data = sample.batches(lambda part, p=pairs: (torch.from_numpy(np.concatenate(p[0][part])), join(p[1][part])))
         for name, activation in activations.items():
             source = generator(seed)
             readout = reading.readout(channels[-1], 2, dim=operators[0].dim, seed=source)
@@ -165,13 +162,11 @@ def voxel_network(activation: str, seed: int) -> torch.nn.Module:
 
 def _trained(method: str, activation: str, net: torch.nn.Module, data: list, patience: int, seed: int) -> Row:
     def loss(net: torch.nn.Module, batch: Batch) -> torch.Tensor:
-        *inputs, labels = batch
-        return F.cross_entropy(net(*inputs), labels)
+        return F.cross_entropy(net(*batch[:-1]), batch[-1])
 
     def accuracy(batch: Batch) -> float:
-        *inputs, labels = batch
         with torch.no_grad():
-            return float((net(*inputs).argmax(dim=-1) == labels).double().mean())
+            return float((net(*batch[:-1]).argmax(dim=-1) == batch[-1]).double().mean())
 
     train, validation, test = data
     limits = {"epochs": EPOCHS, "patience": patience, "clip": 1.0, "seed": seed, "progress": False}
