@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .history import History
-from .nearest import NearestPoints
-from .neighborhoods import Neighborhoods
+from .neighborhoods import NearestPoints, Neighborhoods
 
 JITTER = 1e-8
 """Smallest variance, in units of the mean squared component of the data: keeps covariances positive definite."""

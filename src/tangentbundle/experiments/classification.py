@@ -130,8 +130,11 @@ def _networks(sample: Sample, reading: Reading, seed: int) -> list[Row]:
         ("DD-TNN", [1, 8, 4, 1], inputs, [b.laplacian(calibrate=False) for b in bundles]),
         ("MNN", [3, 8, 4, 3], projected, [b.scalar().laplacian(calibrate=False) for b in bundles]),
     ):
-        pairs = signals, operators
-        data = sample.batches(lambda part, p=pairs: (torch.from_numpy(np.concatenate(p[0][part])), join(p[1][part])))
+
+        def joined(part: slice, signals: list = signals, operators: list = operators) -> Batch:
+            return torch.from_numpy(np.concatenate(signals[part])), join(operators[part])
+
+        data = sample.batches(joined)
         for name, activation in activations.items():
             source = generator(seed)
             readout = reading.readout(channels[-1], 2, dim=operators[0].dim, seed=source)

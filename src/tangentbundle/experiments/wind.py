@@ -72,9 +72,9 @@ def gfs_field() -> WindData:
 
 def reanalysis(days: int = 250) -> Wind:
     """The paper's data, downloaded: daily means, the first days of 2016 to train and of 2017 to test."""
-    periods = [lambda year=year: fetch_ncep(year).during(slice(0, days)) for year in (2016, 2017)]
-    about = "NCEP/NCAR reanalysis, daily means near the surface, the first"
-    return Wind(f"{about} {days} days of 2016 (training) and 2017 (test)", *periods)
+    about, first = "NCEP/NCAR reanalysis, daily means near the surface, the first", slice(0, days)
+    text = f"{about} {days} days of 2016 (training) and 2017 (test)"
+    return Wind(text, lambda: fetch_ncep(2016).during(first), lambda: fetch_ncep(2017).during(first))
 
 
 SOURCES = {
