@@ -127,9 +127,11 @@ def layered_map(layers: Sequence[Layer], chart: EqualAreaMap) -> Any:
 def _filled(layer: Layer, chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, pixels: int) -> Any:
     """Colours that fill the map."""
     image = raster(chart, layer.points, layer.numbers, low, high, pixels)
-    levels = np.where(np.isnan(image), 0, 1 + 254 * np.clip(image / layer.top, 0, 1))  # bytes are small; 0 is nothing
-    ticks = np.arange(0, layer.top * 1.001, nice_number(layer.top / 3))
-    bar = color_bar(layer, tickvals=1 + 254 * ticks / layer.top, ticktext=[f"{tick:.3g}" for tick in ticks])
+    wide, step = layer.top - layer.low, nice_number((layer.top - layer.low) / 3)
+    shares = np.clip((image - layer.low) / wide, 0, 1)
+    levels = np.where(np.isnan(image), 0, 1 + 254 * shares)  # bytes are small; 0 is nothing
+    ticks = step * np.arange(np.ceil(layer.low / step), layer.top * 1.001 // step + 1)
+    bar = color_bar(layer, tickvals=1 + 254 * (ticks - layer.low) / wide, ticktext=[f"{tick:.3g}" for tick in ticks])
     colors = [[0, "rgba(0,0,0,0)"], *([(1 + 254 * k / 23) / 255, color] for k, color in enumerate(layer.colors))]
     rows, columns = image.shape
     dx, dy = (high - low) / (columns, rows)

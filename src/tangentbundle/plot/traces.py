@@ -82,7 +82,7 @@ def dots(layer: Layer, **marker: Any) -> Any:
     marker = {"line": {"width": 0}, "color": LINES[4], **marker}
     if layer.colored:
         marker |= {"color": layer.numbers.astype(np.float32), "colorscale": layer.colors}
-        marker |= {"cmin": 0, "cmax": layer.top, "colorbar": color_bar(layer)}
+        marker |= {"cmin": layer.low, "cmax": layer.top, "colorbar": color_bar(layer)}
     return curve(
         layer.points,
         mode="markers",
