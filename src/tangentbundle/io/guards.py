@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from ..errors import DimensionWarning, SuspiciousDataWarning
+from ..errors import SuspiciousDataWarning
 from .field import Field
 from .spaces import Globe
 
@@ -30,7 +30,6 @@ def warn_if_suspicious(field: Field) -> None:
         warn(f"{n} points in R^{dims}: is the array transposed? Points have shape (n, D), a row for each.")
     elif n < FEW_POINTS and field.values is not None:
         warn(f"{n} points are too few to estimate tangent spaces and noise. Give at least {FEW_POINTS}.")
-        warnings.simplefilter("ignore", DimensionWarning)  # of estimators, who would say the same again
     if isinstance(field.space, Globe) and np.abs(field.space.lat).max() < 1.6:
         warn_if_radians("longitude", field.space.lon)
     found = [_marker(name, column) for name, column in zip(field.space.names, field.space.coordinates.T, strict=True)]
