@@ -6,10 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import norm
 
+from ..errors import InvalidInputError
 from .history import History
 from .neighborhoods import NearestPoints, Neighborhoods
 
@@ -175,3 +177,17 @@ class Model(ABC):
     def quick(self) -> Model:
         """The same model fitted to fewer points where that saves time: for comparisons."""
         return self
+
+
+def share(level: Any) -> float:
+    """The level of an interval, checked."""
+    if not (isinstance(level, (int, float)) and 0 < level < 1):
+        raise InvalidInputError(f"level must be a share between 0 and 1, such as 0.9, got {level!r}.")
+    return float(level)
+
+
+def tail(level: float, residuals: np.ndarray | None) -> float:
+    """Half the width of a central interval: the conformal quantile of standardised residuals, or the Gaussian one."""
+    sizes = np.sort(np.abs(np.ravel([] if residuals is None else residuals)))
+    rank = int(np.ceil((len(sizes) + 1) * level))
+    return float(sizes[rank - 1] if rank <= len(sizes) else norm.ppf((1 + level) / 2))
