@@ -54,10 +54,9 @@ class Curvature:
     @property
     def gaussian(self) -> Array:
         """The Gaussian curvature ``(n,)`` of a surface: half of the scalar curvature."""
-        if self.forms.shape[2] != 2:
-            d = self.forms.shape[2]
+        if (d := self.forms.shape[2]) != 2:
             raise InvalidInputError(f"Gaussian curvature belongs to surfaces, d = 2, and here d = {d}; use ricci.")
-        return self.kind.wrap(np.trace(self._ricci, axis1=1, axis2=2) / 2)
+        return self.scalar / 2
 
     @property
     def mean(self) -> Array:
@@ -66,8 +65,7 @@ class Curvature:
 
     @cached_property
     def _ricci(self) -> np.ndarray:
-        form = self.forms
-        trace = np.trace(form, axis1=2, axis2=3)
+        form, trace = self.forms, np.trace(self.forms, axis1=2, axis2=3)
         return np.einsum("nxab,nx->nab", form, trace) - np.einsum("nxac,nxcb->nab", form, form)
 
 

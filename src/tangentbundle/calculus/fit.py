@@ -259,21 +259,15 @@ def local_fit(bundle: TangentBundle, degree: int, neighbors: int | None = None, 
                 pieces.append((rows[good], lists[good], weights[good]))
                 rows = rows[~good]
                 if not len(rows):
-                    _warn_of_linear(linear, n)
+                    if linear:
+                        text = "have too few neighbours for the fit; it is linear there. Use more points."
+                        warnings.warn(f"{linear} of {n} points {text}", LinearFitWarning, stacklevel=4)
                     return _joined(pieces, n)
                 k = min(2 * k, n - 1)
     raise RankDeficientError(
         f"the neighbours of {len(rows)} of {n} points (first: point {rows[0]} along the curve) do not span {d} "
         "directions, so that a gradient is not defined. Use more points, or a smaller dimension."
     )
-
-
-def _warn_of_linear(count: int, n: int) -> None:
-    if count:
-        text = (
-            "have too few neighbours for the fit; it is linear there, and second derivatives are zero. Use more points."
-        )
-        warnings.warn(f"{count} of {n} points {text}", LinearFitWarning, stacklevel=5)
 
 
 def _joined(pieces: list, n: int) -> LocalFit:

@@ -102,9 +102,10 @@ class _Split:
     @classmethod
     def of(cls, calculus: Derivatives, divergence: LinearMap) -> _Split:
         signs, bundle = None, calculus.bundle
-        if bundle.dim == 2:
-            with suppress(NotOrientableError):
-                signs = torch.from_numpy(bundle._unsorted(calculus.signs)).to(divergence.device)
+        with suppress(NotOrientableError):
+            signs = (
+                torch.from_numpy(bundle._unsorted(calculus.signs)).to(divergence.device) if bundle.dim == 2 else None
+            )
         gradient, divergence = (m.to(dtype=torch.float64) for m in (calculus.gradient(), divergence))
         return cls(gradient, divergence, signs, Poisson.of(calculus, divergence.device))
 

@@ -33,16 +33,13 @@ def with_potential(laplacian: ConnectionLaplacian, potential: torch.Tensor) -> C
     For d = 2 only the trace of V is used: on surfaces the Ricci tensor is a multiple of the identity.
     """
     matrix = BlockMatrix(laplacian.indptr, laplacian.cols, laplacian.values, laplacian.order)
-    along = potential.to(laplacian.values).index_select(0, laplacian.order.long())
-    rows = torch.repeat_interleave(torch.arange(len(along), device=along.device), laplacian.indptr.diff())
-    half = -laplacian.scale / 2
+    along = -laplacian.scale / 2 * potential.to(laplacian.values).index_select(0, laplacian.order.long())
+    rows, columns = torch.repeat_interleave(laplacian.indptr.diff()), matrix.columns()
     if laplacian.dim == 2:
-        factor = torch.exp(half * torch.einsum("nii->n", along) / 2)[:, None]
-        values = factor[rows] * laplacian.values * factor[matrix.columns()]
-    else:
-        factor = torch.linalg.matrix_exp(half * along)
-        values = factor[rows] @ laplacian.values @ factor[matrix.columns()]
-    return replace(laplacian, values=values)
+        factor = torch.exp(torch.einsum("nii->n", along) / 2)[:, None]
+        return replace(laplacian, values=factor[rows] * laplacian.values * factor[columns])
+    factor = torch.linalg.matrix_exp(along)
+    return replace(laplacian, values=factor[rows] @ laplacian.values @ factor[columns])
 
 
 def hodge_laplacian(bundle: TangentBundle, ricci: Array | None = None) -> ConnectionLaplacian:
@@ -62,8 +59,7 @@ def hodge_laplacian(bundle: TangentBundle, ricci: Array | None = None) -> Connec
     """
     laplacian = bundle.laplacian()
     tensors = float_tensor(curvature(bundle).ricci if ricci is None else ricci, "ricci")[0]
-    shape = (bundle.num_points, bundle.dim, bundle.dim)
-    if tensors.shape != shape:
+    if tensors.shape != (shape := (bundle.num_points, bundle.dim, bundle.dim)):
         raise ShapeError(f"ricci must have shape (n, d, d) = {shape}, got {tuple(tensors.shape)}.")
     return with_potential(laplacian, tensors.to(laplacian.device))
 
@@ -85,19 +81,17 @@ def betti_number(bundle: TangentBundle, *, most: int = 12, ricci: Array | None =
     components = int(bundle.sorted_graph.components().max()) + 1
     gap = float(bundle.scalar().laplacian().spectrum(components + 1, tol=1e-6)[0][-1])
     values = np.asarray(hodge_laplacian(bundle, ricci).spectrum(most, tol=1e-6)[0])
+    text, between = "", int(((values > gap / 4) & (values < 3 * gap / 4)).sum())
     if has_boundary(bundle):
-        warnings.warn(
+        text = (
             "the manifold has a boundary, where the Hodge Laplacian has a condition on each component of a field: the "
-            "number of its harmonic fields is not a Betti number.",
-            NoGapWarning,
-            stacklevel=2,
         )
-    between = values[(values > gap / 4) & (values < 3 * gap / 4)]
-    if len(between):
-        warnings.warn(
-            f"{len(between)} eigenvalues of the Hodge Laplacian lie between a quarter and three quarters of {gap:.3g}, "
-            "the first eigenvalue of functions: harmonic fields are not separated from others. Use more points.",
-            NoGapWarning,
-            stacklevel=2,
+        text += "number of its harmonic fields is not a Betti number."
+    elif between:
+        text = (
+            f"{between} eigenvalues of the Hodge Laplacian lie between a quarter and three quarters of {gap:.3g}, the "
         )
+        text += "first eigenvalue of functions: harmonic fields are not separated from others. Use more points."
+    if text:
+        warnings.warn(text, NoGapWarning, stacklevel=2)
     return int((values < gap / 2).sum())
