@@ -14,7 +14,7 @@ import numpy as np
 
 from ..arrays import Array, ArrayKind
 from ..errors import InvalidInputError
-from .fit import LocalFit, default_degree, local_fit, monomials, second_order
+from .fit import LocalFit, local_fit, monomials, second_order
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
@@ -85,7 +85,6 @@ def curvature(bundle: TangentBundle, degree: int | None = None, neighbors: int |
     if bundle.second_form is not None and frames is not None and degree is None and neighbors is None:
         forms = bundle.second_form(bundle.sorted_points, frames)
         return Curvature(bundle._unsorted(forms), bundle.kind)
-    degree = default_degree(bundle, neighbors) if degree is None else degree
     first, second = fit_surface(bundle, local_fit(bundle, degree, neighbors, keep=second_order(bundle.dim)))
     metric = first.transpose(0, 2, 1) @ first
     values, vectors = np.linalg.eigh(metric)

@@ -238,7 +238,9 @@ def _fit(bundle: TangentBundle, rows: np.ndarray, k: int, labels: np.ndarray, fa
     return lists, out, quality
 
 
-def local_fit(bundle: TangentBundle, degree: int, neighbors: int | None = None, keep: int | None = None) -> LocalFit:
+def local_fit(
+    bundle: TangentBundle, degree: int | None, neighbors: int | None = None, keep: int | None = None
+) -> LocalFit:
     """Fit polynomials of a degree to the nearest neighbours of every point; ``keep`` coefficients, default d.
 
     Where the neighbours do not determine a fit of third or higher degree, it is quadratic, from neighbourhoods that are
@@ -247,6 +249,7 @@ def local_fit(bundle: TangentBundle, degree: int, neighbors: int | None = None, 
     if bundle.sorted_frames is None:
         raise InvalidInputError("the scalar bundle has no frames: take derivatives with the tangent bundle itself.")
     n, d, labels = bundle.num_points, bundle.dim, bundle.sorted_graph.components()
+    degree = degree or default_degree(bundle, neighbors)
     rows, pieces = np.arange(n), []
     with one_search(bundle.sorted_points):
         for power in range(degree, 0, -1):
