@@ -94,10 +94,8 @@ def betti_number(bundle: TangentBundle, *, most: int = 12, ricci: Array | None =
     values = np.asarray(hodge_laplacian(bundle, ricci).spectrum(most + 2 * below, tol=1e-6)[0])
     between, text = int((np.abs(values - (low + high) / 2) < (high - low) / 4).sum()), ""
     if not closed:
-        text = (
-            "the manifold has a boundary, where the Hodge Laplacian has a condition on each component of a field: the "
-        )
-        text += "number of its harmonic fields is not a Betti number."
+        text = "the manifold has a boundary, where the Hodge Laplacian has a condition of its own: the number of its "
+        text += "harmonic fields is not a Betti number."
     elif between:
         text = f"{between} eigenvalues of the Hodge Laplacian lie in the middle half of {low:.3g} to {high:.3g}, where "
         text += "functions have none: harmonic fields are not separated from others. Use more points."
