@@ -193,7 +193,7 @@ def test_operators_for_the_compiler():
     y, a = torch.stack([x, 2 * x]).detach(), torch.rand(2, 4, dtype=torch.float64)
     utilities = ("test_schema", "test_faketensor", "test_aot_dispatch_static")
     torch.library.opcheck(outer, (*matrix, x.detach(), x.detach(), 0.5), test_utils=utilities)
-    torch.library.opcheck(chebyshev.sensitivity, (*matrix, x.detach(), y, a, 0.5, 0.5), test_utils=utilities)
+    torch.library.opcheck(chebyshev.sensitivity, (*matrix, x.detach(), y, a, 0.5, 0.5, True), test_utils=utilities)
     graph = tb.Sheaf.from_edges(EDGES, maps, weights, N).graph
 
     def layer(maps, x):
