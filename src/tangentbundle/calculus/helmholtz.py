@@ -103,10 +103,9 @@ class _Split:
     @classmethod
     def of(cls, calculus: Derivatives, gradient: LinearMap, divergence: LinearMap) -> _Split:
         signs, bundle = None, calculus.bundle
-        with suppress(NotOrientableError):
-            signs = (
-                torch.from_numpy(bundle._unsorted(calculus.signs)).to(divergence.device) if bundle.dim == 2 else None
-            )
+        if bundle.dim == 2:
+            with suppress(NotOrientableError):
+                signs = torch.from_numpy(bundle._unsorted(calculus.signs)).to(divergence.device)
         gradient, divergence = (m.to(dtype=torch.float64) for m in (gradient, divergence))
         return cls(gradient, divergence, signs, Poisson.of(calculus, divergence.device))
 
