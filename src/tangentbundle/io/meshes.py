@@ -231,11 +231,11 @@ def vertex_data(field: Field, numbers_only: bool = False) -> dict[str, np.ndarra
     if numbers_only or origin.array is None:
         data = {n: a for n, a in data.items() if n != origin.array and (a.ndim == 1 or not numbers_only)}
         table = {n: c for n, c in to_columns(field).items() if n not in field.space.names}
-        return data | {n: np.ascontiguousarray(c) for n, c in table.items()}
+        return data | {n if n in data else split_unit(n)[0]: np.ascontiguousarray(c) for n, c in table.items()}
     data[origin.array] = field.values[0]
     if field.std is not None:
         data[f"{origin.array}_std"] = field.std[0]
-    return data
+    return data | {name: part.array[0] for name, part in field.parts.items()}
 
 
 def check_mesh_output(field: Field, path: Path) -> None:

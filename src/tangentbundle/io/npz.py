@@ -147,6 +147,7 @@ def write_npz(field: Field, path: Path) -> None:
         for name, numbers in ((vectors_name, field.values), (f"{vectors_name}_std", field.std)):
             if numbers is not None:
                 arrays[name] = squeeze(numbers)
+        arrays |= {name: squeeze(part.array) for name, part in field.parts.items()}
     if field.times is not None and len(field) == len(field.times):
         arrays["time"] = field.times
     with path.open("wb") as file:
