@@ -1,0 +1,188 @@
+r"""From features of the nodes of a graph to a sheaf on it: restriction maps that are learned, or follow from the features.
+
+Both take ``(x, edge_index, edge_weight)`` as PyTorch Geometric's modules do, and return a ``Sheaf``.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from ..arrays import finite, finite_where_seen, is_seen, positive_integer
+from ..errors import InvalidInputError, NonFiniteError, ShapeError
+from ..geometry.frames import local_pca
+from ..geometry.graph import graph_from_pairs
+from ..geometry.ordering import principal_coordinates
+from ..geometry.transport import closest_orthogonal
+from ..operators import SheafGraph
+from ..sheaf import Sheaf
+from .base import Configured, generator, linear, part
+from .parametrizations import Cayley, Parametrization
+
+Tensor = torch.Tensor
+
+
+class Remembered:
+    """A function of tensors, not differentiated, whose last result is cached while its first argument lives.
+
+    It is computed again if an argument is another one, or was changed in place.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function, self.results = function, WeakTensorKeyDictionary()
+
+    @torch.compiler.disable
+    @torch.no_grad()
+    def __call__(self, first: Tensor, *others: Any) -> Any:
+        tensors = [value for value in (first, *others) if isinstance(value, Tensor)]
+        if any(tensor.is_inference() for tensor in tensors):  # changes of these are not counted
+            return self.function(first, *others)
+        versions = [tensor._version for tensor in tensors]
+        known, before, result = self.results.get(first, ((), None, None))
+        if before == versions and all(a is b for a, b in zip(known, others, strict=True)):
+            return result
+        result = self.function(first, *others)
+        self.results[first] = others, versions, result
+        return result
+
+
+graph_of = Remembered(lambda edge_index, n: SheafGraph.from_edge_index(edge_index, n, edge_index.device))
+"""The graph of ``edge_index`` (2, e) on n nodes; its structure is computed once."""
+
+
+class SheafBuilder(Configured):
+    """Makes a sheaf with stalks of dimension ``dim`` from a graph and features of its nodes, by ``maps``."""
+
+    dim: int
+    name = "this sheaf"
+    from_inputs = False
+    """Whether a network hands it the features that it was given, instead of those it has computed."""
+
+    @abstractmethod
+    def maps(self, x: Tensor, edges: Tensor) -> Tensor:
+        """Restriction maps ``(m, 2, d, d)``, or transports ``(m, d, d)``, of edges ``(m, 2)`` from source to target."""
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Sheaf:
+        if x.ndim != 2:
+            raise ShapeError(f"features of nodes must have shape (n, features), got {tuple(x.shape)}.")
+        graph = graph_of(edge_index, len(x))
+        maps = self.maps(finite_where_seen(x, "x"), graph.edges)
+        if is_seen(maps) and not bool(torch.isfinite(maps).all()):
+            raise NonFiniteError(
+                f"the restriction maps of {self.name} have NaN or infinity, though its features are finite: training "
+                "diverged. Use a smaller learning rate, or clip gradients."
+            )
+        return Sheaf(graph, maps, None if edge_weight is None else edge_weight.index_select(0, graph.listings))
+
+
+class SheafLearner(SheafBuilder):
+    r"""Restriction maps from the features of both ends of an edge, through a perceptron and a parametrisation.
+
+    .. math:: V_{v,e} = \Pi\big(B \tanh(A_1 x_v + A_2 x_u + a) + b\big), \qquad e = uv,
+
+    with :math:`\Pi` a parametrisation such as ``Cayley(2)``, rotations of the plane. Maps and the features they come
+    from have gradients.
+
+    Args:
+        parametrization: of matrices ``(d, d)``; default ``Cayley(2)``.
+        features: of each node; networks set it themselves.
+        hidden: width of the perceptron.
+
+    >>> import torch, tangentbundle as tb
+    >>> learner = tb.nn.SheafLearner(tb.nn.Cayley(2), features=5)
+    >>> edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    >>> learner(torch.randn(3, 5), edge_index)
+    Sheaf(3 vertices, 2 edges, stalks of dimension 2)
+    """
+
+    def __init__(
+        self,
+        parametrization: Parametrization | None = None,
+        features: int = 1,
+        hidden: int = 16,
+        *,
+        seed: int | torch.Generator = 0,
+    ) -> None:
+        super().__init__()
+        source, hidden = generator(seed), positive_integer(hidden, "hidden")
+        self.parametrization = part(parametrization, Cayley(2), Parametrization, "Cayley(2)")
+        self.dim, self.features, self.hidden = self.parametrization.dim, positive_integer(features, "features"), hidden
+        self.own = linear(self.features, hidden, source)
+        self.other = linear(self.features, hidden, source, bias=False)
+        self.last = linear(hidden, self.parametrization.count, source)
+
+    def sized(self, channels: int, seed: int | torch.Generator = 0) -> SheafLearner:
+        return SheafLearner(self.parametrization, channels, self.hidden, seed=seed)
+
+    def maps(self, x: Tensor, edges: Tensor) -> Tensor:
+        if x.shape[1] != self.features:
+            raise ShapeError(f"{self.name} takes {self.features} features of each node, got {tuple(x.shape)}.")
+        own, other = (
+            layer(x).index_select(0, ends.flatten()).unflatten(0, ends.shape)  # gathered after the matrix product
+            for layer, ends in ((self.own, edges), (self.other, edges.flip(1)))
+        )
+        return self.parametrization(self.last(torch.tanh(own + other)))
+
+
+MAX_COMPONENTS = 64
+"""Most principal components of the features that neighbourhoods are compared in."""
+
+GLOBAL_SHARE = 1e-4
+"""Spread along the global axes, relative to the cloud's, that fills up neighbourhoods of too few directions."""
+
+
+class ConnectionSheaf(SheafBuilder):
+    r"""The paper's construction on a given graph: local PCA of the features of neighbours, then Procrustes.
+
+    The frame :math:`O_v` of a node holds the first ``dim`` principal axes of :math:`x_u - x_v` over its neighbours, and
+    an edge has the orthogonal map closest to :math:`O_v^T O_u`. Neighbourhoods of fewer directions are filled up with
+    the principal axes of all features. Nothing is learned; maps are cached while x lives.
+
+    >>> import torch, tangentbundle as tb
+    >>> x = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
+    >>> sheaf = tb.nn.ConnectionSheaf(2)(x, torch.tensor([[0, 1, 2], [1, 2, 3]]))
+    >>> bool(torch.allclose(sheaf.maps.mT @ sheaf.maps, torch.eye(2), atol=1e-6))
+    True
+    """
+
+    from_inputs = True
+
+    def __init__(self, dim: int = 2) -> None:
+        super().__init__()
+        self.dim = positive_integer(dim, "dim")
+        self.remembered = Remembered(self._maps)
+
+    def sized(self, channels: int, seed: int | torch.Generator = 0) -> ConnectionSheaf:
+        return self
+
+    def maps(self, x: Tensor, edges: Tensor) -> Tensor:
+        return self.remembered(x, edges)
+
+    def _maps(self, x: Tensor, edges: Tensor) -> Tensor:
+        d, pairs = self.dim, edges.cpu().numpy()
+        if d > min(x.shape):
+            raise InvalidInputError(f"stalks of dimension {d} need {d} nodes and features, got {tuple(x.shape)}.")
+        frames = local_frames(finite(x, "x").detach().cpu().double().numpy(), pairs, d)
+        source, target = frames[pairs].swapaxes(0, 1)
+        return torch.from_numpy(closest_orthogonal(target.transpose(0, 2, 1) @ source)).to(x)
+
+
+def local_frames(features: np.ndarray, pairs: np.ndarray, d: int) -> np.ndarray:
+    """Principal axes ``(n, q, d)`` of the neighbours of each node, in q principal coordinates of the features."""
+    points = np.zeros((len(features), max(d, min(features.shape[1], MAX_COMPONENTS))))
+    found = principal_coordinates(features, MAX_COMPONENTS)
+    points[:, : found.shape[1]] = found
+    axes = np.zeros((*points.shape, 2 * d))
+    if len(pairs):
+        graph = graph_from_pairs(points, pairs)
+        reach = np.full(len(points), np.finfo(float).tiny)
+        np.maximum.at(reach, graph.rows, 1.2 * graph.distances)
+        local = local_pca(points, graph, reach, axes=d, center=False)
+        axes[:, :, :d] = local.axes * np.sqrt(local.variances[:, None, :d])
+    axes[:, :d, d:] = GLOBAL_SHARE * max(float(points.std()), np.finfo(float).tiny) * np.eye(d)
+    return np.linalg.svd(axes, full_matrices=False)[0][:, :, :d]
