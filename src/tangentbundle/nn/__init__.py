@@ -14,6 +14,7 @@ from .activations import (
 from .base import Configured
 from .conv import BundleConv, Learnable
 from .models import TNN
+from .parametrizations import Cayley, Diagonal, General, Householder, MatrixExponential, Parametrization
 from .readouts import InvariantReadout, MeanReadout, MomentReadout, Readout, SumReadout
 from .recurrent import GatedTNN, Recurrent, RecurrentTNN
 
@@ -23,17 +24,23 @@ __all__ = [
     "AmbientThenProject",
     "Bias",
     "BundleConv",
+    "Cayley",
     "Configured",
     "ConstantBias",
     "Coordinatewise",
+    "Diagonal",
     "GatedTNN",
+    "General",
+    "Householder",
     "InvariantReadout",
     "Learnable",
     "Linear",
+    "MatrixExponential",
     "MeanReadout",
     "MomentReadout",
     "NormGate",
     "NormTanh",
+    "Parametrization",
     "RadialBias",
     "Readout",
     "Recurrent",
