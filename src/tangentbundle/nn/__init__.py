@@ -13,10 +13,13 @@ from .activations import (
 )
 from .base import Configured
 from .conv import BundleConv, Learnable
+from .graph_conv import SheafConv, TangentConv
 from .models import TNN
 from .parametrizations import Cayley, Diagonal, General, Householder, MatrixExponential, Parametrization
 from .readouts import InvariantReadout, MeanReadout, MomentReadout, Readout, SumReadout
 from .recurrent import GatedTNN, Recurrent, RecurrentTNN
+from .sheaf_maps import ConnectionSheaf, SheafBuilder, SheafLearner
+from .sheaf_networks import SheafDiffusion, SheafTNN
 
 __all__ = [
     "TNN",
@@ -26,6 +29,7 @@ __all__ = [
     "BundleConv",
     "Cayley",
     "Configured",
+    "ConnectionSheaf",
     "ConstantBias",
     "Coordinatewise",
     "Diagonal",
@@ -45,5 +49,11 @@ __all__ = [
     "Readout",
     "Recurrent",
     "RecurrentTNN",
+    "SheafBuilder",
+    "SheafConv",
+    "SheafDiffusion",
+    "SheafLearner",
+    "SheafTNN",
     "SumReadout",
+    "TangentConv",
 ]

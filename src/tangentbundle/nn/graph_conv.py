@@ -1,4 +1,4 @@
-"""Layers for PyTorch Geometric: ``forward(x, edge_index, ...)``. They are plain torch modules, and need no import of it."""
+"""Layers for PyTorch Geometric, ``forward(x, edge_index, ...)``: plain torch modules, which do not import it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def _connection(edge_index: Tensor, transport: Tensor, edge_weight: Tensor | Non
 class TangentConv(Configured):
     r"""``BundleConv`` on the connection Laplacian of a graph with transports, ``(n, d, in) -> (n, d, out)``.
 
-    .. math:: Y = \sum_{k=0}^{K-1} e^{-kT_s L} X H_k, \qquad (L f)_i = f_i - \sum_j \frac{w_{ij}}{\sqrt{\deg_i \deg_j}} O_{ij} f_j.
+    .. math:: Y = \sum_{k=0}^{K-1} e^{-kT_s L} X H_k, \qquad
+              (L f)_i = f_i - \sum_j \frac{w_{ij}}{\sqrt{\deg_i \deg_j}}\, O_{ij} f_j.
 
     The operator is built when a graph is first seen and cached while its ``edge_index`` lives. A change of the frames
     at all nodes changes the output alike. Arguments as of ``BundleConv``.
@@ -71,7 +72,7 @@ class SheafConv(Configured):
     Both numbers of channels are multiples of the dimension d of the stalks: a row of x holds d vectors of channels.
 
     Args:
-        builder: default ``SheafLearner(Cayley(2))``, or ``ConnectionSheaf(2)``.
+        builder: default ``SheafLearner(2)``, or ``ConnectionSheaf(2)``.
         order: K, the number of hops.
         filters: instead of the powers up to K.
         normalization: of the Laplacian, default ``ScalarDegrees(shift=1.0)``.
@@ -97,7 +98,9 @@ class SheafConv(Configured):
         builder, source = part(builder, SheafLearner(), SheafBuilder, "SheafLearner()"), generator(seed)
         for name, value in (("in_channels", in_channels), ("out_channels", out_channels)):
             if positive_integer(value, name) % builder.dim:
-                raise InvalidInputError(f"{name} must be a multiple of the stalks' dimension {builder.dim}, got {value}.")
+                raise InvalidInputError(
+                    f"{name} must be a multiple of the stalks' dimension {builder.dim}, got {value}."
+                )
         self.normalization = part(normalization, ScalarDegrees(shift=1.0), Degrees, "ScalarDegrees()")
         self.builder, (bank, method) = builder.sized(in_channels, source), bank_of(order, filters)
         wide, high = in_channels // builder.dim, out_channels // builder.dim

@@ -1,4 +1,4 @@
-r"""From features of the nodes of a graph to a sheaf on it: restriction maps that are learned, or follow from the features.
+"""From features of the nodes of a graph to a sheaf on it: maps that are learned, or that follow from the features.
 
 Both take ``(x, edge_index, edge_weight)`` as PyTorch Geometric's modules do, and return a ``Sheaf``.
 """
@@ -28,23 +28,27 @@ Tensor = torch.Tensor
 
 
 class Remembered:
-    """A function of tensors, not differentiated, whose last result is cached while its first argument lives.
+    """A function of tensors whose last result is cached while its first argument lives.
 
-    It is computed again if an argument is another one, or was changed in place.
+    It is computed again if an argument is another one, was changed in place, or has gradients.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function, self.results = function, WeakTensorKeyDictionary()
 
-    @torch.compiler.disable
-    @torch.no_grad()
     def __call__(self, first: Tensor, *others: Any) -> Any:
+        compiled = torch.compiler.is_compiling()  # graphs and their caches stay out of what torch.compile sees
+        return torch.compiler.disable(self._call)(first, *others) if compiled else self._call(first, *others)
+
+    def _call(self, first: Tensor, *others: Any) -> Any:
         tensors = [value for value in (first, *others) if isinstance(value, Tensor)]
-        if any(tensor.is_inference() for tensor in tensors):  # changes of these are not counted
+        if any(t.requires_grad or t.is_inference() for t in tensors):  # torch counts no changes of the latter
             return self.function(first, *others)
         versions = [tensor._version for tensor in tensors]
         known, before, result = self.results.get(first, ((), None, None))
-        if before == versions and all(a is b for a, b in zip(known, others, strict=True)):
+        if before == versions and all(
+            a is b or (not isinstance(a, Tensor) and a == b) for a, b in zip(known, others, strict=True)
+        ):
             return result
         result = self.function(first, *others)
         self.results[first] = others, versions, result
@@ -85,16 +89,16 @@ class SheafLearner(SheafBuilder):
 
     .. math:: V_{v,e} = \Pi\big(B \tanh(A_1 x_v + A_2 x_u + a) + b\big), \qquad e = uv,
 
-    with :math:`\Pi` a parametrisation such as ``Cayley(2)``, rotations of the plane. Maps and the features they come
-    from have gradients.
+    with :math:`\Pi` a parametrisation of matrices ``(d, d)``. Gradients reach the weights and the features.
 
     Args:
-        parametrization: of matrices ``(d, d)``; default ``Cayley(2)``.
+        dim: d, of the stalks.
+        parametrization: of the maps ``(d, d)``; default ``Cayley()``, rotations.
         features: of each node; networks set it themselves.
         hidden: width of the perceptron.
 
     >>> import torch, tangentbundle as tb
-    >>> learner = tb.nn.SheafLearner(tb.nn.Cayley(2), features=5)
+    >>> learner = tb.nn.SheafLearner(2, tb.nn.Cayley(), features=5)
     >>> edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     >>> learner(torch.randn(3, 5), edge_index)
     Sheaf(3 vertices, 2 edges, stalks of dimension 2)
@@ -102,6 +106,7 @@ class SheafLearner(SheafBuilder):
 
     def __init__(
         self,
+        dim: int = 2,
         parametrization: Parametrization | None = None,
         features: int = 1,
         hidden: int = 16,
@@ -110,14 +115,18 @@ class SheafLearner(SheafBuilder):
     ) -> None:
         super().__init__()
         source, hidden = generator(seed), positive_integer(hidden, "hidden")
-        self.parametrization = part(parametrization, Cayley(2), Parametrization, "Cayley(2)")
-        self.dim, self.features, self.hidden = self.parametrization.dim, positive_integer(features, "features"), hidden
+        self.parametrization = part(parametrization, Cayley(), Parametrization, "Cayley()")
+        self.dim, self.features, self.hidden = (
+            positive_integer(dim, "dim"),
+            positive_integer(features, "features"),
+            hidden,
+        )
         self.own = linear(self.features, hidden, source)
         self.other = linear(self.features, hidden, source, bias=False)
-        self.last = linear(hidden, self.parametrization.count, source)
+        self.last = linear(hidden, self.parametrization.count(self.dim), source)
 
     def sized(self, channels: int, seed: int | torch.Generator = 0) -> SheafLearner:
-        return SheafLearner(self.parametrization, channels, self.hidden, seed=seed)
+        return SheafLearner(self.dim, self.parametrization, channels, self.hidden, seed=seed)
 
     def maps(self, x: Tensor, edges: Tensor) -> Tensor:
         if x.shape[1] != self.features:
@@ -126,7 +135,7 @@ class SheafLearner(SheafBuilder):
             layer(x).index_select(0, ends.flatten()).unflatten(0, ends.shape)  # gathered after the matrix product
             for layer, ends in ((self.own, edges), (self.other, edges.flip(1)))
         )
-        return self.parametrization(self.last(torch.tanh(own + other)))
+        return self.parametrization(self.last(torch.tanh(own + other)), self.dim)
 
 
 MAX_COMPONENTS = 64

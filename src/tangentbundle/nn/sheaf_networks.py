@@ -46,7 +46,9 @@ class SheafNetwork(Configured):
         if x.ndim != 2 or x.shape[1] != self.encoder.in_features:
             raise ShapeError(f"x must have shape (n, {self.encoder.in_features}), got {tuple(x.shape)}.")
         if x.dtype != self.encoder.weight.dtype:
-            raise DTypeError(f"the network is {self.encoder.weight.dtype} but x {x.dtype}. Convert one: net.to(x.dtype).")
+            raise DTypeError(
+                f"the network is {self.encoder.weight.dtype} but x {x.dtype}. Convert one: net.to(x.dtype)."
+            )
         signal = self._drop(F.elu(self.encoder(finite_where_seen(x, "x")))).unflatten(1, (self.dim, self.channels))
         return self.decoder(self._drop(self.diffuse(signal, x, edge_index, edge_weight)).flatten(1))
 
@@ -58,7 +60,12 @@ class SheafDiffusionLayer(torch.nn.Module):
     """One step of ``SheafDiffusion``, on a sheaf of its own."""
 
     def __init__(
-        self, builder: SheafBuilder, channels: int, activation: Activation, normalization: Degrees, source: torch.Generator
+        self,
+        builder: SheafBuilder,
+        channels: int,
+        activation: Activation,
+        normalization: Degrees,
+        source: torch.Generator,
     ) -> None:
         super().__init__()
         self.builder, self.activation, self.normalization = builder, activation.sized(channels), normalization
@@ -85,14 +92,14 @@ class SheafDiffusion(SheafNetwork):
     Args:
         in_features, out_features: of each node, in and out.
         channels: c, of the signals ``(n, d, c)`` in between.
-        builder: of sheaves, default ``SheafLearner(Cayley(2))``; each layer has its own one.
+        builder: of sheaves, default ``SheafLearner(2)``; each layer has its own one.
         layers: steps.
         activation: :math:`\sigma`, default ``Coordinatewise(elu)``.
         normalization: of the Laplacians, default ``ScalarDegrees(shift=1.0)``.
         dropout: of the first and the last signal.
 
     >>> import torch, tangentbundle as tb
-    >>> net = tb.nn.SheafDiffusion(7, 8, 3, tb.nn.SheafLearner(tb.nn.Cayley(3)), layers=2)
+    >>> net = tb.nn.SheafDiffusion(7, 8, 3, tb.nn.SheafLearner(3), layers=2)
     >>> edge_index = torch.tensor([[0, 1, 2, 0], [1, 2, 3, 3]])
     >>> net(torch.randn(4, 7), edge_index).shape
     torch.Size([4, 3])
