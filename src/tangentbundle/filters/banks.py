@@ -12,6 +12,7 @@ from ..errors import InvalidInputError, ShapeError
 from ..operators import ConnectionLaplacian, Joined, LinearOperator, Semigroup
 from ..operators.laplacian import fold, unfold
 from .dense import EXACT_SIZE, Dense
+from .expansion import MIN_TOLERANCE
 from .methods import Chebyshev, Exact, Method
 
 if TYPE_CHECKING:
@@ -70,7 +71,10 @@ def _by_parts(
 
 
 def _resolve(filters: Sequence[Filter], operator: LinearOperator, method: Method | None) -> Method:
-    """Check the two, and choose a method where none is given; filters without a signature have no matrix to cache."""
+    """Check the two, and choose a method where none is given.
+
+    Filters without a signature have no matrix to cache; operators that learn have no eigenfields to cache either.
+    """
     if not isinstance(operator, LinearOperator):
         raise InvalidInputError(f"filters act through an operator such as bundle.laplacian(), got {type(operator)}.")
     if not (method is None or isinstance(method, Method)):
@@ -81,6 +85,8 @@ def _resolve(filters: Sequence[Filter], operator: LinearOperator, method: Method
             f"{type(operator).__name__} is filtered with method=Exact() (small operators); {method} needs a "
             "ConnectionLaplacian."
         )
+    if operator.requires_grad and not isinstance(method, Chebyshev):
+        return Chebyshev(MIN_TOLERANCE[operator.dtype] or 1e-12)
     return Exact() if isinstance(method, Dense) and not all(f.signature() for f in filters) else method
 
 
