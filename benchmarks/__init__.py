@@ -9,5 +9,5 @@ NAMES = (
     *("networks", "transfer", "endurance", "meshes"),
 )
 
-ON_REQUEST = ("calculus", "large", "tool", "coverage", "runtime", "growth", "speed")
+ON_REQUEST = ("calculus", "large", "tool", "coverage", "runtime", "growth", "speed", "sheaves")
 """Those that take too long to be run with all others."""

@@ -13,7 +13,7 @@ from ..operators import Degrees, ScalarDegrees
 from ..sheaf import Sheaf
 from .base import Configured, generator, part
 from .conv import BundleConv, Learnable
-from .sheaf_maps import Remembered, SheafBuilder, SheafLearner
+from .sheaf_maps import Remembered, SheafBuilder, SheafLearner, outside_graphs
 from .sheaf_networks import bank_of
 
 Tensor = torch.Tensor
@@ -61,6 +61,9 @@ class TangentConv(Configured):
     def forward(self, x: Tensor, edge_index: Tensor, transport: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         if x.ndim != 3:
             raise ShapeError(f"x must have shape (n, d, channels), got {tuple(x.shape)}.")
+        return outside_graphs(self._filter, x, edge_index, transport, edge_weight)
+
+    def _filter(self, x: Tensor, edge_index: Tensor, transport: Tensor, edge_weight: Tensor | None) -> Tensor:
         return self.conv(x, self.connection(edge_index, transport, edge_weight, len(x)))
 
 
@@ -107,5 +110,8 @@ class SheafConv(Configured):
         self.conv = BundleConv(wide, high, filters=bank, method=method, seed=source)
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        return outside_graphs(self._filter, x, edge_index, edge_weight)
+
+    def _filter(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> Tensor:
         operator = self.builder(x, edge_index, edge_weight).laplacian(self.normalization)
         return self.conv(x.unflatten(-1, (operator.dim, -1)), operator).flatten(1)

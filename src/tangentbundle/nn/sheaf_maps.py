@@ -27,6 +27,11 @@ from .parametrizations import Cayley, Parametrization
 Tensor = torch.Tensor
 
 
+def outside_graphs(function: Callable[..., Tensor], *args: Any) -> Tensor:
+    """Call a function that ``torch.compile`` must not look into: operators that are built inside have caches."""
+    return torch.compiler.disable(function)(*args) if torch.compiler.is_compiling() else function(*args)
+
+
 class Remembered:
     """A function of tensors whose last result is cached while its first argument lives.
 
@@ -37,10 +42,6 @@ class Remembered:
         self.function, self.results = function, WeakTensorKeyDictionary()
 
     def __call__(self, first: Tensor, *others: Any) -> Any:
-        compiled = torch.compiler.is_compiling()  # graphs and their caches stay out of what torch.compile sees
-        return torch.compiler.disable(self._call)(first, *others) if compiled else self._call(first, *others)
-
-    def _call(self, first: Tensor, *others: Any) -> Any:
         tensors = [value for value in (first, *others) if isinstance(value, Tensor)]
         if any(t.requires_grad or t.is_inference() for t in tensors):  # torch counts no changes of the latter
             return self.function(first, *others)

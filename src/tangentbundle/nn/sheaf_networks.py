@@ -20,7 +20,7 @@ from ..operators import Degrees, ScalarDegrees
 from .activations import Activation, Coordinatewise
 from .base import Configured, generator, linear, part, uniform
 from .models import TNN
-from .sheaf_maps import SheafBuilder, SheafLearner
+from .sheaf_maps import SheafBuilder, SheafLearner, outside_graphs
 
 Tensor = torch.Tensor
 
@@ -50,7 +50,7 @@ class SheafNetwork(Configured):
                 f"the network is {self.encoder.weight.dtype} but x {x.dtype}. Convert one: net.to(x.dtype)."
             )
         signal = self._drop(F.elu(self.encoder(finite_where_seen(x, "x")))).unflatten(1, (self.dim, self.channels))
-        return self.decoder(self._drop(self.diffuse(signal, x, edge_index, edge_weight)).flatten(1))
+        return self.decoder(self._drop(outside_graphs(self.diffuse, signal, x, edge_index, edge_weight)).flatten(1))
 
     def _drop(self, x: Tensor) -> Tensor:
         return F.dropout(x, self.dropout, self.training)
