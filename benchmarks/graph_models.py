@@ -79,7 +79,7 @@ class PlainGAT(PlainConv):
         scores = (h * self.att_src).sum(-1).index_select(0, source) + (h * self.att_dst).sum(-1).index_select(0, target)
         scores = F.leaky_relu(scores, 0.2)
         top = scores.new_full((len(x), scores.shape[1]), -torch.inf)
-        top = top.index_reduce(0, target, scores.detach(), "amax").index_select(0, target)
+        top = top.scatter_reduce(0, target[:, None].expand_as(scores), scores.detach(), "amax").index_select(0, target)
         shares = (scores - top).exp()
         shares = shares / (total(shares, target, len(x)).index_select(0, target) + 1e-16)
         mixed = total(shares[..., None] * h.index_select(0, source), target, len(x))

@@ -13,13 +13,12 @@ from .activations import (
 )
 from .base import Configured
 from .conv import BundleConv, Learnable
-from .graph_conv import SheafConv, TangentConv
 from .models import TNN
 from .parametrizations import Cayley, Diagonal, General, Householder, MatrixExponential, Parametrization
 from .readouts import InvariantReadout, MeanReadout, MomentReadout, Readout, SumReadout
 from .recurrent import GatedTNN, Recurrent, RecurrentTNN
 from .sheaf_maps import ConnectionSheaf, SheafBuilder, SheafLearner
-from .sheaf_networks import SheafDiffusion, SheafTNN
+from .sheaf_networks import SheafConv, SheafDiffusion, SheafTNN, TangentConv
 
 __all__ = [
     "TNN",
