@@ -357,14 +357,21 @@ class TangentBundle:
         return edge_weights(self.sorted_graph, check_kernel(self.kernel), float(np.sqrt(self.eps)))
 
     def sheaf(self) -> Sheaf:
-        r"""The bundle as an orthogonal cellular sheaf over the neighbour graph; see ``Sheaf.from_connection``.
+        r"""The bundle as an orthogonal cellular sheaf over the neighbour graph, of the same kind of arrays.
+
+        An edge e = ij has the weight of the graph and the restriction maps :math:`V_{i,e} = I` and :math:`V_{j,e} =
+        O_{ij}`, so that L has the blocks :math:`L_{ii} = \deg_i I` and :math:`L_{ij} = -w_{ij} O_{ij}`.
 
         >>> import tangentbundle as tb
         >>> tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(100, seed=0), neighbors=9).sheaf()
         Sheaf(100 vertices, 438 edges, stalks of dimension 2)
         """
-        weights = np.maximum(self.edge_weights(), 0.0)  # of a mesh, a few may be negative at the boundary
-        return Sheaf.from_connection(self.sorted_graph, self.connection, weights, self.order, self.kind)
+        graph = self.sorted_graph
+        once = np.flatnonzero(graph.rows < graph.indices)
+        edge_index = self.order[np.stack([graph.indices[once], graph.rows[once]])]
+        weights = np.maximum(self.edge_weights()[once], 0.0)  # of a mesh, a few may be negative at the boundary
+        maps = self.kind.wrap(self.connection.blocks(once))
+        return Sheaf.from_edges(edge_index, maps, self.kind.wrap(weights), len(self.order))
 
     def diagnose(self, field: Array | None = None, *, quiet: bool = False) -> Diagnosis:
         """Look the bundle over: scale, components, dimension, frames, orientability, and a field's tangency.

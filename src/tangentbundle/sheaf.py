@@ -18,11 +18,10 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from .arrays import Array, ArrayKind, finite_where_seen, float_tensor, is_seen
+from .arrays import Array, finite_where_seen, float_tensor, is_seen
 from .errors import DeviceError, InvalidInputError, ShapeError
-from .geometry.graph import NeighborGraph
-from .geometry.transport import Connection
 from .operators import Degrees, SheafGraph, SheafLaplacian
+from .operators.sheaf_laplacian import eye_like
 
 
 class Sheaf:
@@ -41,12 +40,13 @@ class Sheaf:
     def __init__(self, graph: SheafGraph, maps: Array, weights: Array | None = None) -> None:
         tensor, self.kind = float_tensor(maps, "maps")
         m, shape = len(graph.edges), tuple(tensor.shape)
-        if shape[:1] != (m,) or not ((len(shape) == 4 and shape[1] == 2) or (len(shape) == 3 and shape[1] == shape[2])):
+        fits = (len(shape) == 4 and shape[1] == 2) or (len(shape) == 3 and shape[1] == shape[2])
+        if shape[:1] != (m,) or not fits or 0 in shape[1:]:
             raise ShapeError(f"maps of {m} edges must have shape ({m}, 2, k, d) or ({m}, d, d), got {shape}.")
         if graph.edges.device != tensor.device:
             raise DeviceError(f"maps are on {tensor.device} but the graph is on {graph.edges.device}. Move one.")
         if len(shape) == 3:
-            tensor = torch.stack([tensor, torch.eye(shape[-1]).to(tensor).expand(shape)], dim=1)
+            tensor = torch.stack([tensor, eye_like(tensor).expand(shape)], dim=1)
         self.graph, self.maps, self.weights = graph, finite_where_seen(tensor, "maps"), None
         if weights is not None:
             self.weights = finite_where_seen(float_tensor(weights, "weights")[0], "weights").to(tensor)
@@ -80,15 +80,14 @@ class Sheaf:
         """
         given, device = np.shape(edge_index)[-1], float_tensor(maps, "maps")[0].device
         graph = SheafGraph.from_edge_index(edge_index, num_nodes, device)
-        chosen = []
-        for values, name in ((maps, "maps"), (weights, "weights")):
-            if values is not None:
-                tensor, kind = float_tensor(values, name)
-                if tensor.shape[:1] != (given,):
-                    raise ShapeError(f"{name} must have an entry for each of {given} edges, got {tuple(tensor.shape)}.")
-                listed = tensor if len(graph.edges) == given else tensor.index_select(0, graph.listings)
-                chosen.append(kind.wrap(listed))
-        return cls(graph, *chosen)
+
+        def select(values: Array, name: str) -> Array:
+            tensor, kind = float_tensor(values, name)
+            if tensor.shape[:1] != (given,):
+                raise ShapeError(f"{name} must have an entry for each of {given} edges, got {tuple(tensor.shape)}.")
+            return kind.wrap(tensor.to(device).index_select(0, graph.listings))
+
+        return cls(graph, select(maps, "maps"), None if weights is None else select(weights, "weights"))
 
     def with_maps(self, maps: Array, weights: Array | None = None) -> Sheaf:
         """Other maps ``(m, 2, k, d)`` or ``(m, d, d)`` and weights ``(m,)`` on the edges ``graph.edges``.
@@ -96,19 +95,6 @@ class Sheaf:
         Nothing of the graph is computed again: for maps that change with every step of training.
         """
         return Sheaf(self.graph, maps, weights)
-
-    @classmethod
-    def from_connection(
-        cls, graph: NeighborGraph, connection: Connection, weights: np.ndarray, order: np.ndarray, kind: ArrayKind
-    ) -> Sheaf:
-        r"""The orthogonal sheaf of a weighted graph with a connection; point k of the graph is vertex ``order[k]``.
-
-        An edge e = ij has the restriction maps :math:`V_{i,e} = I` and :math:`V_{j,e} = O_{ij}`, so that L has the
-        blocks :math:`L_{ii} = \deg_i I` and :math:`L_{ij} = -w_{ij} O_{ij}`.
-        """
-        once = np.flatnonzero(graph.rows < graph.indices)
-        edge_index = order[np.stack([graph.indices[once], graph.rows[once]])]
-        return cls.from_edges(edge_index, kind.wrap(connection.blocks(once)), kind.wrap(weights[once]), len(order))
 
     @property
     def dim(self) -> int:
@@ -124,13 +110,30 @@ class Sheaf:
         places = self.graph.edges.cpu().numpy().ravel(), np.arange(0, 2 * m + 1, 2)
         return sparse.bsr_array((blocks, *places), shape=(m * k, self.graph.num_nodes * d)).tocsr()
 
-    def laplacian(self, normalization: Degrees | None = None) -> SheafLaplacian:
+    def laplacian(self, degrees: Degrees | None = None) -> SheafLaplacian:
         r"""The operator :math:`-L = -\delta^T \delta`, with the sign of all Laplacians here.
 
         With ``BlockDegrees()`` or ``ScalarDegrees()`` it is normalised on both sides; these need no look at the
         values, so that a GPU is not waited for.
         """
-        return SheafLaplacian.assemble(self.graph, self.maps, self.weights, normalization, self.kind)
+        graph, maps, weights, d = self.graph, self.maps, self.weights, self.dim
+        n, ends = graph.num_nodes, graph.edges.flatten()
+        weighted = maps if weights is None else maps * weights[:, None, None, None]
+        diagonal = maps.new_zeros(n, d, d).index_add(0, ends, (maps.mT @ weighted).flatten(0, 1))
+        across = maps[:, 1].mT @ weighted[:, 0]  # minus the blocks (target, source)
+        if degrees is None:
+            bound = 2.0 * float(diagonal.detach().abs().sum(-1).amax()) or 1.0
+        else:
+            bound, factors = degrees.bound(d), degrees.factors(diagonal)
+            source, target = factors.index_select(0, ends).unflatten(0, (-1, 2)).unbind(1)
+            multiply = torch.mul if factors.shape[-1] == 1 else torch.matmul
+            across = multiply(multiply(target, across), source)
+            diagonal = multiply(multiply(factors, diagonal), factors)
+        diagonal = eye_like(maps) - diagonal / bound
+        values = torch.cat([diagonal, across / bound, across.mT / bound]).index_select(0, graph.slots)
+        order = torch.arange(n, dtype=torch.int32, device=maps.device)
+        mass = torch.full((n,), 1 / n, dtype=maps.dtype, device=maps.device)
+        return SheafLaplacian(graph.indptr, graph.cols, values, order, mass, 1.0 / bound, d, self.kind)
 
     def __repr__(self) -> str:
         m, _, _, d = self.maps.shape

@@ -38,16 +38,9 @@ def band_of(operator: ConnectionLaplacian) -> Band:
 
 @torch_op
 def bank(
-    indptr: Tensor,
-    cols: Tensor,
-    values: Tensor,
-    order: Tensor,
-    mass: Tensor,
-    x: Tensor,
-    coefficients: Tensor,
-    middle: float,
-    radius: float,
-) -> Tensor:
+    indptr: Tensor, cols: Tensor, values: Tensor, order: Tensor, mass: Tensor,
+    x: Tensor, coefficients: Tensor, middle: float, radius: float,
+) -> Tensor:  # fmt: skip
     """Outputs ``(k, n, d, c)`` of the filters ``coefficients`` (k, m) on a signal ``(n, d, c)``."""
     matrix = along_curve(indptr, cols, values, order)
     x = sort_rows(x, order)
@@ -61,16 +54,9 @@ def bank(
 
 @torch_op
 def merge(
-    indptr: Tensor,
-    cols: Tensor,
-    values: Tensor,
-    order: Tensor,
-    mass: Tensor,
-    y: Tensor,
-    coefficients: Tensor,
-    middle: float,
-    radius: float,
-) -> Tensor:
+    indptr: Tensor, cols: Tensor, values: Tensor, order: Tensor, mass: Tensor,
+    y: Tensor, coefficients: Tensor, middle: float, radius: float,
+) -> Tensor:  # fmt: skip
     """The sum ``(n, d, c)`` of the filters ``coefficients`` (k, m), each on its own signal ``y`` (k, n, d, c)."""
     matrix = along_curve(indptr, cols, values, order)
     y = sort_rows(y, order)
@@ -89,17 +75,9 @@ def merge(
 
 @torch_op
 def dots(
-    indptr: Tensor,
-    cols: Tensor,
-    values: Tensor,
-    order: Tensor,
-    mass: Tensor,
-    x: Tensor,
-    y: Tensor,
-    count: int,
-    middle: float,
-    radius: float,
-) -> Tensor:
+    indptr: Tensor, cols: Tensor, values: Tensor, order: Tensor, mass: Tensor,
+    x: Tensor, y: Tensor, count: int, middle: float, radius: float,
+) -> Tensor:  # fmt: skip
     """Inner products ``(k, count)`` of ``y`` (k, n, d, c) with T_m(Z) x, for m below ``count``."""
     matrix = along_curve(indptr, cols, values, order)
     x, y = sort_rows(x, order), sort_rows(y, order).flatten(1)
@@ -112,17 +90,9 @@ def dots(
 
 @torch_op
 def sensitivity(
-    indptr: Tensor,
-    cols: Tensor,
-    values: Tensor,
-    order: Tensor,
-    mass: Tensor,
-    x: Tensor,
-    y: Tensor,
-    coefficients: Tensor,
-    middle: float,
-    radius: float,
-) -> Tensor:
+    indptr: Tensor, cols: Tensor, values: Tensor, order: Tensor, mass: Tensor,
+    x: Tensor, y: Tensor, coefficients: Tensor, middle: float, radius: float,
+) -> Tensor:  # fmt: skip
     r"""Gradient of :math:`\sum_{km} a_{km} \langle y_k, T_m(Z)\, x \rangle` in the blocks of P, if masses are equal.
 
     It is :math:`\sum_m b_{m+1} (T_m x)^T`, twice that but for m = 0, with the terms b of Clenshaw's recurrence, which
@@ -226,16 +196,12 @@ def _sensitivity_backward(ctx, grad):
         inputs = [t if t.requires_grad else t.detach().requires_grad_() for t in (values, *others)]
         values, x, y, coefficients = inputs
         matrix = indptr, cols, values, along_curve(indptr, cols, values, order).order, mass
-        sources = torch.einsum("km,kndc->mndc", coefficients, y.index_select(1, order))
-        previous, term = None, x.index_select(0, order)
-        total = (sources[0] * term).sum()
-        for source in sources[1:]:
-            factor = (1.0 if previous is None else 2.0) / radius
-            new = block_product(*matrix, term, factor, -factor * middle)
-            previous, term = term, new if previous is None else new - previous
-            total = total + (source * term).sum()
-        if len(sources) == 1:
-            return (None,) * 10
+        terms = [x.index_select(0, order)]
+        for m in range(1, coefficients.shape[1]):
+            factor = (1.0 if m == 1 else 2.0) / radius
+            new = block_product(*matrix, terms[-1], factor, -factor * middle)
+            terms.append(new if m == 1 else new - terms[-2])
+        total = torch.einsum("km,kndc,mndc->", coefficients, y.index_select(1, order), torch.stack(terms))
         (first,) = torch.autograd.grad(total, values, create_graph=True)
         grads = torch.autograd.grad(first, inputs, grad, create_graph=further, allow_unused=True)
     return None, None, grads[0], None, None, *grads[1:], None, None

@@ -18,7 +18,9 @@ import torch
 from ..memory import empty_like
 from ..parallel import run_ranges
 from .registry import differentiate, torch_op, vectorise
-from .storage import BlockMatrix, along_curve
+from .storage import BlockMatrix, along_curve, is_sliced
+
+Tensor = torch.Tensor
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,18 @@ def _cpu_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
     )
 
 
+def reference_outer(matrix: BlockMatrix, y: torch.Tensor, x: torch.Tensor, alpha: float, out: torch.Tensor) -> None:
+    """Add ``alpha y_i x_j^T``, summed over channels, for every block ij of the matrix."""
+    out += alpha * (y[matrix.rows()] @ x[matrix.columns()].mT)
+
+
+def _cpu_outer(matrix, y, x, alpha, out) -> None:
+    from .cpu import outer_rows
+
+    arrays = [tensor.numpy() for tensor in (matrix.indptr, matrix.order, matrix.cols, y, x, out)]
+    run_ranges(outer_rows, len(x), *arrays, out.numpy().dtype.type(alpha), grain=256)
+
+
 def use_triton(device: torch.device) -> bool:
     """Whether the Triton kernels serve a device; without Triton a GPU uses the readable reference."""
     return device.type == "cuda" and importlib.util.find_spec("triton") is not None
@@ -88,23 +102,25 @@ def step(
 ) -> None:
     """One fused step on contiguous signals ``(n, d, c)``, into ``out`` (which may be ``z``).
 
-    Where Triton serves the device, the matrix is in the sliced form of ``storage.py`` and signals are in its row order.
+    Where Triton serves the device, signals are in the row order of the matrix, which mostly is in the sliced form of
+    ``storage.py``.
     """
-    if use_triton(x.device):
+    if is_sliced(matrix.indptr, matrix.order):
         from .cuda import cuda_step as kernel
+    elif use_triton(x.device):
+        from .csr_cuda import csr_step as kernel
     else:
         kernel = _cpu_step if x.device.type == "cpu" else reference_step
     kernel(matrix, x, z, out, scalars, sources, targets)
 
 
-def reference_outer(matrix: BlockMatrix, y: torch.Tensor, x: torch.Tensor, alpha: float, out: torch.Tensor) -> None:
-    """Add ``alpha y_i x_j^T``, summed over channels, for every block ij of the matrix."""
-    out += alpha * (y[matrix.rows()] @ x[matrix.columns()].mT)
-
-
 def add_outer(matrix: BlockMatrix, y: torch.Tensor, x: torch.Tensor, alpha: float, out: torch.Tensor) -> None:
-    """The same by the kernel of the device, in the matrix's form; signals contiguous ``(n, d, c)`` in its row order."""
-    reference_outer(matrix, y, x, alpha, out)
+    """The same by the kernel of the device, for matrices in CSR form and contiguous signals ``(n, d, c)``."""
+    if use_triton(x.device):
+        from .csr_cuda import csr_outer as kernel
+    else:
+        kernel = _cpu_outer if x.device.type == "cpu" else reference_outer
+    kernel(matrix, y, x, alpha, out)
 
 
 def sort_rows(x: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
@@ -121,23 +137,18 @@ def unsort_rows(x: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
 
 @torch_op
 def block_product(
-    indptr: torch.Tensor,
-    cols: torch.Tensor,
-    values: torch.Tensor,
-    order: torch.Tensor,
-    mass: torch.Tensor,
-    x: torch.Tensor,
-    alpha: float,
-    beta: float,
-) -> torch.Tensor:
-    """``alpha P x + beta x`` for a signal ``(n, d, c)``, differentiable in x and in the values (see ``outer.py``)."""
-    if use_triton(x.device):
+    indptr: Tensor, cols: Tensor, values: Tensor, order: Tensor, mass: Tensor,
+    x: Tensor, alpha: float, beta: float,
+) -> Tensor:  # fmt: skip
+    """``alpha P x + beta x`` for a signal ``(n, d, c)``, differentiable in x and in the values."""
+    sliced = is_sliced(indptr, order)
+    if sliced:
         x, matrix = sort_rows(x, order), along_curve(indptr, cols, values, order)
     else:
         x, matrix = x.contiguous(), BlockMatrix(indptr, cols, values, order)
     y = empty_like(x)
     step(matrix, x, x, y, (alpha, beta, 0.0))
-    return unsort_rows(y, order) if use_triton(x.device) else y
+    return unsort_rows(y, order) if sliced else y
 
 
 def _shape(*inputs):
@@ -162,25 +173,15 @@ def _backward(ctx, grad):
 
 @torch_op
 def outer(
-    indptr: torch.Tensor,
-    cols: torch.Tensor,
-    values: torch.Tensor,
-    order: torch.Tensor,
-    mass: torch.Tensor,
-    y: torch.Tensor,
-    x: torch.Tensor,
-    alpha: float,
-) -> torch.Tensor:
+    indptr: Tensor, cols: Tensor, values: Tensor, order: Tensor, mass: Tensor,
+    y: Tensor, x: Tensor, alpha: float,
+) -> Tensor:  # fmt: skip
     """The gradient of ``<y, alpha P x>`` in the blocks of P: ``alpha y_i x_j^T``, summed over channels.
 
     ``values`` gives its shape alone.
     """
-    if use_triton(x.device):
-        x, y, matrix = sort_rows(x, order), sort_rows(y, order), along_curve(indptr, cols, values, order)
-    else:
-        x, y, matrix = x.contiguous(), y.contiguous(), BlockMatrix(indptr, cols, values, order)
     out = torch.zeros_like(values)
-    add_outer(matrix, y, x, alpha, out)
+    add_outer(BlockMatrix(indptr, cols, values, order), y.contiguous(), x.contiguous(), alpha, out)
     return out
 
 
