@@ -72,7 +72,7 @@ class SheafNetwork(Configured):
             raise ShapeError(f"x must have shape (n, {weight.shape[1]}), got {tuple(x.shape)}.")
         if x.dtype != weight.dtype:
             raise DTypeError(f"the network is {weight.dtype} but x {x.dtype}. Convert one: net.to(x.dtype).")
-        signal = self._drop(F.elu(self.encoder(finite_where_seen(x, "x")))).unflatten(1, (self.dim, self.channels))
+        signal = F.elu(self.encoder(finite_where_seen(x, "x"))).unflatten(1, (self.dim, self.channels))
         return self.decoder(self._drop(outside_graphs(self.diffuse, signal, x, edge_index, edge_weight)).flatten(1))
 
     def _drop(self, x: Tensor) -> Tensor:
@@ -93,7 +93,7 @@ class SheafDiffusion(SheafNetwork):
         builder: of the sheaf of each layer, default ``SheafLearner(2)``.
         activation: :math:`\sigma`, default ``Coordinatewise(elu)``.
         normalization: of the Laplacians, default ``ScalarDegrees(shift=1.0)``.
-        dropout: of the first and the last signal.
+        dropout: of the inputs of all layers but the first.
 
     >>> import torch, tangentbundle as tb
     >>> net = tb.nn.SheafDiffusion(7, 8, 3, tb.nn.SheafLearner(3), layers=2)
@@ -116,8 +116,9 @@ class SheafDiffusion(SheafNetwork):
     def diffuse(self, signal: Tensor, x: Tensor, *graph: Tensor | None) -> Tensor:
         layers = zip(self.builders, self.activations, self.left, self.right, self.keep, strict=True)
         for builder, activation, left, right, keep in layers:
-            operator = self.laplacian(builder, signal, x, *graph)  # -L
-            step = activation(-(operator @ (left @ signal @ right)), operator)
+            fed = self._drop(signal)
+            operator = self.laplacian(builder, fed, x, *graph)  # -L
+            step = activation(-(operator @ (left @ fed @ right)), operator)
             signal = (1 + torch.tanh(keep)) * signal - step
         return signal
 
@@ -166,6 +167,7 @@ class SheafTNN(SheafNetwork):
         self.net = TNN(widths, filters=filters, activation=act, output=act, residual=True, method=method, seed=source)
 
     def diffuse(self, signal: Tensor, x: Tensor, *graph: Tensor | None) -> Tensor:
+        signal = self._drop(signal)
         return self.net(signal, self.laplacian(self.builder, signal, x, *graph))
 
 
