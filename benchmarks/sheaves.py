@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -55,7 +56,7 @@ class DataSet:
 
 
 SMALL = {"layers": (2, 4), "dropout": (0.5,), "rate": (0.01,), "decay": (5e-4, 5e-3)}
-LARGE = {"layers": (6,), "dropout": (0.2,), "rate": (0.01, 0.003), "decay": (0.0,)}
+LARGE = {"layers": (5,), "dropout": (0.2, 0.4), "rate": (0.01,), "decay": (0.0,)}
 ORTHOGONAL = "SheafDiffusion, orthogonal"
 
 DATA = {
@@ -63,7 +64,7 @@ DATA = {
     "wisconsin": DataSet("accuracy", 300, 100, 1, SMALL, published={ORTHOGONAL: 89.41}),
     "cornell": DataSet("accuracy", 300, 100, 1, SMALL, published={ORTHOGONAL: 84.86}),
     "chameleon_filtered": DataSet("accuracy", 300, 100, 1, SMALL, True, {"GCN": 40.9, "GraphSAGE": 37.8, "GAT": 39.2}),
-    "minesweeper": DataSet("ROC AUC", 1000, 200, 5, LARGE, True, {"GCN": 89.75, "GraphSAGE": 93.51, "GAT": 92.01}),
+    "minesweeper": DataSet("ROC AUC", 500, 100, 5, LARGE, True, {"GCN": 89.75, "GraphSAGE": 93.51, "GAT": 92.01}),
 }
 
 
@@ -131,7 +132,8 @@ def train(graph: Graph, data: DataSet, row: str, setting: Row, split: int) -> tu
     learn, validate, test = graph.masks[:, split]
     net = network(row, graph.x.shape[1], int(graph.y.max()) + 1, setting["layers"], setting["dropout"], split)
     net.to(graph.x.device)
-    adam = torch.optim.Adam(net.parameters(), lr=setting["rate"], weight_decay=setting["decay"])
+    options = {"lr": setting["rate"], "weight_decay": setting["decay"], "fused": graph.x.is_cuda}
+    adam = torch.optim.Adam(net.parameters(), **options)
     best, answer, waited = (-1.0, 0.0), 0.0, 0
     for epoch in range(data.epochs):
         net.train()
@@ -160,7 +162,8 @@ def run_task(name: str, row: str, setting: Row, device: str, splits: int) -> Row
     start, data, graph = time.perf_counter(), DATA[name], Graph.read(name, device)
     scores = np.array([train(graph, data, row, setting, split) for split in range(splits)])
     took = time.perf_counter() - start
-    return {"data": name, "row": row, "setting": setting, "val": scores[:, 0], "test": scores[:, 1], "seconds": took}
+    val, test = scores.T.tolist()
+    return {"data": name, "row": row, "setting": setting, "val": val, "test": test, "seconds": took}
 
 
 def tasks(names: list[str], device: str) -> Iterator[tuple[str, str, Row, str]]:
@@ -176,21 +179,21 @@ def summarize(found: list[Row]) -> list[Row]:
     rows = []
     for name in DATA:
         chosen = [
-            max((task for task in found if (task["data"], task["row"]) == (name, row)), key=lambda t: t["val"].mean())
+            max((task for task in found if (task["data"], task["row"]) == (name, row)), key=lambda t: np.mean(t["val"]))
             for row in ROWS
             if any((task["data"], task["row"]) == (name, row) for task in found)
         ]
-        best = max((task["test"].mean() for task in chosen), default=0.0)
+        best = max((np.mean(task["test"]) for task in chosen), default=0.0)
         for task in chosen:
-            gap, spread = best - task["test"].mean(), float(task["test"].std(ddof=1))
+            gap, spread = best - np.mean(task["test"]), float(np.std(task["test"], ddof=1))
             rows.append(
                 {
                     "data": name,
                     "method": task["row"] + (f" ({LIBRARY})" if task["row"] in CONVOLUTIONS else ""),
                     "metric": DATA[name].metric,
-                    "test": float(task["test"].mean()),
+                    "test": float(np.mean(task["test"])),
                     "std": spread,
-                    "validation": float(task["val"].mean()),
+                    "validation": float(np.mean(task["val"])),
                     "below best": float(gap),
                     "within one std": bool(gap <= spread),
                     "published": DATA[name].published.get(task["row"], ""),
@@ -202,24 +205,33 @@ def summarize(found: list[Row]) -> list[Row]:
 
 
 def run(
-    device: str | None = None, jobs: int | None = None, names: list[str] | None = None, splits: int = SPLITS
+    device: str | None = None,
+    jobs: int | None = None,
+    names: list[str] | None = None,
+    splits: int = SPLITS,
+    log: Path | None = None,
 ) -> list[Row]:
-    """The table of some data sets (default all); small graphs on CPU cores, large ones on the device."""
+    """The table of some data sets (default all); small graphs on CPU cores, large ones on the device.
+
+    With a ``log`` finished tasks are written there, and those that it has are not run again.
+    """
     if not FOLDER.exists():
         raise MissingBaseline(f"there are no graphs in {FOLDER}; set TANGENTBUNDLE_GRAPHS to their folder")
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    names, found = names or list(DATA), []
+    device, names = device or ("cuda" if torch.cuda.is_available() else "cpu"), names or list(DATA)
     for name in names:
         print(f"{name}: grid {DATA[name].grid}, at most {DATA[name].epochs} epochs, patience {DATA[name].patience}")
+    found = [json.loads(line) for line in log.read_text().splitlines()] if log is not None and log.exists() else []
+    known = [(task["data"], task["row"], task["setting"]) for task in found]
     with ProcessPoolExecutor(jobs or os.cpu_count(), get_context("spawn")) as pool:
-        for done in as_completed([pool.submit(run_task, *task, splits) for task in tasks(names, device)]):
+        left = [task for task in tasks(names, device) if task[:3] not in known]
+        for done in as_completed([pool.submit(run_task, *task, splits) for task in left]):
             found.append(task := done.result())
-            print(
-                f"{task['data']}, {task['row']}, {task['setting']}: validation {task['val'].mean():.2f}, "
-                f"test {task['test'].mean():.2f}, {task['seconds']:.0f} s",
-                flush=True,
-            )
-    return summarize(found)
+            means = f"validation {np.mean(task['val']):.2f}, test {np.mean(task['test']):.2f}, {task['seconds']:.0f} s"
+            print(f"{task['data']}, {task['row']}, {task['setting']}: {means}", flush=True)
+            if log is not None:
+                with log.open("a") as file:
+                    file.write(json.dumps(task) + "\n")
+    return summarize([task for task in found if task["data"] in names])
 
 
 def main() -> None:
@@ -228,8 +240,9 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, help="processes; default: one for each core")
     parser.add_argument("--only", nargs="+", choices=DATA, help="data sets; saved rows of the others stay")
     parser.add_argument("--splits", type=int, default=SPLITS, help="the first so many, for a trial that is not saved")
+    parser.add_argument("--log", type=Path, help="file of finished tasks, for a run in several parts")
     options = parser.parse_args()
-    rows = run(options.device, options.jobs, options.only, options.splits)
+    rows = run(options.device, options.jobs, options.only, options.splits, options.log)
     print_table(rows)
     if options.splits == SPLITS:
         saved = load("sheaves") if (RESULTS / "sheaves.json").exists() else []
