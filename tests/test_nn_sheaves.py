@@ -1,5 +1,6 @@
 """Learned sheaves: layers against dense formulas, symmetries, PyTorch Geometric, files, and bad input."""
 
+import copy
 import subprocess
 import sys
 
@@ -12,6 +13,7 @@ import tangentbundle as tb
 from tangentbundle import nn
 from tangentbundle.errors import DTypeError, InvalidInputError, NonFiniteError, ShapeError
 from tangentbundle.nn.sheaf_maps import graph_of
+from tangentbundle.nn.sheaf_networks import connection
 from tangentbundle.operators import BlockDegrees, ScalarDegrees
 from tangentbundle.testing import assert_gauge_equivariant, relative_error
 
@@ -140,7 +142,7 @@ def test_connection_sheaves_are_orthogonal_whatever_the_neighbourhoods():
     ):
         maps = nn.ConnectionSheaf(3)(x, EDGES).maps
         assert torch.allclose(maps.mT @ maps, torch.eye(3, dtype=x.dtype), atol=1e-9)
-    with pytest.raises(InvalidInputError, match="dimension 7"):
+    with pytest.raises(InvalidInputError, match="dim = 7"):
         nn.ConnectionSheaf(7)(normal(N, FEATURES), EDGES)
 
 
@@ -166,12 +168,13 @@ def test_operators_are_built_once_and_again_when_something_changes():
     conv, x = nn.TangentConv(1, 1), torch.randn(3, 2, 1)
     edge_index, transport = torch.tensor([[0, 1], [1, 2]]), torch.eye(2).repeat(2, 1, 1)
     first = conv(x, edge_index, transport)
-    operator = conv.connection(edge_index, transport, None, 3)
-    assert conv.connection(edge_index, transport, None, 3) is operator
-    assert conv.connection(edge_index, transport, torch.ones(2), 3) is not operator
+    operator = connection(edge_index, transport, None, 3)
+    assert connection(edge_index, transport, None, 3) is operator
+    assert connection(edge_index, transport, torch.ones(2), 3) is not operator
     transport[0] = -torch.eye(2)
     assert not torch.allclose(conv(x, edge_index, transport), first)
     assert graph_of(edge_index, 3) is graph_of(edge_index, 3) and graph_of(edge_index, 4).num_nodes == 4
+    assert torch.equal(copy.deepcopy(conv)(x, edge_index, transport), conv(x, edge_index, transport))
     learned = torch.eye(2).repeat(2, 1, 1).requires_grad_()
     conv(x, edge_index, learned).square().sum().backward()
     assert learned.grad.abs().max() > 0

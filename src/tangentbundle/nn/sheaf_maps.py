@@ -56,7 +56,7 @@ class SheafBuilder(Configured):
     dim: int
     name = "this sheaf"
     from_inputs = False
-    """Whether a network hands it the inputs, instead of the features that it has computed."""
+    """Whether a network hands it the inputs, instead of its own features."""
 
     @abstractmethod
     def maps(self, x: Tensor, edges: Tensor) -> Tensor:
@@ -149,18 +149,20 @@ class ConnectionSheaf(SheafBuilder):
 
     def __init__(self, dim: int = 2) -> None:
         super().__init__()
-        self.dim, self.remembered = positive_integer(dim, "dim"), Remembered(self._maps)
+        self.dim = positive_integer(dim, "dim")
 
     def maps(self, x: Tensor, edges: Tensor) -> Tensor:
-        return self.remembered(x, edges)
+        if self.dim > min(x.shape):
+            raise InvalidInputError(f"dim = {self.dim} needs as many nodes and features, got {tuple(x.shape)}.")
+        return _transports(x, edges, self.dim)
 
-    def _maps(self, x: Tensor, edges: Tensor) -> Tensor:
-        d, pairs = self.dim, edges.cpu().numpy()
-        if d > min(x.shape):
-            raise InvalidInputError(f"stalks of dimension {d} need {d} nodes and features, got {tuple(x.shape)}.")
-        frames = _local_frames(finite(x, "x").detach().cpu().double().numpy(), pairs, d)
-        source, target = frames[pairs].swapaxes(0, 1)
-        return torch.from_numpy(closest_orthogonal(target.transpose(0, 2, 1) @ source)).to(x)
+
+@Remembered
+def _transports(x: Tensor, edges: Tensor, d: int) -> Tensor:
+    """Orthogonal maps ``(m, d, d)`` from source to target."""
+    pairs = edges.cpu().numpy()
+    source, target = _local_frames(finite(x, "x").detach().cpu().double().numpy(), pairs, d)[pairs].swapaxes(0, 1)
+    return torch.from_numpy(closest_orthogonal(target.transpose(0, 2, 1) @ source)).to(x)
 
 
 def _local_frames(features: np.ndarray, pairs: np.ndarray, d: int) -> np.ndarray:

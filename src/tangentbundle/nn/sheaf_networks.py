@@ -48,8 +48,8 @@ class SheafNetwork(Configured):
         builder = part(builder, SheafLearner(), SheafBuilder, "SheafLearner()")
         activation = part(activation, Coordinatewise(F.elu), Activation, "Coordinatewise(torch.tanh)")
         self.normalization = part(normalization, ScalarDegrees(shift=1.0), Degrees, "ScalarDegrees()")
-        self.dim, self.channels, self.dropout = builder.dim, positive_integer(channels, "channels"), dropout
-        source, width = generator(seed), builder.dim * channels
+        self.dim, self.channels = builder.dim, positive_integer(channels, "channels")
+        self.dropout, source, width = torch.nn.Dropout(dropout), generator(seed), builder.dim * channels
         self.encoder = linear(positive_integer(in_features, "in_features"), width, source)
         self.decoder = linear(width, positive_integer(out_features, "out_features"), source)
         self.build(builder, activation, positive_integer(layers, "layers"), source)
@@ -73,10 +73,7 @@ class SheafNetwork(Configured):
         if x.dtype != weight.dtype:
             raise DTypeError(f"the network is {weight.dtype} but x {x.dtype}. Convert one: net.to(x.dtype).")
         signal = F.elu(self.encoder(finite_where_seen(x, "x"))).unflatten(1, (self.dim, self.channels))
-        return self.decoder(self._drop(outside_graphs(self.diffuse, signal, x, edge_index, edge_weight)).flatten(1))
-
-    def _drop(self, x: Tensor) -> Tensor:
-        return F.dropout(x, self.dropout, self.training)
+        return self.decoder(self.dropout(outside_graphs(self.diffuse, signal, x, edge_index, edge_weight)).flatten(1))
 
 
 class SheafDiffusion(SheafNetwork):
@@ -116,7 +113,7 @@ class SheafDiffusion(SheafNetwork):
     def diffuse(self, signal: Tensor, x: Tensor, *graph: Tensor | None) -> Tensor:
         layers = zip(self.builders, self.activations, self.left, self.right, self.keep, strict=True)
         for builder, activation, left, right, keep in layers:
-            fed = self._drop(signal)
+            fed = self.dropout(signal)
             operator = self.laplacian(builder, fed, x, *graph)  # -L
             step = activation(-(operator @ (left @ fed @ right)), operator)
             signal = (1 + torch.tanh(keep)) * signal - step
@@ -167,21 +164,21 @@ class SheafTNN(SheafNetwork):
         self.net = TNN(widths, filters=filters, activation=act, output=act, residual=True, method=method, seed=source)
 
     def diffuse(self, signal: Tensor, x: Tensor, *graph: Tensor | None) -> Tensor:
-        signal = self._drop(signal)
+        signal = self.dropout(signal)
         return self.net(signal, self.laplacian(self.builder, signal, x, *graph))
 
 
 def bank_of(order: int, filters: Sequence[Filter] | None) -> tuple[Sequence[Filter], Chebyshev]:
-    r"""The filters, default :math:`(I + \Delta)^k` up to ``order``, and the method for operators that change.
-
-    >>> [f.coefficients for f in bank_of(2, None)[0]]
-    [(1.0,), (1.0, 1.0), (1.0, 2.0, 1.0)]
-    """
+    r"""The filters, default :math:`(I + \Delta)^k` up to ``order``, and the method for operators that change."""
     if filters is not None:
         return filters, Chebyshev()
     order = positive_integer(order, "order")
     powers = [Polynomial([float(comb(k, j)) for j in range(k + 1)]) for k in range(order + 1)]
     return powers, Chebyshev(order=order)
+
+
+connection = Remembered(lambda *graph: Sheaf.from_edges(*graph).laplacian(ScalarDegrees()))
+"""The connection Laplacian of ``edge_index, transport, edge_weight`` on n nodes."""
 
 
 class TangentConv(Configured):
@@ -212,12 +209,11 @@ class TangentConv(Configured):
     ) -> None:
         super().__init__()
         self.conv = BundleConv(in_channels, out_channels, taps, step, filters=filters, seed=seed)
-        self.connection = Remembered(lambda *graph: Sheaf.from_edges(*graph).laplacian(ScalarDegrees()))
 
     def forward(self, x: Tensor, edge_index: Tensor, transport: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         if x.ndim != 3:
             raise ShapeError(f"x must have shape (n, d, channels), got {tuple(x.shape)}.")
-        return outside_graphs(lambda: self.conv(x, self.connection(edge_index, transport, edge_weight, len(x))))
+        return outside_graphs(lambda: self.conv(x, connection(edge_index, transport, edge_weight, len(x))))
 
 
 class SheafConv(Configured):
