@@ -231,7 +231,7 @@ def decomposition(n: int = 20_000, neighbors: int | None = None, device: str = "
     started = time.perf_counter()
     found = tb.helmholtz(bundle, sum(exact))
     seconds = time.perf_counter() - started
-    parts = torch.stack([found.gradient, found.rotational, found.harmonic])[..., 0].cpu()
+    parts = torch.stack([found.gradient, found.rotational, found.remainder])[..., 0].cpu()
     rows = [
         row(f"decomposition: {name} part", "torus", n, error(part.numpy(), true[..., 0].cpu().numpy()), "0.03")
         for name, part, true in zip(("gradient", "rotational", "harmonic"), parts, exact, strict=True)

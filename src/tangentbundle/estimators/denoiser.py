@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 from .base import FieldEstimator
-from .covariance import Covariance
-from .observations import Model
 
 
+@dataclass(eq=False, repr=False)
 class FieldDenoiser(FieldEstimator):
     r"""Removes noise from a vector field on a manifold known by points only.
 
@@ -42,18 +40,3 @@ class FieldDenoiser(FieldEstimator):
     >>> bool(0.25 < denoiser.noise_ < 0.35)
     True
     """
-
-    def __init__(
-        self,
-        model: Model | None = None,
-        *,
-        covariance: Covariance | Sequence[Covariance] | None = None,
-        dim: Any = None,
-        manifold: Any = None,
-        random_state: Any = None,
-    ):
-        self.model = model
-        self.covariance = covariance
-        self.dim = dim
-        self.manifold = manifold
-        self.random_state = random_state

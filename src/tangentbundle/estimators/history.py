@@ -107,11 +107,7 @@ class History:
 
 
 def gaspari_cohn(z: Tensor) -> Tensor:
-    """The compactly supported correlation of Gaspari and Cohn, equation (4.10): one at 0, zero from 2 on.
-
-    >>> (24 * gaspari_cohn(torch.tensor([0.0, 1.0, 2.0]))).round().tolist()
-    [24.0, 5.0, 0.0]
-    """
+    """The compactly supported correlation of Gaspari and Cohn, equation (4.10): one at 0, zero from 2 on."""
     near = 1 + z.square() * (-5 / 3 + z * (5 / 8 + z * (1 / 2 - z / 4)))
     w = z.clamp(1.0, 2.0)
     far = 4 + w * (-5 + w * (5 / 3 + w * (5 / 8 + w * (-1 / 2 + w / 12)))) - 2 / (3 * w)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -10,12 +10,11 @@ from sklearn.utils import check_array
 
 from ..errors import ShapeError
 from .base import FieldEstimator
-from .covariance import Covariance
 from .history import History
 from .intervals import share, tail
-from .observations import Model
 
 
+@dataclass(eq=False, repr=False)
 class FieldInterpolator(FieldEstimator):
     r"""Predicts a vector field at new points of a manifold, with uncertainty (kriging on the tangent bundle).
 
@@ -44,26 +43,10 @@ class FieldInterpolator(FieldEstimator):
     ((50, 3), (50, 3), True)
     """
 
-    def __init__(
-        self,
-        model: Model | None = None,
-        *,
-        covariance: Covariance | Sequence[Covariance] | None = None,
-        dim: Any = None,
-        manifold: Any = None,
-        support: Any = None,
-        history: Any = None,
-        history_points: Any = None,
-        random_state: Any = None,
-    ):
-        self.model = model
-        self.covariance = covariance
-        self.dim = dim
-        self.manifold = manifold
-        self.support = support
-        self.history = history
-        self.history_points = history_points
-        self.random_state = random_state
+    _: KW_ONLY
+    support: Any = None
+    history: Any = None
+    history_points: Any = None
 
     def predict_interval(self, X, level=0.9):
         """Bounds ``(m, D)``, lower and upper, of measurements of each ambient component at points ``X (m, D)``.
@@ -76,15 +59,13 @@ class FieldInterpolator(FieldEstimator):
         width = tail(level, self._residuals()) * std
         return field - width, field + width
 
-    def _more_points(self, X: np.ndarray) -> np.ndarray | None:
-        known = self.support if self.support is not None or self.manifold is not None else self.history_points
-        return None if known is None else _points(known, X, "support" if self.support is not None else "history_points")
-
-    def _history(self, X: np.ndarray) -> History | None:
-        if self.history is None:
-            return None
-        points = X if self.history_points is None else _points(self.history_points, X, "history_points")
-        return History.of(points, self.history)
+    def _context(self, X: np.ndarray) -> tuple[np.ndarray, History | None]:
+        past = X if self.history_points is None else _points(self.history_points, X, "history_points")
+        if self.support is not None:
+            more = _points(self.support, X, "support")
+        else:
+            more = X[:0] if self.manifold is not None or self.history_points is None else past
+        return more, None if self.history is None else History.of(past, self.history)
 
 
 def _points(points: Any, X: np.ndarray, name: str) -> np.ndarray:

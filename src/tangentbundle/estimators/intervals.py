@@ -18,13 +18,7 @@ def share(level: Any) -> float:
 
 
 def tail(level: float, residuals: np.ndarray | None) -> float:
-    """Half the width of a central interval, in standard deviations: the conformal quantile of standardised residuals.
-
-    With too few residuals for that level, or none, the Gaussian one.
-
-    >>> round(tail(0.9, None), 3), tail(0.5, np.array([0.1, -0.2, 0.3, -0.4, 0.5]))
-    (1.645, 0.3)
-    """
+    """Half the width of a central interval: the conformal quantile of standardised residuals, or the Gaussian one."""
     sizes = np.sort(np.abs(np.ravel([] if residuals is None else residuals)))
     rank = int(np.ceil((len(sizes) + 1) * level))
     return float(sizes[rank - 1] if rank <= len(sizes) else norm.ppf((1 + level) / 2))

@@ -11,12 +11,7 @@ MAX_TREE_DIMENSIONS = 15
 
 
 class NearestPoints:
-    """A search for the nearest of points ``(n, D)``, with the interface of scipy's trees.
-
-    >>> distances, indices = NearestPoints(np.eye(30)).query(np.eye(30)[:2], k=2)
-    >>> indices[:, 0].tolist(), distances[:, 0].tolist()
-    ([0, 1], [0.0, 0.0])
-    """
+    """A search for the nearest of points ``(n, D)``, with the interface of scipy's trees."""
 
     def __init__(self, points: np.ndarray) -> None:
         self.points = points

@@ -33,14 +33,7 @@ class Neighborhoods:
 
     @classmethod
     def of(cls, points: np.ndarray, near: int, far: int) -> Neighborhoods:
-        """All points in one group if they are few enough to be used one by one.
-
-        >>> points = np.random.default_rng(0).standard_normal((1000, 3))
-        >>> parts = Neighborhoods.of(points, 100, 100)
-        >>> members, cells = parts.around(0)
-        >>> len(members) >= 100, len(cells) <= 100, bool(np.isin(parts.groups[0], members).all())
-        (True, True, True)
-        """
+        """All points in one group if they are few enough to be used one by one."""
         n = len(points)
         if n <= near + far:
             everything = np.arange(n)
@@ -92,11 +85,7 @@ class Neighborhoods:
 
 
 def halved(points: np.ndarray, index: np.ndarray, size: int) -> list[np.ndarray]:
-    """Parts of at most ``size`` points, by halving along the coordinate of the greatest variance.
-
-    >>> [len(part) for part in halved(np.arange(10.0)[:, None], np.arange(10), 3)]
-    [3, 2, 3, 2]
-    """
+    """Parts of at most ``size`` points, by halving along the coordinate of the greatest variance."""
     pending, found = [index], []
     while pending:
         part = pending.pop()

@@ -34,25 +34,15 @@ class Places:
 class Observations:
     """A vector field at points: the only input of a model.
 
-    Points are centred and scaled to root mean square distance one from their centre; vectors have root mean square
-    component one.
-
-    Attributes:
-        points: ``(n, D)``.
-        vectors: ambient vectors ``(n, D)``.
-        frames: tangent bases ``(n, D, d)``, known or estimated.
-        exact: whether the tangent bases are those of a known manifold.
-        oriented: whether the bases agree in orientation everywhere.
-        noise: known variances of the noise of each component ``(n,)``, or None: to be estimated.
-        history: past fields in the same units, or None.
+    Points have root mean square distance one from their centre, which is zero; vectors root mean square component one.
     """
 
-    points: np.ndarray
-    vectors: np.ndarray
-    frames: np.ndarray
-    exact: bool
-    oriented: bool
-    noise: np.ndarray | None = None
+    points: np.ndarray  # (n, D)
+    vectors: np.ndarray  # ambient (n, D)
+    frames: np.ndarray  # tangent bases (n, D, d)
+    exact: bool  # whether these are those of a known manifold
+    oriented: bool  # whether they agree in orientation everywhere
+    noise: np.ndarray | None = None  # known variances of each component (n,); None: to be estimated
     history: History | None = None
 
     @property
@@ -64,6 +54,10 @@ class Observations:
     def tree(self) -> NearestPoints:
         return NearestPoints(self.points)
 
+    @cached_property
+    def _parts(self) -> dict[int, Neighborhoods]:
+        return {}
+
     def parts(self, sites: int) -> Neighborhoods:
         """Which observations predictions use, so many of them each; all models share it."""
         if sites not in self._parts:
@@ -71,37 +65,19 @@ class Observations:
         return self._parts[sites]
 
     @cached_property
-    def _parts(self) -> dict[int, Neighborhoods]:
-        return {}
-
-    @cached_property
     def axes(self) -> np.ndarray:
         """Up to three principal axes of the points ``(D, k)``."""
         return np.linalg.svd(self.points[: 10 * self.points.shape[1] + 1000], full_matrices=False)[2][:3].T
 
-    def part(self, index: np.ndarray) -> Observations:
-        """The same field at some of its points only."""
-        noise = None if self.noise is None else self.noise[index]
-        return replace(
-            self, points=self.points[index], vectors=self.vectors[index], frames=self.frames[index], noise=noise
-        )
-
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    r"""Normal distributions of ambient vectors, with covariances :math:`B C B^T + a (I - B B^T)`.
+    r"""Normal distributions of ambient vectors, with covariances :math:`B C B^T + a (I - B B^T)`."""
 
-    Attributes:
-        mean: ``(m, D)``.
-        bases: orthonormal columns B: ``(D, p)`` for all, or ``(m, D, p)``.
-        blocks: covariances C along them ``(m, p, p)``.
-        across: variances a of every component across them ``(m,)``.
-    """
-
-    mean: np.ndarray
-    bases: np.ndarray
-    blocks: np.ndarray
-    across: np.ndarray
+    mean: np.ndarray  # (m, D)
+    bases: np.ndarray  # orthonormal columns B: (D, p) for all, or (m, D, p)
+    blocks: np.ndarray  # covariances C along them (m, p, p)
+    across: np.ndarray  # variances a of every component across them (m,)
 
     @classmethod
     def isotropic(cls, mean: np.ndarray, variance: np.ndarray | float) -> Prediction:
@@ -179,18 +155,12 @@ class Score(NamedTuple):
 
 
 class Posterior(ABC):
-    """A fitted model.
+    """A fitted model."""
 
-    Attributes:
-        noise: estimated standard deviation of the noise of each component (root mean square of a known one).
-        parameters: fitted hyperparameters by name.
-        noise_across: variance of the noise of each component across the bases.
-        scores: of a choice between models, one row for each.
-    """
-
-    noise: float
-    parameters: dict[str, float]
-    noise_across: float = 0.0
+    noise: float  # estimated standard deviation of each component (root mean square of a known one)
+    noise_across: float  # variance of the noise of each component across the bases
+    parameters: dict[str, float]  # fitted hyperparameters by name
+    model: str = ""  # of a choice between models: the best, and a row for each
     scores: list[Score] = []  # noqa: RUF012
 
     @abstractmethod
@@ -203,15 +173,10 @@ class Posterior(ABC):
 
 
 class Model(ABC):
-    """A way to estimate a field from noisy vectors at some points.
+    """A way to estimate a field from noisy vectors at some points."""
 
-    Attributes:
-        uses_history: whether it takes past fields into account.
-        baseline: whether it is so simple that it is only chosen where it is clearly better than others.
-    """
-
-    uses_history: bool = False
-    baseline: bool = False
+    uses_history: bool = False  # whether it takes past fields into account
+    baseline: bool = False  # so simple that it is only chosen where it is clearly better than others
 
     @abstractmethod
     def fit(self, observations: Observations, rng: np.random.Generator) -> Posterior:

@@ -1,18 +1,4 @@
-"""What a field estimator must beat: the usual ways to fill in or smooth vectors, blind to tangent spaces.
-
-All have ``fit(X, y)`` and ``predict(X)`` with points ``(n, D)`` and ambient vectors ``(n, D)``, and may leave the
-tangent spaces; project their answers where that matters. ``smoothers`` take noisy fields at the same points.
-
->>> import numpy as np, tangentbundle as tb
->>> sphere = tb.manifolds.Sphere(2)
->>> stations, places = sphere.sample(200, seed=0), sphere.sample(50, seed=1)
->>> field = sphere.gradient_field
->>> methods = Zero(), Mean(), InverseDistance(), ThinPlate()
->>> answers = {type(m).__name__: m.fit(stations, field(stations, 2)).predict(places) for m in methods}
->>> errors = {name: np.mean((answer - field(places, 2)) ** 2) for name, answer in answers.items()}
->>> min(errors, key=errors.get)
-'ThinPlate'
-"""
+"""What a field estimator must beat: the usual ways to fill in or smooth vectors, blind to tangent spaces."""
 
 from __future__ import annotations
 

@@ -1,12 +1,8 @@
-"""Methods that fill in wind: from wind that is NaN at masked points, (east, north) at all points.
-
-Averages are taken of vectors of R^3 and projected on the tangent planes, as east and north have no meaning at the
-poles.
-"""
+"""Methods that fill in wind: from wind that is NaN at masked points, (east, north) at all points."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,42 +57,40 @@ def mean_of_components(stations: Stations) -> np.ndarray:
 
 
 def tikhonov(stations: Stations, strengths: Sequence[float] = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)) -> np.ndarray:
-    r"""The field of least :math:`\sum_{observed} |y_i - x_i|^2 + a \langle y, -\Delta y \rangle` on the paper's bundle.
-
-    The strength a has the least leave-one-out error (exactly, by the usual formula).
-    """
+    r"""The field of least :math:`\sum_{observed} |y_i - x_i|^2 + a \langle y, -\Delta y \rangle`."""
     sites, observed, x = stations.sites, stations.observed, stations.coordinates
-    operator = sites.laplacian
-    mass = operator.mass.double().repeat_interleave(2)
-    stiffness = (-(mass / mass.sum())[:, None] * operator.to_dense().double()).numpy()
-    best, chosen = np.inf, x
-    for strength in strengths:
+    mass = sites.laplacian.mass.double().repeat_interleave(2)
+    stiffness = (-(mass / mass.sum())[:, None] * sites.laplacian.to_dense().double()).numpy()
+
+    def smoothed(strength: float) -> tuple[np.ndarray, np.ndarray]:
         energy = strength * sites.count * (stiffness + stiffness.T) / 2
         inverse = np.linalg.inv(np.diag(observed.repeat(2) + 1e-9) + energy)
         y = (inverse @ x.ravel()).reshape(x.shape)
         own = np.einsum("iaib->iab", inverse.reshape(sites.count, 2, sites.count, 2))[observed]
-        left_out = np.linalg.solve(np.eye(2) - own, (x - y)[observed][..., None])
-        if (error := float(np.square(left_out).sum())) < best:
-            best, chosen = error, y
-    return np.einsum("nba,na->nb", sites.turns, chosen)
+        return y, np.linalg.solve(np.eye(2) - own, (x - y)[observed][..., None])
+
+    return _least_left_out(sites, map(smoothed, strengths))
 
 
 def vector_heat(stations: Stations) -> np.ndarray:
-    """Vectors diffused on the paper's bundle, divided by a diffused indicator of where they were observed.
-
-    The time has the least leave-one-out error.
-    """
+    """Vectors diffused on the paper's bundle, divided by a diffused indicator of where they were observed."""
     sites, observed, x = stations.sites, stations.observed, stations.coordinates
-    best, chosen = np.inf, x
-    for time in (0.03, 0.1, 0.3, 1.0, 3.0):
+
+    def diffused(time: float) -> tuple[np.ndarray, np.ndarray]:
         flow, spread = _heat(sites.laplacian, time), _heat(sites.scalar_laplacian, time)
         flow = flow.reshape(sites.count, 2, sites.count, 2)
         sums, total = np.einsum("iajb,jb->ia", flow, x), spread[:, observed].sum(axis=1)
-        own = np.einsum("iaib,ib->ia", flow, x)
-        others = (sums - own)[observed] / np.maximum(total - np.diag(spread), 1e-12)[observed, None]
-        if (error := float(np.square(others - x[observed]).sum())) < best:
-            best, chosen = error, sums / np.maximum(total, 1e-12)[:, None]
-    return np.einsum("nba,na->nb", sites.turns, chosen)
+        others = sums - np.einsum("iaib,ib->ia", flow, x)
+        others /= np.maximum(total - np.diag(spread), 1e-12)[:, None]
+        return sums / np.maximum(total, 1e-12)[:, None], (others - x)[observed]
+
+    return _least_left_out(sites, map(diffused, (0.03, 0.1, 0.3, 1.0, 3.0)))
+
+
+def _least_left_out(sites: Sites, candidates: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """(East, north) of the coordinates whose errors at left-out points, given with them, are least."""
+    best, _ = min(candidates, key=lambda pair: float(np.square(pair[1]).sum()))
+    return np.einsum("nba,na->nb", sites.turns, best)
 
 
 def _heat(operator: LinearOperator, time: float) -> np.ndarray:

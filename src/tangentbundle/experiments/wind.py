@@ -24,11 +24,7 @@ ANALYSIS = "gfs_10m_1deg_20160430T06.nc"
 
 @dataclass(eq=False)
 class Wind:
-    """A data set: two periods to train and to test forecasts, and a field to reconstruct.
-
-    The field is the first of the training period unless ``load_field`` is given. ``files`` must be in the folder of
-    wind data.
-    """
+    """A data set: two periods to train and to test forecasts, and a field to reconstruct."""
 
     about: str
     load_training: Callable[[], WindData]

@@ -12,7 +12,6 @@ from ..errors import InvalidInputError, ShapeError
 from ..operators import ConnectionLaplacian, Joined, LinearOperator, Semigroup
 from ..operators.laplacian import fold, unfold
 from .dense import EXACT_SIZE, Dense
-from .expansion import MIN_TOLERANCE
 from .methods import Chebyshev, Exact, Method
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def _resolve(filters: Sequence[Filter], operator: LinearOperator, method: Method
             "ConnectionLaplacian."
         )
     if operator.requires_grad and not isinstance(method, Chebyshev):
-        return Chebyshev(MIN_TOLERANCE[operator.dtype] or 1e-12)
+        return Chebyshev(1e-6 if operator.dtype == torch.float32 else 1e-12)
     return Exact() if isinstance(method, Dense) and not all(f.signature() for f in filters) else method
 
 

@@ -91,12 +91,13 @@ def dots(
 @torch_op
 def sensitivity(
     indptr: Tensor, cols: Tensor, values: Tensor, order: Tensor, mass: Tensor,
-    x: Tensor, y: Tensor, coefficients: Tensor, middle: float, radius: float,
+    x: Tensor, y: Tensor, coefficients: Tensor, middle: float, radius: float, swap: bool,
 ) -> Tensor:  # fmt: skip
-    r"""Gradient of :math:`\sum_{km} a_{km} \langle y_k, T_m(Z)\, x \rangle` in the blocks of P, if masses are equal.
+    r"""Gradient of :math:`\sum_{km} a_{km} \langle y_k, T_m(Z)\, x \rangle` in the blocks of P; products in the mass.
 
-    It is :math:`\sum_m b_{m+1} (T_m x)^T`, twice that but for m = 0, with the terms b of Clenshaw's recurrence, which
-    runs down. The terms :math:`T_m x` are not stored: their recurrence runs up, and then down again in step.
+    It is :math:`M \sum_m b_{m+1} (T_m x)^T`, twice that but for m = 0, with the terms b of Clenshaw's recurrence, which
+    runs down. The terms :math:`T_m x` are not stored: their recurrence runs up, and then down again in step. With
+    ``swap`` it is the gradient of :math:`\langle x, T_m(Z)\, y_k \rangle`: the two factors change places.
     """
     matrix, out = along_curve(indptr, cols, values, order), torch.zeros_like(values)
     x, y, columns = sort_rows(x, order), sort_rows(y, order), coefficients.T.contiguous()
@@ -107,15 +108,15 @@ def sensitivity(
     b = torch.einsum("k,kndc->ndc", columns[last], y)
     above, spare = torch.zeros_like(b), torch.empty_like(b)
     for m in range(last - 1, 0, -1):
-        add_outer(matrix, b, term, double[0], out)
+        add_outer(matrix, *((term, b) if swap else (b, term)), double[0], out)
         step(matrix, b, above, spare, double, sources=Extras(y, columns[m]))
         above, b, spare = b, spare, above
         if m > 1:
             step(matrix, lower, term, term, double)
         lower, term = term, lower
     if last > 0:
-        add_outer(matrix, b, term, 1.0 / radius, out)
-    return out
+        add_outer(matrix, *((term, b) if swap else (b, term)), 1.0 / radius, out)
+    return out * mass[order].repeat_interleave(indptr.diff(), output_size=len(cols))[:, None, None]
 
 
 def _bank_shape(*inputs):
@@ -148,7 +149,7 @@ def _bank_backward(ctx, grad):
     *matrix, mass, x, coefficients = ctx.saved_tensors
     grad_p = grad_x = grad_a = None
     if ctx.needs_input_grad[2]:
-        grad_p = sensitivity(*matrix, mass, x, grad, coefficients, *ctx.numbers)
+        grad_p = sensitivity(*matrix, mass, x, grad / _weigh(mass), coefficients, *ctx.numbers, False)
     if ctx.needs_input_grad[5]:
         grad_x = _weigh(mass) * merge(*matrix, mass, grad / _weigh(mass), coefficients, *ctx.numbers)
     if ctx.needs_input_grad[6]:
@@ -161,7 +162,7 @@ def _merge_backward(ctx, grad):
     scaled = grad / _weigh(mass)
     grad_p = grad_y = grad_a = None
     if ctx.needs_input_grad[2]:
-        grad_p = sensitivity(*matrix, mass, grad, y, coefficients, *ctx.numbers)
+        grad_p = sensitivity(*matrix, mass, scaled, y, coefficients, *ctx.numbers, True)
     if ctx.needs_input_grad[5]:
         grad_y = _weigh(mass) * bank(*matrix, mass, scaled, coefficients, *ctx.numbers)
     if ctx.needs_input_grad[6]:
@@ -175,7 +176,7 @@ def _dots_backward(ctx, grad):
     numbers = ctx.numbers[1:]
     grad_p = grad_x = grad_y = None
     if ctx.needs_input_grad[2]:
-        grad_p = sensitivity(*matrix, mass, x, y, grad, *numbers)
+        grad_p = sensitivity(*matrix, mass, x, y / _weigh(mass), grad, *numbers, False)
     if ctx.needs_input_grad[5]:
         grad_x = _weigh(mass) * merge(*matrix, mass, y / _weigh(mass), grad, *numbers)
     if ctx.needs_input_grad[6]:
@@ -189,22 +190,31 @@ def _keep_all(ctx, inputs, output):
 
 
 def _sensitivity_backward(ctx, grad):
-    """Through the recurrence written out: second derivatives store all terms."""
+    """Through the recurrences written out: second derivatives store all terms."""
     indptr, cols, values, order, mass, *others = ctx.saved_tensors
-    further, (middle, radius) = torch.is_grad_enabled(), ctx.numbers
+    further, (middle, radius, swap) = torch.is_grad_enabled(), ctx.numbers
     with torch.enable_grad():
         inputs = [t if t.requires_grad else t.detach().requires_grad_() for t in (values, *others)]
         values, x, y, coefficients = inputs
-        matrix = indptr, cols, values, along_curve(indptr, cols, values, order).order, mass
-        terms = [x.index_select(0, order)]
-        for m in range(1, coefficients.shape[1]):
-            factor = (1.0 if m == 1 else 2.0) / radius
-            new = block_product(*matrix, terms[-1], factor, -factor * middle)
-            terms.append(new if m == 1 else new - terms[-2])
-        total = torch.einsum("km,kndc,mndc->", coefficients, y.index_select(1, order), torch.stack(terms))
+        matrix = indptr, cols, values, along_curve(indptr, cols, values, order).order, mass[order]
+        x, sources = x[order], torch.einsum("km,kndc->mndc", coefficients, y[:, order])
+
+        def product(signal: Tensor, factor: float) -> Tensor:
+            return block_product(*matrix, signal, factor / radius, -factor * middle / radius)
+
+        if swap:
+            above, b = torch.zeros_like(x), sources[-1]
+            for m in range(len(sources) - 2, -1, -1):
+                above, b = b, product(b, 2.0 if m else 1.0) + sources[m] - above
+            total = torch.einsum("n,ndc,ndc->", matrix[-1], x, b)
+        else:
+            terms = [x]
+            for m in range(1, len(sources)):
+                terms.append(product(x, 1.0) if m == 1 else product(terms[-1], 2.0) - terms[-2])
+            total = torch.einsum("n,mndc,mndc->", matrix[-1], sources, torch.stack(terms))
         (first,) = torch.autograd.grad(total, values, create_graph=True)
         grads = torch.autograd.grad(first, inputs, grad, create_graph=further, allow_unused=True)
-    return None, None, grads[0], None, None, *grads[1:], None, None
+    return None, None, grads[0], None, None, *grads[1:], None, None, None
 
 
 differentiate(bank, _bank_shape, _keep, _bank_backward)

@@ -1,15 +1,12 @@
 r"""Linear forecasts of anomalies from a point's own recent vectors and its neighbours' latest ones.
 
-With z the features of a point i, its own lags and the neighbours' vectors now, carried to its frame by the connection
-and scaled by a weight that falls with distance, the forecast of lead h is
+With features z of a point, its own lags and the neighbours' vectors now, carried to its frame and weighted by distance,
 
-.. math:: \hat a_i(t+h) = b_h\, B_{hi}^T z_i(t), \qquad
-          B_{hi} = (G_i + \lambda I)^{-1} (g_{hi} + \lambda P_h), \qquad
-          G_i = \overline{z z^T}, \quad g_{hi} = \overline{z(t)\, a(t+h)^T} :
+.. math:: \hat a_i(t+h) = b_h\, B_{hi}^T z_i(t), \qquad B_{hi} = \big(\overline{z z^T} + \lambda I\big)^{-1}
+          \big(\overline{z(t)\, a(t+h)^T} + \lambda P_h\big) :
 
-ridge regression at each point, shrunk to the damped persistence P of all points together. The means run over times and
-over copies of the neighbourhood, moved to other places nearby. Time-blocked cross-validation chooses :math:`\lambda`
-and gives the damping factor :math:`b_h` and the errors.
+ridge regression, shrunk to the damped persistence P of all points together. Means run over times and over copies of the
+neighbourhood at places nearby. Time-blocked cross-validation gives :math:`\lambda`, the damping b and the errors.
 """
 
 from __future__ import annotations
@@ -25,9 +22,6 @@ from .neighbors import displaced, nearest
 
 PARTS = 10
 """Parts of the record whose moments are stored apart: two are held out at a time, and others left out around them."""
-
-MIN_ORIGINS = 8
-"""Fewest times to learn from while others are held out; with fewer the forecast is the climatology."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +115,7 @@ class LinearForecast(FittedMethod):
         for first in range(0, PARTS, 2):
             held_out = (parts == first) | (parts == first + 1)
             chosen = (numbers < first - gap) | (numbers > first + 1 + gap)
-            if moments.counts[chosen, lead].sum() < MIN_ORIGINS:
+            if moments.counts[chosen, lead].sum() < 8:  # too few times to learn from
                 return None
             for k, coefficients in enumerate(moments.solve(lead, chosen, self.method.penalties)):
                 forecasts[k, held_out] = np.einsum("nmf,nfa->mna", features[:, held_out], coefficients, optimize=True)

@@ -35,17 +35,7 @@ def nearest(points: np.ndarray, frames: np.ndarray, count: int) -> tuple[Neighbo
 def displaced(
     near: Neighborhoods, points: np.ndarray, frames: np.ndarray, shifts: np.ndarray
 ) -> Iterator[Neighborhoods]:
-    """Neighbourhoods of the first n of m known points, moved along each of the ambient ``shifts (s, D)``.
-
-    A point i goes to the known point c nearest to its shifted place. The smallest rotation that takes the tangent space
-    at i to that at c turns the differences to the neighbours, and the known points nearest to the result replace them.
-
-    >>> points = np.arange(9.0)[:, None]
-    >>> near, *_ = nearest(points[:3], np.ones((3, 1, 1)), 2)
-    >>> (moved,) = displaced(near, points, np.ones((9, 1, 1)), np.array([[4.0]]))
-    >>> (moved.index[1] - near.index[1]).tolist()
-    [4, 4, 4]
-    """
+    """Neighbourhoods of the first n of m known points, moved along each of the ambient ``shifts (s, D)``."""
     n, tree = len(near.index), cKDTree(points)
     here = frames[:n]
     away = points[near.index] - points[:n, None]
@@ -55,6 +45,7 @@ def displaced(
         u, cosines, vt = np.linalg.svd(there.transpose(0, 2, 1) @ here)
         a, b, c = here @ vt.transpose(0, 2, 1), there @ u, cosines[:, None]
         along_a, along_b = away @ a, away @ b
+        # the smallest rotation from the tangent space here to that there turns the differences to the neighbours
         turned = away + ((1 + 2 * c) * along_a - along_b) / (1 + c) @ b.transpose(0, 2, 1)
         turned -= (along_a + along_b) / (1 + c) @ a.transpose(0, 2, 1)
         index = tree.query(points[centre][:, None] + turned)[1]

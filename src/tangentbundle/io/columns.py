@@ -79,6 +79,8 @@ def to_columns(field: Field, step: int = 0) -> dict[str, np.ndarray]:
         if numbers is not None:
             for name, column in zip(field.names, numbers[step].T, strict=True):
                 table[f"{name}{suffix}"] = column * (conversion(field.units, split_unit(name)[1]) or 1.0)
+    for part in field.parts.values():
+        table |= to_columns(part, step)
     if field.wind and field.values is not None:
         east, north = field.values[step].T
         table |= zip(field.wind, (np.hypot(east, north), np.degrees(np.arctan2(-east, -north)) % 360), strict=True)

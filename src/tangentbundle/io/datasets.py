@@ -67,8 +67,10 @@ class GridFile:
         distance, nearest = cKDTree(field.space.points).query(points)
         there, values, std = distance[:, None] < 1e-6, None, None
         if field.values is not None:
-            turned = np.einsum("nda,tnd->tna", frames, field.vectors[:, nearest])
-            values = np.where(there, turned, np.nan).reshape(-1, *lat.shape, 2)
+            turned = field.values[:, nearest]
+            if len(field.names) > 1:
+                turned = np.einsum("nda,tnd->tna", frames, field.vectors[:, nearest])
+            values = np.where(there, turned, np.nan).reshape(-1, *lat.shape, len(field.names))
         if field.std is not None:
             apart = np.abs((lon.ravel() - field.space.coordinates[nearest, 1] + 180) % 360 - 180) > 1e-6
             both = np.sqrt(np.mean(field.std**2, axis=-1, keepdims=True))
@@ -255,6 +257,7 @@ def to_dataset(field: Field) -> Any:
                 variables[key] = ((*lead, *places), numbers, units | attrs)
     base = dict(grid.ds.attrs) if grid else {}
     ds = extra("xarray", "Writing datasets").Dataset(variables, coords, attrs={"Conventions": "CF-1.8", **base})
+    ds = ds.assign({name: array for part in field.parts.values() for name, array in to_dataset(part).items()})
     return ds.drop_encoding()  # how the file of the coordinates was packed does not fit other formats
 
 

@@ -42,6 +42,7 @@ class Field:
     ``notes`` say what was guessed, and ``origin`` is the other content of the file, for writing a similar one. ``axes``
     are names and values of leading dimensions if there are others than time, such as levels: the T fields run through
     them, the last one fastest. ``wind`` names the columns of speed and direction that vectors were computed from.
+    ``parts`` are other vectors, or numbers (c = 1), at the same points and times, to write next to these.
     """
 
     space: Space
@@ -54,6 +55,7 @@ class Field:
     origin: Any = None
     axes: tuple[tuple[str, np.ndarray], ...] = ()
     wind: tuple[str, ...] = ()
+    parts: Mapping[str, Field] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.names:
@@ -74,6 +76,12 @@ class Field:
         if self.values is None:
             raise InvalidInputError("the file has points only: there are no vectors to work on.")
         return self.space.ambient(self.values)
+
+    @property
+    def array(self) -> np.ndarray:
+        """The values, without the last axis if there is one component."""
+        assert self.values is not None
+        return self.values[..., 0] if len(self.names) == 1 else self.values
 
     def with_vectors(self, vectors: np.ndarray, **changes: Any) -> Field:
         """The same file with other ambient vectors ``(T, n, D)``."""

@@ -13,6 +13,7 @@ from .activations import (
 )
 from .base import Configured
 from .conv import BundleConv, Learnable
+from .mixed import MixedOperators, MixedTNN
 from .models import TNN
 from .parametrizations import Cayley, Diagonal, General, Householder, MatrixExponential, Parametrization
 from .readouts import InvariantReadout, MeanReadout, MomentReadout, Readout, SumReadout
@@ -40,6 +41,8 @@ __all__ = [
     "Linear",
     "MatrixExponential",
     "MeanReadout",
+    "MixedOperators",
+    "MixedTNN",
     "MomentReadout",
     "NormGate",
     "NormTanh",
