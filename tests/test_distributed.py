@@ -67,9 +67,7 @@ def test_a_bank_agrees_with_the_single_machine(name, tmp_path):
     """Frames to the last bit, filters within what Chebyshev promises; partitions of unequal neighbours."""
     points, options = CLOUDS[name]
     vectors = np.random.default_rng(1).standard_normal((*points.shape, 2))
-    bundle = DistributedBundle.from_points(
-        **write(tmp_path, points, vectors), partition=len(points) // 4, **options
-    )
+    bundle = DistributedBundle.from_points(**write(tmp_path, points, vectors), partition=len(points) // 4, **options)
     whole = tb.TangentBundle.from_points(points, **options)
     assert bundle.num_parts == 4 and bundle.dim == whole.dim and bundle.edges == whole.sorted_graph.num_edges
     assert bundle.eps == whole.eps and bundle.geometry.eps_pca == whole.eps_pca

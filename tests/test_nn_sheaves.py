@@ -1,6 +1,7 @@
 """Learned sheaves: layers against dense formulas, symmetries, PyTorch Geometric, files, and bad input."""
 
 import copy
+import pickle
 import subprocess
 import sys
 
@@ -234,7 +235,7 @@ def test_files(name, tmp_path):
     assert repr(again) == repr(net) and again.arguments.keys() == net.arguments.keys()
     assert all(torch.equal(a, b) for a, b in zip(net.state_dict().values(), again.state_dict().values(), strict=True))
     if name in NAMES:
-        x = normal(N, FEATURES).float()
+        x, again = normal(N, FEATURES).float(), pickle.loads(pickle.dumps(again))
         assert torch.equal(net(x, EDGES), again(x, EDGES))
 
 
@@ -260,6 +261,7 @@ def test_maps_that_are_not_finite_name_their_layer():
         (lambda net, x: net(x.float(), EDGES), DTypeError, "float64"),
         (lambda net, x: net(x[:4], EDGES), InvalidInputError, "vertex 7"),
         (lambda net, x: net(x, torch.cat([EDGES, EDGES], 1)), InvalidInputError, "twice"),
+        (lambda net, x: net(x, EDGES, weights(3)), ShapeError, "edge_weight"),
         (lambda net, x: net(x[:0], EDGES[:, :0]), InvalidInputError, "num_nodes"),
         (lambda net, x: nn.SheafLearner(2, features=3).double()(x, EDGES), ShapeError, "3 features"),
         (lambda net, x: nn.SheafConv(5, 4), InvalidInputError, "multiple"),

@@ -68,6 +68,8 @@ class SheafBuilder(Configured):
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Sheaf:
         if x.ndim != 2:
             raise ShapeError(f"features of nodes must have shape (n, features), got {tuple(x.shape)}.")
+        if edge_weight is not None and edge_weight.shape != edge_index.shape[1:]:
+            raise ShapeError(f"edge_weight needs shape {tuple(edge_index.shape[1:])}, got {tuple(edge_weight.shape)}.")
         graph = graph_of(edge_index, len(x))
         maps = self.maps(finite_where_seen(x, "x"), graph.edges)
         if is_seen(maps) and not bool(torch.isfinite(maps).all()):
