@@ -30,7 +30,7 @@ from .graph_models import CONVOLUTIONS, LIBRARY, Blocks, Mix, convolution
 from .harness import RESULTS, MissingBaseline, Row, load, print_table, save
 
 FOLDER = Path(os.environ.get("TANGENTBUNDLE_GRAPHS", Path(__file__).parents[2] / "shared/data/graphs"))
-SPLITS, DIM, CHANNELS = 10, 3, 20
+SPLITS, DIM, CHANNELS, ORDER = 10, 3, 20, 2
 WIDTH = DIM * CHANNELS
 """Features of a node in all networks."""
 
@@ -76,8 +76,8 @@ BUILDERS: dict[str, Callable[[], nn.SheafBuilder]] = {
     "SheafDiffusion, diagonal": lambda: sheaf_learner(nn.Diagonal()),
     ORTHOGONAL: lambda: sheaf_learner(nn.Cayley()),
     "SheafDiffusion, general": lambda: sheaf_learner(nn.General()),
-    "ConnectionSheaf": lambda: nn.ConnectionSheaf(DIM),
-    "SheafTNN, K = 2": lambda: sheaf_learner(nn.Cayley()),
+    "SheafTNN, ConnectionSheaf": lambda: nn.ConnectionSheaf(DIM),
+    "SheafTNN, orthogonal": lambda: sheaf_learner(nn.Cayley()),
 }
 ROWS = ("logistic regression", "MLP", *CONVOLUTIONS, *BUILDERS)
 
@@ -93,7 +93,7 @@ def network(row: str, inputs: int, outputs: int, layers: int, dropout: float, se
         return Blocks(lambda: convolution(row, WIDTH), inputs, WIDTH, outputs, layers, dropout)
     options = {"layers": layers, "dropout": dropout, "seed": seed}
     if row.startswith("SheafTNN"):
-        return nn.SheafTNN(inputs, CHANNELS, outputs, BUILDERS[row](), order=2, **options)
+        return nn.SheafTNN(inputs, CHANNELS, outputs, BUILDERS[row](), order=ORDER, **options)
     return nn.SheafDiffusion(inputs, CHANNELS, outputs, BUILDERS[row](), **options)
 
 
