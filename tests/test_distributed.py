@@ -231,7 +231,7 @@ def test_killed_and_started_again(tmp_path):
     with subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}) as process:
         _kill_when(process.pid, tmp_path / "work", "vectors-*/000004.npy")
     assert process.returncode == -signal.SIGKILL and not (tmp_path / "a.zarr").exists()
-    before = {file: file.stat().st_mtime_ns for file in tmp_path.glob("work/values-*/*.npy")}
+    before = {file: file.stat().st_mtime_ns for file in tmp_path.glob("work/fields-values-*/*.npy")}
     bundle = DistributedBundle.from_points(**place, **options, partition=400)
     bundle.filter(tb.Heat(0.05), tmp_path / "a.zarr")
     assert before == {file: file.stat().st_mtime_ns for file in before}, "what was built is not built again"

@@ -86,7 +86,7 @@ def helmholtz(bundle: TangentBundle, field: Array, *, degree: int | None = None,
         parts = {name: found[name] for name in ("gradient", "rotational", "remainder") if name in found}
         squares = {name: torch.einsum("n,...ndc->...c", split.gradient.mass, p.square()) for name, p in parts.items()}
         total = torch.stack([*squares.values()]).sum(0).clamp_min(torch.finfo(torch.float64).tiny)
-    energies = {name: kind.wrap(square / total) for name, square in squares.items()}
+    energies = {str(name): kind.wrap(square / total) for name, square in squares.items()}
     return Decomposition(energies=energies, **{name: kind.wrap(part) for name, part in found.items()})
 
 
@@ -102,9 +102,10 @@ class _Split:
     @classmethod
     def of(cls, calculus: Derivatives, divergence: LinearMap) -> _Split:
         signs, bundle = None, calculus.bundle
-        if bundle.dim == 2:
-            with suppress(NotOrientableError):
-                signs = torch.from_numpy(bundle._unsorted(calculus.signs)).to(divergence.device)
+        with suppress(NotOrientableError):
+            signs = (
+                torch.from_numpy(bundle._unsorted(calculus.signs)).to(divergence.device) if bundle.dim == 2 else None
+            )
         gradient, divergence = (m.to(dtype=torch.float64) for m in (calculus.gradient(), divergence))
         return cls(gradient, divergence, signs, Poisson.of(calculus, divergence.device))
 
@@ -121,9 +122,11 @@ class _Split:
         potentials = potentials + self._solve(self._sources(rest), tol)  # what the fits had smoothed away
         images = self._images(potentials)
         *parts, rest = self._orthogonal(torch.cat([images, (field - images.sum(0))[None]]))
-        found = {"divergence": sources, "vorticity": sources[1:], "potential": potentials, "stream": potentials[1:]}
-        found |= {"gradient": parts, "rotational": parts[1:], "remainder": [rest]}
-        return {name: values[0] for name, values in found.items() if len(values)}
+        names = ("divergence", "potential", "gradient"), ("vorticity", "stream", "rotational")
+        found = {"remainder": rest}
+        for of_one, *values in zip(names, sources, potentials, parts, strict=False):
+            found |= zip(of_one, values, strict=True)
+        return found
 
     def _sources(self, field: torch.Tensor) -> torch.Tensor:
         """Divergence and, on oriented surfaces, vorticity, ``(k, n, 1, c)``."""
