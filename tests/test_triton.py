@@ -23,7 +23,7 @@ from tangentbundle.manifolds import Sphere
 from tangentbundle.operators import laplacian as laplacian_module
 from tangentbundle.operators import product as product_module
 from tangentbundle.operators.product import Extras, reference_step
-from tangentbundle.operators.storage import BEYOND, GROUP, PAIRS, WINDOW, BlockMatrix, SlicedMatrix, along_curve
+from tangentbundle.operators.storage import BEYOND, GROUPS, ROWS, STEP, WINDOW, BlockMatrix, SlicedMatrix, along_curve
 from tangentbundle.testing import random_orthogonal, random_signal, relative_error
 
 HERE = os.environ.get("TRITON_INTERPRET") == "1"
@@ -84,13 +84,13 @@ def dense(matrix, d):
 def dense_sliced(matrix, d):
     """The sliced matrix written out, from its own description of where neighbours and their bits lie."""
     n, indptr, codes = len(matrix.order), matrix.indptr.numpy(), matrix.cols.numpy()
-    out = np.zeros((n + n % 2, d, n, d))
+    out = np.zeros((n + -n % ROWS, d, n, d))
     for row in range(len(out)):
-        which, pair = row // 2 // PAIRS, row // 2 % PAIRS
-        for e in range(indptr[which] + pair, indptr[which + 1], PAIRS):
-            column, flipped = codes[e] & (2**30 - 1), codes[e] & (-(2**31), 2**30)[row % 2]
+        which, group = row // ROWS // GROUPS, row // ROWS % GROUPS
+        for e in range(indptr[which] + group, indptr[which + 1], GROUPS):
+            column, flipped = codes[e] & (2 ** (32 - ROWS) - 1), codes[e] & (-(2**31), 2**30, 2**29, 2**28)[row % ROWS]
             code = torch.tensor([~column if flipped else column])
-            out[row, :, column] += BlockMatrix(None, code, matrix.values[e, row % 2][None], None).blocks()[0].numpy()
+            out[row, :, column] += BlockMatrix(None, code, matrix.values[e, row % ROWS][None], None).blocks()[0].numpy()
     assert (out[n:] == 0).all()
     return out[:n]
 
@@ -105,14 +105,14 @@ def test_sliced_storage_holds_the_same_matrix(d, n):
     sliced = SlicedMatrix.from_csr(csr)
     order = sliced.order.long().numpy()
     assert sorted(order) == list(range(len(order)))
-    window = 2 * WINDOW
+    window = ROWS * WINDOW
     assert (order // window == np.arange(len(order)) // window).all()  # rows stay in their window of the curve
     full = dense(csr, d)
     np.testing.assert_array_equal(dense_sliced(sliced, d), full[order][:, :, order])
     lengths = sliced.indptr.diff()
-    assert bool((lengths % (PAIRS * GROUP) == 0).all()) and len(lengths) == -(-len(order) // (2 * PAIRS))
+    assert bool((lengths % (GROUPS * STEP) == 0).all()) and len(lengths) == -(-len(order) // (ROWS * GROUPS))
     assert int(sliced.indptr[-1]) + BEYOND == len(sliced.cols) == len(sliced.values)
-    assert int((sliced.cols & (2**30 - 1)).max()) < len(order)  # padding, too, points at rows that exist
+    assert int((sliced.cols & (2 ** (32 - ROWS) - 1)).max()) < len(order)  # padding, too, points at rows that exist
 
 
 def test_sliced_storage_pads_little():

@@ -1,6 +1,6 @@
 """Triton kernels of the fused step, for d = 2 in compact form and for blocks of any d; no host synchronisation.
 
-A program is one warp; it owns one slice of pairs of rows (see ``storage.py``) and a tile of channels. Slices lie along
+A program owns one slice of groups of rows (see ``storage.py``) and a tile of channels. Slices lie along
 the space-filling curve, so the neighbours of their rows overlap: half of the gathers are answered by the first-level
 cache. What then limits is the time that loads take. The kernel for d = 2 hides it by reading ahead: while it adds one
 group of neighbours, it gathers the signals of the next and reads the columns of the one after.
@@ -13,7 +13,7 @@ import torch
 import triton
 import triton.language as tl
 
-from .storage import PAIRS
+from .storage import GROUPS, ROWS
 
 LANES, PARTS = 32, 2
 """Most channels side by side in a warp, and most such parts a program works on: values are read once for all."""
@@ -49,19 +49,19 @@ def _columns(cols, base, slot, SLOTS: tl.constexpr, UNROLL: tl.constexpr):
 
 
 @triton.jit
-def _turns(values, base, slot, SLOTS: tl.constexpr, UNROLL: tl.constexpr):
-    """(c, s) of the first and of the second row, for each of ``UNROLL`` steps; in one load a row for float32."""
+def _turns(values, base, slot, SLOTS: tl.constexpr, UNROLL: tl.constexpr, ROWS: tl.constexpr):
+    """(c, s) of each row of a group, for each of ``UNROLL`` steps; in one load a row for float32."""
     result = ()  # type: tuple
     for u in tl.static_range(UNROLL):
-        for r in tl.static_range(2):
+        for r in tl.static_range(ROWS):
             if values.dtype.element_ty == tl.float32:
-                place = values.to(tl.pointer_type(tl.int64)) + 2 * base + 2 * slot
-                bits = tl.load(place + (2 * SLOTS * u + r))
+                place = values.to(tl.pointer_type(tl.int64)) + ROWS * base + ROWS * slot
+                bits = tl.load(place + (ROWS * SLOTS * u + r))
                 c = (bits & 0xFFFFFFFF).to(tl.int32).to(tl.float32, bitcast=True)
                 s = (bits >> 32).to(tl.int32).to(tl.float32, bitcast=True)
             else:
-                c = tl.load(values + 4 * (base + SLOTS * u + slot) + 2 * r)
-                s = tl.load(values + 4 * (base + SLOTS * u + slot) + 2 * r + 1)
+                c = tl.load(values + 2 * ROWS * (base + SLOTS * u + slot) + 2 * r)
+                s = tl.load(values + 2 * ROWS * (base + SLOTS * u + slot) + 2 * r + 1)
             result += (c, s)
     return result
 
@@ -69,12 +69,12 @@ def _turns(values, base, slot, SLOTS: tl.constexpr, UNROLL: tl.constexpr):
 @triton.jit
 def _gather(
     x, columns, lanes, C: tl.constexpr, LANES: tl.constexpr, PARTS: tl.constexpr, UNROLL: tl.constexpr,
-    WIDE: tl.constexpr,
+    WIDE: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """Both components of the neighbours' signals, for each of ``UNROLL`` steps and each part of the channels."""
     result = ()  # type: tuple
     for u in tl.static_range(UNROLL):
-        column = columns[u] & 0x3FFFFFFF
+        column = columns[u] & ((1 << (32 - ROWS)) - 1)
         if WIDE:
             column = column.to(tl.int64)
         source = x + (column * (2 * C))[:, None] + lanes[None, :]
@@ -89,12 +89,12 @@ def _gather(
 
 
 @triton.jit
-def _add(sums, columns, turns, signals, PARTS: tl.constexpr, UNROLL: tl.constexpr):
-    """Turned, and where a bit says so reflected, signals added to the sums of both rows."""
+def _add(sums, columns, turns, signals, PARTS: tl.constexpr, UNROLL: tl.constexpr, ROWS: tl.constexpr):
+    """Turned, and where a bit says so reflected, signals added to the sums of all rows of a group."""
     for u in tl.static_range(UNROLL):
         new = ()  # type: tuple
-        for r in tl.static_range(2):
-            c, s = turns[4 * u + 2 * r], turns[4 * u + 2 * r + 1]
+        for r in tl.static_range(ROWS):
+            c, s = turns[2 * (ROWS * u + r)], turns[2 * (ROWS * u + r) + 1]
             flip = (columns[u] << r) < 0
             other_c, minus_s = tl.where(flip, -c, c), tl.where(flip, s, -s)
             for q in tl.static_range(PARTS):
@@ -111,12 +111,12 @@ def _plane_step(
     indptr, cols, values, x, z, y, sources, source_coef, targets, target_coef,
     a_hi, a_lo, b_hi, b_lo, g_hi, g_lo, n, size,
     HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr, WIDE: tl.constexpr,
-    PAIRS: tl.constexpr, STEPS: tl.constexpr, UNROLL: tl.constexpr,
+    GROUPS: tl.constexpr, ROWS: tl.constexpr, STEPS: tl.constexpr, UNROLL: tl.constexpr,
     C: tl.constexpr, LANES: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
     """d = 2. ``STEPS`` neighbours of each pair are added side by side, ``UNROLL`` times that many one after another."""
     real: tl.constexpr = x.dtype.element_ty
-    SLOTS: tl.constexpr = PAIRS * STEPS
+    SLOTS: tl.constexpr = GROUPS * STEPS
     lanes = tl.program_id(1) * (LANES * PARTS) + tl.arange(0, LANES)
     slot = tl.arange(0, SLOTS)
     start = tl.load(indptr + tl.program_id(0))
@@ -124,28 +124,28 @@ def _plane_step(
     if not WIDE:
         start = start.to(tl.int32)
         stop = stop.to(tl.int32)
-    sums = (tl.zeros((SLOTS, LANES), real),) * (4 * PARTS)
+    sums = (tl.zeros((SLOTS, LANES), real),) * (2 * ROWS * PARTS)
     columns = _columns(cols, start, slot, SLOTS, UNROLL)
     ahead = _columns(cols, start + SLOTS * UNROLL, slot, SLOTS, UNROLL)
-    turns = _turns(values, start, slot, SLOTS, UNROLL)
-    signals = _gather(x, columns, lanes, C, LANES, PARTS, UNROLL, WIDE)
+    turns = _turns(values, start, slot, SLOTS, UNROLL, ROWS)
+    signals = _gather(x, columns, lanes, C, LANES, PARTS, UNROLL, WIDE, ROWS)
     for base in range(start, stop, SLOTS * UNROLL):
-        next_signals = _gather(x, ahead, lanes, C, LANES, PARTS, UNROLL, WIDE)
+        next_signals = _gather(x, ahead, lanes, C, LANES, PARTS, UNROLL, WIDE, ROWS)
         after = _columns(cols, base + 2 * SLOTS * UNROLL, slot, SLOTS, UNROLL)
-        next_turns = _turns(values, base + SLOTS * UNROLL, slot, SLOTS, UNROLL)
-        sums = _add(sums, columns, turns, signals, PARTS, UNROLL)
+        next_turns = _turns(values, base + SLOTS * UNROLL, slot, SLOTS, UNROLL, ROWS)
+        sums = _add(sums, columns, turns, signals, PARTS, UNROLL, ROWS)
         columns, ahead, turns, signals = ahead, after, next_turns, next_signals
     alpha = tl.cast(a_hi, real) + tl.cast(a_lo, real)
     beta = tl.cast(b_hi, real) + tl.cast(b_lo, real)
     gamma = tl.cast(g_hi, real) + tl.cast(g_lo, real)
-    for k in tl.static_range(4 * PARTS):  # row, part, component
-        row = 2 * (tl.program_id(0) * PAIRS + tl.arange(0, PAIRS)) + k // (2 * PARTS)
+    for k in tl.static_range(2 * ROWS * PARTS):  # row, part, component
+        row = ROWS * (tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)) + k // (2 * PARTS)
         channel = lanes + k // 2 % PARTS * LANES
         keep = (row < n)[:, None] & (channel < C)[None, :]
         where = ((2 * row.to(tl.int64) + k % 2) * C)[:, None] + channel[None, :]
         total = sums[k]
         if STEPS > 1:
-            total = tl.sum(tl.reshape(total, (STEPS, PAIRS, LANES)), 0)
+            total = tl.sum(tl.reshape(total, (STEPS, GROUPS, LANES)), 0)
         _finish(total, keep, where, x, z, y, sources, source_coef, targets, target_coef, alpha, beta, gamma, size,
                 HAS_X, HAS_Z, SOURCES, TARGETS)  # fmt: skip
 
@@ -155,40 +155,42 @@ def _block_step(
     indptr, cols, values, x, z, y, sources, source_coef, targets, target_coef,
     a_hi, a_lo, b_hi, b_lo, g_hi, g_lo, n, size,
     HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr,
-    PAIRS: tl.constexpr, STEPS: tl.constexpr, C: tl.constexpr, LANES: tl.constexpr,
+    GROUPS: tl.constexpr, ROWS: tl.constexpr, STEPS: tl.constexpr, C: tl.constexpr, LANES: tl.constexpr,
     DIM: tl.constexpr, PADDED: tl.constexpr,
 ):  # fmt: skip
     """Any d. The rows of a tile are (pair, component), components padded to a power of two."""
     real: tl.constexpr = x.dtype.element_ty
     lanes = tl.program_id(1) * LANES + tl.arange(0, LANES)
     inside = (lanes < C)[None, :]
-    tile = tl.arange(0, STEPS * PAIRS * PADDED)
+    tile = tl.arange(0, STEPS * GROUPS * PADDED)
     slot, part = tile // PADDED, tile % PADDED
     start = tl.load(indptr + tl.program_id(0))
     stop = tl.load(indptr + tl.program_id(0) + 1)
-    sum0 = tl.zeros((STEPS * PAIRS * PADDED, LANES), real)
-    sum1 = tl.zeros((STEPS * PAIRS * PADDED, LANES), real)
+    sums = (tl.zeros((STEPS * GROUPS * PADDED, LANES), real),) * ROWS
     columns = tl.load(cols + start + slot)
-    for base in range(start, stop, STEPS * PAIRS):
+    for base in range(start, stop, STEPS * GROUPS):
         source = x + (columns.to(tl.int64) * (DIM * C))[:, None] + lanes[None, :]
-        columns = tl.load(cols + base + STEPS * PAIRS + slot)
-        value = values + (2 * (base + slot).to(tl.int64) * DIM + part) * DIM
+        columns = tl.load(cols + base + STEPS * GROUPS + slot)
+        value = values + (ROWS * (base + slot).to(tl.int64) * DIM + part) * DIM
         for q in tl.static_range(DIM):
             signal = tl.load(source + q * C, mask=inside, other=0.0)
-            sum0 += tl.load(value + q, mask=part < DIM, other=0.0)[:, None] * signal
-            sum1 += tl.load(value + (DIM * DIM + q), mask=part < DIM, other=0.0)[:, None] * signal
+            new = ()  # type: tuple
+            for r in tl.static_range(ROWS):
+                block = tl.load(value + (r * DIM * DIM + q), mask=part < DIM, other=0.0)
+                new += (sums[r] + block[:, None] * signal,)
+            sums = new
     alpha = tl.cast(a_hi, real) + tl.cast(a_lo, real)
     beta = tl.cast(b_hi, real) + tl.cast(b_lo, real)
     gamma = tl.cast(g_hi, real) + tl.cast(g_lo, real)
-    tile = tl.arange(0, PAIRS * PADDED)
+    tile = tl.arange(0, GROUPS * PADDED)
     part = tile % PADDED
-    for r in tl.static_range(2):
-        row = 2 * (tl.program_id(0) * PAIRS + tile // PADDED) + r
+    for r in tl.static_range(ROWS):
+        row = ROWS * (tl.program_id(0) * GROUPS + tile // PADDED) + r
         keep = ((row < n) & (part < DIM))[:, None] & inside
         where = ((row.to(tl.int64) * DIM + part) * C)[:, None] + lanes[None, :]
-        total = sum0 if r == 0 else sum1
+        total = sums[r]
         if STEPS > 1:
-            total = tl.sum(tl.reshape(total, (STEPS, PAIRS * PADDED, LANES)), 0)
+            total = tl.sum(tl.reshape(total, (STEPS, GROUPS * PADDED, LANES)), 0)
         _finish(total, keep, where, x, z, y, sources, source_coef, targets, target_coef, alpha, beta, gamma, size,
                 HAS_X, HAS_Z, SOURCES, TARGETS)  # fmt: skip
 
@@ -208,7 +210,8 @@ def cuda_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
         "HAS_Z": scalars[2] != 0.0,
         "SOURCES": 0 if sources is None else len(sources.coefficients),
         "TARGETS": 0 if targets is None else len(targets.coefficients),
-        "PAIRS": PAIRS,
+        "GROUPS": GROUPS,
+        "ROWS": ROWS,
         "C": channels,
         "LANES": lanes,
     }
@@ -223,10 +226,10 @@ def cuda_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
             parts, steps = min(triton.cdiv(channels, lanes), PARTS), min(32 // lanes, 4)
             unroll = 2 if lanes > 8 and x.dtype == torch.float32 else 1  # more would need too many registers
             options |= {"WIDE": wide, "PARTS": parts, "STEPS": steps, "UNROLL": unroll}
-            _plane_step[slices, triton.cdiv(channels, lanes * parts)](*arguments, num_warps=1, **options)
+            _plane_step[slices, triton.cdiv(channels, lanes * parts)](*arguments, num_warps=max(1, GROUPS // 4), **options)
         else:
             padded = triton.next_power_of_2(dim)
-            tile = PAIRS * padded * lanes
+            tile = GROUPS * padded * lanes
             options |= {"DIM": dim, "PADDED": padded, "STEPS": max(1, min(4, 256 // tile))}
             warps = max(1, min(8, tile // 256))
             _block_step[slices, triton.cdiv(channels, lanes)](*arguments, num_warps=warps, **options)
