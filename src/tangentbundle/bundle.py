@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from .arrays import Array, ArrayKind, finite_where_seen, float_tensor, positive, positive_integer
+from .arrays import Array, ArrayKind, HostField, finite_where_seen, float_tensor, host, positive, positive_integer
 from .calculus import Curvature, Derivatives, LinearMap, curvature, hodge_laplacian
 from .diagnostics import Diagnosis, diagnose
 from .errors import InvalidInputError, ShapeError
@@ -24,6 +25,7 @@ from .geometry.mesh import MeshGeometry, mesh_geometry
 from .geometry.pipeline import (
     Scale,
     build_graph,
+    cloud_of,
     graph_and_frames,
     sorted_cloud,
     warn_of_duplicates,
@@ -31,7 +33,8 @@ from .geometry.pipeline import (
     warn_of_scale,
 )
 from .geometry.search import one_search
-from .geometry.transport import Connection, connect, connect_exactly
+from .geometry.tensor_cloud import TensorCloud
+from .geometry.transport import Connection, connect, connect_exactly, trivial_connection
 from .manifolds import Sphere
 from .operators import Calibration, ConnectionLaplacian, Normalization
 from .operators.assembly import VertexAreas, assemble, coordinate_moments, normalise
@@ -60,15 +63,15 @@ class TangentBundle:
     ((500, 2, 1), (500, 3), (500, 2, 1))
     """
 
-    sorted_points: np.ndarray = field(repr=False)
-    sorted_graph: NeighborGraph = field(repr=False)
-    connection: Connection = field(repr=False)
-    order: np.ndarray = field(repr=False)
+    sorted_points: np.ndarray = HostField()  # type: ignore[assignment]  # noqa: RUF009
+    sorted_graph: NeighborGraph
+    connection: Connection
+    order: np.ndarray = HostField()  # type: ignore[assignment]  # noqa: RUF009
     kernel: Kernel | None
     eps: float
     dim: int
     kind: ArrayKind = field(repr=False)
-    sorted_frames: np.ndarray | None = field(default=None, repr=False)
+    sorted_frames: np.ndarray | None = HostField(None)  # type: ignore[assignment]  # noqa: RUF009
     pca: LocalPCA | None = field(default=None, repr=False)
     eps_pca: float | None = None
     local_dimensions: np.ndarray | None = field(default=None, repr=False)
@@ -101,7 +104,7 @@ class TangentBundle:
             max_memory: bytes the graph may need; default 80 % of what is free.
         """
         scale = Scale(eps, neighbors, eps_pca, max_memory, pca_center)
-        cloud, order, kind = sorted_cloud(points)
+        cloud, order, kind = cloud_of(points)
         with one_search(cloud):
             warn_of_duplicates(cloud)
             dim, local = resolve_dimension(cloud, dim, scale.eps_pca)
@@ -201,16 +204,17 @@ class TangentBundle:
         >>> bool(bundle.scalar().laplacian().spectrum(1)[0][0] < 1e-8)     # constants are harmonic
         True
         """
-        line = Connection.identity(self.sorted_graph.num_edges, self.kind.numpy_dtype)
-        return replace(self, connection=line, sorted_frames=None, pca=None)
+        line, other = trivial_connection(self.sorted_graph, self.kind.numpy_dtype), copy(self)
+        vars(other).update(connection=line, sorted_frames=None, pca=None)
+        return other
 
     @property
     def num_points(self) -> int:
-        return len(self.order)
+        return len(vars(self)["order"])
 
     @property
     def ambient_dim(self) -> int:
-        return self.sorted_points.shape[1]
+        return vars(self)["sorted_points"].shape[1]
 
     @property
     def rank(self) -> int:
@@ -220,27 +224,34 @@ class TangentBundle:
     @property
     def points(self) -> Array:
         """The points ``(n, D)`` in the kind they came in."""
-        return self.kind.wrap(self._unsorted(self.sorted_points))
+        held = vars(self)["sorted_points"]
+        return self.kind.wrap(self._unsorted(held.points if isinstance(held, TensorCloud) else held))
 
     @property
     def frames(self) -> Array:
         """Orthonormal tangent bases, ``(n, D, d)``, in the kind of the points."""
-        return self.kind.wrap(self._bases())
+        return self.kind.wrap(self._frames())
 
     @property
     def graph(self) -> NeighborGraph:
         """The neighbour graph."""
         return self.sorted_graph.relabel(self.order)
 
-    def _unsorted(self, array: np.ndarray) -> np.ndarray:
-        out = np.empty_like(array)
-        out[self.order] = array
+    def _unsorted(self, array: Any) -> Any:
+        """An array or a tensor, along the curve, in the user's order."""
+        out = np.empty_like(array) if isinstance(array, np.ndarray) else torch.empty_like(array)
+        out[self.order if isinstance(array, np.ndarray) else vars(self)["order"]] = array
         return out
 
-    def _bases(self) -> np.ndarray:
-        if self.sorted_frames is None:
+    def _frames(self) -> Any:
+        """The bases in the user's order, where they are."""
+        held = vars(self)["sorted_frames"]
+        if held is None:
             raise InvalidInputError("the scalar bundle has no frames: its signals are functions (n, 1, c) already.")
-        return self._unsorted(self.sorted_frames)
+        return self._unsorted(held)
+
+    def _bases(self) -> np.ndarray:
+        return host(self._frames())
 
     def __repr__(self) -> str:
         how = ""
@@ -270,7 +281,7 @@ class TangentBundle:
                 f"vectors must have shape (..., n, D) = (..., {n}, {dims}) or (..., n, D, channels), "
                 f"got {tuple(tensor.shape[:-1])}."
             )
-        bases = torch.from_numpy(self._bases()).to(tensor)
+        bases = torch.as_tensor(self._frames()).to(tensor)
         return kind.wrap(torch.einsum("nij,...nic->...njc", bases, tensor))
 
     def to_ambient(self, signal: Array) -> Array:
@@ -285,7 +296,7 @@ class TangentBundle:
             raise ShapeError(
                 f"signal must have shape (..., n, d, channels) = (..., {n}, {d}, c), got {tuple(tensor.shape)}."
             )
-        vectors = torch.einsum("nij,...njc->...nic", torch.from_numpy(self._bases()).to(tensor), tensor)
+        vectors = torch.einsum("nij,...njc->...nic", torch.as_tensor(self._frames()).to(tensor), tensor)
         return kind.wrap(vectors[..., 0] if vectors.shape[-1] == 1 else vectors)
 
     def laplacian(self, *, calibrate: Calibration | bool = True, order: int | None = None) -> ConnectionLaplacian:
@@ -303,9 +314,9 @@ class TangentBundle:
         On a mesh there is no kernel, and neither argument counts: :math:`\Delta = A^{-1}(S - D)`, see ``from_mesh``.
         """
         if self.mesh is not None:
-            return self._assemble(self.edge_weights(), 1.0, VertexAreas(areas=self.mesh.areas, bound=self.mesh.bound))
-        weights, constant = self.edge_weights(), check_kernel(self.kernel).calibration(self.dim)
-        moments = partial(coordinate_moments, self.sorted_graph, weights, self.sorted_points)
+            return self._assemble(self._weights(), 1.0, VertexAreas(areas=self.mesh.areas, bound=self.mesh.bound))
+        weights, constant = self._weights(), check_kernel(self.kernel).calibration(self.dim)
+        moments = partial(coordinate_moments, self.sorted_graph, weights, vars(self)["sorted_points"])
         scale, usual = calibrated_scale(calibrate, constant, self.eps, self.dim, moments)
         return self._assemble(weights, scale, terms=usual if order is None else positive_integer(order, "order"))
 
@@ -317,18 +328,19 @@ class TangentBundle:
         """
         if not isinstance(normalization, Normalization):
             raise InvalidInputError(f"expected a normalization such as operators.Symmetric(), got {normalization!r}.")
-        return self._assemble(self.edge_weights(), 1.0, normalization)
+        return self._assemble(self._weights(), 1.0, normalization)
 
     @cached_property
     def sorted_mass(self) -> np.ndarray:
         """Masses ``(n,)`` along the curve: areas of the vertices of a mesh, otherwise one over the density."""
-        return normalise(self.sorted_graph, self.edge_weights())[1] if self.mesh is None else self.mesh.areas
+        return host(normalise(self.sorted_graph, self._weights())[1]) if self.mesh is None else self.mesh.areas
 
     def _assemble(
-        self, weights: np.ndarray, scale: float, normalization: Normalization | None = None, terms: int = 1
+        self, weights: Any, scale: float, normalization: Normalization | None = None, terms: int = 1
     ) -> ConnectionLaplacian:
-        parts = self.sorted_graph, self.connection, weights, scale, self.order, self.kind
-        return assemble(*parts, self.sorted_frames, normalization, terms)
+        held = vars(self)
+        parts = self.sorted_graph, self.connection, weights, scale, held["order"], self.kind
+        return assemble(*parts, held["sorted_frames"], normalization, terms)
 
     def hodge(self, *, ricci: Array | None = None) -> ConnectionLaplacian:
         """The Hodge Laplacian of vector fields; see ``calculus.hodge_laplacian``."""
@@ -352,6 +364,9 @@ class TangentBundle:
 
     def edge_weights(self) -> np.ndarray:
         """The weight of each edge of ``sorted_graph``: the kernel at its length, or on a mesh its cotangents."""
+        return host(self._weights())
+
+    def _weights(self) -> Any:
         if self.mesh is not None:
             return self.mesh.weights
         return edge_weights(self.sorted_graph, check_kernel(self.kernel), float(np.sqrt(self.eps)))

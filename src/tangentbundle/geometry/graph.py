@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import singledispatch
 
 import numpy as np
 from scipy import sparse
@@ -49,6 +50,10 @@ class NeighborGraph:
     def rows(self) -> np.ndarray:
         """The point each directed edge starts from, ``(e,)``."""
         return np.repeat(np.arange(self.num_points, dtype=np.int32), self.degrees)
+
+    def ends(self, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The two points of some edges."""
+        return np.searchsorted(self.indptr, edges, side="right") - 1, self.indices[edges]
 
     def to_scipy(self) -> sparse.csr_array:
         """The distances as a scipy CSR array.
@@ -107,6 +112,7 @@ def graph_from_pairs(points: np.ndarray, pairs: np.ndarray) -> NeighborGraph:
     return NeighborGraph(indptr, indices, distances)
 
 
+@singledispatch
 def edge_weights(graph: NeighborGraph, kernel: Kernel, radius: float | np.ndarray) -> np.ndarray:
     """The kernel at distance / radius of each edge, ``(e,)``; the radius is a number, or one a point."""
     weights = np.empty(graph.num_edges)
@@ -130,6 +136,7 @@ def check_memory(edges: float, max_memory: float | None, remedy: str, dim: int =
     require_memory(edges * bytes_per_edge(dim), f"a bundle with {edges:.3g} directed edges", remedy, max_memory)
 
 
+@singledispatch
 def radius_graph(points: np.ndarray, radius: float, *, max_memory: float | None = None, dim: int = 2) -> NeighborGraph:
     """Connect every two points at distance at most ``radius``.
 

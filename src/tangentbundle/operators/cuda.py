@@ -226,7 +226,9 @@ def cuda_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
             parts, steps = min(triton.cdiv(channels, lanes), PARTS), min(32 // lanes, 4)
             unroll = 2 if lanes > 8 and x.dtype == torch.float32 else 1  # more would need too many registers
             options |= {"WIDE": wide, "PARTS": parts, "STEPS": steps, "UNROLL": unroll}
-            _plane_step[slices, triton.cdiv(channels, lanes * parts)](*arguments, num_warps=max(1, GROUPS // 4), **options)
+            _plane_step[slices, triton.cdiv(channels, lanes * parts)](
+                *arguments, num_warps=max(1, GROUPS // 4), **options
+            )
         else:
             padded = triton.next_power_of_2(dim)
             tile = GROUPS * padded * lanes

@@ -1,0 +1,63 @@
+"""The steps of ``assembly.py`` for graphs in the memory of a device."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import torch
+
+from ..geometry.tensor_cloud import TensorCloud
+from ..geometry.tensor_frames import TensorConnection
+from ..geometry.tensor_graph import TensorGraph, row_sums
+from .assembly import FAINT, average_blocks, coordinate_moments, normalise, refuse_faint
+from .moments import moments_from_products
+
+Tensor = torch.Tensor
+
+
+@normalise.register
+def _normalise(graph: TensorGraph, weights: Tensor) -> tuple[Tensor, Tensor]:
+    indptr, indices, _ = graph.tensors
+    degree = row_sums(indptr, weights)
+    refuse_faint(int((~(degree > FAINT * degree.median())).sum()), graph.num_points)
+    return degree, row_sums(indptr, weights / degree[indices]) / degree
+
+
+def _edge_factors(graph: TensorGraph, weights: Tensor, degree: Tensor, mass: Tensor) -> Tensor:
+    return (1.0 / (degree * mass))[graph.edge_rows] * (weights / degree[graph.tensors[1]])
+
+
+@average_blocks.register
+def _average_blocks(
+    graph: TensorGraph, connection: TensorConnection, weights: Tensor, degree: Tensor, mass: Tensor, real: type
+) -> tuple[Tensor, Tensor]:
+    (maps, det), cols = connection.tensors, graph.tensors[1]
+    factors = _edge_factors(graph, weights, degree, mass).to(maps.dtype)
+    if connection.dim == 1:
+        return cols, (factors * det)[:, None, None]
+    if connection.dim == 2:
+        return torch.where(det < 0, ~cols, cols), factors[:, None] * maps
+    return cols, factors[:, None, None] * maps
+
+
+@coordinate_moments.register
+def _coordinate_moments(graph: TensorGraph, weights: Tensor, points: TensorCloud, terms: int) -> np.ndarray:
+    degree, mass = normalise(graph, weights)
+    n, labels = graph.num_points, graph.labels
+    with warnings.catch_warnings():  # torch calls its sparse matrices a beta version
+        warnings.simplefilter("ignore", UserWarning)
+        factors = _edge_factors(graph, weights, degree, mass)
+        average = torch.sparse_csr_tensor(graph.tensors[0], graph.tensors[1].long(), factors, size=(n, n))
+    x = points.coordinates.double() * points.unit
+    sums = x.new_zeros((int(labels.max()) + 1, x.shape[1])).index_add_(0, labels, x)
+    x = x - (sums / torch.bincount(labels)[:, None])[labels]
+    shares = mass / mass.sum()
+    previous, current, squares, neighbors = x, x, [shares @ (x * x)], []
+    for m in range(1, terms):
+        product = torch.stack([average @ column for column in current.T], 1)  # faster than a product with all
+        previous, current = current, product if m == 1 else 2 * product - previous
+        squares.append(shares @ (current * current))
+        neighbors.append(shares @ (previous * current))
+    found = (torch.stack(products).cpu().numpy() for products in (squares, neighbors))
+    return moments_from_products(*found).sum(axis=1)
