@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import triton
 import triton.language as tl
@@ -38,7 +40,11 @@ def _near(
 
 
 def cuda_ball_edges(
-    cloud: TensorCloud, radius: float, first: torch.Tensor, second: torch.Tensor
+    cloud: TensorCloud,
+    radius: float,
+    first: torch.Tensor,
+    second: torch.Tensor,
+    allow: Callable[[int], None] = lambda edges: None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """As ``tensor_cloud.ball_edges``."""
     n, dims = cloud.shape
@@ -51,7 +57,7 @@ def cuda_ball_edges(
     with torch.cuda.device_of(axes):
         _near[(programs,)](axes, starts, second, degrees, second, axes, limit, n, axes.shape[1], FILL=False, **options)
         indptr = pad(degrees.cumsum(0), (1, 0))
-        edges = int(indptr[-1])
+        allow(edges := int(indptr[-1]))
         indices = torch.empty(edges, dtype=torch.int32, device=device)
         distances = torch.empty(edges, dtype=axes.dtype, device=device)
         arguments = axes, starts, second, indptr, indices, distances, limit, n, axes.shape[1]

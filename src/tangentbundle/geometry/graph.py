@@ -47,6 +47,19 @@ class NeighborGraph:
         return np.diff(self.indptr)
 
     @property
+    def median_degree(self) -> float:
+        return float(np.median(self.degrees))
+
+    @property
+    def isolated(self) -> np.ndarray:
+        """Points without neighbours."""
+        return np.flatnonzero(self.degrees == 0)
+
+    @property
+    def num_components(self) -> int:
+        return int(self.components().max()) + 1
+
+    @property
     def rows(self) -> np.ndarray:
         """The point each directed edge starts from, ``(e,)``."""
         return np.repeat(np.arange(self.num_points, dtype=np.int32), self.degrees)

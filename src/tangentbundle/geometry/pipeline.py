@@ -123,12 +123,12 @@ def build_graph(points: np.ndarray, dim: int, scale: Scale, wanted: int | None =
                 "np.unique(points, axis=0)."
             )
     graph = radius_graph(points, radius, max_memory=scale.max_memory, dim=dim)
-    if scale.automatic and graph.components().any():
+    if scale.automatic and graph.num_components > 1:
         joined = connecting_radius(np.asarray(points), graph, 2 * radius)
         if joined <= 2 * radius:
             radius = joined * (1 + 1e-9)
             graph = radius_graph(points, radius, max_memory=scale.max_memory, dim=dim)
-    isolated = np.flatnonzero(graph.degrees == 0)
+    isolated = graph.isolated
     if len(isolated):
         nearest, _ = nearest_distances(points, 1, isolated[:100])
         raise IsolatedPointsError(
@@ -141,7 +141,7 @@ def build_graph(points: np.ndarray, dim: int, scale: Scale, wanted: int | None =
 
 def warn_of_scale(graph: NeighborGraph) -> None:
     """Warn of several components and of neighbourhoods that are not local."""
-    components = int(graph.components().max()) + 1
+    components = graph.num_components
     if components > 1:
         warnings.warn(
             f"the neighbour graph has {components} components; nothing flows between them. If the "
@@ -149,7 +149,7 @@ def warn_of_scale(graph: NeighborGraph) -> None:
             DisconnectedWarning,
             stacklevel=4,
         )
-    share = float(np.median(graph.degrees)) / (graph.num_points - 1)
+    share = graph.median_degree / (graph.num_points - 1)
     if share > GLOBAL_SHARE and graph.num_points > 20:
         warnings.warn(
             f"the median neighbourhood holds {share:.0%} of the cloud, so the Laplacian is not local. "

@@ -9,6 +9,7 @@ from differences of coordinates, which keep their digits in float32. ``cuda_sear
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -19,6 +20,7 @@ from torch.nn.functional import pad
 
 from ..arrays import finite, float_tensor, host
 from ..errors import InvalidInputError, ShapeError, TooFewPointsError
+from ..memory import require_memory
 from .ordering import BITS, principal_axes
 from .search import WIDE, nearest_distances
 
@@ -139,13 +141,13 @@ def _gaps(low: Tensor, high: Tensor, other_low: Tensor, other_high: Tensor) -> T
     return total
 
 
-def near_blocks(cloud: TensorCloud, radius: float) -> tuple[Tensor, Tensor]:
+def near_blocks(cloud: TensorCloud, radius: float, max_memory: float | None = None) -> tuple[Tensor, Tensor]:
     """Pairs of blocks that may hold points at most ``radius`` (in units of the cloud) apart, sorted, ``(p,)`` each."""
     low, high = cloud.boxes
     limit = (radius * (1 + 1e-4) + 1e-5) ** 2  # turned coordinates are rounded
     outer = _blocks(low).amin(1), _blocks(high).amax(1)
     count, inside = len(low), torch.arange(BLOCK, device=low.device)
-    found, rows = [], max(1, CHUNK // len(outer[0]))
+    found, pairs_found, rows = [], 0, max(1, CHUNK // len(outer[0]))
     for start in range(0, len(outer[0]), rows):
         near = _gaps(*(c[start : start + rows, None] for c in outer), *outer) <= limit
         pairs = near.nonzero() + torch.tensor([start, 0], device=low.device)
@@ -156,12 +158,19 @@ def near_blocks(cloud: TensorCloud, radius: float) -> tuple[Tensor, Tensor]:
             a, b = a[kept], b[kept]
             close = _gaps(low[a], high[a], low[b], high[b]) <= limit
             found.append(a[close] * count + b[close])
+            pairs_found += len(found[-1])
+            require_memory(32.0 * pairs_found, "a search in such large balls", "Use a smaller eps.", max_memory)
     keys = torch.cat(found).sort()[0]
     return keys // count, keys % count
 
 
-def ball_edges(cloud: TensorCloud, radius: float, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Row ends, columns and distances of all edges within pairs of blocks: the readable twin of ``cuda_search``."""
+def ball_edges(
+    cloud: TensorCloud, radius: float, first: Tensor, second: Tensor, allow: Callable[[int], None] = lambda edges: None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Row ends, columns and distances of all edges within pairs of blocks: the readable twin of ``cuda_search``.
+
+    ``allow`` is asked before as many edges are allocated.
+    """
     n, blocks = len(cloud), _blocks(cloud.coordinates)
     inside = torch.arange(BLOCK, device=first.device)
     found = []
@@ -172,6 +181,7 @@ def ball_edges(cloud: TensorCloud, radius: float, first: Tensor, second: Tensor)
         row, col = (BLOCK * a[:, None] + inside)[:, :, None], (BLOCK * b[:, None] + inside)[:, None, :]
         near = (squares <= radius**2) & (row != col) & (row < n) & (col < n)
         found.append(((row * n + col)[near], squares[near]))
+    allow(sum(len(k) for k, _ in found))
     keys, sort = torch.cat([k for k, _ in found]).sort()
     squares = torch.cat([s for _, s in found])[sort]
     indptr = pad(torch.bincount(keys // n, minlength=n).cumsum(0), (1, 0))

@@ -6,6 +6,8 @@ here Jacobi rotations, subspace iteration and Newton-Schulz iteration work on al
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import torch
 
@@ -72,10 +74,8 @@ def jacobi(matrices: Tensor) -> tuple[Tensor, Tensor]:
         for p in range(size):
             for q in range(p + 1, size):
                 off, gap = a[p, q], a[q, q] - a[p, p]
-                # tan of the angle that makes (p, q) zero; for equal diagonals 45 degrees
-                tan = (
-                    2 * off * torch.where(gap < 0, -1.0, 1.0) / (gap.abs() + torch.hypot(gap, 2 * off)).clamp_min(TINY)
-                )
+                sign = torch.where(gap < 0, -1.0, 1.0)
+                tan = 2 * sign * off / (gap.abs() + torch.hypot(gap, 2 * off)).clamp_min(TINY)  # makes (p, q) zero
                 cos = (1 + tan * tan).rsqrt()
                 sin = tan * cos
                 a[p, p], a[q, q], a[p, q] = a[p, p] - tan * off, a[q, q] + tan * off, torch.zeros_like(off)
@@ -132,34 +132,45 @@ def leading(matrices: Tensor, count: int) -> tuple[Tensor, Tensor]:
 @local_pca.register
 def _local_pca(points: TensorCloud, graph: TensorGraph, radius: float, *, axes: int, center: bool = True) -> TensorPCA:
     """As the function for arrays, for the points of the cloud themselves and one radius."""
-    indptr, indices, distances = graph.tensors
     n, dims = points.shape
-    x, degrees = points.coordinates, indptr.diff()
-    real = {"dtype": torch.float64, "device": x.device}
-    found, variances = (
-        torch.zeros((n, dims, axes), **real),
-        torch.zeros((n, dims if dims <= JACOBI_SIZE else axes), **real),
-    )
-    total, counts = torch.zeros(n, **real), torch.zeros(n, dtype=torch.int64, device=x.device)
-    rows = max(1, CHUNK // (max(1, int(degrees.max())) * dims))
-    for start in range(0, n, rows):
-        some = slice(start, min(start + rows, n))
+    real = {"dtype": torch.float64, "device": points.coordinates.device}
+    found, total = torch.zeros((n, dims, axes), **real), torch.zeros(n, **real)
+    variances = torch.zeros((n, dims if dims <= JACOBI_SIZE else axes), **real)
+    counts, grams = torch.zeros(n, dtype=torch.int64, device=real["device"]), torch.zeros((0, dims, dims), **real)
+    for some, steps in _neighborhoods(points, graph, radius, center, counts):
+        total[some] = steps.square().sum((1, 2)) * points.unit**2
+        if dims <= JACOBI_SIZE:
+            grams = torch.cat([grams, steps.mT @ steps])
+            continue
+        small = dims <= steps.shape[1]
+        values, vectors = leading(steps.mT @ steps if small else steps @ steps.mT, min(axes, steps.shape[1]))
+        found[some, :, : vectors.shape[2]] = vectors if small else _orthonormal(steps.mT @ vectors)
+        variances[some, : values.shape[1]] = values
+    if dims <= JACOBI_SIZE:
+        variances, vectors = jacobi(grams)
+        found = vectors[:, :, :axes].contiguous()
+    return TensorPCA(found, variances.clamp_min(0) * points.unit**2, total, counts)  # type: ignore[arg-type]
+
+
+def _neighborhoods(
+    points: TensorCloud, graph: TensorGraph, radius: float, center: bool, counts: Tensor
+) -> Iterator[tuple[slice, Tensor]]:
+    """Ranges of rows with their weighted displacements ``(rows, k, D)``, padded by zeros; counts those with weight."""
+    (indptr, indices, distances), x = graph.tensors, points.coordinates.double()
+    degrees, columns = indptr.diff(), list(x.T.contiguous())
+    rows = max(1, 4 * CHUNK // (max(1, int(degrees.max())) * x.shape[1]))
+    for start in range(0, len(x), rows):
+        some = slice(start, min(start + rows, len(x)))
         slots = torch.arange(max(1, int(degrees[some].max())), device=x.device)
-        edges = (indptr[some, None] + slots).clamp_max(max(graph.num_edges - 1, 0))
+        edges = (indptr[:-1][some, None] + slots).clamp_max(max(graph.num_edges - 1, 0))
         weights = Biweight()(distances[edges].double() / radius) * (slots < degrees[some, None])
         counts[some] = (weights > 0).sum(1)
         weights = weights / weights.sum(1, keepdim=True).clamp_min(TINY)
-        steps = (x[indices[edges]] - x[some, None]).double()
+        near = indices[edges]
+        steps = torch.stack([column[near] for column in columns], 2) - x[some, None]
         if center:
-            steps = steps - weights[:, None] @ steps
-        steps = steps * weights.sqrt()[:, :, None]
-        small = dims <= steps.shape[1]
-        values, vectors = leading(steps.mT @ steps if small else steps @ steps.mT, min(variances.shape[1], len(slots)))
-        vectors = vectors[:, :, :axes]
-        found[some, :, : vectors.shape[2]] = vectors if small else _orthonormal(steps.mT @ vectors)
-        variances[some, : values.shape[1]] = values.clamp_min(0) * points.unit**2
-        total[some] = steps.square().sum((1, 2)) * points.unit**2
-    return TensorPCA(found, variances, total, counts)  # type: ignore[arg-type]
+            steps -= weights[:, None] @ steps
+        yield some, steps.mul_(weights.sqrt()[:, :, None])
 
 
 class TensorConnection(Connection):
@@ -188,6 +199,7 @@ def _real(dtype: type) -> torch.dtype:
 def _connect(frames: Tensor, graph: TensorGraph, dtype: type = np.float64) -> TensorConnection:
     """As the function for arrays."""
     _, dims, d = frames.shape
+    columns = [list(axis.T.contiguous()) for axis in frames.unbind(1)]  # single numbers are gathered fastest
     edges, indices, rows = graph.num_edges, graph.tensors[1], graph.edge_rows
     shape = {1: (edges, 0), 2: (edges, 2)}.get(d, (edges, d, d))
     values = torch.empty(shape, dtype=_real(dtype), device=frames.device)
@@ -196,20 +208,23 @@ def _connect(frames: Tensor, graph: TensorGraph, dtype: type = np.float64) -> Te
         some = slice(start, start + chunk)
         i, j = rows[some], indices[some].long()
         low, high = torch.minimum(i, j), torch.maximum(i, j)
-        maps = torch.zeros((len(i), d, d), dtype=frames.dtype, device=frames.device)
-        for axis in frames.unbind(1):
-            maps += axis[low][:, :, None] * axis[high][:, None, :]
+        maps = torch.zeros((d, d, len(i)), dtype=frames.dtype, device=frames.device)
+        for axis in columns:
+            left, right = ([column[ends] for column in axis] for ends in (low, high))
+            for a in range(d):
+                for b in range(d):
+                    maps[a, b].addcmul_(left[a], right[b])
         if d == 1:
-            flip, faint = maps[:, 0, 0] < 0, maps[:, 0, 0].abs() < 1e-9
+            flip, faint = maps[0, 0] < 0, maps[0, 0].abs() < 1e-9
         elif d == 2:
-            (a, b), (c, e) = (row.unbind(1) for row in maps.unbind(1))
-            flip = a * e - b * c < 0
-            cos, sin = torch.where(flip, a - e, a + e), torch.where(flip, c + b, c - b)
+            (p, q), (r, s) = maps
+            flip = p * s - q * r < 0
+            cos, sin = torch.where(flip, p - s, p + s), torch.where(flip, r + q, r - q)
             norm = torch.hypot(cos, sin)
             faint, sin = norm <= 1e-9, torch.where(flip | (i < j), sin, -sin)  # the inverse turns back
             values[some] = torch.stack([torch.where(faint, 1.0, cos / norm), torch.where(faint, 0.0, sin / norm)], 1)
         else:
-            maps, faint = closest_orthogonal(maps)
+            maps, faint = closest_orthogonal(maps.permute(2, 0, 1).contiguous())
             flip = torch.linalg.det(maps) < 0
             values[some] = torch.where((i < j)[:, None, None], maps, maps.mT)
         det[some] = torch.where(flip, -1, 1)

@@ -16,9 +16,6 @@ from .tensor_cloud import TensorCloud, ball_edges, near_blocks
 
 Tensor = torch.Tensor
 
-COUNTED = 256
-"""Points whose neighbours are counted before memory is allocated."""
-
 
 class TensorGraph(NeighborGraph):
     """A graph of tensors; its NumPy arrays are copies, made when they are first read."""
@@ -39,9 +36,17 @@ class TensorGraph(NeighborGraph):
     def num_edges(self) -> int:
         return len(self.tensors[1])
 
-    @cached_property
-    def degrees(self) -> np.ndarray:  # type: ignore[override]
-        return host(self.tensors[0].diff())
+    @property
+    def median_degree(self) -> float:
+        return float(self.tensors[0].diff().median())
+
+    @property
+    def isolated(self) -> np.ndarray:
+        return host((self.tensors[0].diff() == 0).nonzero().flatten())
+
+    @property
+    def num_components(self) -> int:
+        return int(self.labels.max()) + 1
 
     @cached_property
     def edge_rows(self) -> Tensor:
@@ -89,17 +94,18 @@ def row_sums(indptr: Tensor, values: Tensor) -> Tensor:
 def _radius_graph(points: TensorCloud, radius: float, *, max_memory: float | None = None, dim: int = 2) -> TensorGraph:
     if not (np.isfinite(radius) and radius > 0):
         raise InvalidInputError(f"radius must be positive and finite, got {radius}.")
-    within, n, x = radius / points.unit, len(points), points.coordinates
-    sample = x[:: max(1, n // COUNTED)]
-    degree = sum(float(((x - center).square().sum(1) <= within**2).sum()) for center in sample) / len(sample)
-    limit = device_memory(x.device) if max_memory is None else max_memory
-    check_memory(degree * n, limit, "Use a smaller eps, or fewer neighbors.", dim)
-    pairs = near_blocks(points, within)
-    if x.is_cuda and importlib.util.find_spec("triton") is not None:
+    device = points.coordinates.device
+    limit = device_memory(device) if max_memory is None else max_memory
+
+    def allow(edges: int) -> None:
+        check_memory(float(edges), limit, "Use a smaller eps, or fewer neighbors.", dim)
+
+    if device.type == "cuda" and importlib.util.find_spec("triton") is not None:
         from .cuda_search import cuda_ball_edges as search  # Triton may be missing
     else:
         search = ball_edges
-    indptr, indices, distances = search(points, within, *pairs)
+    within = radius / points.unit
+    indptr, indices, distances = search(points, within, *near_blocks(points, within, limit), allow)
     return TensorGraph(indptr, indices, distances * points.unit)  # type: ignore[arg-type]
 
 
