@@ -30,8 +30,8 @@ GRAM_SIZE = 12
 MAX_VARIANCES = 16
 """Variances returned of each neighbourhood."""
 
-BLOCK = 2**22
-"""Numbers in the largest array at work in a thread."""
+BLOCK, EDGES = 2**22, 2**17
+"""Numbers in the largest array at work in a thread, and edges at a time: their weights stay in cache."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,8 @@ def local_pca(
     total, counts = np.zeros(n), np.zeros(n, np.int64)
     most = int(graph.degrees.max(initial=1))
     small = dims <= max(GRAM_SIZE, most)
-    method, block = (_from_covariances if small else _from_grams), max(1, BLOCK // (dims * (dims if small else most)))
+    method = _from_covariances if small else _from_grams
+    block = max(1, min(EDGES // most, BLOCK // (dims * (dims if small else most))))
 
     def decompose(start, stop):
         for a in range(start, stop, block):

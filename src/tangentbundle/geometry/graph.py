@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import singledispatch
+from functools import cached_property, singledispatch
 
 import numpy as np
 from scipy import sparse
@@ -12,8 +12,9 @@ from ..errors import InvalidInputError
 from ..jit import njit
 from ..memory import memory_limit, require_memory
 from ..parallel import run_ranges
+from .balls import ball_edges
 from .kernels import Kernel
-from .search import SAMPLE, edge_distances, nearest_distances, search_tree
+from .search import SAMPLE, WIDE, nearest_distances, search_tree
 
 
 def bytes_per_edge(dim: int) -> int:
@@ -55,7 +56,7 @@ class NeighborGraph:
         """Points without neighbours."""
         return np.flatnonzero(self.degrees == 0)
 
-    @property
+    @cached_property
     def num_components(self) -> int:
         return int(self.components().max()) + 1
 
@@ -113,18 +114,6 @@ def _component_labels(indptr, indices):  # pragma: no cover - compiled
     return labels
 
 
-def graph_from_pairs(points: np.ndarray, pairs: np.ndarray) -> NeighborGraph:
-    """Build the graph whose edges are the given unordered pairs, each listed once."""
-    n, (low, high) = len(points), pairs.T.astype(np.int32)
-    ends = np.concatenate([low, high]), np.concatenate([high, low])
-    matrix = sparse.coo_array((np.ones(2 * len(low), np.int8), ends), shape=(n, n)).tocsr()
-    matrix.sort_indices()
-    indptr, indices = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
-    distances = np.empty(len(indices))
-    run_ranges(edge_distances, n, points, points, indptr, indices, distances)
-    return NeighborGraph(indptr, indices, distances)
-
-
 @singledispatch
 def edge_weights(graph: NeighborGraph, kernel: Kernel, radius: float | np.ndarray) -> np.ndarray:
     """The kernel at distance / radius of each edge, ``(e,)``; the radius is a number, or one a point."""
@@ -153,21 +142,24 @@ def check_memory(edges: float, max_memory: float | None, remedy: str, dim: int =
 def radius_graph(points: np.ndarray, radius: float, *, max_memory: float | None = None, dim: int = 2) -> NeighborGraph:
     """Connect every two points at distance at most ``radius``.
 
-    The pairs come from a dual-tree search; their number is estimated first, from a sample of points, so that a
-    radius that needs more than ``max_memory`` bytes (default: 80 % of what is free) for the bundle of dimension ``dim``
-    is refused unallocated.
+    The number of pairs is estimated first, from a sample of points, so that a radius that needs more than
+    ``max_memory`` bytes (default: 80 % of what is free) for the bundle of dimension ``dim`` is refused unallocated.
 
     >>> radius_graph(np.array([[0.0], [1.0], [3.0]]), 1.5).degrees.tolist()
     [1, 1, 0]
     """
     if not (np.isfinite(radius) and radius > 0):
         raise InvalidInputError(f"radius must be positive and finite, got {radius}.")
-    tree = search_tree(points)
+
+    def allow(edges: float) -> None:
+        check_memory(edges, max_memory, "Use a smaller eps, or fewer neighbors.", dim)
+
     if bytes_per_edge(dim) * float(len(points)) ** 2 > memory_limit(max_memory):  # else all pairs would fit
+        tree = search_tree(points)
         sample = tree.data[:: max(1, len(points) // SAMPLE)]
-        degree = tree.query_ball_point(sample, radius, return_length=True, workers=-1).mean() - 1
-        check_memory(degree * len(points), max_memory, "Use a smaller eps, or fewer neighbors.", dim)
-    return graph_from_pairs(points, tree.query_pairs(radius, output_type="ndarray"))
+        allow((tree.query_ball_point(sample, radius, return_length=True, workers=-1).mean() - 1) * len(points))
+    boxed = search_tree(points).data[:, :WIDE] if points.shape[1] > WIDE else points
+    return NeighborGraph(*ball_edges(points, boxed, radius, allow))
 
 
 def nearest_graph(points: np.ndarray, rows: np.ndarray, k: int) -> NeighborGraph:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass
@@ -90,8 +91,8 @@ def cloud_of(points: Array) -> tuple[np.ndarray | TensorCloud, np.ndarray, Array
 
 
 def stays_on_device(kind: ArrayKind) -> bool:
-    """Whether the geometry of points of this kind is computed by torch, where they are."""
-    return kind.device.type == "cuda"
+    """Whether the geometry of points of this kind is computed by torch and Triton, where they are."""
+    return kind.device.type == "cuda" and importlib.util.find_spec("triton") is not None
 
 
 def warn_of_duplicates(points: np.ndarray) -> None:

@@ -2,32 +2,27 @@
 
 Points that follow each other on the curve are near each other, so blocks of them have small bounding boxes. Balls and
 nearest points are searched in pairs of blocks whose boxes are near enough: exact in every dimension, and with distances
-from differences of coordinates, which keep their digits in float32. ``cuda_search.py`` is the compiled form of
-``ball_edges``.
+from differences of coordinates, which keep their digits in float32.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
-from torch.nn.functional import pad
 
 from ..arrays import finite, float_tensor, host
 from ..errors import InvalidInputError, ShapeError, TooFewPointsError
 from ..memory import require_memory
+from .balls import BLOCK
 from .ordering import BITS, principal_axes
 from .search import WIDE, nearest_distances
 
 Tensor = torch.Tensor
-
-BLOCK = 32
-"""Points in a block, and blocks in a superblock."""
 
 CHUNK = 2**25
 """Numbers in the largest array at work, more or less."""
@@ -162,30 +157,6 @@ def near_blocks(cloud: TensorCloud, radius: float, max_memory: float | None = No
             require_memory(32.0 * pairs_found, "a search in such large balls", "Use a smaller eps.", max_memory)
     keys = torch.cat(found).sort()[0]
     return keys // count, keys % count
-
-
-def ball_edges(
-    cloud: TensorCloud, radius: float, first: Tensor, second: Tensor, allow: Callable[[int], None] = lambda edges: None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Row ends, columns and distances of all edges within pairs of blocks: the readable twin of ``cuda_search``.
-
-    ``allow`` is asked before as many edges are allocated.
-    """
-    n, blocks = len(cloud), _blocks(cloud.coordinates)
-    inside = torch.arange(BLOCK, device=first.device)
-    found = []
-    for a, b in zip(first.split(CHUNK // BLOCK**2), second.split(CHUNK // BLOCK**2), strict=True):
-        squares = torch.zeros((len(a), BLOCK, BLOCK), dtype=blocks.dtype, device=a.device)
-        for axis in range(blocks.shape[2]):
-            squares += (blocks[a, :, None, axis] - blocks[b, None, :, axis]).square()
-        row, col = (BLOCK * a[:, None] + inside)[:, :, None], (BLOCK * b[:, None] + inside)[:, None, :]
-        near = (squares <= radius**2) & (row != col) & (row < n) & (col < n)
-        found.append(((row * n + col)[near], squares[near]))
-    allow(sum(len(k) for k, _ in found))
-    keys, sort = torch.cat([k for k, _ in found]).sort()
-    squares = torch.cat([s for _, s in found])[sort]
-    indptr = pad(torch.bincount(keys // n, minlength=n).cumsum(0), (1, 0))
-    return indptr, (keys % n).int(), squares.sqrt()
 
 
 def tensor_nearest(cloud: TensorCloud, k: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

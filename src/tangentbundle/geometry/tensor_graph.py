@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from functools import cached_property
 
 import numpy as np
@@ -10,9 +9,10 @@ import torch
 
 from ..arrays import HostField, host
 from ..errors import InvalidInputError
+from .balls import ball_edges
 from .graph import NeighborGraph, check_memory, edge_weights, radius_graph
 from .kernels import Kernel
-from .tensor_cloud import TensorCloud, ball_edges, near_blocks
+from .tensor_cloud import TensorCloud, near_blocks
 
 Tensor = torch.Tensor
 
@@ -44,7 +44,7 @@ class TensorGraph(NeighborGraph):
     def isolated(self) -> np.ndarray:
         return host((self.tensors[0].diff() == 0).nonzero().flatten())
 
-    @property
+    @cached_property
     def num_components(self) -> int:
         return int(self.labels.max()) + 1
 
@@ -64,7 +64,7 @@ class TensorGraph(NeighborGraph):
 
     @cached_property
     def labels(self) -> Tensor:
-        """Components as a tensor. Every point starts below its first neighbour; then the trees at both ends of the edges left are joined."""
+        """Labels as a tensor: points start below their first neighbour; then trees at both ends of edges are joined."""
         indptr, indices, _ = self.tensors
         parent = torch.arange(self.num_points, device=indptr.device)
         linked = indptr.diff() > 0
@@ -100,12 +100,15 @@ def _radius_graph(points: TensorCloud, radius: float, *, max_memory: float | Non
     def allow(edges: int) -> None:
         check_memory(float(edges), limit, "Use a smaller eps, or fewer neighbors.", dim)
 
-    if device.type == "cuda" and importlib.util.find_spec("triton") is not None:
-        from .cuda_search import cuda_ball_edges as search  # Triton may be missing
-    else:
-        search = ball_edges
     within = radius / points.unit
-    indptr, indices, distances = search(points, within, *near_blocks(points, within, limit), allow)
+    if device.type == "cuda":
+        from .cuda_search import cuda_ball_edges  # there may be no Triton
+
+        edges = cuda_ball_edges(points, within, *near_blocks(points, within, limit), allow)
+    else:
+        arrays = ball_edges(points.coordinates.numpy(), points.boxed.numpy(), within, allow)
+        edges = tuple(map(torch.from_numpy, arrays))
+    indptr, indices, distances = edges
     return TensorGraph(indptr, indices, distances * points.unit)  # type: ignore[arg-type]
 
 
