@@ -19,6 +19,7 @@ from spaces import bundle_of
 
 import tangentbundle as tb
 from tangentbundle.filters import apply_bank
+from tangentbundle.filters import chebyshev as chebyshev_module
 from tangentbundle.manifolds import Sphere
 from tangentbundle.operators import laplacian as laplacian_module
 from tangentbundle.operators import product as product_module
@@ -124,7 +125,7 @@ def test_sliced_storage_pads_little():
 # One step.
 
 
-def both_steps(d, channels, dtype, n, scalars, sources=0, targets=0, alias=False, seed=0):
+def both_steps(d, channels, dtype, n, scalars, sources=0, targets=0, terms=(), alias=False, seed=0):
     """Outputs and running sums of the kernel and of the reference, in the kernel's row order."""
     from tangentbundle.operators.cuda import cuda_step
 
@@ -134,7 +135,8 @@ def both_steps(d, channels, dtype, n, scalars, sources=0, targets=0, alias=False
     noise = torch.Generator().manual_seed(seed)
     draw = lambda *shape: torch.randn(*shape, generator=noise, dtype=dtype)  # noqa: E731
     x, z = draw(n, d, channels), draw(n, d, channels)
-    extras = [Extras(draw(k, n, d, channels), draw(k)) if k else None for k in (sources, targets)]
+    sizes = (sources, ()), (targets, terms)
+    extras = [Extras(draw(k, n, d, channels), draw(k, *more)) if k else None for k, more in sizes]
     expected = torch.empty_like(x)
     mine = [None if e is None else Extras(e.signals[:, rows].contiguous(), e.coefficients.clone()) for e in extras]
     my_x, my_z = x[rows].contiguous(), z[rows].contiguous()
@@ -160,6 +162,7 @@ def both_steps(d, channels, dtype, n, scalars, sources=0, targets=0, alias=False
             {"scalars": (2.0, 0.25, -1.0), "alias": True},
             {"scalars": (2.0, 0.0, -1.0), "targets": 3},
             {"scalars": (1.1, 0.3, -1.0), "sources": 2, "targets": 1},
+            {"scalars": (2.0, 0.0, -1.0), "targets": 2, "terms": (3,), "alias": True},
         ],
     ),
     ids=str,
@@ -236,7 +239,7 @@ def results(lap, dtype, order):
 
 
 def as_on_a_gpu(monkeypatch):
-    for module in (product_module, laplacian_module):
+    for module in (product_module, laplacian_module, chebyshev_module):
         monkeypatch.setattr(module, "use_triton", lambda device: True)
 
 

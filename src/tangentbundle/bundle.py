@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from .arrays import Array, ArrayKind, HostField, finite_where_seen, float_tensor, host, positive, positive_integer
+from .batch import joined_laplacian
 from .calculus import Curvature, Derivatives, LinearMap, curvature, hodge_laplacian
 from .diagnostics import Diagnosis, diagnose
 from .errors import InvalidInputError, ShapeError
@@ -36,7 +37,7 @@ from .geometry.search import one_search
 from .geometry.tensor_cloud import TensorCloud
 from .geometry.transport import Connection, connect, connect_exactly, trivial_connection
 from .manifolds import Sphere
-from .operators import Calibration, ConnectionLaplacian, Normalization
+from .operators import Calibration, ConnectionLaplacian, Joined, Normalization
 from .operators.assembly import VertexAreas, assemble, coordinate_moments, normalise
 from .operators.calibration import calibrated_scale
 from .sheaf import Sheaf
@@ -114,6 +115,37 @@ class TangentBundle:
         connection = connect(frames, graph, kind.numpy_dtype)
         geometry = cloud, graph, connection, order, check_kernel(kernel), eps, dim, kind, frames
         return cls(*geometry, pca=pca, eps_pca=eps_pca, local_dimensions=local)
+
+    @classmethod
+    def from_batch(
+        cls,
+        points: Array,
+        batch: Array,
+        *,
+        dim: int | DimensionRule | None = None,
+        eps: float | None = None,
+        neighbors: int | None = None,
+        eps_pca: float | None = None,
+        kernel: Kernel | None = None,
+        max_memory: float | None = None,
+    ) -> Joined:
+        r"""The Laplacians of many clouds at once, joined; nothing flows between the clouds.
+
+        Points ``(n, D)`` of all clouds follow each other, and ``batch`` (n,) holds the sorted number of each point's
+        cloud, as in PyTorch Geometric. The result is that of ``join`` on the Laplacians of ``from_points``, except
+        that an automatic number of neighbours is not adapted to curvature and connectedness, and that ``dim`` is
+        estimated from the largest cloud. ``eps_pca`` needs ``eps``. Coordinates and ambient vectors are exchanged by
+        the operator's ``frames``.
+
+        >>> import tangentbundle as tb
+        >>> clouds = [tb.manifolds.Sphere(2).sample(n, seed=n) for n in (80, 120)]
+        >>> both = tb.TangentBundle.from_batch(np.concatenate(clouds), np.repeat([0, 1], [80, 120]), neighbors=15)
+        >>> both.sizes, both.frames.shape
+        ((80, 120), torch.Size([200, 3, 2]))
+        """
+        if eps_pca is not None and eps is None:
+            raise InvalidInputError("from_batch takes eps_pca together with eps.")
+        return joined_laplacian(points, batch, dim, Scale(eps, neighbors, eps_pca, max_memory), check_kernel(kernel))
 
     @classmethod
     def from_frames(

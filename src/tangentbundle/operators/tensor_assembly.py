@@ -46,22 +46,38 @@ def _average_blocks(
 
 @coordinate_moments.register
 def _coordinate_moments(graph: TensorGraph, weights: Tensor, points: TensorCloud, terms: int) -> np.ndarray:
+    x = points.coordinates.double() * points.unit
+    return moments_of_clouds(graph, weights, x, torch.zeros_like(graph.labels), terms)[:, 0]
+
+
+def moments_of_clouds(graph: TensorGraph, weights: Tensor, x: Tensor, cloud: Tensor, terms: int) -> np.ndarray:
+    r"""Moments :math:`\sum_a \langle x_a, T_m(P)\, x_a \rangle` ``(2 terms - 1, clouds)``, with cloud numbers (n,)."""
     degree, mass = normalise(graph, weights)
     n, labels = graph.num_points, graph.labels
     with warnings.catch_warnings():  # torch calls its sparse matrices a beta version
         warnings.simplefilter("ignore", UserWarning)
         factors = _edge_factors(graph, weights, degree, mass)
         average = torch.sparse_csr_tensor(graph.tensors[0], graph.tensors[1].long(), factors, size=(n, n))
-    x = points.coordinates.double() * points.unit
-    sums = x.new_zeros((int(labels.max()) + 1, x.shape[1])).index_add_(0, labels, x)
-    x = x - (sums / torch.bincount(labels)[:, None])[labels]
-    shares = mass / mass.sum()
-    previous, current, squares, neighbors = x, x, [shares @ (x * x)], []
+
+    def product(a: Tensor, b: Tensor) -> Tensor:
+        return sums_by(cloud, shares * (a * b).sum(1))
+
+    x = x - (sums_by(labels, x) / torch.bincount(labels)[:, None])[labels]  # each component about its own mean
+    shares = mass / sums_by(cloud, mass)[cloud]
+    previous, current, squares, neighbors = x, x, [product(x, x)], []
     for m in range(1, terms):
-        few = current.shape[1] <= MAX_COLUMNS
-        product = torch.stack([average @ column for column in current.T], 1) if few else average @ current
-        previous, current = current, product if m == 1 else 2 * product - previous
-        squares.append(shares @ (current * current))
-        neighbors.append(shares @ (previous * current))
+        few = x.shape[1] <= MAX_COLUMNS
+        image = torch.stack([average @ column for column in current.T], 1) if few else average @ current
+        previous, current = current, image if m == 1 else 2 * image - previous
+        squares.append(product(current, current))
+        neighbors.append(product(previous, current))
     found = (torch.stack(products).cpu().numpy() for products in (squares, neighbors))
-    return moments_from_products(*found).sum(axis=1)
+    return moments_from_products(*found)
+
+
+def sums_by(labels: Tensor, values: Tensor) -> Tensor:
+    """Sums of the rows with each label; labels count from zero."""
+    count = int(labels.max()) + 1
+    if count == 1:
+        return values.sum(0, keepdim=True)
+    return values.new_zeros((count, *values.shape[1:])).index_add_(0, labels, values)
