@@ -9,6 +9,7 @@ import torch
 
 from ..arrays import HostField, host
 from ..errors import InvalidInputError
+from ..memory import device_memory
 from .balls import ball_edges
 from .graph import NeighborGraph, check_memory, edge_weights, radius_graph
 from .kernels import Kernel
@@ -110,13 +111,6 @@ def _radius_graph(points: TensorCloud, radius: float, *, max_memory: float | Non
         edges = tuple(map(torch.from_numpy, arrays))
     indptr, indices, distances = edges
     return TensorGraph(indptr, indices, distances * points.unit)  # type: ignore[arg-type]
-
-
-def device_memory(device: torch.device) -> float | None:
-    """80 % of the memory free on a GPU; None for others."""
-    if device.type != "cuda":
-        return None
-    return 0.8 * (torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved() - torch.cuda.memory_allocated())
 
 
 @edge_weights.register
