@@ -1,7 +1,7 @@
 """From points to answers on one GPU: geometry, products, filters, training, denoising and eigenfields.
 
-``PYTHONPATH=src python -m benchmarks.gpu [--out FILE] [--most N]``. Rows name the limit that was asked for, where there is
-one, the time on the CPU of the same machine, and for products the time in which memory could be read once.
+``PYTHONPATH=src python -m benchmarks.gpu [--out FILE] [--most N]``. Rows name the limit that was asked for, where there
+is one, the time on the CPU of the same machine, and for products the time in which memory could be read once.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def geometry() -> list[dict]:
             "n": n,
             "D": dims,
             "first_call_s": first,
-            "s": seconds(lambda: build(points)),
+            "s": seconds(partial(build, points)),
         }
         build(here[:5000])  # compile
         start = time.perf_counter()

@@ -35,7 +35,7 @@ DISTANCE = 4.0
 
 def joined_laplacian(points: Array, batch: Array, dim: Any, scale: Scale, kernel: Kernel) -> Joined:
     """The Laplacians of the clouds of points ``(n, D)``, numbered by ``batch`` (n,), joined."""
-    x, cloud, sizes = _clouds(points, batch)
+    x, cloud, sizes = clouds_of(points, batch)
     kind, starts = float_tensor(points, "points")[1], pad(sizes.cumsum(0), (1, 0))
     if dim is None or isinstance(dim, DimensionRule):
         largest = int(sizes.argmax())
@@ -73,12 +73,11 @@ def joined_laplacian(points: Array, batch: Array, dim: Any, scale: Scale, kernel
     share = mass / sums_by(cloud, mass)[cloud]
     user_mass = torch.empty_like(share).index_copy_(0, order, share).to(values.dtype)
     parts = _split(graph, starts, cloud, cols, values, (order - starts[cloud]).int(), user_mass, frames)
-    return Joined(
-        tuple(ConnectionLaplacian(*part[:5], s, dim, kind, part[5], 2) for part, s in zip(parts, scales, strict=True))
-    )
+    sized = zip(parts, scales.tolist(), strict=True)
+    return Joined(tuple(ConnectionLaplacian(*part[:5], size, dim, kind, part[5], 2) for part, size in sized))
 
 
-def _clouds(points: Array, batch: Array) -> tuple[Tensor, Tensor, Tensor]:
+def clouds_of(points: Array, batch: Array) -> tuple[Tensor, Tensor, Tensor]:
     """Points, the number of each point's cloud, and the sizes of the clouds; checked."""
     tensor, _ = float_tensor(points, "points")
     x = finite(tensor.detach(), "points")
@@ -108,7 +107,8 @@ def _radii(x: Tensor, cloud: Tensor, sizes: Tensor, wanted: Tensor) -> Tensor:
         valid = inside < sizes[some, None]
         padded = x[(starts[some, None] + inside).clamp_max(len(x) - 1)]
         squares = sum((axis[:, :, None] - axis[:, None]).square() for axis in padded.unbind(2))
-        squares = squares.masked_fill(~valid[:, None] | (inside[:, None] == inside), torch.inf).sort(2)[0]  # type: ignore
+        squares = squares.masked_fill(~valid[:, None] | (inside[:, None] == inside), torch.inf)  # type: ignore
+        squares = torch.topk(squares, int(wanted.max()), largest=False)[0]
         reach = squares.gather(2, (wanted[some] - 1)[:, None, None].expand(-1, size, 1))[:, :, 0].sqrt()
         ranked, middle = reach.masked_fill(~valid, torch.inf).sort(1)[0], sizes[some, None]
         radii[some] = (ranked.gather(1, (middle - 1) // 2) + ranked.gather(1, middle // 2))[:, 0].double() / 2

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from .arrays import Array, ArrayKind, HostField, finite_where_seen, float_tensor, host, positive, positive_integer
-from .batch import joined_laplacian
+from .batch import clouds_of, joined_laplacian
 from .calculus import Curvature, Derivatives, LinearMap, curvature, hodge_laplacian
 from .diagnostics import Diagnosis, diagnose
 from .errors import InvalidInputError, ShapeError
@@ -29,6 +29,7 @@ from .geometry.pipeline import (
     cloud_of,
     graph_and_frames,
     sorted_cloud,
+    stays_on_device,
     warn_of_duplicates,
     warn_of_noise,
     warn_of_scale,
@@ -37,7 +38,7 @@ from .geometry.search import one_search
 from .geometry.tensor_cloud import TensorCloud
 from .geometry.transport import Connection, connect, connect_exactly, trivial_connection
 from .manifolds import Sphere
-from .operators import Calibration, ConnectionLaplacian, Joined, Normalization
+from .operators import Calibration, ConnectionLaplacian, Joined, Normalization, join
 from .operators.assembly import VertexAreas, assemble, coordinate_moments, normalise
 from .operators.calibration import calibrated_scale
 from .sheaf import Sheaf
@@ -132,10 +133,10 @@ class TangentBundle:
         r"""The Laplacians of many clouds at once, joined; nothing flows between the clouds.
 
         Points ``(n, D)`` of all clouds follow each other, and ``batch`` (n,) holds the sorted number of each point's
-        cloud, as in PyTorch Geometric. The result is that of ``join`` on the Laplacians of ``from_points``, except
-        that an automatic number of neighbours is not adapted to curvature and connectedness, and that ``dim`` is
-        estimated from the largest cloud. ``eps_pca`` needs ``eps``. Coordinates and ambient vectors are exchanged by
-        the operator's ``frames``.
+        cloud, as in PyTorch Geometric. The result is that of ``join`` on the Laplacians of ``from_points``. On a GPU
+        all clouds are built at once; an automatic number of neighbours is then not adapted to curvature and
+        connectedness, ``dim`` is estimated from the largest cloud, and ``eps_pca`` needs ``eps``. Coordinates and
+        ambient vectors are exchanged by the operator's ``frames``.
 
         >>> import tangentbundle as tb
         >>> clouds = [tb.manifolds.Sphere(2).sample(n, seed=n) for n in (80, 120)]
@@ -143,9 +144,12 @@ class TangentBundle:
         >>> both.sizes, both.frames.shape
         ((80, 120), torch.Size([200, 3, 2]))
         """
-        if eps_pca is not None and eps is None:
-            raise InvalidInputError("from_batch takes eps_pca together with eps.")
-        return joined_laplacian(points, batch, dim, Scale(eps, neighbors, eps_pca, max_memory), check_kernel(kernel))
+        scale, (x, _, sizes) = Scale(eps, neighbors, eps_pca, max_memory), clouds_of(points, batch)
+        if stays_on_device(float_tensor(points, "points")[1]):
+            return joined_laplacian(points, batch, dim, scale, check_kernel(kernel))
+        options: dict[str, Any] = {"dim": dim, "eps": eps, "neighbors": neighbors, "eps_pca": eps_pca}
+        parts = [cls.from_points(p, kernel=kernel, max_memory=max_memory, **options) for p in x.split(sizes.tolist())]
+        return join([part.laplacian() for part in parts])  # type: ignore[return-value]
 
     @classmethod
     def from_frames(

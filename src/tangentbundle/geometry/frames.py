@@ -207,6 +207,7 @@ def pca_of_nearest(
     return local_pca(points, graph_of_lists(distances, indices), reach, centers=centers, axes=axes, center=center)
 
 
+@singledispatch
 def pca_of_some(
     points: np.ndarray, rows: np.ndarray, distances: np.ndarray, indices: np.ndarray, axes: int, center: bool = True
 ) -> LocalPCA:

@@ -162,6 +162,14 @@ def radius_graph(points: np.ndarray, radius: float, *, max_memory: float | None 
     return NeighborGraph(*ball_edges(points, boxed, radius, allow))
 
 
+@singledispatch
+def nearest_in_graph(
+    points: np.ndarray, graph: NeighborGraph, k: int, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Distances and indices ``(m, k)`` of the nearest points of some rows, where the graph of a ball may know them."""
+    return nearest_distances(points, k, rows)
+
+
 def nearest_graph(points: np.ndarray, rows: np.ndarray, k: int) -> NeighborGraph:
     """The directed graph from some rows to their ``k`` nearest points, nearest first."""
     return graph_of_lists(*nearest_distances(points, k, rows))

@@ -22,7 +22,7 @@ from ..errors import (
 )
 from . import tensor_frames  # noqa: F401
 from .frames import LocalPCA, local_pca, pca_of_some
-from .graph import NeighborGraph, check_memory, nearest_distances, radius_graph
+from .graph import NeighborGraph, check_memory, nearest_distances, nearest_in_graph, radius_graph
 from .ordering import curve_order
 from .scale import connecting_radius, least_neighbors, radius_for_neighbors, target_neighbors
 from .search import sampled_nearest
@@ -201,7 +201,7 @@ def estimate_frames(
     least = min(2 * dim + 2, len(points) - 1)
     poor = pca.sparse_rows(least)
     if len(poor) and scale.eps_pca is None:
-        nearest = nearest_distances(points, least, poor)
+        nearest = nearest_in_graph(points, graph, least, poor)
         pca.replace(poor, pca_of_some(points, poor, *nearest, axes=dim, center=scale.pca_center))
     return pca, float(eps_pca)
 

@@ -7,14 +7,18 @@ here Jacobi rotations, subspace iteration and Newton-Schulz iteration work on al
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
+from torch.nn.functional import pad
 
 from ..arrays import HostField, host
 from ..errors import RankDeficientError
-from .frames import FLAT, TINY, LocalPCA, local_pca
+from .frames import FLAT, TINY, LocalPCA, local_pca, pca_of_some
+from .graph import nearest_in_graph
 from .kernels import Biweight
+from .search import nearest_distances
 from .tensor_cloud import CHUNK, TensorCloud
 from .tensor_graph import TensorGraph
 from .transport import Connection, connect, refuse_weak, trivial_connection
@@ -55,7 +59,7 @@ class TensorPCA(LocalPCA):
 
     def replace(self, rows: np.ndarray, other: LocalPCA) -> None:
         for name in ("axes", "variances", "total", "counts"):
-            field, new = vars(self)[name], torch.from_numpy(getattr(other, name))
+            field, new = vars(self)[name], torch.as_tensor(vars(other)[name])
             new = new[:, : field.shape[1]] if name == "variances" else new
             field[torch.as_tensor(rows, device=field.device)] = new.to(field)
 
@@ -130,14 +134,24 @@ def leading(matrices: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 @local_pca.register
-def _local_pca(points: TensorCloud, graph: TensorGraph, radius: float, *, axes: int, center: bool = True) -> TensorPCA:
-    """As the function for arrays, for the points of the cloud themselves and one radius."""
-    n, dims = points.shape
+def _local_pca(
+    points: TensorCloud,
+    graph: TensorGraph,
+    radius: float | Tensor,
+    *,
+    rows: Tensor | None = None,
+    axes: int,
+    center: bool = True,
+) -> TensorPCA:
+    """As the function for arrays, at the points of the cloud or some rows of them, one for each row of the graph."""
+    n, dims = graph.num_points, points.shape[1]
     real = {"dtype": torch.float64, "device": points.coordinates.device}
     found, total = torch.zeros((n, dims, axes), **real), torch.zeros(n, **real)
     variances = torch.zeros((n, dims if dims <= JACOBI_SIZE else axes), **real)
     counts, grams = torch.zeros(n, dtype=torch.int64, device=real["device"]), torch.zeros((0, dims, dims), **real)
-    for some, steps in _neighborhoods(points, graph, radius, center, counts):
+    centers = points.coordinates if rows is None else points.coordinates[rows]
+    reach = torch.as_tensor(radius, **real).expand(n)
+    for some, steps in _neighborhoods(points, graph, centers.double(), reach, center, counts):
         total[some] = steps.square().sum((1, 2)) * points.unit**2
         if dims <= JACOBI_SIZE:
             grams = torch.cat([grams, steps.mT @ steps])
@@ -153,24 +167,53 @@ def _local_pca(points: TensorCloud, graph: TensorGraph, radius: float, *, axes: 
 
 
 def _neighborhoods(
-    points: TensorCloud, graph: TensorGraph, radius: float, center: bool, counts: Tensor
+    points: TensorCloud, graph: TensorGraph, centers: Tensor, reach: Tensor, center: bool, counts: Tensor
 ) -> Iterator[tuple[slice, Tensor]]:
     """Ranges of rows with their weighted displacements ``(rows, k, D)``, padded by zeros; counts those with weight."""
-    (indptr, indices, distances), x = graph.tensors, points.coordinates.double()
-    degrees, columns = indptr.diff(), list(x.T.contiguous())
-    rows = max(1, 4 * CHUNK // (max(1, int(degrees.max())) * x.shape[1]))
-    for start in range(0, len(x), rows):
-        some = slice(start, min(start + rows, len(x)))
-        slots = torch.arange(max(1, int(degrees[some].max())), device=x.device)
-        edges = (indptr[:-1][some, None] + slots).clamp_max(max(graph.num_edges - 1, 0))
-        weights = Biweight()(distances[edges].double() / radius) * (slots < degrees[some, None])
+    distances, indices = graph.tensors[2], graph.tensors[1]
+    columns = list(points.coordinates.double().T.contiguous())
+    rows = max(1, 4 * CHUNK // (max(1, int(graph.tensors[0].diff().max())) * len(columns)))
+    for start in range(0, len(centers), rows):
+        some = slice(start, min(start + rows, len(centers)))
+        edges, valid = graph.padded(some)
+        weights = Biweight()(distances[edges].double() / reach[some, None]) * valid
         counts[some] = (weights > 0).sum(1)
         weights = weights / weights.sum(1, keepdim=True).clamp_min(TINY)
         near = indices[edges]
-        steps = torch.stack([column[near] for column in columns], 2) - x[some, None]
+        steps = torch.stack([column[near] for column in columns], 2) - centers[some, None]
         if center:
             steps -= weights[:, None] @ steps
         yield some, steps.mul_(weights.sqrt()[:, :, None])
+
+
+@pca_of_some.register
+def _pca_of_some(
+    points: TensorCloud, rows: np.ndarray, distances: Any, indices: Any, axes: int, center: bool = True
+) -> LocalPCA:
+    if axes == 0:  # all variances, of a sample
+        return pca_of_some.dispatch(np.ndarray)(points, rows, distances, indices, axes, center)
+    to = points.order.device
+    rows, distances, indices = (torch.as_tensor(a, device=to) for a in (rows, distances, indices))
+    m, k = indices.shape
+    lists = TensorGraph(torch.arange(m + 1, device=to) * k, indices.flatten(), distances.flatten())  # type: ignore
+    return local_pca(points, lists, 1.2 * distances[:, -1].clamp_min(TINY), rows=rows, axes=axes, center=center)
+
+
+@nearest_in_graph.register
+def _nearest_in_graph(points: TensorCloud, graph: TensorGraph, k: int, rows: np.ndarray) -> tuple[Tensor, Tensor]:
+    """Distances and indices ``(m, k)``: of points with k neighbours in the graph from there, of others by a search."""
+    to = points.order.device
+    some = torch.as_tensor(rows, device=to)
+    edges, valid = graph.padded(some)
+    lengths = pad(
+        graph.tensors[2][edges].masked_fill(~valid, torch.inf), (0, max(0, k - edges.shape[1])), value=torch.inf
+    )
+    distances, which = torch.topk(lengths, k, largest=False)
+    indices = graph.tensors[1][edges.gather(1, which.clamp_max(edges.shape[1] - 1))].long()
+    few = distances[:, -1].isinf().nonzero().flatten()
+    found = (torch.from_numpy(a).to(to) for a in nearest_distances(points, k, host(some[few])))
+    distances[few], indices[few] = (a.to(b) for a, b in zip(found, (distances, indices), strict=True))
+    return distances, indices
 
 
 class TensorConnection(Connection):

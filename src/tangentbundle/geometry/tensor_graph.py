@@ -60,6 +60,12 @@ class TensorGraph(NeighborGraph):
         some = torch.as_tensor(edges, device=self.tensors[0].device)
         return host(torch.searchsorted(self.tensors[0], some, right=True) - 1), host(self.tensors[1][some])
 
+    def padded(self, rows: slice | Tensor) -> tuple[Tensor, Tensor]:
+        """Numbers of the edges of some rows ``(m, k)``, k the most of them, and which are there."""
+        start, length = self.tensors[0][:-1][rows, None], self.tensors[0].diff()[rows, None]
+        slots = torch.arange(max(1, int(length.max())), device=start.device)
+        return (start + slots).clamp_max(max(self.num_edges - 1, 0)), slots < length
+
     def components(self) -> np.ndarray:
         return host(self.labels)
 

@@ -15,9 +15,6 @@ from .generator import Generator
 Moments = Callable[[int], np.ndarray]
 r"""Chebyshev moments :math:`\sum_a \langle x_a, T_m(P)\, x_a \rangle` of the coordinates, ``(2 terms - 1,)``."""
 
-FLATNESS = 4
-"""The low-pass of the coordinates differs from one by this power of the frequency."""
-
 WINDOW = (2.0, 8.0)
 """Diffusion times of the low-pass, in steps of P: from a few averages to what the moments resolve."""
 
@@ -89,8 +86,8 @@ def smooth_energy(moments: np.ndarray, times: np.ndarray) -> np.ndarray:
     nodes = chebpts1(m)
     weights = chebvander(nodes, m - 1) @ (np.where(np.arange(m) == 0, 1 / m, 2 / m)[:, None] * moments)
     lam = Generator(1.0, order=3)(1.0 - nodes)[:, None, None]
-    response = lam * (1.0 - (1.0 - np.exp(-times * lam)) ** FLATNESS)
-    return np.einsum("mkb,mb->kb", response, weights)
+    passed = np.square(np.square(1.0 - np.exp(-times * lam)))
+    return np.einsum("mkb,mb->kb", lam * (1.0 - passed), weights)
 
 
 def calibrated_scale(
