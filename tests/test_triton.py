@@ -20,11 +20,13 @@ from spaces import bundle_of
 import tangentbundle as tb
 from tangentbundle.filters import apply_bank
 from tangentbundle.filters import chebyshev as chebyshev_module
+from tangentbundle.geometry.balls import ball_edges
+from tangentbundle.geometry.tensor_cloud import TensorCloud, near_blocks
 from tangentbundle.manifolds import Sphere
 from tangentbundle.operators import laplacian as laplacian_module
 from tangentbundle.operators import product as product_module
 from tangentbundle.operators.product import Extras, reference_step
-from tangentbundle.operators.storage import BEYOND, GROUPS, ROWS, STEP, WINDOW, BlockMatrix, SlicedMatrix, along_curve
+from tangentbundle.operators.storage import BEYOND, GROUP, PAIRS, WINDOW, BlockMatrix, SlicedMatrix, along_curve
 from tangentbundle.testing import random_orthogonal, random_signal, relative_error
 
 HERE = os.environ.get("TRITON_INTERPRET") == "1"
@@ -85,13 +87,13 @@ def dense(matrix, d):
 def dense_sliced(matrix, d):
     """The sliced matrix written out, from its own description of where neighbours and their bits lie."""
     n, indptr, codes = len(matrix.order), matrix.indptr.numpy(), matrix.cols.numpy()
-    out = np.zeros((n + -n % ROWS, d, n, d))
+    out = np.zeros((n + n % 2, d, n, d))
     for row in range(len(out)):
-        which, group = row // ROWS // GROUPS, row // ROWS % GROUPS
-        for e in range(indptr[which] + group, indptr[which + 1], GROUPS):
-            column, flipped = codes[e] & (2 ** (32 - ROWS) - 1), codes[e] & (-(2**31), 2**30, 2**29, 2**28)[row % ROWS]
+        which, pair = row // 2 // PAIRS, row // 2 % PAIRS
+        for e in range(indptr[which] + pair, indptr[which + 1], PAIRS):
+            column, flipped = codes[e] & (2**30 - 1), codes[e] & (-(2**31), 2**30)[row % 2]
             code = torch.tensor([~column if flipped else column])
-            out[row, :, column] += BlockMatrix(None, code, matrix.values[e, row % ROWS][None], None).blocks()[0].numpy()
+            out[row, :, column] += BlockMatrix(None, code, matrix.values[e, row % 2][None], None).blocks()[0].numpy()
     assert (out[n:] == 0).all()
     return out[:n]
 
@@ -106,14 +108,14 @@ def test_sliced_storage_holds_the_same_matrix(d, n):
     sliced = SlicedMatrix.from_csr(csr)
     order = sliced.order.long().numpy()
     assert sorted(order) == list(range(len(order)))
-    window = ROWS * WINDOW
+    window = 2 * WINDOW
     assert (order // window == np.arange(len(order)) // window).all()  # rows stay in their window of the curve
     full = dense(csr, d)
     np.testing.assert_array_equal(dense_sliced(sliced, d), full[order][:, :, order])
     lengths = sliced.indptr.diff()
-    assert bool((lengths % (GROUPS * STEP) == 0).all()) and len(lengths) == -(-len(order) // (ROWS * GROUPS))
+    assert bool((lengths % (PAIRS * GROUP) == 0).all()) and len(lengths) == -(-len(order) // (2 * PAIRS))
     assert int(sliced.indptr[-1]) + BEYOND == len(sliced.cols) == len(sliced.values)
-    assert int((sliced.cols & (2 ** (32 - ROWS) - 1)).max()) < len(order)  # padding, too, points at rows that exist
+    assert int((sliced.cols & (2**30 - 1)).max()) < len(order)  # padding, too, points at rows that exist
 
 
 def test_sliced_storage_pads_little():
@@ -188,6 +190,36 @@ def test_scalars_keep_double_precision():
     """Triton passes Python floats in single precision; a third must come through all the same."""
     (got, expected), _ = both_steps(2, 2, torch.float64, 20, (1 / 3, 1e-9 / 3, 2 / 3))
     assert relative_error(got, expected) < 1e-14
+
+
+# The search and the order of rows.
+
+
+@interpreted
+@pytest.mark.parametrize(
+    "dims, dtype, radius", [(2, torch.float64, 0.1), (3, torch.float32, 0.2), (11, torch.float32, 0.9)]
+)
+def test_search_finds_what_the_cpu_finds(dims, dtype, radius):
+    from tangentbundle.geometry.cuda_search import cuda_ball_edges
+
+    points = np.random.default_rng(dims).standard_normal((101, dims))
+    points[7] = points[5]
+    cloud = TensorCloud.of(torch.from_numpy(points).to(dtype))
+    found = cuda_ball_edges(cloud, radius, *near_blocks(cloud, radius))
+    expected = ball_edges(cloud.coordinates.numpy(), cloud.boxed.numpy(), radius, lambda edges: None)
+    for a, b in zip(found[:2], expected[:2], strict=True):
+        np.testing.assert_array_equal(a.numpy(), b)
+    np.testing.assert_allclose(found[2].numpy(), expected[2], rtol=1e-5, atol=1e-7)
+
+
+@interpreted
+@pytest.mark.parametrize("shape", [(9, 2, 3), (2, 9, 2, 200)])
+def test_rows_go_to_the_order_and_back(shape):
+    from tangentbundle.operators.cuda import copy_rows
+
+    x, order = torch.randn(shape), torch.randperm(9).int()
+    there = copy_rows(x, order, scatter=False)
+    assert torch.equal(there, x.index_select(-3, order)) and torch.equal(copy_rows(there, order, scatter=True), x)
 
 
 # The whole path.

@@ -21,7 +21,7 @@ from .geometry.kernels import Kernel
 from .geometry.pipeline import Scale, estimate_frames
 from .geometry.scale import target_neighbors
 from .geometry.search import WIDE
-from .geometry.tensor_cloud import CHUNK, TensorCloud, hilbert_codes
+from .geometry.tensor_cloud import CHUNK, TensorCloud
 from .geometry.transport import connect
 from .operators import ConnectionLaplacian, Joined, SampleEnergy
 from .operators.assembly import average_blocks, normalise
@@ -41,15 +41,14 @@ def joined_laplacian(points: Array, batch: Array, dim: Any, scale: Scale, kernel
         largest = int(sizes.argmax())
         some = x[starts[largest] : starts[largest + 1]].double().cpu().numpy()
         dim = resolve_dimension(some, dim, scale.eps_pca)[0]
-    centred = (x.double() - (sums_by(cloud, x.double()) / sizes[:, None])[cloud]).to(x.dtype)
+    centred = (x.double() - (sums_by(cloud, x.double(), len(sizes)) / sizes[:, None])[cloud]).to(x.dtype)
     if scale.eps is not None:
         radii = torch.full_like(sizes, float(np.sqrt(scale.eps)), dtype=torch.float64)
     else:
         wanted = [scale.neighbors or target_neighbors(n, dim) for n in sizes.tolist()]
         radii = _radii(centred, cloud, sizes, torch.tensor(wanted, device=x.device)) * (1 + 1e-6)
-    order = _curve_order(centred, cloud, len(sizes))
-    apart = torch.cat([DISTANCE * cloud[:, None], centred / radii[cloud, None].to(x.dtype)], 1)[order]
-    together = TensorCloud(apart, order, 1.0, apart, apart[:, :WIDE])
+    apart = torch.cat([DISTANCE * cloud[:, None], centred / radii[cloud, None].to(x.dtype)], 1)
+    together = TensorCloud(apart, torch.arange(len(x), device=x.device), 1.0, apart, apart[:, :WIDE])
     graph = radius_graph(together, 1.0, max_memory=scale.max_memory, dim=dim)
     if len(graph.isolated):
         alone = torch.unique(cloud[torch.as_tensor(graph.isolated, device=x.device)]).tolist()
@@ -70,9 +69,9 @@ def joined_laplacian(points: Array, batch: Array, dim: Any, scale: Scale, kernel
     moments = moments_of_clouds(graph, weights, apart[:, 1:].double(), cloud, calibration.terms)
     factors = calibration.factors(moments, dim, np.full(len(sizes), constant))
     scales = constant * factors * radii.square().cpu().numpy()
-    share = mass / sums_by(cloud, mass)[cloud]
-    user_mass = torch.empty_like(share).index_copy_(0, order, share).to(values.dtype)
-    parts = _split(graph, starts, cloud, cols, values, (order - starts[cloud]).int(), user_mass, frames)
+    share = (mass / sums_by(cloud, mass, len(sizes))[cloud]).to(values.dtype)
+    within = (together.order - starts[cloud]).int()
+    parts = _split(graph, starts, cloud, cols, values, within, share, frames)
     sized = zip(parts, scales.tolist(), strict=True)
     return Joined(tuple(ConnectionLaplacian(*part[:5], size, dim, kind, part[5], 2) for part, size in sized))
 
@@ -113,16 +112,6 @@ def _radii(x: Tensor, cloud: Tensor, sizes: Tensor, wanted: Tensor) -> Tensor:
         ranked, middle = reach.masked_fill(~valid, torch.inf).sort(1)[0], sizes[some, None]
         radii[some] = (ranked.gather(1, (middle - 1) // 2) + ranked.gather(1, middle // 2))[:, 0].double() / 2
     return radii
-
-
-def _curve_order(x: Tensor, cloud: Tensor, count: int) -> Tensor:
-    """Points of each cloud along a curve, the clouds one after another."""
-    axes = x[:, :3].double()
-    index = cloud[:, None].expand(axes.shape)
-    low, high = (axes.new_zeros((count, axes.shape[1])).scatter_reduce(0, index, axes, how) for how in ("amin", "amax"))
-    extent = (high - low).amax(1).clamp_min(1e-300)
-    by_code = torch.argsort(hilbert_codes((axes - low[cloud]) / extent[cloud, None]))
-    return by_code[torch.argsort(cloud[by_code], stable=True)]
 
 
 def _split(graph: Any, starts: Tensor, cloud: Tensor, cols: Tensor, values: Tensor, *by_point: Tensor) -> Any:

@@ -39,8 +39,8 @@ class Kernel(ABC):
             try:
                 inside = self.profile(u.clamp_max(1.0))
             except TypeError:  # written for NumPy alone
-                inside = torch.as_tensor(self.profile(host(u.clamp_max(1.0)))).to(u)
-            return torch.where(u <= 1.0, inside, 0.0)
+                inside = self.profile(host(u.clamp_max(1.0)))
+            return torch.where(u <= 1.0, torch.as_tensor(inside).to(u), 0.0)
         return np.where(u <= 1.0, self.profile(np.minimum(u, 1.0)), 0.0)
 
     def radial_moment(self, p: float) -> float:

@@ -28,8 +28,8 @@ Tensor = torch.Tensor
 JACOBI_SIZE = 4
 """Matrices up to this size are decomposed completely."""
 
-SWEEPS = 6
-"""Rounds of Jacobi rotations: the last digits of a matrix of this size are reached after five."""
+SWEEPS = 5
+"""Rounds of Jacobi rotations, after which matrices of this size are diagonal to the last digits."""
 
 SPARE = 2
 """Columns of a subspace beside those asked for."""

@@ -65,16 +65,17 @@ class SampleEnergy(Calibration):
         """Those of several clouds ``(b,)``, from moments ``(2 terms - 1, b)`` and scales of the kernel ``(b,)``."""
         lost = np.maximum(moments[0] - moments[1], np.finfo(float).tiny)
         longest = np.minimum(WINDOW[1], np.sqrt(moments[0] / lost) / 2)  # between neighbourhoods and shape
-        wide = (moments[0] > moments[1]) & (longest > WINDOW[0])
+        factors, wide = np.ones(len(scale)), (moments[0] > moments[1]) & (longest > WINDOW[0])
         gain = 2.0 ** (dim / 2)  # fluctuations left at time t have as many modes as t^(-d/2)
-        times = np.geomspace(WINDOW[0], np.where(wide, longest, WINDOW[1]), 9)
-        short, long = (smooth_energy(moments, factor * times) for factor in (1.0, 2.0))
-        limits = (gain * long - short) / (gain - 1) / (dim * scale)
+        times = np.geomspace(WINDOW[0], longest[wide], 9)
+        short, long = (smooth_energy(moments[:, wide], factor * times) for factor in (1.0, 2.0))
+        limits = (gain * long - short) / (gain - 1) / (dim * scale[wide])
         slopes = np.abs(np.diff(limits, axis=0) / np.diff(np.log(times), axis=0))
-        flattest, all_clouds = np.argmin(slopes, axis=0), np.arange(len(scale))
-        kappa = (limits[flattest, all_clouds] + limits[flattest + 1, all_clouds]) / 2
-        steady = wide & (kappa > 0) & (slopes[flattest, all_clouds] < PLATEAU * np.abs(kappa - 1))
-        return np.where(steady, kappa, 1.0)
+        flattest = np.argmin(slopes, axis=0)[None]
+        kappa = np.take_along_axis((limits[1:] + limits[:-1]) / 2, flattest, axis=0)[0]
+        steady = (kappa > 0) & (np.take_along_axis(slopes, flattest, axis=0)[0] < PLATEAU * np.abs(kappa - 1))
+        factors[wide] = np.where(steady, kappa, 1.0)
+        return factors
 
 
 def smooth_energy(moments: np.ndarray, times: np.ndarray) -> np.ndarray:

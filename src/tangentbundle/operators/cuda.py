@@ -1,6 +1,6 @@
 """Triton kernels of the fused step, for d = 2 in compact form and for blocks of any d; no host synchronisation.
 
-A program owns one slice of groups of rows (see ``storage.py``) and a tile of channels. Slices lie along
+A program is one warp; it owns one slice of pairs of rows (see ``storage.py``) and a tile of channels. Slices lie along
 the space-filling curve, so the neighbours of their rows overlap: half of the gathers are answered by the first-level
 cache. What then limits is the time that loads take. The kernel for d = 2 hides it by reading ahead: while it adds one
 group of neighbours, it gathers the signals of the next and reads the columns of the one after.
@@ -13,7 +13,7 @@ import torch
 import triton
 import triton.language as tl
 
-from .storage import GROUPS, ROWS
+from .storage import PAIRS
 
 LANES, PARTS = 32, 2
 """Most channels side by side in a warp, and most such parts a program works on: values are read once for all."""
@@ -57,19 +57,19 @@ def _columns(cols, base, slot, SLOTS: tl.constexpr, UNROLL: tl.constexpr):
 
 
 @triton.jit
-def _turns(values, base, slot, SLOTS: tl.constexpr, UNROLL: tl.constexpr, ROWS: tl.constexpr):
-    """(c, s) of each row of a group, for each of ``UNROLL`` steps; in one load a row for float32."""
+def _turns(values, base, slot, SLOTS: tl.constexpr, UNROLL: tl.constexpr):
+    """(c, s) of the first and of the second row, for each of ``UNROLL`` steps; in one load a row for float32."""
     result = ()  # type: tuple
     for u in tl.static_range(UNROLL):
-        for r in tl.static_range(ROWS):
+        for r in tl.static_range(2):
             if values.dtype.element_ty == tl.float32:
-                place = values.to(tl.pointer_type(tl.int64)) + ROWS * base + ROWS * slot
-                bits = tl.load(place + (ROWS * SLOTS * u + r))
+                place = values.to(tl.pointer_type(tl.int64)) + 2 * base + 2 * slot
+                bits = tl.load(place + (2 * SLOTS * u + r))
                 c = (bits & 0xFFFFFFFF).to(tl.int32).to(tl.float32, bitcast=True)
                 s = (bits >> 32).to(tl.int32).to(tl.float32, bitcast=True)
             else:
-                c = tl.load(values + 2 * ROWS * (base + SLOTS * u + slot) + 2 * r)
-                s = tl.load(values + 2 * ROWS * (base + SLOTS * u + slot) + 2 * r + 1)
+                c = tl.load(values + 4 * (base + SLOTS * u + slot) + 2 * r)
+                s = tl.load(values + 4 * (base + SLOTS * u + slot) + 2 * r + 1)
             result += (c, s)
     return result
 
@@ -77,12 +77,12 @@ def _turns(values, base, slot, SLOTS: tl.constexpr, UNROLL: tl.constexpr, ROWS: 
 @triton.jit
 def _gather(
     x, columns, lanes, C: tl.constexpr, LANES: tl.constexpr, PARTS: tl.constexpr, UNROLL: tl.constexpr,
-    WIDE: tl.constexpr, ROWS: tl.constexpr,
+    WIDE: tl.constexpr,
 ):  # fmt: skip
     """Both components of the neighbours' signals, for each of ``UNROLL`` steps and each part of the channels."""
     result = ()  # type: tuple
     for u in tl.static_range(UNROLL):
-        column = columns[u] & ((1 << (32 - ROWS)) - 1)
+        column = columns[u] & 0x3FFFFFFF
         if WIDE:
             column = column.to(tl.int64)
         source = x + (column * (2 * C))[:, None] + lanes[None, :]
@@ -97,12 +97,12 @@ def _gather(
 
 
 @triton.jit
-def _add(sums, columns, turns, signals, PARTS: tl.constexpr, UNROLL: tl.constexpr, ROWS: tl.constexpr):
-    """Turned, and where a bit says so reflected, signals added to the sums of all rows of a group."""
+def _add(sums, columns, turns, signals, PARTS: tl.constexpr, UNROLL: tl.constexpr):
+    """Turned, and where a bit says so reflected, signals added to the sums of both rows."""
     for u in tl.static_range(UNROLL):
         new = ()  # type: tuple
-        for r in tl.static_range(ROWS):
-            c, s = turns[2 * (ROWS * u + r)], turns[2 * (ROWS * u + r) + 1]
+        for r in tl.static_range(2):
+            c, s = turns[4 * u + 2 * r], turns[4 * u + 2 * r + 1]
             flip = (columns[u] << r) < 0
             other_c, minus_s = tl.where(flip, -c, c), tl.where(flip, s, -s)
             for q in tl.static_range(PARTS):
@@ -119,12 +119,12 @@ def _plane_step(
     indptr, cols, values, x, z, y, sources, source_coef, targets, target_coef,
     a_hi, a_lo, b_hi, b_lo, g_hi, g_lo, n, size,
     HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr, TERMS: tl.constexpr,
-    WIDE: tl.constexpr, GROUPS: tl.constexpr, ROWS: tl.constexpr, STEPS: tl.constexpr, UNROLL: tl.constexpr,
+    WIDE: tl.constexpr, PAIRS: tl.constexpr, STEPS: tl.constexpr, UNROLL: tl.constexpr,
     C: tl.constexpr, LANES: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
     """d = 2. ``STEPS`` neighbours of each pair are added side by side, ``UNROLL`` times that many one after another."""
     real: tl.constexpr = x.dtype.element_ty
-    SLOTS: tl.constexpr = GROUPS * STEPS
+    SLOTS: tl.constexpr = PAIRS * STEPS
     lanes = tl.program_id(1) * (LANES * PARTS) + tl.arange(0, LANES)
     slot = tl.arange(0, SLOTS)
     start = tl.load(indptr + tl.program_id(0))
@@ -132,28 +132,28 @@ def _plane_step(
     if not WIDE:
         start = start.to(tl.int32)
         stop = stop.to(tl.int32)
-    sums = (tl.zeros((SLOTS, LANES), real),) * (2 * ROWS * PARTS)
+    sums = (tl.zeros((SLOTS, LANES), real),) * (4 * PARTS)
     columns = _columns(cols, start, slot, SLOTS, UNROLL)
     ahead = _columns(cols, start + SLOTS * UNROLL, slot, SLOTS, UNROLL)
-    turns = _turns(values, start, slot, SLOTS, UNROLL, ROWS)
-    signals = _gather(x, columns, lanes, C, LANES, PARTS, UNROLL, WIDE, ROWS)
+    turns = _turns(values, start, slot, SLOTS, UNROLL)
+    signals = _gather(x, columns, lanes, C, LANES, PARTS, UNROLL, WIDE)
     for base in range(start, stop, SLOTS * UNROLL):
-        next_signals = _gather(x, ahead, lanes, C, LANES, PARTS, UNROLL, WIDE, ROWS)
+        next_signals = _gather(x, ahead, lanes, C, LANES, PARTS, UNROLL, WIDE)
         after = _columns(cols, base + 2 * SLOTS * UNROLL, slot, SLOTS, UNROLL)
-        next_turns = _turns(values, base + SLOTS * UNROLL, slot, SLOTS, UNROLL, ROWS)
-        sums = _add(sums, columns, turns, signals, PARTS, UNROLL, ROWS)
+        next_turns = _turns(values, base + SLOTS * UNROLL, slot, SLOTS, UNROLL)
+        sums = _add(sums, columns, turns, signals, PARTS, UNROLL)
         columns, ahead, turns, signals = ahead, after, next_turns, next_signals
     alpha = tl.cast(a_hi, real) + tl.cast(a_lo, real)
     beta = tl.cast(b_hi, real) + tl.cast(b_lo, real)
     gamma = tl.cast(g_hi, real) + tl.cast(g_lo, real)
-    for k in tl.static_range(2 * ROWS * PARTS):  # row, part, component
-        row = ROWS * (tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)) + k // (2 * PARTS)
+    for k in tl.static_range(4 * PARTS):  # row, part, component
+        row = 2 * (tl.program_id(0) * PAIRS + tl.arange(0, PAIRS)) + k // (2 * PARTS)
         channel = lanes + k // 2 % PARTS * LANES
         keep = (row < n)[:, None] & (channel < C)[None, :]
         where = ((2 * row.to(tl.int64) + k % 2) * C)[:, None] + channel[None, :]
         total = sums[k]
         if STEPS > 1:
-            total = tl.sum(tl.reshape(total, (STEPS, GROUPS, LANES)), 0)
+            total = tl.sum(tl.reshape(total, (STEPS, PAIRS, LANES)), 0)
         _finish(total, keep, where, x, z, y, sources, source_coef, targets, target_coef, alpha, beta, gamma, size,
                 HAS_X, HAS_Z, SOURCES, TARGETS, TERMS)  # fmt: skip
 
@@ -163,42 +163,40 @@ def _block_step(
     indptr, cols, values, x, z, y, sources, source_coef, targets, target_coef,
     a_hi, a_lo, b_hi, b_lo, g_hi, g_lo, n, size,
     HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr, TERMS: tl.constexpr,
-    GROUPS: tl.constexpr, ROWS: tl.constexpr, STEPS: tl.constexpr, C: tl.constexpr, LANES: tl.constexpr,
+    PAIRS: tl.constexpr, STEPS: tl.constexpr, C: tl.constexpr, LANES: tl.constexpr,
     DIM: tl.constexpr, PADDED: tl.constexpr,
 ):  # fmt: skip
     """Any d. The rows of a tile are (pair, component), components padded to a power of two."""
     real: tl.constexpr = x.dtype.element_ty
     lanes = tl.program_id(1) * LANES + tl.arange(0, LANES)
     inside = (lanes < C)[None, :]
-    tile = tl.arange(0, STEPS * GROUPS * PADDED)
+    tile = tl.arange(0, STEPS * PAIRS * PADDED)
     slot, part = tile // PADDED, tile % PADDED
     start = tl.load(indptr + tl.program_id(0))
     stop = tl.load(indptr + tl.program_id(0) + 1)
-    sums = (tl.zeros((STEPS * GROUPS * PADDED, LANES), real),) * ROWS
+    sum0 = tl.zeros((STEPS * PAIRS * PADDED, LANES), real)
+    sum1 = tl.zeros((STEPS * PAIRS * PADDED, LANES), real)
     columns = tl.load(cols + start + slot)
-    for base in range(start, stop, STEPS * GROUPS):
+    for base in range(start, stop, STEPS * PAIRS):
         source = x + (columns.to(tl.int64) * (DIM * C))[:, None] + lanes[None, :]
-        columns = tl.load(cols + base + STEPS * GROUPS + slot)
-        value = values + (ROWS * (base + slot).to(tl.int64) * DIM + part) * DIM
+        columns = tl.load(cols + base + STEPS * PAIRS + slot)
+        value = values + (2 * (base + slot).to(tl.int64) * DIM + part) * DIM
         for q in tl.static_range(DIM):
             signal = tl.load(source + q * C, mask=inside, other=0.0)
-            new = ()  # type: tuple
-            for r in tl.static_range(ROWS):
-                block = tl.load(value + (r * DIM * DIM + q), mask=part < DIM, other=0.0)
-                new += (sums[r] + block[:, None] * signal,)
-            sums = new
+            sum0 += tl.load(value + q, mask=part < DIM, other=0.0)[:, None] * signal
+            sum1 += tl.load(value + (DIM * DIM + q), mask=part < DIM, other=0.0)[:, None] * signal
     alpha = tl.cast(a_hi, real) + tl.cast(a_lo, real)
     beta = tl.cast(b_hi, real) + tl.cast(b_lo, real)
     gamma = tl.cast(g_hi, real) + tl.cast(g_lo, real)
-    tile = tl.arange(0, GROUPS * PADDED)
+    tile = tl.arange(0, PAIRS * PADDED)
     part = tile % PADDED
-    for r in tl.static_range(ROWS):
-        row = ROWS * (tl.program_id(0) * GROUPS + tile // PADDED) + r
+    for r in tl.static_range(2):
+        row = 2 * (tl.program_id(0) * PAIRS + tile // PADDED) + r
         keep = ((row < n) & (part < DIM))[:, None] & inside
         where = ((row.to(tl.int64) * DIM + part) * C)[:, None] + lanes[None, :]
-        total = sums[r]
+        total = sum0 if r == 0 else sum1
         if STEPS > 1:
-            total = tl.sum(tl.reshape(total, (STEPS, GROUPS * PADDED, LANES)), 0)
+            total = tl.sum(tl.reshape(total, (STEPS, PAIRS * PADDED, LANES)), 0)
         _finish(total, keep, where, x, z, y, sources, source_coef, targets, target_coef, alpha, beta, gamma, size,
                 HAS_X, HAS_Z, SOURCES, TARGETS, TERMS)  # fmt: skip
 
@@ -220,13 +218,11 @@ def _copy_rows(source, target, order, n, width, SCATTER: tl.constexpr, ROWS: tl.
 
 def copy_rows(x: torch.Tensor, order: torch.Tensor, scatter: bool) -> torch.Tensor:
     """Signals ``(..., n, d, c)`` with their points in the given order; with ``scatter`` back from it."""
-    source = x.contiguous()
-    target, (n, d, c) = torch.empty_like(source), x.shape[-3:]
-    width = min(triton.next_power_of_2(d * c), 256)
-    rows = max(1, 1024 // width)
+    source, (n, d, c) = x.contiguous(), x.shape[-3:]
+    target, width = torch.empty_like(source), min(triton.next_power_of_2(d * c), 256)
+    grid = triton.cdiv(n, 1024 // width), source.numel() // max(n * d * c, 1)
     with torch.cuda.device_of(x):
-        grid = triton.cdiv(n, rows), source.numel() // max(n * d * c, 1)
-        _copy_rows[grid](source, target, order, n, d * c, SCATTER=scatter, ROWS=rows, WIDTH=width)
+        _copy_rows[grid](source, target, order, n, d * c, SCATTER=scatter, ROWS=1024 // width, WIDTH=width)
     return target
 
 
@@ -246,8 +242,7 @@ def cuda_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
         "SOURCES": 0 if sources is None else len(sources.coefficients),
         "TARGETS": 0 if targets is None else len(targets.coefficients),
         "TERMS": 1 if targets is None or targets.coefficients.ndim == 1 else 3,
-        "GROUPS": GROUPS,
-        "ROWS": ROWS,
+        "PAIRS": PAIRS,
         "C": channels,
         "LANES": lanes,
     }
@@ -262,12 +257,10 @@ def cuda_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
             parts, steps = min(triton.cdiv(channels, lanes), PARTS), min(32 // lanes, 4)
             unroll = 2 if lanes > 8 and x.dtype == torch.float32 else 1  # more would need too many registers
             options |= {"WIDE": wide, "PARTS": parts, "STEPS": steps, "UNROLL": unroll}
-            _plane_step[slices, triton.cdiv(channels, lanes * parts)](
-                *arguments, num_warps=max(1, GROUPS // 4), **options
-            )
+            _plane_step[slices, triton.cdiv(channels, lanes * parts)](*arguments, num_warps=1, **options)
         else:
             padded = triton.next_power_of_2(dim)
-            tile = GROUPS * padded * lanes
+            tile = PAIRS * padded * lanes
             options |= {"DIM": dim, "PADDED": padded, "STEPS": max(1, min(4, 256 // tile))}
             warps = max(1, min(8, tile // 256))
             _block_step[slices, triton.cdiv(channels, lanes)](*arguments, num_warps=warps, **options)

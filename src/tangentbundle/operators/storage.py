@@ -44,17 +44,14 @@ def along_curve(indptr: torch.Tensor, cols: torch.Tensor, values: torch.Tensor, 
     return BlockMatrix(indptr, cols, values, torch.arange(len(order), dtype=order.dtype, device=order.device))
 
 
-ROWS = 2
-"""Consecutive rows in a group: they list their neighbours together."""
+PAIRS = 4
+"""Pairs of rows in a slice."""
 
-GROUPS = 4
-"""Groups of rows in a slice."""
-
-STEP = 4
-"""Groups have a multiple of this many neighbours: kernels take that many at a time."""
+GROUP = 4
+"""Pairs have a multiple of this many neighbours: kernels take that many at a time."""
 
 WINDOW = 16
-"""Groups sorted by length together."""
+"""Pairs sorted by length together."""
 
 BEYOND = 64
 """Entries after the last slice: kernels read ahead."""
@@ -62,15 +59,15 @@ BEYOND = 64
 
 @dataclass(frozen=True)
 class SlicedMatrix:
-    """P for GPUs: ``indptr`` (slices + 1), ``cols`` (e'), ``values`` (e', r, 2) or (e', r, d, d), ``order`` (n).
+    """P for GPUs: ``indptr`` (slices + 1), ``cols`` (e'), ``values`` (e', 2, 2) or (e', 2, d, d), ``order`` (n).
 
-    Consecutive rows on the curve have most neighbours in common: a group of r = ``ROWS`` rows lists them once, with a
-    value for each row (zero where only others have that neighbour), and a kernel gathers each signal once for all.
-    Threads work on the groups of a slice in step. Neighbour k of the p-th group of a slice lies at ``indptr[slice] + k
-    * GROUPS + p``, so that they read full lines of memory; padded neighbours have value zero, and kernels need no
-    masks. Within windows, groups are sorted by length, so that little is padded.
+    Two consecutive rows on the curve have most neighbours in common: a pair lists them once, with a value for either
+    row (zero where only the other row has that neighbour), and a kernel gathers each signal once for both. Threads of
+    a warp work on the pairs of a slice in step. Neighbour k of the p-th pair of a slice lies at ``indptr[slice] + k *
+    PAIRS + p``, so that they read full lines of memory; padded neighbours have value zero, and kernels need no masks.
+    Within windows of a few pairs, pairs are sorted by length, so that little is padded.
 
-    The highest r bits of a column say which rows see a reflection, the first row in bit 31; ``order`` is as in
+    Bits 31 and 30 of a column say whether the first and the second row see a reflection; ``order`` is as in
     ``BlockMatrix``, for the rows in their new order.
     """
 
@@ -84,27 +81,27 @@ class SlicedMatrix:
         """Convert, on the matrix's own device. No edge may be there twice."""
         device, n = matrix.cols.device, len(matrix.order)
         count = lambda length: torch.arange(length, device=device)  # noqa: E731
-        row, groups = torch.repeat_interleave(count(n), matrix.indptr.diff()), -(-n // ROWS)
-        keys, neighbor = torch.unique(row // ROWS * n + matrix.columns(), return_inverse=True)
-        group = keys // n
-        degrees = torch.bincount(group, minlength=groups)
-        by_length = count(groups) // WINDOW * (len(row) + 2) + degrees
-        by_length[n // ROWS :] += len(row) + 1  # an incomplete group stays the last
+        row, pairs = torch.repeat_interleave(count(n), matrix.indptr.diff()), (n + 1) // 2
+        keys, neighbor = torch.unique(row // 2 * n + matrix.columns(), return_inverse=True)
+        pair = keys // n
+        degrees = torch.bincount(pair, minlength=pairs)
+        by_length = count(pairs) // WINDOW * (len(row) + 2) + degrees
+        by_length[n // 2 :] += len(row) + 1  # a single row stays the last
         sort = torch.argsort(by_length, stable=True)
-        new_group = torch.empty_like(sort).index_copy_(0, sort, count(groups))
-        rank = (ROWS * new_group[:, None] + count(ROWS)).flatten()[:n]
-        lengths = pad(degrees[sort], (0, -groups % GROUPS)).reshape(-1, GROUPS).amax(1)
-        lengths = (lengths + STEP - 1) // STEP * STEP
-        indptr = pad((lengths * GROUPS).cumsum(0), (1, 0))
-        position = count(len(keys)) - pad(degrees.cumsum(0), (1, 0))[group]
-        place = indptr[new_group[group] // GROUPS] + position * GROUPS + new_group[group] % GROUPS
+        new_pair = torch.empty_like(sort).index_copy_(0, sort, count(pairs))
+        rank = (2 * new_pair[:, None] + count(2)).flatten()[:n]
+        lengths = pad(degrees[sort], (0, -pairs % PAIRS)).reshape(-1, PAIRS).amax(1)
+        lengths = (lengths + GROUP - 1) // GROUP * GROUP
+        indptr = pad((lengths * PAIRS).cumsum(0), (1, 0))
+        position = count(len(keys)) - pad(degrees.cumsum(0), (1, 0))[pair]
+        place = indptr[new_pair[pair] // PAIRS] + position * PAIRS + new_pair[pair] % PAIRS
         # padding points at a row of its own slice: surely in cache
-        own = torch.repeat_interleave(count(len(lengths)) * (ROWS * GROUPS), lengths * GROUPS)
+        own = torch.repeat_interleave(count(len(lengths)) * (2 * PAIRS), lengths * PAIRS)
         cols = pad(own.int().clamp_max(n - 1), (0, BEYOND))
         cols[place] = rank[keys % n].int()
-        edge, flips = place[neighbor], torch.tensor([-(2**31), 2**30, 2**29, 2**28], dtype=torch.int32, device=device)
-        cols.index_add_(0, edge, flips[row % ROWS] * (matrix.cols < 0))
-        values = matrix.values.new_zeros((len(cols), ROWS, *matrix.values.shape[1:]))
-        values.flatten(0, 1).index_add_(0, ROWS * edge + row % ROWS, matrix.values)
+        edge, flips = place[neighbor], torch.tensor([-(2**31), 2**30], dtype=torch.int32, device=device)
+        cols.index_add_(0, edge, flips[row % 2] * (matrix.cols < 0))
+        values = matrix.values.new_zeros((len(cols), 2, *matrix.values.shape[1:]))
+        values.flatten(0, 1).index_add_(0, 2 * edge + row % 2, matrix.values)
         order = torch.empty_like(matrix.order).index_copy_(0, rank, matrix.order)
         return cls(indptr, cols, values, order)

@@ -53,17 +53,18 @@ def _coordinate_moments(graph: TensorGraph, weights: Tensor, points: TensorCloud
 def moments_of_clouds(graph: TensorGraph, weights: Tensor, x: Tensor, cloud: Tensor, terms: int) -> np.ndarray:
     r"""Moments :math:`\sum_a \langle x_a, T_m(P)\, x_a \rangle` ``(2 terms - 1, clouds)``, with cloud numbers (n,)."""
     degree, mass = normalise(graph, weights)
-    n, labels = graph.num_points, graph.labels
+    n, labels, clouds = graph.num_points, graph.labels, int(cloud.max()) + 1
     with warnings.catch_warnings():  # torch calls its sparse matrices a beta version
         warnings.simplefilter("ignore", UserWarning)
         factors = _edge_factors(graph, weights, degree, mass)
         average = torch.sparse_csr_tensor(graph.tensors[0], graph.tensors[1].long(), factors, size=(n, n))
 
     def product(a: Tensor, b: Tensor) -> Tensor:
-        return sums_by(cloud, shares * (a * b).sum(1))
+        return sums_by(cloud, shares * (a * b).sum(1), clouds)
 
-    x = x - (sums_by(labels, x) / torch.bincount(labels)[:, None])[labels]  # each component about its own mean
-    shares = mass / sums_by(cloud, mass)[cloud]
+    means = sums_by(labels, x, graph.num_components) / torch.bincount(labels)[:, None]
+    x = x - means[labels]  # each component about its own mean
+    shares = mass / sums_by(cloud, mass, clouds)[cloud]
     previous, current, squares, neighbors = x, x, [product(x, x)], []
     for m in range(1, terms):
         few = x.shape[1] <= MAX_COLUMNS
@@ -75,9 +76,8 @@ def moments_of_clouds(graph: TensorGraph, weights: Tensor, x: Tensor, cloud: Ten
     return moments_from_products(*found)
 
 
-def sums_by(labels: Tensor, values: Tensor) -> Tensor:
-    """Sums of the rows with each label; labels count from zero."""
-    count = int(labels.max()) + 1
+def sums_by(labels: Tensor, values: Tensor, count: int) -> Tensor:
+    """Sums of the rows with each of ``count`` labels."""
     if count == 1:
         return values.sum(0, keepdim=True)
     return values.new_zeros((count, *values.shape[1:])).index_add_(0, labels, values)
