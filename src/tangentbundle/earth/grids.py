@@ -7,33 +7,8 @@ import numpy as np
 from ..errors import InvalidInputError, NonFiniteError, ShapeError
 from ..geometry.known_frames import latlon_frames
 from ..timeline import Times, fill_single_steps
+from .volumes import latitude_bands, longitude_widths
 from .wind import WindData
-
-
-def latitude_bands(lat: np.ndarray) -> np.ndarray:
-    """Area on the unit sphere, per radian of longitude, of the bands of latitude (degrees) around each row.
-
-    >>> round(float(latitude_bands(np.linspace(90, -90, 73)).sum()), 12)
-    2.0
-    """
-    order = np.argsort(lat)
-    rows = np.pad(lat[order], 1, "reflect", reflect_type="odd") if len(lat) > 1 else np.add(lat, (-1.0, 0.0, 1.0))
-    edges = np.clip((rows[1:] + rows[:-1]) / 2, -90, 90)
-    return np.diff(np.sin(np.radians(edges)))[np.argsort(order)]
-
-
-def longitude_widths(lon: np.ndarray) -> np.ndarray:
-    """Width in radians around each longitude (degrees); a grid that does not go round has no width across its gap.
-
-    >>> round(float(longitude_widths(np.arange(0, 360, 2.5)).sum() / np.pi), 12)
-    2.0
-    """
-    order = np.argsort(lon % 360)
-    ring = (lon % 360)[order]
-    gaps = np.diff(ring, append=ring[0] + 360)
-    typical = np.median(gaps)
-    gaps = np.where(gaps > 1.5 * typical, typical, gaps)
-    return np.radians((gaps + np.roll(gaps, 1)) / 2)[np.argsort(order)]
 
 
 def from_grid(
