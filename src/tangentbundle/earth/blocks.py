@@ -14,7 +14,7 @@ from ..extras import extra
 from ..units import common_unit
 from .grid import Grid
 from .operator import GridBundle, grid_bundle
-from .xarrays import find_vectors, unit_of
+from .xarrays import find_vectors, unit_of, without_fill
 
 if TYPE_CHECKING:
     import xarray
@@ -54,6 +54,7 @@ class GridFields:
                 f"expected two variables, or three ambient ones, got {', '.join(names)}; the dataset has "
                 f"{', '.join(map(str, ds.data_vars)) or 'none'}."
             )
+        ds = ds.assign({name: without_fill(ds[name], []) for name in names})
         first, *others = (ds[name] for name in names)
         grid = Grid.of(ds, first)
         if wrong := [a for a in (first, *others) if {*a.dims} != {*first.dims} or not {*grid.dims} <= {*a.dims}]:
@@ -78,7 +79,8 @@ class GridFields:
     def apply(self, compute: Compute, sizes: Sequence[int], keep: bool = False) -> list[xarray.DataArray]:
         """Results of ``sizes`` components each, one variable a component, in the order of the dimensions of the fields.
 
-        Points without data are NaN; isolated ones, whose neighbours have no data, keep their values if ``keep``.
+        Points without data are NaN. Isolated ones, whose neighbours have no data, are NaN, too, or with ``keep`` have
+        their values in the first result.
         """
         axes, first = list(self.grid.dims), self.ds[self.names[0]]
 
@@ -89,7 +91,7 @@ class GridFields:
             out = tuple(a[..., k].reshape(*lead, *self.grid.shape) for a in joined for k in range(a.shape[-1]))
             return out if len(out) > 1 else out[0]
 
-        found = self._lazily(block, [axes] * sum(sizes))
+        found = self._lazily(block, [axes] * sum(len(self.names) if size == 2 else size for size in sizes))
         return [a.transpose(*first.dims) for a in found]
 
     def reduce(self, compute: Compute, dim: str, size: int) -> xarray.DataArray:
@@ -114,6 +116,7 @@ class GridFields:
             input_core_dims=[list(self.grid.dims)] * len(self.names),
             output_core_dims=dims,
             dask="parallelized",
+            keep_attrs=False,
             output_dtypes=[self.dtype] * len(dims),
             dask_gufunc_kwargs={"output_sizes": sizes} if sizes else None,
         )
@@ -142,7 +145,9 @@ class GridFields:
         return np.ascontiguousarray(batch[rows][:, part.index].transpose(1, 2, 0))
 
     def _batch(self, batch: np.ndarray, compute: Compute, sizes: Sequence[int], keep: bool) -> list[np.ndarray]:
-        out = [batch.copy() if keep else np.full((*batch.shape[:2], size), np.nan, self.dtype) for size in sizes]
+        out = [np.full((*batch.shape[:2], size), np.nan, self.dtype) for size in sizes]
+        if keep:
+            out[0] = batch.copy()
         for rows, part in self._groups(batch):
             for target, result in zip(out, compute(part, self._signal(batch, rows, part)), strict=True):
                 target[rows[:, None], part.index] = result.transpose(2, 0, 1)
