@@ -5,14 +5,31 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .grid import Grid
+    from .observations import Blocks, BlockScores, block_cv, block_reduce
+    from .regrid import Regridder
+    from .regridding import Kriging, Linear, Quadratic, RegridMethod
 
 RADIUS = 6_371_008.8
 """Mean radius of the Earth in metres."""
 
-HOMES = {"Grid": "grid"}
+HOMES = {"Grid": "grid", "Regridder": "regrid"}
+HOMES |= dict.fromkeys(("Blocks", "BlockScores", "block_cv", "block_reduce"), "observations")
+HOMES |= dict.fromkeys(("Kriging", "Linear", "Quadratic", "RegridMethod"), "regridding")
 """The modules of the public names, which are loaded when first asked for."""
 
-__all__ = ["RADIUS", "Grid"]
+__all__ = [
+    "RADIUS",
+    "BlockScores",
+    "Blocks",
+    "Grid",
+    "Kriging",
+    "Linear",
+    "Quadratic",
+    "RegridMethod",
+    "Regridder",
+    "block_cv",
+    "block_reduce",
+]
 
 
 def __getattr__(name: str) -> Any:
