@@ -54,7 +54,8 @@ def test_cross_validation_by_blocks():
     rng, points = np.random.default_rng(0), SPHERE.sample(200, seed=2)
     sigma = rng.uniform(0.05, 0.4, len(points))
     noise = np.einsum("nij,nj->ni", SPHERE.frames(points), sigma[:, None] * rng.standard_normal((len(points), 2)))
-    vectors = SPHERE.gradient_field(points, 3) + noise
+    frames = SPHERE.frames(points)
+    vectors = np.einsum("nij,nkj,nk->ni", frames, frames, np.cos(5 * points[:, [1, 2, 0]])) + noise
     model = tb.FieldInterpolator(covariance=tb.estimators.helmholtz(), manifold=SPHERE, random_state=0)
     near, far = (block_cv(model, points, vectors, sigma, size=size, folds=3) for size in (0, "4000 km"))
     assert near.rmse < far.rmse and near.explained > far.explained and len(far.rmse_of_folds) == 3
