@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .grid import Grid
     from .observations import Blocks, BlockScores, block_cv, block_reduce
-    from .regrid import Regridder
-    from .regridding import Kriging, Linear, Quadratic, RegridMethod
+    from .regrid import Kriging, Linear, Quadratic, Regridder
 
 RADIUS = 6_371_008.8
 """Mean radius of the Earth in metres."""
 
-HOMES = {"Grid": "grid", "Regridder": "regrid"}
+HOMES = {"Grid": "grid"}
 HOMES |= dict.fromkeys(("Blocks", "BlockScores", "block_cv", "block_reduce"), "observations")
-HOMES |= dict.fromkeys(("Kriging", "Linear", "Quadratic", "RegridMethod"), "regridding")
+HOMES |= dict.fromkeys(("Kriging", "Linear", "Quadratic", "Regridder"), "regrid")
 """The modules of the public names, which are loaded when first asked for."""
 
 __all__ = [
@@ -25,7 +24,6 @@ __all__ = [
     "Kriging",
     "Linear",
     "Quadratic",
-    "RegridMethod",
     "Regridder",
     "block_cv",
     "block_reduce",

@@ -1,61 +1,157 @@
-"""``Regridder``: vector fields from one grid of the Earth to another, by weights that are computed once."""
+r"""``Regridder``: vector fields from one grid of the Earth to another, by weights that are computed once.
+
+A place t lies in the triangle of :math:`s_1, s_2, s_3` with weights :math:`w_k`, and :math:`P_k` carries vectors from
+:math:`s_k` to t along a great circle. With the covariant derivative :math:`\nabla v` and the way :math:`y_k` to t,
+
+.. math:: v(t) = \sum_k w_k P_k v_k + O(h^2)
+               = \sum_k w_k P_k \left(v_k + \tfrac12 \nabla_{y_k} v_k\right) + O(h^3).
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from scipy import sparse
 
-from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError, OutsideSourceError, ShapeError
+from ..bundle import TangentBundle
+from ..calculus import Derivatives
+from ..errors import DamagedFileError, InvalidInputError, OutsideSourceError, ShapeError
 from ..extras import extra
 from ..files import read_tensors, write_tensors
+from ..manifolds import Sphere
 from . import RADIUS
+from .blocks import GridFields, described, like
 from .grid import Grid
 from .lengths import radians
-from .regridding import Linear, RegridMethod, Stencil, Weights
-from .triangles import Triangulation, central_angles
-from .xarrays import find_vectors
+from .triangles import Triangulation, central_angles, great_circle_rotations
 
 if TYPE_CHECKING:
     import xarray
 
 KIND = "tangentbundle.regridder"
-GRID = ("lat", "lon", "cell", "turns", "given_areas")
-"""Arrays of a grid that are saved, where it has them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stencil:
+    """What places are estimated from: points ``(n, 3)`` and frames, numbered ``rows`` in the source's grid.
+
+    ``corners`` and ``weights (m, 3)`` are those of the triangles around the places of ``target``. Outside of them (not
+    ``inside``) all corners are the nearest point.
+    """
+
+    points: np.ndarray
+    frames: np.ndarray
+    rows: np.ndarray
+    target: Grid
+    corners: np.ndarray
+    weights: np.ndarray
+    inside: np.ndarray
+
+    @property
+    def rotations(self) -> np.ndarray:
+        """Transport from the corners to the places, times the weights, ``(m, 3, 2, 2)``."""
+        turns = great_circle_rotations(self.target.frames[:, None], self.frames[self.corners])
+        return self.weights[:, :, None, None] * turns
+
+    @property
+    def ways(self) -> np.ndarray:
+        """From the corners to the places, in the corners' frames ``(m, 3, 2)``; zero outside of the triangles."""
+        start, end = self.points[self.corners], self.target.points[:, None]
+        flat = np.einsum("mkda,mkd->mka", self.frames[self.corners], end - start)
+        angle = central_angles(start, end) * self.inside[:, None]
+        return (angle / np.maximum(np.linalg.norm(flat, axis=-1), 1e-300))[..., None] * flat
+
+    def matrix(self, blocks: np.ndarray) -> sparse.csr_array:
+        """The matrix ``(m p, n q)`` with the blocks ``(m, 3, p, q)`` of the corners."""
+        m, _, p, q = blocks.shape
+        parts = blocks.reshape(-1, p, q), self.corners.ravel(), np.arange(0, 3 * m + 1, 3)
+        return sparse.csr_array(sparse.bsr_array(parts, shape=(m * p, len(self.points) * q)))
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Vectors of a triangle's corners, carried to a place inside and weighted linearly. Lengths never grow.
+
+    The error is of second order in the distance of the points.
+    """
+
+    def weights(self, stencil: Stencil) -> sparse.csr_array:
+        return stencil.matrix(stencil.rotations)
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """``Linear`` with covariant derivatives at the corners, from polynomials fitted to the nearest points.
+
+    The error is of third order in the distance of the points: choose it for smooth fields without noise.
+    """
+
+    def weights(self, stencil: Stencil) -> sparse.csr_array:
+        turns = stencil.rotations
+        steps = np.einsum("mkac,mkb->mkacb", turns, stencil.ways / 2).reshape(*turns.shape[:3], 4)
+        derivative = Derivatives(TangentBundle.from_frames(stencil.points, stencil.frames)).jacobian().to_scipy()
+        return sparse.csr_array(stencil.matrix(turns) + stencil.matrix(steps) @ derivative)
+
+
+@dataclass(frozen=True)
+class Kriging:
+    """A Gaussian process fitted to the field of each time, which takes seconds, with standard deviations.
+
+    For stations, noisy data and gaps. ``noise_std`` are known standard errors of the components, a number or one for
+    each point of the source; by default one level is estimated. ``estimator`` is another ``FieldInterpolator`` than
+    that with covariances of planetary winds.
+    """
+
+    noise_std: Any = None
+    estimator: Any = None
+
+    def predict(self, stencil: Stencil, fields: np.ndarray) -> np.ndarray:
+        """Tangent coordinates ``(T, n, 2)`` to means, and sum, difference and product of covariances ``(T, m, 5)``."""
+        from ..estimators import FieldInterpolator, helmholtz
+        from .covariances import planetary
+
+        default = {"manifold": Sphere(2), "covariance": [planetary(), helmholtz()], "random_state": 0}
+        estimator, found = self.estimator or FieldInterpolator(**default), []
+        noise, target = self.noise_std, stencil.target
+        noise = np.asarray(noise, float)[stencil.rows] if np.ndim(noise) else noise
+        for vectors in np.einsum("nda,tna->tnd", stencil.frames, fields.astype(float)):
+            mean, spread = estimator.fit(stencil.points, vectors, noise).predict(target.points, return_cov=True)
+            (xx, xy), (_, yy) = np.einsum("mda,mde,meb->abm", target.frames, spread, target.frames)
+            parts = (xx + yy) / 2, (xx - yy) / 2, xy
+            found.append(np.column_stack([np.einsum("mda,md->ma", target.frames, mean), *parts]))
+        return np.stack(found)
 
 
 class Regridder:
-    r"""Takes vector fields from the grid of one dataset to that of another.
+    r"""Takes vector fields from the grid of one dataset to that of another, with weights that are computed once.
 
-    Tangent vectors are carried along great circles and then combined, so that nothing special happens at the poles, at
-    the date line or on rotated grids. The weights are a sparse matrix :math:`W (2m \times 2n)` of tangent coordinates,
-    computed once and applied to every time, lazily where the data are. No method is conservative.
+    Tangent vectors are carried along great circles and then combined: poles, the date line and rotated grids are like
+    any other place. The weights are a sparse matrix :math:`(2m \times 2n)` of tangent coordinates, applied to all times
+    at once, lazily where the data are. No method is conservative.
 
     Args:
-        source, target: datasets with latitude and longitude in any layout, or ``Grid`` objects.
-        method: ``Linear()`` (error of second order in the distance of cells), ``Quadratic()`` (third order), or
-            ``Kriging()``, which fits every time anew and also returns standard deviations.
-        valid: ``(n,)`` which points of the source have values. Default: those where the first field of the source is
-            not missing, if it has vectors.
-        beyond: how far, such as ``"100 km"``, places outside of the source (beyond its edge, on its land) may lie from
-            the nearest point with values, whose vector they get; those further away are NaN. By default places outside
-            are refused; 0 makes them all NaN. With ``Kriging``, which tells by standard deviations, none are refused.
+        source: a dataset with a vector field; points without a value in its first field are land. Or a ``Grid``.
+        target: a dataset with latitude and longitude in any layout.
+        method: ``Linear()``, ``Quadratic()`` or ``Kriging()``.
+        beyond: places outside of the source, behind its edge or on its land, get the vector of the nearest point with
+            a value if that is at most so far, such as ``"100 km"``, and NaN otherwise. By default they are refused.
+            ``Kriging`` refuses none, as its standard deviations grow there.
 
     Attributes:
-        weights: the matrix W, a SciPy CSR array, for points with values.
-        distance: ``(m,)`` km from the nearest point with values for places outside of the source, 0 inside.
+        weights: the SciPy CSR array, whose columns are the points with values; None of ``Kriging``.
+        distance: ``(m,)`` km to the nearest point with a value, of places outside of the source; 0 inside.
 
     >>> import xarray as xr
     >>> def grid(step):
     ...     return xr.Dataset(coords={"lat": np.arange(90, -91, -step), "lon": np.arange(0, 360, step)})
-    >>> coarse = grid(5.0)
-    >>> v = np.sin(np.radians(coarse.lon)) + 0 * coarse.lat               # rotation about an axis in the equator
-    >>> wind = coarse.assign(u=-np.cos(np.radians(coarse.lon)) * np.sin(np.radians(coarse.lat)), v=v)
-    >>> regridder = Regridder(wind, grid(2.5))
-    >>> fine = regridder(wind)
+    >>> lat, lon = (np.radians(grid(5.0)[name]) for name in ("lat", "lon"))
+    >>> wind = xr.Dataset({"u": -np.cos(lon) * np.sin(lat), "v": np.sin(lon) + 0 * lat})   # a rotation over the poles
+    >>> fine = Regridder(wind.assign_coords(grid(5.0).coords), grid(2.5))(wind.assign_coords(grid(5.0).coords))
     >>> dict(fine.sizes), bool(abs(fine.v - np.sin(np.radians(fine.lon))).max() < 2e-3)
     ({'lat': 73, 'lon': 144}, True)
     """
@@ -63,180 +159,126 @@ class Regridder:
     def __init__(
         self,
         source: xarray.Dataset | Grid,
-        target: xarray.Dataset | Grid,
-        method: RegridMethod | None = None,
+        target: xarray.Dataset,
+        method: Linear | Quadratic | Kriging | None = None,
         *,
-        valid: Any = None,
         beyond: str | float | None = None,
     ):
         method = method or Linear()
-        if not isinstance(method, RegridMethod):
-            raise InvalidInputError(f"method must be an object such as Linear() or Kriging(), got {method!r}.")
-        self.source, self.target = _source_grid(source), Grid.of(target)
-        self._coords = {} if isinstance(target, Grid) else _own_coordinates(target, self.target)
-        self.rows = np.flatnonzero(_valid(self.source, source) if valid is None else _checked(valid, self.source))
+        if not isinstance(method, (Linear, Quadratic, Kriging)):
+            raise InvalidInputError(f"method must be Linear(), Quadratic() or Kriging(), got {method!r}.")
+        self.source, there = _data_points(source)
+        self.target, self._coords = Grid.of(target), _coordinates(target)
         limit = None if beyond is None else radians(beyond)
-        stencil, distance = self._stencil(method.extrapolates, limit)
-        far = np.zeros(len(distance), bool) if limit is None else distance > limit
-        self.distance, self._missing = distance * RADIUS / 1000, np.flatnonzero(far)
-        self._rule = method.rule(stencil)
+        self.rows = np.flatnonzero(there)
+        stencil, angles = self._stencil(refuse=limit is None and not isinstance(method, Kriging))
+        self.distance = angles * RADIUS / 1000
+        self._missing = np.flatnonzero(angles > (np.inf if limit is None else limit))
+        self.weights = None if isinstance(method, Kriging) else method.weights(stencil)
+        self._predict: Callable = lambda fields: method.predict(stencil, fields)  # type: ignore[union-attr]
 
-    def _stencil(self, extrapolates: bool, limit: float | None) -> tuple[Stencil, np.ndarray]:
+    def _stencil(self, refuse: bool) -> tuple[Stencil, np.ndarray]:
         """Triangles around the places, and distances in radians of those that are outside."""
-        places, points = self.target.points, self.source.points[self.rows]
+        points, frames, places = self.source.points[self.rows], self.source.frames[self.rows], self.target.points
         triangles = Triangulation(points)
         corners, weights, inside = triangles.locate(places)
-        on_land = ~np.isin(Triangulation(self.source.points).tree.query(places)[1], self.rows)
-        inside &= ~on_land
-        nearest = triangles.tree.query(places[~inside])[1]
-        corners[~inside], weights[~inside] = nearest[:, None], (1.0, 0.0, 0.0)
-        distance = np.zeros(len(places))
-        distance[~inside] = central_angles(places[~inside], points[nearest])
-        if limit is None and not extrapolates and not inside.all():
+        inside &= np.isin(Triangulation(self.source.points).tree.query(places)[1], self.rows)  # not on land
+        outside, angles = np.flatnonzero(~inside), np.zeros(len(places))
+        nearest = triangles.tree.query(places[outside])[1]
+        corners[outside], weights[outside] = nearest[:, None], (1.0, 0.0, 0.0)
+        angles[outside] = central_angles(places[outside], points[nearest])
+        if refuse and len(outside):
             raise OutsideSourceError(
-                f"{int((~inside).sum())} of {len(places)} places lie outside of the source, by up to "
-                f'{distance.max() * RADIUS / 1000:.0f} km. Give beyond="100 km" to take the nearest vector up to that '
-                "distance and NaN further away, or beyond=0 for NaN in all of them."
+                f"{len(outside)} of {len(places)} places lie outside of the source, up to "
+                f'{angles.max() * RADIUS / 1000:.0f} km from its data. Use beyond="100 km" to take the nearest vector up '
+                "to that distance, and NaN further away; beyond=0 gives NaN in all of them."
             )
-        return Stencil(
-            points, self.source.frames[self.rows], self.rows, self.target, corners, weights, inside
-        ), distance
-
-    @property
-    def weights(self) -> sparse.csr_array:
-        if not isinstance(self._rule, Weights):
-            raise InvalidInputError("kriging has no fixed weights: it is fitted to every field. Use Linear().")
-        return self._rule.matrix
+        return Stencil(points, frames, self.rows, self.target, corners, weights, inside), angles
 
     def __repr__(self) -> str:
         return f"Regridder({self.source} to {self.target})"
 
-    def __call__(self, ds: xarray.Dataset, vectors: tuple[str, str] | None = None) -> xarray.Dataset:
-        """The vectors of a dataset on the target's grid, lazily if they are; ``vectors`` names its two variables.
+    def __call__(self, ds: xarray.Dataset, vectors: tuple[str, ...] = ()) -> xarray.Dataset:
+        """The vectors of a dataset on the grid of the target, lazily if they are; ``vectors`` names its components.
 
-        Variables without the source's dimensions are kept, others are left out. Cells that are missing in one field
-        only are missing where they are needed.
+        Variables on the grid of the source are left out, others stay. Where a value is missing in a field that the first
+        one had, places around it are missing.
         """
-        xr = extra("xarray", "Regridder")
-        ds, names = (ds, vectors) if vectors else find_vectors(ds)
-        if Grid.of(ds, ds[names[0]]) != self.source:
-            raise ShapeError(
-                f"the field is not on the grid of the source, {self.source}. Make a Regridder for its grid."
-            )
-        whole = [ds[name].chunk(dict.fromkeys(self.source.dims, -1)) if ds[name].chunks else ds[name] for name in names]
-        keys = [*names] + [f"{name}_std" for name in names] * (not isinstance(self._rule, Weights))
-        found = xr.apply_ufunc(
-            lambda *components: tuple(np.moveaxis(self.regrid(np.stack(components, axis=-1)), -1, 0)),
-            *whole,
-            input_core_dims=[self.source.dims] * 2,
-            output_core_dims=[self.target.dims] * len(keys),
+        fields = GridFields.of(ds, vectors)
+        if fields.grid != self.source:
+            raise ShapeError(f"the field is on {fields.grid}, not on the grid of the source, {self.source}.")
+        names = [*fields.names, *(f"{name}_std" for name in fields.names if self.weights is None)]
+        found = extra("xarray", "Regridder").apply_ufunc(
+            lambda *parts: tuple(np.moveaxis(self.regrid(np.stack(parts, axis=-1) * fields.factors), -1, 0)),
+            *fields.arrays(),
+            input_core_dims=[self.source.dims] * len(fields.names),
+            output_core_dims=[self.target.dims] * len(names),
             exclude_dims={*self.source.dims},
             dask="parallelized",
-            output_dtypes=[np.result_type(*whole)] * len(keys),
+            output_dtypes=[fields.dtype] * len(names),
             dask_gufunc_kwargs={"output_sizes": dict(zip(self.target.dims, self.target.shape, strict=True))},
-            keep_attrs=True,
         )
-        new = dict(zip(keys, found, strict=True))
-        for name in keys[2:]:
-            new[name].attrs["long_name"] = f"standard deviation of {name.removesuffix('_std')}"
-            new[name].attrs.pop("standard_name", None)
-        kept = ds.drop_vars([k for k in ds.variables if {*ds[k].dims} & {*self.source.dims}])
-        return kept.assign(new).assign_coords(self._coords or _coordinates(self.target))
+        new = {name: like(a.astype(fields.dtype), fields.ds[name.removesuffix("_std")]) for name, a in zip(names, found, strict=True)}
+        kept = ds.drop_vars([name for name in ds.variables if {*ds[name].dims} & {*self.source.dims}])
+        return described(kept.assign(new).assign_coords(self._coords), f"regrid to {self.target}")
 
     def regrid(self, components: np.ndarray) -> np.ndarray:
-        """Components ``(..., *source.shape, 2)`` to ``(..., *target.shape, 2)``, or 4 with standard deviations."""
-        coordinates = self.source.to_coordinates(components)
-        lead = coordinates.shape[:-2]
-        flat = coordinates.reshape(-1, *coordinates.shape[-2:])[:, self.rows]
-        found = self._rule(flat).reshape(*lead, len(self.target), -1)
-        found[..., self._missing, :] = np.nan
-        mean = self.target.to_components(found[..., :2])
-        if found.shape[-1] == 2:
+        """Components ``(..., *source.shape, c)`` to ``(..., *target.shape, c)``, or 2 c with standard deviations."""
+        coordinates, target = self.source.to_coordinates(components), self.target
+        fields = coordinates.reshape(-1, *coordinates.shape[-2:])[:, self.rows]
+        if self.weights is None:
+            found = self._predict(fields)
+        else:
+            columns = np.ascontiguousarray(fields.reshape(len(fields), -1).T)
+            found = (self.weights.astype(fields.dtype, copy=False) @ columns).T.reshape(len(fields), -1, 2)
+        found[:, self._missing] = np.nan
+        found = found.reshape(*coordinates.shape[:-2], len(target), -1)
+        mean = target.to_components(found[..., :2], components.shape[-1])
+        if self.weights is not None:
             return mean
-        size, spin = self.target.to_cells(found[..., 2:3]), self.target.to_cells(found[..., 3:])
-        turned = (spin[..., 0] + 1j * spin[..., 1]) * self.target.turns.reshape(self.target.shape).conj() ** 2
-        variances = size + np.stack([turned.real, -turned.real], axis=-1)
-        return np.concatenate([mean, np.sqrt(np.maximum(variances, 0.0))], axis=-1)
+        half, real, imaginary = np.moveaxis(target.to_cells(found[..., 2:]), -1, 0)
+        turned = ((real + 1j * imaginary) * target.turns.reshape(target.shape).conj() ** 2).real
+        return np.concatenate([mean, np.sqrt(np.maximum(np.stack([half + turned, half - turned], -1), 0.0))], axis=-1)
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write the weights and both grids to one safetensors file, atomically."""
-        matrix, notes = self.weights, {}
-        arrays = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr, "rows": self.rows}
-        arrays |= {"distance": self.distance, "missing": self._missing}
-        for name, grid in (("source", self.source), ("target", self.target)):
-            arrays |= {f"{name}.{key}": getattr(grid, key) for key in GRID if getattr(grid, key) is not None}
-            arrays |= {f"{name}.axis{k}": axis for k, axis in enumerate(grid.axes or ())}
-            notes[name] = {"dims": grid.dims, "shape": grid.shape}
-        write_tensors(path, KIND, {key: torch.tensor(_real(a)) for key, a in arrays.items()}, notes)
+        """Write the weights to a safetensors file, atomically."""
+        if self.weights is None:
+            raise InvalidInputError("kriging has no weights to save: it is fitted to every field. Use Linear().")
+        arrays = {key: getattr(self.weights, key) for key in ("data", "indices", "indptr")}
+        arrays |= {"rows": self.rows, "distance": self.distance, "missing": self._missing}
+        notes = {"source": self.source.token, "target": self.target.token}
+        write_tensors(path, KIND, {key: torch.tensor(a) for key, a in arrays.items()}, notes)
 
     @classmethod
-    def load(cls, path: str | os.PathLike) -> Regridder:
-        """Read what ``save`` wrote; the target then has latitudes and longitudes as its only coordinates."""
+    def load(cls, path: str | os.PathLike, source: xarray.Dataset | Grid, target: xarray.Dataset) -> Regridder:
+        """Read the weights that ``save`` wrote, for the same two grids."""
         tensors, notes = read_tensors(path, KIND)
-        arrays, new = {key: t.numpy() for key, t in tensors.items()}, cls.__new__(cls)
+        new = cls.__new__(cls)
+        new.source = source if isinstance(source, Grid) else GridFields.of(source).grid
+        new.target, new._coords = Grid.of(target), _coordinates(target)
+        if notes != {"source": new.source.token, "target": new.target.token}:
+            raise ShapeError(f"the weights in {path} belong to other grids than {new.source} and {new.target}.")
         try:
-            new.source, new.target = (_loaded(arrays, name, notes[name]) for name in ("source", "target"))
-            new.rows, new.distance, new._missing = (arrays[key] for key in ("rows", "distance", "missing"))
-            shape = 2 * len(new.target), 2 * len(new.rows)
-            matrix = sparse.csr_array(tuple(arrays[key] for key in ("data", "indices", "indptr")), shape=shape)
-            matrix.check_format()
-        except (KeyError, ValueError, TypeError, IndexError) as error:
-            raise DamagedFileError(f"{path} describes no regridder ({error!r:.200}).") from error
-        new._rule, new._coords = Weights(matrix), {}
+            data, indices, indptr, new.rows, new.distance, new._missing = (
+                tensors[key].numpy() for key in ("data", "indices", "indptr", "rows", "distance", "missing")
+            )
+            new.weights = sparse.csr_array((data, indices, indptr), shape=(2 * len(new.target), 2 * len(new.rows)))
+        except (KeyError, ValueError) as error:
+            raise DamagedFileError(f"{path} holds no weights ({error!r:.200}).") from error
         return new
 
 
-def _real(array: np.ndarray) -> np.ndarray:
-    return array.view(float) if array.dtype == complex else array
-
-
-def _loaded(arrays: dict[str, np.ndarray], name: str, notes: dict[str, Any]) -> Grid:
-    parts: dict[str, Any] = {key: arrays.get(f"{name}.{key}") for key in GRID}
-    parts["turns"] = parts["turns"].view(complex)
-    axes = [arrays[key] for key in (f"{name}.axis0", f"{name}.axis1") if key in arrays]
-    return Grid(**parts, dims=tuple(notes["dims"]), shape=tuple(notes["shape"]), axes=tuple(axes) or None)
-
-
-def _vectors(ds: Any) -> tuple[Any, tuple[str, ...]]:
-    """A dataset with its two components, and their names; none if there are not two."""
-    try:
-        return find_vectors(ds)
-    except MissingColumnsError:
-        return ds, ()
-
-
-def _source_grid(source: Any) -> Grid:
+def _data_points(source: Any) -> tuple[Grid, np.ndarray]:
+    """The grid of a dataset, and which of its points have a value in the first field."""
     if isinstance(source, Grid):
-        return source
-    ds, names = _vectors(source)
-    return Grid.of(ds, ds[names[0]] if names else None)
+        return source, np.ones(len(source), bool)
+    fields = GridFields.of(source)
+    first = [a.isel({d: 0 for d in a.dims if d not in fields.grid.dims}) for a in fields.arrays()]
+    values = np.stack([a.transpose(*fields.grid.dims).values for a in first], axis=-1)
+    return fields.grid, np.isfinite(fields.grid.to_coordinates(values)).all(axis=-1)
 
 
-def _valid(grid: Grid, source: Any) -> np.ndarray:
-    """Which points have a value in the first field of a dataset; all, if it has no vectors."""
-    ds, names = (source, ()) if isinstance(source, Grid) else _vectors(source)
-    if not names:
-        return np.ones(len(grid), bool)
-    first = ds[list(names)].isel({d: 0 for d in ds[names[0]].dims if d not in grid.dims})
-    values = np.stack([first[name].transpose(*grid.dims).values for name in names], axis=-1)
-    return np.isfinite(grid.to_coordinates(values)).all(axis=-1)
-
-
-def _checked(valid: Any, grid: Grid) -> np.ndarray:
-    found = np.asarray(valid)
-    if found.shape != (len(grid),) or found.dtype != bool:
-        raise ShapeError(f"valid must be {len(grid)} booleans, one for each point of {grid}, got {found.shape}.")
-    return found
-
-
-def _own_coordinates(ds: Any, grid: Grid) -> dict[str, Any]:
-    return {str(name): c.variable for name, c in ds.coords.items() if c.dims and {*c.dims} <= {*grid.dims}}
-
-
-def _coordinates(grid: Grid) -> dict[str, Any]:
-    """Latitudes and longitudes for a dataset."""
-    names = [{"standard_name": f"{n}itude", "units": f"degrees_{d}"} for n, d in (("lat", "north"), ("long", "east"))]
-    if grid.axes is not None:
-        return {d: (d, axis, attrs) for d, axis, attrs in zip(grid.dims, grid.axes, names, strict=True)}
-    cells = grid.to_cells(np.stack([grid.lat, grid.lon], axis=-1))
-    return {n: (grid.dims, cells[..., k], names[k]) for k, n in enumerate(("lat", "lon"))}
+def _coordinates(ds: Any) -> dict[str, Any]:
+    """The coordinates of the cells of a dataset."""
+    dims = Grid.of(ds).dims
+    return {str(name): c.variable for name, c in ds.coords.items() if c.dims and {*c.dims} <= {*dims}}
