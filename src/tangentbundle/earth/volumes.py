@@ -12,16 +12,19 @@ import numpy as np
 from scipy.spatial import ConvexHull
 
 MAX_GAP = 6.0
-"""How large the circle through a Delaunay triangle may be, in units of the smallest circles at its corners (of the three,
-the largest). Larger ones lie across a gap in the data. No circle of 20 000 random points reaches it."""
+"""How large the circle through a Delaunay triangle may be, in units of the smallest circle at a corner. Larger ones lie
+across a gap in the data. No circle of 20 000 random points reaches it."""
 
 
 class Volumes(NamedTuple):
-    """Pairs ``(e, 2)`` of neighbouring cells, each pair once; weights ``(e,)``; areas ``(n,)`` on the unit sphere."""
+    """Pairs ``(e, 2)`` of neighbouring cells, each pair once, and their weights ``(e,)``; areas ``(n,)`` on the unit
+    sphere; ``rim`` (n,), true where the region ends.
+    """
 
     pairs: np.ndarray
     weights: np.ndarray
     areas: np.ndarray
+    rim: np.ndarray
 
 
 def latitude_bands(lat: np.ndarray) -> np.ndarray:
@@ -79,7 +82,10 @@ def regular_volumes(lat: np.ndarray, lon: np.ndarray, point: np.ndarray, n: int)
     along = np.outer(np.cos(np.radians(_sides(lat)[1:-1])) / np.radians(np.diff(lat)), widths)
     weights = np.concatenate([(heights[inner, None] / apart)[:, round_trip].ravel(), along.ravel()])
     areas = np.bincount(point.ravel(), np.outer(latitude_bands(lat), widths).ravel(), n)
-    return Volumes(np.concatenate([east.reshape(-1, 2), north.reshape(-1, 2)]), weights, areas)
+    rim = np.zeros(n, bool)
+    rim[point[[row for row in (0, -1) if abs(_sides(lat)[row]) < 90 - 1e-9]]] = True
+    rim[point[:, ~round_trip | ~np.roll(round_trip, 1)]] = True
+    return Volumes(np.concatenate([east.reshape(-1, 2), north.reshape(-1, 2)]), weights, areas, rim)
 
 
 def voronoi_volumes(points: np.ndarray) -> Volumes:
@@ -97,8 +103,13 @@ def voronoi_volumes(points: np.ndarray) -> Volumes:
     keep = radii <= MAX_GAP * smallest[faces].max(axis=1)
     faces, squares, area = faces[keep], squares[keep], area[keep]
     cotangents = (squares.sum(axis=1)[:, None] - 2 * squares) / (4 * area)[:, None]  # at each corner
-    sides = np.concatenate([faces[:, [k - 1, k - 2]] for k in range(3)])  # opposite each corner
-    shares = np.repeat((squares * cotangents / 8).T.ravel(), 2)  # of a triangle's area, at either end of a side
-    pairs, number = np.unique(np.sort(sides, axis=1), axis=0, return_inverse=True)
+    moments = squares * cotangents / 8
+    parts = np.roll(moments, 1, axis=1) + np.roll(moments, 2, axis=1)  # of the triangle, nearest to each corner
+    thirds = np.repeat(area / 3, 3)
+    sides = np.sort(np.concatenate([faces[:, [k - 1, k - 2]] for k in range(3)]), axis=1)  # opposite each corner
+    pairs, number = np.unique(sides, axis=0, return_inverse=True)
     weights = np.maximum(np.bincount(number.ravel(), cotangents.T.ravel() / 2, len(pairs)), 0.0)
-    return Volumes(pairs, weights, np.maximum(np.bincount(sides.ravel(), shares, n), 1e-12))
+    areas = np.bincount(faces.ravel(), parts.ravel(), n)
+    areas = np.maximum(areas, np.bincount(faces.ravel(), thirds, n) / 2)  # at ragged edges
+    rim = np.bincount(pairs[np.bincount(number.ravel()) == 1].ravel(), minlength=n) > 0
+    return Volumes(pairs, weights, areas, rim)
