@@ -218,7 +218,10 @@ class Regridder:
             output_dtypes=[fields.dtype] * len(names),
             dask_gufunc_kwargs={"output_sizes": dict(zip(self.target.dims, self.target.shape, strict=True))},
         )
-        new = {name: like(a.astype(fields.dtype), fields.ds[name.removesuffix("_std")]) for name, a in zip(names, found, strict=True)}
+        new = {
+            name: like(a.astype(fields.dtype), fields.ds[name.removesuffix("_std")])
+            for name, a in zip(names, found, strict=True)
+        }
         kept = ds.drop_vars([name for name in ds.variables if {*ds[name].dims} & {*self.source.dims}])
         return described(kept.assign(new).assign_coords(self._coords), f"regrid to {self.target}")
 

@@ -49,7 +49,9 @@ class Triangulation:
             around = hull.equations[:, 3].max() < -1e-9  # the centre of the Earth lies inside
             return hull if around else ConvexHull(np.vstack([self.points, -mean / np.linalg.norm(mean)]))
         except QhullError as error:
-            raise RankDeficientError(f"all {len(self.points)} points lie on a circle: there are no triangles.") from error
+            raise RankDeficientError(
+                f"all {len(self.points)} points lie on a circle: there are no triangles."
+            ) from error
 
     @cached_property
     def _spanned(self) -> np.ndarray:
