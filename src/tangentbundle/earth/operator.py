@@ -15,12 +15,13 @@ from scipy import sparse
 
 from ..arrays import ArrayKind
 from ..bundle import TangentBundle
-from ..calculus import Derivatives
+from ..calculus import Derivatives, LinearMap
 from ..calculus.fit import LocalFit
 from ..geometry.graph import NeighborGraph
 from ..geometry.mesh import MeshGeometry
 from ..geometry.ordering import curve_order
 from ..geometry.transport import connect
+from ..operators import ConnectionLaplacian
 from .grid import Grid
 
 
@@ -58,8 +59,22 @@ class GridBundle:
     bundle: TangentBundle
 
     @cached_property
+    def laplacians(self) -> dict[str, ConnectionLaplacian]:
+        """The connection Laplacian on the unit sphere, by the character of the dtype of signals."""
+        full = self.bundle.laplacian()
+        return {"d": full, "f": full.to(dtype=torch.float32)}
+
+    @cached_property
     def derivatives(self) -> GridDerivatives:
         return GridDerivatives(self.bundle)
+
+    @cached_property
+    def divergence(self) -> LinearMap:
+        return self.derivatives.divergence()
+
+    @cached_property
+    def curl(self) -> LinearMap:
+        return self.derivatives.curl()
 
 
 @lru_cache(maxsize=8)

@@ -12,11 +12,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from scipy import sparse
+from scipy.spatial import cKDTree
 
 from ..bundle import TangentBundle
 from ..calculus import Derivatives
@@ -36,12 +37,12 @@ if TYPE_CHECKING:
 KIND = "tangentbundle.regridder"
 
 
-@dataclass(frozen=True, eq=False)
-class Stencil:
-    """What places are estimated from: points ``(n, 3)`` and frames, numbered ``rows`` in the source's grid.
+class Stencil(NamedTuple):
+    """Where vectors come from: ``points (n, 3)`` and ``frames``, numbered ``rows`` in the grid of the source.
 
-    ``corners`` and ``weights (m, 3)`` are those of the triangles around the places of ``target``. Outside of them (not
-    ``inside``) all corners are the nearest point.
+    ``corners (m, 3)`` are the points around each place of the ``target``, ``turns (m, 3, 2, 2)`` the transport from
+    there, times the weights, and ``ways (m, 3, 2)`` lead from there to the place. Outside of the source all corners are
+    the nearest point, and ways are zero.
     """
 
     points: np.ndarray
@@ -49,22 +50,8 @@ class Stencil:
     rows: np.ndarray
     target: Grid
     corners: np.ndarray
-    weights: np.ndarray
-    inside: np.ndarray
-
-    @property
-    def rotations(self) -> np.ndarray:
-        """Transport from the corners to the places, times the weights, ``(m, 3, 2, 2)``."""
-        turns = great_circle_rotations(self.target.frames[:, None], self.frames[self.corners])
-        return self.weights[:, :, None, None] * turns
-
-    @property
-    def ways(self) -> np.ndarray:
-        """From the corners to the places, in the corners' frames ``(m, 3, 2)``; zero outside of the triangles."""
-        start, end = self.points[self.corners], self.target.points[:, None]
-        flat = np.einsum("mkda,mkd->mka", self.frames[self.corners], end - start)
-        angle = central_angles(start, end) * self.inside[:, None]
-        return (angle / np.maximum(np.linalg.norm(flat, axis=-1), 1e-300))[..., None] * flat
+    turns: np.ndarray
+    ways: np.ndarray
 
     def matrix(self, blocks: np.ndarray) -> sparse.csr_array:
         """The matrix ``(m p, n q)`` with the blocks ``(m, 3, p, q)`` of the corners."""
@@ -81,7 +68,7 @@ class Linear:
     """
 
     def weights(self, stencil: Stencil) -> sparse.csr_array:
-        return stencil.matrix(stencil.rotations)
+        return stencil.matrix(stencil.turns)
 
 
 @dataclass(frozen=True)
@@ -92,10 +79,9 @@ class Quadratic:
     """
 
     def weights(self, stencil: Stencil) -> sparse.csr_array:
-        turns = stencil.rotations
-        steps = np.einsum("mkac,mkb->mkacb", turns, stencil.ways / 2).reshape(*turns.shape[:3], 4)
+        steps = np.einsum("mkac,mkb->mkacb", stencil.turns, stencil.ways / 2).reshape(len(stencil.ways), 3, 2, 4)
         derivative = Derivatives(TangentBundle.from_frames(stencil.points, stencil.frames)).jacobian().to_scipy()
-        return sparse.csr_array(stencil.matrix(turns) + stencil.matrix(steps) @ derivative)
+        return sparse.csr_array(stencil.matrix(stencil.turns) + stencil.matrix(steps) @ derivative)
 
 
 @dataclass(frozen=True)
@@ -182,18 +168,20 @@ class Regridder:
         points, frames, places = self.source.points[self.rows], self.source.frames[self.rows], self.target.points
         triangles = Triangulation(points)
         corners, weights, inside = triangles.locate(places)
-        inside &= np.isin(Triangulation(self.source.points).tree.query(places)[1], self.rows)  # not on land
-        outside, angles = np.flatnonzero(~inside), np.zeros(len(places))
-        nearest = triangles.tree.query(places[outside])[1]
-        corners[outside], weights[outside] = nearest[:, None], (1.0, 0.0, 0.0)
-        angles[outside] = central_angles(places[outside], points[nearest])
-        if refuse and len(outside):
+        inside &= np.isin(cKDTree(self.source.points).query(places)[1], self.rows)  # not on land
+        corners[~inside], weights[~inside] = triangles.tree.query(places[~inside])[1][:, None], (1.0, 0.0, 0.0)
+        angles = central_angles(points[corners], places[:, None])
+        distance = np.where(inside, 0.0, angles[:, 0])
+        if refuse and not inside.all():
             raise OutsideSourceError(
-                f"{len(outside)} of {len(places)} places lie outside of the source, up to "
-                f'{angles.max() * RADIUS / 1000:.0f} km from its data. Use beyond="100 km" to take the nearest vector up '
-                "to that distance, and NaN further away; beyond=0 gives NaN in all of them."
+                f"{(~inside).sum()} of {len(places)} places lie outside of the source, up to "
+                f'{distance.max() * RADIUS / 1000:.0f} km from its data. Use beyond="100 km" to take the nearest '
+                "vector up to that distance, and NaN further away; beyond=0 gives NaN in all of them."
             )
-        return Stencil(points, frames, self.rows, self.target, corners, weights, inside), angles
+        turns = weights[..., None, None] * great_circle_rotations(self.target.frames[:, None], frames[corners])
+        flat = np.einsum("mkda,mkd->mka", frames[corners], places[:, None] - points[corners])
+        ways = flat * (inside[:, None] * angles / np.maximum(np.linalg.norm(flat, axis=-1), 1e-300))[..., None]
+        return Stencil(points, frames, self.rows, self.target, corners, turns, ways), distance
 
     def __repr__(self) -> str:
         return f"Regridder({self.source} to {self.target})"
@@ -201,15 +189,23 @@ class Regridder:
     def __call__(self, ds: xarray.Dataset, vectors: tuple[str, ...] = ()) -> xarray.Dataset:
         """The vectors of a dataset on the grid of the target, lazily if they are; ``vectors`` names its components.
 
-        Variables on the grid of the source are left out, others stay. Where a value is missing in a field that the first
-        one had, places around it are missing.
+        Variables on the grid of the source are left out, others stay. Where a value is missing that the first field of
+        the source had, places around it are missing.
         """
         fields = GridFields.of(ds, vectors)
         if fields.grid != self.source:
             raise ShapeError(f"the field is on {fields.grid}, not on the grid of the source, {self.source}.")
+        if self.weights is None and len(fields.names) == 3:
+            raise InvalidInputError("kriging takes two components, east and north, not three ambient ones.")
         names = [*fields.names, *(f"{name}_std" for name in fields.names if self.weights is None)]
+
+        def block(*parts: np.ndarray) -> tuple[np.ndarray, ...]:
+            lead = parts[0].shape[: parts[0].ndim - len(self.source.dims)]
+            cells = np.concatenate([self._cells(batch, len(parts)) for batch in fields._batches(parts)])
+            return tuple(np.moveaxis(cells.reshape(*lead, *cells.shape[1:]).astype(fields.dtype, copy=False), -1, 0))
+
         found = extra("xarray", "Regridder").apply_ufunc(
-            lambda *parts: tuple(np.moveaxis(self.regrid(np.stack(parts, axis=-1) * fields.factors), -1, 0)),
+            block,
             *fields.arrays(),
             input_core_dims=[self.source.dims] * len(fields.names),
             output_core_dims=[self.target.dims] * len(names),
@@ -225,18 +221,16 @@ class Regridder:
         kept = ds.drop_vars([name for name in ds.variables if {*ds[name].dims} & {*self.source.dims}])
         return described(kept.assign(new).assign_coords(self._coords), f"regrid to {self.target}")
 
-    def regrid(self, components: np.ndarray) -> np.ndarray:
-        """Components ``(..., *source.shape, c)`` to ``(..., *target.shape, c)``, or 2 c with standard deviations."""
-        coordinates, target = self.source.to_coordinates(components), self.target
-        fields = coordinates.reshape(-1, *coordinates.shape[-2:])[:, self.rows]
+    def _cells(self, coordinates: np.ndarray, count: int) -> np.ndarray:
+        """Tangent coordinates ``(t, n, 2)`` to ``count`` components in the cells, and their standard deviations."""
+        fields, target = coordinates[:, self.rows], self.target
         if self.weights is None:
             found = self._predict(fields)
         else:
             columns = np.ascontiguousarray(fields.reshape(len(fields), -1).T)
             found = (self.weights.astype(fields.dtype, copy=False) @ columns).T.reshape(len(fields), -1, 2)
         found[:, self._missing] = np.nan
-        found = found.reshape(*coordinates.shape[:-2], len(target), -1)
-        mean = target.to_components(found[..., :2], components.shape[-1])
+        mean = target.to_components(found[..., :2], count)
         if self.weights is not None:
             return mean
         half, real, imaginary = np.moveaxis(target.to_cells(found[..., 2:]), -1, 0)
@@ -277,8 +271,8 @@ def _data_points(source: Any) -> tuple[Grid, np.ndarray]:
         return source, np.ones(len(source), bool)
     fields = GridFields.of(source)
     first = [a.isel({d: 0 for d in a.dims if d not in fields.grid.dims}) for a in fields.arrays()]
-    values = np.stack([a.transpose(*fields.grid.dims).values for a in first], axis=-1)
-    return fields.grid, np.isfinite(fields.grid.to_coordinates(values)).all(axis=-1)
+    coordinates = next(fields._batches([a.transpose(*fields.grid.dims).values for a in first]))
+    return fields.grid, np.isfinite(coordinates[0]).all(axis=-1)
 
 
 def _coordinates(ds: Any) -> dict[str, Any]:

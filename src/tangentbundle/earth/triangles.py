@@ -1,7 +1,7 @@
 r"""Spherical Delaunay triangles, which are the convex hull of points on the sphere, and transport along great circles.
 
 A place t in the triangle of :math:`s_1, s_2, s_3` is :math:`t = \sum_k b_k s_k` with :math:`b_k \ge 0`. The weights
-:math:`w_k = b_k \, s_k \cdot t` sum to one, and the corners, projected centrally to the plane at t, have their mean at t.
+:math:`w_k = b_k \, s_k \cdot t` sum to one; in central projection to the plane at t, t is the mean of the corners.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from .wind import WindData
 
-EAST = ("u10", "10u", "u10m", "ugrd10m", "uas", "uwnd", "u", "u_component_of_wind")
+EAST = ("u10", "10u", "u10m", "ugrd10m", "uas", "uwnd", "u", "u_component_of_wind", "uo", "ugos", "water_u", "uvel")
 NORTH = tuple(name.replace("u", "v", 1) for name in EAST)
 SPEED = ("wind_speed", "windspeed", "wspd", "speed", "spd", "ws", "sknt", "ff")
 DIRECTION = (
@@ -95,9 +95,10 @@ def with_components(ds: xarray.Dataset, wind: tuple[str, ...] = ()) -> tuple[xar
     if not wind:
         return ds, ()
     speed, direction = (without_fill(ds[name], []) for name in wind)
-    values = wind_components(speed.values, direction.transpose(*speed.dims).values)
+    angle = np.radians(direction.where(speed != 0, 0.0))
     units = {"units": unit_of(speed)} if unit_of(speed) else {}
-    new = {n: (speed.dims, values[..., k], {"standard_name": n, **units}) for k, n in enumerate(EAST_NORTH)}
+    parts = zip(EAST_NORTH, (np.sin(angle), np.cos(angle)), strict=True)
+    new = {n: (-speed * part).transpose(*speed.dims).assign_attrs(standard_name=n, **units) for n, part in parts}
     return ds.assign(new), wind
 
 
@@ -124,7 +125,7 @@ def without_fill(variable: xarray.DataArray, notes: list[str]) -> xarray.DataArr
         )
     encoding = variable.encoding
     kind = np.dtype(encoding.get("dtype", variable.dtype))
-    if kind.kind not in "fiu" or "_FillValue" in encoding:
+    if kind.kind not in "fiu" or "_FillValue" in encoding or variable.chunks is not None:  # not yet computed
         return variable
     scale, offset = float(encoding.get("scale_factor", 1.0)), float(encoding.get("add_offset", 0.0))
     default = NETCDF_FILL if kind.kind == "f" else float(np.iinfo(kind).max) * (1 if kind.kind == "u" else -1)
