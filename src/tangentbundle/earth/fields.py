@@ -26,6 +26,7 @@ from .covariances import planetary
 from .decomposition import decomposed
 from .lengths import radians
 from .operator import GridBundle
+from .regrid import Kriging, Linear, Quadratic, Regridder
 from .xarrays import unit_of
 
 if TYPE_CHECKING:
@@ -175,6 +176,17 @@ def spectrum(
     coordinate = ("wavelength", np.sqrt(edges[1:] * edges[:-1]), {"units": "km", "long_name": "wavelength"})
     units = "m2 s-2" if known else f"({fields.unit})2"
     return result.assign_coords(wavelength=coordinate).assign_attrs(long_name="kinetic energy in a band", units=units)
+
+
+def interpolate_to(
+    ds: xarray.Dataset,
+    target: xarray.Dataset,
+    method: Linear | Quadratic | Kriging | None = None,
+    *,
+    beyond: Length | None = None,
+) -> xarray.Dataset:
+    """The fields at the places of another dataset, grid or stations. ``Regridder`` does it, and can be kept."""
+    return Regridder(ds, target, method, beyond=beyond)(ds)
 
 
 def denoise(

@@ -49,6 +49,10 @@ class DatasetAccessor:
         """See ``earth.denoise``."""
         return fields.denoise(self._ds, **options)
 
+    def interpolate_to(self, target: xarray.Dataset, method: Any = None, **options: Any) -> xarray.Dataset:
+        """See ``earth.interpolate_to``."""
+        return fields.interpolate_to(self._ds, target, method, **options)
+
     def decompose(self, **options: Any) -> xarray.Dataset:
         """See ``earth.decompose``."""
         return fields.decompose(self._ds, **options)
