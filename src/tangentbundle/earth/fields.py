@@ -262,7 +262,4 @@ def _local_scale(scale: xarray.DataArray, fields: GridFields) -> np.ndarray:
 def _with_vectors(fields: GridFields, results: list[xarray.DataArray], call: str) -> xarray.Dataset:
     """The dataset with other numbers in its vectors."""
     new = {name: like(a, fields.ds[name]) for name, a in zip(fields.names, results, strict=True)}
-    for name in fields.names:
-        if fields.unit:
-            new[name].attrs["units"] = fields.unit
     return described(fields.ds.assign(new), call)
