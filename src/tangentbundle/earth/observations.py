@@ -90,8 +90,8 @@ def block_cv(
 ) -> BlockScores:
     """Cross-validation of a ``FieldInterpolator``: a measurement is left out with all others in its block.
 
-    Blocks are dealt to ``folds`` at random, and each fold is predicted from the others. ``sigma`` are standard errors of
-    the measurements, a number or ``(n,)``; without them one level of noise is estimated.
+    Blocks are dealt to ``folds`` at random, and each fold is predicted from the others. ``sigma`` are standard errors
+    of the measurements, a number or ``(n,)``; without them one level of noise is estimated.
 
     >>> import tangentbundle as tb
     >>> sphere = Sphere(2)
