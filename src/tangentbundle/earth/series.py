@@ -50,7 +50,7 @@ def write_blocks(
         variable.encoding = {key: value for key, value in variable.encoding.items() if key in PACKING}
     stops = np.cumsum(ds.chunksizes.get(along, ())).tolist()
     store, marks, kept = work / "result.zarr", work / "complete", work / "plan.json"
-    series = ds[[name for name in ds.data_vars if along in ds[name].dims]].drop_vars(list(ds.coords))
+    series = ds[[name for name in ds.data_vars if along in ds[name].dims]].drop_vars(list(ds.coords), errors="ignore")
 
     def write(part: slice) -> int:
         if not (mark := marks / str(part.stop)).exists():
