@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+import tangentbundle as tb
 from tangentbundle.earth.grid import Grid
 from tangentbundle.earth.healpix import healpix_latlon
-from tangentbundle.earth.regrid import Linear, Quadratic, Regridder
+from tangentbundle.earth.regrid import Kriging, Linear, Quadratic, Regridder
 from tangentbundle.errors import (
     DamagedFileError,
     InvalidInputError,
@@ -147,6 +148,20 @@ def test_lazy_blocks_of_time_attributes_and_other_variables():
     assert found.attrs["title"] == "rotations" and {*found.data_vars} == {"u", "v", "level", "mean"}
     np.testing.assert_allclose(found.u.values, regridder(source).u, rtol=1e-6)
     assert found.u.dims == ("time", "lat", "lon")
+
+
+def test_kriging_has_standard_deviations():
+    lat, lon = (Grid.of(targets()["stations"]).lat[:150], Grid.of(targets()["stations"]).lon[:150])
+    noise = np.random.default_rng(3).uniform(0.02, 0.2, 150)
+    source, target = with_field(stations(lat, lon), harmonic), rotated(20.0)
+    source = source.map(lambda a: a + noise * np.random.default_rng(ord(a.name)).standard_normal(150))
+    model = tb.FieldInterpolator(covariance=tb.estimators.helmholtz(), manifold=tb.manifolds.Sphere(2), random_state=0)
+    found = Regridder(source, target, Kriging(noise, model))(source)
+    true = with_field(target, harmonic)
+    off = np.stack([found[k] - true[k] for k in "uv"]) / np.stack([found[f"{k}_std"] for k in "uv"])
+    assert found.u.dims == ("y", "x") and 0.5 < np.sqrt(np.square(off).mean()) < 1.5
+    with pytest.raises(InvalidInputError, match="no weights"):
+        Regridder(source, target, Kriging()).save("nowhere")
 
 
 def test_saved_weights_give_the_same(tmp_path):

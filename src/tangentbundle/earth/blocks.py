@@ -14,7 +14,7 @@ from ..extras import extra
 from ..units import common_unit
 from .grid import Grid
 from .operator import GridBundle, grid_bundle
-from .xarrays import find_vectors, unit_of
+from .xarrays import find_vectors, unit_of, without_fill
 
 if TYPE_CHECKING:
     import xarray
@@ -33,14 +33,13 @@ Compute = Callable[[GridBundle, np.ndarray], Sequence[np.ndarray]]
 class GridFields:
     """The vectors of a dataset, over all dimensions besides those of the grid.
 
-    ``unit`` is that of the components, ``factors`` convert them to it; ``relative_scale`` is that of ``grid_bundle``.
+    ``unit`` is that of all components; ``relative_scale`` is that of ``grid_bundle``.
     """
 
     ds: xarray.Dataset
     names: tuple[str, ...]
     grid: Grid
     unit: str
-    factors: np.ndarray
     relative_scale: np.ndarray | None = None
 
     @classmethod
@@ -54,6 +53,11 @@ class GridFields:
                 f"expected two variables, or three ambient ones, got {', '.join(names)}; the dataset has "
                 f"{', '.join(map(str, ds.data_vars)) or 'none'}."
             )
+        unit, factors = common_unit(names, [unit_of(ds[name]) for name in names], [])
+        parts = [without_fill(ds[name], []) for name in names]
+        parts = [a if f == 1 else like(a * f, a) for a, f in zip(parts, factors, strict=True)]
+        units = {"units": unit} if unit else {}
+        ds = ds.assign({name: a.assign_attrs(units) for name, a in zip(names, parts, strict=True)})
         first, *others = (ds[name] for name in names)
         grid = Grid.of(ds, first)
         if wrong := [a for a in (first, *others) if {*a.dims} != {*first.dims} or not {*grid.dims} <= {*a.dims}]:
@@ -61,8 +65,7 @@ class GridFields:
                 f"all components must lie on one grid, but {first.name} lies along {first.dims}, {wrong[0].name} along "
                 f"{wrong[0].dims}. Interpolate staggered components to the centres of cells."
             )
-        unit, factors = common_unit(names, [unit_of(ds[name]) for name in names], [])
-        return cls(ds, names, grid, unit, factors)
+        return cls(ds, names, grid, unit)
 
     def arrays(self) -> list[xarray.DataArray]:
         """The components; chunks along the grid's dimensions become one."""
@@ -78,7 +81,8 @@ class GridFields:
     def apply(self, compute: Compute, sizes: Sequence[int], keep: bool = False) -> list[xarray.DataArray]:
         """Results of ``sizes`` components each, one variable a component, in the order of the dimensions of the fields.
 
-        Points without data are NaN; isolated ones, whose neighbours have no data, keep their values if ``keep``.
+        Points without data are NaN. Isolated ones, whose neighbours have no data, are NaN, too, or with ``keep`` have
+        their values in the first result.
         """
         axes, first = list(self.grid.dims), self.ds[self.names[0]]
 
@@ -89,7 +93,7 @@ class GridFields:
             out = tuple(a[..., k].reshape(*lead, *self.grid.shape) for a in joined for k in range(a.shape[-1]))
             return out if len(out) > 1 else out[0]
 
-        found = self._lazily(block, [axes] * sum(sizes))
+        found = self._lazily(block, [axes] * sum(len(self.names) if size == 2 else size for size in sizes))
         return [a.transpose(*first.dims) for a in found]
 
     def reduce(self, compute: Compute, dim: str, size: int) -> xarray.DataArray:
@@ -114,17 +118,17 @@ class GridFields:
             input_core_dims=[list(self.grid.dims)] * len(self.names),
             output_core_dims=dims,
             dask="parallelized",
+            keep_attrs=True,  # of coordinates
             output_dtypes=[self.dtype] * len(dims),
             dask_gufunc_kwargs={"output_sizes": sizes} if sizes else None,
         )
-        return list(result) if isinstance(result, tuple) else [result]
+        return [a.drop_attrs(deep=False) for a in (result if isinstance(result, tuple) else (result,))]
 
     def _batches(self, components: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
         """Coordinates ``(t, n, 2)`` of at most ``AT_ONCE`` fields, NaN where data are missing."""
         flat = [np.reshape(a, (-1, *self.grid.shape)) for a in components]
         for a in range(0, len(flat[0]), AT_ONCE):
             values = np.stack([part[a : a + AT_ONCE] for part in flat], axis=-1).astype(self.dtype)
-            values *= self.factors.astype(self.dtype)
             values[~(np.abs(values) < MISSING).all(axis=-1)] = np.nan
             yield self.grid.to_coordinates(values)
 
@@ -142,7 +146,9 @@ class GridFields:
         return np.ascontiguousarray(batch[rows][:, part.index].transpose(1, 2, 0))
 
     def _batch(self, batch: np.ndarray, compute: Compute, sizes: Sequence[int], keep: bool) -> list[np.ndarray]:
-        out = [batch.copy() if keep else np.full((*batch.shape[:2], size), np.nan, self.dtype) for size in sizes]
+        out = [np.full((*batch.shape[:2], size), np.nan, self.dtype) for size in sizes]
+        if keep:
+            out[0] = batch.copy()
         for rows, part in self._groups(batch):
             for target, result in zip(out, compute(part, self._signal(batch, rows, part)), strict=True):
                 target[rows[:, None], part.index] = result.transpose(2, 0, 1)

@@ -81,10 +81,11 @@ class Projections:
         direction, product = z, (residual * z).sum(axis=0)
         goal = tol**2 * product
         for _ in range(MAX_STEPS):
-            if (product <= goal).all():
+            active = product > goal  # each field stops by itself, so that it does not matter which ones come together
+            if not active.any():
                 return gradient(x), x
             image = adjoint(gradient(direction))
-            step = product / np.maximum((direction * image).sum(axis=0), 1e-300)
+            step = np.where(active, product / np.maximum((direction * image).sum(axis=0), 1e-300), 0.0)
             x, residual = x + step * direction, residual - step * image
             z, before = solve(residual), product
             product = (residual * z).sum(axis=0)

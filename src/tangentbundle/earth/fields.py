@@ -14,15 +14,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..arrays import positive
 from ..errors import InvalidInputError, UnitsError
-from ..filters import Filter, Heat, Spectral
+from ..filters import Chebyshev, Filter, Heat, Spectral
 from ..filters.banks import apply_bank
+from ..manifolds import Sphere
 from ..units import conversion, in_metres
 from . import RADIUS
 from .blocks import GridFields, described, like
+from .covariances import planetary
 from .decomposition import decomposed
 from .lengths import radians
 from .operator import GridBundle
+from .regrid import Kriging, Linear, Quadratic, Regridder
 from .xarrays import unit_of
 
 if TYPE_CHECKING:
@@ -40,7 +44,7 @@ def response(filter_scale: Length, *, taper: bool = False) -> Filter:
     >>> response("40030.17 km").response(np.array([0.0, 1.0, 2.0])).round(4).tolist()    # once around the Earth
     [1.0, 0.5, 0.25]
     """
-    cut = (2 * np.pi / radians(filter_scale)) ** 2
+    cut = (2 * np.pi / positive(radians(filter_scale), "filter_scale")) ** 2
     if taper:
         return Spectral(lambda lam: 1 / (1 + (lam / cut) ** 4), f"taper at {filter_scale}")
     return Heat(float(np.log(2)) / cut)
@@ -82,7 +86,7 @@ def smooth(
     filters = [response(scale, taper=taper)]
 
     def compute(part: GridBundle, x: np.ndarray) -> list[np.ndarray]:
-        return apply_bank(filters, part.laplacians[x.dtype.char], x)
+        return apply_bank(filters, part.laplacians[x.dtype.char], x, Chebyshev())
 
     results = fields.apply(compute, [2], keep=True)
     named = getattr(filter_scale, "name", filter_scale)
@@ -162,7 +166,7 @@ def spectrum(
     filters = [response(float(end) * RADIUS / 1e3) for end in ends]
 
     def compute(part: GridBundle, x: np.ndarray) -> list[np.ndarray]:
-        passed = [*apply_bank(filters, part.laplacians[x.dtype.char], x), x]
+        passed = [*apply_bank(filters, part.laplacians[x.dtype.char], x, Chebyshev()), x]
         weights = areas[part.index] / areas[part.index].sum() * (known or 1.0) ** 2 / 2
         longer = np.stack([np.einsum("n,ndc,ndc->nc", weights, x, y) for y in passed], axis=1)
         return [np.diff(longer, axis=1, prepend=0.0)]
@@ -172,6 +176,50 @@ def spectrum(
     coordinate = ("wavelength", np.sqrt(edges[1:] * edges[:-1]), {"units": "km", "long_name": "wavelength"})
     units = "m2 s-2" if known else f"({fields.unit})2"
     return result.assign_coords(wavelength=coordinate).assign_attrs(long_name="kinetic energy in a band", units=units)
+
+
+def interpolate_to(
+    ds: xarray.Dataset,
+    target: xarray.Dataset,
+    method: Linear | Quadratic | Kriging | None = None,
+    *,
+    beyond: Length | None = None,
+) -> xarray.Dataset:
+    """The fields at the places of another dataset, grid or stations. ``Regridder`` does it, and can be kept."""
+    return Regridder(ds, target, method, beyond=beyond)(ds)
+
+
+def denoise(
+    ds: xarray.Dataset, *, noise: float | None = None, std: bool = False, vectors: Sequence[str] = (), seed: int = 0
+) -> xarray.Dataset:
+    """The fields without noise, each by itself, by a Gaussian process with the covariances of a planet.
+
+    Args:
+        noise: its standard deviation in the unit of the components; estimated if not given.
+        std: also return the standard deviation of the result, ``u_std`` and ``v_std``, alike in all directions.
+        vectors: names of the components.
+        seed: of the random choices of the estimator.
+    """
+    from ..estimators import FieldDenoiser, helmholtz
+
+    fields, count = GridFields.of(ds, vectors), 2 if std else 1
+    covariances = [planetary(), helmholtz()]
+
+    def compute(part: GridBundle, x: np.ndarray) -> list[np.ndarray]:
+        points, frames, out = fields.grid.points[part.index], fields.grid.frames[part.index], []
+        for field in np.einsum("nxa,nac->cnx", frames, x):
+            model = FieldDenoiser(manifold=Sphere(2), covariance=covariances, random_state=seed)
+            mean, cov = model.fit(points, field, noise_std=noise).predict(points, return_cov=True)
+            spread = np.sqrt(np.einsum("nii->n", cov) / 2)
+            out.append([np.einsum("nxa,nx->na", frames, mean), spread[:, None]][:count])
+        return [np.stack(part, axis=-1) for part in zip(*out, strict=True)]
+
+    results = fields.apply(compute, [2, 1][:count], keep=True)
+    result = _with_vectors(fields, results[: len(fields.names)], f"denoise(noise={noise})")
+    for name in fields.names if std else ():
+        attrs = {"long_name": f"standard deviation of {name}", "units": fields.unit}
+        result[f"{name}_std"] = results[-1].assign_attrs({k: v for k, v in attrs.items() if v})
+    return result
 
 
 def _derivative(ds: xarray.Dataset, vectors: Sequence[str], kind: str) -> xarray.DataArray:
@@ -214,7 +262,4 @@ def _local_scale(scale: xarray.DataArray, fields: GridFields) -> np.ndarray:
 def _with_vectors(fields: GridFields, results: list[xarray.DataArray], call: str) -> xarray.Dataset:
     """The dataset with other numbers in its vectors."""
     new = {name: like(a, fields.ds[name]) for name, a in zip(fields.names, results, strict=True)}
-    for name in fields.names:
-        if fields.unit:
-            new[name].attrs["units"] = fields.unit
     return described(fields.ds.assign(new), call)

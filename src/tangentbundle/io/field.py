@@ -39,11 +39,11 @@ class Request:
 class Field:
     """Vectors ``values (T, n, c)`` at the points of a space, in the components of the file; None if it has none.
 
-    ``names`` are those of the components, ``std`` their standard deviations, ``noise`` known standard errors, ``(n,)``
-    or ``(T, n)``, ``times (T,)`` dates if the file has them, ``notes`` say what was guessed, and ``origin`` is the other
-    content of the file, for writing a similar one. ``axes`` are names and values of leading dimensions if there are
-    others than time, such as levels: the T fields run through them, the last one fastest. ``wind`` names the columns of
-    speed and direction that vectors were computed from.
+    ``names`` are those of the components, ``std`` their standard deviations, ``times (T,)`` dates if the file has them,
+    ``notes`` say what was guessed, and ``origin`` is the other content of the file, for writing a similar one. ``axes``
+    are names and values of leading dimensions if there are others than time, such as levels: the T fields run through
+    them, the last one fastest. ``wind`` names the columns of speed and direction that vectors were computed from.
+    ``noise`` are known standard errors of the vectors, ``(n,)`` or ``(T, n)``.
     """
 
     space: Space
