@@ -35,7 +35,7 @@ def test_means_of_blocks_have_the_weights_and_errors_of_their_measurements():
         mean = np.average(vectors[own], axis=0, weights=sigma[own] ** -2.0)
         np.testing.assert_allclose(found.vectors[row], mean, atol=1e-12)
         np.testing.assert_allclose(found.sigma[row] ** -2, (sigma[own] ** -2.0).sum())
-    assert found.count.tolist() == [4] * 5 and block_reduce(points, vectors).sigma is None
+    assert found.counts.tolist() == [4] * 5 and block_reduce(points, vectors).sigma is None
 
 
 def test_means_are_tangent_and_of_second_order():

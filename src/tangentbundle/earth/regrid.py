@@ -98,7 +98,7 @@ class Kriging:
         from ..estimators import FieldInterpolator, helmholtz
         from .covariances import planetary
 
-        default = {"manifold": Sphere(2), "covariance": [planetary(), helmholtz()], "random_state": 0}
+        default: dict[str, Any] = {"manifold": Sphere(2), "covariance": [planetary(), helmholtz()], "random_state": 0}
         estimator, frames, found = self.estimator or FieldInterpolator(**default), target.frames, []
         noise = np.asarray(self.noise_std, float)[rows] if np.ndim(self.noise_std) else self.noise_std
         for vectors in np.einsum("nda,tna->tnd", source.frames[rows], fields.astype(float)):
@@ -229,6 +229,7 @@ class Regridder:
         """Tangent coordinates ``(t, n, 2)`` to ``count`` components in the cells, and their standard deviations."""
         target = self.target
         if self.weights is None:
+            assert isinstance(self._method, Kriging)
             found = self._method.predict(self.source, self._rows, target, coordinates[:, self._rows])
         else:
             columns = np.ascontiguousarray(coordinates.reshape(len(coordinates), -1).T)

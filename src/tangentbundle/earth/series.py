@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ PACKING = ("dtype", "scale_factor", "add_offset", "_FillValue", "units", "calend
 """What is kept of an encoding: how numbers are stored, and not how a format compresses them."""
 
 
-def in_blocks(fields: GridFields) -> tuple[xarray.Dataset, Hashable]:
+def in_blocks(fields: GridFields) -> tuple[xarray.Dataset, Any]:
     """A dataset in chunks of ``BLOCK_BYTES`` along a dimension, the first besides those of the grid, and its name."""
     first = fields.ds[fields.names[0]]
     along = next((d for d in first.dims if d not in fields.grid.dims), None)
@@ -37,7 +37,7 @@ def in_blocks(fields: GridFields) -> tuple[xarray.Dataset, Hashable]:
 
 
 def write_blocks(
-    ds: xarray.Dataset, along: Hashable, output: Path, plan: Any, workers: int, report: Callable[[int], None]
+    ds: xarray.Dataset, along: Any, output: Path, plan: Any, workers: int, report: Callable[[int], None]
 ) -> None:
     """Write a lazy dataset to Zarr or NetCDF, chunk by chunk along a dimension, on so many threads.
 
@@ -62,7 +62,9 @@ def write_blocks(
         if not kept.exists() or json.loads(kept.read_text()) != plan:
             shutil.rmtree(marks, ignore_errors=True)
             marks.mkdir()
-            ds.to_zarr(store, mode="w", compute=not stops, zarr_format=2, consolidated=True)
+            started: Any = ds.to_zarr(store, mode="w", compute=False, zarr_format=2, consolidated=True)
+            if not stops:
+                started.compute()
             kept.write_text(json.dumps(plan))
         pool = ThreadPoolExecutor(workers)
         try:

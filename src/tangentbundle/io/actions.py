@@ -95,7 +95,7 @@ def predicted(
     _same_space(field, target)
     points, places, vectors = field.space.points, target.space.points, field.vectors
     means, spreads, levels = [], [], []
-    known = field.noise if noise is None else np.asarray(noise)
+    known: Any = field.noise if noise is None else np.asarray(noise)
     for number, one in enumerate(vectors):
         estimator.fit(points, one, noise_std=known[number] if np.ndim(known) == 2 else known)
         levels.append(float(estimator.noise_))
