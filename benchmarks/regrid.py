@@ -1,4 +1,4 @@
-"""Regridding of winds: solid-body rotations from 2.5 degrees to other grids, against bilinear interpolation of components.
+"""Regridding: solid-body rotations from 2.5 degrees to other grids, against bilinear interpolation of components.
 
 The rows are errors, relative to the largest speed, over rotations about 4 axes; ``polar`` is within 10 degrees of a
 pole. Also run and saved are ``regrid_harmonics`` (errors by degree), ``regrid_stations`` (coverage of intervals by

@@ -35,7 +35,7 @@ def test_means_of_blocks_have_the_weights_and_errors_of_their_measurements():
         mean = np.average(vectors[own], axis=0, weights=sigma[own] ** -2.0)
         np.testing.assert_allclose(found.vectors[row], mean, atol=1e-12)
         np.testing.assert_allclose(found.sigma[row] ** -2, (sigma[own] ** -2.0).sum())
-    assert found.count.tolist() == [4] * 5 and block_reduce(points, vectors).sigma is None
+    assert found.counts.tolist() == [4] * 5 and block_reduce(points, vectors).sigma is None
 
 
 def test_means_are_tangent_and_of_second_order():
@@ -91,3 +91,34 @@ def test_bad_measurements_are_refused():
     for size in ("big", "5 m/s", "-3 km", "nan km"):
         with pytest.raises(UnitsError, match="500 km"):
             block_reduce(points, points, size=size)
+
+
+def test_the_column_sigma_of_a_file_reaches_the_estimators(tmp_path):
+    """Also in other units than the vectors', and for each time of a series; NaN is refused."""
+    from tangentbundle.io import Field, Globe, Request, read_field
+    from tangentbundle.io.actions import predicted
+
+    rng = np.random.default_rng(0)
+    lat, lon = np.degrees(np.arcsin(rng.uniform(-1, 1, 40))), rng.uniform(0, 360, 40)
+    sigma = rng.uniform(0.1, 1.0, 40)
+    rows = np.column_stack([lat, lon, rng.standard_normal((40, 2)), 100 * sigma])
+    np.savetxt(tmp_path / "a.csv", rows, delimiter=",", header="lat,lon,u [m/s],v [m/s],sigma [cm/s]", comments="")
+    field = read_field(tmp_path / "a.csv")
+    np.testing.assert_allclose(field.noise, sigma)
+    seen = []
+
+    class Seen(tb.FieldInterpolator):
+        def fit(self, X, y, noise_std=None):
+            seen.append(noise_std)
+            return super().fit(X, y, noise_std)
+
+    predicted(Seen(covariance=tb.estimators.Tangent(), manifold=SPHERE), field, field)
+    np.testing.assert_allclose(seen[0], sigma)
+    series = np.concatenate([np.insert(rows, 0, t, axis=1) * np.array([1, 1, 1, 1, 1, 1 + t]) for t in (0, 1)])
+    np.savetxt(tmp_path / "b.csv", series, delimiter=",", header="time,lat,lon,u,v,errors", comments="")
+    both = read_field(tmp_path / "b.csv", Request(sigma="errors"))
+    np.testing.assert_allclose(both.noise, 100 * np.outer([1, 2], sigma))
+    rows[3, 4] = np.nan
+    np.savetxt(tmp_path / "c.csv", rows, delimiter=",", header="lat,lon,u,v,sigma", comments="")
+    with pytest.raises(NonFiniteError):
+        predicted(Seen(manifold=SPHERE), read_field(tmp_path / "c.csv"), Field(Globe(lat, lon)))

@@ -38,7 +38,7 @@ class Blocks(NamedTuple):
     points: np.ndarray
     vectors: np.ndarray
     sigma: np.ndarray | None
-    count: np.ndarray
+    counts: np.ndarray
 
 
 def block_reduce(points: Any, vectors: Any, sigma: Any = None, *, size: str | float = 0) -> Blocks:
@@ -49,7 +49,7 @@ def block_reduce(points: Any, vectors: Any, sigma: Any = None, *, size: str | fl
 
     >>> east = np.array([[0.0, 1.0, 0.0], [0.0, 4.0, 0.0]])
     >>> found = block_reduce(np.array([[1.0, 0.0, 0.0]] * 2), east, [1.0, 2.0])
-    >>> found.vectors.round(3).tolist(), found.sigma.round(3).tolist(), found.count.tolist()
+    >>> found.vectors.round(3).tolist(), found.sigma.round(3).tolist(), found.counts.tolist()
     ([[0.0, 1.6, 0.0]], [0.894], [2])
     """
     points, vectors, errors = _checked(points, vectors, sigma)
@@ -90,8 +90,8 @@ def block_cv(
 ) -> BlockScores:
     """Cross-validation of a ``FieldInterpolator``: a measurement is left out with all others in its block.
 
-    Blocks are dealt to ``folds`` at random, and each fold is predicted from the others. ``sigma`` are standard errors of
-    the measurements, a number or ``(n,)``; without them one level of noise is estimated.
+    Blocks are dealt to ``folds`` at random, and each fold is predicted from the others. ``sigma`` are standard errors
+    of the measurements, a number or ``(n,)``; without them one level of noise is estimated.
 
     >>> import tangentbundle as tb
     >>> sphere = Sphere(2)

@@ -10,7 +10,6 @@ A place t lies in the triangle of :math:`s_1, s_2, s_3` with weights :math:`w_k`
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,17 +37,13 @@ KIND = "tangentbundle.regridder"
 
 
 class Stencil(NamedTuple):
-    """Where vectors come from: ``points (n, 3)`` and ``frames``, numbered ``rows`` in the grid of the source.
+    """Where vectors come from: ``points (n, 3)`` with ``frames``, of which each place has three ``corners (m, 3)``.
 
-    ``corners (m, 3)`` are the points around each place of the ``target``, ``turns (m, 3, 2, 2)`` the transport from
-    there, times the weights, and ``ways (m, 3, 2)`` lead from there to the place. Outside of the source all corners are
-    the nearest point, and ways are zero.
+    ``turns (m, 3, 2, 2)`` are the transport from there, times the weights, and ``ways (m, 3, 2)`` lead to the place.
     """
 
     points: np.ndarray
     frames: np.ndarray
-    rows: np.ndarray
-    target: Grid
     corners: np.ndarray
     turns: np.ndarray
     ways: np.ndarray
@@ -80,8 +75,8 @@ class Quadratic:
 
     def weights(self, stencil: Stencil) -> sparse.csr_array:
         steps = np.einsum("mkac,mkb->mkacb", stencil.turns, stencil.ways / 2).reshape(len(stencil.ways), 3, 2, 4)
-        derivative = Derivatives(TangentBundle.from_frames(stencil.points, stencil.frames)).jacobian().to_scipy()
-        return sparse.csr_array(stencil.matrix(stencil.turns) + stencil.matrix(steps) @ derivative)
+        derivatives = Derivatives(TangentBundle.from_frames(stencil.points, stencil.frames), degree=2)
+        return stencil.matrix(stencil.turns) + stencil.matrix(steps) @ derivatives.jacobian().to_scipy()
 
 
 @dataclass(frozen=True)
@@ -96,20 +91,20 @@ class Kriging:
     noise_std: Any = None
     estimator: Any = None
 
-    def predict(self, stencil: Stencil, fields: np.ndarray) -> np.ndarray:
-        """Tangent coordinates ``(T, n, 2)`` to means, and sum, difference and product of covariances ``(T, m, 5)``."""
+    def predict(self, source: Grid, rows: np.ndarray, target: Grid, fields: np.ndarray) -> np.ndarray:
+        """Coordinates ``(t, n, 2)`` at rows of the source to means, half the sum and half the difference of variances,
+        and covariances ``(t, m, 5)`` at the points of the target.
+        """
         from ..estimators import FieldInterpolator, helmholtz
         from .covariances import planetary
 
-        default = {"manifold": Sphere(2), "covariance": [planetary(), helmholtz()], "random_state": 0}
-        estimator, found = self.estimator or FieldInterpolator(**default), []
-        noise, target = self.noise_std, stencil.target
-        noise = np.asarray(noise, float)[stencil.rows] if np.ndim(noise) else noise
-        for vectors in np.einsum("nda,tna->tnd", stencil.frames, fields.astype(float)):
-            mean, spread = estimator.fit(stencil.points, vectors, noise).predict(target.points, return_cov=True)
-            (xx, xy), (_, yy) = np.einsum("mda,mde,meb->abm", target.frames, spread, target.frames)
-            parts = (xx + yy) / 2, (xx - yy) / 2, xy
-            found.append(np.column_stack([np.einsum("mda,md->ma", target.frames, mean), *parts]))
+        default: dict[str, Any] = {"manifold": Sphere(2), "covariance": [planetary(), helmholtz()], "random_state": 0}
+        estimator, frames, found = self.estimator or FieldInterpolator(**default), target.frames, []
+        noise = np.asarray(self.noise_std, float)[rows] if np.ndim(self.noise_std) else self.noise_std
+        for vectors in np.einsum("nda,tna->tnd", source.frames[rows], fields.astype(float)):
+            mean, spread = estimator.fit(source.points[rows], vectors, noise).predict(target.points, return_cov=True)
+            (xx, xy), (_, yy) = np.einsum("mda,mde,meb->abm", frames, spread, frames)
+            found.append(np.stack([*np.einsum("mda,md->am", frames, mean), (xx + yy) / 2, (xx - yy) / 2, xy], axis=1))
         return np.stack(found)
 
 
@@ -125,19 +120,19 @@ class Regridder:
         target: a dataset with latitude and longitude in any layout.
         method: ``Linear()``, ``Quadratic()`` or ``Kriging()``.
         beyond: places outside of the source, behind its edge or on its land, get the vector of the nearest point with
-            a value if that is at most so far, such as ``"100 km"``, and NaN otherwise. By default they are refused.
-            ``Kriging`` refuses none, as its standard deviations grow there.
+            a value if that is at most so far, such as ``"100 km"``, and NaN otherwise. By default they are refused,
+            but not by ``Kriging``, whose standard deviations grow there.
 
     Attributes:
-        weights: the SciPy CSR array, whose columns are the points with values; None of ``Kriging``.
+        weights: the SciPy CSR array; None of ``Kriging``.
         distance: ``(m,)`` km to the nearest point with a value, of places outside of the source; 0 inside.
 
     >>> import xarray as xr
     >>> def grid(step):
     ...     return xr.Dataset(coords={"lat": np.arange(90, -91, -step), "lon": np.arange(0, 360, step)})
     >>> lat, lon = (np.radians(grid(5.0)[name]) for name in ("lat", "lon"))
-    >>> wind = xr.Dataset({"u": -np.cos(lon) * np.sin(lat), "v": np.sin(lon) + 0 * lat})   # a rotation over the poles
-    >>> fine = Regridder(wind.assign_coords(grid(5.0).coords), grid(2.5))(wind.assign_coords(grid(5.0).coords))
+    >>> wind = grid(5.0).assign(u=-np.cos(lon) * np.sin(lat), v=np.sin(lon) + 0 * lat)      # a rotation over the poles
+    >>> fine = Regridder(wind, grid(2.5))(wind)
     >>> dict(fine.sizes), bool(abs(fine.v - np.sin(np.radians(fine.lon))).max() < 2e-3)
     ({'lat': 73, 'lon': 144}, True)
     """
@@ -150,38 +145,48 @@ class Regridder:
         *,
         beyond: str | float | None = None,
     ):
-        method = method or Linear()
-        if not isinstance(method, (Linear, Quadratic, Kriging)):
+        self._method = Linear() if method is None else method
+        if not isinstance(self._method, (Linear, Quadratic, Kriging)):
             raise InvalidInputError(f"method must be Linear(), Quadratic() or Kriging(), got {method!r}.")
-        self.source, there = _data_points(source)
-        self.target, self._coords = Grid.of(target), _coordinates(target)
-        limit = None if beyond is None else radians(beyond)
-        self.rows = np.flatnonzero(there)
-        stencil, angles = self._stencil(refuse=limit is None and not isinstance(method, Kriging))
-        self.distance = angles * RADIUS / 1000
-        self._missing = np.flatnonzero(angles > (np.inf if limit is None else limit))
-        self.weights = None if isinstance(method, Kriging) else method.weights(stencil)
-        self._predict: Callable = lambda fields: method.predict(stencil, fields)  # type: ignore[union-attr]
+        self._limit = np.inf if beyond is None else radians(beyond) * RADIUS / 1000
+        self._set_grids(source, target)
+        self._rows = np.flatnonzero(_with_data(source, self.source))
+        stencil, self.distance = self._stencil(refuse=beyond is None and not isinstance(self._method, Kriging))
+        self.weights = None if isinstance(self._method, Kriging) else self._expanded(self._method.weights(stencil))
+
+    def _expanded(self, matrix: sparse.csr_array) -> sparse.csr_array:
+        """Weights of the points with data as those of all points; no zeros are stored, which would keep NaN."""
+        parts, shape = sparse.coo_array(matrix), (2 * len(self.target), 2 * len(self.source))
+        columns = 2 * self._rows[parts.col // 2] + parts.col % 2
+        found = sparse.csr_array((parts.data, (parts.row, columns)), shape=shape)
+        found.eliminate_zeros()
+        return found
+
+    def _set_grids(self, source: xarray.Dataset | Grid, target: xarray.Dataset) -> None:
+        self.source = source if isinstance(source, Grid) else GridFields.of(source).grid
+        self.target = Grid.of(target)
+        own = {str(name): c.variable for name, c in target.coords.items() if c.dims}
+        self._coords = {name: c for name, c in own.items() if {*c.dims} <= {*self.target.dims}}
 
     def _stencil(self, refuse: bool) -> tuple[Stencil, np.ndarray]:
-        """Triangles around the places, and distances in radians of those that are outside."""
-        points, frames, places = self.source.points[self.rows], self.source.frames[self.rows], self.target.points
+        """Triangles around the places, and distances in km of those that are outside."""
+        points, frames, places = self.source.points[self._rows], self.source.frames[self._rows], self.target.points
         triangles = Triangulation(points)
         corners, weights, inside = triangles.locate(places)
-        inside &= np.isin(cKDTree(self.source.points).query(places)[1], self.rows)  # not on land
+        inside &= np.isin(cKDTree(self.source.points).query(places)[1], self._rows)  # not on land
         corners[~inside], weights[~inside] = triangles.tree.query(places[~inside])[1][:, None], (1.0, 0.0, 0.0)
         angles = central_angles(points[corners], places[:, None])
-        distance = np.where(inside, 0.0, angles[:, 0])
+        distance = np.where(inside, 0.0, angles[:, 0]) * RADIUS / 1000
         if refuse and not inside.all():
             raise OutsideSourceError(
-                f"{(~inside).sum()} of {len(places)} places lie outside of the source, up to "
-                f'{distance.max() * RADIUS / 1000:.0f} km from its data. Use beyond="100 km" to take the nearest '
-                "vector up to that distance, and NaN further away; beyond=0 gives NaN in all of them."
+                f"{(~inside).sum()} of {len(places)} places lie outside of the source, up to {distance.max():.0f} km "
+                'from its data. Use beyond="100 km" to take the nearest vector up to that distance, and NaN further '
+                "away; beyond=0 gives NaN in all of them."
             )
         turns = weights[..., None, None] * great_circle_rotations(self.target.frames[:, None], frames[corners])
         flat = np.einsum("mkda,mkd->mka", frames[corners], places[:, None] - points[corners])
         ways = flat * (inside[:, None] * angles / np.maximum(np.linalg.norm(flat, axis=-1), 1e-300))[..., None]
-        return Stencil(points, frames, self.rows, self.target, corners, turns, ways), distance
+        return Stencil(points, frames, corners, turns, ways), distance
 
     def __repr__(self) -> str:
         return f"Regridder({self.source} to {self.target})"
@@ -196,40 +201,40 @@ class Regridder:
         if fields.grid != self.source:
             raise ShapeError(f"the field is on {fields.grid}, not on the grid of the source, {self.source}.")
         if self.weights is None and len(fields.names) == 3:
-            raise InvalidInputError("kriging takes two components, east and north, not three ambient ones.")
+            raise InvalidInputError("kriging takes components east and north, not three ambient ones.")
+        count = len(fields.names)
         names = [*fields.names, *(f"{name}_std" for name in fields.names if self.weights is None)]
 
         def block(*parts: np.ndarray) -> tuple[np.ndarray, ...]:
             lead = parts[0].shape[: parts[0].ndim - len(self.source.dims)]
-            cells = np.concatenate([self._cells(batch, len(parts)) for batch in fields._batches(parts)])
+            cells = np.concatenate([self._cells(batch, count) for batch in fields._batches(parts)])
             return tuple(np.moveaxis(cells.reshape(*lead, *cells.shape[1:]).astype(fields.dtype, copy=False), -1, 0))
 
         found = extra("xarray", "Regridder").apply_ufunc(
             block,
             *fields.arrays(),
-            input_core_dims=[self.source.dims] * len(fields.names),
+            input_core_dims=[self.source.dims] * count,
             output_core_dims=[self.target.dims] * len(names),
             exclude_dims={*self.source.dims},
             dask="parallelized",
             output_dtypes=[fields.dtype] * len(names),
             dask_gufunc_kwargs={"output_sizes": dict(zip(self.target.dims, self.target.shape, strict=True))},
         )
-        new = {
-            name: like(a.astype(fields.dtype), fields.ds[name.removesuffix("_std")])
-            for name, a in zip(names, found, strict=True)
-        }
+        unit = {"units": fields.unit} if fields.unit else {}
+        new = {n: like(a, fields.ds[n.removesuffix("_std")], **unit) for n, a in zip(names, found, strict=True)}
         kept = ds.drop_vars([name for name in ds.variables if {*ds[name].dims} & {*self.source.dims}])
         return described(kept.assign(new).assign_coords(self._coords), f"regrid to {self.target}")
 
     def _cells(self, coordinates: np.ndarray, count: int) -> np.ndarray:
         """Tangent coordinates ``(t, n, 2)`` to ``count`` components in the cells, and their standard deviations."""
-        fields, target = coordinates[:, self.rows], self.target
+        target = self.target
         if self.weights is None:
-            found = self._predict(fields)
+            assert isinstance(self._method, Kriging)
+            found = self._method.predict(self.source, self._rows, target, coordinates[:, self._rows])
         else:
-            columns = np.ascontiguousarray(fields.reshape(len(fields), -1).T)
-            found = (self.weights.astype(fields.dtype, copy=False) @ columns).T.reshape(len(fields), -1, 2)
-        found[:, self._missing] = np.nan
+            columns = np.ascontiguousarray(coordinates.reshape(len(coordinates), -1).T)
+            found = (self.weights.astype(columns.dtype, copy=False) @ columns).T.reshape(len(coordinates), -1, 2)
+        found[:, self.distance > self._limit] = np.nan
         mean = target.to_components(found[..., :2], count)
         if self.weights is not None:
             return mean
@@ -240,42 +245,31 @@ class Regridder:
     def save(self, path: str | os.PathLike) -> None:
         """Write the weights to a safetensors file, atomically."""
         if self.weights is None:
-            raise InvalidInputError("kriging has no weights to save: it is fitted to every field. Use Linear().")
+            raise InvalidInputError("kriging has no weights to save: it is fitted to every field.")
         arrays = {key: getattr(self.weights, key) for key in ("data", "indices", "indptr")}
-        arrays |= {"rows": self.rows, "distance": self.distance, "missing": self._missing}
-        notes = {"source": self.source.token, "target": self.target.token}
-        write_tensors(path, KIND, {key: torch.tensor(a) for key, a in arrays.items()}, notes)
+        tensors = {key: torch.tensor(a) for key, a in (arrays | {"distance": self.distance}).items()}
+        write_tensors(path, KIND, tensors, [self.source.token, self.target.token, float(self._limit)])
 
     @classmethod
     def load(cls, path: str | os.PathLike, source: xarray.Dataset | Grid, target: xarray.Dataset) -> Regridder:
         """Read the weights that ``save`` wrote, for the same two grids."""
-        tensors, notes = read_tensors(path, KIND)
-        new = cls.__new__(cls)
-        new.source = source if isinstance(source, Grid) else GridFields.of(source).grid
-        new.target, new._coords = Grid.of(target), _coordinates(target)
-        if notes != {"source": new.source.token, "target": new.target.token}:
+        new, (tensors, notes) = cls.__new__(cls), read_tensors(path, KIND)
+        new._set_grids(source, target)
+        *tokens, new._limit = notes
+        if tokens != [new.source.token, new.target.token]:
             raise ShapeError(f"the weights in {path} belong to other grids than {new.source} and {new.target}.")
         try:
-            data, indices, indptr, new.rows, new.distance, new._missing = (
-                tensors[key].numpy() for key in ("data", "indices", "indptr", "rows", "distance", "missing")
-            )
-            new.weights = sparse.csr_array((data, indices, indptr), shape=(2 * len(new.target), 2 * len(new.rows)))
+            *arrays, new.distance = (tensors[key].numpy() for key in ("data", "indices", "indptr", "distance"))
+            new.weights = sparse.csr_array(tuple(arrays), shape=(2 * len(new.target), 2 * len(new.source)))
         except (KeyError, ValueError) as error:
             raise DamagedFileError(f"{path} holds no weights ({error!r:.200}).") from error
         return new
 
 
-def _data_points(source: Any) -> tuple[Grid, np.ndarray]:
-    """The grid of a dataset, and which of its points have a value in the first field."""
+def _with_data(source: Any, grid: Grid) -> np.ndarray:
+    """Which points of the grid have a value in the first field of a dataset."""
     if isinstance(source, Grid):
-        return source, np.ones(len(source), bool)
+        return np.ones(len(grid), bool)
     fields = GridFields.of(source)
-    first = [a.isel({d: 0 for d in a.dims if d not in fields.grid.dims}) for a in fields.arrays()]
-    coordinates = next(fields._batches([a.transpose(*fields.grid.dims).values for a in first]))
-    return fields.grid, np.isfinite(coordinates[0]).all(axis=-1)
-
-
-def _coordinates(ds: Any) -> dict[str, Any]:
-    """The coordinates of the cells of a dataset."""
-    dims = Grid.of(ds).dims
-    return {str(name): c.variable for name, c in ds.coords.items() if c.dims and {*c.dims} <= {*dims}}
+    first = (a.isel({d: 0 for d in a.dims if d not in grid.dims}).transpose(*grid.dims) for a in fields.arrays())
+    return np.isfinite(next(fields._batches([a.values for a in first]))[0]).all(axis=-1)
