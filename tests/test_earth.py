@@ -351,5 +351,8 @@ def test_mistakes_are_named():
         earth.Grid.of(xr.Dataset({"u": ("x", np.zeros(4))}))
     with pytest.raises(InvalidInputError, match="768 pixels"):
         earth.Grid.of(healpix(16).assign(crs=((), 0, {"grid_mapping_name": "healpix", "healpix_nside": 8})))
+    ring = xr.Dataset(coords={"lat": ("cell", np.full(5, 30.0)), "lon": ("cell", np.arange(5.0))})
+    with pytest.raises(InvalidInputError, match="one circle"):
+        earth.divergence(wind(ring, np.zeros((5, 2))))
     with pytest.raises(UnitsError, match="cell areas"):
         earth.Grid.of(ds.assign(cell_area=(DIMS, np.ones((7, 12)), {"units": "acres"})))

@@ -115,8 +115,8 @@ class Grid:
         _, first, place = np.unique(np.round(points, 9) + 0.0, axis=0, return_index=True, return_inverse=True)
         rank = np.argsort(np.argsort(first))  # points in the order of the cells
         place, first = rank[place.ravel()], np.sort(first)
-        if len(first) < 3:
-            raise InvalidInputError(f"a grid needs at least 3 places, got {len(first)}.")
+        if not len(first):
+            raise InvalidInputError("the dataset has no place with finite latitude and longitude.")
         cell = np.full(len(lat), -1)
         cell[there] = place
         overlaps = np.einsum("nxa,nx->na", frames[first][place], frames[:, :, 0])  # at a pole, frames differ

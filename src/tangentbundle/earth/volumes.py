@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.spatial import ConvexHull
+from scipy.spatial import ConvexHull, QhullError
+
+from ..errors import InvalidInputError
 
 MAX_GAP = 6.0
 """How large the circle through a Delaunay triangle may be, in units of the smallest circle at a corner. Larger ones lie
@@ -93,7 +95,11 @@ def voronoi_volumes(points: np.ndarray) -> Volumes:
 
     Triangles across a gap in the data (``MAX_GAP``) do not count: there the region ends.
     """
-    faces, n = ConvexHull(points).simplices.astype(np.int64), len(points)
+    n = len(points)
+    try:
+        faces = ConvexHull(points).simplices.astype(np.int64)
+    except (QhullError, ValueError) as error:
+        raise InvalidInputError(f"{n} places do not span cells: expected at least 4, not on one circle.") from error
     squares = np.stack([np.square(points[faces[:, k - 1]] - points[faces[:, k - 2]]).sum(axis=1) for k in range(3)], 1)
     corners = points[faces]
     area = np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1) / 2
