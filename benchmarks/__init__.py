@@ -9,5 +9,5 @@ NAMES = (
     *("networks", "transfer", "endurance", "meshes"),
 )
 
-ON_REQUEST = ("calculus", "earth", "large", "tool", "coverage", "runtime", "growth", "speed")
+ON_REQUEST = ("calculus", "earth", "large", "tool", "coverage", "regrid", "regrid_series", "runtime", "growth", "speed")
 """Those that take too long to be run with all others."""

@@ -247,6 +247,31 @@ def smooth() -> None:
     save(fig, "smooth", dpi=100)
 
 
+def regrid() -> None:
+    """Wind around the North Pole on 2.5 degrees and on a grid with another pole, and errors by wavelength."""
+    from .regrid import rotated
+
+    ds = xr.open_dataset(wind_folder() / "gfs_10m_2p5deg_6h_blockA.nc").isel(time=0).load()
+    fine = tb.earth.Regridder(ds, rotated(1.0))(ds)
+    fig, axes = tb.plot.canvas(1, 3, size=(4.6, 4.4))
+    chart = tb.earth.maps.EqualAreaMap(90.0, 0.0, 30.0)
+    panels = {"10 m wind, GFS, 2.5 degrees": ds, "on a grid of 1 degree with another pole": fine}
+    for axis, (title, data) in zip(axes[0], panels.items(), strict=False):
+        grid = tb.earth.Grid.of(data)
+        wind = grid.to_coordinates(np.stack([data.u10.values, data.v10.values], axis=-1))
+        tb.plot.wind_map(grid.lat, grid.lon, wind, projection=chart, title=title, top=15.0, axes=axis)
+    rows, axis = load("regrid_harmonics"), axes[0, 2]
+    for name, color in (("components, bilinear", "0.6"), ("Linear", "#2a788e"), ("Quadratic", "#440154")):
+        wavelengths = [row["wavelength km"] for row in rows]
+        axis.loglog(wavelengths, [row[f"{name} %"] for row in rows], "o-", ms=4, label=name, color=color)
+    axis.set(xlabel="wavelength, km", ylabel="error, %", title="from 2.5 degrees to 1 degree")
+    axis.set_xticks([2000, 5000, 10_000, 20_000], ["2 000", "5 000", "10 000", "20 000"])
+    axis.minorticks_off()
+    axis.grid(alpha=0.25)
+    axis.legend()
+    tb.plot.save(fig, FOLDER / "regrid.png", dpi=100)
+
+
 def decompose() -> None:
     """A wind analysis and its rotational and divergent parts."""
     ds = _gfs()
@@ -266,7 +291,7 @@ def save(fig: plt.Figure, name: str, dpi: int = 150) -> None:
 
 FIGURES = {
     figure.__name__: figure
-    for figure in (scale, orders, response, convergence, growth, transfer, hero, estimators, smooth, decompose)
+    for figure in (scale, orders, response, convergence, growth, transfer, hero, estimators, smooth, regrid, decompose)
 }
 
 

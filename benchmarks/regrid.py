@@ -1,15 +1,16 @@
 """Regridding: solid-body rotations from 2.5 degrees to other grids, against bilinear interpolation of components.
 
 The rows are errors, relative to the largest speed, over rotations about 4 axes; ``polar`` is within 10 degrees of a
-pole. Also run and saved are ``regrid_harmonics`` (errors by degree), ``regrid_stations`` (coverage of intervals by
-cross-validation in blocks, on analyses in the folder ``TANGENTBUNDLE_WIND``) and ``regrid_series`` (a Zarr store of
-10 000 times, smoothed by the command line on 2 workers, killed and started again).
+pole. Also run and saved are ``regrid_harmonics``, errors by degree, and ``regrid_stations``, coverage of intervals by
+cross-validation in blocks, on analyses in the folder ``TANGENTBUNDLE_WIND`` with errors of known sizes.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.interpolate import RegularGridInterpolator
@@ -18,9 +19,9 @@ import tangentbundle as tb
 from tangentbundle.earth import Grid, Linear, Quadratic, Regridder, block_cv
 from tangentbundle.earth.covariances import planetary
 from tangentbundle.earth.healpix import healpix_latlon
+from tangentbundle.earth.sources import wind_folder
 from tangentbundle.estimators import helmholtz
 
-from . import regrid_series
 from .harness import MissingBaseline, Row, baseline, print_table, save
 
 xr = baseline("xarray")
@@ -82,33 +83,38 @@ def harmonic(degree: int) -> Callable[[np.ndarray], np.ndarray]:
     return field
 
 
-def vector_method(method: Linear | Quadratic, source: Grid, target: Grid) -> Callable[[np.ndarray], np.ndarray]:
-    regridder = Regridder(source, target, method)
+Apply = Callable[[np.ndarray], np.ndarray]
+"""Components ``(t, *source.shape, 2)`` to vectors ``(t, m, 3)``."""
+
+
+def vector_method(method: Linear | Quadratic, source: Any, target: Any) -> Apply:
+    regridder, grid = Regridder(Grid.of(source), target, method), Grid.of(target)
 
     def apply(components: np.ndarray) -> np.ndarray:
-        return target.to_vectors(regridder.regrid(components))
+        u, v = np.moveaxis(components, -1, 0)
+        found = regridder(source.assign(u=(("time", "lat", "lon"), u), v=(("time", "lat", "lon"), v)))
+        return grid.to_vectors(np.stack([found.u, found.v], axis=-1))
 
     return apply
 
 
-def bilinear(source: Grid, target: Grid) -> Callable[[np.ndarray], np.ndarray]:
+def bilinear(source: Any, target: Any) -> Apply:
     """East and north interpolated each by itself in latitude and longitude; beyond the last row, that row's value."""
-    lat, lon = source.axes
-    lat, wide = lat[::-1], np.append(lon, 360.0)
-    places = np.stack([np.clip(target.lat, lat[0], lat[-1]), target.lon % 360], axis=1)
+    lat, wide, grid = source.lat.values[::-1], np.append(source.lon, 360.0), Grid.of(target)
+    places = np.stack([np.clip(grid.lat, lat[0], lat[-1]), grid.lon % 360], axis=1)
 
     def apply(components: np.ndarray) -> np.ndarray:
         values = np.moveaxis(components[:, ::-1], 0, -1)
         values = np.concatenate([values, values[:, :1]], axis=1)
         found = RegularGridInterpolator((lat, wide), values)(places)
-        return np.einsum("nxa,nat->tnx", target.frames, found)
+        return np.einsum("nxa,nat->tnx", grid.frames, found)
 
     return apply
 
 
 METHODS = {
-    "Linear": lambda *grids: vector_method(Linear(), *grids),
-    "Quadratic": lambda *grids: vector_method(Quadratic(), *grids),
+    "Linear": partial(vector_method, Linear()),
+    "Quadratic": partial(vector_method, Quadratic()),
     "components, bilinear": bilinear,
 }
 
@@ -118,9 +124,10 @@ def components_of(grid: Grid, field: Callable[[np.ndarray], np.ndarray]) -> np.n
 
 
 def rotation_row(source: str, target: str, method: str) -> Row:
-    grids = Grid.of(SOURCES[source]), Grid.of(TARGETS[target]())
+    datasets = SOURCES[source], TARGETS[target]()
+    grids = [Grid.of(ds) for ds in datasets]
     start = time.perf_counter()
-    apply = METHODS[method](*grids)
+    apply = METHODS[method](*datasets)
     built = time.perf_counter()
     components = components_of(grids[0], rotations)
     begun = time.perf_counter()
@@ -141,8 +148,9 @@ def rotation_row(source: str, target: str, method: str) -> Row:
 
 
 def harmonic_rows() -> list[Row]:
-    source, target = Grid.of(SOURCES["rows at the poles"]), Grid.of(TARGETS["1 degree"]())
-    ready, rows = {name: make(source, target) for name, make in METHODS.items()}, []
+    datasets = SOURCES["rows at the poles"], TARGETS["1 degree"]()
+    ready, rows = {name: make(*datasets) for name, make in METHODS.items()}, []
+    source, target = (Grid.of(ds) for ds in datasets)
     area = target.areas
     for degree in (1, 2, 3, 4, 6, 8, 10, 12, 15, 20):
         field = harmonic(degree)
@@ -175,22 +183,16 @@ def station_rows() -> list[Row]:
 
 
 def _analyses() -> str:
-    from tangentbundle.earth.sources import gfs_folder
-
     try:
-        return str(gfs_folder() / "gfs_10m_2p5deg_6h_blockA.nc")
+        return str(wind_folder() / "gfs_10m_2p5deg_6h_blockA.nc")
     except tb.errors.TangentBundleError as error:
         raise MissingBaseline(str(error)) from error
 
 
 def run() -> list[Row]:
-    for part, rows in (
-        ("harmonics", harmonic_rows),
-        ("stations", station_rows),
-        ("series", regrid_series.run),
-    ):
-        found = rows()
-        print_table(found)
+    for part, measure in (("harmonics", harmonic_rows), ("stations", station_rows)):
+        rows = measure()
+        print_table(rows)
         print()
-        save(f"regrid_{part}", found)
+        save(f"regrid_{part}", rows)
     return [rotation_row(s, t, m) for s in SOURCES for t in TARGETS for m in METHODS]
