@@ -75,12 +75,13 @@ def smooth(
     >>> round(float(out["u"].sel(lat=0).mean()), 3), out["u"].attrs["units"]
     (0.998, 'm s-1')
     """
-    fields, scale = GridFields.of(ds, vectors), filter_scale
-    if hasattr(filter_scale, "dims"):
+    fields = GridFields.of(ds, vectors)
+    if isinstance(filter_scale, str | float | int):
+        filters = [response(filter_scale, taper=taper)]
+    else:
         local = _local_scale(filter_scale, fields)
-        scale = f"{float(local.max()) * RADIUS / 1e3} km"
+        filters = [response(float(local.max()) * RADIUS / 1e3, taper=taper)]
         fields = replace(fields, relative_scale=local / local.max())
-    filters = [response(scale, taper=taper)]
 
     def compute(part: GridBundle, x: np.ndarray) -> list[np.ndarray]:
         return apply_bank(filters, part.laplacians[x.dtype.char], x, Chebyshev())
