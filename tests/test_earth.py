@@ -217,8 +217,8 @@ def test_derivatives_and_decomposition_of_harmonics():
         assert (
             parts[name].attrs["units"] == "m2 s-1" and np.abs(error).max() < 0.01 * earth.RADIUS * np.abs(exact).max()
         )
-    total = sum(parts[f"u_{part}"] for part in ("divergent", "rotational", "residual"))
-    assert np.allclose(total, field["u"]) and parts["u_residual"].attrs["units"] == "km/h"
+    total = sum(parts[f"u_{part}"] for part in ("divergent", "rotational", "remainder"))
+    assert np.allclose(total, field["u"]) and parts["u_remainder"].attrs["units"] == "km/h"
 
 
 def test_decomposition_of_a_sea():
