@@ -84,34 +84,46 @@ class GridFields:
         Points without data are NaN. Isolated ones, whose neighbours have no data, are NaN, too, or with ``keep`` have
         their values in the first result.
         """
-        axes, first = list(self.grid.dims), self.ds[self.names[0]]
+        count = sum(len(self.names) if size == 2 else size for size in sizes)
 
-        def block(*components: np.ndarray) -> tuple[np.ndarray, ...] | np.ndarray:
-            lead = components[0].shape[: components[0].ndim - len(axes)]
-            parts = [self._batch(batch, compute, sizes, keep) for batch in self._batches(components)]
-            joined = (np.concatenate(part) for part in zip(*parts, strict=True))
-            out = tuple(a[..., k].reshape(*lead, *self.grid.shape) for a in joined for k in range(a.shape[-1]))
-            return out if len(out) > 1 else out[0]
+        def one(batch: np.ndarray) -> list[np.ndarray]:
+            out = [np.full((*batch.shape[:2], size), np.nan, self.dtype) for size in sizes]
+            if keep:
+                out[0] = batch.copy()
+            for rows, part, signal in self._groups(batch):
+                for target, result in zip(out, compute(part, signal), strict=True):
+                    target[rows[:, None], part.index] = result.transpose(2, 0, 1)
+            cells = (self.grid.to_cells(a) if a.shape[-1] == 1 else self._components(a) for a in out)
+            return [a[..., k] for a in cells for k in range(a.shape[-1])]
 
-        found = self._lazily(block, [axes] * sum(len(self.names) if size == 2 else size for size in sizes))
-        return [a.transpose(*first.dims) for a in found]
+        found = self._lazily(
+            one, [list(self.grid.dims)] * count, dict(zip(self.grid.dims, self.grid.shape, strict=True))
+        )
+        return [a.transpose(*self.ds[self.names[0]].dims) for a in found]
 
     def reduce(self, compute: Compute, dim: str, size: int) -> xarray.DataArray:
         """Numbers ``(size,)`` of each field, along a new dimension, from results ``(m, size, c)`` that are summed."""
 
-        def block(*components: np.ndarray) -> np.ndarray:
+        def one(batch: np.ndarray) -> list[np.ndarray]:
+            sums = np.full((len(batch), size), np.nan, self.dtype)
+            for rows, part, signal in self._groups(batch):
+                sums[rows] = compute(part, signal)[0].sum(axis=0).T
+            return [sums]
+
+        return self._lazily(one, [[dim]], {dim: size})[0]
+
+    def _components(self, coordinates: np.ndarray) -> np.ndarray:
+        return self.grid.to_components(coordinates, len(self.names))
+
+    def _lazily(self, one: Callable, dims: list[list[str]], sizes: dict[str, int]) -> list[xarray.DataArray]:
+        """Variables along new core dimensions; ``one`` makes their values ``(t, ...)`` from a batch ``(t, n, 2)``."""
+
+        def block(*components: np.ndarray) -> tuple[np.ndarray, ...] | np.ndarray:
             lead = components[0].shape[: components[0].ndim - len(self.grid.dims)]
-            out = []
-            for batch in self._batches(components):
-                sums = np.full((len(batch), size), np.nan, self.dtype)
-                for rows, part in self._groups(batch):
-                    sums[rows] = compute(part, self._signal(batch, rows, part))[0].sum(axis=0).T
-                out.append(sums)
-            return np.concatenate(out).reshape(*lead, size)
+            joined = map(np.concatenate, zip(*map(one, self._batches(components)), strict=True))
+            out = tuple(a.reshape(*lead, *a.shape[1:]) for a in joined)
+            return out if len(out) > 1 else out[0]
 
-        return self._lazily(block, [[dim]], {dim: size})[0]
-
-    def _lazily(self, block: Callable, dims: list[list[str]], sizes: dict | None = None) -> list[xarray.DataArray]:
         result = extra("xarray", "Grids").apply_ufunc(
             block,
             *self.arrays(),
@@ -120,7 +132,7 @@ class GridFields:
             dask="parallelized",
             keep_attrs=True,  # of coordinates
             output_dtypes=[self.dtype] * len(dims),
-            dask_gufunc_kwargs={"output_sizes": sizes} if sizes else None,
+            dask_gufunc_kwargs={"output_sizes": sizes},
         )
         return [a.drop_attrs(deep=False) for a in (result if isinstance(result, tuple) else (result,))]
 
@@ -132,28 +144,16 @@ class GridFields:
             values[~(np.abs(values) < MISSING).all(axis=-1)] = np.nan
             yield self.grid.to_coordinates(values)
 
-    def _groups(self, batch: np.ndarray) -> Iterator[tuple[np.ndarray, GridBundle]]:
-        """Fields with data at the same points, by their numbers, and the bundle of these points."""
+    def _groups(self, batch: np.ndarray) -> Iterator[tuple[np.ndarray, GridBundle, np.ndarray]]:
+        """Fields with data at the same points: their numbers, the bundle of these points, and signals ``(m, 2, c)``."""
         there = np.isfinite(batch).all(axis=-1)
-        masks, group = (
-            np.unique(there, axis=0, return_inverse=True) if not there.all() else (there[:1], 0 * there[:, 0])
-        )
+        masks, group = there[:1], np.zeros(len(there), np.int64)
+        if (there != masks).any():
+            masks, group = np.unique(there, axis=0, return_inverse=True)
         for k, mask in enumerate(masks):
             if (part := grid_bundle(self.grid, mask, self.relative_scale)) is not None:
-                yield np.flatnonzero(group.ravel() == k), part
-
-    def _signal(self, batch: np.ndarray, rows: np.ndarray, part: GridBundle) -> np.ndarray:
-        return np.ascontiguousarray(batch[rows][:, part.index].transpose(1, 2, 0))
-
-    def _batch(self, batch: np.ndarray, compute: Compute, sizes: Sequence[int], keep: bool) -> list[np.ndarray]:
-        out = [np.full((*batch.shape[:2], size), np.nan, self.dtype) for size in sizes]
-        if keep:
-            out[0] = batch.copy()
-        for rows, part in self._groups(batch):
-            for target, result in zip(out, compute(part, self._signal(batch, rows, part)), strict=True):
-                target[rows[:, None], part.index] = result.transpose(2, 0, 1)
-        grid, ambient = self.grid, len(self.names)
-        return [grid.to_components(a, ambient) if a.shape[-1] == 2 else grid.to_cells(a) for a in out]
+                rows = np.flatnonzero(group.ravel() == k)
+                yield rows, part, np.ascontiguousarray(batch[rows][:, part.index].transpose(1, 2, 0))
 
 
 def described(result: xarray.Dataset, call: str) -> xarray.Dataset:

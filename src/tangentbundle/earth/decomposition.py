@@ -17,74 +17,63 @@ from scipy.sparse.linalg import splu
 from ..errors import ConvergenceError
 from .operator import GridBundle
 
+Solve = Callable[[np.ndarray], np.ndarray]
+
 MAX_STEPS = 200
 """Of conjugate gradients; 10 to 40 are usual."""
 
 
 class Projections:
-    """Solvers of a grid's bundle, in the order of its points."""
+    """Gradient, areas and solvers of a grid's bundle, in the order of its points."""
 
     def __init__(self, part: GridBundle) -> None:
-        bundle = part.bundle
-        fit, n = part.derivatives.fit, bundle.num_points
-        rows, order = fit.graph.rows, bundle.order
-        shape = n, n
-        edges = [sparse.csr_array((w, (order[rows], order[fit.graph.indices])), shape=shape) for w in fit.weights.T]
-        self.gradient = [e - sparse.diags_array(e.sum(axis=1)) for e in edges]
-        weights = sparse.csr_array((bundle.edge_weights(), (order[rows], order[fit.graph.indices])), shape=shape)
-        self.stiffness = sparse.diags_array(weights.sum(axis=1)) - weights
-        self.areas = np.empty(n)
-        self.areas[order] = bundle.sorted_mass
-        labels = np.empty(n, np.int64)
-        labels[order] = bundle.sorted_graph.components()
-        self.means = sparse.csr_array((self.areas, (labels, np.arange(n))))
-        self.inner = ~part.coast
+        bundle, graph, n = part.bundle, part.bundle.sorted_graph, part.bundle.num_points
+        self.gradient, self.inside = part.derivatives.gradient().to_scipy(), np.flatnonzero(~part.coast)
+        places = bundle.order[graph.rows], bundle.order[graph.indices]
+        weights = sparse.csr_array((bundle.edge_weights(), places), shape=(n, n))
+        self.stiffness = sparse.csr_array(sparse.diags_array(weights.sum(axis=1)) - weights)
+        self.areas = bundle._unsorted(bundle.sorted_mass)
+        labels = bundle._unsorted(graph.components())
+        self.members = sparse.csr_array((np.ones(n), (labels, np.arange(n))))
 
     def centred(self, x: np.ndarray) -> np.ndarray:
         """Functions ``(n, c)`` less their means over connected parts."""
-        totals = self.means @ np.concatenate([x, np.ones((len(x), 1))], axis=1)
-        return x - self.means.astype(bool).T @ (totals[:, :-1] / totals[:, -1:])
+        means = (self.members @ (self.areas[:, None] * x)) / (self.members @ self.areas)[:, None]
+        return x - self.members.T @ means
 
     @cached_property
-    def free(self) -> Callable[[np.ndarray], np.ndarray]:
-        """An approximate inverse of the Laplacian of functions."""
+    def free(self) -> Solve:
+        """The inverse of the Laplacian of functions, nearly, since constants are in its kernel."""
         return splu((self.stiffness + 1e-6 * sparse.diags_array(self.areas)).tocsc()).solve
 
     @cached_property
-    def fixed(self) -> Callable[[np.ndarray], np.ndarray]:
-        """The inverse for functions that are zero at coasts."""
-        inside = np.flatnonzero(self.inner)
-        if len(inside) == len(self.inner):
+    def fixed(self) -> Solve:
+        """The inverse for functions that are zero at coasts, where there are any."""
+        if len(self.inside) == len(self.areas):
             return self.free
-        solve = splu(self.stiffness.tocsr()[inside][:, inside].tocsc()).solve
+        if not len(self.inside):
+            return np.zeros_like
+        solve = splu(self.stiffness[self.inside][:, self.inside].tocsc()).solve
 
         def extended(x: np.ndarray) -> np.ndarray:
             out = np.zeros_like(x)
-            out[inside] = solve(np.ascontiguousarray(x[inside]))
+            out[self.inside] = solve(np.ascontiguousarray(x[self.inside]))
             return out
 
-        return extended if len(inside) else np.zeros_like
+        return extended
 
-    def potential(self, field: np.ndarray, solve: Callable, tol: float) -> tuple[np.ndarray, np.ndarray]:
-        """The gradient ``(n, 2, c)`` nearest to fields, and its potential ``(n, c)``."""
-        east, north = self.gradient
-        root = self.areas[:, None]
-
-        def adjoint(v: np.ndarray) -> np.ndarray:
-            return east.T @ (root * v[:, 0]) + north.T @ (root * v[:, 1])
-
-        def gradient(f: np.ndarray) -> np.ndarray:
-            return np.stack([east @ f, north @ f], axis=1)
-
-        residual, x = adjoint(field), np.zeros((len(field), field.shape[2]))
-        z = solve(residual)
-        direction, product = z, (residual * z).sum(axis=0)
+    def nearest(self, field: np.ndarray, solve: Solve, tol: float) -> tuple[np.ndarray, np.ndarray]:
+        """The gradients nearest to fields ``(n, 2, c)``, and their potentials ``(n, c)``."""
+        adjoint = (self.gradient.T * np.repeat(self.areas, 2)).tocsr()
+        residual, x = adjoint @ field.reshape(-1, field.shape[2]), np.zeros((len(field), field.shape[2]))
+        direction = z = solve(residual)
+        product = (residual * z).sum(axis=0)
         goal = tol**2 * product
         for _ in range(MAX_STEPS):
             active = product > goal  # each field stops by itself, so that it does not matter which ones come together
             if not active.any():
-                return gradient(x), x
-            image = adjoint(gradient(direction))
+                return (self.gradient @ x).reshape(field.shape), x
+            image = adjoint @ (self.gradient @ direction)
             step = np.where(active, product / np.maximum((direction * image).sum(axis=0), 1e-300), 0.0)
             x, residual = x + step * direction, residual - step * image
             z, before = solve(residual), product
@@ -100,11 +89,9 @@ def _projections(part: GridBundle) -> Projections:
 
 def decomposed(part: GridBundle, field: np.ndarray, tol: float) -> list[np.ndarray]:
     """Divergent, rotational and residual part ``(n, 2, c)``, then potential and stream function ``(n, 1, c)``."""
-    v, solver = field.astype(np.float64), _projections(part)
-    divergent, potential = solver.potential(v, solver.free, tol)
-    clockwise = np.stack([v[:, 1], -v[:, 0]], axis=1)
-    turned, stream = solver.potential(clockwise, solver.fixed, tol)
-    rotational = np.stack([-turned[:, 1], turned[:, 0]], axis=1)
-    parts = [divergent, rotational, v - divergent - rotational]
+    v, solver, clockwise = field.astype(np.float64), _projections(part), np.array([[0.0, 1.0], [-1.0, 0.0]])
+    divergent, potential = solver.nearest(v, solver.free, tol)
+    turned, stream = solver.nearest(clockwise @ v, solver.fixed, tol)
+    rotational = clockwise.T @ turned
     stream = stream if part.coast.any() else solver.centred(stream)
-    return [*parts, solver.centred(potential)[:, None], stream[:, None]]
+    return [divergent, rotational, v - divergent - rotational, solver.centred(potential)[:, None], stream[:, None]]

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import xarray
 
 Length = str | float
+Method = Linear | Quadratic | Kriging
 
 WIND_DERIVATIVES = {"divergence": "divergence_of_wind", "vorticity": "atmosphere_relative_vorticity"}
 """Standard names."""
@@ -51,11 +52,7 @@ def response(filter_scale: Length, *, taper: bool = False) -> Filter:
 
 
 def smooth(
-    ds: xarray.Dataset,
-    filter_scale: Length | xarray.DataArray,
-    *,
-    taper: bool = False,
-    vectors: Sequence[str] = (),
+    ds: xarray.Dataset, filter_scale: Length | xarray.DataArray, *, taper: bool = False, vectors: Sequence[str] = ()
 ) -> xarray.Dataset:
     """Winds or currents without what is shorter than ``filter_scale``, the wavelength damped by half.
 
@@ -78,19 +75,21 @@ def smooth(
     >>> round(float(out["u"].sel(lat=0).mean()), 3), out["u"].attrs["units"]
     (0.998, 'm s-1')
     """
-    fields, scale = GridFields.of(ds, vectors), filter_scale
-    if hasattr(filter_scale, "dims"):
+    fields = GridFields.of(ds, vectors)
+    if isinstance(filter_scale, str | float | int):
+        filters = [response(filter_scale, taper=taper)]
+    else:
         local = _local_scale(filter_scale, fields)
-        scale = f"{float(local.max()) * RADIUS / 1e3} km"
+        filters = [response(float(local.max()) * RADIUS / 1e3, taper=taper)]
         fields = replace(fields, relative_scale=local / local.max())
-    filters = [response(scale, taper=taper)]
 
     def compute(part: GridBundle, x: np.ndarray) -> list[np.ndarray]:
         return apply_bank(filters, part.laplacians[x.dtype.char], x, Chebyshev())
 
-    results = fields.apply(compute, [2], keep=True)
+    made = zip(fields.names, fields.apply(compute, [2], keep=True), strict=True)
+    new = {name: like(a, fields.ds[name]) for name, a in made}
     named = getattr(filter_scale, "name", filter_scale)
-    return _with_vectors(fields, results, f"smooth(filter_scale={named!r}, taper={taper})")
+    return described(fields.ds.assign(new), f"smooth(filter_scale={named!r}, taper={taper})")
 
 
 def divergence(ds: xarray.Dataset, *, vectors: Sequence[str] = ()) -> xarray.DataArray:
@@ -135,10 +134,8 @@ def decompose(ds: xarray.Dataset, *, vectors: Sequence[str] = (), tol: float = 5
     result = fields.ds.drop_vars(names)
     for part in ("divergent", "rotational", "residual"):
         for name in names:
-            said = {"standard_name": None, "long_name": f"{part} part of {name}"}
-            variable = like(next(found), fields.ds[name], **said)
-            variable.attrs = {key: value for key, value in variable.attrs.items() if value is not None}
-            result[f"{name}_{part}"] = variable
+            result[f"{name}_{part}"] = like(next(found), fields.ds[name], long_name=f"{part} part of {name}")
+            result[f"{name}_{part}"].attrs.pop("standard_name", None)
     for name in ("velocity_potential", "stream_function"):
         result[name] = next(found).assign_attrs(long_name=name.replace("_", " "), units=unit)
     return described(result, "decompose()")
@@ -179,11 +176,7 @@ def spectrum(
 
 
 def interpolate_to(
-    ds: xarray.Dataset,
-    target: xarray.Dataset,
-    method: Linear | Quadratic | Kriging | None = None,
-    *,
-    beyond: Length | None = None,
+    ds: xarray.Dataset, target: xarray.Dataset, method: Method | None = None, *, beyond: Length | None = None
 ) -> xarray.Dataset:
     """The fields at the places of another dataset, grid or stations. ``Regridder`` does it, and can be kept."""
     return Regridder(ds, target, method, beyond=beyond)(ds)
@@ -192,34 +185,20 @@ def interpolate_to(
 def denoise(
     ds: xarray.Dataset, *, noise: float | None = None, std: bool = False, vectors: Sequence[str] = (), seed: int = 0
 ) -> xarray.Dataset:
-    """The fields without noise, each by itself, by a Gaussian process with the covariances of a planet.
+    """The fields without noise, each by itself, by a Gaussian process with covariances of planetary winds.
 
-    Args:
-        noise: its standard deviation in the unit of the components; estimated if not given.
-        std: also return the standard deviation of the result, ``u_std`` and ``v_std``, alike in all directions.
-        vectors: names of the components.
-        seed: of the random choices of the estimator.
+    ``noise`` is its standard deviation in the unit of the components, estimated if not given; with ``std`` the result
+    has standard deviations ``u_std`` and ``v_std``, too; ``seed`` is that of the estimator's random choices.
     """
     from ..estimators import FieldDenoiser, helmholtz
 
-    fields, count = GridFields.of(ds, vectors), 2 if std else 1
-    covariances = [planetary(), helmholtz()]
-
-    def compute(part: GridBundle, x: np.ndarray) -> list[np.ndarray]:
-        points, frames, out = fields.grid.points[part.index], fields.grid.frames[part.index], []
-        for field in np.einsum("nxa,nac->cnx", frames, x):
-            model = FieldDenoiser(manifold=Sphere(2), covariance=covariances, random_state=seed)
-            mean, cov = model.fit(points, field, noise_std=noise).predict(points, return_cov=True)
-            spread = np.sqrt(np.einsum("nii->n", cov) / 2)
-            out.append([np.einsum("nxa,nx->na", frames, mean), spread[:, None]][:count])
-        return [np.stack(part, axis=-1) for part in zip(*out, strict=True)]
-
-    results = fields.apply(compute, [2, 1][:count], keep=True)
-    result = _with_vectors(fields, results[: len(fields.names)], f"denoise(noise={noise})")
-    for name in fields.names if std else ():
-        attrs = {"long_name": f"standard deviation of {name}", "units": fields.unit}
-        result[f"{name}_std"] = results[-1].assign_attrs({k: v for k, v in attrs.items() if v})
-    return result
+    fields = GridFields.of(ds, vectors)
+    model = FieldDenoiser(manifold=Sphere(2), covariance=[planetary(), helmholtz()], random_state=seed)
+    found = Regridder(fields.ds, fields.ds, Kriging(noise, model))(fields.ds)
+    names = [*fields.names, *(f"{name}_std" for name in fields.names if std)]
+    there = fields.ds[fields.names[0]].notnull()
+    new = {name: like(found[name].where(there), found[name]) for name in names}
+    return described(fields.ds.assign(new), f"denoise(noise={noise})")
 
 
 def _derivative(ds: xarray.Dataset, vectors: Sequence[str], kind: str) -> xarray.DataArray:
@@ -257,9 +236,3 @@ def _local_scale(scale: xarray.DataArray, fields: GridFields) -> np.ndarray:
     if not (local > 0).all():
         raise InvalidInputError("filter_scale must be positive everywhere, also on land.")
     return local
-
-
-def _with_vectors(fields: GridFields, results: list[xarray.DataArray], call: str) -> xarray.Dataset:
-    """The dataset with other numbers in its vectors."""
-    new = {name: like(a, fields.ds[name]) for name, a in zip(fields.names, results, strict=True)}
-    return described(fields.ds.assign(new), call)

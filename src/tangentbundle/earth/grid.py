@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from scipy import sparse
 from ..errors import InvalidInputError, ShapeError, UnitsError
 from ..extras import extra
 from ..geometry.known_frames import latlon_frames
+from ..units import in_metres
 from . import RADIUS
 from .healpix import find_healpix, healpix_latlon
 from .volumes import Volumes, regular_volumes, voronoi_volumes
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
 
 ANGLES = ("angle_of_rotation_from_east_to_x", "angle", "anglet", "grid_angle", "gridrot")
 """Standard name and usual names of the angle from east to the first axis of a grid."""
-
-SQUARE_METRES = {"m2": 1.0, "km2": 1e6, "m^2": 1.0, "km^2": 1e6, "m**2": 1.0, "km**2": 1e6, "cm^2": 1e-4}
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class Grid:
         cell: ``(cells,)`` the point of each cell; -1 for cells without coordinates.
         turns: ``(cells,)`` complex, :math:`e^{i\theta}`: from components in a cell's own axes to east and north at its
             point.
-        axes: sorted 1-D latitudes and longitudes of a regular grid as the dataset has them, or None.
+        axes: rows and columns of a regular grid, or None.
         given_areas: ``(n,)`` areas on the unit sphere that the dataset gives, or None.
 
     >>> import xarray as xr
@@ -82,50 +82,42 @@ class Grid:
             areas = np.full(len(pixels), np.pi / 3 / nside**2)
             return cls._merged(latitude, longitude, (dim,), (len(pixels),), areas=areas)
         lat, lon = (coordinate(ds, ds if like is None else like, name) for name in ("latitude", "longitude"))
-        latitude, longitude = (_degrees(a) for a in (lat, lon))
         dims = tuple(str(d) for d in dict.fromkeys((*lat.dims, *lon.dims)))
-        if lat.dims == lon.dims:
-            shape, axes = lat.shape, None
-        elif lat.ndim == lon.ndim == 1:
-            shape, axes = (lat.size, lon.size), (latitude, longitude)
-            latitude, longitude = np.repeat(latitude, shape[1]), np.tile(longitude, shape[0])
-        else:
-            raise InvalidInputError(f"latitude and longitude must share dimensions, got {lat.dims} and {lon.dims}.")
-        angle = next((ds[k] for k in ds.variables if _named(ds[k], ANGLES) and ds[k].dims == lat.dims), None)
-        areas = [_area(ds[k], dims) for k in ds.variables if _named(ds[k], ("cell_area",)) and {*ds[k].dims} == {*dims}]
-        said = "" if like is None else str(like.attrs.get("standard_name", ""))
-        along_axes = angle is not None and axes is None and not said.startswith("eastward")
-        turns = np.exp(1j * np.radians(_degrees(angle))) if along_axes else None
-        return cls._merged(latitude, longitude, dims, tuple(shape), turns, axes, areas[0] if areas else None)
+        here = [ds[name] for name in ds.variables if {*ds[name].dims} == {*dims}]
+        known: dict[str, Any] = {"areas": next((_area(a, dims) for a in here if _named(a, ("cell_area",))), None)}
+        if lat.dims != lon.dims:
+            if lat.ndim != 1 or lon.ndim != 1:
+                raise InvalidInputError(f"latitude and longitude must share dimensions, got {lat.dims} and {lon.dims}.")
+            return cls.regular(_degrees(lat), _degrees(lon), dims, **known)
+        east = like is not None and str(like.attrs.get("standard_name", "")).startswith("eastward")
+        angle = next((a.transpose(*dims) for a in here if _named(a, ANGLES) and not east), None)
+        if angle is not None:
+            known["turns"] = np.exp(1j * np.radians(_degrees(angle)))
+        return cls._merged(_degrees(lat), _degrees(lon), dims, lat.shape, **known)
 
     @classmethod
-    def _merged(
-        cls,
-        lat: np.ndarray,
-        lon: np.ndarray,
-        dims: tuple,
-        shape: tuple,
-        turns: Any = None,
-        axes: Any = None,
-        areas: Any = None,
-    ) -> Grid:
+    def regular(cls, lat: np.ndarray, lon: np.ndarray, dims: tuple[str, ...] = ("lat", "lon"), **known: Any) -> Grid:
+        """The grid of rows ``lat`` and columns ``lon``, in degrees and any order."""
+        shape = len(lat), len(lon)
+        return cls._merged(np.repeat(lat, shape[1]), np.tile(lon, shape[0]), dims, shape, axes=(lat, lon), **known)
+
+    @classmethod
+    def _merged(cls, lat: np.ndarray, lon: np.ndarray, dims: tuple, shape: tuple, **known: Any) -> Grid:
         """Cells of one place, to a centimetre on the Earth, become one point, that of the first."""
         there = np.flatnonzero(np.isfinite(lat) & np.isfinite(lon))
         points, frames, _ = latlon_frames(lat[there], lon[there])
         _, first, place = np.unique(np.round(points, 9) + 0.0, axis=0, return_index=True, return_inverse=True)
-        rank = np.argsort(np.argsort(first))  # points in the order of the cells
-        place, first = rank[place.ravel()], np.sort(first)
         if not len(first):
             raise InvalidInputError("the dataset has no place with finite latitude and longitude.")
-        cell = np.full(len(lat), -1)
-        cell[there] = place
-        overlaps = np.einsum("nxa,nx->na", frames[first][place], frames[:, :, 0])  # at a pole, frames differ
-        own = np.ones(len(lat), complex)
-        own[there] = overlaps @ np.array([1.0, 1j])
-        kept = there[first]
+        place, first = np.argsort(np.argsort(first))[place.ravel()], np.sort(first)  # in the order of the cells
+        cell, turns = np.full(len(lat), -1), np.ones(len(lat), complex)
+        cell[there], kept = place, there[first]
+        east = np.einsum("nxa,nx->na", frames[first][place], frames[:, :, 0])  # at a pole, frames differ
+        turns[there], axes, areas = east @ np.array([1.0, 1j]), known.get("axes"), known.get("areas")
+        turns[kept] = 1.0  # to the last bit
         if areas is not None:
             areas = np.bincount(place, areas[there], len(first)) if axes is not None else areas[kept]
-        return cls(lat[kept], lon[kept], dims, shape, cell, own if turns is None else own * turns, axes, areas)
+        return cls(lat[kept], lon[kept], dims, tuple(shape), cell, turns * known.get("turns", 1.0), axes, areas)
 
     def __repr__(self) -> str:
         kind = "regular" if self.axes else "curvilinear" if len(self.dims) > 1 else "unstructured"
@@ -248,10 +240,11 @@ def _degrees(angle: xarray.DataArray) -> np.ndarray:
 def _area(variable: xarray.DataArray, dims: tuple[str, ...]) -> np.ndarray:
     """Areas of cells on the unit sphere, flat; without a unit they are shares of the sphere."""
     values, unit = np.asarray(variable.transpose(*dims).values, np.float64).ravel(), unit_of(variable)
-    if unit in SQUARE_METRES:
-        return values * SQUARE_METRES[unit] / RADIUS**2
     if unit in ("", "1"):
         return values * 4 * np.pi / np.nansum(values)
-    if unit in ("sr", "steradian", "radian2", "radians^2", "rad2"):
+    if unit in ("sr", "steradian", "radian2", "rad2"):
         return values
-    raise UnitsError(f"cell areas {variable.name} are in {unit!r}; expected m2, km2, sr, or 1 (shares of the sphere).")
+    side = in_metres(re.sub(r"(\^|\*\*)?2$", "", unit)) if unit.endswith("2") else None
+    if side is None or side[1]:
+        raise UnitsError(f"cell areas {variable.name} are in {unit!r}; expected m2, km2, sr, or 1 (a share of all).")
+    return values * (side[0] / RADIUS) ** 2

@@ -94,14 +94,13 @@ def grid_bundle(grid: Grid, there: np.ndarray, relative_scale: np.ndarray | None
 
 def _build(grid: Grid, there: np.ndarray, relative_scale: np.ndarray | None) -> GridBundle | None:
     pairs, weights, areas, rim = grid.volumes
-    wet = there[pairs].all(axis=1) & (weights > 1e-9 * weights.max())
-    touched, whole = np.zeros(len(grid), bool), np.bincount(pairs.ravel(), np.repeat(weights, 2), len(grid))
-    touched[pairs[wet]] = True
-    index = np.flatnonzero(touched)
+    touching = weights > 1e-9 * weights.max()  # the others meet in a point, up to rounding
+    wet = there[pairs].all(axis=1) & touching
+    neighbors, all_neighbors = (np.bincount(pairs[kind].ravel(), minlength=len(grid)) for kind in (wet, touching))
+    index = np.flatnonzero(neighbors)
     if not len(index):
         return None
-    kept = np.bincount(pairs[wet].ravel(), np.repeat(weights[wet], 2), len(grid))
-    coast = (rim | (kept < (1 - 1e-9) * whole))[index]
+    coast = (rim | (neighbors < all_neighbors))[index]
     if relative_scale is not None:
         weights = weights * np.square(relative_scale[pairs]).mean(axis=1)
     order = curve_order(grid.points[index])

@@ -15,7 +15,6 @@ from scipy.io import netcdf_file
 from ..download import fetch
 from ..errors import DamagedFileError, InvalidInputError
 from ..extras import extra
-from .xarrays import from_xarray
 
 if TYPE_CHECKING:
     import xarray
@@ -48,6 +47,8 @@ def load_wind(
             title = ds.attrs.get("title") or ds.attrs.get("source")
             name = Path(source).name
             return load_wind(ds, u=u, v=v, provenance=provenance or (f"{name}: {title}" if title else name))
+    from .reading import from_xarray  # torch is loaded when there is a dataset
+
     if not hasattr(source, "data_vars"):
         raise InvalidInputError(f"expected a path or an xarray.Dataset of wind, got {source!r}.")
     titles = [str(source.attrs[key]) for key in ("title", "source") if source.attrs.get(key)]
@@ -55,7 +56,7 @@ def load_wind(
 
 
 def _embedded() -> WindData:
-    from .grids import from_grid
+    from .reading import from_grid
 
     content = lzma.decompress(Path(__file__).with_name("navy_wind.nc.xz").read_bytes())
     with netcdf_file(io.BytesIO(content)) as file:

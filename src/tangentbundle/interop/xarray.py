@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from ..bundle import TangentBundle
@@ -17,6 +19,16 @@ if TYPE_CHECKING:
     import xarray
 else:
     xarray = extra("xarray", "The accessor ds.tangentbundle")
+
+
+def _method(function: Callable) -> Callable:
+    """A function of a dataset as a method of the accessor."""
+
+    @wraps(function)
+    def method(self: DatasetAccessor, *arguments: Any, **options: Any) -> Any:
+        return function(self._ds, *arguments, **options)
+
+    return method
 
 
 @xarray.register_dataset_accessor("tangentbundle")
@@ -41,33 +53,13 @@ class DatasetAccessor:
     def __init__(self, ds: xarray.Dataset) -> None:
         self._ds = ds
 
-    def smooth(self, filter_scale: Any, **options: Any) -> xarray.Dataset:
-        """See ``earth.smooth``."""
-        return fields.smooth(self._ds, filter_scale, **options)
-
-    def denoise(self, **options: Any) -> xarray.Dataset:
-        """See ``earth.denoise``."""
-        return fields.denoise(self._ds, **options)
-
-    def interpolate_to(self, target: xarray.Dataset, method: Any = None, **options: Any) -> xarray.Dataset:
-        """See ``earth.interpolate_to``."""
-        return fields.interpolate_to(self._ds, target, method, **options)
-
-    def decompose(self, **options: Any) -> xarray.Dataset:
-        """See ``earth.decompose``."""
-        return fields.decompose(self._ds, **options)
-
-    def divergence(self, **options: Any) -> xarray.DataArray:
-        """See ``earth.divergence``."""
-        return fields.divergence(self._ds, **options)
-
-    def vorticity(self, **options: Any) -> xarray.DataArray:
-        """See ``earth.vorticity``."""
-        return fields.vorticity(self._ds, **options)
-
-    def spectrum(self, wavelengths: Any = None, **options: Any) -> xarray.DataArray:
-        """See ``earth.spectrum``."""
-        return fields.spectrum(self._ds, wavelengths, **options)
+    smooth = _method(fields.smooth)
+    denoise = _method(fields.denoise)
+    interpolate_to = _method(fields.interpolate_to)
+    decompose = _method(fields.decompose)
+    divergence = _method(fields.divergence)
+    vorticity = _method(fields.vorticity)
+    spectrum = _method(fields.spectrum)
 
     def field(self, vectors: tuple[str, ...] = (), **request: Any) -> Field:
         """All points and vectors in memory, as ``tangentbundle.io`` has them; ``field.notes`` say what was guessed."""
