@@ -10,6 +10,7 @@ from tangentbundle.earth.regrid import Kriging, Linear, Quadratic, Regridder
 from tangentbundle.errors import (
     DamagedFileError,
     InvalidInputError,
+    IsolatedPointsError,
     OutsideSourceError,
     RankDeficientError,
     ShapeError,
@@ -138,6 +139,17 @@ def test_edges_and_land():
     assert bool(np.isfinite(fine.u.where((abs(fine.lat) > 24) | (fine.lon > 62) & (fine.lon < 355), 0.0)).all())
 
 
+def test_lakes():
+    """Single points among land: linear weights leave them alone, and derivatives are refused."""
+    sea = with_field(regular(5.0), rotations)
+    land = (abs(sea.lat) < 40) & (sea.lon > 20) & (sea.lon < 140)
+    lake = sea.where(~land | ((sea.lat == 0) & (sea.lon == 80)))
+    found = Regridder(lake, regular(2.5), beyond=0)(lake)
+    np.testing.assert_allclose(found.u.sel(lat=0, lon=80), sea.u.sel(lat=0, lon=80), atol=1e-12)
+    with pytest.raises(IsolatedPointsError, match="Linear"):
+        Regridder(lake, regular(2.5), Quadratic(), beyond=0)
+
+
 def test_lazy_blocks_of_time_attributes_and_other_variables():
     pytest.importorskip("dask")
     source = with_field(regular(10.0), rotations, np.float32).assign(level=("time", [1, 2, 3]), mean=((), 4.0))
@@ -159,6 +171,7 @@ def test_kriging_has_standard_deviations():
     found = Regridder(source, target, Kriging(noise, model))(source)
     true = with_field(target, harmonic)
     off = np.stack([found[k] - true[k] for k in "uv"]) / np.stack([found[f"{k}_std"] for k in "uv"])
+    assert "standard deviation" in found.u_std.long_name
     assert found.u.dims == ("y", "x") and 0.5 < np.sqrt(np.square(off).mean()) < 1.5
     with pytest.raises(InvalidInputError, match="no weights"):
         Regridder(source, target, Kriging()).save("nowhere")

@@ -20,14 +20,15 @@ from scipy.spatial import cKDTree
 
 from ..bundle import TangentBundle
 from ..calculus import Derivatives
-from ..errors import DamagedFileError, InvalidInputError, OutsideSourceError, ShapeError
+from ..errors import DamagedFileError, InvalidInputError, IsolatedPointsError, OutsideSourceError, ShapeError
 from ..extras import extra
 from ..files import read_tensors, write_tensors
 from ..manifolds import Sphere
 from . import RADIUS
-from .blocks import GridFields, described, like
+from .blocks import GridFields, described
 from .grid import Grid
 from .lengths import radians
+from .series import PACKING
 from .triangles import Triangulation, central_angles, great_circle_rotations
 
 if TYPE_CHECKING:
@@ -75,8 +76,14 @@ class Quadratic:
 
     def weights(self, stencil: Stencil) -> sparse.csr_array:
         steps = np.einsum("mkac,mkb->mkacb", stencil.turns, stencil.ways / 2).reshape(len(stencil.ways), 3, 2, 4)
-        derivatives = Derivatives(TangentBundle.from_frames(stencil.points, stencil.frames), degree=2)
-        return stencil.matrix(stencil.turns) + stencil.matrix(steps) @ derivatives.jacobian().to_scipy()
+        try:
+            bundle = TangentBundle.from_frames(stencil.points, stencil.frames)
+        except IsolatedPointsError as error:
+            raise IsolatedPointsError(
+                "single points, such as lakes, lie too far from all others for derivatives. Use Linear(), or mask them."
+            ) from error
+        derivative = Derivatives(bundle, degree=2).jacobian().to_scipy()
+        return stencil.matrix(stencil.turns) + stencil.matrix(steps) @ derivative
 
 
 @dataclass(frozen=True)
@@ -220,8 +227,13 @@ class Regridder:
             output_dtypes=[fields.dtype] * len(names),
             dask_gufunc_kwargs={"output_sizes": dict(zip(self.target.dims, self.target.shape, strict=True))},
         )
-        unit = {"units": fields.unit} if fields.unit else {}
-        new = {n: like(a, fields.ds[n.removesuffix("_std")], **unit) for n, a in zip(names, found, strict=True)}
+        unit, new = {"units": fields.unit} if fields.unit else {}, dict(zip(names, found, strict=True))
+        for name, variable in new.items():
+            like = fields.ds[name.removesuffix("_std")]
+            variable.attrs = {**like.attrs, **unit}
+            variable.encoding = {key: value for key, value in like.encoding.items() if key in PACKING}
+            if name not in fields.names:
+                variable.attrs, variable.encoding = {**unit, "long_name": f"standard deviation of {like.name}"}, {}
         kept = ds.drop_vars([name for name in ds.variables if {*ds[name].dims} & {*self.source.dims}])
         return described(kept.assign(new).assign_coords(self._coords), f"regrid to {self.target}")
 
