@@ -11,7 +11,7 @@ NAMES = (
 )
 
 ON_REQUEST = (
-    *("advection", "calculus", "large", "tool", "coverage", "runtime", "growth", "speed"),
-    *("sheaves", "sheaf_speed"),
+    *("advection", "calculus", "earth", "large", "tool", "coverage", "regrid", "regrid_series", "runtime", "growth"),
+    *("speed", "sheaves", "sheaf_speed"),
 )
 """Those that take too long to be run with all others."""
