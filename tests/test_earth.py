@@ -137,6 +137,16 @@ def test_layouts_agree():
     assert np.abs(a - b).max() < 0.01 * np.abs(a).max()
     wrapped = at_points(earth.smooth(wind(regular(10.0, wrap=True), x), "3000 km"))
     assert np.allclose(a, wrapped, atol=1e-9)
+    rng, field = np.random.default_rng(1), wind(ds, x)
+    shuffled = field.isel(lat=rng.permutation(19), lon=rng.permutation(36))
+    shuffled = shuffled.assign_coords(lon=(shuffled.lon + 180) % 360 - 180)
+    again = (
+        earth.smooth(shuffled, "3000 km")
+        .assign_coords(lon=shuffled.lon % 360)
+        .sortby("lon")
+        .sortby("lat", ascending=False)
+    )
+    assert np.allclose(again["u"], earth.smooth(field, "3000 km")["u"], atol=1e-6)
 
 
 def test_smoothing_is_self_adjoint_and_contracts():
@@ -217,8 +227,8 @@ def test_derivatives_and_decomposition_of_harmonics():
         assert (
             parts[name].attrs["units"] == "m2 s-1" and np.abs(error).max() < 0.01 * earth.RADIUS * np.abs(exact).max()
         )
-    total = sum(parts[f"u_{part}"] for part in ("divergent", "rotational", "residual"))
-    assert np.allclose(total, field["u"]) and parts["u_residual"].attrs["units"] == "km/h"
+    total = sum(parts[f"u_{part}"] for part in ("divergent", "rotational", "remainder"))
+    assert np.allclose(total, field["u"]) and parts["u_remainder"].attrs["units"] == "km/h"
 
 
 def test_decomposition_of_a_sea():
@@ -351,6 +361,10 @@ def test_mistakes_are_named():
         earth.Grid.of(xr.Dataset({"u": ("x", np.zeros(4))}))
     with pytest.raises(InvalidInputError, match="768 pixels"):
         earth.Grid.of(healpix(16).assign(crs=((), 0, {"grid_mapping_name": "healpix", "healpix_nside": 8})))
+    turned = wind(curvilinear(), np.zeros((36 * 72, 2))).drop_vars("angle")
+    turned["u"].attrs["standard_name"] = "sea_water_x_velocity"
+    with pytest.raises(InvalidInputError, match="angle from east is needed"):
+        earth.smooth(turned, "500 km", vectors=("u", "v"))
     ring = xr.Dataset(coords={"lat": ("cell", np.full(5, 30.0)), "lon": ("cell", np.arange(5.0))})
     with pytest.raises(InvalidInputError, match="one circle"):
         earth.divergence(wind(ring, np.zeros((5, 2))))

@@ -29,6 +29,7 @@ ORDER = [
     "diagnostics",
     "calculus",
     "bundle",
+    "differentiable",
     "filters",
     "nn",
     "training",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from . import calculus, datasets, errors, filters, manifolds, nn, operators
 from .bundle import TangentBundle
 from .calculus import helmholtz
+from .differentiable import DifferentiableBundle
 from .filters import (
     FIR,
     Chebyshev,
@@ -53,6 +54,7 @@ __all__ = [
     "Climatology",
     "ConnectionLaplacian",
     "Dense",
+    "DifferentiableBundle",
     "Exact",
     "FieldDenoiser",
     "FieldForecaster",

@@ -209,7 +209,7 @@ def bundle_of(
 
 
 def _tell(job: Job, file: Path, bundle: DistributedBundle) -> None:
-    dims, tell = bundle.cloud.ambient_dim, job.summary.tell
+    dims, tell = bundle.ambient_dim, job.summary.tell
     job.summary.source = file
     text = f"{file.name}: {bundle.num_points} points in R^{dims}"
     tell("read", text, points=bundle.num_points, ambient_dim=dims, times=1, partitions=bundle.num_parts)

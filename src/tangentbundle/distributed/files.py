@@ -39,12 +39,11 @@ def load_array(path: Path) -> np.ndarray:
 
 
 class Rows(NamedTuple):
-    """An open file: shape and dtype, rows from ``start`` to ``stop``, and the number of rows stored together."""
+    """An open file: shape and dtype, and a function of ``start`` and ``stop`` that reads these rows."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
     read: Callable[[int, int], np.ndarray]
-    chunk: int = 1
 
 
 @dataclass(frozen=True)
@@ -80,12 +79,6 @@ class Source(ABC):
     def read(self, start: int, stop: int) -> np.ndarray:
         """Rows ``start`` to ``stop``."""
         return self._rows.read(start, stop)
-
-    def ranges(self, size: int) -> list[Range]:
-        """Consecutive ranges of about ``size`` rows, equal but for the last, of several chunks if these are small."""
-        chunk = self._rows.chunk if self._rows.chunk <= size else 1
-        length, rows = chunk * max(1, size // chunk), self.shape[0]
-        return [(a, min(a + length, rows)) for a in range(0, rows, length)]
 
     def check(self, name: str, dims: Sequence[int]) -> None:
         if len(self.shape) not in dims or 0 in self.shape[1:]:
@@ -145,7 +138,7 @@ class ZarrArray(Source):
             return parts[0] if single else np.stack(parts, axis=1)
 
         shape = arrays[0].shape if single else (*arrays[0].shape, len(arrays))
-        return Rows(shape, np.result_type(*(a.dtype for a in arrays)), read, arrays[0].chunks[0])
+        return Rows(shape, np.result_type(*(a.dtype for a in arrays)), read)
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ def _projections(part: GridBundle) -> Projections:
 
 
 def decomposed(part: GridBundle, field: np.ndarray, tol: float) -> list[np.ndarray]:
-    """Divergent, rotational and residual part ``(n, 2, c)``, then potential and stream function ``(n, 1, c)``."""
+    """Divergent, rotational part and remainder ``(n, 2, c)``, then potential and stream function ``(n, 1, c)``."""
     v, solver, clockwise = field.astype(np.float64), _projections(part), np.array([[0.0, 1.0], [-1.0, 0.0]])
     divergent, potential = solver.nearest(v, solver.free, tol)
     turned, stream = solver.nearest(clockwise @ v, solver.fixed, tol)

@@ -118,8 +118,8 @@ def decompose(ds: xarray.Dataset, *, vectors: Sequence[str] = (), tol: float = 5
     .. math:: v = \nabla \phi + k \times \nabla \psi + r
 
     For components u, v the result has ``u_divergent``, ``v_divergent``, ``u_rotational``, ``v_rotational``,
-    ``u_residual``, ``v_residual``, ``velocity_potential`` and ``stream_function`` (m2/s for speeds, mean zero). The
-    residual holds what potentials on this grid do not resolve, and on seas the flow around islands and through open
+    ``u_remainder``, ``v_remainder``, ``velocity_potential`` and ``stream_function`` (m2/s for speeds, mean zero). The
+    remainder holds what potentials on this grid do not resolve, and on seas the flow around islands and through open
     boundaries: at coasts :math:`\partial_n \phi = v_n` and :math:`\psi = 0`. ``tol`` is the relative residual of the
     solver, nearly all of it at the scale of two cells; what is longer is then far more accurate.
     """
@@ -132,7 +132,7 @@ def decompose(ds: xarray.Dataset, *, vectors: Sequence[str] = (), tol: float = 5
 
     found = iter(fields.apply(compute, [2, 2, 2, 1, 1]))
     result = fields.ds.drop_vars(names)
-    for part in ("divergent", "rotational", "residual"):
+    for part in ("divergent", "rotational", "remainder"):
         for name in names:
             result[f"{name}_{part}"] = like(next(found), fields.ds[name], long_name=f"{part} part of {name}")
             result[f"{name}_{part}"].attrs.pop("standard_name", None)

@@ -89,10 +89,15 @@ class Grid:
             if lat.ndim != 1 or lon.ndim != 1:
                 raise InvalidInputError(f"latitude and longitude must share dimensions, got {lat.dims} and {lon.dims}.")
             return cls.regular(_degrees(lat), _degrees(lon), dims, **known)
-        east = like is not None and str(like.attrs.get("standard_name", "")).startswith("eastward")
-        angle = next((a.transpose(*dims) for a in here if _named(a, ANGLES) and not east), None)
+        said = "" if like is None else str(like.attrs.get("standard_name", ""))
+        angle = next((a.transpose(*dims) for a in here if _named(a, ANGLES) and not said.startswith("eastward")), None)
         if angle is not None:
             known["turns"] = np.exp(1j * np.radians(_degrees(angle)))
+        elif "x" in said.split("_") or said.startswith("grid_eastward"):
+            raise InvalidInputError(
+                f"{said} is along the axes of the grid, so that their angle from east is needed: add a variable "
+                f"{ANGLES[1]!r} along {', '.join(dims)}, with units of degrees or radians."
+            )
         return cls._merged(_degrees(lat), _degrees(lon), dims, lat.shape, **known)
 
     @classmethod

@@ -43,7 +43,11 @@ class GridDerivatives(Derivatives):
         y *= (graph.distances / np.maximum(np.linalg.norm(y, axis=1), 1e-300))[:, None]
         weighted = bundle.edge_weights()[:, None] * y
         normal = np.add.reduceat(weighted[:, :, None] * y[:, None], graph.indptr[:-1], axis=0)
-        return LocalFit(graph, np.einsum("eab,eb->ea", np.linalg.pinv(normal, 1e-6, hermitian=True)[rows], weighted))
+        weights = np.einsum("eab,eb->ea", np.linalg.pinv(normal, 1e-6, hermitian=True)[rows], weighted)
+        own, ends = -np.add.reduceat(weights, graph.indptr[:-1], axis=0), graph.indptr[1:]  # of each point itself
+        numbers = np.arange(len(ends), dtype=np.int32)
+        indptr, indices = graph.indptr + np.arange(len(ends) + 1), np.insert(graph.indices, ends, numbers)
+        return LocalFit(NeighborGraph(indptr, indices, np.empty(0)), np.insert(weights, ends, own, axis=0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +70,7 @@ class GridBundle:
 
     @cached_property
     def derivatives(self) -> GridDerivatives:
-        return GridDerivatives(self.bundle)
+        return GridDerivatives(self.bundle, degree=1)
 
     @cached_property
     def divergence(self) -> LinearMap:

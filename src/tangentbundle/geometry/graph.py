@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
@@ -61,6 +62,10 @@ class NeighborGraph:
 
     def components(self) -> np.ndarray:
         """Label of the connected component of each point, ``(n,)``: 0 for that of the first point, and so on."""
+        return self._labels
+
+    @cached_property
+    def _labels(self) -> np.ndarray:
         return _component_labels(self.indptr, self.indices)
 
     def relabel(self, order: np.ndarray) -> NeighborGraph:

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from scipy import integrate, special
 
 from ..arrays import positive
@@ -72,7 +73,8 @@ class Gaussian(Kernel):
         positive(self.sharpness, "sharpness")
 
     def profile(self, u: np.ndarray) -> np.ndarray:
-        return np.exp(-self.sharpness * np.square(u))
+        square = -self.sharpness * u * u
+        return square.exp() if isinstance(square, torch.Tensor) else np.exp(square)
 
     def radial_moment(self, p: float) -> float:
         half = (p + 1) / 2
@@ -91,7 +93,7 @@ class Power(Kernel):
             positive(self.exponent, "an exponent other than 0")
 
     def profile(self, u: np.ndarray) -> np.ndarray:
-        return np.power(1.0 - np.square(u), self.exponent)
+        return (1.0 - u * u) ** self.exponent
 
     def radial_moment(self, p: float) -> float:
         return float(0.5 * special.beta((p + 1) / 2, self.exponent + 1))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -30,8 +31,12 @@ class _Search:
     """What is known of a cloud while its bundle is built: its tree, and the nearest points of a sample."""
 
     points: np.ndarray
-    tree: cKDTree
     sampled: tuple[np.ndarray, np.ndarray] | None = None
+
+    @cached_property
+    def tree(self) -> cKDTree:
+        coordinates = principal_coordinates(self.points) if self.points.shape[1] > WIDE else self.points
+        return cKDTree(coordinates, balanced_tree=False, compact_nodes=False)
 
 
 _current: ContextVar[_Search | None] = ContextVar("current search", default=None)
@@ -39,10 +44,7 @@ _current: ContextVar[_Search | None] = ContextVar("current search", default=None
 
 def _search(points: np.ndarray) -> _Search:
     current = _current.get()
-    if current is not None and current.points is points:
-        return current
-    coordinates = principal_coordinates(points) if points.shape[1] > WIDE else points
-    return _Search(points, cKDTree(coordinates, balanced_tree=False, compact_nodes=False))
+    return current if current is not None and current.points is points else _Search(points)
 
 
 @contextmanager
@@ -101,7 +103,8 @@ def without_self(rows: np.ndarray, distances: np.ndarray, indices: np.ndarray) -
     """Neighbours ``(m, k)`` without the points themselves, of k + 1 nearest each."""
     itself = indices == rows[:, None]
     itself[~itself.any(axis=1), -1] = True  # among exact duplicates the point may be absent
-    return distances[~itself].reshape(len(rows), -1), indices[~itself].reshape(len(rows), -1)
+    shape = len(rows), indices.shape[1] - 1
+    return distances[~itself].reshape(shape), indices[~itself].reshape(shape)
 
 
 def sample_rows(n: int, seed: int = 0) -> np.ndarray:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..earth import RADIUS
 from ..errors import InvalidInputError, UnitsError
 from ..timeline import regular
 from ..units import conversion
+from .datasets import GridFile
 from .field import Field
 from .guards import warn
 from .spaces import Globe
@@ -67,6 +69,38 @@ def filtered(field: Field, bundle: TangentBundle, response: Filter, at_once: int
     left = after / before if before else 1.0
     warn_if_nothing_left(left, bundle.eps)
     return field.with_vectors(smooth), left
+
+
+def decomposed(field: Field, bundle: TangentBundle) -> tuple[Field, dict[str, np.ndarray]]:
+    """The field with its parts, potentials, divergence and vorticity as ``parts``; energies ``(T,)`` of its parts.
+
+    Speeds on the globe give rates in s-1 and potentials in m2 s-1; otherwise lengths are those of the points.
+    """
+    from ..calculus import helmholtz
+
+    vectors = field.vectors.astype(field.space.coordinates.dtype, copy=False)
+    found = helmholtz(bundle, bundle.to_coordinates(vectors[..., None]))
+    speed = conversion(field.units, "m s-1") if isinstance(field.space, Globe) else None
+    length, speed, units = (1.0, 1.0, ("", "")) if speed is None else (RADIUS, speed, ("s-1", "m2 s-1"))
+
+    def part(name: str, values: np.ndarray, names: tuple[str, ...], unit: str, what: str) -> Field:
+        origin = field.origin
+        if isinstance(origin, GridFile):
+            origin = replace(origin, attributes=[{"long_name": what}] * len(names))
+        return replace(field, values=values, names=names, units=unit, origin=origin, wind=())
+
+    parts = {}
+    for name in found.energies:
+        values = field.space.components(bundle.to_ambient(getattr(found, name)))
+        names = tuple(f"{name}_{component}" for component in field.names)
+        parts[name] = part(name, values, names, field.units, f"{name} part of the field")
+    scales = {"divergence": (speed / length, units[0]), "vorticity": (speed / length, units[0])}
+    scales |= {"potential": (speed * length, units[1]), "stream": (speed * length, units[1])}
+    for name, (scale, unit) in scales.items():
+        if (values := getattr(found, name)) is not None:
+            names = (f"{name} [{unit}]" if unit else name,)
+            parts[name] = part(name, scale * values[..., 0], names, unit, name.replace("stream", "stream function"))
+    return replace(field, parts=parts), {name: share[:, 0] for name, share in found.energies.items()}
 
 
 def warn_if_nothing_left(left: float, eps: float) -> None:

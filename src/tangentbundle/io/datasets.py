@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from ..extras import extra
 from ..memory import require_memory
 from .columns import from_columns
 from .field import Field, Request, check_count, distinct_places
-from .names import find_columns, listed, split_unit
+from .names import expanded, find_columns, listed, split_unit
 from .spaces import Globe, Space
 
 
@@ -66,8 +67,10 @@ class GridFile:
         distance, nearest = cKDTree(field.space.points).query(points)
         there, values, std = distance[:, None] < 1e-6, None, None
         if field.values is not None:
-            turned = np.einsum("nda,tnd->tna", frames, field.vectors[:, nearest])
-            values = np.where(there, turned, np.nan).reshape(-1, *lat.shape, 2)
+            turned = field.values[:, nearest]
+            if len(field.names) > 1:
+                turned = np.einsum("nda,tnd->tna", frames, field.vectors[:, nearest])
+            values = np.where(there, turned, np.nan).reshape(-1, *lat.shape, len(field.names))
         if field.std is not None:
             apart = np.abs((lon.ravel() - field.space.coordinates[nearest, 1] + 180) % 360 - 180) > 1e-6
             both = np.sqrt(np.mean(field.std**2, axis=-1, keepdims=True))
@@ -78,6 +81,8 @@ class GridFile:
 
 def read_dataset(path: Path, request: Request) -> Field:
     """A field on the globe from eastward and northward variables, or on a cloud from variables along one dimension."""
+    if path.is_file() and find_spec("netCDF4") is not None:
+        _check_header(path, request)
     from ..earth.sources import open_dataset
 
     try:
@@ -93,9 +98,36 @@ def read_dataset(path: Path, request: Request) -> Field:
     return from_dataset(ds, request)
 
 
+def _check_header(path: Path, request: Request) -> None:
+    """Refuse what the header of a NetCDF file suffices to refuse: xarray takes a while to load."""
+    import netCDF4
+
+    try:
+        with netCDF4.Dataset(path) as file:
+            variables, dimensions = list(file.variables), list(file.dimensions)
+    except OSError as error:
+        raise DamagedFileError(
+            f"{path.name} cannot be opened: it is truncated, damaged or of another format ({error})."
+        ) from error
+    check_names(variables, dimensions, request)
+
+
+def check_names(variables: Sequence[str], dimensions: Sequence[str], request: Request) -> None:
+    """Refuse a request for variables or dimensions that are not there."""
+    if missing := [name for name in request.select if name not in dimensions]:
+        raise MissingColumnsError(f"there is no dimension {missing[0]} to select; there are {listed(dimensions)}.")
+    for option in ("latlon", "vectors", "wind"):
+        asked = expanded(getattr(request, option), variables)
+        if missing := [name for name in asked if name not in variables]:
+            raise MissingColumnsError(
+                f"there is no variable {listed(missing)}; the file has {listed(variables)}. Correct {option}=."
+            )
+
+
 def from_dataset(ds: Any, request: Request) -> Field:
     """The field of an ``xarray.Dataset``."""
     notes: list[str] = []
+    check_names([*map(str, ds.variables)], [*map(str, ds.dims)], request)
     ds = _selected(ds, request.select, notes)
     if request.latlon:
         ds = _with_coordinates(ds, request.latlon)
@@ -156,8 +188,6 @@ def _winds(ds: Any, names: tuple[str, ...], wind: tuple[str, ...], request: Requ
 def _selected(ds: Any, select: Mapping[str, Any], notes: list[str]) -> Any:
     """The dataset at chosen values of dimensions: numbers, dates or names."""
     for name, value in select.items():
-        if name not in ds.dims:
-            raise MissingColumnsError(f"there is no dimension {name} to select; there are {listed([*ds.dims])}.")
         there = ds[name].values
         if there.dtype.kind == "M":
             chosen = np.isin(there, ds.indexes[name][ds.indexes[name].slice_indexer(value, value)])
@@ -174,9 +204,8 @@ def _selected(ds: Any, select: Mapping[str, Any], notes: list[str]) -> Any:
 
 
 def _with_coordinates(ds: Any, names: tuple[str, ...]) -> Any:
-    if len(names) != 2 or any(name not in ds.variables for name in names):
-        have = listed([*ds.variables])
-        raise MissingColumnsError(f"expected latitude and longitude {', '.join(names)}; the file has {have}.")
+    if len(names) != 2:
+        raise MissingColumnsError(f"expected latitude and longitude, got {listed(names)}.")
     ds = ds.set_coords(list(names))
     for name, standard in zip(names, ("latitude", "longitude"), strict=True):
         ds[name].attrs["standard_name"] = standard
@@ -186,11 +215,9 @@ def _with_coordinates(ds: Any, names: tuple[str, ...]) -> Any:
 def _names(ds: Any, request: Request) -> tuple[Any, tuple[str, ...], tuple[str, ...]]:
     """The dataset, its eastward and northward variables (as asked, or by name), and speed and direction, if used."""
     asked = request.vectors or request.wind
-    if asked and (len(asked) != 2 or any(name not in ds.data_vars for name in asked)):
+    if asked and len(asked) != 2:
         what = "speed and direction" if request.wind else "east and north"
-        raise MissingColumnsError(
-            f"expected two variables, {what}, got {listed(asked)}; the file has {listed([*ds.data_vars])}."
-        )
+        raise MissingColumnsError(f"expected two variables, {what}, got {listed(asked)}.")
     if request.vectors:
         return ds, request.vectors, ()
     if request.wind:
@@ -256,6 +283,7 @@ def to_dataset(field: Field) -> Any:
                 variables[key] = ((*lead, *places), numbers, units | attrs)
     base = dict(grid.ds.attrs) if grid else {}
     ds = extra("xarray", "Writing datasets").Dataset(variables, coords, attrs={"Conventions": "CF-1.8", **base})
+    ds = ds.assign({name: array for part in field.parts.values() for name, array in to_dataset(part).items()})
     return ds.drop_encoding()  # how the file of the coordinates was packed does not fit other formats
 
 

@@ -13,7 +13,9 @@ from .activations import (
 )
 from .base import Configured
 from .conv import BundleConv, Learnable
+from .mixed import MixedOperators, MixedTNN
 from .models import TNN
+from .parametrizations import Cayley, Diagonal, General, Householder, MatrixExponential, Parametrization
 from .readouts import InvariantReadout, MeanReadout, MomentReadout, Readout, SumReadout
 from .recurrent import GatedTNN, Recurrent, RecurrentTNN
 
@@ -23,17 +25,25 @@ __all__ = [
     "AmbientThenProject",
     "Bias",
     "BundleConv",
+    "Cayley",
     "Configured",
     "ConstantBias",
     "Coordinatewise",
+    "Diagonal",
     "GatedTNN",
+    "General",
+    "Householder",
     "InvariantReadout",
     "Learnable",
     "Linear",
+    "MatrixExponential",
     "MeanReadout",
+    "MixedOperators",
+    "MixedTNN",
     "MomentReadout",
     "NormGate",
     "NormTanh",
+    "Parametrization",
     "RadialBias",
     "Readout",
     "Recurrent",

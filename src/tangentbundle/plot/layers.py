@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..extras import extra
-from .style import BRIGHTEST, LENGTHS, top_of
+from .style import BRIGHTEST, LENGTHS, SIGNED, top_of
 from .views import reach, spread_out
 
 MAX_DOTS, MAX_ARROWS = 2000, 400
@@ -64,24 +64,24 @@ class Layer:
         return self.vectors is not None or bool(self.numbers.any())
 
     @property
+    def low(self) -> float:
+        """The beginning of the colour scale."""
+        return -self.top if self.palette == SIGNED else 0.0
+
+    @property
     def colors(self) -> list[str]:
-        """The colour scale, from zero to the end."""
+        """The colour scale, from its beginning to its end."""
         brightest = BRIGHTEST if self.palette == LENGTHS else 1.0
         sample = extra("plotly.colors", "Interactive figures", "plot").sample_colorscale
         return sample(self.palette, np.linspace(0, brightest, 24).tolist())
 
 
 def aligned(layers: Sequence[Layer]) -> list[Layer]:
-    """Layers with their ``top`` and ``arrow`` filled in, equal for all layers of one label.
-
-    >>> layers = [Layer(name, np.eye(3), a * np.eye(3)) for name, a in (("before", 1.0), ("after", 4.0))]
-    >>> [round(layer.top, 2) for layer in aligned(layers)]
-    [4.0, 4.0]
-    """
+    """Layers with their ``top`` and ``arrow`` filled in, equal for all layers of one label."""
     found = []
     for layer in layers:
         group = [other for other in layers if other.label == layer.label]
-        top = layer.top or max(top_of(other.numbers) for other in group)
+        top = layer.top or max(top_of(np.abs(other.numbers)) for other in group)
         long = min(1.6 * reach(other.points[spread_out(other.points, MAX_ARROWS)]) for other in group)
         found.append(dataclasses.replace(layer, top=top, arrow=layer.arrow or long))
     return found

@@ -10,7 +10,7 @@ import numpy as np
 from ..io import Field, Summary
 from ..plot.layers import Layer
 from ..plot.maps import quantity
-from ..plot.style import ERRORS, LENGTHS
+from ..plot.style import ERRORS, LENGTHS, SIGNED
 
 MAX_VALUES = 12
 """Most numbers shown under the mouse."""
@@ -31,6 +31,8 @@ def layers_of(summary: Summary, before: Field) -> list[Layer]:
         date = _date(before, -1)
         last = _field_layer(f"last observed, {date}" if date else "last observed", before, len(before) - 1)
         return [last, *(_field_layer(_step(after, k), after, k) for k in range(len(after)))]
+    if after.parts:
+        return [_field_layer("field", before), *(_part_layer(name, part, before) for name, part in after.parts.items())]
     same = after.space is before.space
     names = ("before", "after") if same else ("observed", "predicted")
     layers = [_field_layer(names[0], before), *_and_streamlines(_field_layer(names[1], after))]
@@ -61,9 +63,9 @@ def _step(field: Field, number: int) -> str:
 def _layer(name: str, field: Field, label: str, values: dict[str, np.ndarray], **colored: Any) -> Layer:
     """Vectors or numbers at the places of a field; coordinates, ``values`` and lengths are shown under the mouse."""
     values = dict(zip(field.space.names, field.space.coordinates.T, strict=True)) | values
-    points, palette = np.asarray(field.space.points, dtype=float), LENGTHS if label == quantity(field) else ERRORS
+    look = {"palette": LENGTHS if label == quantity(field) else ERRORS} | colored
     values = dict([*values.items()][:MAX_VALUES])
-    layer = Layer(name, points, label=label, unit=field.units, palette=palette, values=values, **colored)
+    layer = Layer(name, np.asarray(field.space.points, float), label=label, unit=field.units, values=values, **look)
     return dataclasses.replace(layer, values=values | {label: layer.numbers}) if colored else layer
 
 
@@ -75,6 +77,13 @@ def _field_layer(name: str, field: Field, number: int = 0) -> Layer:
     if field.std is not None:
         values["standard deviation"] = _deviation(field, number)
     return _layer(name, field, label, values, vectors=_ambient(field, number))
+
+
+def _part_layer(name: str, part: Field, whole: Field) -> Layer:
+    """Arrows with the scale of the whole field, or numbers of either sign."""
+    if len(part.names) > 1:
+        return _layer(name, dataclasses.replace(whole, parts={}), quantity(whole), {}, vectors=_ambient(part))
+    return _layer(name, part, name, {}, color=np.asarray(part.array[0], float), palette=SIGNED)
 
 
 def _ambient(field: Field, number: int = 0) -> np.ndarray:
