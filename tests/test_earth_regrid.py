@@ -146,7 +146,7 @@ def test_lakes():
     lake = sea.where(~land | ((sea.lat == 0) & (sea.lon == 80)))
     found = Regridder(lake, regular(2.5), beyond=0)(lake)
     np.testing.assert_allclose(found.u.sel(lat=0, lon=80), sea.u.sel(lat=0, lon=80), atol=1e-12)
-    with pytest.raises(IsolatedPointsError, match="Linear"):
+    with pytest.raises(IsolatedPointsError):
         Regridder(lake, regular(2.5), Quadratic(), beyond=0)
 
 
@@ -171,7 +171,7 @@ def test_kriging_has_standard_deviations():
     found = Regridder(source, target, Kriging(noise, model))(source)
     true = with_field(target, harmonic)
     off = np.stack([found[k] - true[k] for k in "uv"]) / np.stack([found[f"{k}_std"] for k in "uv"])
-    assert "standard deviation" in found.u_std.long_name
+    assert found.u_std.long_name == "standard deviation of u"
     assert found.u.dims == ("y", "x") and 0.5 < np.sqrt(np.square(off).mean()) < 1.5
     with pytest.raises(InvalidInputError, match="no weights"):
         Regridder(source, target, Kriging()).save("nowhere")

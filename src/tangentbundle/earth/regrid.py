@@ -20,7 +20,7 @@ from scipy.spatial import cKDTree
 
 from ..bundle import TangentBundle
 from ..calculus import Derivatives
-from ..errors import DamagedFileError, InvalidInputError, IsolatedPointsError, OutsideSourceError, ShapeError
+from ..errors import DamagedFileError, InvalidInputError, OutsideSourceError, ShapeError
 from ..extras import extra
 from ..files import read_tensors, write_tensors
 from ..manifolds import Sphere
@@ -38,7 +38,7 @@ KIND = "tangentbundle.regridder"
 
 
 class Stencil(NamedTuple):
-    """Where vectors come from: ``points (n, 3)`` with ``frames``, of which each place has three ``corners (m, 3)``.
+    """Points ``(n, 3)`` with frames, and the three of them around each place: ``corners (m, 3)``.
 
     ``turns (m, 3, 2, 2)`` are the transport from there, times the weights, and ``ways (m, 3, 2)`` lead to the place.
     """
@@ -71,17 +71,12 @@ class Linear:
 class Quadratic:
     """``Linear`` with covariant derivatives at the corners, from polynomials fitted to the nearest points.
 
-    The error is of third order in the distance of the points: choose it for smooth fields without noise.
+    The error is of third order in the distance of the points: choose it for smooth fields without noise or lakes.
     """
 
     def weights(self, stencil: Stencil) -> sparse.csr_array:
         steps = np.einsum("mkac,mkb->mkacb", stencil.turns, stencil.ways / 2).reshape(len(stencil.ways), 3, 2, 4)
-        try:
-            bundle = TangentBundle.from_frames(stencil.points, stencil.frames)
-        except IsolatedPointsError as error:
-            raise IsolatedPointsError(
-                "single points, such as lakes, lie too far from all others for derivatives. Use Linear(), or mask them."
-            ) from error
+        bundle = TangentBundle.from_frames(stencil.points, stencil.frames)
         derivative = Derivatives(bundle, degree=2).jacobian().to_scipy()
         return stencil.matrix(stencil.turns) + stencil.matrix(steps) @ derivative
 
@@ -99,9 +94,7 @@ class Kriging:
     estimator: Any = None
 
     def predict(self, source: Grid, rows: np.ndarray, target: Grid, fields: np.ndarray) -> np.ndarray:
-        """Coordinates ``(t, n, 2)`` at rows of the source to means, half the sum and half the difference of variances,
-        and covariances ``(t, m, 5)`` at the points of the target.
-        """
+        """Coordinates ``(t, n, 2)`` to means, mean and half difference of variances, and covariances ``(t, m, 5)``."""
         from ..estimators import FieldInterpolator, helmholtz
         from .covariances import planetary
 
@@ -159,15 +152,12 @@ class Regridder:
         self._set_grids(source, target)
         self._rows = np.flatnonzero(_with_data(source, self.source))
         stencil, self.distance = self._stencil(refuse=beyond is None and not isinstance(self._method, Kriging))
-        self.weights = None if isinstance(self._method, Kriging) else self._expanded(self._method.weights(stencil))
-
-    def _expanded(self, matrix: sparse.csr_array) -> sparse.csr_array:
-        """Weights of the points with data as those of all points; no zeros are stored, which would keep NaN."""
-        parts, shape = sparse.coo_array(matrix), (2 * len(self.target), 2 * len(self.source))
-        columns = 2 * self._rows[parts.col // 2] + parts.col % 2
-        found = sparse.csr_array((parts.data, (parts.row, columns)), shape=shape)
-        found.eliminate_zeros()
-        return found
+        self.weights = None
+        if not isinstance(self._method, Kriging):
+            columns = (2 * self._rows[:, None] + np.arange(2)).ravel()
+            every = sparse.eye_array(2 * len(self.source), format="csr")[columns]
+            self.weights = sparse.csr_array(self._method.weights(stencil) @ every)
+            self.weights.eliminate_zeros()  # they would keep NaN
 
     def _set_grids(self, source: xarray.Dataset | Grid, target: xarray.Dataset) -> None:
         self.source = source if isinstance(source, Grid) else GridFields.of(source).grid
@@ -227,13 +217,14 @@ class Regridder:
             output_dtypes=[fields.dtype] * len(names),
             dask_gufunc_kwargs={"output_sizes": dict(zip(self.target.dims, self.target.shape, strict=True))},
         )
-        unit, new = {"units": fields.unit} if fields.unit else {}, dict(zip(names, found, strict=True))
+        new = dict(zip(names, found, strict=True))
         for name, variable in new.items():
             like = fields.ds[name.removesuffix("_std")]
-            variable.attrs = {**like.attrs, **unit}
+            variable.attrs = {**like.attrs, **({"units": fields.unit} if fields.unit else {})}
             variable.encoding = {key: value for key, value in like.encoding.items() if key in PACKING}
             if name not in fields.names:
-                variable.attrs, variable.encoding = {**unit, "long_name": f"standard deviation of {like.name}"}, {}
+                variable.attrs.pop("standard_name", None)  # that of the components
+                variable.attrs["long_name"] = f"standard deviation of {like.name}"
         kept = ds.drop_vars([name for name in ds.variables if {*ds[name].dims} & {*self.source.dims}])
         return described(kept.assign(new).assign_coords(self._coords), f"regrid to {self.target}")
 
