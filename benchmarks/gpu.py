@@ -1,6 +1,7 @@
 """Products and heat on one GPU: times, fractions of the memory floor, growth with n.
 
-Runs alone with torch, triton, numpy and scipy: ``PYTHONPATH=src python -m benchmarks.gpu [--out FILE] [--most N]``.
+Runs alone with torch, triton, numpy and scipy: ``PYTHONPATH=src python -m benchmarks.gpu [--out FILE] [--most N]``; the
+part ``calculus``, on a million points, needs numba, too, and is left out without it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import argparse
 import json
 import platform
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -218,6 +220,36 @@ def _growth_row(n: int) -> dict:
     return row | {"setup_s": time.time() - start}
 
 
+def calculus(n: int) -> list[dict]:
+    """Gradient, divergence and decomposition of a known field on a torus: geometry on the CPU, the rest on the GPU."""
+    from tangentbundle.calculus import Derivatives
+
+    from .calculus import TORUS, torus_parts
+
+    points = TORUS.sample(n, seed=0)
+    start = time.time()
+    bundle = tb.TangentBundle.from_points(torch.from_numpy(points).to(DEVICE), dim=2, neighbors=40)
+    row: dict = {"what": "calculus", "n": n, "bundle_s": time.time() - start}
+    start = time.time()
+    maps = Derivatives(bundle)
+    gradient, divergence = maps.gradient(), maps.divergence()
+    row["maps_s"] = time.time() - start
+    parts = [bundle.to_coordinates(torch.from_numpy(part).to(DEVICE)) for part in torus_parts(points)]
+    field = torch.stack(parts).sum(0)
+    row["divergence_ms"] = milliseconds(lambda: divergence @ field, 5)
+    row["gradient_ms"] = milliseconds(lambda: gradient @ field[:, :1], 5)
+    for fields in (1, 16):
+        start = time.time()
+        found = tb.helmholtz(bundle, field.expand(-1, -1, fields).contiguous())
+        torch.cuda.synchronize()
+        row[f"decomposition_of_{fields}_s"] = time.time() - start
+    got = torch.stack([found.gradient, found.rotational, found.remainder])[..., :1]
+    assert got.device.type == DEVICE.type
+    row["relative_error"] = max(float((g - p).norm() / p.norm()) for g, p in zip(got, parts, strict=True))
+    print(row, flush=True)
+    return [row]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
     parser.add_argument("--out", default=str(Path(__file__).parent / "results" / "gpu.json"), help="result file")
@@ -232,7 +264,10 @@ def main() -> None:
     versions |= {"numpy": np.__version__, "scipy": scipy.__version__}
     machine = {"gpu": torch.cuda.get_device_name(), "copy_tb_per_s": bandwidth / 1e12}
     rows: list[dict] = []
-    for part in (lambda: products(10**6, bandwidth), lambda: heat(10**6), lambda: growth(int(options.most))):
+    parts = [lambda: products(10**6, bandwidth), lambda: heat(10**6), lambda: growth(int(options.most))]
+    if find_spec("numba"):
+        parts.append(lambda: calculus(10**6))
+    for part in parts:
         rows += part()
         content = {"name": "gpu", "machine": machine, "versions": versions, "rows": rows}
         Path(options.out).write_text(json.dumps(content, indent=1) + "\n")

@@ -205,6 +205,56 @@ def test_gaussian_curvature(manifold, exact):
     assert np.abs(curvature.ricci - curvature.gaussian[:, None, None] * np.eye(2)).max() < 1e-9 * np.abs(total + 10)
 
 
+ELLIPSOID = tb.manifolds.Ellipsoid((1.0, 0.8, 0.6))
+
+
+@pytest.mark.parametrize(
+    ("manifold", "exact"),
+    [
+        (tb.manifolds.Sphere(2, radius=2.0), lambda x: 0.25),
+        (TORUS, lambda x: np.cos(TORUS.angles(x)[0]) / (0.4 * (1 + 0.4 * np.cos(TORUS.angles(x)[0])))),
+        (FLAT, lambda x: 0.0),
+        (tb.manifolds.SwissRoll(), lambda x: 0.0),
+        (ELLIPSOID, lambda x: 1 / (0.48 * (x**2 / np.array(ELLIPSOID.axes) ** 4).sum(axis=1)) ** 2),
+    ],
+    ids=["sphere", "torus", "flat torus", "roll", "ellipsoid"],
+)
+def test_known_manifolds_have_exact_curvature(manifold, exact):
+    """In any frames; the Hodge Laplacian uses it."""
+    points = manifold.sample(300, seed=0)
+    frames = manifold.frames(points) @ random_orthogonal(300, 2, seed=1)
+    bundle = tb.TangentBundle.from_frames(points, frames, second_form=manifold.second_form)
+    curvature = bundle.curvature()
+    assert np.allclose(curvature.gaussian, exact(points), atol=1e-6)
+    assert np.abs(np.einsum("nxa,nxbc->nabc", frames, curvature.second_form)).max() < 1e-6  # normal to the frames
+    known, given = bundle.hodge(), bundle.hodge(ricci=curvature.ricci)
+    assert torch.equal(known.values, given.values)
+
+
+def test_curvature_of_products_and_of_the_globe():
+    product = tb.manifolds.Product(SPHERE, tb.manifolds.Sphere(1))
+    points = product.sample(50, seed=0)
+    frames = product.frames(points) @ random_orthogonal(50, 3, seed=1)
+    bundle = tb.TangentBundle.from_frames(points, frames, second_form=product.second_form, neighbors=20)
+    assert np.allclose(np.linalg.eigvalsh(bundle.curvature().ricci), [0.0, 1.0, 1.0])
+    globe = tb.TangentBundle.from_latlon(np.linspace(-80, 80, 100), np.arange(100) * 137.5 % 360, radius=2.0)
+    assert np.allclose(globe.curvature().ricci, 0.25 * np.eye(2))
+    klein = tb.manifolds.KleinBottle()
+    points = klein.sample(3000, seed=0)
+    known = tb.TangentBundle.from_frames(points, klein.frames(points), second_form=klein.second_form)
+    exact, fitted = known.curvature().second_form, known.curvature(degree=3).second_form
+    assert difference(fitted, exact) < 0.05
+
+
+def test_the_degree_follows_the_neighbours():
+    points, bundle = sphere(2000)
+    assert Derivatives(bundle).degree == 3 and Derivatives(bundle, neighbors=20).degree == 2
+    assert Derivatives(tb.TangentBundle.from_points(points, dim=2, neighbors=24)).degree == 2
+    for wrong in ({"degree": 0}, {"neighbors": 2.5}):
+        with pytest.raises(InvalidInputError, match="positive integer"):
+            Derivatives(bundle, **wrong)
+
+
 def test_ricci_curvature_in_three_dimensions():
     points = tb.manifolds.Sphere(3, radius=2.0).sample(3000, seed=0)
     curvature = tb.TangentBundle.from_points(points, dim=3).curvature()
@@ -351,6 +401,8 @@ def test_what_has_no_curl():
     klein = tb.TangentBundle.from_points(tb.manifolds.KleinBottle().sample(1500, seed=0), dim=2)
     with pytest.raises(NotOrientableError, match="oriented alike"):
         klein.curl()
+    with pytest.raises(NotOrientableError, match="oriented alike"):
+        Derivatives(klein).rot()
     three = tb.TangentBundle.from_points(tb.manifolds.Sphere(3).sample(300, seed=0), dim=3)
     with pytest.raises(InvalidInputError, match="surfaces"):
         three.curl()

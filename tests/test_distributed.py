@@ -67,9 +67,7 @@ def test_a_bank_agrees_with_the_single_machine(name, tmp_path):
     """Frames to the last bit, filters within what Chebyshev promises; partitions of unequal neighbours."""
     points, options = CLOUDS[name]
     vectors = np.random.default_rng(1).standard_normal((*points.shape, 2))
-    bundle = DistributedBundle.from_points(
-        **write(tmp_path, points, vectors), partition=len(points) // 4, **options
-    )
+    bundle = DistributedBundle.from_points(**write(tmp_path, points, vectors), partition=len(points) // 4, **options)
     whole = tb.TangentBundle.from_points(points, **options)
     assert bundle.num_parts == 4 and bundle.dim == whole.dim and bundle.edges == whole.sorted_graph.num_edges
     assert bundle.eps == whole.eps and bundle.geometry.eps_pca == whole.eps_pca
@@ -233,7 +231,7 @@ def test_killed_and_started_again(tmp_path):
     with subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}) as process:
         _kill_when(process.pid, tmp_path / "work", "vectors-*/000004.npy")
     assert process.returncode == -signal.SIGKILL and not (tmp_path / "a.zarr").exists()
-    before = {file: file.stat().st_mtime_ns for file in tmp_path.glob("work/values-*/*.npy")}
+    before = {file: file.stat().st_mtime_ns for file in tmp_path.glob("work/fields-values-*/*.npy")}
     bundle = DistributedBundle.from_points(**place, **options, partition=400)
     bundle.filter(tb.Heat(0.05), tmp_path / "a.zarr")
     assert before == {file: file.stat().st_mtime_ns for file in before}, "what was built is not built again"

@@ -12,9 +12,9 @@ from sklearn.base import clone
 import tangentbundle as tb
 from tangentbundle.errors import InvalidInputError, NonFiniteError, ShapeError, ShortSeriesWarning, TooFewPointsError
 from tangentbundle.forecast import Autoregression, Climatology, Persistence
+from tangentbundle.forecast.autoregression import displaced, nearest
 from tangentbundle.forecast.climate import Climate, cycle_variance, fitted_correlation, mean_variance
 from tangentbundle.forecast.methods import fill_gaps
-from tangentbundle.forecast.neighbors import displaced, nearest
 from tangentbundle.forecast.steps import Clock
 from tangentbundle.timeline import calendar_period
 

@@ -57,7 +57,8 @@ def tell_parts(job: Job, bundle: TangentBundle, field: Field, energies: dict[str
 
     def size(name: str) -> float:
         """The root mean square over the space and all times."""
-        squares = np.square(field.parts[name].values).sum(axis=2).mean(axis=0)
+        values = np.asarray(field.parts[name].values, float)
+        squares = np.square(values).sum(axis=2).mean(axis=0)
         return float(np.sqrt(np.average(squares, weights=bundle._unsorted(bundle.sorted_mass))))
 
     for name in ("divergence", "vorticity"):

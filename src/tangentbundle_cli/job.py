@@ -121,14 +121,17 @@ class Job:
         self, path: Path, output: Path | None = None, *, overwrite: bool = False, needs_vectors: bool = True
     ) -> Field:
         """Read the field of a file and describe it in the summary; refuse an output that could not be written."""
+        from tangentbundle.errors import DimensionWarning
         from tangentbundle.io import check_output, read_field
-        from tangentbundle.io.guards import warn_if_suspicious
+        from tangentbundle.io.guards import FEW_POINTS, warn_if_suspicious
 
         if output is not None:
             check_output(None, output, overwrite=overwrite)
         found = read_field(path, self.request(needs_vectors=needs_vectors))
         self.check_report()
         warn_if_suspicious(found)
+        if len(found.space.points) < FEW_POINTS:  # said already: estimators need not say it again
+            warnings.simplefilter("ignore", DimensionWarning)
         summary = self.summary
         summary.source, summary.before = path, found
         summary.notes += found.notes

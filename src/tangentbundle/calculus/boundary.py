@@ -26,6 +26,7 @@ def has_boundary(bundle: TangentBundle) -> bool:
     if bundle.mesh is not None:
         return bundle.mesh.boundary > 0
     graph, frames, n = bundle.sorted_graph, bundle.sorted_frames, bundle.num_points
+    assert frames is not None
     weights = sparse.csr_array((bundle.edge_weights(), graph.indices, graph.indptr), shape=(n, n))
     total, points = weights.sum(axis=1)[:, None], bundle.sorted_points - bundle.sorted_points.mean(axis=0)
     offset = np.einsum("nxa,nx->na", frames, (weights @ points / total - points) / np.sqrt(bundle.eps))

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..arrays import Array, ArrayKind
 from ..errors import InvalidInputError
-from .fit import LocalFit, default_degree, local_fit, monomials, second_order
+from .fit import LocalFit, local_fit, monomials, second_order
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
@@ -54,10 +54,9 @@ class Curvature:
     @property
     def gaussian(self) -> Array:
         """The Gaussian curvature ``(n,)`` of a surface: half of the scalar curvature."""
-        if self.forms.shape[2] != 2:
-            d = self.forms.shape[2]
+        if (d := self.forms.shape[2]) != 2:
             raise InvalidInputError(f"Gaussian curvature belongs to surfaces, d = 2, and here d = {d}; use ricci.")
-        return self.kind.wrap(np.trace(self._ricci, axis1=1, axis2=2) / 2)
+        return self.scalar / 2
 
     @property
     def mean(self) -> Array:
@@ -66,8 +65,7 @@ class Curvature:
 
     @cached_property
     def _ricci(self) -> np.ndarray:
-        form = self.forms
-        trace = np.trace(form, axis1=2, axis2=3)
+        form, trace = self.forms, np.trace(self.forms, axis1=2, axis2=3)
         return np.einsum("nxab,nx->nab", form, trace) - np.einsum("nxac,nxcb->nab", form, form)
 
 
@@ -87,7 +85,6 @@ def curvature(bundle: TangentBundle, degree: int | None = None, neighbors: int |
     if bundle.second_form is not None and frames is not None and degree is None and neighbors is None:
         forms = bundle.second_form(bundle.sorted_points, frames)
         return Curvature(bundle._unsorted(forms), bundle.kind)
-    degree = default_degree(bundle, neighbors) if degree is None else degree
     first, second = fit_surface(bundle, local_fit(bundle, degree, neighbors, keep=second_order(bundle.dim)))
     metric = first.transpose(0, 2, 1) @ first
     values, vectors = np.linalg.eigh(metric)

@@ -68,7 +68,6 @@ class Derivatives:
 
     @cached_property
     def fit(self) -> LocalFit:
-        assert self.degree is not None  # set above
         return local_fit(self.bundle, self.degree, self.neighbors)
 
     @cached_property

@@ -238,7 +238,9 @@ def _fit(bundle: TangentBundle, rows: np.ndarray, k: int, labels: np.ndarray, fa
     return lists, out, quality
 
 
-def local_fit(bundle: TangentBundle, degree: int, neighbors: int | None = None, keep: int | None = None) -> LocalFit:
+def local_fit(
+    bundle: TangentBundle, degree: int | None, neighbors: int | None = None, keep: int | None = None
+) -> LocalFit:
     """Fit polynomials of a degree to the nearest neighbours of every point; ``keep`` coefficients, default d.
 
     Where the neighbours do not determine a fit of third or higher degree, it is quadratic, from neighbourhoods that are
@@ -247,6 +249,7 @@ def local_fit(bundle: TangentBundle, degree: int, neighbors: int | None = None, 
     if bundle.sorted_frames is None:
         raise InvalidInputError("the scalar bundle has no frames: take derivatives with the tangent bundle itself.")
     n, d, labels = bundle.num_points, bundle.dim, bundle.sorted_graph.components()
+    degree = degree or default_degree(bundle, neighbors)
     rows, pieces = np.arange(n), []
     with one_search(bundle.sorted_points):
         for power in range(degree, 0, -1):
@@ -259,21 +262,15 @@ def local_fit(bundle: TangentBundle, degree: int, neighbors: int | None = None, 
                 pieces.append((rows[good], lists[good], weights[good]))
                 rows = rows[~good]
                 if not len(rows):
-                    _warn_of_linear(linear, n)
+                    if linear:
+                        text = "have too few neighbours for the fit; it is linear there. Use more points."
+                        warnings.warn(f"{linear} of {n} points {text}", LinearFitWarning, stacklevel=4)
                     return _joined(pieces, n)
                 k = min(2 * k, n - 1)
     raise RankDeficientError(
         f"the neighbours of {len(rows)} of {n} points (first: point {rows[0]} along the curve) do not span {d} "
         "directions, so that a gradient is not defined. Use more points, or a smaller dimension."
     )
-
-
-def _warn_of_linear(count: int, n: int) -> None:
-    if count:
-        text = (
-            "have too few neighbours for the fit; it is linear there, and second derivatives are zero. Use more points."
-        )
-        warnings.warn(f"{count} of {n} points {text}", LinearFitWarning, stacklevel=5)
 
 
 def _joined(pieces: list, n: int) -> LocalFit:

@@ -3,7 +3,7 @@ r"""The Helmholtz-Hodge decomposition of vector fields: :math:`v = \nabla a + \o
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -69,7 +69,7 @@ def helmholtz(bundle: TangentBundle, field: Array, *, degree: int | None = None,
     {'gradient': 0.0, 'rotational': 1.0, 'remainder': 0.0}
     """
     calculus = Derivatives(bundle, degree=degree)
-    divergence = calculus.divergence()
+    gradient, divergence = calculus.gradient(), calculus.divergence()
     x, kind = divergence.check(field, "field")  # type: ignore[misc]
     finite(x, "field")
     if has_boundary(bundle):
@@ -77,7 +77,8 @@ def helmholtz(bundle: TangentBundle, field: Array, *, degree: int | None = None,
             "the decomposition is made for closed manifolds, and these points end at a boundary, where potentials "
             "would need a condition. Use divergence() and curl(), or data that cover the whole manifold."
         )
-    split = _Split.of(calculus, divergence)
+    calculus = replace(calculus)  # without its fit, which takes memory
+    split = _Split.of(calculus, gradient, divergence)
     with torch.no_grad():
         chunks = [split(part.double(), positive(tol, "tol")) for part in fold(x).split(CHANNELS, dim=2)]
         found = {name: torch.cat([chunk[name] for chunk in chunks], dim=2) for name in chunks[0]}
@@ -86,7 +87,7 @@ def helmholtz(bundle: TangentBundle, field: Array, *, degree: int | None = None,
         parts = {name: found[name] for name in ("gradient", "rotational", "remainder") if name in found}
         squares = {name: torch.einsum("n,...ndc->...c", split.gradient.mass, p.square()) for name, p in parts.items()}
         total = torch.stack([*squares.values()]).sum(0).clamp_min(torch.finfo(torch.float64).tiny)
-    energies = {name: kind.wrap(square / total) for name, square in squares.items()}
+    energies = {str(name): kind.wrap(square / total) for name, square in squares.items()}
     return Decomposition(energies=energies, **{name: kind.wrap(part) for name, part in found.items()})
 
 
@@ -100,12 +101,12 @@ class _Split:
     solver: Poisson
 
     @classmethod
-    def of(cls, calculus: Derivatives, divergence: LinearMap) -> _Split:
+    def of(cls, calculus: Derivatives, gradient: LinearMap, divergence: LinearMap) -> _Split:
         signs, bundle = None, calculus.bundle
         if bundle.dim == 2:
             with suppress(NotOrientableError):
                 signs = torch.from_numpy(bundle._unsorted(calculus.signs)).to(divergence.device)
-        gradient, divergence = (m.to(dtype=torch.float64) for m in (calculus.gradient(), divergence))
+        gradient, divergence = (m.to(dtype=torch.float64) for m in (gradient, divergence))
         return cls(gradient, divergence, signs, Poisson.of(calculus, divergence.device))
 
     def _turned(self, field: torch.Tensor) -> torch.Tensor:
@@ -121,9 +122,11 @@ class _Split:
         potentials = potentials + self._solve(self._sources(rest), tol)  # what the fits had smoothed away
         images = self._images(potentials)
         *parts, rest = self._orthogonal(torch.cat([images, (field - images.sum(0))[None]]))
-        found = {"divergence": sources, "vorticity": sources[1:], "potential": potentials, "stream": potentials[1:]}
-        found |= {"gradient": parts, "rotational": parts[1:], "remainder": [rest]}
-        return {name: values[0] for name, values in found.items() if len(values)}
+        names = ("divergence", "potential", "gradient"), ("vorticity", "stream", "rotational")
+        found = {"remainder": rest}
+        for of_one, *values in zip(names, sources, potentials, parts, strict=False):
+            found |= zip(of_one, values, strict=True)
+        return found
 
     def _sources(self, field: torch.Tensor) -> torch.Tensor:
         """Divergence and, on oriented surfaces, vorticity, ``(k, n, 1, c)``."""

@@ -160,8 +160,8 @@ def sparse_csr(starts: Any, columns: Any, values: torch.Tensor, shape: tuple[int
     """A CSR tensor on the device of its values."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse", UserWarning)  # torch calls the format beta
-        places = (torch.as_tensor(a).to(values.device) for a in (starts, columns))
-        return torch.sparse_csr_tensor(*places, values, size=shape)
+        rows, cols = (torch.as_tensor(a).to(values.device) for a in (starts, columns))
+        return torch.sparse_csr_tensor(rows, cols, values, size=shape)
 
 
 def to_tensor(matrix: sparse.csr_array, like: torch.Tensor) -> torch.Tensor:

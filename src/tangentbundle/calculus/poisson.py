@@ -19,7 +19,7 @@ from scipy.sparse.linalg import SuperLU, splu
 from ..errors import ConvergenceError
 from .curvature import fit_surface
 from .derivatives import Derivatives
-from .fit import default_neighbors, local_fit, monomials, second_order
+from .fit import default_degree, default_neighbors, local_fit, monomials, second_order
 from .maps import to_tensor
 
 if TYPE_CHECKING:
@@ -38,9 +38,10 @@ RESTART, MAX_CYCLES = 100, 10
 """Steps of BiCGStab between restarts, and the most restarts; one is usual."""
 
 
-def laplace_beltrami(bundle: TangentBundle, degree: int) -> sparse.csr_array:
+def laplace_beltrami(bundle: TangentBundle, degree: int | None) -> sparse.csr_array:
     """The Laplacian of functions by a local fit of polynomials of a degree, ``(n, n)`` along the curve."""
     d = bundle.dim
+    degree = degree or default_degree(bundle)
     neighbors = max(NEIGHBORS_PER_COEFFICIENT * second_order(d), default_neighbors(d, degree))
     pairs, fit = monomials(d, 2)[d:], local_fit(bundle, degree, neighbors, keep=second_order(d))
     first, second = fit_surface(bundle, fit)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -57,7 +58,8 @@ def resolve_geometry(
     cloud: Cloud, dim: int | DimensionRule | None, asked: Scale, kernel: Kernel | None, dtype: np.dtype
 ) -> Geometry:
     """Dimension and scales, from the nearest neighbours of the same sample of points as in memory."""
-    n, dims, rule = cloud.rows, cloud.boxes.shape[2], WidestGap() if dim is None else dim
+    n, dims = cloud.rows, cloud.boxes.shape[2]
+    rule: Any = WidestGap() if dim is None else dim
     estimated = isinstance(rule, WidestGap)
     if isinstance(rule, DimensionRule) and not estimated:
         raise InvalidInputError(f"a distributed cloud takes dim=WidestGap() or a number, got {dim!r}.")
@@ -146,7 +148,7 @@ def rows_of(graph: NeighborGraph, rows: slice) -> NeighborGraph:
 def build_operator(cloud: Cloud, geometry: Geometry, p: int, median_degree: float) -> None:
     """The rows of P of a partition; columns are places among the sorted ``numbers`` of its points and those around."""
     part, name = cloud.part, geometry.of
-    if part(name("values"), p).exists():
+    if part(name("fields-values"), p).exists():
         return
     near, places = load_array(part(name("neighbors"), p)), np.full(cloud.rows, -1, np.int32)
     places[cloud.offsets[p] : cloud.offsets[p + 1]] = 0
@@ -170,7 +172,10 @@ def build_operator(cloud: Cloud, geometry: Geometry, p: int, median_degree: floa
     line = Connection.identity(graph.num_edges)
     connection = connect(cloud.gather(name("frames"), numbers), graph, geometry.real)
     arrays = {"numbers": numbers, "mass": mass[inside], "indptr": graph.indptr}
-    arrays["weights"] = average_blocks(graph, line, weights, degree, mass, np.float64)[1]
-    arrays["cols"], arrays["values"] = average_blocks(graph, connection, weights, degree, mass, geometry.real)
     for key, array in arrays.items():
         save_array(part(name(key), p), array)
+    for kind, maps, real in (("functions", line, np.float64), ("fields", connection, geometry.real)):
+        for key, array in zip(
+            ("cols", "values"), average_blocks(graph, maps, weights, degree, mass, real), strict=True
+        ):
+            save_array(part(name(f"{kind}-{key}"), p), array)

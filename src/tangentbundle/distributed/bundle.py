@@ -203,9 +203,10 @@ def _generator(cloud: Cloud, geometry: Geometry) -> Generator:
         if not place.exists():
             sums = [load_array(cloud.part("points", p)).sum(axis=0) for p in range(cloud.num_parts)]
             signal = partial(coordinate_signal, cloud, np.sum(sums, axis=0) / cloud.rows)
-            found = Recurrence(cloud, geometry, signal, "weights").moments(terms)
+            found = Recurrence(cloud, geometry, signal, "functions").moments(terms)
             save_array(place, found[:, :-1].sum(axis=1) / found[0, -1])
-            shutil.rmtree(cloud.folder / geometry.of("weights"), ignore_errors=True)
+            for name in ("functions-cols", "functions-values"):
+                shutil.rmtree(cloud.folder / geometry.of(name), ignore_errors=True)
         return load_array(place)
 
     constant = geometry.kernel.calibration(geometry.dim)

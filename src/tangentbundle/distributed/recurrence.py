@@ -38,12 +38,12 @@ def coordinate_signal(cloud: Cloud, center: np.ndarray, p: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Recurrence:
-    """The terms of ``signal(p)`` under P, the average of vectors (``values``) or that of functions (``weights``)."""
+    """The terms of ``signal(p)`` under P, the average of ``fields`` or of ``functions``."""
 
     cloud: Cloud = field(repr=False)
     geometry: Geometry
     signal: Callable[[int], np.ndarray]
-    values: str = "values"
+    kind: str = "fields"
     name: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def filter(self, coefficients: np.ndarray, names: Sequence[str], *, flat: bool) -> None:
@@ -75,17 +75,12 @@ class Recurrence:
             near = [q for q, _ in self.cloud.parts_of(load_array(self.cloud.part(self.geometry.of("numbers"), p)))]
             graph[self._key(0, p)] = (self.signal, p)
             for m in range(1, count):
-                graph[self._key(m, p)] = (
-                    self.advance,
-                    p,
-                    near,
-                    [self._key(m - 1, q) for q in near],
-                    self._key(m - 2, p) if m > 1 else None,
-                )
+                before = self._key(m - 2, p) if m > 1 else None
+                graph[self._key(m, p)] = (self.advance, p, [self._key(m - 1, q) for q in near], before)
         return graph
 
-    def advance(self, p: int, near: list[int], terms: list[np.ndarray], previous: np.ndarray | None) -> np.ndarray:
-        """The next term on a partition, from the last on the partitions ``near`` it, and the one before."""
+    def advance(self, p: int, terms: list[np.ndarray], previous: np.ndarray | None) -> np.ndarray:
+        """The next term on a partition, from the last on all partitions that it reads, and the one before."""
         numbers = np.array(load_array(self.cloud.part(self.geometry.of("numbers"), p)))
         inside = self.cloud.inside(p, numbers)
         spans = (numbers[span] - self.cloud.offsets[q] for q, span in self.cloud.parts_of(numbers))
@@ -98,11 +93,9 @@ class Recurrence:
 
     def matrix(self, p: int) -> BlockMatrix:
         """The rows of P of a partition; those of the points around it are empty."""
-        files = (self.cloud.part(self.geometry.of(name), p) for name in ("indptr", "cols", self.values))
-        indptr, cols, values = (
-            torch.from_numpy(np.load(file, mmap_mode="c")) for file in files
-        )  # torch wants to write
-        cols = torch.where(cols < 0, ~cols, cols) if self.values == "weights" else cols  # reflections turn vectors only
+        names = ("indptr", f"{self.kind}-cols", f"{self.kind}-values")
+        files = (np.load(self.cloud.part(self.geometry.of(name), p), mmap_mode="c") for name in names)
+        indptr, cols, values = map(torch.from_numpy, files)  # copied on write: torch wants writable pages
         return BlockMatrix(indptr, cols, values, torch.arange(len(indptr) - 1, dtype=torch.int32))
 
     def products(self, p: int, term: np.ndarray, previous: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -34,7 +34,7 @@ def run_all(function: Callable[..., Any], arguments: Iterable[tuple]) -> list[An
     return run_graph(graph, list(graph), function.__name__)
 
 
-def run_graph(graph: Mapping[Hashable, tuple], wanted: list[Any], name: str) -> list[Any]:
+def run_graph(graph: Mapping[Any, tuple], wanted: list[Any], name: str) -> list[Any]:
     """The results of wanted tasks of a Dask graph."""
     get, started = extra("dask.base").get_scheduler() or extra("dask.threaded").get, time.perf_counter()
     results = list(get(graph, wanted, retries=2))

@@ -6,13 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import norm
 
+from ..errors import InvalidInputError
 from .history import History
-from .nearest import NearestPoints
-from .neighborhoods import Neighborhoods
+from .neighborhoods import NearestPoints, Neighborhoods
 
 JITTER = 1e-8
 """Smallest variance, in units of the mean squared component of the data: keeps covariances positive definite."""
@@ -135,23 +136,14 @@ class Prediction:
 
 
 class Score(NamedTuple):
-    """How a model predicts measurements that are left out one at a time.
-
-    Attributes:
-        model: its name.
-        score: mean log density of a left-out ambient vector, in units of the vectors' root mean square component.
-        margin: by how much the score is below the greatest one.
-        margin_error: standard error of the margin.
-        noise: estimated standard deviation of the noise, in the same units.
-        seconds: time of the fit.
-    """
+    """How a model predicts measurements that are left out one at a time, in units of their root mean square."""
 
     model: str
-    score: float
-    margin: float
-    margin_error: float
-    noise: float
-    seconds: float
+    score: float  # mean log density of a left-out ambient vector
+    margin: float  # by how much the score is below the greatest one
+    margin_error: float  # its standard error
+    noise: float  # estimated standard deviation of the noise
+    seconds: float  # of the fit
 
 
 class Posterior(ABC):
@@ -185,3 +177,17 @@ class Model(ABC):
     def quick(self) -> Model:
         """The same model fitted to fewer points where that saves time: for comparisons."""
         return self
+
+
+def share(level: Any) -> float:
+    """The level of an interval, checked."""
+    if not (isinstance(level, (int, float)) and 0 < level < 1):
+        raise InvalidInputError(f"level must be a share between 0 and 1, such as 0.9, got {level!r}.")
+    return float(level)
+
+
+def tail(level: float, residuals: np.ndarray | None) -> float:
+    """Half the width of a central interval: the conformal quantile of standardised residuals, or the Gaussian one."""
+    sizes = np.sort(np.abs(np.ravel([] if residuals is None else residuals)))
+    rank = int(np.ceil((len(sizes) + 1) * level))
+    return float(sizes[rank - 1] if rank <= len(sizes) else norm.ppf((1 + level) / 2))

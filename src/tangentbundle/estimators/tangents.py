@@ -24,7 +24,7 @@ from ..geometry.frames import local_pca
 from ..geometry.graph import nearest_graph
 from ..geometry.scale import affordable_neighbors, target_neighbors
 from ..manifolds import Manifold
-from .nearest import NearestPoints
+from .neighborhoods import NearestPoints
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,29 +35,19 @@ class Zero(RegressorMixin, BaseEstimator):
         return np.zeros((len(X), self.size_))
 
 
-def Mean() -> DummyRegressor:
-    """The mean ambient vector."""
-    return DummyRegressor()
+Mean = DummyRegressor
+"""The mean ambient vector."""
 
 
-def Nearest() -> KNeighborsRegressor:
-    """The vector of the nearest point."""
-    return KNeighborsRegressor(1)
-
-
-class InverseDistance(RegressorMixin, BaseEstimator):
+class InverseDistance(KNeighborsRegressor):
     """The mean of all vectors, weighted by inverse squared distances."""
 
+    def __init__(self):
+        super().__init__(algorithm="brute", weights=lambda distances: np.maximum(distances, 1e-12) ** -2.0)
+
     def fit(self, X, y):
-        self.model_ = KNeighborsRegressor(len(X), weights=_inverse_squares, algorithm="brute").fit(X, y)
-        return self
-
-    def predict(self, X):
-        return self.model_.predict(X)
-
-
-def _inverse_squares(distances):
-    return np.maximum(distances, 1e-12) ** -2.0
+        self.n_neighbors = len(X)
+        return super().fit(X, y)
 
 
 class ThinPlate(RegressorMixin, BaseEstimator):

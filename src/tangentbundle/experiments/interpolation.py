@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.spatial import cKDTree
 from sklearn.base import clone
+from sklearn.neighbors import KNeighborsRegressor
 
 from ..datasets import WindData
 from ..earth.covariances import planetary
 from ..estimators import FieldInterpolator, helmholtz
 from ..manifolds import Sphere
 from ..operators import LinearOperator
-from .baselines import AmbientProcess, ComponentProcess, InverseDistance, Mean, Nearest, ThinPlate, Zero
+from .baselines import AmbientProcess, ComponentProcess, InverseDistance, Mean, ThinPlate, Zero
 from .wind import Sites
 
 
@@ -49,11 +49,6 @@ def projected(estimator: Any) -> Interpolation:
         return sites.tangent(model.predict(sites.points))
 
     return interpolate
-
-
-def mean_of_components(stations: Stations) -> np.ndarray:
-    """The mean of east and north, as in the paper: not a field on the sphere, as it turns with the meridians."""
-    return np.broadcast_to(np.nanmean(stations.wind, axis=0), stations.wind.shape)
 
 
 def tikhonov(stations: Stations, strengths: Sequence[float] = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)) -> np.ndarray:
@@ -103,8 +98,8 @@ def _heat(operator: LinearOperator, time: float) -> np.ndarray:
 INTERPOLATIONS: dict[str, Interpolation] = {
     "zero": projected(Zero()),
     "mean": projected(Mean()),
-    "mean of components": mean_of_components,
-    "nearest neighbour": projected(Nearest()),
+    "mean of components": lambda s: np.broadcast_to(np.nanmean(s.wind, axis=0), s.wind.shape),  # as in the paper
+    "nearest neighbour": projected(KNeighborsRegressor(1)),
     "inverse distance": projected(InverseDistance()),
     "thin-plate spline": projected(ThinPlate()),
     "Tikhonov on the bundle": tikhonov,
@@ -114,19 +109,13 @@ INTERPOLATIONS: dict[str, Interpolation] = {
 
 def estimators(past: WindData) -> dict[str, Interpolation]:
     """Of the protocol ``best``: Gaussian processes on the tangent bundle, alone and with past fields, and in R^3."""
-    fields, tree = past.ambient[~past.filled], cKDTree(past.points)
+    fields = past.ambient[~past.filled]
     known: dict[str, Any] = {"covariance": [planetary(), helmholtz()], "manifold": Sphere(2), "random_state": 0}
-    alone = FieldInterpolator(**known)
-    learned = FieldInterpolator(**known, history=fields, history_points=past.points)
-
-    def mean_of_history(stations: Stations) -> np.ndarray:
-        sites = stations.sites
-        return sites.tangent(fields.mean(axis=0)[tree.query(sites.points)[1]])
-
+    mean = KNeighborsRegressor(1).fit(past.points, fields.mean(axis=0))
     return {
-        "FieldInterpolator": projected(alone),
-        "FieldInterpolator, history": projected(learned),
-        "mean of the history": mean_of_history,
+        "FieldInterpolator": projected(FieldInterpolator(**known)),
+        "FieldInterpolator, history": projected(FieldInterpolator(**known, history=fields, history_points=past.points)),
+        "mean of the history": lambda stations: stations.sites.tangent(mean.predict(stations.sites.points)),
         "ambient Gaussian process": projected(AmbientProcess()),
         "a process a component": projected(ComponentProcess()),
     }

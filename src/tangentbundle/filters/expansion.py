@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 MAX_NODES = 2**14
 """Largest number of nodes tried; a smooth response needs far fewer."""
 
+MIN_TOLERANCE = {torch.float32: 1e-6, torch.float64: 0.0}
+"""Smallest tolerance of an iteration; below it rounding is larger than what is left out."""
+
 SHARES = np.concatenate([[0.0], np.geomspace(1e-16, 0.5, 128)])
 """Where expansions are checked: distances from the band's ends, as shares of its length."""
 

@@ -15,7 +15,7 @@ from ..arrays import is_batched
 from ..errors import InvalidInputError
 from ..operators import ConnectionLaplacian, LinearOperator
 from .chebyshev import band_of, bank, merge
-from .expansion import MAX_NODES, check_precision, expand, fixed_order, require_finite
+from .expansion import MAX_NODES, MIN_TOLERANCE, check_precision, expand, fixed_order, require_finite
 
 if TYPE_CHECKING:
     from .base import Filter
@@ -107,10 +107,10 @@ class Chebyshev(Method):
 
         def compute() -> torch.Tensor:
             if self.order is None:
-                if operator.dtype == torch.float32 and self.tol < 1e-6:
+                if self.tol < MIN_TOLERANCE[operator.dtype]:
                     raise InvalidInputError(
-                        f"tol={self.tol:g} is below what float32 can give, 1e-6. Use a larger tol, or float64: "
-                        "operator.to(dtype=torch.float64)."
+                        f"tol={self.tol:g} is below what float32 can give, {MIN_TOLERANCE[operator.dtype]:g}. Use a "
+                        "larger tol, or float64: operator.to(dtype=torch.float64)."
                     )
                 a = expand(filters, band, self.tol)
                 check_precision(filters, operator, band.top)

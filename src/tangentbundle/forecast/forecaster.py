@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..arrays import positive_integer
 from ..errors import InvalidInputError, NonFiniteError, ShapeError, ShortSeriesWarning, TooFewPointsError
 from ..estimators.base import check_tangent, of_kind
-from ..estimators.intervals import share, tail
+from ..estimators.observations import share, tail
 from ..estimators.tangents import TangentSpaces
 from .autoregression import Autoregression
 from .climate import Climate

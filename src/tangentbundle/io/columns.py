@@ -50,26 +50,18 @@ def assemble(
         values = values if (factors == 1).all() else (values * factors).astype(values.dtype)
         values = without_impossible(values, units, notes) if columns.on_globe else values
         numbers += [*values]
-    rows = usable_rows(np.concatenate(numbers, axis=1), request, notes)
-    if rows is not None:
-        coordinates = coordinates[rows]
-        check_count(len(coordinates), request)
-    space = _space(coordinates, columns)
-    first = distinct_rows(space, request, notes)
-    if first is not None:
-        space, rows = space.select(first), first if rows is None else rows[first]
-        check_count(len(space), request)
-    if values is not None and rows is not None:
-        values = values[:, rows]
-    return Field(space, values, columns.vectors, units=units, notes=tuple(notes), wind=columns.wind), rows
-
-
-def _space(coordinates: np.ndarray, columns: Columns) -> Space:
+    n, rows = len(coordinates), usable_rows(np.concatenate(numbers, axis=1), request, notes)
+    check_count(len(rows), request)
+    space: Space = Cloud(coordinates[rows], columns.points)
     if columns.on_globe:
-        globe = Globe(coordinates[:, 0].copy(), coordinates[:, 1].copy(), columns.points)
-        assert len(globe.points)  # looks at the range of the angles
-        return globe
-    return Cloud(coordinates, columns.points)
+        space = Globe(coordinates[rows, 0], coordinates[rows, 1], columns.points)
+    first = distinct_rows(space, request, notes)
+    check_count(len(first), request)
+    if len(first) < n:
+        rows, space = rows[first], space.select(first)
+        values = None if values is None else values[:, rows]
+    field = Field(space, values, columns.vectors, units=units, notes=tuple(notes), wind=columns.wind)
+    return field, rows if len(first) < n else None
 
 
 def to_columns(field: Field, step: int = 0) -> dict[str, np.ndarray]:

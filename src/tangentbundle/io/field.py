@@ -97,37 +97,33 @@ class Field:
         return text
 
 
-def usable_rows(numbers: np.ndarray, request: Request, notes: list[str]) -> np.ndarray | None:
-    """Rows without missing numbers ``(n, k)``, or None if these are all; refused unless ``drop_missing``."""
+def usable_rows(numbers: np.ndarray, request: Request, notes: list[str]) -> np.ndarray:
+    """Rows without missing numbers ``(n, k)``; those with some are refused unless ``drop_missing``."""
     # NetCDF's fill value is missing in every format: other programs export it as a number
-    bad = ~np.all(np.isfinite(numbers) & (numbers != NETCDF_FILL), axis=1)
-    if not bad.any():
-        return None
-    rows, count = np.flatnonzero(bad), int(bad.sum())
-    if not request.drop_missing:
+    good = np.all(np.isfinite(numbers) & (numbers != NETCDF_FILL), axis=1)
+    bad = np.flatnonzero(~good)
+    if len(bad) and not request.drop_missing:
         why = "".join(f" ({note})" for note in notes if "missing" in note)
         raise NonFiniteError(
-            f"{count} of {len(bad)} rows have missing or infinite numbers (first: row {rows[0] + 1}){why}. Fill them, "
-            "or leave these rows out with drop_missing=True."
+            f"{len(bad)} of {len(good)} rows have missing or infinite numbers (first: row {bad[0] + 1}){why}. Fill "
+            "them, or leave these rows out with drop_missing=True."
         )
-    notes.append(f"{count} of {len(bad)} rows with missing numbers left out")
-    return np.flatnonzero(~bad)
+    notes += [f"{len(bad)} of {len(good)} rows with missing numbers left out"] if len(bad) else []
+    return np.flatnonzero(good)
 
 
-def distinct_rows(space: Space, request: Request, notes: list[str]) -> np.ndarray | None:
-    """The first row at each place, or None if these are all; repeats are refused unless ``drop_duplicates``."""
+def distinct_rows(space: Space, request: Request, notes: list[str]) -> np.ndarray:
+    """The first row at each place; repeats are refused unless ``drop_duplicates``."""
     on_globe = isinstance(space, Globe)
     first = distinct_places(np.round(space.points, 9) if on_globe else space.points)[0]  # to a centimetre on the Earth
-    if len(first) == len(space):
-        return None
     repeats = len(space) - len(first)
-    if not request.drop_duplicates:
+    if repeats and not request.drop_duplicates:
         second = int(np.setdiff1d(np.arange(len(space)), first)[0])
         raise InvalidInputError(
             f"{repeats} of {len(space)} points coincide with an earlier one (first: row {second + 1}). Keep the first "
             "of each with drop_duplicates=True, or average them."
         )
-    notes.append(f"{repeats} of {len(space)} points that coincide with an earlier one left out")
+    notes += [f"{repeats} of {len(space)} points that coincide with an earlier one left out"] if repeats else []
     return first
 
 
