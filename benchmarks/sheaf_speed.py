@@ -3,7 +3,7 @@
 Two layers, d = 3, 20 channels, forward and backward, on minesweeper (10 000 nodes, 39 402 edges): both compute the same
 function of the same weights. On a GPU also as CUDA graphs, where no time goes into launches. Data:
 ``shared/data/graphs`` next to the repository, or the folder ``TANGENTBUNDLE_GRAPHS`` (files of
-yandex-research/heterophilous-graphs).
+yandex-research/heterophilous-graphs). ``python -m benchmarks.sheaf_speed cuda`` is the part for GPUs alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import torch.nn.functional as F
 
 import tangentbundle as tb
 
-from .harness import MissingBaseline, Row, best_in_turns, in_new_process
+from .harness import MissingBaseline, Row, best_in_turns, in_new_process, print_table
 
 FOLDER = Path(os.environ.get("TANGENTBUNDLE_GRAPHS", Path(__file__).parents[2] / "shared/data/graphs"))
 DIM, CHANNELS, LAYERS, REPEATS = 3, 20, 2, 10
@@ -146,22 +146,31 @@ def rows_of(device: str, seconds: dict[str, float], memory: dict[str, float]) ->
     return rows
 
 
-def run() -> list[Row]:
-    """CPU with all cores, then CUDA where there is any."""
+def on_cpu() -> list[Row]:
+    """Rows of the CPU, with all cores."""
     net, jobs = losses("cpu")
     check(net, jobs)
     seconds = best_in_turns({name: (lambda loss=loss: gradients(net, loss)) for name, loss in jobs.items()}, REPEATS)
-    memory = {name: in_new_process("benchmarks.sheaf_speed", name) for name in jobs}
-    rows = rows_of("cpu", seconds, memory)
-    if torch.cuda.is_available():
-        net, jobs = losses("cuda")
-        check(net, jobs)
-        steps = {name: (lambda loss=loss: gradients(net, loss)) for name, loss in jobs.items()}
-        memory = {name: cuda_memory(step) for name, step in steps.items()}
-        steps |= {f"{name}, CUDA graph": captured(net, loss) for name, loss in jobs.items()}
-        rows += rows_of("cuda", {name: cuda_seconds(step) for name, step in steps.items()}, memory)
-    return rows
+    return rows_of("cpu", seconds, {name: in_new_process("benchmarks.sheaf_speed", name) for name in jobs})
+
+
+def on_cuda() -> list[Row]:
+    """Rows of the GPU; no compiled CPU code is needed."""
+    net, jobs = losses("cuda")
+    check(net, jobs)
+    steps = {name: (lambda loss=loss: gradients(net, loss)) for name, loss in jobs.items()}
+    memory = {name: cuda_memory(step) for name, step in steps.items()}
+    steps |= {f"{name}, CUDA graph": captured(net, loss) for name, loss in jobs.items()}
+    return rows_of("cuda", {name: cuda_seconds(step) for name, step in steps.items()}, memory)
+
+
+def run() -> list[Row]:
+    """CPU, then CUDA where there is any."""
+    return on_cpu() + (on_cuda() if torch.cuda.is_available() else [])
 
 
 if __name__ == "__main__":
-    print(json.dumps(cpu_memory(sys.argv[1])))
+    if sys.argv[1] == "cuda":
+        print_table(on_cuda())
+    else:
+        print(json.dumps(cpu_memory(sys.argv[1])))
