@@ -10,6 +10,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+import torch
 import xarray as xr
 
 import tangentbundle as tb
@@ -205,6 +206,56 @@ def _draw_scores(axes, scores) -> None:
     axes.grid(axis="x", alpha=0.25)
 
 
+def chessboard(side: int = 12) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Features ``(n, 6)``, two of which tell the colour with noise, edges and colours 0 and 1 of a chessboard."""
+    node = torch.arange(side**2).reshape(side, side)
+    pairs = [(node[:, :-1], node[:, 1:]), (node[:-1], node[1:])]
+    edges = torch.cat([torch.stack([a.flatten(), b.flatten()]) for a, b in pairs], 1)
+    y = (node // side + node % side).flatten() % 2
+    x = torch.randn(side**2, 6, generator=torch.Generator().manual_seed(0))
+    x[:, :2] += (2.0 * y - 1)[:, None]
+    return x, edges, y
+
+
+def sheaves() -> None:
+    """A signal whose sign differs between neighbours: heat flow on the graph and on a sheaf learned from half of it."""
+    x, edges, y = chessboard()
+    signal, labelled = x[:, None, :1], torch.rand(len(y), generator=torch.Generator().manual_seed(1)) < 0.5
+    learner = tb.nn.SheafLearner(1, tb.nn.General(), features=6)
+
+    def heat(sheaf: tb.Sheaf) -> torch.Tensor:
+        laplacian = sheaf.laplacian(tb.operators.ScalarDegrees())
+        return tb.Heat(2.0)(laplacian, signal, method=tb.Chebyshev(1e-4))[:, 0, 0]
+
+    adam = torch.optim.Adam(learner.parameters(), lr=0.02, weight_decay=1e-3)
+    for _ in range(150):
+        adam.zero_grad()
+        torch.nn.functional.softplus(-4 * heat(learner(x, edges)) * (2 * y - 1))[labelled].mean().backward()
+        adam.step()
+    learned = learner(x, edges)
+    turns = learned.maps.detach()[:, :, 0, 0].prod(1)
+    plain = tb.Sheaf.from_edges(edges, torch.ones(edges.shape[1], 1, 1))
+    panels = {
+        "a noisy signal": (signal[:, 0, 0], torch.ones_like(turns)),
+        "heat flow on the graph": (heat(plain), torch.ones_like(turns)),
+        "heat flow on a learned sheaf": (heat(learned).detach(), turns),
+    }
+    places = np.stack(np.divmod(np.arange(len(y)), 12), 1)[:, ::-1] + np.random.default_rng(2).uniform(
+        -0.22, 0.22, (144, 2)
+    )
+    fig, all_axes = plt.subplots(1, 3, figsize=(12, 4.3), layout="constrained")
+    for axes, (title, (values, signs)) in zip(all_axes, panels.items(), strict=True):
+        for (a, b), sign in zip(edges.T.tolist(), signs, strict=True):
+            color, width = ("#c4483a", 1.6) if sign < 0 else ("0.7", 1.2)
+            axes.plot(*places[[a, b]].T, "-", color=color, lw=width, zorder=1)
+        axes.scatter(*places.T, c=values, cmap="PuOr", vmin=-1.5, vmax=1.5, s=95, edgecolors="0.25", zorder=2)
+        right = float(((values > 0) == (y == 1))[~labelled].float().mean())
+        axes.set_title(f"{title}: {right:.0%} right")
+        axes.set_axis_off()
+        axes.set_aspect("equal")
+    save(fig, "sheaves")
+
+
 def _gfs() -> xr.Dataset:
     """The GFS analysis of 1 degree, from the folder of TANGENTBUNDLE_WIND."""
     return xr.open_dataset(wind_folder() / "gfs_10m_1deg_20160430T06.nc").isel(time=0).load()
@@ -291,7 +342,10 @@ def save(fig: plt.Figure, name: str, dpi: int = 150) -> None:
 
 FIGURES = {
     figure.__name__: figure
-    for figure in (scale, orders, response, convergence, growth, transfer, hero, estimators, smooth, regrid, decompose)
+    for figure in (
+        *(scale, orders, response, convergence, growth, transfer, hero, estimators, sheaves),
+        *(smooth, regrid, decompose),
+    )
 }
 
 

@@ -35,33 +35,24 @@ SLACK = 1 + 1e-9
 """Factor on radii, so that a distance at the rim counts as inside however it was rounded."""
 
 
-@dataclass(frozen=True)
-class Curve:
-    """The Hilbert curve through a cube around the cloud; for D > 3 through its three principal ``axes`` (D, 3)."""
-
-    low: np.ndarray
-    extent: float
-    axes: np.ndarray | None
-
-    @classmethod
-    def around(cls, source: Source, ranges: Sequence[Range]) -> Curve:
-        (rows, dims), axes = source.shape, None
-        if dims > 3:
-            stride = max(1, rows // max(4000, 4 * dims))
-            sample = np.concatenate(run_all(_sample, [(source, part, stride) for part in ranges]))
-            axes = principal_axes(sample - sample.mean(axis=0))[:, :3]
-        lows, highs = zip(*run_all(_box, [(source, part, axes) for part in ranges]), strict=True)
-        low = np.min(lows, axis=0)
-        extent = float((np.max(highs, axis=0) - low).max())
-        if rows < 3 or extent == 0:
-            raise TooFewPointsError(f"{source.path} holds {rows} points in a box of width {extent:g}: no manifold.")
-        if extent < 1e-140:
-            raise InvalidInputError(f"the cloud is {extent:.2g} wide, so its squared distances underflow. Rescale it.")
-        return cls(low, extent, axes)
-
-    def codes(self, source: Source, part: Range) -> np.ndarray:
-        """Places on the curve of the rows of a range."""
-        return curve_codes(_projected(source, part, self.axes), self.low, self.extent)
+def numbers_along_curve(source: Source, ranges: Sequence[Range]) -> np.ndarray:
+    """The number of each row along a Hilbert curve; for D > 3 through the three principal axes of the cloud."""
+    (rows, dims), axes = source.shape, None
+    if dims > 3:
+        stride = max(1, rows // max(4000, 4 * dims))
+        sample = np.concatenate(run_all(_sample, [(source, part, stride) for part in ranges]))
+        axes = principal_axes(sample - sample.mean(axis=0))[:, :3]
+    lows, highs = zip(*run_all(_box, [(source, part, axes) for part in ranges]), strict=True)
+    low = np.min(lows, axis=0)
+    extent = float((np.max(highs, axis=0) - low).max())
+    if rows < 3 or extent == 0:
+        raise TooFewPointsError(f"{source.path} holds {rows} points in a box of width {extent:g}: no manifold.")
+    if extent < 1e-140:
+        raise InvalidInputError(f"the cloud is {extent:.2g} wide, so its squared distances underflow. Rescale it.")
+    codes = np.concatenate(run_all(_codes, [(source, part, axes, low, extent) for part in ranges]))
+    numbers = np.empty(rows, np.int64)
+    numbers[np.argsort(codes, kind="stable")] = np.arange(rows)
+    return numbers
 
 
 def _sample(source: Source, part: Range, stride: int) -> np.ndarray:
@@ -71,6 +62,10 @@ def _sample(source: Source, part: Range, stride: int) -> np.ndarray:
 def _box(source: Source, part: Range, axes: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     points = _projected(source, part, axes)
     return points.min(axis=0), points.max(axis=0)
+
+
+def _codes(source: Source, part: Range, axes: np.ndarray | None, low: np.ndarray, extent: float) -> np.ndarray:
+    return curve_codes(_projected(source, part, axes), low, extent)
 
 
 def _projected(source: Source, part: Range, axes: np.ndarray | None) -> np.ndarray:
@@ -122,10 +117,7 @@ class Cloud:
         ranges = [(a, min(a + partition, rows)) for a in range(0, rows, partition)]
         cloud = cls(folder, tuple(ranges), rows * np.arange(parts + 1) // parts)
         if not cloud.part("numbers", len(ranges) - 1).exists():
-            curve = Curve.around(points, ranges)
-            codes = np.concatenate(run_all(curve.codes, [(points, part) for part in ranges]))
-            numbers = np.empty(rows, np.int64)
-            numbers[np.argsort(codes, kind="stable")] = np.arange(rows)
+            numbers = numbers_along_curve(points, ranges)
             for k, (a, b) in enumerate(ranges):
                 save_array(cloud.part("numbers", k), numbers[a:b])
         cloud.bring("points", points)

@@ -13,7 +13,10 @@ import numpy as np
 from scipy.spatial import ConvexHull, QhullError, cKDTree
 
 from ..errors import RankDeficientError, TooFewPointsError
-from .volumes import MAX_GAP
+
+MAX_GAP = 6.0
+"""How large the circle through a Delaunay triangle may be, in units of the smallest circle at a corner. Larger ones lie
+across a gap in the data. No circle of 20 000 random points reaches it."""
 
 
 def great_circle_rotations(to: np.ndarray, start: np.ndarray) -> np.ndarray:
@@ -60,6 +63,11 @@ class Triangulation:
         smallest = np.full(len(self.points) + 1, np.inf)
         np.minimum.at(smallest, faces.ravel(), np.repeat(radii, 3))
         return (radii <= MAX_GAP * smallest[faces].max(axis=1)) & (faces < len(self.points)).all(axis=1)
+
+    @property
+    def faces(self) -> np.ndarray:
+        """Numbers of the corners ``(k, 3)`` of the triangles of the region."""
+        return self._hull.simplices[self._spanned]
 
     def locate(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Corners and weights ``(m, 3)`` of the triangles around places ``(m, 3)``, and whether the region has them.

@@ -9,13 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.spatial import ConvexHull, QhullError
 
-from ..errors import InvalidInputError
-
-MAX_GAP = 6.0
-"""How large the circle through a Delaunay triangle may be, in units of the smallest circle at a corner. Larger ones lie
-across a gap in the data. No circle of 20 000 random points reaches it."""
+from .triangles import Triangulation
 
 
 class Volumes(NamedTuple):
@@ -93,29 +88,19 @@ def regular_volumes(lat: np.ndarray, lon: np.ndarray, point: np.ndarray, n: int)
 def voronoi_volumes(points: np.ndarray) -> Volumes:
     """Voronoi cells of points ``(n, 3)`` on the unit sphere, from the Delaunay triangles, which their hull is made of.
 
-    Triangles across a gap in the data (``MAX_GAP``) do not count: there the region ends.
+    Triangles across a gap in the data do not count: there the region ends.
     """
-    n = len(points)
-    try:
-        faces = ConvexHull(points).simplices.astype(np.int64)
-    except (QhullError, ValueError) as error:
-        raise InvalidInputError(f"{n} places do not span cells: expected at least 4, not on one circle.") from error
-    squares = np.stack([np.square(points[faces[:, k - 1]] - points[faces[:, k - 2]]).sum(axis=1) for k in range(3)], 1)
-    corners = points[faces]
-    area = np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1) / 2
-    radii = np.sqrt(squares.prod(axis=1)) / np.maximum(4 * area, 1e-300)
-    smallest = np.full(n, np.inf)
-    np.minimum.at(smallest, faces.ravel(), np.repeat(radii, 3))
-    keep = radii <= MAX_GAP * smallest[faces].max(axis=1)
-    faces, squares, area = faces[keep], squares[keep], area[keep]
+    n, faces = len(points), Triangulation(points).faces.astype(np.int64)
+    a, b, c = corners = points[faces].swapaxes(0, 1)
+    squares = np.square(np.roll(corners, 1, axis=0) - np.roll(corners, 2, axis=0)).sum(axis=2).T
+    area = np.linalg.norm(np.cross(b - a, c - a), axis=1) / 2
     cotangents = (squares.sum(axis=1)[:, None] - 2 * squares) / (4 * area)[:, None]  # at each corner
     moments = squares * cotangents / 8
     parts = np.roll(moments, 1, axis=1) + np.roll(moments, 2, axis=1)  # of the triangle, nearest to each corner
-    thirds = np.repeat(area / 3, 3)
     sides = np.sort(np.concatenate([faces[:, [k - 1, k - 2]] for k in range(3)]), axis=1)  # opposite each corner
     pairs, number = np.unique(sides, axis=0, return_inverse=True)
     weights = np.maximum(np.bincount(number.ravel(), cotangents.T.ravel() / 2, len(pairs)), 0.0)
     areas = np.bincount(faces.ravel(), parts.ravel(), n)
-    areas = np.maximum(areas, np.bincount(faces.ravel(), thirds, n) / 2)  # at ragged edges
+    areas = np.maximum(areas, np.bincount(faces.ravel(), np.repeat(area / 6, 3), n))  # at ragged edges
     rim = np.bincount(pairs[np.bincount(number.ravel()) == 1].ravel(), minlength=n) > 0
     return Volumes(pairs, weights, areas, rim)

@@ -106,9 +106,8 @@ def _check_header(path: Path, request: Request) -> None:
         with netCDF4.Dataset(path) as file:
             variables, dimensions = list(file.variables), list(file.dimensions)
     except OSError as error:
-        raise DamagedFileError(
-            f"{path.name} cannot be opened: it is truncated, damaged or of another format ({error})."
-        ) from error
+        text = f"{path.name} cannot be opened: it is truncated, damaged or of another format ({error})."
+        raise DamagedFileError(text) from error
     check_names(variables, dimensions, request)
 
 
@@ -119,9 +118,10 @@ def check_names(variables: Sequence[str], dimensions: Sequence[str], request: Re
     for option in ("latlon", "vectors", "wind"):
         asked = expanded(getattr(request, option), variables)
         if missing := [name for name in asked if name not in variables]:
-            raise MissingColumnsError(
-                f"there is no variable {listed(missing)}; the file has {listed(variables)}. Correct {option}=."
-            )
+            text = f"there is no variable {listed(missing)}; the file has {listed(variables)}. Correct {option}=."
+            raise MissingColumnsError(text)
+        if asked and option != "vectors" and len(asked) != 2:
+            raise MissingColumnsError(f"{option}= takes two variables, got {listed(asked)}.")
 
 
 def from_dataset(ds: Any, request: Request) -> Field:
@@ -129,8 +129,9 @@ def from_dataset(ds: Any, request: Request) -> Field:
     notes: list[str] = []
     check_names([*map(str, ds.variables)], [*map(str, ds.dims)], request)
     ds = _selected(ds, request.select, notes)
-    if request.latlon:
-        ds = _with_coordinates(ds, request.latlon)
+    for name, standard in zip(request.latlon, ("latitude", "longitude"), strict=False):
+        ds = ds.set_coords(name)
+        ds[name].attrs["standard_name"] = standard
     try:
         lat, lon = (coordinate(ds, ds, name) for name in ("latitude", "longitude"))
     except InvalidInputError:
@@ -189,36 +190,25 @@ def _selected(ds: Any, select: Mapping[str, Any], notes: list[str]) -> Any:
     """The dataset at chosen values of dimensions: numbers, dates or names."""
     for name, value in select.items():
         there = ds[name].values
-        if there.dtype.kind == "M":
-            chosen = np.isin(there, ds.indexes[name][ds.indexes[name].slice_indexer(value, value)])
-        else:
-            with contextlib.suppress(ValueError, TypeError):
-                value = float(value) if there.dtype.kind in "fiu" else str(value)
-            chosen = there == value
-        if not np.any(chosen):
+        with contextlib.suppress(ValueError, TypeError):
+            value = float(value) if there.dtype.kind in "fiu" else str(value)
+        wanted = slice(value, value) if there.dtype.kind == "M" else [value]  # a day has many times
+        try:
+            ds = ds.assign_coords({name: ds[name]}).sel({name: wanted})
+        except (KeyError, ValueError):
+            ds = ds.isel({name: []})
+        if not ds.sizes[name]:
             ends = " to ".join(str(v)[:16] for v in (there[0], there[-1]))
             raise InvalidInputError(f"{name} has no value {value}; it has {len(there)}, from {ends}.")
-        ds = ds.isel({name: np.flatnonzero(chosen)})
         notes.append(f"selected: {name} {value}")
-    return ds
-
-
-def _with_coordinates(ds: Any, names: tuple[str, ...]) -> Any:
-    if len(names) != 2:
-        raise MissingColumnsError(f"expected latitude and longitude, got {listed(names)}.")
-    ds = ds.set_coords(list(names))
-    for name, standard in zip(names, ("latitude", "longitude"), strict=True):
-        ds[name].attrs["standard_name"] = standard
     return ds
 
 
 def _names(ds: Any, request: Request) -> tuple[Any, tuple[str, ...], tuple[str, ...]]:
     """The dataset, its eastward and northward variables (as asked, or by name), and speed and direction, if used."""
-    asked = request.vectors or request.wind
-    if asked and len(asked) != 2:
-        what = "speed and direction" if request.wind else "east and north"
-        raise MissingColumnsError(f"expected two variables, {what}, got {listed(asked)}.")
     if request.vectors:
+        if len(request.vectors) != 2:
+            raise MissingColumnsError(f"expected two variables, east and north, got {listed(request.vectors)}.")
         return ds, request.vectors, ()
     if request.wind:
         return with_components(ds, request.wind)[0], EAST_NORTH, request.wind
@@ -240,9 +230,8 @@ def _cells(ds: Any, lat: Any, lon: Any, request: Request) -> Field:
     notes = [f"points: {lat.name}, {lon.name}, in degrees"]
     if len(first) < len(latitude):
         notes.append(f"{len(latitude) - len(first)} cells at the place of another (poles) counted once")
-    return Field(
-        Globe(latitude[first], longitude[first], (str(lat.name), str(lon.name))), notes=tuple(notes), origin=origin
-    )
+    globe = Globe(latitude[first], longitude[first], (str(lat.name), str(lon.name)))
+    return Field(globe, notes=tuple(notes), origin=origin)
 
 
 def _from_variables(ds: Any, request: Request) -> Field:
@@ -289,12 +278,12 @@ def to_dataset(field: Field) -> Any:
 
 def _points_along(space: Space) -> dict[str, Any]:
     """Coordinates along a dimension ``point``."""
-    names = [split_unit(name)[0] for name in space.names]
-    coords: dict[str, Any] = {name: ("point", c) for name, c in zip(names, space.coordinates.T, strict=True)}
+    said: list[dict] = [{} for _ in space.names]
     if isinstance(space, Globe):
-        for name, standard, unit in zip(names, ("latitude", "longitude"), ("north", "east"), strict=True):
-            coords[name] = (*coords[name], {"standard_name": standard, "units": f"degrees_{unit}"})
-    return coords
+        angles = (("latitude", "degrees_north"), ("longitude", "degrees_east"))
+        said = [{"standard_name": name, "units": unit} for name, unit in angles]
+    columns = zip(space.names, space.coordinates.T, said, strict=True)
+    return {split_unit(name)[0]: ("point", column, attributes) for name, column, attributes in columns}
 
 
 def write_netcdf(field: Field, path: Path) -> None:

@@ -202,7 +202,6 @@ def _vectors(
 def write_mesh(field: Field, path: Path) -> None:
     """A mesh with the vectors as vertex data: one array, or vx, vy, vz where a format has numbers only."""
     meshio = extra("meshio", "Writing meshes", "files")
-    check_mesh_output(field, path)
     mesh = to_meshio(field, numbers_only=path.suffix == ".ply")
     with contextlib.redirect_stdout(io.StringIO()):
         meshio.write(path, mesh)

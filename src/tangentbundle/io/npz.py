@@ -91,13 +91,14 @@ def _load(path: Path, request: Request) -> dict[str, np.ndarray]:
         problem = "is a single array, not an archive" if single else "is no readable NumPy archive"
         raise DamagedFileError(f"{path.name} {problem}. Use np.savez(file, points=...).")
     try:
+        with zipfile.ZipFile(path) as archive:
+            shapes = {name: _shape(archive, name) for name in archive.namelist()}
+        need = 16.0 * sum(map(math.prod, shapes.values()))  # numbers become floats
+        require_memory(need, f"reading {path.name}", "Split it, or sample rows.")
+        for name in (f"{name}.npy" for name in (*request.points, *POINTS)):
+            if len(shapes.get(name, ())) > 1:
+                check_count(shapes[name][0], request)
         with np.load(path, allow_pickle=False) as file:
-            shapes = {name: _shape(file.zip, name) for name in file.zip.namelist()}
-            need = 16.0 * sum(map(math.prod, shapes.values()))  # numbers become floats
-            require_memory(need, f"reading {path.name}", "Split it, or sample rows.")
-            for name in (f"{name}.npy" for name in (*request.points, *POINTS)):
-                if len(shapes.get(name, ())) > 1:
-                    check_count(shapes[name][0], request)
             return {name: file[name] for name in file.files}
     except (MemoryLimitError, TooFewPointsError):
         raise
