@@ -33,7 +33,8 @@ def smooth_in_blocks(
         job.summary.source = file
         job.summary.tell("read", text, points=len(fields.grid), times=times)
         job.summary.tell("filter", f"wavelengths of {scale} damped by half", scale=scale)
-        plan = {"command": job.line, "times": times, "grid": fields.grid.token}
+        changed = max(path.stat().st_mtime_ns for path in file.parent.glob(file.name))
+        plan = {"scale": scale, "variables": names, "times": times, "grid": fields.grid.token, "changed": changed}
         with job.summary.writing(output), progress(times, "field", not job.silent) as show:
             result = smooth(blocks, scale, vectors=fields.names)
             write_blocks(result, along, output, plan, workers, lambda done: show(done, "smoothing"))

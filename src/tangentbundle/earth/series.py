@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..extras import extra
-from ..files import only_writer, put
+from ..files import only_writer, put, write_atomically
 from .blocks import GridFields
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def write_blocks(
             started: Any = ds.to_zarr(store, mode="w", compute=False, zarr_format=2, consolidated=True)
             if not stops:
                 started.compute()
-            kept.write_text(json.dumps(plan))
+            write_atomically(kept, json.dumps(plan).encode())
         pool = ThreadPoolExecutor(workers)
         try:
             for stop in pool.map(write, map(slice, [0, *stops[:-1]], stops)):
