@@ -103,7 +103,7 @@ def filter_in_parts(
     overwrite: bool,
     **scale: Any,
 ) -> None:
-    """Filter a file part by part. Intermediate results are in a hidden folder next to the output: a second run need not build."""
+    """Filter a file part by part. The bundle is built in a hidden folder next to the output, which a second run uses."""
     from tangentbundle.errors import InvalidInputError, TangentBundleError
     from tangentbundle.io import check_output
     from tangentbundle.io.actions import warn_if_nothing_left
