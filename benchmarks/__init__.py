@@ -10,5 +10,8 @@ NAMES = (
     *("networks", "transfer", "endurance", "meshes"),
 )
 
-ON_REQUEST = ("advection", "calculus", "large", "tool", "coverage", "runtime", "growth", "speed", "sheaf_speed")
+ON_REQUEST = (
+    *("advection", "calculus", "earth", "large", "tool", "coverage", "regrid", "regrid_series", "runtime", "growth"),
+    *("speed", "sheaves", "sheaf_speed"),
+)
 """Those that take too long to be run with all others."""

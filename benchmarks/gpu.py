@@ -1,7 +1,7 @@
-"""Products and heat on one GPU: times, fractions of the memory floor, growth with n.
+"""From points to answers on one GPU: geometry, products, filters, training, denoising and eigenfields.
 
-Runs alone with torch, triton, numpy and scipy: ``PYTHONPATH=src python -m benchmarks.gpu [--out FILE] [--most N]``; the
-part ``calculus``, on a million points, needs numba, too, and is left out without it.
+``PYTHONPATH=src python -m benchmarks.gpu [--out FILE] [--most N]``. Rows name the limit that was asked for, where there
+is one, the time on the CPU of the same machine, and for products the time in which memory could be read once.
 """
 
 from __future__ import annotations
@@ -10,91 +10,62 @@ import argparse
 import json
 import platform
 import time
-from importlib.util import find_spec
+import warnings
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import scipy
 import torch
-from scipy.spatial import cKDTree
 
 import tangentbundle as tb
-from tangentbundle.arrays import ArrayKind
+from tangentbundle.filters.shrinkage import least_risk
 from tangentbundle.operators.product import reference_step, step
 from tangentbundle.operators.storage import BlockMatrix, SlicedMatrix, along_curve
 
 DEVICE = torch.device("cuda")
 BATCH = 10
+LARGE = 10**6
+
+
+def sphere(n: int, seed: int = 0) -> torch.Tensor:
+    """Uniform random points of the unit sphere, float32, on the GPU."""
+    noise = torch.Generator(DEVICE).manual_seed(seed)
+    x = torch.randn((n, 3), generator=noise, dtype=torch.float64, device=DEVICE)
+    return (x / torch.linalg.vector_norm(x, dim=1, keepdim=True)).float()
+
+
+def rotated(points: torch.Tensor, dims: int) -> torch.Tensor:
+    """The same points in a space of more dimensions."""
+    noise = torch.Generator(DEVICE).manual_seed(1)
+    turn = torch.linalg.qr(torch.randn((dims, dims), generator=noise, device=DEVICE))[0]
+    return torch.nn.functional.pad(points, (0, dims - points.shape[1])) @ turn
 
 
 def sphere_laplacian(n: int, neighbors: int, rank: int = 2) -> tb.ConnectionLaplacian:
-    """The connection Laplacian of n random points of S^2, built by torch on the GPU: no compiled CPU kernels needed.
-
-    Exact frames, turned and reflected at random, with transport in closed form; rank 1 is the scalar bundle, rank 3
-    three copies of it. The user's order is random.
-    """
-    rng = np.random.default_rng(0)
-    points = rng.standard_normal((n, 3))
-    points /= np.linalg.norm(points, axis=1, keepdims=True)
-    points = points[_hilbert(points)]
-    radius = float(np.sqrt(4 * neighbors / n))
-    pairs = torch.from_numpy(cKDTree(points).query_pairs(radius, output_type="ndarray")).to(DEVICE)
-    x = torch.from_numpy(points).to(DEVICE)
-    i, j = torch.cat([pairs[:, 0], pairs[:, 1]]), torch.cat([pairs[:, 1], pairs[:, 0]])
-    by_row = torch.argsort(i * n + j)
-    i, j = i[by_row], j[by_row]
-    indptr = torch.nn.functional.pad(torch.bincount(i, minlength=n).cumsum(0), (1, 0))
-    weight = torch.exp(-((x[i] - x[j]).square().sum(1)) / radius**2)
-    degree = torch.zeros(n, dtype=x.dtype, device=DEVICE).index_add(0, i, weight)
-    weight = weight / (degree[i] * degree[j])
-    mass = torch.zeros_like(degree).index_add(0, i, weight)
-    weight = weight / mass[i]
-    cols, values = j.int(), weight[:, None, None] * torch.eye(rank, device=DEVICE)
-    if rank == 2:
-        noise = torch.Generator(DEVICE).manual_seed(0)
-        first = torch.linalg.cross(x, torch.randn(x.shape, generator=noise, dtype=x.dtype, device=DEVICE))
-        first = first / torch.linalg.vector_norm(first, dim=1, keepdim=True)
-        second = torch.linalg.cross(x, first) * (torch.randint(0, 2, (n, 1), generator=noise, device=DEVICE) * 2 - 1)
-        a, b = (first[i] * first[j]).sum(1), (first[i] * second[j]).sum(1)
-        c, d = (second[i] * first[j]).sum(1), (second[i] * second[j]).sum(1)
-        flip = a * d - b * c < 0
-        turn = torch.stack([torch.where(flip, a - d, a + d), torch.where(flip, c + b, c - b)], 1)
-        values = weight[:, None] * turn / torch.linalg.vector_norm(turn, dim=1, keepdim=True)
-        cols = torch.where(flip, ~cols, cols)
-    scale = tb.kernels.Gaussian().calibration(2) * radius**2
-    order = torch.randperm(n, generator=torch.Generator().manual_seed(0)).int().to(DEVICE)
-    kind = ArrayKind(True, torch.float32, DEVICE)
-    mass = torch.empty_like(mass).index_copy_(0, order.long(), mass / mass.sum()).float()
-    return tb.ConnectionLaplacian(indptr, cols, values.float().contiguous(), order, mass, scale, rank, kind)
+    """The Laplacian of the sphere, order 1; rank 1 is the scalar bundle, rank 3 three copies of it."""
+    bundle = tb.TangentBundle.from_points(sphere(n), dim=2, neighbors=neighbors)
+    lap = (bundle if rank == 2 else bundle.scalar()).laplacian(order=1)
+    if rank == 3:
+        lap.values, lap.dim = (lap.values * torch.eye(3, device=DEVICE)).contiguous(), 3
+    return lap
 
 
-def _hilbert(points: np.ndarray, bits: int = 14) -> np.ndarray:
-    """Order along a Hilbert curve, with NumPy alone (J. Skilling, 2004)."""
-    cells = ((points + 1) / 2 * (2**bits - 1)).astype(np.int64).T.copy()
-    bit = 1 << (bits - 1)
-    while bit > 1:
-        for axis in range(3):
-            up = (cells[axis] & bit) != 0
-            swap = np.where(up, 0, (cells[0] ^ cells[axis]) & (bit - 1))
-            cells[0] ^= np.where(up, bit - 1, 0) ^ swap
-            cells[axis] ^= swap
-        bit >>= 1
-    cells[1] ^= cells[0]
-    cells[2] ^= cells[1]
-    flip = np.zeros_like(cells[0])
-    bit = 1 << (bits - 1)
-    while bit > 1:
-        flip ^= np.where(cells[2] & bit, bit - 1, 0)
-        bit >>= 1
-    cells ^= flip
-    code = np.zeros(len(points), np.int64)
-    for level in range(bits - 1, -1, -1):
-        for axis in range(3):
-            code = (code << 1) | ((cells[axis] >> level) & 1)
-    return np.argsort(code, kind="stable")
+def seconds(function: Callable[[], object], repeats: int = 3) -> float:
+    """Least wall-clock time after a warm-up, with everything on the GPU done."""
+    function()
+    times = []
+    for _ in range(repeats):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        function()
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - start)
+    return min(times)
 
 
-def milliseconds(function, repeats: int = 30) -> float:
+def milliseconds(function: Callable[[], object], repeats: int = 20) -> float:
     """Median time by CUDA events, after a warm-up."""
     for _ in range(3):
         function()
@@ -117,22 +88,84 @@ def copy_bandwidth() -> float:
     return 2 * 2**30 / (milliseconds(lambda: b.copy_(a)) * 1e-3)
 
 
-def products(n: int, bandwidth: float) -> list[dict]:
+def build(points: torch.Tensor) -> tb.ConnectionLaplacian:
+    return tb.TangentBundle.from_points(points, neighbors=32).laplacian()
+
+
+def geometry() -> list[dict]:
+    """Points to Laplacian, also against the CPU's result; first call with compilation, then again."""
+    rows = []
+    for n, dims, limit in ((LARGE, 3, 0.25), (LARGE // 10, 50, 0.5)):
+        points = sphere(n) if dims == 3 else rotated(sphere(n), dims)
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        build(points)
+        torch.cuda.synchronize()
+        first, here = time.perf_counter() - start, points.cpu()
+        row = {
+            "what": "points to Laplacian",
+            "n": n,
+            "D": dims,
+            "first_call_s": first,
+            "s": seconds(partial(build, points)),
+        }
+        build(here[:5000])  # compile
+        start = time.perf_counter()
+        expected = build(here)
+        row |= {"required_s": limit, "cpu_s": time.perf_counter() - start}
+        rows.append(row | _difference(build(points), expected))
+    return rows
+
+
+def _difference(lap: tb.ConnectionLaplacian, expected: tb.ConnectionLaplacian) -> dict:
+    """Of two Laplacians of the same points, in frames that need not agree: ambient fields are compared."""
+    v = torch.randn((lap.num_points, lap.frames.shape[1], 1), generator=torch.Generator().manual_seed(0))
+
+    def image(operator: tb.ConnectionLaplacian, field: torch.Tensor) -> torch.Tensor:
+        frames = operator.frames
+        return torch.einsum("nij,njc->nic", frames, operator @ torch.einsum("nij,nic->njc", frames, field)).cpu()
+
+    a, b = image(lap, v.to(DEVICE)), image(expected, v)
+    return {
+        "edges": lap.num_edges,
+        "cpu_edges": expected.num_edges,
+        "relative_difference": float((a - b).norm() / b.norm()),
+    }
+
+
+def batches() -> list[dict]:
+    """2 000 clouds of 100 to 200 points to one joined operator."""
+    sizes = torch.from_numpy(np.random.default_rng(0).integers(100, 201, 2000)).to(DEVICE)
+    points, batch = sphere(int(sizes.sum())), torch.repeat_interleave(torch.arange(2000, device=DEVICE), sizes)
+    options = {"dim": 2, "neighbors": 20}
+    row = {"what": "clouds to joined operator", "clouds": 2000, "n": len(points), "required_s": 0.1}
+    row["s"] = seconds(lambda: tb.TangentBundle.from_batch(points, batch, **options), 5)
+    here, start = (points.cpu(), batch.cpu()), time.perf_counter()
+    expected = tb.TangentBundle.from_batch(*here, **options)
+    row["cpu_s"] = time.perf_counter() - start
+    found = tb.TangentBundle.from_batch(points, batch, **options)
+    scales = [[part.scale for part in lap.parts] for lap in (found, expected)]
+    row["difference_of_scales"] = float(np.ptp(np.log(scales), axis=0).max())
+    return [row | {"difference_of_masses": float((found.mass.cpu() / expected.mass - 1).abs().max())}]
+
+
+def products(bandwidth: float) -> list[dict]:
     """One product, with signals along the curve and in the user's order, against cuSPARSE."""
     rows = []
     for rank in (1, 2, 3):
-        laplacian = sphere_laplacian(n, 32, rank)
+        laplacian = sphere_laplacian(LARGE, 32, rank)
         edges = laplacian.num_edges
         csr = BlockMatrix(laplacian.indptr, laplacian.cols, laplacian.values, laplacian.order)
         sliced = SlicedMatrix.from_csr(csr)
         curve = along_curve(sliced.indptr, sliced.cols, sliced.values, sliced.order)
         for channels in (1, 4, 16, 32, 64) if rank == 2 else (16,):
-            x = torch.randn(n, rank, channels, device=DEVICE)
+            x = torch.randn(LARGE, rank, channels, device=DEVICE)
             inside, out = x[sliced.order.long()].contiguous(), torch.empty_like(x)
-            row = {"what": "product", "n": n, "edges": edges, "rank": rank, "channels": channels}
+            row = {"what": "product", "n": LARGE, "edges": edges, "rank": rank, "channels": channels}
             row["ms"] = milliseconds(lambda: step(curve, inside, inside, out, (1.0, 0.0, 0.0)))  # noqa: B023
-            numbers = {1: 1, 2: 2, 3: 9}[rank]
-            floor = (edges * 4 * (1 + numbers) + 8 * x.numel()) / bandwidth * 1e3
+            if rank == 2 and channels > 4:
+                row["required_ms"] = {16: 0.28, 32: 0.38, 64: 0.60}[channels]
+            floor = (edges * 4 * (1 + {1: 1, 2: 2, 3: 9}[rank]) + 8 * x.numel()) / bandwidth * 1e3
             row |= {"floor_ms": floor, "share_of_floor": floor / row["ms"]}
             row["user_order_ms"] = milliseconds(lambda: laplacian @ x)  # noqa: B023
             if channels == 16:
@@ -146,7 +179,6 @@ def products(n: int, bandwidth: float) -> list[dict]:
             if rank == 2:
                 row["cusparse_ms"] = _cusparse(csr, x)
             rows.append(row)
-            print(row, flush=True)
     return rows
 
 
@@ -160,15 +192,14 @@ def _cusparse(csr: BlockMatrix, x: torch.Tensor) -> float:
     indptr = torch.nn.functional.pad(torch.bincount(i, minlength=n * d).cumsum(0), (1, 0)).int()
     matrix = torch.sparse_csr_tensor(indptr, j[by_row].int(), blocks.flatten()[by_row], size=(n * d, n * d))
     flat = x.reshape(n * d, channels)
-    return milliseconds(lambda: matrix @ flat, 5)
+    return milliseconds(lambda: matrix @ flat, 3)
 
 
-def heat(n: int) -> list[dict]:
+def heat() -> list[dict]:
     """``Heat(0.01)`` forward and backward; no host synchronisation; CUDA graph; compiled."""
-    laplacian, rows = sphere_laplacian(n, 32), []
-    filter = tb.Heat(0.01)
+    laplacian, rows, filter = sphere_laplacian(LARGE, 32), [], tb.Heat(0.01)
     for channels in (16, 64):
-        x = torch.randn(n, 2, channels, device=DEVICE, requires_grad=True)
+        x = torch.randn(LARGE, 2, channels, device=DEVICE, requires_grad=True)
         grad = torch.randn_like(x)
         filter(laplacian, x)  # interval and coefficients are computed once
 
@@ -179,49 +210,88 @@ def heat(n: int) -> list[dict]:
         both()
         torch.cuda.set_sync_debug_mode("default")
         still = x.detach()
-        row = {"what": "heat", "t": 0.01, "n": n, "channels": channels}
+        row = {"what": "heat", "t": 0.01, "n": LARGE, "channels": channels}
         row["terms"] = tb.Chebyshev().coefficients([filter], laplacian).shape[1]
-        row["forward_ms"] = milliseconds(lambda: filter(laplacian, still), 10)  # noqa: B023
-        row["forward_backward_ms"] = milliseconds(both, 10)
+        row["forward_ms"] = milliseconds(lambda: filter(laplacian, still), 1)  # noqa: B023
+        row["required_ms"] = 40.0 if channels == 16 else None
+        row["forward_backward_ms"] = milliseconds(both, 1)
         expected = filter(laplacian, still)
         graph, static = torch.cuda.CUDAGraph(), still.clone()
         with torch.cuda.graph(graph):
             captured = filter(laplacian, static)
         graph.replay()
         row["cuda_graph_equal"] = bool(torch.equal(captured, expected))
-        row["cuda_graph_ms"] = milliseconds(graph.replay, 10)
-        compiled = torch.compile(lambda y: torch.tanh(filter(laplacian, y)))
-        row["compiled_equal"] = bool(torch.allclose(compiled(still), torch.tanh(expected), atol=1e-6))
+        row["cuda_graph_ms"] = milliseconds(graph.replay, 1)
         rows.append(row)
-        print(row, flush=True)
         del graph, captured, static
+    return rows
+
+
+def training() -> list[dict]:
+    """A step of Adam for a network of two layers with three taps."""
+    laplacian, rows = sphere_laplacian(LARGE, 32), []
+    for channels, before in ((16, 255.0), (64, 783.0)):
+        net = tb.nn.TNN([channels] * 3, 3, step=0.01, seed=0).to(DEVICE)
+        x, optimizer = torch.randn(LARGE, 2, channels, device=DEVICE), torch.optim.Adam(net.parameters())
+
+        def train(net=net, x=x, optimizer=optimizer) -> None:
+            optimizer.zero_grad()
+            net(x, laplacian).square().mean().backward()
+            optimizer.step()
+
+        ms = 1e3 * seconds(train)
+        rows.append({"what": "training step", "n": LARGE, "channels": channels, "ms": ms, "required_ms": before / 2})
+    return rows
+
+
+def denoise() -> list[dict]:
+    """A noisy field from points to the smooth field, by the filter of least estimated risk."""
+    points = sphere(LARGE)
+    clean = torch.linalg.cross(torch.tensor([[0.0, 0.0, 1.0]], device=DEVICE).expand_as(points), points)
+    noisy = clean + 0.5 * torch.randn(points.shape, generator=torch.Generator(DEVICE).manual_seed(1), device=DEVICE)
+
+    def run(points: torch.Tensor, noisy: torch.Tensor) -> torch.Tensor:
+        bundle = tb.TangentBundle.from_points(points, neighbors=32)
+        laplacian, x = bundle.laplacian(), bundle.to_coordinates(noisy)
+        signs = torch.randint(0, 2, (len(points), 2, 8), device=points.device).to(x) * 2 - 1
+        return bundle.to_ambient(least_risk(laplacian, x, signs)[0](laplacian, x))
+
+    row = {"what": "denoising", "n": LARGE, "s": seconds(lambda: run(points, noisy), 2), "required_s": 10.0}
+    row["error_left"] = float((run(points, noisy) - clean).square().mean() / (noisy - clean).square().mean())
+    start = time.perf_counter()
+    run(points.cpu(), noisy.cpu())
+    return [row | {"cpu_s": time.perf_counter() - start}]
+
+
+def spectrum() -> list[dict]:
+    """The 50 lowest eigenfields of a million points; on the CPU those of a tenth as many."""
+    rows = []
+    for n, device in ((LARGE, DEVICE), (LARGE // 10, DEVICE), (LARGE // 10, torch.device("cpu"))):
+        laplacian = sphere_laplacian(n, 32).to(device)
+        start = time.perf_counter()
+        values = laplacian.spectrum(50)[0]
+        row = {"what": "spectrum", "n": n, "k": 50, "device": device.type, "s": time.perf_counter() - start}
+        rows.append(row | {"lowest": float(values[0]), "last": float(values[-1])})
     return rows
 
 
 def growth(most: int) -> list[dict]:
     """Milliseconds and picoseconds an edge of one product with 4 channels, from 10^4 to ``most`` points."""
     rows = []
-    for n in (10**k for k in range(4, 8) if 10**k <= most):
-        rows.append(_growth_row(n))
-        print(rows[-1], flush=True)
-        torch.cuda.empty_cache()
+    for n in (int(10**e) for e in np.arange(4, np.log10(most) + 1e-9, 0.5)):
+        laplacian = sphere_laplacian(n, 32)
+        sliced = SlicedMatrix.from_csr(BlockMatrix(laplacian.indptr, laplacian.cols, laplacian.values, laplacian.order))
+        x = torch.randn(n, 2, 4, device=DEVICE)
+        curve, out = along_curve(sliced.indptr, sliced.cols, sliced.values, sliced.order), torch.empty_like(x)
+        ms, edges = milliseconds(lambda: step(curve, x, x, out, (1.0, 0.0, 0.0))), laplacian.num_edges  # noqa: B023
+        rows.append(
+            {"what": "growth", "n": n, "edges": edges, "channels": 4, "ms": ms, "ps_per_edge": ms * 1e9 / edges}
+        )
     return rows
 
 
-def _growth_row(n: int) -> dict:
-    start = time.time()
-    laplacian = sphere_laplacian(n, 32)
-    x, edges = torch.randn(n, 2, 4, device=DEVICE), laplacian.num_edges
-    sliced = SlicedMatrix.from_csr(BlockMatrix(laplacian.indptr, laplacian.cols, laplacian.values, laplacian.order))
-    inside, out = x[sliced.order.long()].contiguous(), torch.empty_like(x)
-    curve = along_curve(sliced.indptr, sliced.cols, sliced.values, sliced.order)
-    ms = milliseconds(lambda: step(curve, inside, inside, out, (1.0, 0.0, 0.0)))
-    row = {"what": "growth", "n": n, "edges": edges, "channels": 4, "ms": ms, "ps_per_edge": ms * 1e9 / edges}
-    return row | {"setup_s": time.time() - start}
-
-
-def calculus(n: int) -> list[dict]:
-    """Gradient, divergence and decomposition of a known field on a torus: geometry on the CPU, the rest on the GPU."""
+def calculus(n: int = 10**6) -> list[dict]:
+    """Gradient, divergence and decomposition of a known field on a torus."""
     from tangentbundle.calculus import Derivatives
 
     from .calculus import TORUS, torus_parts
@@ -246,7 +316,6 @@ def calculus(n: int) -> list[dict]:
     got = torch.stack([found.gradient, found.rotational, found.remainder])[..., :1]
     assert got.device.type == DEVICE.type
     row["relative_error"] = max(float((g - p).norm() / p.norm()) for g, p in zip(got, parts, strict=True))
-    print(row, flush=True)
     return [row]
 
 
@@ -259,16 +328,35 @@ def main() -> None:
         raise SystemExit("this benchmark needs a CUDA device; none is visible to torch")
     import triton
 
+    warnings.simplefilter("ignore")
     bandwidth = copy_bandwidth()
     versions = {"python": platform.python_version(), "torch": torch.__version__, "triton": triton.__version__}
     versions |= {"numpy": np.__version__, "scipy": scipy.__version__}
-    machine = {"gpu": torch.cuda.get_device_name(), "copy_tb_per_s": bandwidth / 1e12}
+    machine = {
+        "gpu": torch.cuda.get_device_name(),
+        "copy_tb_per_s": bandwidth / 1e12,
+        "cpu_threads": torch.get_num_threads(),
+    }
     rows: list[dict] = []
-    parts = [lambda: products(10**6, bandwidth), lambda: heat(10**6), lambda: growth(int(options.most))]
-    if find_spec("numba"):
-        parts.append(lambda: calculus(10**6))
+    parts = (
+        geometry,
+        batches,
+        lambda: products(bandwidth),
+        heat,
+        training,
+        denoise,
+        lambda: growth(int(options.most)),
+        spectrum,
+        calculus,
+    )
     for part in parts:
-        rows += part()
+        for row in part():
+            rows.append(row)
+            print(
+                {key: float(f"{value:.4g}") if isinstance(value, float) else value for key, value in row.items()},
+                flush=True,
+            )
+        torch.cuda.empty_cache()
         content = {"name": "gpu", "machine": machine, "versions": versions, "rows": rows}
         Path(options.out).write_text(json.dumps(content, indent=1) + "\n")
 

@@ -40,7 +40,7 @@ def test_the_library_loads_no_optional_packages():
 
 
 def test_every_public_name_is_there():
-    modules = {"estimators", "interop", "io", "plot", "testing"}
+    modules = {"earth", "estimators", "interop", "io", "plot", "testing"}
     assert all(getattr(tb, name) is not None for name in dir(tb)) and {*dir(tb)} == {*tb.__all__} | modules
     with pytest.raises(AttributeError, match=r"'tangentbundel'.*Did you mean 'TangentBundle'"):
         _ = tb.tangentbundel

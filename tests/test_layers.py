@@ -28,6 +28,7 @@ ORDER = [
     "sheaf",
     "diagnostics",
     "calculus",
+    "batch",
     "bundle",
     "differentiable",
     "filters",

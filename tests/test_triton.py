@@ -19,6 +19,9 @@ from spaces import bundle_of
 
 import tangentbundle as tb
 from tangentbundle.filters import apply_bank
+from tangentbundle.filters import chebyshev as chebyshev_module
+from tangentbundle.geometry.balls import ball_edges
+from tangentbundle.geometry.tensor_cloud import TensorCloud, near_blocks
 from tangentbundle.manifolds import Sphere
 from tangentbundle.operators import laplacian as laplacian_module
 from tangentbundle.operators import product as product_module
@@ -124,7 +127,7 @@ def test_sliced_storage_pads_little():
 # One step.
 
 
-def both_steps(d, channels, dtype, n, scalars, sources=0, targets=0, alias=False, seed=0):
+def both_steps(d, channels, dtype, n, scalars, sources=0, targets=0, terms=(), alias=False, seed=0):
     """Outputs and running sums of the kernel and of the reference, in the kernel's row order."""
     from tangentbundle.operators.cuda import cuda_step
 
@@ -134,7 +137,8 @@ def both_steps(d, channels, dtype, n, scalars, sources=0, targets=0, alias=False
     noise = torch.Generator().manual_seed(seed)
     draw = lambda *shape: torch.randn(*shape, generator=noise, dtype=dtype)  # noqa: E731
     x, z = draw(n, d, channels), draw(n, d, channels)
-    extras = [Extras(draw(k, n, d, channels), draw(k)) if k else None for k in (sources, targets)]
+    sizes = (sources, ()), (targets, terms)
+    extras = [Extras(draw(k, n, d, channels), draw(k, *more)) if k else None for k, more in sizes]
     expected = torch.empty_like(x)
     mine = [None if e is None else Extras(e.signals[:, rows].contiguous(), e.coefficients.clone()) for e in extras]
     my_x, my_z = x[rows].contiguous(), z[rows].contiguous()
@@ -160,6 +164,7 @@ def both_steps(d, channels, dtype, n, scalars, sources=0, targets=0, alias=False
             {"scalars": (2.0, 0.25, -1.0), "alias": True},
             {"scalars": (2.0, 0.0, -1.0), "targets": 3},
             {"scalars": (1.1, 0.3, -1.0), "sources": 2, "targets": 1},
+            {"scalars": (2.0, 0.0, -1.0), "targets": 2, "terms": (3,), "alias": True},
         ],
     ),
     ids=str,
@@ -185,6 +190,36 @@ def test_scalars_keep_double_precision():
     """Triton passes Python floats in single precision; a third must come through all the same."""
     (got, expected), _ = both_steps(2, 2, torch.float64, 20, (1 / 3, 1e-9 / 3, 2 / 3))
     assert relative_error(got, expected) < 1e-14
+
+
+# The search and the order of rows.
+
+
+@interpreted
+@pytest.mark.parametrize(
+    "dims, dtype, radius", [(2, torch.float64, 0.1), (3, torch.float32, 0.2), (11, torch.float32, 0.9)]
+)
+def test_search_finds_what_the_cpu_finds(dims, dtype, radius):
+    from tangentbundle.geometry.cuda_search import cuda_ball_edges
+
+    points = np.random.default_rng(dims).standard_normal((101, dims))
+    points[7] = points[5]
+    cloud = TensorCloud.of(torch.from_numpy(points).to(dtype))
+    found = cuda_ball_edges(cloud, radius, *near_blocks(cloud, radius))
+    expected = ball_edges(cloud.coordinates.numpy(), cloud.boxed.numpy(), radius, lambda edges: None)
+    for a, b in zip(found[:2], expected[:2], strict=True):
+        np.testing.assert_array_equal(a.numpy(), b)
+    np.testing.assert_allclose(found[2].numpy(), expected[2], rtol=1e-5, atol=1e-7)
+
+
+@interpreted
+@pytest.mark.parametrize("shape", [(9, 2, 3), (2, 9, 2, 200)])
+def test_rows_go_to_the_order_and_back(shape):
+    from tangentbundle.operators.cuda import copy_rows
+
+    x, order = torch.randn(shape), torch.randperm(9).int()
+    there = copy_rows(x, order, scatter=False)
+    assert torch.equal(there, x.index_select(-3, order)) and torch.equal(copy_rows(there, order, scatter=True), x)
 
 
 # The whole path.
@@ -235,7 +270,7 @@ def results(lap, dtype, order):
 
 
 def as_on_a_gpu(monkeypatch):
-    for module in (product_module, laplacian_module):
+    for module in (product_module, laplacian_module, chebyshev_module):
         monkeypatch.setattr(module, "use_triton", lambda device: True)
 
 

@@ -31,7 +31,7 @@ from .saving import load, save
 from .sheaf import Sheaf
 from .training import fit
 
-MODULES = ("estimators", "interop", "io", "plot", "testing")
+MODULES = ("earth", "estimators", "interop", "io", "plot", "testing")
 """Modules that are loaded when they are first asked for, besides those of ``__all__``."""
 FORECASTS = ("Autoregression", "Climatology", "FieldForecaster", "Persistence")
 

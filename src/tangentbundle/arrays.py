@@ -46,6 +46,42 @@ class ArrayKind:
         return tensor.to(self.device, self.dtype)
 
 
+def host(value: Any) -> np.ndarray:
+    """A NumPy copy of a tensor, floats in float64; anything else as NumPy reads it."""
+    if not isinstance(value, torch.Tensor):
+        return np.asarray(value)
+    return (value.double() if value.is_floating_point() else value).cpu().numpy()
+
+
+class HostField:
+    """A field of a dataclass that may be given as a tensor of a device: reading it gives a NumPy copy, made once.
+
+    ``vars(instance)[name]`` is what was given.
+    """
+
+    def __init__(self, *default: Any) -> None:
+        self.default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is None:
+            if not self.default:
+                raise AttributeError(self.name)  # so that dataclasses know
+            return self.default[0]
+        fields = vars(instance)
+        value = fields[self.name]
+        if value is None or isinstance(value, np.ndarray):
+            return value
+        if (key := f"{self.name} on the host") not in fields:
+            fields[key] = host(value)
+        return fields[key]
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        vars(instance)[self.name] = value
+
+
 def float_tensor(value: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
     """Return ``value`` as a float32 or float64 tensor with a note of what it was.
 

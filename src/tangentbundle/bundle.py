@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from .arrays import Array, ArrayKind, finite_where_seen, float_tensor, positive, positive_integer
+from .arrays import Array, ArrayKind, HostField, finite_where_seen, float_tensor, host, positive, positive_integer
+from .batch import clouds_of, joined_laplacian
 from .calculus import Curvature, Derivatives, LinearMap, curvature, hodge_laplacian
 from .diagnostics import Diagnosis, diagnose
 from .errors import InvalidInputError, ShapeError
@@ -24,16 +26,19 @@ from .geometry.mesh import MeshGeometry, mesh_geometry
 from .geometry.pipeline import (
     Scale,
     build_graph,
+    cloud_of,
     graph_and_frames,
     sorted_cloud,
+    stays_on_device,
     warn_of_duplicates,
     warn_of_noise,
     warn_of_scale,
 )
 from .geometry.search import one_search
-from .geometry.transport import Connection, connect, connect_exactly
+from .geometry.tensor_cloud import TensorCloud
+from .geometry.transport import Connection, connect, connect_exactly, trivial_connection
 from .manifolds import Sphere
-from .operators import Calibration, ConnectionLaplacian, Normalization
+from .operators import Calibration, ConnectionLaplacian, Joined, Normalization, join
 from .operators.assembly import VertexAreas, assemble, coordinate_moments, normalise
 from .operators.calibration import calibrated_scale
 from .sheaf import Sheaf
@@ -63,15 +68,15 @@ class TangentBundle:
     ((500, 2, 1), (500, 3), (500, 2, 1))
     """
 
-    sorted_points: np.ndarray = field(repr=False)
-    sorted_graph: NeighborGraph = field(repr=False)
-    connection: Connection = field(repr=False)
-    order: np.ndarray = field(repr=False)
+    sorted_points: np.ndarray = HostField()  # type: ignore[assignment]  # noqa: RUF009
+    sorted_graph: NeighborGraph
+    connection: Connection
+    order: np.ndarray = HostField()  # type: ignore[assignment]  # noqa: RUF009
     kernel: Kernel | None
     eps: float
     dim: int
     kind: ArrayKind = field(repr=False)
-    sorted_frames: np.ndarray | None = field(default=None, repr=False)
+    sorted_frames: np.ndarray | None = HostField(None)  # type: ignore[assignment]  # noqa: RUF009
     pca: LocalPCA | None = field(default=None, repr=False)
     eps_pca: float | None = None
     local_dimensions: np.ndarray | None = field(default=None, repr=False)
@@ -105,7 +110,7 @@ class TangentBundle:
             max_memory: bytes the graph may need; default 80 % of what is free.
         """
         scale = Scale(eps, neighbors, eps_pca, max_memory, pca_center)
-        cloud, order, kind = sorted_cloud(points)
+        cloud, order, kind = cloud_of(points)
         with one_search(cloud):
             warn_of_duplicates(cloud)
             dim, local = resolve_dimension(cloud, dim, scale.eps_pca)
@@ -115,6 +120,40 @@ class TangentBundle:
         connection = connect(frames, graph, kind.numpy_dtype)
         geometry = cloud, graph, connection, order, check_kernel(kernel), eps, dim, kind, frames
         return cls(*geometry, pca=pca, eps_pca=eps_pca, local_dimensions=local)
+
+    @classmethod
+    def from_batch(
+        cls,
+        points: Array,
+        batch: Array,
+        *,
+        dim: int | DimensionRule | None = None,
+        eps: float | None = None,
+        neighbors: int | None = None,
+        eps_pca: float | None = None,
+        kernel: Kernel | None = None,
+        max_memory: float | None = None,
+    ) -> Joined:
+        r"""The Laplacians of many clouds at once, joined; nothing flows between the clouds.
+
+        Points ``(n, D)`` of all clouds follow each other, and ``batch`` (n,) holds the sorted number of each point's
+        cloud, as in PyTorch Geometric. The result is that of ``join`` on the Laplacians of ``from_points``. On a GPU
+        all clouds are built at once; an automatic number of neighbours is then not adapted to curvature and
+        connectedness, ``dim`` is estimated from the largest cloud, and ``eps_pca`` needs ``eps``. Coordinates and
+        ambient vectors are exchanged by the operator's ``frames``.
+
+        >>> import tangentbundle as tb
+        >>> clouds = [tb.manifolds.Sphere(2).sample(n, seed=n) for n in (80, 120)]
+        >>> both = tb.TangentBundle.from_batch(np.concatenate(clouds), np.repeat([0, 1], [80, 120]), neighbors=15)
+        >>> both.sizes, both.frames.shape
+        ((80, 120), torch.Size([200, 3, 2]))
+        """
+        scale, (x, _, sizes) = Scale(eps, neighbors, eps_pca, max_memory), clouds_of(points, batch)
+        if stays_on_device(float_tensor(points, "points")[1]):
+            return joined_laplacian(points, batch, dim, scale, check_kernel(kernel))
+        options: dict[str, Any] = {"dim": dim, "eps": eps, "neighbors": neighbors, "eps_pca": eps_pca}
+        parts = [cls.from_points(p, kernel=kernel, max_memory=max_memory, **options) for p in x.split(sizes.tolist())]
+        return join([part.laplacian() for part in parts])  # type: ignore[return-value]
 
     @classmethod
     def from_frames(
@@ -209,16 +248,17 @@ class TangentBundle:
         >>> bool(bundle.scalar().laplacian().spectrum(1)[0][0] < 1e-8)     # constants are harmonic
         True
         """
-        line = Connection.identity(self.sorted_graph.num_edges, self.kind.numpy_dtype)
-        return replace(self, connection=line, sorted_frames=None, pca=None)
+        line, other = trivial_connection(self.sorted_graph, self.kind.numpy_dtype), copy(self)
+        vars(other).update(connection=line, sorted_frames=None, pca=None)
+        return other
 
     @property
     def num_points(self) -> int:
-        return len(self.order)
+        return len(vars(self)["order"])
 
     @property
     def ambient_dim(self) -> int:
-        return self.sorted_points.shape[1]
+        return vars(self)["sorted_points"].shape[1]
 
     @property
     def rank(self) -> int:
@@ -228,27 +268,34 @@ class TangentBundle:
     @property
     def points(self) -> Array:
         """The points ``(n, D)`` in the kind they came in."""
-        return self.kind.wrap(self._unsorted(self.sorted_points))
+        held = vars(self)["sorted_points"]
+        return self.kind.wrap(self._unsorted(held.points if isinstance(held, TensorCloud) else held))
 
     @property
     def frames(self) -> Array:
         """Orthonormal tangent bases, ``(n, D, d)``, in the kind of the points."""
-        return self.kind.wrap(self._bases())
+        return self.kind.wrap(self._frames())
 
     @property
     def graph(self) -> NeighborGraph:
         """The neighbour graph."""
         return self.sorted_graph.relabel(self.order)
 
-    def _unsorted(self, array: np.ndarray) -> np.ndarray:
-        out = np.empty_like(array)
-        out[self.order] = array
+    def _unsorted(self, array: Any) -> Any:
+        """An array or a tensor, along the curve, in the user's order."""
+        out = np.empty_like(array) if isinstance(array, np.ndarray) else torch.empty_like(array)
+        out[self.order if isinstance(array, np.ndarray) else vars(self)["order"]] = array
         return out
 
-    def _bases(self) -> np.ndarray:
-        if self.sorted_frames is None:
+    def _frames(self) -> Any:
+        """The bases in the user's order, where they are."""
+        held = vars(self)["sorted_frames"]
+        if held is None:
             raise InvalidInputError("the scalar bundle has no frames: its signals are functions (n, 1, c) already.")
-        return self._unsorted(self.sorted_frames)
+        return self._unsorted(held)
+
+    def _bases(self) -> np.ndarray:
+        return host(self._frames())
 
     def __repr__(self) -> str:
         how = ""
@@ -278,7 +325,7 @@ class TangentBundle:
                 f"vectors must have shape (..., n, D) = (..., {n}, {dims}) or (..., n, D, channels), "
                 f"got {tuple(tensor.shape[:-1])}."
             )
-        bases = torch.from_numpy(self._bases()).to(tensor)
+        bases = torch.as_tensor(self._frames()).to(tensor)
         return kind.wrap(torch.einsum("nij,...nic->...njc", bases, tensor))
 
     def to_ambient(self, signal: Array) -> Array:
@@ -293,7 +340,7 @@ class TangentBundle:
             raise ShapeError(
                 f"signal must have shape (..., n, d, channels) = (..., {n}, {d}, c), got {tuple(tensor.shape)}."
             )
-        vectors = torch.einsum("nij,...njc->...nic", torch.from_numpy(self._bases()).to(tensor), tensor)
+        vectors = torch.einsum("nij,...njc->...nic", torch.as_tensor(self._frames()).to(tensor), tensor)
         return kind.wrap(vectors[..., 0] if vectors.shape[-1] == 1 else vectors)
 
     def laplacian(self, *, calibrate: Calibration | bool = True, order: int | None = None) -> ConnectionLaplacian:
@@ -316,9 +363,9 @@ class TangentBundle:
                     "calibrate= and order= are for clouds: the Laplacian of a mesh has no kernel. Leave them out, or "
                     "use TangentBundle.from_points on the vertices."
                 )
-            return self._assemble(self.edge_weights(), 1.0, VertexAreas(areas=self.mesh.areas, bound=self.mesh.bound))
-        weights, constant = self.edge_weights(), check_kernel(self.kernel).calibration(self.dim)
-        moments = partial(coordinate_moments, self.sorted_graph, weights, self.sorted_points)
+            return self._assemble(self._weights(), 1.0, VertexAreas(areas=self.mesh.areas, bound=self.mesh.bound))
+        weights, constant = self._weights(), check_kernel(self.kernel).calibration(self.dim)
+        moments = partial(coordinate_moments, self.sorted_graph, weights, vars(self)["sorted_points"])
         scale, usual = calibrated_scale(calibrate, constant, self.eps, self.dim, moments)
         return self._assemble(weights, scale, terms=usual if order is None else positive_integer(order, "order"))
 
@@ -330,18 +377,19 @@ class TangentBundle:
         """
         if not isinstance(normalization, Normalization):
             raise InvalidInputError(f"expected a normalization such as operators.Symmetric(), got {normalization!r}.")
-        return self._assemble(self.edge_weights(), 1.0, normalization)
+        return self._assemble(self._weights(), 1.0, normalization)
 
     @cached_property
     def sorted_mass(self) -> np.ndarray:
         """Masses ``(n,)`` along the curve: areas of the vertices of a mesh, otherwise one over the density."""
-        return normalise(self.sorted_graph, self.edge_weights())[1] if self.mesh is None else self.mesh.areas
+        return host(normalise(self.sorted_graph, self._weights())[1]) if self.mesh is None else self.mesh.areas
 
     def _assemble(
-        self, weights: np.ndarray, scale: float, normalization: Normalization | None = None, terms: int = 1
+        self, weights: Any, scale: float, normalization: Normalization | None = None, terms: int = 1
     ) -> ConnectionLaplacian:
-        parts = self.sorted_graph, self.connection, weights, scale, self.order, self.kind
-        return assemble(*parts, self.sorted_frames, normalization, terms)
+        held = vars(self)
+        parts = self.sorted_graph, self.connection, weights, scale, held["order"], self.kind
+        return assemble(*parts, held["sorted_frames"], normalization, terms)
 
     def hodge(self, *, ricci: Array | None = None) -> ConnectionLaplacian:
         """The Hodge Laplacian of vector fields; see ``calculus.hodge_laplacian``."""
@@ -368,6 +416,9 @@ class TangentBundle:
 
     def edge_weights(self) -> np.ndarray:
         """The weight of each edge of ``sorted_graph``: the kernel at its length, or on a mesh its cotangents."""
+        return host(self._weights())
+
+    def _weights(self) -> Any:
         if self.mesh is not None:
             return self.mesh.weights
         return edge_weights(self.sorted_graph, check_kernel(self.kernel), float(np.sqrt(self.eps)))

@@ -24,7 +24,7 @@ from .arrays import float_tensor
 from .bundle import TangentBundle
 from .errors import InvalidInputError
 from .geometry.graph import radius_graph
-from .geometry.kernels import Biweight
+from .geometry.kernels import Biweight, check_kernel
 from .geometry.search import nearest_distances
 from .operators import ConnectionLaplacian
 from .operators.sheaf_laplacian import inverse_root
@@ -46,7 +46,7 @@ class _Frames(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx, grad: Tensor):  # type: ignore[override]
+    def backward(ctx, grad: Tensor):
         values, vectors, turn = ctx.saved_tensors
         d = turn.shape[-1]
         normal, tangent = vectors[..., :-d], vectors[..., -d:]
@@ -104,11 +104,11 @@ class DifferentiableBundle:
             steps = steps - (torch.zeros_like(self._sorted).index_add(0, rows, weights * steps) / total)[rows]
         squares = steps[:, :, None] * (weights / total[rows] * steps)[:, None]
         covariance = steps.new_zeros(n, *squares.shape[1:]).index_add(0, rows, squares)
-        return _Frames.apply(covariance, self._tensor(self.bundle.sorted_frames))
+        return _Frames.apply(covariance, self._tensor(np.asarray(self.bundle.sorted_frames)))
 
     def _pca_edges(self) -> tuple[Tensor, Tensor, Tensor]:
         """Edges of the local PCA and the radius at each; points with few neighbours use their nearest ones."""
-        cloud, radius = self.bundle.sorted_points, float(np.sqrt(self.bundle.eps_pca))
+        cloud, radius = self.bundle.sorted_points, float(self.bundle.eps_pca or 0.0) ** 0.5
         graph, least = radius_graph(cloud, radius), min(2 * self.bundle.dim + 2, len(cloud) - 1)
         poor = np.flatnonzero(graph.degrees < least)
         rich = ~np.isin(graph.rows, poor)
@@ -138,7 +138,7 @@ class DifferentiableBundle:
         constant, graph, n = self.bundle.laplacian(**options), self.bundle.sorted_graph, len(self.points)
         rows, cols = self._tensor(graph.rows), self._tensor(graph.indices)
         steps = self._sorted[cols] - self._sorted[rows]
-        weights = self.bundle.kernel.profile(steps.norm(dim=1) / self.bundle.eps**0.5)
+        weights = check_kernel(self.bundle.kernel).profile(steps.norm(dim=1) / self.bundle.eps**0.5)
         degree = weights.new_zeros(n).index_add(0, rows, weights)
         weights = weights / (degree[rows] * degree[cols])
         mass = weights.new_zeros(n).index_add(0, rows, weights)

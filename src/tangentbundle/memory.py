@@ -36,6 +36,16 @@ def require_memory(need: float, what: str, remedy: str, max_memory: float | None
         )
 
 
+def device_memory(device: torch.device) -> float | None:
+    """80 % of the memory free on a GPU; None for others."""
+    import torch  # slow to load
+
+    if device.type != "cuda":
+        return None
+    cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return 0.8 * (torch.cuda.mem_get_info(device)[0] + cached)
+
+
 def empty_like(tensor: torch.Tensor) -> torch.Tensor:
     """A contiguous tensor for a result, not filled.
 

@@ -124,14 +124,15 @@ class Sheaf:
         across = small_product(maps[:, 1].mT, weighted[:, 0])  # minus the blocks (target, source)
         if degrees is None:
             bound = 2.0 * float(diagonal.detach().abs().sum(-1).amax()) or 1.0
+            across, diagonal = across / bound, diagonal / bound
         else:
-            bound, factors = degrees.bound(d), degrees.factors(diagonal)
+            bound = degrees.bound(d)
+            factors = bound**-0.5 * degrees.factors(diagonal)
             source, target = factors.index_select(0, ends).unflatten(0, (-1, 2)).unbind(1)
             multiply = torch.mul if factors.shape[-1] == 1 else small_product
             across = multiply(multiply(target, across), source)
             diagonal = multiply(multiply(factors, diagonal), factors)
-        diagonal = eye_like(maps) - diagonal / bound
-        values = torch.cat([diagonal, across / bound, across.mT / bound]).index_select(0, graph.slots)
+        values = torch.cat([eye_like(maps) - diagonal, across, across.mT]).index_select(0, graph.slots)
         order = torch.arange(n, dtype=torch.int32, device=maps.device)
         mass = torch.full((n,), 1 / n, dtype=maps.dtype, device=maps.device)
         return SheafLaplacian(graph.indptr, graph.cols, values, order, mass, 1.0 / bound, d, self.kind)

@@ -3,7 +3,7 @@ r"""The Helmholtz-Hodge decomposition of vector fields: :math:`v = \nabla a + \o
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -69,7 +69,7 @@ def helmholtz(bundle: TangentBundle, field: Array, *, degree: int | None = None,
     {'gradient': 0.0, 'rotational': 1.0, 'remainder': 0.0}
     """
     calculus = Derivatives(bundle, degree=degree)
-    divergence = calculus.divergence()
+    gradient, divergence = calculus.gradient(), calculus.divergence()
     x, kind = divergence.check(field, "field")  # type: ignore[misc]
     finite(x, "field")
     if has_boundary(bundle):
@@ -77,7 +77,8 @@ def helmholtz(bundle: TangentBundle, field: Array, *, degree: int | None = None,
             "the decomposition is made for closed manifolds, and these points end at a boundary, where potentials "
             "would need a condition. Use divergence() and curl(), or data that cover the whole manifold."
         )
-    split = _Split.of(calculus, divergence)
+    calculus = replace(calculus)  # without its fit, which takes memory
+    split = _Split.of(calculus, gradient, divergence)
     with torch.no_grad():
         chunks = [split(part.double(), positive(tol, "tol")) for part in fold(x).split(CHANNELS, dim=2)]
         found = {name: torch.cat([chunk[name] for chunk in chunks], dim=2) for name in chunks[0]}
@@ -100,13 +101,12 @@ class _Split:
     solver: Poisson
 
     @classmethod
-    def of(cls, calculus: Derivatives, divergence: LinearMap) -> _Split:
+    def of(cls, calculus: Derivatives, gradient: LinearMap, divergence: LinearMap) -> _Split:
         signs, bundle = None, calculus.bundle
-        with suppress(NotOrientableError):
-            signs = (
-                torch.from_numpy(bundle._unsorted(calculus.signs)).to(divergence.device) if bundle.dim == 2 else None
-            )
-        gradient, divergence = (m.to(dtype=torch.float64) for m in (calculus.gradient(), divergence))
+        if bundle.dim == 2:
+            with suppress(NotOrientableError):
+                signs = torch.from_numpy(bundle._unsorted(calculus.signs)).to(divergence.device)
+        gradient, divergence = (m.to(dtype=torch.float64) for m in (gradient, divergence))
         return cls(gradient, divergence, signs, Poisson.of(calculus, divergence.device))
 
     def _turned(self, field: torch.Tensor) -> torch.Tensor:

@@ -86,13 +86,18 @@ class FieldInterpolator(FieldEstimator):
     def predict_interval(self, X, level=0.9):
         """Bounds ``(m, D)``, lower and upper, of measurements of each ambient component at points ``X (m, D)``.
 
-        They lie symmetrically about the prediction, as many standard deviations away as the share ``level`` of errors
-        does that training vectors have when they are left out one at a time.
+        They lie symmetrically about the prediction, ``interval_width(level)`` standard deviations away.
         """
-        level = share(level)
+        width = self.interval_width(level)
         field, std = self.predict(X, return_std=True, with_noise=True)
-        width = tail(level, self._residuals()) * std
-        return field - width, field + width
+        return field - width * std, field + width * std
+
+    def interval_width(self, level=0.9):
+        """Half the width of intervals of measurements, in standard deviations.
+
+        The share ``level`` of errors that training vectors have when they are left out one at a time is smaller.
+        """
+        return tail(share(level), self._residuals())
 
     def _context(self, X: np.ndarray) -> tuple[np.ndarray, History | None]:
         past = X if self.history_points is None else _points(self.history_points, X, "history_points")

@@ -8,8 +8,7 @@ import numpy as np
 import torch
 
 from ..bundle import TangentBundle
-from ..filters.chebyshev import band_of
-from ..filters.shrinkage import best_response, laplacian_moments, moment_terms, rational_family, white_noise_variance
+from ..filters.shrinkage import least_risk
 from .bases import FieldInBases, ambient_of, coordinates_in
 from .observations import JITTER, Model, Observations, Places, Posterior, Prediction
 
@@ -33,15 +32,8 @@ class SpectralFilter(Model):
         laplacian = TangentBundle.from_frames(observations.points, frames, neighbors=self.neighbors).laplacian()
         x = torch.from_numpy(coordinates_in(frames, observations.vectors))[:, :, None]
         signs = torch.from_numpy(rng.choice([-1.0, 1.0], size=(*x.shape[:2], self.probes)))
-        band = band_of(laplacian)
-        family = rational_family(band.top)
         known = observations.noise
-        level = torch.ones(len(x)) if known is None else torch.from_numpy(known)
-        noise = level.double().sqrt()[:, None, None] * signs
-        moments = laplacian_moments(laplacian, torch.cat([x, noise], dim=2), moment_terms(family, band, tol=1e-2))
-        data, probes = moments[:, 0], moments[:, 1:].mean(axis=1)
-        variance = white_noise_variance(band, data, probes) if known is None else 1.0
-        response, _ = best_response(family, band, data, variance * probes)
+        response, variance = least_risk(laplacian, x, signs, None if known is None else torch.from_numpy(known))
         smooth = response(laplacian, torch.cat([x, signs], dim=2)).numpy()
         share = float((smooth[:, :, 1:] * signs.numpy()).mean())
         std = float(np.sqrt(variance if known is None else known.mean()))

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from torch.nn.functional import pad
 
 from ..operators import ConnectionLaplacian
 from ..operators.moments import recurrence
 from ..operators.product import Extras, add_outer, block_product, sort_rows, step, unsort_rows
 from ..operators.registry import differentiate, torch_op, vectorise
-from ..operators.storage import along_curve
+from ..operators.storage import along_curve, is_sliced
 from .expansion import Band
 
 Tensor = torch.Tensor
@@ -45,11 +46,22 @@ def bank(
     matrix = along_curve(indptr, cols, values, order)
     x = sort_rows(x, order)
     sums = coefficients[:, 0, None, None, None] * x
-    columns = coefficients.T.contiguous()
-    terms = range(1, len(columns))
-    for _ in recurrence(matrix, x, x, terms, middle, radius, lambda m: Extras(sums, columns[m])):
+    every = 3 if is_sliced(indptr, order) else 1
+    columns, last = _in_turns(coefficients.T, every), coefficients.shape[1] - 1
+    targets = lambda m: Extras(sums, columns[m]) if m % every == 0 or m == last else None  # noqa: E731
+    for _ in recurrence(matrix, x, x, range(1, last + 1), middle, radius, targets):
         pass
     return unsort_rows(sums, order)
+
+
+def _in_turns(columns: Tensor, every: int) -> Tensor:
+    """Coefficients ``(m, k)``, or ``(m, k, 3)`` of terms m, m - 1 and m - 2 where sums are made every third time."""
+    if every == 1:
+        return columns.contiguous()
+    shifted = [pad(columns, (0, 0, back, 0))[: len(columns)] for back in range(3)]
+    turn = torch.arange(len(columns), device=columns.device)[:, None] % 3
+    new = (turn >= 0, turn != 1, turn == 0)  # the rest has been added already
+    return torch.stack([part * fresh for part, fresh in zip(shifted, new, strict=True)], dim=2).contiguous()
 
 
 @torch_op

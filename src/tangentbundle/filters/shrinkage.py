@@ -8,7 +8,8 @@ the risk :math:`E\,\|Hx - (x - n)\|^2`, in the mass inner product in which :math
 
 All three terms are sums over Chebyshev coefficients of the responses times the moments
 :math:`\langle x, T_m x \rangle` and :math:`E \langle n, T_m n \rangle`, which one recurrence on the data and on random
-probes gives. Probes of uneven noise are random signs times its standard deviations.
+probes gives; ``least_risk`` does so in memory, on the device of the operator. Probes of uneven noise are random signs
+times its standard deviations.
 """
 
 from __future__ import annotations
@@ -96,3 +97,29 @@ def best_response(family: Sequence[Filter], band: Band, data: np.ndarray, noise:
     risks = residuals - noise[0] + 2 * _energies(family, band, noise)
     best = int(np.argmin(risks))
     return family[best], float(risks[best])
+
+
+def least_risk(
+    operator: ConnectionLaplacian, x: torch.Tensor, signs: torch.Tensor, variances: torch.Tensor | None = None
+) -> tuple[Filter, float]:
+    """The low-pass filter of least estimated risk for a noisy signal ``(n, d, c)``, and the variance of the noise.
+
+    ``signs`` (n, d, probes) are random signs. ``variances`` (n,) are those of the noise where they are known; the
+    second answer is then one.
+
+    >>> import tangentbundle as tb
+    >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(2000, seed=0)).laplacian()
+    >>> rng = np.random.default_rng(0)
+    >>> field, noise = (torch.from_numpy(rng.standard_normal((2000, 2, 1))) for _ in range(2))
+    >>> noisy = 3.0 * tb.Heat(0.3)(lap, field) + 0.1 * noise
+    >>> filter, variance = least_risk(lap, noisy, torch.from_numpy(rng.choice([-1.0, 1.0], size=(2000, 2, 8))))
+    >>> 0.09 < variance**0.5 < 0.11
+    True
+    """
+    band, channels = band_of(operator), x.shape[2]
+    family = rational_family(band.top)
+    noise = signs if variances is None else variances.to(x).sqrt()[:, None, None] * signs
+    moments = laplacian_moments(operator, torch.cat([x, noise], dim=2), moment_terms(family, band, tol=1e-2))
+    data, probes = moments[:, :channels].mean(axis=1), moments[:, channels:].mean(axis=1)
+    variance = white_noise_variance(band, data, probes) if variances is None else 1.0
+    return best_response(family, band, data, variance * probes)[0], variance

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..arrays import positive
 from ..errors import DimensionWarning, InvalidInputError
-from .frames import local_pca, pca_of_nearest
+from .frames import local_pca, pca_of_some
 from .graph import radius_graph
 from .search import sample_rows, sampled_nearest
 
@@ -124,9 +124,9 @@ class WidestGap(DimensionRule):
 
 def _sampled_spectra(points: np.ndarray, sizes: list[int]) -> Spectra:
     """Variances of neighbourhoods of sampled points, each size computed when it is asked for."""
-    centers = points[sample_rows(len(points))]
     for size in sizes:
-        yield size, pca_of_nearest(points, *sampled_nearest(points, size), centers, axes=0).variances
+        distances, indices = sampled_nearest(points, size)
+        yield size, pca_of_some(points, sample_rows(len(points)), distances, indices, axes=0).variances
 
 
 def estimate_dimension(points: np.ndarray, rule: DimensionRule, eps_pca: float | None = None) -> tuple[int, np.ndarray]:
@@ -136,7 +136,7 @@ def estimate_dimension(points: np.ndarray, rule: DimensionRule, eps_pca: float |
     >>> estimate_dimension(np.stack([circle.real, circle.imag], axis=1), WidestGap())[0]
     1
     """
-    local = rule.local(points, eps_pca)
+    local = rule.local(points if isinstance(rule, WidestGap) else np.asarray(points), eps_pca)
     dim = rule.combine(local)
     agree = float((local == dim).mean())
     if agree < 0.6:

@@ -9,6 +9,7 @@ of the two Gram matrices is smaller is decomposed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import singledispatch
 
 import numpy as np
 
@@ -20,14 +21,17 @@ from .kernels import Biweight, Kernel
 
 TINY = 1e-300
 
+FLAT = 1e-12
+"""A variance of at most this share of the largest one counts as none."""
+
 GRAM_SIZE = 12
 """Ambient dimensions above this use the neighbours' Gram matrix where it is smaller."""
 
 MAX_VARIANCES = 16
 """Variances returned of each neighbourhood."""
 
-BLOCK = 2**22
-"""Numbers in the largest array at work in a thread."""
+BLOCK, EDGES = 2**22, 2**17
+"""Numbers in the largest array at work in a thread, and edges at a time: their weights stay in cache."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +54,20 @@ class LocalPCA:
                 f"dimension {d} was asked for, but the points span at most {self.axes.shape[2]} "
                 "directions. Give a smaller dimension."
             )
-        weak = self.variances[:, d - 1] <= 1e-12 * np.maximum(self.variances[:, 0], TINY)
-        if weak.any():
-            first = np.flatnonzero(weak)
+        self._refuse_weak(np.flatnonzero(self.variances[:, d - 1] <= FLAT * np.maximum(self.variances[:, 0], TINY)), d)
+        return np.ascontiguousarray(self.axes[:, :, :d])
+
+    def _refuse_weak(self, weak: np.ndarray, d: int) -> None:
+        if len(weak):
             raise RankDeficientError(
-                f"{len(first)} neighbourhoods (first: point {first[0]}, with "
-                f"{self.counts[first[0]]} neighbours) span fewer than {d} directions. Use a larger "
+                f"{len(weak)} neighbourhoods (first: point {weak[0]}, with "
+                f"{self.counts[weak[0]]} neighbours) span fewer than {d} directions. Use a larger "
                 "eps_pca, a smaller dimension, or remove duplicate points."
             )
-        return np.ascontiguousarray(self.axes[:, :, :d])
+
+    def sparse_rows(self, least: int) -> np.ndarray:
+        """Points with fewer than ``least`` neighbours of positive weight."""
+        return np.flatnonzero(self.counts < least)
 
     def replace(self, rows: np.ndarray, other: LocalPCA) -> None:
         """Take some neighbourhoods from another analysis."""
@@ -68,6 +77,10 @@ class LocalPCA:
     def residual(self, d: int) -> np.ndarray:
         """Share of each neighbourhood's variance outside its first ``d`` axes, ``(n,)``."""
         return np.clip(1.0 - self.variances[:, :d].sum(axis=1) / np.maximum(self.total, TINY), 0.0, 1.0)
+
+    def median_residual(self, d: int) -> float:
+        """The median of these shares."""
+        return float(np.median(self.residual(d)))
 
 
 @njit(cache=True, nogil=True)
@@ -136,6 +149,7 @@ def _from_grams(start, stop, centers, points, graph, weights, center, counts, ax
     return values[:, ::-1]
 
 
+@singledispatch
 def local_pca(
     points: np.ndarray,
     graph: NeighborGraph,
@@ -169,7 +183,8 @@ def local_pca(
     total, counts = np.zeros(n), np.zeros(n, np.int64)
     most = int(graph.degrees.max(initial=1))
     small = dims <= max(GRAM_SIZE, most)
-    method, block = (_from_covariances if small else _from_grams), max(1, BLOCK // (dims * (dims if small else most)))
+    method = _from_covariances if small else _from_grams
+    block = max(1, min(EDGES // most, BLOCK // (dims * (dims if small else most))))
 
     def decompose(start, stop):
         for a in range(start, stop, block):
@@ -190,3 +205,12 @@ def pca_of_nearest(
     """Local PCA at ``centers`` (m, D) of k neighbours of each, nearest first: ``distances``, ``indices`` (m, k)."""
     reach = np.maximum(1.2 * distances[:, -1], np.finfo(float).tiny)
     return local_pca(points, graph_of_lists(distances, indices), reach, centers=centers, axes=axes, center=center)
+
+
+@singledispatch
+def pca_of_some(
+    points: np.ndarray, rows: np.ndarray, distances: np.ndarray, indices: np.ndarray, axes: int, center: bool = True
+) -> LocalPCA:
+    """The same at some of the points; only the points it needs are read, so that they may lie on a device."""
+    lists = np.arange(indices.size).reshape(indices.shape)
+    return pca_of_nearest(points[indices.ravel()], distances, lists, points[rows], axes, center)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, singledispatch
 
 import numpy as np
 from scipy import sparse
@@ -12,8 +12,9 @@ from ..errors import InvalidInputError
 from ..jit import njit
 from ..memory import memory_limit, require_memory
 from ..parallel import run_ranges
+from .balls import ball_edges
 from .kernels import Kernel
-from .search import SAMPLE, edge_distances, nearest_distances, search_tree
+from .search import SAMPLE, WIDE, edge_distances, nearest_distances, search_tree
 
 
 def bytes_per_edge(dim: int) -> int:
@@ -47,9 +48,26 @@ class NeighborGraph:
         return np.diff(self.indptr)
 
     @property
+    def median_degree(self) -> float:
+        return float(np.median(self.degrees))
+
+    @property
+    def isolated(self) -> np.ndarray:
+        """Points without neighbours."""
+        return np.flatnonzero(self.degrees == 0)
+
+    @cached_property
+    def num_components(self) -> int:
+        return int(self.components().max()) + 1
+
+    @property
     def rows(self) -> np.ndarray:
         """The point each directed edge starts from, ``(e,)``."""
         return np.repeat(np.arange(self.num_points, dtype=np.int32), self.degrees)
+
+    def ends(self, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The two points of some edges."""
+        return np.searchsorted(self.indptr, edges, side="right") - 1, self.indices[edges]
 
     def to_scipy(self) -> sparse.csr_array:
         """The distances as a scipy CSR array.
@@ -101,7 +119,7 @@ def _component_labels(indptr, indices):  # pragma: no cover - compiled
 
 
 def graph_from_pairs(points: np.ndarray, pairs: np.ndarray) -> NeighborGraph:
-    """Build the graph whose edges are the given unordered pairs, each listed once."""
+    """The graph whose edges are the given unordered pairs, each listed once."""
     n, (low, high) = len(points), pairs.T.astype(np.int32)
     ends = np.concatenate([low, high]), np.concatenate([high, low])
     matrix = sparse.coo_array((np.ones(2 * len(low), np.int8), ends), shape=(n, n)).tocsr()
@@ -112,6 +130,7 @@ def graph_from_pairs(points: np.ndarray, pairs: np.ndarray) -> NeighborGraph:
     return NeighborGraph(indptr, indices, distances)
 
 
+@singledispatch
 def edge_weights(graph: NeighborGraph, kernel: Kernel, radius: float | np.ndarray) -> np.ndarray:
     """The kernel at distance / radius of each edge, ``(e,)``; the radius is a number, or one a point."""
     weights = np.empty(graph.num_edges)
@@ -135,24 +154,36 @@ def check_memory(edges: float, max_memory: float | None, remedy: str, dim: int =
     require_memory(edges * bytes_per_edge(dim), f"a bundle with {edges:.3g} directed edges", remedy, max_memory)
 
 
+@singledispatch
 def radius_graph(points: np.ndarray, radius: float, *, max_memory: float | None = None, dim: int = 2) -> NeighborGraph:
     """Connect every two points at distance at most ``radius``.
 
-    The pairs come from a dual-tree search; their number is estimated first, from a sample of points, so that a
-    radius that needs more than ``max_memory`` bytes (default: 80 % of what is free) for the bundle of dimension ``dim``
-    is refused unallocated.
+    The number of pairs is estimated first, from a sample of points, so that a radius that needs more than
+    ``max_memory`` bytes (default: 80 % of what is free) for the bundle of dimension ``dim`` is refused unallocated.
 
     >>> radius_graph(np.array([[0.0], [1.0], [3.0]]), 1.5).degrees.tolist()
     [1, 1, 0]
     """
     if not (np.isfinite(radius) and radius > 0):
         raise InvalidInputError(f"radius must be positive and finite, got {radius}.")
-    tree = search_tree(points)
+
+    def allow(edges: float) -> None:
+        check_memory(edges, max_memory, "Use a smaller eps, or fewer neighbors.", dim)
+
     if bytes_per_edge(dim) * float(len(points)) ** 2 > memory_limit(max_memory):  # else all pairs would fit
+        tree = search_tree(points)
         sample = tree.data[:: max(1, len(points) // SAMPLE)]
-        degree = tree.query_ball_point(sample, radius, return_length=True, workers=-1).mean() - 1
-        check_memory(degree * len(points), max_memory, "Use a smaller eps, or fewer neighbors.", dim)
-    return graph_from_pairs(points, tree.query_pairs(radius, output_type="ndarray"))
+        allow((tree.query_ball_point(sample, radius, return_length=True, workers=-1).mean() - 1) * len(points))
+    boxed = search_tree(points).data[:, :WIDE] if points.shape[1] > WIDE else points
+    return NeighborGraph(*ball_edges(points, boxed, radius, allow))
+
+
+@singledispatch
+def nearest_in_graph(
+    points: np.ndarray, graph: NeighborGraph, k: int, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Distances and indices ``(m, k)`` of the nearest points of some rows, where the graph of a ball may know them."""
+    return nearest_distances(points, k, rows)
 
 
 def nearest_graph(points: np.ndarray, rows: np.ndarray, k: int) -> NeighborGraph:

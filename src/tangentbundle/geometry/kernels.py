@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from scipy import integrate, special
 
-from ..arrays import positive
+from ..arrays import host, positive
 from ..errors import InvalidInputError
 
 
@@ -25,15 +26,21 @@ class Kernel(ABC):
     """
 
     @abstractmethod
-    def profile(self, u: np.ndarray) -> np.ndarray:
-        """Weight at ``u`` in [0, 1]."""
+    def profile(self, u: Any) -> Any:
+        """Weight at ``u`` in [0, 1]: an array, or a tensor if points are on a device."""
 
-    def __call__(self, u: np.ndarray) -> np.ndarray:
-        """Weight at any ``u >= 0``: the profile inside the support, zero outside.
+    def __call__(self, u: Any) -> Any:
+        """Weight at any ``u >= 0``, an array or a tensor: the profile inside the support, zero outside.
 
         >>> float(Uniform()(np.array(0.5))), float(Uniform()(np.array(1.5)))
         (1.0, 0.0)
         """
+        if isinstance(u, torch.Tensor):
+            try:
+                inside = self.profile(u.clamp_max(1.0))
+            except TypeError:  # written for NumPy alone
+                inside = self.profile(host(u.clamp_max(1.0)))
+            return torch.where(u <= 1.0, torch.as_tensor(inside).to(u), 0.0)
         return np.where(u <= 1.0, self.profile(np.minimum(u, 1.0)), 0.0)
 
     def radial_moment(self, p: float) -> float:
@@ -72,9 +79,9 @@ class Gaussian(Kernel):
     def __post_init__(self) -> None:
         positive(self.sharpness, "sharpness")
 
-    def profile(self, u: np.ndarray) -> np.ndarray:
-        square = -self.sharpness * u * u
-        return square.exp() if isinstance(square, torch.Tensor) else np.exp(square)
+    def profile(self, u: Any) -> Any:
+        exponent = -self.sharpness * (u * u)
+        return exponent.exp() if isinstance(u, torch.Tensor) else np.exp(exponent)
 
     def radial_moment(self, p: float) -> float:
         half = (p + 1) / 2
@@ -92,7 +99,7 @@ class Power(Kernel):
         if self.exponent != 0:
             positive(self.exponent, "an exponent other than 0")
 
-    def profile(self, u: np.ndarray) -> np.ndarray:
+    def profile(self, u: Any) -> Any:
         return (1.0 - u * u) ** self.exponent
 
     def radial_moment(self, p: float) -> float:

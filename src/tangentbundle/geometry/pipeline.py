@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import Array, ArrayKind, points_array, positive, positive_integer
+from ..arrays import Array, ArrayKind, float_tensor, host, points_array, positive, positive_integer
 from ..errors import (
     DisconnectedWarning,
     DuplicatePointsWarning,
@@ -19,11 +20,13 @@ from ..errors import (
     RankDeficientError,
     TooFewPointsError,
 )
-from .frames import LocalPCA, local_pca, pca_of_nearest
-from .graph import NeighborGraph, check_memory, nearest_distances, radius_graph
+from . import tensor_frames  # noqa: F401
+from .frames import LocalPCA, local_pca, pca_of_some
+from .graph import NeighborGraph, check_memory, nearest_distances, nearest_in_graph, radius_graph
 from .ordering import curve_order
 from .scale import connecting_radius, least_neighbors, radius_for_neighbors, target_neighbors
 from .search import sampled_nearest
+from .tensor_cloud import TensorCloud
 
 GLOBAL_SHARE = 0.5
 """A median neighbourhood with more than this share of the cloud is no longer local."""
@@ -78,6 +81,20 @@ def sorted_cloud(points: Array, name: str = "points") -> tuple[np.ndarray, np.nd
     return np.ascontiguousarray(cloud[order]), order, kind
 
 
+def cloud_of(points: Array) -> tuple[np.ndarray | TensorCloud, np.ndarray, ArrayKind]:
+    """The same, but points on a device stay there."""
+    _, kind = float_tensor(points, "points")
+    if not stays_on_device(kind):
+        return sorted_cloud(points)
+    cloud = TensorCloud.of(points)
+    return cloud, cloud.order, kind
+
+
+def stays_on_device(kind: ArrayKind) -> bool:
+    """Whether the geometry of points of this kind is computed by torch and Triton, where they are."""
+    return kind.device.type == "cuda" and importlib.util.find_spec("triton") is not None
+
+
 def warn_of_duplicates(points: np.ndarray) -> None:
     """Warn of coincident points."""
     nearest, _ = sampled_nearest(points, 1)
@@ -107,12 +124,12 @@ def build_graph(points: np.ndarray, dim: int, scale: Scale, wanted: int | None =
                 "np.unique(points, axis=0)."
             )
     graph = radius_graph(points, radius, max_memory=scale.max_memory, dim=dim)
-    if scale.automatic and graph.components().any():
-        joined = connecting_radius(points, graph, 2 * radius)
+    if scale.automatic and graph.num_components > 1:
+        joined = connecting_radius(np.asarray(points), graph, 2 * radius)
         if joined <= 2 * radius:
             radius = joined * (1 + 1e-9)
             graph = radius_graph(points, radius, max_memory=scale.max_memory, dim=dim)
-    isolated = np.flatnonzero(graph.degrees == 0)
+    isolated = graph.isolated
     if len(isolated):
         nearest, _ = nearest_distances(points, 1, isolated[:100])
         raise IsolatedPointsError(
@@ -125,7 +142,7 @@ def build_graph(points: np.ndarray, dim: int, scale: Scale, wanted: int | None =
 
 def warn_of_scale(graph: NeighborGraph) -> None:
     """Warn of several components and of neighbourhoods that are not local."""
-    components = int(graph.components().max()) + 1
+    components = graph.num_components
     if components > 1:
         warnings.warn(
             f"the neighbour graph has {components} components; nothing flows between them. If the "
@@ -133,7 +150,7 @@ def warn_of_scale(graph: NeighborGraph) -> None:
             DisconnectedWarning,
             stacklevel=4,
         )
-    share = float(np.median(graph.degrees)) / (graph.num_points - 1)
+    share = graph.median_degree / (graph.num_points - 1)
     if share > GLOBAL_SHARE and graph.num_points > 20:
         warnings.warn(
             f"the median neighbourhood holds {share:.0%} of the cloud, so the Laplacian is not local. "
@@ -146,7 +163,7 @@ def warn_of_scale(graph: NeighborGraph) -> None:
 def warn_of_noise(pca: LocalPCA, frames: np.ndarray, graph: NeighborGraph) -> None:
     """Warn of neighbourhoods whose variance lies mostly off the tangent spaces, and of signs of outliers."""
     dim = frames.shape[2]
-    share = float(np.median(pca.residual(dim)))
+    share = pca.median_residual(dim)
     if share > NOISE_SHARE:
         warnings.warn(
             f"{share:.0%} of the variance of the median neighbourhood lies off its tangent space: noise hides the "
@@ -182,18 +199,18 @@ def estimate_frames(
         graph = radius_graph(points, float(np.sqrt(eps_pca)), max_memory=scale.max_memory, dim=dim)
     pca = local_pca(points, graph, float(np.sqrt(eps_pca)), axes=dim, center=scale.pca_center)
     least = min(2 * dim + 2, len(points) - 1)
-    poor = np.flatnonzero(pca.counts < least)
+    poor = pca.sparse_rows(least)
     if len(poor) and scale.eps_pca is None:
-        nearest = nearest_distances(points, least, poor)
-        pca.replace(poor, pca_of_nearest(points, *nearest, points[poor], axes=dim, center=scale.pca_center))
+        nearest = nearest_in_graph(points, graph, least, poor)
+        pca.replace(poor, pca_of_some(points, poor, *nearest, axes=dim, center=scale.pca_center))
     return pca, float(eps_pca)
 
 
 def facing(frames: np.ndarray, graph: NeighborGraph) -> np.ndarray:
     """The products of the bases at both ends, ``(4000, d, d)``, of a sample of edges."""
     edges = np.random.default_rng(0).integers(0, graph.num_edges, 4000)
-    rows = np.searchsorted(graph.indptr, edges, side="right") - 1
-    return frames[rows].transpose(0, 2, 1) @ frames[graph.indices[edges]]
+    left, right = (host(frames[rows]) for rows in graph.ends(edges))
+    return left.transpose(0, 2, 1) @ right
 
 
 def steepness(frames: np.ndarray, graph: NeighborGraph) -> float:

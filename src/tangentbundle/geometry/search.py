@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, singledispatch
+from typing import Any
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -30,7 +31,7 @@ MIN_SAMPLED_NEIGHBORS = 32
 class _Search:
     """What is known of a cloud while its bundle is built: its tree, and the nearest points of a sample."""
 
-    points: np.ndarray
+    points: Any
     sampled: tuple[np.ndarray, np.ndarray] | None = None
 
     @cached_property
@@ -42,13 +43,13 @@ class _Search:
 _current: ContextVar[_Search | None] = ContextVar("current search", default=None)
 
 
-def _search(points: np.ndarray) -> _Search:
+def _search(points: Any) -> _Search:
     current = _current.get()
     return current if current is not None and current.points is points else _Search(points)
 
 
 @contextmanager
-def one_search(points: np.ndarray) -> Iterator[_Search]:
+def one_search(points: Any) -> Iterator[_Search]:
     """Inside this context all searches among these very points, which must not change, share their tree."""
     search = _search(points)
     token = _current.set(search)
@@ -80,6 +81,7 @@ def edge_distances(start, stop, centers, points, indptr, indices, out):  # pragm
             out[e] = np.sqrt(total)
 
 
+@singledispatch
 def nearest_distances(points: np.ndarray, k: int, queries: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Distances and indices ``(q, k)`` of the k nearest *other* points of each query point.
 

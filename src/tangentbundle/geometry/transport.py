@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import singledispatch
 
 import numpy as np
 
@@ -58,6 +59,12 @@ class Connection:
         return np.stack([np.stack([c, -det * s], -1), np.stack([s, det * c], -1)], axis=1)
 
 
+@singledispatch
+def trivial_connection(graph: NeighborGraph, dtype: type = np.float64) -> Connection:
+    """The connection of functions on a graph."""
+    return Connection.identity(graph.num_edges, dtype)
+
+
 def closest_orthogonal(matrices: np.ndarray) -> np.ndarray:
     """Closest orthogonal matrix to each of ``(..., d, d)``: the readable reference.
 
@@ -97,6 +104,7 @@ def _transport_plane(start, stop, frames, indptr, indices, values, det, weak):  
                 weak[i] += 1
 
 
+@singledispatch
 def connect(frames: np.ndarray, graph: NeighborGraph, dtype: type = np.float64) -> Connection:
     """Transport maps between the frames ``(n, D, d)`` along every edge of the graph.
 
@@ -113,7 +121,7 @@ def connect(frames: np.ndarray, graph: NeighborGraph, dtype: type = np.float64) 
     det = np.empty(graph.num_edges, np.int8)
     rows, weak = np.ascontiguousarray(frames.transpose(0, 2, 1)), np.zeros(n, np.int64)
     run_ranges(_transport_plane, n, rows, graph.indptr, graph.indices, values, det, weak, grain=512)
-    _refuse_weak(weak)
+    refuse_weak(weak)
     return Connection(values, det, d)
 
 
@@ -159,11 +167,11 @@ def _connect_edges(graph: NeighborGraph, d: int, products: Callable, dtype: type
             weak[edges] = sizes[:, -1] < 1e-9
 
     run_ranges(connect_range, graph.num_edges)
-    _refuse_weak(np.bincount(rows[weak]))
+    refuse_weak(np.bincount(rows[weak]))
     return Connection.from_blocks(maps, dtype)
 
 
-def _refuse_weak(weak: np.ndarray) -> None:
+def refuse_weak(weak: np.ndarray) -> None:
     """Refuse maps that are not defined; ``weak`` (n,) counts their edges at each point."""
     if weak.any():
         raise RankDeficientError(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from ..earth.xarrays import wind_components, without_impossible
-from ..errors import ShapeError
+from ..errors import ShapeError, UnitsError
 from ..units import common_unit, conversion
 from .field import Field, Request, check_count, distinct_rows, usable_rows
 from .guards import warn_if_radians
@@ -25,7 +26,19 @@ def from_columns(
     if len({shape[-1] for shape in shapes.values()}) > 1 or any(len(shapes[name]) > 1 for name in points):
         raise ShapeError(f"columns of points and vectors must be equally long, got {shapes}.")
     values = np.stack(list(vectors.values()), axis=-1) if vectors else None
-    return assemble(np.stack(list(points.values()), axis=1), values, columns, request)
+    field, rows = assemble(np.stack(list(points.values()), axis=1), values, columns, request)
+    return with_errors(field, lambda name: column(name)[slice(None) if rows is None else rows], columns), rows
+
+
+def with_errors(field: Field, column: Callable[[str], np.ndarray], columns: Columns) -> Field:
+    """The field with the standard errors in the column ``sigma``, if there is one, in the field's unit."""
+    if not columns.sigma:
+        return field
+    unit = split_unit(columns.sigma)[1]
+    factor = conversion(unit or field.units, field.units or unit)
+    if factor is None:
+        raise UnitsError(f"{columns.sigma} must be in the unit of the vectors, {field.units!r}, or one of speed.")
+    return replace(field, noise=factor * column(columns.sigma))
 
 
 def assemble(

@@ -16,7 +16,6 @@ from ..earth.xarrays import (
     EAST_NORTH,
     coordinate,
     find_vectors,
-    from_xarray,
     unit_of,
     with_components,
     without_fill,
@@ -146,6 +145,8 @@ def from_dataset(ds: Any, request: Request) -> Field:
 
 def _winds(ds: Any, names: tuple[str, ...], wind: tuple[str, ...], request: Request, notes: list[str]) -> Field:
     """The fields of all times, and of all values of other dimensions such as levels, of which time is the last."""
+    from ..earth.reading import from_xarray
+
     east = ds[names[0]]
     lat, lon = (coordinate(ds, east, name) for name in ("latitude", "longitude"))
     along = [str(d) for d in east.dims if d not in {*lat.dims, *lon.dims}]

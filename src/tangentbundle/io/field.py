@@ -18,7 +18,7 @@ class Request:
     """What to read: names of columns (guessed where not given), what to do with unusable rows, and how much at most.
 
     Names may be patterns (``pc*``) and ranges (``pc1:pc50``). ``wind`` names speed and direction, ``select`` chooses
-    values of dimensions such as ``{"level": 500}``.
+    values of dimensions such as ``{"level": 500}``. ``sigma`` names the column of standard errors.
     """
 
     points: tuple[str, ...] = ()
@@ -26,6 +26,7 @@ class Request:
     vectors: tuple[str, ...] = ()
     wind: tuple[str, ...] = ()
     time: str = ""
+    sigma: str = ""
     drop_missing: bool = False
     drop_duplicates: bool = False
     only_points: bool = False
@@ -42,6 +43,7 @@ class Field:
     ``notes`` say what was guessed, and ``origin`` is the other content of the file, for writing a similar one. ``axes``
     are names and values of leading dimensions if there are others than time, such as levels: the T fields run through
     them, the last one fastest. ``wind`` names the columns of speed and direction that vectors were computed from.
+    ``noise`` are known standard errors of the vectors, ``(n,)`` or ``(T, n)``.
     ``parts`` are other vectors, or numbers (c = 1), at the same points and times, to write next to these.
     """
 
@@ -55,6 +57,7 @@ class Field:
     origin: Any = None
     axes: tuple[tuple[str, np.ndarray], ...] = ()
     wind: tuple[str, ...] = ()
+    noise: np.ndarray | None = None
     parts: Mapping[str, Field] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

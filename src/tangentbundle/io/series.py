@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..errors import InvalidInputError
-from .columns import assemble
+from .columns import assemble, with_errors
 from .field import Field, Request, distinct_places
 from .names import Columns
 
@@ -67,5 +67,6 @@ def from_series(
         values = np.stack([column(name) for name in columns.wind or columns.vectors], axis=-1)[rows]
     field, used = assemble(coordinates[first], values, columns, request)
     rows = rows if used is None else rows[:, used]
+    field = with_errors(field, lambda name: column(name)[rows], columns)
     known = dates if dates.dtype.kind == "M" and values is not None else None
     return replace(field, times=known, notes=(*field.notes, *notes)), Series(columns.time, dates, rows)

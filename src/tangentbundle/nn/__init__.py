@@ -18,6 +18,8 @@ from .models import TNN
 from .parametrizations import Cayley, Diagonal, General, Householder, MatrixExponential, Parametrization
 from .readouts import InvariantReadout, MeanReadout, MomentReadout, Readout, SumReadout
 from .recurrent import GatedTNN, Recurrent, RecurrentTNN
+from .sheaf_maps import ConnectionSheaf, SheafBuilder, SheafLearner
+from .sheaf_networks import SheafConv, SheafDiffusion, SheafTNN, TangentConv
 
 __all__ = [
     "TNN",
@@ -27,6 +29,7 @@ __all__ = [
     "BundleConv",
     "Cayley",
     "Configured",
+    "ConnectionSheaf",
     "ConstantBias",
     "Coordinatewise",
     "Diagonal",
@@ -48,5 +51,11 @@ __all__ = [
     "Readout",
     "Recurrent",
     "RecurrentTNN",
+    "SheafBuilder",
+    "SheafConv",
+    "SheafDiffusion",
+    "SheafLearner",
+    "SheafTNN",
     "SumReadout",
+    "TangentConv",
 ]

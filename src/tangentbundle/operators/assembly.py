@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import singledispatch
 
 import numpy as np
 import torch
@@ -98,6 +99,7 @@ def _weigh(start, stop, graph, factors, weights, maps, flip, cols, values):  # p
                 values[e, k] = maps[e, k] * weight
 
 
+@singledispatch
 def normalise(graph: NeighborGraph, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     r"""Degrees :math:`\deg_i = \sum_j w_{ij}` and mass :math:`m_i = \sum_j w_{ij}/(\deg_i \deg_j)`.
 
@@ -107,16 +109,21 @@ def normalise(graph: NeighborGraph, weights: np.ndarray) -> tuple[np.ndarray, np
     n = graph.num_points
     degree, mass = np.empty(n), np.empty(n)
     run_ranges(row_sums, n, graph.indptr, graph.indices, weights, np.ones(n), degree)
-    faint = np.flatnonzero(~(degree > FAINT * np.median(degree)))
-    if len(faint):
-        raise IsolatedPointsError(
-            f"the kernel gives {len(faint)} of {n} points no weight to speak of: their neighbours lie at the rim of "
-            "its support. Use a larger eps, more neighbors, or a kernel that falls off less steeply."
-        )
+    refuse_faint(int((~(degree > FAINT * np.median(degree))).sum()), n)
     run_ranges(row_sums, n, graph.indptr, graph.indices, weights, 1.0 / degree, mass)
     return degree, mass
 
 
+def refuse_faint(faint: int, n: int) -> None:
+    """Refuse points whose degree is next to nothing."""
+    if faint:
+        raise IsolatedPointsError(
+            f"the kernel gives {faint} of {n} points no weight to speak of: their neighbours lie at the rim of "
+            "its support. Use a larger eps, more neighbors, or a kernel that falls off less steeply."
+        )
+
+
+@singledispatch
 def average_blocks(
     graph: NeighborGraph,
     connection: Connection,
@@ -144,6 +151,7 @@ def average_blocks(
     return cols, values
 
 
+@singledispatch
 def coordinate_moments(graph: NeighborGraph, weights: np.ndarray, points: np.ndarray, terms: int) -> np.ndarray:
     r"""Moments :math:`\sum_a \langle x_a, T_m(P)\, x_a \rangle` ``(2 terms - 1,)``; P averages functions."""
     degree, mass = normalise(graph, weights)
@@ -174,23 +182,22 @@ def assemble(
     the k-th point on the curve. By default the sampling density is divided out.
     """
     degree, mass = normalise(graph, weights)
-    rate, fastest, real = np.ones_like(mass), 1.0, kind.numpy_dtype
+    rate, fastest, real = mass / mass, 1.0, kind.numpy_dtype
     if normalization is not None:
         degree, mass, rate = normalization.factors(degree)
         fastest = normalization.fastest(rate)
-    cols, values = average_blocks(graph, connection, weights, degree, mass, real)
-    in_user_order: np.ndarray = np.empty(len(order), real)
-    in_user_order[order] = (mass / rate) / (mass / rate).sum()
+    cols, values = map(torch.as_tensor, average_blocks(graph, connection, weights, degree, mass, real))
+    share, places = torch.as_tensor(mass / rate), torch.as_tensor(order)
     laplacian = ConnectionLaplacian(
-        indptr=torch.from_numpy(graph.indptr),
-        cols=torch.from_numpy(cols),
-        values=torch.from_numpy(values),
-        order=torch.from_numpy(order.astype(np.int32)),
-        mass=torch.from_numpy(in_user_order),
+        indptr=torch.as_tensor(vars(graph)["indptr"]),
+        cols=cols,
+        values=values,
+        order=places.int(),
+        mass=torch.empty_like(share).index_copy_(0, places, share / share.sum()).to(values.dtype),
         scale=scale / fastest,
         dim=connection.dim,
         kind=kind,
         sorted_frames=frames,
         terms=terms,
     )
-    return lazy(laplacian, torch.from_numpy((rate / fastest).astype(real))).to(kind.device)
+    return lazy(laplacian, torch.as_tensor(rate / fastest).to(values.dtype)).to(kind.device)

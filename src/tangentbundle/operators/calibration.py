@@ -7,16 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.polynomial.chebyshev import chebinterpolate
+from numpy.polynomial.chebyshev import chebpts1, chebvander
 
 from ..errors import InvalidInputError
 from .generator import Generator
 
 Moments = Callable[[int], np.ndarray]
 r"""Chebyshev moments :math:`\sum_a \langle x_a, T_m(P)\, x_a \rangle` of the coordinates, ``(2 terms - 1,)``."""
-
-FLATNESS = 4
-"""The low-pass of the coordinates differs from one by this power of the frequency."""
 
 WINDOW = (2.0, 8.0)
 """Diffusion times of the low-pass, in steps of P: from a few averages to what the moments resolve."""
@@ -62,32 +59,36 @@ class SampleEnergy(Calibration):
     terms: int = 24
 
     def factor(self, moments: Moments, dim: int, scale: float) -> float:
-        found = moments(self.terms)
-        lost = found[0] - found[1]
-        if not lost > 0:
-            return 1.0
-        longest = min(WINDOW[1], np.sqrt(found[0] / lost) / 2)  # in the middle between neighbourhoods and shape
-        if longest <= WINDOW[0]:
-            return 1.0
+        return float(self.factors(moments(self.terms)[:, None], dim, np.array([scale]))[0])
+
+    def factors(self, moments: np.ndarray, dim: int, scale: np.ndarray) -> np.ndarray:
+        """Those of several clouds ``(b,)``, from moments ``(2 terms - 1, b)`` and scales of the kernel ``(b,)``."""
+        lost = np.maximum(moments[0] - moments[1], np.finfo(float).tiny)
+        longest = np.minimum(WINDOW[1], np.sqrt(moments[0] / lost) / 2)  # between neighbourhoods and shape
+        factors, wide = np.ones(len(scale)), (moments[0] > moments[1]) & (longest > WINDOW[0])
         gain = 2.0 ** (dim / 2)  # fluctuations left at time t have as many modes as t^(-d/2)
-        times = np.geomspace(WINDOW[0], longest, 9)
-        short, long = (np.array([smooth_energy(found, factor * t) for t in times]) for factor in (1.0, 2.0))
-        limits = (gain * long - short) / (gain - 1) / (dim * scale)
-        slopes = np.abs(np.diff(limits) / np.diff(np.log(times)))
-        flattest = int(np.argmin(slopes))
-        kappa = float(limits[flattest : flattest + 2].mean())
-        return kappa if kappa > 0 and slopes[flattest] < PLATEAU * abs(kappa - 1) else 1.0
+        times = np.geomspace(WINDOW[0], longest[wide], 9)
+        short, long = (smooth_energy(moments[:, wide], factor * times) for factor in (1.0, 2.0))
+        limits = (gain * long - short) / (gain - 1) / (dim * scale[wide])
+        slopes = np.abs(np.diff(limits, axis=0) / np.diff(np.log(times), axis=0))
+        flattest = np.argmin(slopes, axis=0)[None]
+        kappa = np.take_along_axis((limits[1:] + limits[:-1]) / 2, flattest, axis=0)[0]
+        steady = (kappa > 0) & (np.take_along_axis(slopes, flattest, axis=0)[0] < PLATEAU * np.abs(kappa - 1))
+        factors[wide] = np.where(steady, kappa, 1.0)
+        return factors
 
 
-def smooth_energy(moments: np.ndarray, time: float) -> float:
-    r"""The energy :math:`\langle x, \lambda\, (1 - (1 - e^{-t\lambda})^4)\, x \rangle` in steps of P, from moments."""
-    eigenvalue = Generator(1.0, order=3)
+def smooth_energy(moments: np.ndarray, times: np.ndarray) -> np.ndarray:
+    r"""The energy :math:`\langle x, \lambda\, (1 - (1 - e^{-t\lambda})^4)\, x \rangle` in steps of P, from moments.
 
-    def response(p: np.ndarray) -> np.ndarray:
-        lam = eigenvalue(1.0 - p)
-        return lam * (1.0 - (1.0 - np.exp(-time * lam)) ** FLATNESS)
-
-    return float(chebinterpolate(response, len(moments) - 1) @ moments)  # type: ignore[type-var]
+    Moments ``(m, b)`` and times ``(k, b)`` of b clouds give ``(k, b)``; the response is interpolated at m nodes.
+    """
+    m = len(moments)
+    nodes = chebpts1(m)
+    weights = chebvander(nodes, m - 1) @ (np.where(np.arange(m) == 0, 1 / m, 2 / m)[:, None] * moments)
+    lam = Generator(1.0, order=3)(1.0 - nodes)[:, None, None]
+    passed = np.square(np.square(1.0 - np.exp(-times * lam)))
+    return np.einsum("mkb,mb->kb", lam * (1.0 - passed), weights)
 
 
 def calibrated_scale(

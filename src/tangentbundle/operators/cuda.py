@@ -22,20 +22,28 @@ LANES, PARTS = 32, 2
 @triton.jit
 def _finish(
     total, keep, where, x, z, y, sources, source_coef, targets, target_coef, alpha, beta, gamma, size,
-    HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr,
+    HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr, TERMS: tl.constexpr,
 ):  # fmt: skip
-    """``y = alpha total + beta x + gamma z + sum_k b_k sources_k``, then ``targets_k += a_k y``."""
+    """``y = alpha total + beta x + gamma z + sum_k b_k sources_k``, then ``targets_k += a_k y``.
+
+    With three terms ``targets_k += a_k0 y + a_k1 x + a_k2 z``: sums are read and written every third time only.
+    """
     result = alpha * total
-    if HAS_X:
-        result += beta * tl.load(x + where, mask=keep, other=0.0)
-    if HAS_Z:
-        result += gamma * tl.load(z + where, mask=keep, other=0.0)
+    if HAS_X or TERMS == 3:
+        own = tl.load(x + where, mask=keep, other=0.0)
+        result += beta * own
+    if HAS_Z or TERMS == 3:
+        old = tl.load(z + where, mask=keep, other=0.0)
+        result += gamma * old
     for k in tl.static_range(SOURCES):
         result += tl.load(source_coef + k) * tl.load(sources + k * size + where, mask=keep, other=0.0)
     tl.store(y + where, result, mask=keep)
     for k in tl.static_range(TARGETS):
-        place = targets + k * size + where
-        tl.store(place, tl.load(place, mask=keep, other=0.0) + tl.load(target_coef + k) * result, mask=keep)
+        place, factors = targets + k * size + where, target_coef + k * TERMS
+        total = tl.load(place, mask=keep, other=0.0) + tl.load(factors) * result
+        if TERMS == 3:
+            total += tl.load(factors + 1) * own + tl.load(factors + 2) * old
+        tl.store(place, total, mask=keep)
 
 
 @triton.jit
@@ -110,8 +118,8 @@ def _add(sums, columns, turns, signals, PARTS: tl.constexpr, UNROLL: tl.constexp
 def _plane_step(
     indptr, cols, values, x, z, y, sources, source_coef, targets, target_coef,
     a_hi, a_lo, b_hi, b_lo, g_hi, g_lo, n, size,
-    HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr, WIDE: tl.constexpr,
-    PAIRS: tl.constexpr, STEPS: tl.constexpr, UNROLL: tl.constexpr,
+    HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr, TERMS: tl.constexpr,
+    WIDE: tl.constexpr, PAIRS: tl.constexpr, STEPS: tl.constexpr, UNROLL: tl.constexpr,
     C: tl.constexpr, LANES: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
     """d = 2. ``STEPS`` neighbours of each pair are added side by side, ``UNROLL`` times that many one after another."""
@@ -147,14 +155,14 @@ def _plane_step(
         if STEPS > 1:
             total = tl.sum(tl.reshape(total, (STEPS, PAIRS, LANES)), 0)
         _finish(total, keep, where, x, z, y, sources, source_coef, targets, target_coef, alpha, beta, gamma, size,
-                HAS_X, HAS_Z, SOURCES, TARGETS)  # fmt: skip
+                HAS_X, HAS_Z, SOURCES, TARGETS, TERMS)  # fmt: skip
 
 
 @triton.jit
 def _block_step(
     indptr, cols, values, x, z, y, sources, source_coef, targets, target_coef,
     a_hi, a_lo, b_hi, b_lo, g_hi, g_lo, n, size,
-    HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr,
+    HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr, TERMS: tl.constexpr,
     PAIRS: tl.constexpr, STEPS: tl.constexpr, C: tl.constexpr, LANES: tl.constexpr,
     DIM: tl.constexpr, PADDED: tl.constexpr,
 ):  # fmt: skip
@@ -190,7 +198,32 @@ def _block_step(
         if STEPS > 1:
             total = tl.sum(tl.reshape(total, (STEPS, PAIRS * PADDED, LANES)), 0)
         _finish(total, keep, where, x, z, y, sources, source_coef, targets, target_coef, alpha, beta, gamma, size,
-                HAS_X, HAS_Z, SOURCES, TARGETS)  # fmt: skip
+                HAS_X, HAS_Z, SOURCES, TARGETS, TERMS)  # fmt: skip
+
+
+@triton.jit
+def _copy_rows(source, target, order, n, width, SCATTER: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr):
+    """Row ``order[r]`` to row r, or the other way, of the matrix of the second program number."""
+    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    other = tl.load(order + rows, mask=rows < n, other=0).to(tl.int64)
+    first = tl.program_id(1).to(tl.int64) * n
+    start = rows.to(tl.int64) if SCATTER else other
+    stop = other if SCATTER else rows.to(tl.int64)
+    for part in range(0, width, WIDTH):
+        columns = part + tl.arange(0, WIDTH)
+        keep = (rows < n)[:, None] & (columns < width)[None, :]
+        value = tl.load(source + ((first + start) * width)[:, None] + columns[None, :], mask=keep)
+        tl.store(target + ((first + stop) * width)[:, None] + columns[None, :], value, mask=keep)
+
+
+def copy_rows(x: torch.Tensor, order: torch.Tensor, scatter: bool) -> torch.Tensor:
+    """Signals ``(..., n, d, c)`` with their points in the given order; with ``scatter`` back from it."""
+    source, (n, d, c) = x.contiguous(), x.shape[-3:]
+    target, width = torch.empty_like(source), min(triton.next_power_of_2(d * c), 256)
+    grid = triton.cdiv(n, 1024 // width), source.numel() // max(n * d * c, 1)
+    with torch.cuda.device_of(x):
+        _copy_rows[grid](source, target, order, n, d * c, SCATTER=scatter, ROWS=1024 // width, WIDTH=width)
+    return target
 
 
 def _split(value: float) -> tuple[float, float]:
@@ -208,6 +241,7 @@ def cuda_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
         "HAS_Z": scalars[2] != 0.0,
         "SOURCES": 0 if sources is None else len(sources.coefficients),
         "TARGETS": 0 if targets is None else len(targets.coefficients),
+        "TERMS": 1 if targets is None or targets.coefficients.ndim == 1 else 3,
         "PAIRS": PAIRS,
         "C": channels,
         "LANES": lanes,

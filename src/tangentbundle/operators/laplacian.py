@@ -57,7 +57,7 @@ class ConnectionLaplacian(LinearOperator):
     scale: float
     dim: int
     kind: ArrayKind
-    sorted_frames: np.ndarray | None = None
+    sorted_frames: np.ndarray | torch.Tensor | None = None
     terms: int = 1
 
     def __post_init__(self) -> None:
@@ -114,7 +114,7 @@ class ConnectionLaplacian(LinearOperator):
                 "this operator knows no frames: the scalar bundle has none. Use the Laplacian of a tangent bundle."
             )
         with torch.inference_mode(False):
-            frames = torch.from_numpy(self.sorted_frames).to(self.device, self.dtype)
+            frames = torch.as_tensor(self.sorted_frames).to(self.device, self.dtype)
             return torch.empty_like(frames).index_copy_(0, self.order.long(), frames)
 
     @property

@@ -25,7 +25,10 @@ Tensor = torch.Tensor
 
 @dataclass(frozen=True)
 class Extras:
-    """Signals added to a step, and running sums that a step is added to: ``(k, n, d, c)`` each."""
+    """Signals added to a step, and running sums that a step is added to: ``(k, n, d, c)`` each.
+
+    Coefficients ``(k,)``; or for running sums on GPUs ``(k, 3)``, of y, x and z.
+    """
 
     signals: torch.Tensor
     coefficients: torch.Tensor
@@ -47,7 +50,8 @@ def reference_step(
     if sources is not None:
         y += torch.einsum("k,kndc->ndc", sources.coefficients, sources.signals)
     if targets is not None:
-        targets.signals.add_(targets.coefficients[:, None, None, None] * y)
+        terms = torch.stack([y, x, z]) if targets.coefficients.ndim == 2 else y[None]
+        targets.signals.add_(torch.einsum("kt,tndc->kndc", targets.coefficients.reshape(-1, len(terms)), terms))
     out.copy_(y)
 
 
@@ -125,11 +129,19 @@ def add_outer(matrix: BlockMatrix, y: torch.Tensor, x: torch.Tensor, alpha: floa
 
 def sort_rows(x: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
     """Signals ``(..., n, d, c)`` to the matrix's row order."""
+    if use_triton(x.device):
+        from .cuda import copy_rows
+
+        return copy_rows(x, order, scatter=False)
     return x.index_select(-3, order)
 
 
 def unsort_rows(x: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
     """Undo ``sort_rows``."""
+    if use_triton(x.device):
+        from .cuda import copy_rows
+
+        return copy_rows(x, order, scatter=True)
     out = torch.empty_like(x)
     out.index_copy_(out.ndim - 3, order.long(), x)
     return out

@@ -11,7 +11,7 @@ from scipy.linalg import eigh_tridiagonal
 from scipy.sparse.linalg import splu
 
 from ..errors import ConvergenceError
-from ..memory import require_memory
+from ..memory import device_memory, require_memory
 from .base import MAX_DENSE_SIZE
 from .product import step, unsort_rows
 from .storage import BlockMatrix, along_curve
@@ -39,7 +39,7 @@ def lowest_eigenpairs(
     r"""Eigenvalues of :math:`-\Delta` ascending, and mass-orthonormal fields ``(n, d, k)``; residuals below tol."""
     size = laplacian.shape[0]
     if size <= max(DENSE_SIZE, min(3 * k, MAX_DENSE_SIZE)):
-        _require_rows(size, size, k)
+        _require_rows(size, size, k, laplacian.device)
         values, fields = laplacian.decompose()
         return values[:k], fields[..., :k].contiguous()
     if laplacian.num_edges <= MAX_FACTORIZED_EDGES * laplacian.num_points:
@@ -107,9 +107,9 @@ def _filtered_subspace(
     root, order = operator.root, operator.order
     guard = max(12, min(k, 32 + k // 4))  # the next eigenvalues too, so that a cluster at k is seldom cut
     width = min(n * d, 4 * -(-(k + guard) // 4))
-    _require_rows(n * d, width, k)
-    noise = np.random.default_rng(seed).standard_normal((n * d, width))
-    block = torch.from_numpy(noise).to(root)
+    _require_rows(n * d, width, k, root.device)
+    noise = torch.Generator(root.device).manual_seed(seed)
+    block = torch.randn((n * d, width), generator=noise, dtype=root.dtype, device=root.device)
     for _ in range(MAX_FILTERS):
         basis = torch.linalg.qr(block)[0]
         fields = (basis.reshape(n, d, width) / root).contiguous()
@@ -132,9 +132,10 @@ def _filtered_subspace(
     )
 
 
-def _require_rows(size: int, width: int, k: int) -> None:
+def _require_rows(size: int, width: int, k: int, device: torch.device) -> None:
     """Refuse eigenpairs whose five float64 work arrays ``(size, width)`` do not fit."""
-    require_memory(5 * 8.0 * size * width, f"{k} eigenpairs of {size} rows", "Ask for fewer, or use fewer points.")
+    what, remedy = f"{k} eigenpairs of {size} rows", "Ask for fewer, or use fewer points."
+    require_memory(5 * 8.0 * size * width, what, remedy, device_memory(device))
 
 
 def _amplify(operator: Average | Inverse, fields: torch.Tensor, cut: float) -> torch.Tensor:

@@ -10,10 +10,22 @@ import numpy as np
 
 from ..earth.maps import EqualAreaMap
 from .fields import flat_or_space, shown_axes
-from .layers import Layer, aligned
 from .maps import MIN_FILLED_POINTS, map_box, map_frame, raster
 from .style import nice_number, with_unit
-from .traces import GREY, LIGHT, Surface, color_bar, curve, escaped, map_traces, plotly, reference_arrow, traces
+from .traces import (
+    GREY,
+    LIGHT,
+    Layer,
+    Surface,
+    aligned,
+    color_bar,
+    curve,
+    escaped,
+    map_traces,
+    plotly,
+    reference_arrow,
+    traces,
+)
 from .views import View
 
 MAX_PIXELS, MAX_ALL_PIXELS = 90_000, 900_000

@@ -1,0 +1,126 @@
+"""Many small clouds at once: one search, one local PCA and one matrix for all of them, split into joined operators.
+
+Every cloud is centred and divided by its own radius, and clouds are set apart along an axis of their own; together they
+are then a cloud of many components with radius one.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn.functional import pad
+
+from .arrays import Array, finite, float_tensor
+from .errors import DisconnectedWarning, InvalidInputError, IsolatedPointsError, ShapeError, TooFewPointsError
+from .geometry.dimension import DimensionRule, resolve_dimension
+from .geometry.graph import edge_weights, radius_graph
+from .geometry.kernels import Kernel
+from .geometry.pipeline import Scale, estimate_frames
+from .geometry.scale import target_neighbors
+from .geometry.search import WIDE
+from .geometry.tensor_cloud import CHUNK, TensorCloud
+from .geometry.transport import connect
+from .operators import ConnectionLaplacian, Joined, SampleEnergy
+from .operators.assembly import average_blocks, normalise
+from .operators.tensor_assembly import moments_of_clouds, sums_by
+
+Tensor = torch.Tensor
+
+DISTANCE = 4.0
+"""Between clouds along the axis that sets them apart, in radii of their neighbourhoods."""
+
+
+def joined_laplacian(points: Array, batch: Array, dim: Any, scale: Scale, kernel: Kernel) -> Joined:
+    """The Laplacians of the clouds of points ``(n, D)``, numbered by ``batch`` (n,), joined."""
+    x, cloud, sizes = clouds_of(points, batch)
+    kind, starts = float_tensor(points, "points")[1], pad(sizes.cumsum(0), (1, 0))
+    if dim is None or isinstance(dim, DimensionRule):
+        largest = int(sizes.argmax())
+        some = x[starts[largest] : starts[largest + 1]].double().cpu().numpy()
+        dim = resolve_dimension(some, dim, scale.eps_pca)[0]
+    centred = (x.double() - (sums_by(cloud, x.double(), len(sizes)) / sizes[:, None])[cloud]).to(x.dtype)
+    if scale.eps is not None:
+        radii = torch.full_like(sizes, float(np.sqrt(scale.eps)), dtype=torch.float64)
+    else:
+        wanted = [scale.neighbors or target_neighbors(n, dim) for n in sizes.tolist()]
+        radii = _radii(centred, cloud, sizes, torch.tensor(wanted, device=x.device)) * (1 + 1e-6)
+    apart = torch.cat([DISTANCE * cloud[:, None], centred / radii[cloud, None].to(x.dtype)], 1)
+    together = TensorCloud(apart, torch.arange(len(x), device=x.device), 1.0, apart, apart[:, :WIDE])
+    graph = radius_graph(together, 1.0, max_memory=scale.max_memory, dim=dim)
+    if len(graph.isolated):
+        alone = torch.unique(cloud[torch.as_tensor(graph.isolated, device=x.device)]).tolist()
+        raise IsolatedPointsError(
+            f"{len(graph.isolated)} points, in clouds {alone[:5]}, are isolated. Use a larger eps or more neighbors."
+        )
+    if graph.num_components > len(sizes):
+        several = graph.num_components - len(sizes)
+        message = f"the graphs of {len(sizes)} clouds have {several} components too many; nothing flows between them."
+        warnings.warn(message, DisconnectedWarning, stacklevel=3)
+    eps_pca = None if scale.eps_pca is None or scale.eps is None else scale.eps_pca / scale.eps
+    pca, _ = estimate_frames(together, graph, 1.0, dim, Scale(1.0, None, eps_pca, scale.max_memory, scale.pca_center))
+    frames = pca.frames(dim)[:, 1:].contiguous()
+    connection, weights = connect(frames, graph, kind.numpy_dtype), edge_weights(graph, kernel, 1.0)
+    degree, mass = normalise(graph, weights)
+    cols, values = average_blocks(graph, connection, weights, degree, mass, kind.numpy_dtype)
+    calibration, constant = SampleEnergy(), kernel.calibration(dim)
+    moments = moments_of_clouds(graph, weights, apart[:, 1:].double(), cloud, calibration.terms)
+    factors = calibration.factors(moments, dim, np.full(len(sizes), constant))
+    scales = constant * factors * radii.square().cpu().numpy()
+    share = (mass / sums_by(cloud, mass, len(sizes))[cloud]).to(values.dtype)
+    within = (together.order - starts[cloud]).int()
+    parts = _split(graph, starts, cloud, cols, values, within, share, frames)
+    sized = zip(parts, scales.tolist(), strict=True)
+    return Joined(tuple(ConnectionLaplacian(*part[:5], size, dim, kind, part[5], 2) for part, size in sized))
+
+
+def clouds_of(points: Array, batch: Array) -> tuple[Tensor, Tensor, Tensor]:
+    """Points, the number of each point's cloud, and the sizes of the clouds; checked."""
+    tensor, _ = float_tensor(points, "points")
+    x = finite(tensor.detach(), "points")
+    cloud = torch.as_tensor(batch, device=x.device)
+    if x.ndim != 2 or cloud.shape != x.shape[:1] or cloud.is_floating_point():
+        raise ShapeError(
+            f"points must be (n, D) and batch (n,) integers, got {tuple(x.shape)} and {cloud.dtype} "
+            f"{tuple(cloud.shape)}."
+        )
+    cloud, sizes = torch.unique_consecutive(cloud, return_inverse=True, return_counts=True)[1:]
+    if bool((torch.as_tensor(batch, device=x.device).diff() < 0).any()):
+        raise InvalidInputError("batch must be sorted: the points of a cloud follow each other. Sort points by batch.")
+    if int(sizes.min()) < 3:
+        raise TooFewPointsError(f"every cloud needs at least 3 points; cloud {int(sizes.argmin())} has fewer.")
+    return x, cloud, sizes
+
+
+def _radii(x: Tensor, cloud: Tensor, sizes: Tensor, wanted: Tensor) -> Tensor:
+    """For each cloud the radius within which its median point has the wanted number of neighbours, ``(clouds,)``."""
+    if bool((wanted >= sizes).any()):
+        first = int((wanted >= sizes).nonzero()[0])
+        raise TooFewPointsError(f"{int(wanted[first])} neighbours a point need more than {int(sizes[first])} points.")
+    count, size, starts = len(sizes), int(sizes.max()), sizes.cumsum(0) - sizes
+    inside = torch.arange(size, device=x.device)
+    radii = torch.empty(count, dtype=torch.float64, device=x.device)
+    for some in torch.arange(count, device=x.device).split(max(1, 4 * CHUNK // size**2)):
+        valid = inside < sizes[some, None]
+        padded = x[(starts[some, None] + inside).clamp_max(len(x) - 1)]
+        squares = sum((axis[:, :, None] - axis[:, None]).square() for axis in padded.unbind(2))
+        squares = squares.masked_fill(~valid[:, None] | (inside[:, None] == inside), torch.inf)  # type: ignore
+        squares = torch.topk(squares, int(wanted.max()), largest=False)[0]
+        reach = squares.gather(2, (wanted[some] - 1)[:, None, None].expand(-1, size, 1))[:, :, 0].sqrt()
+        ranked, middle = reach.masked_fill(~valid, torch.inf).sort(1)[0], sizes[some, None]
+        radii[some] = (ranked.gather(1, (middle - 1) // 2) + ranked.gather(1, middle // 2))[:, 0].double() / 2
+    return radii
+
+
+def _split(graph: Any, starts: Tensor, cloud: Tensor, cols: Tensor, values: Tensor, *by_point: Tensor) -> Any:
+    """For each cloud: ``indptr``, ``cols``, ``values``, ``order``, mass and frames, numbered within it."""
+    indptr, sizes = graph.tensors[0], starts.diff()
+    number = torch.repeat_interleave(torch.arange(len(sizes), device=cols.device), sizes + 1)
+    local = indptr[torch.arange(len(number), device=cols.device) - number] - indptr[starts[number]]
+    before = starts[cloud[graph.edge_rows]].int()
+    cols = torch.where(cols < 0, ~(~cols - before), cols - before)
+    points, edges = sizes.tolist(), indptr[starts].diff().tolist()
+    sized = (tensor.split(points) for tensor in by_point)
+    return zip(local.split((sizes + 1).tolist()), cols.split(edges), values.split(edges), *sized, strict=True)

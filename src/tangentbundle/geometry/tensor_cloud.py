@@ -1,0 +1,195 @@
+"""Clouds in the memory of a device: sorted along the curve, in blocks with bounding boxes, searched by torch.
+
+Points that follow each other on the curve are near each other, so blocks of them have small bounding boxes. Balls and
+nearest points are searched in pairs of blocks whose boxes are near enough: exact in every dimension, and with distances
+from differences of coordinates, which keep their digits in float32.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..arrays import finite, float_tensor, host
+from ..errors import InvalidInputError, ShapeError, TooFewPointsError
+from ..memory import require_memory
+from .balls import BLOCK
+from .ordering import BITS, principal_axes
+from .search import WIDE, nearest_distances
+
+Tensor = torch.Tensor
+
+CHUNK = 2**25
+"""Numbers in the largest array at work, more or less."""
+
+
+@dataclass(frozen=True, eq=False)
+class TensorCloud:
+    """Points ``(n, D)`` along the curve, in their own units; ``order[k]`` is the user's index of the k-th.
+
+    ``coordinates`` are centred and divided by ``unit``, a power of two, so that they lie between -1 and 1.
+    ``cloud[rows]`` and ``np.asarray(cloud)`` give NumPy copies.
+    """
+
+    points: Tensor
+    order: Tensor
+    unit: float
+    coordinates: Tensor = field(repr=False)
+    boxed: Tensor = field(repr=False)
+
+    @classmethod
+    def of(cls, points: Any, name: str = "points") -> TensorCloud:
+        """Sort a tensor of points; clouds with nothing to estimate are refused."""
+        tensor, _ = float_tensor(points, name)
+        if tensor.ndim != 2 or tensor.shape[1] < 1:
+            raise ShapeError(f"{name} must have shape (n, D), one point a row, got {tuple(tensor.shape)}.")
+        tensor = finite(tensor.detach(), name).contiguous()
+        if len(tensor) < 3:
+            raise TooFewPointsError(f"a bundle needs at least 3 points in general position, got {len(tensor)}.")
+        exact = tensor.double()
+        low = exact.amin(0)
+        extent = float((exact.amax(0) - low).max())
+        if extent == 0:
+            raise TooFewPointsError(f"all {len(tensor)} points coincide; there is no manifold to estimate.")
+        if not 1e-140 < extent < 1e150:
+            raise InvalidInputError(f"the cloud is {extent:.2g} wide, so its squared distances overflow. Rescale it.")
+        unit = 2.0 ** math.ceil(math.log2(extent))
+        centred = (exact - exact.mean(0)) / unit
+        turned = exact if tensor.shape[1] <= 3 else centred @ _axes(centred)
+        order = torch.argsort(hilbert_codes(turned[:, :3]), stable=True)
+        boxed = turned[:, :WIDE] if tensor.shape[1] > WIDE else centred
+        return cls(tensor[order], order, unit, centred[order].to(tensor.dtype), boxed[order].to(tensor.dtype))
+
+    @property
+    def shape(self) -> torch.Size:
+        return self.points.shape
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        return host(self.points[torch.as_tensor(rows, device=self.points.device)])
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return host(self.points)
+
+    @cached_property
+    def boxes(self) -> Tensor:
+        """Least and largest coordinates of every block, ``(2, blocks, q)``."""
+        blocks = _blocks(self.boxed)
+        return torch.stack([blocks.amin(1), blocks.amax(1)])
+
+    def __getstate__(self) -> dict:
+        return {name: value for name, value in vars(self).items() if name != "boxes"}
+
+
+def _axes(centred: Tensor) -> Tensor:
+    """Principal axes ``(D, q)``, from a sample."""
+    n, dims = centred.shape
+    sample = host(centred[:: max(1, n // max(4000, 4 * dims))])
+    return torch.from_numpy(principal_axes(sample).copy()).to(centred)
+
+
+def _blocks(values: Tensor) -> Tensor:
+    """Rows in blocks, ``(blocks, BLOCK, q)``; the last row fills up the last block."""
+    missing = -len(values) % BLOCK
+    return torch.cat([values, values[-1:].expand(missing, *values.shape[1:])]).unflatten(0, (-1, BLOCK))
+
+
+def hilbert_codes(points: Tensor) -> Tensor:
+    """Places on the Hilbert curve, int64 ``(n,)``, of float64 points ``(n, D <= 3)``, as ``ordering.curve_codes``."""
+    low = points.amin(0)
+    extent = float((points.amax(0) - low).max()) or 1.0
+    cell = list(((points - low) / extent * (2**BITS - 1)).long().unbind(1))
+    dims = len(cell)
+    for level in range(BITS - 1, 0, -1):
+        below = (1 << level) - 1
+        for a in range(dims):
+            up = (cell[a] >> level & 1).bool()
+            swap = torch.where(up, 0, (cell[0] ^ cell[a]) & below)
+            cell[0] = cell[0] ^ torch.where(up, below, swap)
+            if a > 0:
+                cell[a] = cell[a] ^ swap
+    for a in range(1, dims):
+        cell[a] = cell[a] ^ cell[a - 1]
+    flip = torch.zeros_like(cell[0])
+    for level in range(BITS - 1, 0, -1):
+        flip = flip ^ torch.where((cell[-1] >> level & 1).bool(), (1 << level) - 1, 0)
+    code = torch.zeros_like(flip)
+    for level in range(BITS - 1, -1, -1):
+        for a in range(dims):
+            code = code << 1 | (cell[a] ^ flip) >> level & 1
+    return code
+
+
+def _gaps(low: Tensor, high: Tensor, other_low: Tensor, other_high: Tensor) -> Tensor:
+    """Squared distances between boxes, whose corners broadcast."""
+    total = torch.zeros(torch.broadcast_shapes(low.shape, other_low.shape)[:-1], dtype=low.dtype, device=low.device)
+    for a in range(low.shape[-1]):
+        gap = torch.maximum(other_low[..., a] - high[..., a], low[..., a] - other_high[..., a]).clamp_min(0)
+        total += gap * gap
+    return total
+
+
+def near_blocks(cloud: TensorCloud, radius: float, max_memory: float | None = None) -> tuple[Tensor, Tensor]:
+    """Pairs of blocks that may hold points at most ``radius`` (in units of the cloud) apart, sorted, ``(p,)`` each."""
+    low, high = cloud.boxes
+    limit = (radius * (1 + 1e-4) + 1e-5) ** 2  # turned coordinates are rounded
+    outer = _blocks(low).amin(1), _blocks(high).amax(1)
+    count, inside = len(low), torch.arange(BLOCK, device=low.device)
+    found, pairs_found, rows = [], 0, max(1, CHUNK // len(outer[0]))
+    for start in range(0, len(outer[0]), rows):
+        near = _gaps(*(c[start : start + rows, None] for c in outer), *outer) <= limit
+        pairs = near.nonzero() + torch.tensor([start, 0], device=low.device)
+        for some in pairs.split(CHUNK // BLOCK**2):
+            a, b = (BLOCK * some[:, k, None] + inside for k in range(2))
+            a, b = torch.broadcast_tensors(a[:, :, None], b[:, None, :])
+            kept = (a < count) & (b < count)
+            a, b = a[kept], b[kept]
+            close = _gaps(low[a], high[a], low[b], high[b]) <= limit
+            found.append(a[close] * count + b[close])
+            pairs_found += len(found[-1])
+            require_memory(32.0 * pairs_found, "a search in such large balls", "Use a smaller eps.", max_memory)
+    keys = torch.cat(found).sort()[0]
+    return keys // count, keys % count
+
+
+def tensor_nearest(cloud: TensorCloud, k: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Distances and indices ``(q, k)`` of the k nearest other points of some rows."""
+    n, (low, high) = len(cloud), cloud.boxes
+    rows = torch.as_tensor(rows, device=low.device)
+    distances = torch.empty((len(rows), k), dtype=low.dtype, device=low.device)
+    indices = torch.empty((len(rows), k), dtype=torch.int64, device=low.device)
+    todo, count = torch.arange(len(rows), device=low.device), 8 + 2 * (k // BLOCK + 1)
+    while len(todo):
+        left, count = [], min(count, len(low))
+        for some in todo.split(max(1, CHUNK // (max(len(low), count * BLOCK)))):
+            row = rows[some]
+            boxed = cloud.boxed[row][:, None]
+            gaps, blocks = torch.topk(_gaps(boxed, boxed, low, high), min(count + 1, len(low)), largest=False)
+            col = (BLOCK * blocks[:, :count, None] + torch.arange(BLOCK, device=low.device)).flatten(1)
+            outside = (col >= n) | (col == row[:, None])
+            squares = torch.zeros(col.shape, dtype=low.dtype, device=low.device)
+            for axis in cloud.coordinates.unbind(1):
+                squares += (axis[col.clamp_max(n - 1)] - axis[row][:, None]).square()
+            best, which = torch.topk(squares.masked_fill_(outside, torch.inf), k, largest=False)
+            distances[some], indices[some] = best.sqrt(), col.gather(1, which)
+            if count < len(low):
+                left.append(some[best[:, -1].sqrt() * (1 + 1e-4) + 1e-5 > gaps[:, -1].sqrt()])
+        todo, count = torch.cat(left) if left else todo[:0], 4 * count
+    return host(distances) * cloud.unit, host(indices)
+
+
+@nearest_distances.register
+def _nearest_distances(points: TensorCloud, k: int, queries: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    if k >= len(points):
+        raise TooFewPointsError(
+            f"{k} neighbours of each point were asked for, but there are only {len(points)} points. "
+            "Give more points or ask for fewer neighbours."
+        )
+    return tensor_nearest(points, k, np.arange(len(points)) if queries is None else queries)
