@@ -112,7 +112,7 @@ def filter_in_parts(
     overwrite: bool,
     **scale: Any,
 ) -> None:
-    """Filter a file part by part. Intermediate results are in a hidden folder next to the output: runs can resume."""
+    """Filter a file part by part. The bundle is built in a hidden folder next to the output; a second run uses it."""
     from tangentbundle.errors import InvalidInputError, TangentBundleError
     from tangentbundle.io import check_output
     from tangentbundle.io.actions import warn_if_nothing_left

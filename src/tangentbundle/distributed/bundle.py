@@ -33,8 +33,8 @@ from .tasks import run_all
 class DistributedBundle:
     r"""The tangent bundle of points in a file, in partitions along a space-filling curve, computed on Dask.
 
-    The same mathematics as ``TangentBundle.from_points`` and ``Chebyshev``; all arrays stay on disk, in ``folder``, and
-    a task holds one partition. Tasks run on threads of this machine, or on a cluster's workers where a
+    The same mathematics as ``TangentBundle.from_points`` and ``Chebyshev``; frames and operator stay on disk, in
+    ``folder``, and a task holds one partition. Tasks run on threads of this machine, or on a cluster's workers where a
     ``distributed.Client`` is connected (the workers must see the same files). What is already in the folder is not
     built again.
 
