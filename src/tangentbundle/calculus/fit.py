@@ -274,13 +274,13 @@ def local_fit(
 
 
 def _joined(pieces: list, n: int) -> LocalFit:
-    """One CSR graph of rows with different numbers of neighbours."""
-    counts = np.zeros(n + 1, np.int64)
-    for rows, lists, _ in pieces:
-        counts[rows + 1] = lists.shape[1]
-    indptr = np.cumsum(counts)
+    """One CSR graph of rows, ascending in each piece, with different numbers of neighbours."""
+    counts, piece = np.empty(n, np.int64), np.empty(n, np.int8)
+    for number, (rows, lists, _) in enumerate(pieces):
+        counts[rows], piece[rows] = lists.shape[1], number
+    indptr, owner = np.concatenate([[0], np.cumsum(counts)]), np.repeat(piece, counts)
     indices, weights = np.empty(indptr[-1], np.int32), np.empty((indptr[-1], pieces[0][2].shape[2]))
-    for rows, lists, values in pieces:
-        places = indptr[rows][:, None] + np.arange(lists.shape[1])
-        indices[places], weights[places] = lists, values
+    for number, (_, lists, values) in enumerate(pieces):
+        here = owner == number
+        indices[here], weights[here] = lists.ravel(), values.reshape(-1, values.shape[2])
     return LocalFit(NeighborGraph(indptr, indices, np.empty(0)), weights)
