@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, singledispatch
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -115,7 +116,7 @@ def _component_labels(indptr, indices):  # pragma: no cover - compiled
 
 
 @singledispatch
-def edge_weights(graph: NeighborGraph, kernel: Kernel, radius: float | np.ndarray) -> np.ndarray:
+def edge_weights(graph: NeighborGraph, kernel: Kernel, radius: float | np.ndarray) -> Any:
     """The kernel at distance / radius of each edge, ``(e,)``; the radius is a number, or one a point."""
     weights = np.empty(graph.num_edges)
 
@@ -139,7 +140,7 @@ def check_memory(edges: float, max_memory: float | None, remedy: str, dim: int =
 
 
 @singledispatch
-def radius_graph(points: np.ndarray, radius: float, *, max_memory: float | None = None, dim: int = 2) -> NeighborGraph:
+def radius_graph(points: Any, radius: float, *, max_memory: float | None = None, dim: int = 2) -> NeighborGraph:
     """Connect every two points at distance at most ``radius``.
 
     The number of pairs is estimated first, from a sample of points, so that a radius that needs more than
@@ -163,9 +164,7 @@ def radius_graph(points: np.ndarray, radius: float, *, max_memory: float | None 
 
 
 @singledispatch
-def nearest_in_graph(
-    points: np.ndarray, graph: NeighborGraph, k: int, rows: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def nearest_in_graph(points: Any, graph: NeighborGraph, k: int, rows: np.ndarray) -> tuple[Any, Any]:
     """Distances and indices ``(m, k)`` of the nearest points of some rows, where the graph of a ball may know them."""
     return nearest_distances(points, k, rows)
 

@@ -144,7 +144,8 @@ def near_blocks(cloud: TensorCloud, radius: float, max_memory: float | None = No
     count, inside = len(low), torch.arange(BLOCK, device=low.device)
     found, pairs_found, rows = [], 0, max(1, CHUNK // len(outer[0]))
     for start in range(0, len(outer[0]), rows):
-        near = _gaps(*(c[start : start + rows, None] for c in outer), *outer) <= limit
+        some_low, some_high = (corner[start : start + rows, None] for corner in outer)
+        near = _gaps(some_low, some_high, *outer) <= limit
         pairs = near.nonzero() + torch.tensor([start, 0], device=low.device)
         for some in pairs.split(CHUNK // BLOCK**2):
             a, b = (BLOCK * some[:, k, None] + inside for k in range(2))
@@ -159,7 +160,7 @@ def near_blocks(cloud: TensorCloud, radius: float, max_memory: float | None = No
     return keys // count, keys % count
 
 
-def tensor_nearest(cloud: TensorCloud, k: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def tensor_nearest(cloud: TensorCloud, k: int, rows: Any) -> tuple[np.ndarray, np.ndarray]:
     """Distances and indices ``(q, k)`` of the k nearest other points of some rows."""
     n, (low, high) = len(cloud), cloud.boxes
     rows = torch.as_tensor(rows, device=low.device)
