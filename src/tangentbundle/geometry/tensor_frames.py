@@ -14,7 +14,6 @@ import torch
 from torch.nn.functional import pad
 
 from ..arrays import host, on_host
-from ..errors import RankDeficientError
 from .frames import FLAT, TINY, LocalPCA, local_pca, pca_of_some
 from .graph import nearest_in_graph
 from .kernels import Biweight
@@ -43,12 +42,7 @@ class TensorPCA(LocalPCA):
     """Local PCA with tensors in its fields; their NumPy forms are copies."""
 
     def frames(self, d: int) -> Tensor:
-        fields = vars(self)
-        axes, variances = fields["axes"], fields["variances"]
-        if d > axes.shape[2]:
-            raise RankDeficientError(
-                f"dimension {d} was asked for, but points span at most {axes.shape[2]} directions."
-            )
+        axes, variances = vars(self)["axes"], vars(self)["variances"]
         weak = variances[:, d - 1] <= FLAT * variances[:, 0].clamp_min(TINY)
         self._refuse_weak(host(weak.nonzero().flatten()), d)
         return axes[:, :, :d].contiguous()
