@@ -48,7 +48,7 @@ def joined_laplacian(points: Array, batch: Array, dim: Any, scale: Scale, kernel
         wanted = [scale.neighbors or target_neighbors(n, dim) for n in sizes.tolist()]
         radii = _radii(centred, cloud, sizes, torch.tensor(wanted, device=x.device)) * (1 + 1e-6)
     apart = torch.cat([DISTANCE * cloud[:, None], centred / radii[cloud, None].to(x.dtype)], 1)
-    together = TensorCloud(apart, torch.arange(len(x), device=x.device), 1.0, apart, apart[:, :WIDE])
+    together = TensorCloud(apart[:, 1:], torch.arange(len(x), device=x.device), 1.0, apart, apart[:, :WIDE])
     graph: Any = radius_graph(together, 1.0, max_memory=scale.max_memory, dim=dim)
     if len(graph.isolated):
         alone = torch.unique(cloud[torch.as_tensor(graph.isolated, device=x.device)]).tolist()
@@ -61,12 +61,12 @@ def joined_laplacian(points: Array, batch: Array, dim: Any, scale: Scale, kernel
         warnings.warn(message, DisconnectedWarning, stacklevel=3)
     eps_pca = None if scale.eps_pca is None or scale.eps is None else scale.eps_pca / scale.eps
     pca, _ = estimate_frames(together, graph, 1.0, dim, Scale(1.0, None, eps_pca, scale.max_memory, scale.pca_center))
-    frames = pca.frames(dim)[:, 1:].contiguous()
+    frames = pca.frames(dim)
     connection, weights = connect(frames, graph, kind.numpy_dtype), edge_weights(graph, kernel, 1.0)
     degree, mass = normalise(graph, weights)
     cols, values = average_blocks(graph, connection, weights, degree, mass, kind.numpy_dtype)
     calibration, constant = SampleEnergy(), kernel.calibration(dim)
-    moments = moments_of_clouds(graph, weights, apart[:, 1:].double(), cloud, calibration.terms)
+    moments = moments_of_clouds(graph, weights, together.points.double(), cloud, calibration.terms)
     factors = calibration.factors(moments, dim, np.full(len(sizes), constant))
     scales = constant * factors * radii.square().cpu().numpy()
     share = (mass / sums_by(cloud, mass, len(sizes))[cloud]).to(values.dtype)

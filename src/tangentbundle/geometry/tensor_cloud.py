@@ -32,7 +32,8 @@ CHUNK = 2**25
 class TensorCloud:
     """Points ``(n, D)`` along the curve, in their own units; ``order[k]`` is the user's index of the k-th.
 
-    ``coordinates`` are centred and divided by ``unit``, a power of two, so that they lie between -1 and 1.
+    ``coordinates``, in which distances are found, are centred and divided by ``unit``, a power of two, so that they lie
+    between -1 and 1; ``boxed`` are those of the boxes, turned and fewer where there are many.
     ``cloud[rows]`` and ``np.asarray(cloud)`` give NumPy copies.
     """
 

@@ -138,14 +138,14 @@ def _local_pca(
 ) -> TensorPCA:
     """As the function for arrays, at the points of the cloud or some rows of them, one for each row of the graph."""
     n, dims = graph.num_points, points.shape[1]
-    real: dict[str, Any] = {"dtype": torch.float64, "device": points.coordinates.device}
+    real: dict[str, Any] = {"dtype": torch.float64, "device": points.points.device}
     found, total = torch.zeros((n, dims, axes), **real), torch.zeros(n, **real)
     variances = torch.zeros((n, dims if dims <= JACOBI_SIZE else axes), **real)
     counts, grams = torch.zeros(n, dtype=torch.int64, device=real["device"]), torch.zeros((0, dims, dims), **real)
-    centers = points.coordinates if rows is None else points.coordinates[rows]
+    centers = points.points if rows is None else points.points[rows]
     reach = torch.as_tensor(radius, **real).expand(n)
     for some, steps in _neighborhoods(points, graph, centers.double(), reach, center, counts):
-        total[some] = steps.square().sum((1, 2)) * points.unit**2
+        total[some] = steps.square().sum((1, 2))
         if dims <= JACOBI_SIZE:
             grams = torch.cat([grams, steps.mT @ steps])
             continue
@@ -156,7 +156,7 @@ def _local_pca(
     if dims <= JACOBI_SIZE:
         variances, vectors = jacobi(grams)
         found = vectors[:, :, :axes].contiguous()
-    return TensorPCA(found, variances.clamp_min(0) * points.unit**2, total, counts)  # type: ignore[arg-type]
+    return TensorPCA(found, variances.clamp_min(0), total, counts)  # type: ignore[arg-type]
 
 
 def _neighborhoods(
@@ -164,7 +164,7 @@ def _neighborhoods(
 ) -> Iterator[tuple[slice, Tensor]]:
     """Ranges of rows with their weighted displacements ``(rows, k, D)``, padded by zeros; counts those with weight."""
     distances, indices = graph.tensors[2], graph.tensors[1]
-    columns = list(points.coordinates.double().T.contiguous())
+    columns = list(points.points.double().T.contiguous())
     rows = max(1, 4 * CHUNK // (max(1, int(graph.tensors[0].diff().max())) * len(columns)))
     for start in range(0, len(centers), rows):
         some = slice(start, min(start + rows, len(centers)))
