@@ -10,8 +10,11 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+import torch
+import xarray as xr
 
 import tangentbundle as tb
+from tangentbundle.datasets import wind_folder
 from tangentbundle.operators import Generator, KernelMoments
 
 from .harness import Row, load
@@ -203,6 +206,134 @@ def _draw_scores(axes, scores) -> None:
     axes.grid(axis="x", alpha=0.25)
 
 
+def chessboard(side: int = 12) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Features ``(n, 6)``, two of which tell the colour with noise, edges and colours 0 and 1 of a chessboard."""
+    node = torch.arange(side**2).reshape(side, side)
+    pairs = [(node[:, :-1], node[:, 1:]), (node[:-1], node[1:])]
+    edges = torch.cat([torch.stack([a.flatten(), b.flatten()]) for a, b in pairs], 1)
+    y = (node // side + node % side).flatten() % 2
+    x = torch.randn(side**2, 6, generator=torch.Generator().manual_seed(0))
+    x[:, :2] += (2.0 * y - 1)[:, None]
+    return x, edges, y
+
+
+def sheaves() -> None:
+    """A signal whose sign differs between neighbours: heat flow on the graph and on a sheaf learned from half of it."""
+    x, edges, y = chessboard()
+    signal, labelled = x[:, None, :1], torch.rand(len(y), generator=torch.Generator().manual_seed(1)) < 0.5
+    learner = tb.nn.SheafLearner(1, tb.nn.General(), features=6)
+
+    def heat(sheaf: tb.Sheaf) -> torch.Tensor:
+        laplacian = sheaf.laplacian(tb.operators.ScalarDegrees())
+        return tb.Heat(2.0)(laplacian, signal, method=tb.Chebyshev(1e-4))[:, 0, 0]
+
+    adam = torch.optim.Adam(learner.parameters(), lr=0.02, weight_decay=1e-3)
+    for _ in range(150):
+        adam.zero_grad()
+        torch.nn.functional.softplus(-4 * heat(learner(x, edges)) * (2 * y - 1))[labelled].mean().backward()
+        adam.step()
+    learned = learner(x, edges)
+    turns = learned.maps.detach()[:, :, 0, 0].prod(1)
+    plain = tb.Sheaf.from_edges(edges, torch.ones(edges.shape[1], 1, 1))
+    panels = {
+        "a noisy signal": (signal[:, 0, 0], torch.ones_like(turns)),
+        "heat flow on the graph": (heat(plain), torch.ones_like(turns)),
+        "heat flow on a learned sheaf": (heat(learned).detach(), turns),
+    }
+    places = np.stack(np.divmod(np.arange(len(y)), 12), 1)[:, ::-1] + np.random.default_rng(2).uniform(
+        -0.22, 0.22, (144, 2)
+    )
+    fig, all_axes = plt.subplots(1, 3, figsize=(12, 4.3), layout="constrained")
+    for axes, (title, (values, signs)) in zip(all_axes, panels.items(), strict=True):
+        for (a, b), sign in zip(edges.T.tolist(), signs, strict=True):
+            color, width = ("#c4483a", 1.6) if sign < 0 else ("0.7", 1.2)
+            axes.plot(*places[[a, b]].T, "-", color=color, lw=width, zorder=1)
+        axes.scatter(*places.T, c=values, cmap="PuOr", vmin=-1.5, vmax=1.5, s=95, edgecolors="0.25", zorder=2)
+        right = float(((values > 0) == (y == 1))[~labelled].float().mean())
+        axes.set_title(f"{title}: {right:.0%} right")
+        axes.set_axis_off()
+        axes.set_aspect("equal")
+    save(fig, "sheaves")
+
+
+def _gfs() -> xr.Dataset:
+    """The GFS analysis of 1 degree, from the folder of TANGENTBUNDLE_WIND."""
+    return xr.open_dataset(wind_folder() / "gfs_10m_1deg_20160430T06.nc").isel(time=0).load()
+
+
+def _wind_panel(ds: xr.Dataset, names: tuple[str, str], title: str, axes, top: float = 20.0) -> None:
+    grid = tb.earth.Grid.of(ds)
+    wind = grid.to_coordinates(np.stack([ds[n].values for n in names], axis=-1))
+    tb.plot.wind_map(grid.lat, grid.lon, wind, title=title, axes=axes, top=top)
+
+
+def smooth() -> None:
+    """A wind analysis before and after smoothing, and the gains of both responses with the benchmark's values."""
+    ds = _gfs()
+    fig = plt.figure(figsize=(13.2, 6.6), layout="constrained")
+    panels = fig.subplot_mosaic([["wind", "gain"], ["smooth", "gain"]], width_ratios=[1.5, 1])
+    _wind_panel(ds, ("u10", "v10"), "10 m wind, GFS analysis of 1 degree", panels["wind"])
+    made = tb.earth.smooth(ds, "2000 km")
+    _wind_panel(made, ("u10", "v10"), 'smooth(filter_scale="2000 km")', panels["smooth"])
+    axis, ratio = panels["gain"], np.geomspace(0.25, 8, 300)
+    cut = (2 * np.pi * tb.earth.RADIUS / 2e6) ** 2
+    for taper, name in ((False, "Gaussian"), (True, "taper=True")):
+        gain = tb.earth.response("2000 km", taper=taper).response(cut / ratio**2)
+        axis.semilogx(ratio, gain, label=name, color="#2a788e" if taper else "#440154")
+    rows = [row for row in load("earth") if row["what"].startswith("gain, 1 degrees")]
+    half = next(row for row in rows if abs(row["exact"] - 0.5) < 1e-9)["degree"]
+    places = [np.sqrt((half * (half + 1) - 1) / (row["degree"] * (row["degree"] + 1) - 1)) for row in rows]
+    axis.plot(
+        *zip(*[(r, row["found"]) for r, row in zip(places, rows, strict=True) if r < 8], strict=True),
+        "o",
+        label="spherical harmonics, measured",
+        color="#440154",
+    )
+    axis.axhline(0.5, color="0.7", lw=0.8)
+    axis.axvline(1.0, color="0.7", lw=0.8)
+    axis.set_xticks([0.25, 0.5, 1, 2, 4, 8], ["¼", "½", "1", "2", "4", "8"])
+    axis.set(xlabel="wavelength / filter_scale", ylabel="gain", title="what passes")
+    axis.minorticks_off()
+    axis.legend()
+    save(fig, "smooth", dpi=100)
+
+
+def regrid() -> None:
+    """Wind around the North Pole on 2.5 degrees and on a grid with another pole, and errors by wavelength."""
+    from .regrid import rotated
+
+    ds = xr.open_dataset(wind_folder() / "gfs_10m_2p5deg_6h_blockA.nc").isel(time=0).load()
+    fine = tb.earth.Regridder(ds, rotated(1.0))(ds)
+    fig, axes = tb.plot.canvas(1, 3, size=(4.6, 4.4))
+    chart = tb.earth.maps.EqualAreaMap(90.0, 0.0, 30.0)
+    panels = {"10 m wind, GFS, 2.5 degrees": ds, "on a grid of 1 degree with another pole": fine}
+    for axis, (title, data) in zip(axes[0], panels.items(), strict=False):
+        grid = tb.earth.Grid.of(data)
+        wind = grid.to_coordinates(np.stack([data.u10.values, data.v10.values], axis=-1))
+        tb.plot.wind_map(grid.lat, grid.lon, wind, projection=chart, title=title, top=15.0, axes=axis)
+    rows, axis = load("regrid_harmonics"), axes[0, 2]
+    for name, color in (("components, bilinear", "0.6"), ("Linear", "#2a788e"), ("Quadratic", "#440154")):
+        wavelengths = [row["wavelength km"] for row in rows]
+        axis.loglog(wavelengths, [row[f"{name} %"] for row in rows], "o-", ms=4, label=name, color=color)
+    axis.set(xlabel="wavelength, km", ylabel="error, %", title="from 2.5 degrees to 1 degree")
+    axis.set_xticks([2000, 5000, 10_000, 20_000], ["2 000", "5 000", "10 000", "20 000"])
+    axis.minorticks_off()
+    axis.grid(alpha=0.25)
+    axis.legend()
+    tb.plot.save(fig, FOLDER / "regrid.png", dpi=100)
+
+
+def decompose() -> None:
+    """A wind analysis and its rotational and divergent parts."""
+    ds = _gfs()
+    parts = tb.earth.decompose(ds)
+    fig, axes = tb.plot.canvas(3, 1, (8, 4))
+    _wind_panel(ds, ("u10", "v10"), "10 m wind, GFS analysis of 1 degree", axes[0, 0])
+    _wind_panel(parts, ("u10_rotational", "v10_rotational"), "rotational part", axes[1, 0])
+    _wind_panel(parts, ("u10_divergent", "v10_divergent"), "divergent part", axes[2, 0], top=10.0)
+    tb.plot.save(fig, FOLDER / "decompose.png", dpi=90)
+
+
 def save(fig: plt.Figure, name: str, dpi: int = 150) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     fig.savefig(FOLDER / f"{name}.png", dpi=dpi)
@@ -210,7 +341,11 @@ def save(fig: plt.Figure, name: str, dpi: int = 150) -> None:
 
 
 FIGURES = {
-    figure.__name__: figure for figure in (scale, orders, response, convergence, growth, transfer, hero, estimators)
+    figure.__name__: figure
+    for figure in (
+        *(scale, orders, response, convergence, growth, transfer, hero, estimators, sheaves),
+        *(smooth, regrid, decompose),
+    )
 }
 
 

@@ -290,6 +290,35 @@ def growth(most: int) -> list[dict]:
     return rows
 
 
+def calculus(n: int = 10**6) -> list[dict]:
+    """Gradient, divergence and decomposition of a known field on a torus."""
+    from tangentbundle.calculus import Derivatives
+
+    from .calculus import TORUS, torus_parts
+
+    points = TORUS.sample(n, seed=0)
+    start = time.time()
+    bundle = tb.TangentBundle.from_points(torch.from_numpy(points).to(DEVICE), dim=2, neighbors=40)
+    row: dict = {"what": "calculus", "n": n, "bundle_s": time.time() - start}
+    start = time.time()
+    maps = Derivatives(bundle)
+    gradient, divergence = maps.gradient(), maps.divergence()
+    row["maps_s"] = time.time() - start
+    parts = [bundle.to_coordinates(torch.from_numpy(part).to(DEVICE)) for part in torus_parts(points)]
+    field = torch.stack(parts).sum(0)
+    row["divergence_ms"] = milliseconds(lambda: divergence @ field, 5)
+    row["gradient_ms"] = milliseconds(lambda: gradient @ field[:, :1], 5)
+    for fields in (1, 16):
+        start = time.time()
+        found = tb.helmholtz(bundle, field.expand(-1, -1, fields).contiguous())
+        torch.cuda.synchronize()
+        row[f"decomposition_of_{fields}_s"] = time.time() - start
+    got = torch.stack([found.gradient, found.rotational, found.remainder])[..., :1]
+    assert got.device.type == DEVICE.type
+    row["relative_error"] = max(float((g - p).norm() / p.norm()) for g, p in zip(got, parts, strict=True))
+    return [row]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
     parser.add_argument("--out", default=str(Path(__file__).parent / "results" / "gpu.json"), help="result file")
@@ -318,6 +347,7 @@ def main() -> None:
         denoise,
         lambda: growth(int(options.most)),
         spectrum,
+        calculus,
     )
     for part in parts:
         for row in part():

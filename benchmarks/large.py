@@ -96,7 +96,7 @@ def eigenvalues(before: Path, after: Path) -> list[float]:
 
 def borders(bundle: tb.distributed.DistributedBundle, p: int) -> int:
     """The number of partitions whose points a partition reads."""
-    numbers = np.load(bundle.cloud.part(bundle.geometry.of_operator("numbers"), p))
+    numbers = np.load(bundle.cloud.part(bundle.geometry.of("numbers"), p))
     return len(bundle.cloud.parts_of(numbers)) - 1
 
 
@@ -125,8 +125,6 @@ def measure(n: int, folder: str) -> list[Row]:
             "peak_own_gb": max(row["peak_own_gb"] for row in rows),
             "edges": bundle.edges,
             "partitions": bundle.num_parts,
-            "rings": bundle.geometry.rings,
-            "halo": round(bundle.halo, 3),
             "borders": round(float(np.mean([borders(bundle, p) for p in range(bundle.num_parts)])), 1),
             "terms": expand([tb.Heat(TIME)], bundle.band, 1e-6).shape[1],
             "disk_gb": round(disk / 1e9, 2),

@@ -10,7 +10,6 @@ import numpy as np
 
 import tangentbundle as tb
 from tangentbundle import earth
-from tangentbundle.calculus import Derivatives
 
 wind = tb.datasets.load_wind()
 bundle = tb.TangentBundle.from_latlon(wind.lat, wind.lon, radius=earth.RADIUS)
@@ -20,9 +19,8 @@ parts = tb.helmholtz(bundle, field)
 for name, share in parts.energies.items():
     print(f"{name:12s} {float(share[0]):6.1%} of the energy")
 
-calculus = Derivatives(bundle, degree=3)
-divergence, vorticity = calculus.divergence() @ field, calculus.curl() @ field
-print(f"divergence   up to {np.abs(divergence).max():.1e} 1/s")
+vorticity = parts.vorticity
+print(f"divergence   up to {np.abs(parts.divergence).max():.1e} 1/s")
 print(f"vorticity    up to {np.abs(vorticity).max():.1e} 1/s")
 south = wind.lat < -20
 print(f"mean vorticity south of 20 S  {wind.area[south] @ vorticity[south, 0, 0] / wind.area[south].sum():.1e} 1/s")

@@ -26,7 +26,18 @@ from tangentbundle.io.summary import short_name
 from tangentbundle_cli import app
 
 TOOL = [sys.executable, "-m", "tangentbundle"]
-COMMANDS = ("inspect", "denoise", "interpolate", "forecast", "filter", "spectrum", "doctor", "reproduce", "demo")
+COMMANDS = (
+    "inspect",
+    "denoise",
+    "interpolate",
+    "forecast",
+    "filter",
+    "decompose",
+    "spectrum",
+    "doctor",
+    "reproduce",
+    "demo",
+)
 SPHERE = tb.manifolds.Sphere(2)
 
 

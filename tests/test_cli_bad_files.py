@@ -28,6 +28,7 @@ BAD = {
 }
 COMMANDS = {
     "filter": "filter bad.csv --heat 0.1 -o out.csv",
+    "decompose": "decompose bad.csv -o out.csv",
     "denoise": "denoise bad.csv -o out.parquet",
     "interpolate": "interpolate bad.csv --at good.csv -o out.nc",
     "forecast": "forecast bad.csv --horizon 2 -o out.zarr",

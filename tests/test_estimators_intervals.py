@@ -6,7 +6,7 @@ from scipy.stats import norm
 
 from tangentbundle import FieldDenoiser, FieldInterpolator
 from tangentbundle.estimators import GaussianProcess, Matern, Tangent
-from tangentbundle.estimators.intervals import tail
+from tangentbundle.estimators.observations import tail
 from tangentbundle.manifolds import Sphere, Torus
 
 LEVELS = (0.5, 0.9)

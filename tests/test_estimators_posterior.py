@@ -24,9 +24,9 @@ from tangentbundle.estimators import (
 )
 from tangentbundle.estimators.bases import FieldInBases, ambient_of
 from tangentbundle.estimators.candidates import Identity
-from tangentbundle.estimators.covariance import Pairs
 from tangentbundle.estimators.neighborhoods import Neighborhoods
 from tangentbundle.estimators.observations import JITTER, Places, Prediction
+from tangentbundle.estimators.sites import Pairs
 from tangentbundle.manifolds import Sphere
 
 SPHERE = Sphere(2)
@@ -146,7 +146,8 @@ def test_left_out_is_a_prediction_without_the_point(model):
     posterior = FieldDenoiser(model, manifold=SPHERE, random_state=0).fit(POINTS, VECTORS, 0.3).posterior_
     observations = posterior.data.observations if isinstance(model, GaussianProcess) else posterior.observations
     i, rest = 7, np.arange(40) != 7
-    part = observations.part(np.flatnonzero(rest))
+    arrays = {name: getattr(observations, name)[rest] for name in ("points", "vectors", "frames", "noise")}
+    part = replace(observations, **arrays)
     if isinstance(model, GaussianProcess):
         others = replace(posterior, data=FieldInBases(part, part.frames), parts=Neighborhoods.of(part.points, 40, 40))
     else:

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 
 from tangentbundle.errors import DamagedFileError, InvalidInputError
 from tangentbundle.experiments import EXPERIMENTS, experiment
-from tangentbundle.experiments.base import Column, Description, Experiment, draw, published
+from tangentbundle.experiments.base import Column, Description, Experiment, draw
+from tangentbundle.experiments.report import Results
 from tangentbundle.experiments.runner import key_of, merge_with, read_results, run_experiment
-from tangentbundle.experiments.tables import Results
 from tangentbundle.experiments.torus import Torus
 from tangentbundle_cli import app
 
@@ -172,10 +172,11 @@ def test_the_comparison_counts_the_papers_standard_deviations(serial):
 
 
 def test_published_numbers():
-    assert [len(published(name)) for name in EXPERIMENTS] == [36, 36, 36, 6]
-    first = {"n": 100, "tau": 0.3, "method": "DD-TNN", "mean": 0.135, "std": 0.0142}
-    assert first in published("torus")
-    assert {"activation": "Tanh", "method": "3D-CNN", "mean": 0.985, "std": 0.006} in published("classification")
+    found = [experiment(name).published() for name in EXPERIMENTS]
+    assert [len(rows) for rows in found] == [36, 36, 36, 6 * 5]
+    assert {"field": "as printed", "n": 100, "tau": 0.3, "method": "DD-TNN", "mean": 0.135, "std": 0.0142} in found[0]
+    last = {"activation": "Tanh", "method": "3D-CNN", "mean": 0.985, "std": 0.006}
+    assert {**last, "reading": "base"} in found[3]
     with pytest.raises(InvalidInputError, match="no experiment"):
         experiment("weather")
     with pytest.raises(InvalidInputError, match="draws its own"):

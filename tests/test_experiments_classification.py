@@ -8,7 +8,7 @@ import pytest
 from tangentbundle.experiments import classification
 from tangentbundle.experiments.base import draw
 from tangentbundle.experiments.classification import READINGS, Classification, Sample
-from tangentbundle.experiments.tables import Results
+from tangentbundle.experiments.report import Results
 from tangentbundle.manifolds import Sphere
 
 METHODS = {(m, a) for m in ("DD-TNN", "MNN", "3D-CNN") for a in ("Id", "Tanh")}

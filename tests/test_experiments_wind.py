@@ -19,8 +19,8 @@ from tangentbundle.experiments.base import draw
 from tangentbundle.experiments.figures import draw_figures
 from tangentbundle.experiments.forecast import Forecast, Period
 from tangentbundle.experiments.reconstruction import Reconstruction, Scene
+from tangentbundle.experiments.report import Results
 from tangentbundle.experiments.runner import merge_with, run_experiment
-from tangentbundle.experiments.tables import Results
 from tangentbundle_cli import app
 
 RECONSTRUCTION = {"data": "embedded", "protocol": "paper", "masks": 1, "n": 100, "sampling": 0}

@@ -12,9 +12,9 @@ from sklearn.base import clone
 import tangentbundle as tb
 from tangentbundle.errors import InvalidInputError, NonFiniteError, ShapeError, ShortSeriesWarning, TooFewPointsError
 from tangentbundle.forecast import Autoregression, Climatology, Persistence
+from tangentbundle.forecast.autoregression import displaced, nearest
 from tangentbundle.forecast.climate import Climate, cycle_variance, fitted_correlation, mean_variance
 from tangentbundle.forecast.methods import fill_gaps
-from tangentbundle.forecast.neighbors import displaced, nearest
 from tangentbundle.forecast.steps import Clock
 from tangentbundle.timeline import calendar_period
 
@@ -464,3 +464,21 @@ def test_clocks():
     assert calendar_period(months) == 12 and steps[-1] == 47
     assert clock.steps(np.array(["1995-03", "1995-04"], "datetime64[M]"), 2).tolist() == [62, 63]
     assert calendar_period(None) is None and calendar_period(hours[:8]) is None
+
+
+def test_the_spread_of_forecasts_from_short_records():
+    """Slow anomalies, 16 fields: the spread is neither that of independent fields nor that of far times."""
+    points, claimed, true = SPHERE.sample(20, seed=1), [], []
+    modes = np.stack([SPHERE.gradient_field(points, degree) for degree in (1, 2, 3)])
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        weights = [rng.standard_normal(3) / np.sqrt(1 - 0.9**2)]
+        for _ in range(23):
+            weights.append(0.9 * weights[-1] + rng.standard_normal(3))
+        series = np.einsum("tk,knd->tnd", np.array(weights), modes)
+        model = tb.FieldForecaster(Climatology(), manifold=SPHERE).fit(points, series[:16])
+        future, std = model.predict(series[:16], 8, return_std=True)
+        claimed.append(np.square(std).sum(axis=2).mean(axis=1))
+        true.append(np.square(future - series[16:]).sum(axis=2).mean(axis=1))
+    ratio = np.sqrt(np.mean(claimed, axis=0) / np.mean(true, axis=0))
+    assert ratio.min() > 0.8 and ratio.max() < 1.15

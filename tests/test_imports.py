@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import netCDF4
 import pytest
 
 import tangentbundle as tb
@@ -39,7 +40,7 @@ def test_the_library_loads_no_optional_packages():
 
 
 def test_every_public_name_is_there():
-    modules = {"estimators", "interop", "io", "plot", "testing"}
+    modules = {"earth", "estimators", "interop", "io", "plot", "testing"}
     assert all(getattr(tb, name) is not None for name in dir(tb)) and {*dir(tb)} == {*tb.__all__} | modules
     with pytest.raises(AttributeError, match=r"'tangentbundel'.*Did you mean 'TangentBundle'"):
         _ = tb.tangentbundel
@@ -62,6 +63,9 @@ MISTAKES = {
     "unknown suffix": ("filter", "field.csv", "--heat", "1", "-o", "out.xyz"),
     "bad option": ("filter", "field.csv", "--heat", "-1", "-o", "out.csv"),
     "no second file": ("interpolate", "field.csv", "--at", "none.csv", "-o", "out.csv"),
+    "no variable": ("filter", "wind.nc", "--vectors", "a,b", "--heat", "1", "-o", "out.nc"),
+    "no dimension": ("filter", "wind.nc", "--select", "lev=500", "--heat", "1", "-o", "out.nc"),
+    "no NetCDF": ("inspect", "bad.nc"),
 }
 
 
@@ -69,6 +73,9 @@ MISTAKES = {
 def test_mistakes_are_refused_before_anything_heavy_is_loaded(name, tmp_path):
     (tmp_path / "field.csv").write_text("x,y,z,vx,vy,vz\n" + "1,2,3,4,5,6\n" * 20)
     (tmp_path / "points.csv").write_text("x,y,z\n" + "1,2,3\n" * 20)
+    (tmp_path / "bad.nc").write_text("text")
+    with netCDF4.Dataset(tmp_path / "wind.nc", "w") as file:
+        file.createDimension("level", 2)
     code = (
         f"os.chdir({str(tmp_path)!r})\nfrom tangentbundle_cli import app\n"
         f"try: app({[*MISTAKES[name]]!r})\nexcept SystemExit as end: assert end.code == 2"

@@ -30,6 +30,7 @@ ORDER = [
     "calculus",
     "batch",
     "bundle",
+    "differentiable",
     "filters",
     "nn",
     "training",

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import tangentbundle as tb
 from tangentbundle import plot
-from tangentbundle.distributed.results import check_output, new_output
+from tangentbundle.distributed.results import check_output, new_output, write_rows
 from tangentbundle.errors import BusyFolderError, InvalidInputError, OutputError
 from tangentbundle.io import Cloud, Field, Summary, write_field
 from tangentbundle.report import write_report
@@ -40,8 +40,8 @@ def figure(path, version):
 
 def part(path, version, **options):
     """One array or column, as a distributed bundle writes it."""
-    with new_output(path, ["vectors"], (9, 2), np.dtype(float), 9, **options) as output:
-        output.write(0, {"vectors": np.full((9, 2), float(version))})
+    with new_output(path, ["vectors"], (9, 2), np.dtype(float), 9, **options) as place:
+        write_rows(place, 0, {"vectors": np.full((9, 2), float(version))})
 
 
 FILES = {

@@ -30,6 +30,7 @@ NETWORKS = {
     "recurrent": nn.RecurrentTNN([1, 2, 1]),
     "gru": nn.GatedTNN([1, 4, 1], step=0.1),
     "double": nn.TNN([1, 2, 1]).double(),
+    "mixed": nn.MixedTNN([0, 3, 1], [1, 4, 1], taps=3, step=0.1),
 }
 
 

@@ -178,7 +178,7 @@ def test_a_single_array_is_no_archive(tmp_path):
 def test_headers_of_arrays_are_parsed_with_care(header, tmp_path):
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("points.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode())
-    with pytest.raises(DamagedFileError, match="no readable header"):
+    with pytest.raises(DamagedFileError, match="no readable"):
         read_field(tmp_path / "a.npz")
 
 

@@ -238,10 +238,9 @@ def operator(space, n, scalar=False):
 
 def sheaf():
     """A ring with maps that are not orthogonal: planes stored as full blocks."""
-    edges = [(i, (i + 1) % 21) for i in range(21)]
-    return tb.Sheaf(
-        [2] * 21, edges, torch.from_numpy(np.random.default_rng(0).standard_normal((21, 2, 2, 2)))
-    ).laplacian()
+    ring = np.stack([np.arange(21), (np.arange(21) + 1) % 21])
+    maps = np.random.default_rng(0).standard_normal((21, 2, 2, 2))
+    return tb.Sheaf.from_edges(ring, torch.from_numpy(maps)).laplacian()
 
 
 SPACES = {

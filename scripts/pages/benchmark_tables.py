@@ -53,7 +53,8 @@ def content() -> str:
         "",
         "Made from the files in `benchmarks/results`, which `make bench` (or `python -m benchmarks NAME`) writes. "
         "Times are the least of several, with the methods taking turns; `faster` is a ratio of such times, and `asked` "
-        "the ratio that was aimed at. Some rows lose: they stay.",
+        "the ratio that was aimed at. Some rows lose: they stay. Libraries to compare with come with "
+        "`pip install -e '.[bench]'`.",
         "",
     ]
     for path in sorted((ROOT / "benchmarks/results").glob("*.json")):

@@ -21,6 +21,7 @@ MODULES = (
     "training",
     "estimators",
     "forecast",
+    "earth",
     "earth.covariances",
     "datasets",
     "io",

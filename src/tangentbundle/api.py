@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from . import calculus, datasets, errors, filters, manifolds, nn, operators
 from .bundle import TangentBundle
 from .calculus import helmholtz
+from .differentiable import DifferentiableBundle
 from .filters import (
     FIR,
     Chebyshev,
@@ -30,7 +31,7 @@ from .saving import load, save
 from .sheaf import Sheaf
 from .training import fit
 
-MODULES = ("estimators", "interop", "io", "plot", "testing")
+MODULES = ("earth", "estimators", "interop", "io", "plot", "testing")
 """Modules that are loaded when they are first asked for, besides those of ``__all__``."""
 FORECASTS = ("Autoregression", "Climatology", "FieldForecaster", "Persistence")
 
@@ -53,6 +54,7 @@ __all__ = [
     "Climatology",
     "ConnectionLaplacian",
     "Dense",
+    "DifferentiableBundle",
     "Exact",
     "FieldDenoiser",
     "FieldForecaster",

@@ -46,6 +46,9 @@ from .sheaf import Sheaf
 Transport = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """Exact parallel transport: source and target points ``(m, D)`` to ambient maps ``(m, D, D)``."""
 
+SecondForm = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""The exact second fundamental form: points ``(n, D)``, tangent vectors ``(n, D, m)`` to ``(n, D, m, m)``."""
+
 
 @on_host("sorted_points", "order", "sorted_frames")
 @dataclass(frozen=True, eq=False)
@@ -79,6 +82,7 @@ class TangentBundle:
     eps_pca: float | None = None
     local_dimensions: np.ndarray | None = field(default=None, repr=False)
     mesh: MeshGeometry | None = field(default=None, repr=False)
+    second_form: SecondForm | None = field(default=None, repr=False)
 
     @classmethod
     def from_points(
@@ -159,6 +163,7 @@ class TangentBundle:
         frames: Array,
         *,
         transport: Transport | None = None,
+        second_form: SecondForm | None = None,
         eps: float | None = None,
         neighbors: int | None = None,
         kernel: Kernel | None = None,
@@ -167,7 +172,8 @@ class TangentBundle:
         """A bundle with known tangent bases ``(n, D, d)``, orthonormal columns.
 
         ``transport`` gives exact parallel transport, for example ``Sphere(2).transport``; without it the
-        closest orthogonal maps are used. The other arguments are those of ``from_points``.
+        closest orthogonal maps are used. ``second_form``, such as ``Torus().second_form``, gives exact curvature to
+        ``curvature()`` and ``hodge()``, which otherwise estimate it. The other arguments are those of ``from_points``.
         """
         scale = Scale(eps, neighbors, None, max_memory)
         cloud, order, kind = sorted_cloud(points)
@@ -180,7 +186,8 @@ class TangentBundle:
             connection = connect(bases, graph, kind.numpy_dtype)
         else:
             connection = connect_exactly(cloud, bases, graph, transport, kind.numpy_dtype)
-        return cls(cloud, graph, connection, order, check_kernel(kernel), eps, bases.shape[2], kind, bases)
+        geometry = cloud, graph, connection, order, check_kernel(kernel), eps, bases.shape[2], kind, bases
+        return cls(*geometry, second_form=second_form)
 
     @classmethod
     def from_latlon(
@@ -204,8 +211,9 @@ class TangentBundle:
         True
         """
         points, frames, kind = latlon_frames(lat, lon)
-        transport = Sphere(2).transport if exact_transport else None
-        return cls.from_frames(kind.wrap(positive(radius, "radius") * points), frames, transport=transport, **options)
+        sphere = Sphere(2, positive(radius, "radius"))
+        options |= {"transport": sphere.transport if exact_transport else None, "second_form": sphere.second_form}
+        return cls.from_frames(kind.wrap(radius * points), frames, **options)
 
     @classmethod
     def from_mesh(cls, vertices: Array, faces: Array, *, frames: Array | None = None) -> TangentBundle:
@@ -348,9 +356,14 @@ class TangentBundle:
             order: terms of the series of :math:`-\log P`, default 2. Order 1 is the usual difference
                 :math:`(P - I)/(c\,\epsilon)`, whose eigenvalues are too small by :math:`c\,\epsilon\lambda^2/2`.
 
-        On a mesh there is no kernel, and neither argument counts: :math:`\Delta = A^{-1}(S - D)`, see ``from_mesh``.
+        On a mesh there is no kernel, and both arguments are refused: :math:`\Delta = A^{-1}(S - D)`, see ``from_mesh``.
         """
         if self.mesh is not None:
+            if calibrate is not True or order is not None:
+                raise InvalidInputError(
+                    "calibrate= and order= are for clouds: the Laplacian of a mesh has no kernel. Leave them out, or "
+                    "use TangentBundle.from_points on the vertices."
+                )
             return self._assemble(self._weights(), 1.0, VertexAreas(areas=self.mesh.areas, bound=self.mesh.bound))
         weights, constant = self._weights(), check_kernel(self.kernel).calibration(self.dim)
         moments = partial(coordinate_moments, self.sorted_graph, weights, vars(self)["sorted_points"])
@@ -383,9 +396,12 @@ class TangentBundle:
         """The Hodge Laplacian of vector fields; see ``calculus.hodge_laplacian``."""
         return hodge_laplacian(self, ricci)
 
-    def curvature(self, *, neighbors: int | None = None) -> Curvature:
-        """Ricci, scalar and Gaussian curvature, from a quadratic fit of the points to each tangent plane."""
-        return curvature(self, neighbors=neighbors)
+    def curvature(self, *, degree: int | None = None, neighbors: int | None = None) -> Curvature:
+        """Ricci, scalar and Gaussian curvature: exact where it is known, as on the sphere of ``from_latlon``.
+
+        Otherwise, and if a degree or neighbours are given, from a polynomial fit of the points to each tangent plane.
+        """
+        return curvature(self, degree, neighbors)
 
     def gradient(self, **options: Any) -> LinearMap:
         """Functions ``(..., n, 1, c)`` to fields ``(..., n, d, c)``; options are those of ``calculus.Derivatives``."""
@@ -409,14 +425,21 @@ class TangentBundle:
         return edge_weights(self.sorted_graph, check_kernel(self.kernel), float(np.sqrt(self.eps)))
 
     def sheaf(self) -> Sheaf:
-        r"""The bundle as an orthogonal cellular sheaf over the neighbour graph; see ``Sheaf.from_connection``.
+        r"""The bundle as an orthogonal cellular sheaf over the neighbour graph, of the same kind of arrays.
+
+        An edge e = ij has the weight of the graph and the restriction maps :math:`V_{i,e} = I` and :math:`V_{j,e} =
+        O_{ij}`, so that L has the blocks :math:`L_{ii} = \deg_i I` and :math:`L_{ij} = -w_{ij} O_{ij}`.
 
         >>> import tangentbundle as tb
         >>> tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(100, seed=0), neighbors=9).sheaf()
         Sheaf(100 vertices, 438 edges, stalks of dimension 2)
         """
-        weights = np.maximum(self.edge_weights(), 0.0)  # of a mesh, a few may be negative at the boundary
-        return Sheaf.from_connection(self.sorted_graph, self.connection, weights, self.order, self.kind)
+        graph = self.sorted_graph
+        once = np.flatnonzero(graph.rows < graph.indices)
+        edge_index = self.order[np.stack([graph.indices[once], graph.rows[once]])]
+        weights = np.maximum(self.edge_weights()[once], 0.0)  # of a mesh, a few may be negative at the boundary
+        maps = self.kind.wrap(self.connection.blocks(once))
+        return Sheaf.from_edges(edge_index, maps, self.kind.wrap(weights), len(self.order))
 
     def diagnose(self, field: Array | None = None, *, quiet: bool = False) -> Diagnosis:
         """Look the bundle over: scale, components, dimension, frames, orientability, and a field's tangency.

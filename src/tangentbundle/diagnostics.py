@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from scipy import sparse
+from scipy.sparse import csgraph
 
 from .arrays import Array, ArrayKind, float_tensor
 from .errors import NotTangentWarning
@@ -17,13 +19,6 @@ from .operators.assembly import assemble
 
 if TYPE_CHECKING:
     from .bundle import TangentBundle
-
-
-FACING = 0.8
-"""Least determinant between two frames whose sign is trusted."""
-
-CUT = 0.03
-"""Least share of edges across a hypersurface that cuts a space open, in units of the d-th root of a ball's share."""
 
 
 @dataclass(frozen=True)
@@ -73,21 +68,34 @@ class Diagnosis:
         return "\n".join(f"{name:<26}{value}" for name, value in rows)
 
 
-def synchronise_signs(graph: NeighborGraph, det: np.ndarray) -> bool:
-    """Whether signs s_i exist with ``s_i det_ij s_j = 1`` on all edges.
+def cover_signs(graph: NeighborGraph, det: np.ndarray) -> np.ndarray | None:
+    """Signs ``(n,)`` with ``s_i det_ij s_j > 0`` on all edges, or None if there are none.
 
-    They do if no point is connected to its copy in the double cover: two copies of the points, in which edges with
-    ``det = -1`` join different copies.
+    There are none if a point is connected to its copy in the double cover: two copies of the points, in which edges
+    with a negative determinant join different copies.
     """
     n = graph.num_points
     indptr = np.concatenate([graph.indptr, graph.indptr[1:] + graph.num_edges])
     indices = np.concatenate([graph.indices + n * (det < 0), graph.indices + n * (det > 0)])
-    labels = NeighborGraph(indptr, indices, np.tile(graph.distances, 2)).components()
-    return bool((labels[:n] != labels[n:]).all())
+    sheet, other = np.split(NeighborGraph(indptr, indices, np.empty(0)).components(), 2)
+    return None if (sheet == other).any() else np.where(sheet < other, 1.0, -1.0)
 
 
-def confident_edges(bundle: TangentBundle) -> NeighborGraph:
-    r"""The edges whose tangent spaces face each other, |det O_i^T O_j| > ``FACING``, det as length.
+def tree_signs(edges: NeighborGraph) -> np.ndarray:
+    """Signs ``(n,)`` of frames that agree along a spanning tree of the edges that face each other best."""
+    det, n = edges.distances, edges.num_points
+    cost = sparse.csr_array((1.0 + 1e-9 - np.abs(det), edges.indices, edges.indptr), shape=(n, n))
+    chosen = csgraph.minimum_spanning_tree(cost).astype(bool)
+    signs = chosen * sparse.csr_array((np.sign(det), edges.indices, edges.indptr), shape=(n, n))
+    both = sparse.csr_array(signs + signs.T)
+    tree = NeighborGraph(both.indptr.astype(np.int64), both.indices.astype(np.int32), both.data)
+    found = cover_signs(tree, both.data)
+    assert found is not None, "a tree can be oriented"
+    return found
+
+
+def confident_edges(bundle: TangentBundle, facing: float = 0.8) -> NeighborGraph:
+    r"""The edges whose tangent spaces face each other, |det O_i^T O_j| > ``facing``, det as length.
 
     Across steep edges the sign of the determinant says nothing about orientation.
     """
@@ -98,7 +106,7 @@ def confident_edges(bundle: TangentBundle) -> NeighborGraph:
         for a in range(0, graph.num_edges, CHUNK):
             part = slice(a, a + CHUNK)
             det[part] = np.linalg.det(frames[rows[part]].transpose(0, 2, 1) @ frames[cols[part]])
-    keep = np.abs(det) > FACING
+    keep = np.abs(det) > facing
     indptr = np.concatenate([[0], np.cumsum(keep)])[graph.indptr]
     return NeighborGraph(indptr, graph.indices[keep], det[keep])
 
@@ -117,7 +125,7 @@ def orientability(bundle: TangentBundle) -> tuple[bool, bool, float]:
         return True, True, 0.0
     edges = confident_edges(bundle)
     det = np.where(edges.distances > 0, 1, -1).astype(np.int8)
-    if synchronise_signs(edges, det):
+    if cover_signs(edges, det) is not None:
         return True, True, 0.0
     labels = edges.components()
     largest = labels == np.bincount(labels).argmax()
@@ -137,7 +145,8 @@ def orientability(bundle: TangentBundle) -> tuple[bool, bool, float]:
     signs = np.sign(field[:, 0, 0])
     bad = float((signs[graph.rows] * det * signs[graph.indices] < 0).mean())
     share = float(np.median(graph.degrees)) / graph.num_points
-    return bool(twisted[0] < 0.1 * plain[1] or bad < CUT * share ** (1 / bundle.dim)), False, bad
+    cut = 0.03 * share ** (1 / bundle.dim)  # least share of edges across a hypersurface that cuts a space open
+    return bool(twisted[0] < 0.1 * plain[1] or bad < cut), False, bad
 
 
 def normal_share(bundle: TangentBundle, field: Array) -> float:

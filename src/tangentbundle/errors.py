@@ -33,6 +33,10 @@ class TooFewPointsError(InvalidInputError):
     """Fewer points than the estimate needs."""
 
 
+class OutsideSourceError(InvalidInputError):
+    """Places to interpolate at lie outside of the region with data."""
+
+
 class IsolatedPointsError(TangentBundleError, ValueError):
     """Some points have no neighbour at the given scale."""
 

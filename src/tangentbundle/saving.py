@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from . import filters, nn
+from . import filters, nn, operators
 from .arrays import FLOATS
 from .errors import DamagedFileError, DTypeError, InvalidInputError, NonFiniteError
 from .files import read_tensors, write_tensors
@@ -16,8 +16,9 @@ from .nn.activations import FUNCTIONS
 
 KIND = "tangentbundle.network"
 
-KINDS = (nn.Configured, nn.Learnable, filters.Method, filters.Filter, filters.LowpassNonAmplifying)
-PUBLIC = [getattr(module, name) for module in (nn, filters) for name in module.__all__]
+PARAMETERS = (nn.Learnable, nn.Parametrization, operators.Degrees, filters.LowpassNonAmplifying)
+KINDS = (nn.Configured, filters.Method, filters.Filter, *PARAMETERS)
+PUBLIC = [getattr(module, name) for module in (nn, filters, operators) for name in module.__all__]
 PARTS = [part for part in PUBLIC if isinstance(part, type) and issubclass(part, KINDS)]
 CLASSES = {part.__name__: part for part in PARTS if sum(issubclass(other, part) for other in PARTS) == 1}
 """Everything that may appear in a saved architecture: the public parts that are no base of others."""

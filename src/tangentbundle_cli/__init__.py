@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from .decompose import decompose
 from .demo import demo
 from .doctor import doctor
 from .fields import inspect, spectrum
@@ -13,7 +14,7 @@ from .predict import denoise, forecast, interpolate
 from .reproduce import reproduce
 
 app = typer.Typer(name="tangentbundle", cls=Commands, no_args_is_help=True, pretty_exceptions_show_locals=False)
-for function in (demo, inspect, denoise, interpolate, forecast, filter, spectrum, doctor, reproduce):
+for function in (demo, inspect, denoise, interpolate, forecast, filter, decompose, spectrum, doctor, reproduce):
     app.command()(function)
 
 

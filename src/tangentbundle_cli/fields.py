@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from tangentbundle import TangentBundle
     from tangentbundle.io import Field
 
+MAX_BETTI_POINTS = 10_000
+"""Most points whose harmonic fields are counted; of larger clouds, so many random points are looked at."""
+
 
 def build_bundle(job: Job, field: Field, dim: int | None, neighbors: int | None, eps: float | None) -> TangentBundle:
     """The bundle of a file's points, described in the summary."""
@@ -88,8 +91,10 @@ def inspect(
         step("diagnosing")
         _diagnose(job, field, bundle)
         step("eigenvalues")
+        sample = _sample(job, field, bundle)
         if k:
-            compute_spectrum(job, _sample(job, field, bundle), k)
+            compute_spectrum(job, sample, k)
+        _tell_shape(job, sample, count_holes=k > 0)
         step("figures")
         if figures is not None:
             _draw(job, figures)
@@ -115,7 +120,35 @@ def _diagnose(job: Job, field: Field, bundle: TangentBundle) -> None:
         tell("length of vectors", text, lengths=[low, middle, high], units=field.units or None)
 
 
-def _sample(job: Job, field: Field, bundle: TangentBundle, size: int = 10_000) -> TangentBundle:
+def _tell_shape(job: Job, bundle: TangentBundle, *, count_holes: bool) -> None:
+    """The range of the curvature and the first Betti number."""
+    import numpy as np
+
+    from tangentbundle.calculus import betti_number
+    from tangentbundle.calculus.boundary import has_boundary
+    from tangentbundle.errors import TangentBundleError
+
+    try:
+        found = bundle.curvature()
+    except TangentBundleError as error:
+        job.summary.tell("curvature", f"not estimated: {error}", curvature=None)
+        return
+    name, values = ("Gaussian", found.gaussian) if bundle.dim == 2 else ("scalar", found.scalar)
+    low, high = np.quantile(values, (0.01, 0.99)).tolist()
+    exact = "exact" if bundle.second_form is not None else "98% of points"
+    job.summary.tell(f"{name} curvature", f"{low:.3g} to {high:.3g} ({exact})", curvature=[low, high])
+    if not count_holes:
+        return
+    betti, text = None, f"left out above {MAX_BETTI_POINTS} points"
+    if has_boundary(bundle):
+        text = "not counted: the points end at a boundary"
+    elif bundle.num_points <= MAX_BETTI_POINTS:
+        betti = betti_number(bundle)
+        text = f"{betti} (independent harmonic fields)"
+    job.summary.tell("first Betti number", text, betti=betti)
+
+
+def _sample(job: Job, field: Field, bundle: TangentBundle, size: int = MAX_BETTI_POINTS) -> TangentBundle:
     """The bundle of a random subset of a large cloud: its lowest eigenvalues are similar, and computed much faster."""
     import numpy as np
 
@@ -123,7 +156,9 @@ def _sample(job: Job, field: Field, bundle: TangentBundle, size: int = 10_000) -
     if n <= size or hasattr(field.space, "faces"):
         return bundle
     rows = np.random.default_rng(0).choice(n, size, replace=False)
-    job.summary.notes.append(f"eigenvalues are those of {size} random points; `spectrum` computes those of all")
+    job.summary.notes.append(
+        f"eigenvalues and curvature are those of {size} random points; `spectrum` computes the eigenvalues of all"
+    )
     return field.space.select(rows).bundle(dim=bundle.dim)
 
 

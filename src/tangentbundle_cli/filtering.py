@@ -31,6 +31,8 @@ def filter(
     output: Output,
     heat: Annotated[float | None, typer.Option(min=0, help="time of heat flow, in squared units of the points")] = None,
     tikhonov: Annotated[float | None, typer.Option(min=0, help="strength a of the smoother 1 / (1 + a lambda)")] = None,
+    scale: Annotated[str, typer.Option(help='wavelength on the globe that is damped by half, such as "500 km"')] = "",
+    variables: Annotated[str, typer.Option(help="variables of a grid to read and write: U,V; default all")] = "",
     dim: Dim = None,
     neighbors: Neighbors = None,
     eps: Eps = None,
@@ -47,16 +49,23 @@ def filter(
     Examples:
         tangentbundle filter field.npz --heat 0.1 -o smooth.npz
         tangentbundle filter large.parquet --heat 0.1 -o smooth.parquet --workers 4
+        tangentbundle filter 'wind_*.nc' --scale "500 km" -o smooth.zarr --workers 2
     """
     from tangentbundle.errors import InvalidInputError
 
-    if (heat is None) == (tikhonov is None):
-        raise InvalidInputError("give one filter: --heat TIME or --tikhonov STRENGTH.")
-    scale = {"dim": dim, "neighbors": neighbors, "eps": eps}
-    if workers is None and cluster is None:
-        _filter_in_memory(job, file, output, heat, tikhonov, overwrite, **scale)
+    if [heat is None, tikhonov is None, not scale].count(False) != 1:
+        raise InvalidInputError("give one filter: --heat TIME, --tikhonov STRENGTH, or --scale LENGTH on the globe.")
+    options = {"dim": dim, "neighbors": neighbors, "eps": eps}
+    if scale:
+        from .gridded import smooth_in_blocks
+
+        if cluster or any(options.values()):
+            raise InvalidInputError("--scale works on cells: leave out --dim, --neighbors, --eps and --cluster.")
+        smooth_in_blocks(job, file, output, scale, variables, workers or 1, overwrite)
+    elif workers is None and cluster is None:
+        _filter_in_memory(job, file, output, heat, tikhonov, overwrite, **options)
     else:
-        filter_in_parts(job, file, output, heat, tikhonov, machines(workers, cluster), overwrite, **scale)
+        filter_in_parts(job, file, output, heat, tikhonov, machines(workers, cluster), overwrite, **options)
 
 
 def chosen_filter(heat: float | None, tikhonov: float | None) -> Filter:
@@ -200,7 +209,7 @@ def bundle_of(
 
 
 def _tell(job: Job, file: Path, bundle: DistributedBundle) -> None:
-    dims, tell = bundle.cloud.ambient_dim, job.summary.tell
+    dims, tell = bundle.ambient_dim, job.summary.tell
     job.summary.source = file
     text = f"{file.name}: {bundle.num_points} points in R^{dims}"
     tell("read", text, points=bundle.num_points, ambient_dim=dims, times=1, partitions=bundle.num_parts)

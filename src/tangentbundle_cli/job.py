@@ -55,6 +55,7 @@ def columns(
     vectors: Annotated[str, _column("columns of vectors: VX,VY,VZ or 'dpc*' or EAST,NORTH")] = "",
     wind: Annotated[str, _column("columns of wind: SPEED,DIRECTION (degrees, where it comes from)")] = "",
     time: Annotated[str, _column("column of times, in tables with rows for each time and place")] = "",
+    sigma: Annotated[str, _column("column of standard errors of the vectors' components")] = "",
     drop_missing: Annotated[bool, _column("leave out rows with missing numbers", "--drop-missing")] = False,
     drop_duplicates: Annotated[bool, _column("keep the first of coincident points", "--drop-duplicates")] = False,
     max_points: Annotated[int | None, _column("refuse larger files; default by memory", min=1)] = None,
@@ -121,14 +122,17 @@ class Job:
         self, path: Path, output: Path | None = None, *, overwrite: bool = False, needs_vectors: bool = True
     ) -> Field:
         """Read the field of a file and describe it in the summary; refuse an output that could not be written."""
+        from tangentbundle.errors import DimensionWarning
         from tangentbundle.io import check_output, read_field
-        from tangentbundle.io.guards import warn_if_suspicious
+        from tangentbundle.io.guards import FEW_POINTS, warn_if_suspicious
 
         if output is not None:
             check_output(None, output, overwrite=overwrite)
         found = read_field(path, self.request(needs_vectors=needs_vectors))
         self.check_report()
         warn_if_suspicious(found)
+        if len(found.space.points) < FEW_POINTS:  # said already: estimators need not say it again
+            warnings.simplefilter("ignore", DimensionWarning)
         summary = self.summary
         summary.source, summary.before = path, found
         summary.notes += found.notes

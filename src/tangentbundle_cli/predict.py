@@ -37,7 +37,7 @@ def predict_each(job: Job, estimator: Any, field: Field, target: Field, noise: f
     text = "removed: the manifold is known" if exact else "smoothed: tangent spaces are estimated"
     job.summary.tell("normal part", text, normal_removed=exact)
     level = float(sum(levels) / len(levels))
-    origin = "estimated" if noise is None else "given"
+    origin = "estimated" if noise is None and field.noise is None else "given"
     job.summary.tell("noise", f"{_with_unit(level, field)} in each component ({origin})", noise=level)
     print_scores(job, estimator, f" (last of {len(field)} fields)" if len(field) > 1 else "")
     return result

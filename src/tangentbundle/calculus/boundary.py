@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-
-from ..parallel import run_ranges
-from .curvature import displacements
+from scipy import sparse
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
@@ -27,14 +25,12 @@ def has_boundary(bundle: TangentBundle) -> bool:
     """Whether the points of a tangent bundle end somewhere, like those of a rectangle or of a region of the Earth."""
     if bundle.mesh is not None:
         return bundle.mesh.boundary > 0
-    graph, radius, frames = bundle.sorted_graph, float(np.sqrt(bundle.eps)), bundle.sorted_frames
+    graph, frames, n = bundle.sorted_graph, bundle.sorted_frames, bundle.num_points
     assert frames is not None
-    weights = bundle.edge_weights()
-    sums, n = np.zeros((*bundle.sorted_points.shape, 1)), bundle.num_points
-    run_ranges(displacements, n, graph.indptr, graph.indices, weights[:, None], bundle.sorted_points, sums)
-    total = np.add.reduceat(weights, graph.indptr[:-1])
-    offset = np.einsum("nxa,nx->na", frames, sums[:, :, 0]) / (radius * total)[:, None]
-    laplacian = bundle.laplacian()
+    weights = sparse.csr_array((bundle.edge_weights(), graph.indices, graph.indptr), shape=(n, n))
+    total, points = weights.sum(axis=1)[:, None], bundle.sorted_points - bundle.sorted_points.mean(axis=0)
+    offset = np.einsum("nxa,nx->na", frames, (weights @ points / total - points) / np.sqrt(bundle.eps))
+    laplacian = bundle.laplacian(calibrate=False)  # its average is the same
     signal = torch.from_numpy(bundle._unsorted(offset)[:, :, None]).to(laplacian.mass)
     mean = laplacian.average(signal)[:, :, 0].double().cpu().numpy()[bundle.order]
     length = np.linalg.norm(mean, axis=1)

@@ -14,8 +14,6 @@ import numpy as np
 
 from ..arrays import Array, ArrayKind
 from ..errors import InvalidInputError
-from ..jit import njit
-from ..parallel import run_ranges
 from .fit import LocalFit, local_fit, monomials, second_order
 
 if TYPE_CHECKING:
@@ -56,10 +54,9 @@ class Curvature:
     @property
     def gaussian(self) -> Array:
         """The Gaussian curvature ``(n,)`` of a surface: half of the scalar curvature."""
-        if self.forms.shape[2] != 2:
-            d = self.forms.shape[2]
+        if (d := self.forms.shape[2]) != 2:
             raise InvalidInputError(f"Gaussian curvature belongs to surfaces, d = 2, and here d = {d}; use ricci.")
-        return self.kind.wrap(np.trace(self._ricci, axis1=1, axis2=2) / 2)
+        return self.scalar / 2
 
     @property
     def mean(self) -> Array:
@@ -68,35 +65,26 @@ class Curvature:
 
     @cached_property
     def _ricci(self) -> np.ndarray:
-        form = self.forms
-        trace = np.trace(form, axis1=2, axis2=3)
+        form, trace = self.forms, np.trace(self.forms, axis1=2, axis2=3)
         return np.einsum("nxab,nx->nab", form, trace) - np.einsum("nxac,nxcb->nab", form, form)
-
-
-@njit(cache=True, nogil=True)
-def displacements(start, stop, indptr, indices, weights, points, out):  # pragma: no cover - compiled
-    """Sums ``(n, D, m)`` of the displacements to the neighbours, with weights ``(e, m)``."""
-    for i in range(start, stop):
-        for e in range(indptr[i], indptr[i + 1]):
-            for a in range(points.shape[1]):
-                step = points[indices[e], a] - points[i, a]
-                for c in range(weights.shape[1]):
-                    out[i, a, c] += weights[e, c] * step
 
 
 def fit_surface(bundle: TangentBundle, fit: LocalFit) -> tuple[np.ndarray, np.ndarray]:
     """Tangents A ``(n, D, d)`` and second derivatives B ``(n, D, d, d)`` of the fit of the points, along the curve."""
-    d, points, graph = bundle.dim, bundle.sorted_points, fit.graph
-    sums = np.zeros((*points.shape, fit.weights.shape[1]))
-    run_ranges(displacements, len(points), graph.indptr, graph.indices, fit.weights, points, sums)
+    d, points = bundle.dim, bundle.sorted_points
+    sums = fit.coefficients(points - points.mean(axis=0))
     second = np.empty((*points.shape, d, d))
     for place, (a, b) in enumerate(monomials(d, 2)[d:, :2].tolist(), start=d):
         second[:, :, a, b] = second[:, :, b, a] = sums[:, :, place] * (2.0 if a == b else 1.0)
     return sums[:, :, :d], second
 
 
-def curvature(bundle: TangentBundle, degree: int = 2, neighbors: int | None = None) -> Curvature:
-    """Curvatures of the manifold of a bundle; the arguments are those of ``Derivatives``."""
+def curvature(bundle: TangentBundle, degree: int | None = None, neighbors: int | None = None) -> Curvature:
+    """Curvatures of the manifold of a bundle: exact if it knows them, otherwise by a fit; see ``Derivatives``."""
+    frames = bundle.sorted_frames
+    if bundle.second_form is not None and frames is not None and degree is None and neighbors is None:
+        forms = bundle.second_form(bundle.sorted_points, frames)
+        return Curvature(bundle._unsorted(forms), bundle.kind)
     first, second = fit_surface(bundle, local_fit(bundle, degree, neighbors, keep=second_order(bundle.dim)))
     metric = first.transpose(0, 2, 1) @ first
     values, vectors = np.linalg.eigh(metric)

@@ -22,12 +22,15 @@ import torch
 from ..arrays import positive_integer
 from ..errors import InvalidInputError
 from ..geometry.transport import Connection, connect
-from .fit import LocalFit, local_fit
-from .maps import LinearMap, block_csr, to_tensor
+from .fit import LocalFit, default_degree, local_fit
+from .maps import LinearMap, to_tensor
 from .orientation import orientation
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
+
+TURN = np.array([[0.0, -1.0], [1.0, 0.0]])
+"""J, the turn by a right angle."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +43,9 @@ class Derivatives:
 
     Args:
         bundle: a tangent bundle.
-        degree: of the polynomials. 2 suits measured data; 3 has a smaller error for smooth functions without noise.
-        neighbors: points of a fit; default four for each coefficient, 20 on surfaces.
+        degree: of the polynomials; default 3 where the bundle has enough neighbours, otherwise 2. Cubic fits have a
+            much smaller error for smooth functions, quadratic ones are less sensitive to noise.
+        neighbors: points of a fit; default four for each coefficient, on surfaces 36, or 20 of degree 2.
 
     >>> import tangentbundle as tb
     >>> points = tb.manifolds.Sphere(2).sample(2000, seed=0)
@@ -53,13 +57,14 @@ class Derivatives:
     """
 
     bundle: TangentBundle
-    degree: int = 2
+    degree: int | None = None
     neighbors: int | None = None
 
     def __post_init__(self) -> None:
-        positive_integer(self.degree, "degree")
         if self.neighbors is not None:
             positive_integer(self.neighbors, "neighbors")
+        degree = default_degree(self.bundle, self.neighbors) if self.degree is None else self.degree
+        object.__setattr__(self, "degree", positive_integer(degree, "degree"))
 
     @cached_property
     def fit(self) -> LocalFit:
@@ -85,9 +90,8 @@ class Derivatives:
 
     def rot(self) -> LinearMap:
         """Functions to fields: the gradient turned by a right angle; for oriented surfaces."""
-        first, second = self.fit.weights.T
-        turned = self.signs[self.fit.graph.rows] * np.stack([-second, first])
-        return self._map(np.ascontiguousarray(turned.T)[:, :, None])
+        turned = self.signs[self.fit.graph.rows][:, None] * (self.fit.weights @ TURN.T)
+        return self._map(turned[:, :, None])
 
     def jacobian(self) -> LinearMap:
         r"""The covariant derivative, fields ``(..., n, d, c)`` to ``(..., n, d d, c)``.
@@ -95,9 +99,7 @@ class Derivatives:
         Component :math:`a d + b` is :math:`\nabla_b v^a`. The trace is the divergence, the symmetric part the strain.
         """
         d = self.bundle.dim
-        blocks = np.einsum("eb,eac->eabc", self.fit.weights, self._connection.blocks()).reshape(-1, d * d, d)
-        total = -self._row_sums(self.fit.weights)
-        return self._map(blocks, np.einsum("nb,ac->nabc", total, np.eye(d)).reshape(-1, d * d, d))
+        return self._map(np.einsum("eb,eac->eabc", self.fit.weights, self._connection.blocks()).reshape(-1, d * d, d))
 
     def divergence(self) -> LinearMap:
         """Fields to functions: the trace of the covariant derivative, accurate at each point.
@@ -105,14 +107,12 @@ class Derivatives:
         The negative adjoint ``-gradient().adjoint`` fulfils integration by parts exactly instead. At scattered points
         its single values are noisy; its averages are not.
         """
-        return self._map(self._divergence_blocks, -self._row_sums(self.fit.weights)[:, None])
+        return self._map(self._divergence_blocks)
 
     def curl(self) -> LinearMap:
         """Fields to functions: the vorticity of fields on oriented surfaces, accurate at each point."""
-        turn = np.array([[0.0, 1.0], [-1.0, 0.0]])  # minus J
-        signs = self.signs[:, None, None]
-        diagonal = -self._row_sums(self.fit.weights)[:, None] @ turn
-        return self._map((self._divergence_blocks @ turn) * signs[self.fit.graph.indices], diagonal * signs)
+        signs = self.signs[self.fit.graph.indices][:, None, None]
+        return self._map(signs * (self._divergence_blocks @ -TURN))
 
     @cached_property
     def _connection(self) -> Connection:
@@ -124,19 +124,14 @@ class Derivatives:
         weights, connection = self.fit.weights, self._connection
         if connection.dim != 2:
             return np.einsum("ea,eab->eb", weights, connection.blocks())[:, None]
-        blocks, (c, s) = np.empty_like(weights), connection.values.T  # the same, in less time
+        blocks, (c, s) = np.empty_like(weights), connection.values.T  # the same, in less time and memory
         np.add(c * weights[:, 0], s * weights[:, 1], out=blocks[:, 0])
         np.multiply(connection.det, c * weights[:, 1] - s * weights[:, 0], out=blocks[:, 1])
         return blocks[:, None]
 
-    def _row_sums(self, values: np.ndarray) -> np.ndarray:
-        return np.add.reduceat(values, self.fit.graph.indptr[:-1], axis=0)
-
-    def _map(self, blocks: np.ndarray, diagonal: np.ndarray | None = None) -> LinearMap:
-        kind, real = self.bundle.kind, self.bundle.kind.numpy_dtype
-        diagonal = -self._row_sums(blocks) if diagonal is None else diagonal
-        csr = block_csr(self.fit.graph.indptr, self.fit.graph.indices, blocks, diagonal)
-        mass: np.ndarray = np.empty(len(self.mass), real)
-        mass[self.bundle.order] = self.mass
-        weights, order = torch.from_numpy(mass).to(kind.device), torch.from_numpy(self.bundle.order)
-        return LinearMap(to_tensor(csr, weights), order.to(kind.device), weights)
+    def _map(self, blocks: np.ndarray) -> LinearMap:
+        """The map of blocks ``(e, q, p)``, in the dtype and on the device of the bundle."""
+        mass, order = (torch.from_numpy(a) for a in (self.bundle._unsorted(self.mass), self.bundle.order))
+        kind = self.bundle.kind
+        mass = mass.to(kind.device, kind.dtype)
+        return LinearMap(to_tensor(self.fit.matrix(blocks), mass), order.to(kind.device), mass)

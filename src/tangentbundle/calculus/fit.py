@@ -13,6 +13,7 @@ from math import factorial, prod
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import sparse
 
 from ..errors import InvalidInputError, LinearFitWarning, RankDeficientError
 from ..geometry.graph import NeighborGraph
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
     from ..bundle import TangentBundle
 
 LEAST_QUALITY = 0.25, 0.08, 0.03
-"""Of a quadratic fit (``_quality``); their squares of a cubic one. Lopsided neighbourhoods are doubled up to twice, and
-those whose points do not determine the fit are doubled on. Points inside reach the first, points at a straight boundary
-the second, corners the third."""
+"""Of a quadratic fit (``_quality``); the square of the first of a cubic one. Lopsided neighbourhoods are doubled up to
+twice, and those whose points do not determine the fit are doubled on. Points inside reach the first, points at a
+straight boundary the second, corners the third."""
 
 SPARE = 1.5
 """How many times the wanted neighbours a row's nearest ones are first looked for among."""
@@ -41,14 +42,24 @@ MAX_DOUBLINGS = 8
 
 @dataclass(frozen=True)
 class LocalFit:
-    """Weights ``(e, m)`` of the first m coefficients, for the differences ``f_j - f_i`` along the edges of a graph.
+    """Weights ``(e, m)`` of the first m coefficients along the edges of a graph.
 
-    The graph is directed and in curve order. The coefficients are those of :math:`y_a` (d of them), then of
-    :math:`y_a y_b` with a <= b.
+    The graph is directed, in curve order, and has an edge from each point to itself, so that the weights of a row sum
+    to zero. The coefficients are those of :math:`y_a` (d of them), then of :math:`y_a y_b` with a <= b.
     """
 
     graph: NeighborGraph
     weights: np.ndarray
+
+    def matrix(self, blocks: np.ndarray) -> sparse.csr_array:
+        """The matrix ``(n q, n p)`` of blocks ``(e, q, p)``, one for each edge."""
+        n, (q, p) = self.graph.num_points, blocks.shape[1:]
+        stored = sparse.bsr_array((blocks, self.graph.indices, self.graph.indptr), shape=(n * q, n * p))
+        return sparse.csr_array(stored.tocsr())
+
+    def coefficients(self, values: np.ndarray) -> np.ndarray:
+        """The coefficients ``(n, k, m)`` of functions ``(n, k)``."""
+        return np.stack([self.matrix(w[:, None, None]) @ values for w in self.weights.T], axis=2)
 
 
 def monomials(d: int, degree: int) -> np.ndarray:
@@ -80,9 +91,18 @@ def default_neighbors(d: int, degree: int) -> int:
     return 4 * len(monomials(d, degree))
 
 
+def default_degree(bundle: TangentBundle, neighbors: int | None = None) -> int:
+    """Cubic fits where the bundle's neighbourhoods, or ``neighbors``, are enough for their coefficients, or quadratic.
+
+    Their error for smooth fields is much smaller, and they stay within the radius that the bundle resolves.
+    """
+    enough = default_neighbors(bundle.dim, 3) <= (neighbors or np.median(bundle.sorted_graph.degrees))
+    return 3 if enough else 2
+
+
 @njit(cache=True, nogil=True)
-def _invert(gram, inverse):  # pragma: no cover - compiled
-    """The inverse by Cholesky, which overwrites the lower triangle; returns whether there is one."""
+def _invert_root(gram, root):  # pragma: no cover - compiled
+    """The inverse of the Cholesky factor, lower triangular; overwrites the gram matrix. Whether there is one."""
     q = len(gram)
     for a in range(q):
         before = gram[a, a]
@@ -94,22 +114,17 @@ def _invert(gram, inverse):  # pragma: no cover - compiled
         if not gram[a, a] > 1e-14 * before:
             return False
         gram[a, a] = np.sqrt(gram[a, a])
-    for c in range(q):
-        for a in range(q):
-            total = 1.0 if a == c else 0.0
-            for k in range(a):
-                total -= gram[a, k] * inverse[k, c]
-            inverse[a, c] = total / gram[a, a]
-        for a in range(q - 1, -1, -1):
-            total = inverse[a, c]
-            for k in range(a + 1, q):
-                total -= gram[k, a] * inverse[k, c]
-            inverse[a, c] = total / gram[a, a]
+        for c in range(a):
+            total = 0.0
+            for k in range(c, a):
+                total += gram[a, k] * root[k, c]
+            root[a, c] = -total / gram[a, a]
+        root[a, a] = 1.0 / gram[a, a]
     return True
 
 
 @njit(cache=True, nogil=True)
-def _quality(variances, inverse, factors):  # pragma: no cover - compiled
+def _quality(variances, root, factors):  # pragma: no cover - compiled
     """How well the neighbours determine the fit, from 0 to 1 (evenly spread); the same in all frames.
 
     The least, over the degrees, of harmonic to arithmetic mean of what the gram matrix is in each direction.
@@ -119,106 +134,104 @@ def _quality(variances, inverse, factors):  # pragma: no cover - compiled
         degree, count, total, left = factors[m, 2], 0, 0.0, 0.0
         while m < len(factors) and factors[m, 2] == degree:
             total += variances[m] * factors[m, 3]
-            left += inverse[m, m] / factors[m, 3]
+            for k in range(m, len(factors)):
+                left += root[k, m] ** 2 / factors[m, 3]  # the diagonal of the inverse
             count += 1
             m += 1
         least = min(least, count**2 / (total * left))
     return least
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def _fit_rows(start, stop, rows, points, frames, lists, radii, labels, factors, keep, out, quality):
     # pragma: no cover - compiled
     """Weights of the coefficients of some rows, lengths in units of the radius."""
-    count, d, dims, q = lists.shape[1], frames.shape[2], points.shape[1], len(factors)
-    features, w, variances = np.empty((count, q)), np.empty(count), np.empty(q)
-    gram, inverse, y = np.empty((q, q)), np.empty((q, q)), np.empty(d)
+    count, d, q = lists.shape[1], frames.shape[2], len(factors)
+    features, w, weighted = np.empty((q, count)), np.empty(count), np.empty(count)
+    gram, root, variances = np.empty((q, q)), np.empty((q, q)), np.empty(q)
     for r in range(start, stop):
-        i = rows[r]
-        gram[:] = 0.0
+        i, scale = rows[r], 1.0 / radii[r]
+        features[:d] = 0.0
         for e in range(count):
-            j = lists[r, e]
-            square = 0.0
-            y[:] = 0.0
-            for a in range(dims):
-                step = (points[j, a] - points[i, a]) / radii[r]
+            j, square = lists[r, e], 0.0
+            for a in range(points.shape[1]):
+                step = (points[j, a] - points[i, a]) * scale
                 square += step * step
                 for b in range(d):
-                    y[b] += frames[i, a, b] * step
+                    features[b, e] += frames[i, a, b] * step
             w[e] = max(0.0, 1.0 - square) ** 2 if labels[i] == labels[j] else 0.0
-            for m in range(q):
-                features[e, m] = y[factors[m, 1]] * (features[e, factors[m, 0]] if m >= d else 1.0)
-                term = w[e] * features[e, m]
-                for b in range(m + 1):
-                    gram[m, b] += term * features[e, b]
         for m in range(q):
-            variances[m] = gram[m, m]
-        quality[r] = 0.0
-        if variances[:d].sum() > COINCIDENT and _invert(gram, inverse):
-            quality[r] = _quality(variances, inverse, factors)
-        for e in range(count):
-            for c in range(keep):
+            if m >= d:
+                features[m] = features[factors[m, 0]] * features[factors[m, 1]]
+            for e in range(count):
+                weighted[e] = w[e] * features[m, e]
+            for b in range(m + 1):
                 total = 0.0
-                if c < q and quality[r] > 0.0:
-                    for m in range(q):
-                        total += inverse[m, c] * features[e, m]
-                    total *= w[e] / (radii[r] if c < d else radii[r] ** 2)
-                out[r, e, c] = total
+                for e in range(count):
+                    total += weighted[e] * features[b, e]
+                gram[m, b] = total
+            variances[m] = gram[m, m]
+        quality[r], out[r] = 0.0, 0.0
+        if variances[:d].sum() > COINCIDENT and _invert_root(gram, root):
+            quality[r] = _quality(variances, root, factors)
+            for c in range(min(keep, q)):
+                for m in range(q):
+                    factor = 0.0
+                    for k in range(max(m, c), q):
+                        factor += root[k, m] * root[k, c]
+                    factor *= scale if c < d else scale**2
+                    for e in range(count):
+                        out[r, e, c] += factor * w[e] * features[m, e]
+                out[r, count - 1, c] = -out[r, : count - 1, c].sum()  # the point itself
 
 
 @njit(cache=True, nogil=True)
-def _nearest_in_rows(start, stop, rows, graph, k, dim, distances, lists):  # pragma: no cover - compiled
-    """The k nearest neighbours of each row that has as many, nearest first."""
+def _nearest_in_rows(start, stop, rows, graph, k, radius, dim, distances, lists):  # pragma: no cover - compiled
+    """The k nearest neighbours of each row that has as many, nearest first, and the distance of the last."""
     indptr, indices, lengths = graph
-    near, who = np.empty(k), np.empty(k, np.int64)
+    near, who = np.empty(k), np.empty(k, np.int32)
     for r in range(start, stop):
-        i, count = rows[r], 0
-        a, b = indptr[i], indptr[i + 1]
-        if b - a < k:
-            continue
-        longest = lengths[a:b].max()
-        limit = longest * (SPARE * k / (b - a)) ** (1 / dim)  # an even density has a few more than k within
-        inside = 0
-        for e in range(a, b):
-            inside += lengths[e] <= limit
-        limit = limit if inside >= k else longest
-        for e in range(a, b):
-            length = lengths[e]
-            if length > limit:
-                continue
-            place = min(count, k - 1)
-            while place > 0 and near[place - 1] > length:
-                near[place], who[place] = near[place - 1], who[place - 1]
-                place -= 1
-            near[place], who[place] = length, indices[e]
-            count += 1
-            if count >= k:
-                limit = near[k - 1]
-        distances[r], lists[r] = near, who
+        a, b = indptr[rows[r]], indptr[rows[r] + 1]
+        limit, count = radius * (SPARE * k / max(1, b - a)) ** (1 / dim), 0  # an even density has a few more within
+        while count < k <= b - a:
+            count = 0
+            for e in range(a, b):
+                if lengths[e] <= limit:
+                    place = min(count, k - 1)
+                    while place > 0 and near[place - 1] > lengths[e]:
+                        near[place], who[place] = near[place - 1], who[place - 1]
+                        place -= 1
+                    near[place], who[place] = lengths[e], indices[e]
+                    count += 1
+                    limit = near[k - 1] if count >= k else limit
+            limit = np.inf
+        if count >= k:
+            distances[r], lists[r] = near[k - 1], who
 
 
 def _nearest(bundle: TangentBundle, rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Distances and indices ``(m, k)`` of the nearest points, from the graph of balls where it has enough."""
+    """Indices ``(m, k)`` of the nearest points, and the distance of the last; from the graph where it has enough."""
     graph = bundle.sorted_graph
-    if bundle.mesh is not None:
-        return nearest_distances(bundle.sorted_points, k, rows)
-    distances, lists = np.empty((len(rows), k)), np.empty((len(rows), k), np.int64)
-    stored = graph.indptr, graph.indices, graph.distances
-    run_ranges(_nearest_in_rows, len(rows), rows, stored, k, bundle.dim, distances, lists, grain=512)
-    few = np.flatnonzero(graph.degrees[rows] < k)
+    lists, distances = np.empty((len(rows), k), np.int32), np.empty(len(rows))
+    few = np.arange(len(rows))
+    if bundle.mesh is None:
+        stored = graph.indptr, graph.indices, graph.distances
+        radius = float(np.sqrt(bundle.eps))
+        run_ranges(_nearest_in_rows, len(rows), rows, stored, k, radius, bundle.dim, distances, lists, grain=512)
+        few = np.flatnonzero(graph.degrees[rows] < k)
     if len(few):
-        distances[few], lists[few] = nearest_distances(bundle.sorted_points, k, rows[few])
-    return distances, lists
+        far, lists[few] = nearest_distances(bundle.sorted_points, k, rows[few])
+        distances[few] = far[:, -1]
+    return lists, distances
 
 
 def _fit(bundle: TangentBundle, rows: np.ndarray, k: int, labels: np.ndarray, factors: np.ndarray, keep: int):
-    """Neighbours ``(m, k)`` of some rows, weights ``(m, k, keep)`` and the qualities ``(m,)``."""
+    """Neighbours ``(m, k + 1)`` of some rows, themselves last, weights ``(m, k + 1, keep)``, qualities ``(m,)``."""
     points, frames = bundle.sorted_points, bundle.sorted_frames
-    distances, lists = _nearest(bundle, rows, min(k + 1, len(points) - 1))
-    radii = distances[:, -1] * (1.0 if lists.shape[1] > k else 1.1)  # the rim has no weight: ties do not matter
-    radii = np.maximum(radii, np.finfo(float).tiny)
-    lists = np.ascontiguousarray(lists[:, :k].astype(np.int32))
-    out, quality = np.empty((len(rows), lists.shape[1], keep)), np.empty(len(rows))
+    lists, radii = _nearest(bundle, rows, min(k + 1, len(points) - 1))
+    radii = np.maximum(radii * (1.0 if lists.shape[1] > k else 1.1), np.finfo(float).tiny)  # no weight at the rim
+    lists = np.concatenate([lists[:, :k], rows[:, None]], axis=1, dtype=np.int32, casting="same_kind")
+    out, quality = np.empty((*lists.shape, keep)), np.empty(len(rows))
     arguments = rows, points, frames, lists, radii, labels, factors, keep, out, quality
     run_ranges(_fit_rows, len(rows), *arguments, grain=512)
     quality[radii < COINCIDENT * np.sqrt(bundle.eps)] = 0.0
@@ -226,48 +239,37 @@ def _fit(bundle: TangentBundle, rows: np.ndarray, k: int, labels: np.ndarray, fa
 
 
 def local_fit(
-    bundle: TangentBundle, degree: int = 2, neighbors: int | None = None, keep: int | None = None
+    bundle: TangentBundle, degree: int | None, neighbors: int | None = None, keep: int | None = None
 ) -> LocalFit:
     """Fit polynomials of a degree to the nearest neighbours of every point; ``keep`` coefficients, default d.
 
-    Neighbourhoods whose points do not determine the fit are doubled until they do; where even all points of the
-    component do not, the fit is linear, with a warning.
+    Where the neighbours do not determine a fit of third or higher degree, it is quadratic, from neighbourhoods that are
+    doubled until they determine it; where even all points of the component do not, it is linear, with a warning.
     """
     if bundle.sorted_frames is None:
         raise InvalidInputError("the scalar bundle has no frames: take derivatives with the tangent bundle itself.")
-    n, d = bundle.num_points, bundle.dim
-    factors, labels = monomials(d, degree), bundle.sorted_graph.components()
-    keep = d if keep is None else keep
-    rows, k = np.arange(n), min(neighbors or default_neighbors(d, degree), n - 1)
-    pieces = []
+    n, d, labels = bundle.num_points, bundle.dim, bundle.sorted_graph.components()
+    degree = degree or default_degree(bundle, neighbors)
+    rows, pieces = np.arange(n), []
     with one_search(bundle.sorted_points):
-        for doublings in range(MAX_DOUBLINGS + 1):
-            lists, weights, quality = _fit(bundle, rows, k, labels, factors, keep)
-            limit = LEAST_QUALITY[-1 if k == n - 1 else min(doublings, 2)]
-            good = quality >= limit ** max(1, degree - 1)
-            pieces.append((rows, lists, weights) if good.all() else (rows[good], lists[good], weights[good]))
-            rows = rows[~good]
-            if not len(rows) or k == n - 1:
-                break
-            k = min(2 * k, n - 1)
-        if len(rows):
-            lists, weights, quality = _fit(bundle, rows, k, labels, factors[:d], keep)
-            _warn_of_linear(rows[quality < LEAST_QUALITY[-1]], rows, n, d)
-            pieces.append((rows, lists, weights))
-    return _joined(pieces, n)
-
-
-def _warn_of_linear(lost: np.ndarray, rows: np.ndarray, n: int, d: int) -> None:
-    if len(lost):
-        raise RankDeficientError(
-            f"the neighbours of {len(lost)} of {n} points (first: point {lost[0]} along the curve) do not span {d} "
-            "directions, so that a gradient is not defined. Use more points, or a smaller dimension."
-        )
-    warnings.warn(
-        f"{len(rows)} of {n} points have too few neighbours for the fit; it is linear there, and second derivatives "
-        "are zero. Use more points.",
-        LinearFitWarning,
-        stacklevel=5,
+        for power in range(degree, 0, -1):
+            k, factors = min(neighbors or default_neighbors(d, power), n - 1), monomials(d, power)
+            linear = len(rows) if power < min(degree, 2) else 0
+            for doublings in range(1 if power > 2 else MAX_DOUBLINGS + 1):
+                lists, weights, quality = _fit(bundle, rows, k, labels, factors, keep or d)
+                limit = LEAST_QUALITY[-1 if k == n - 1 else min(doublings, 2)]
+                good = quality >= limit ** max(1, power - 1)
+                pieces.append((rows[good], lists[good], weights[good]))
+                rows = rows[~good]
+                if not len(rows):
+                    if linear:
+                        text = "have too few neighbours for the fit; it is linear there. Use more points."
+                        warnings.warn(f"{linear} of {n} points {text}", LinearFitWarning, stacklevel=4)
+                    return _joined(pieces, n)
+                k = min(2 * k, n - 1)
+    raise RankDeficientError(
+        f"the neighbours of {len(rows)} of {n} points (first: point {rows[0]} along the curve) do not span {d} "
+        "directions, so that a gradient is not defined. Use more points, or a smaller dimension."
     )
 
 
@@ -276,10 +278,8 @@ def _joined(pieces: list, n: int) -> LocalFit:
     counts = np.zeros(n + 1, np.int64)
     for rows, lists, _ in pieces:
         counts[rows + 1] = lists.shape[1]
-    indptr, keep = np.cumsum(counts), pieces[0][2].shape[2]
-    if len(pieces) == 1:
-        return LocalFit(NeighborGraph(indptr, pieces[0][1].ravel(), np.empty(0)), pieces[0][2].reshape(-1, keep))
-    indices, weights = np.empty(indptr[-1], np.int32), np.empty((indptr[-1], keep))
+    indptr = np.cumsum(counts)
+    indices, weights = np.empty(indptr[-1], np.int32), np.empty((indptr[-1], pieces[0][2].shape[2]))
     for rows, lists, values in pieces:
         places = indptr[rows][:, None] + np.arange(lists.shape[1])
         indices[places], weights[places] = lists, values

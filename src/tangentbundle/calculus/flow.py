@@ -31,24 +31,14 @@ class SingularPoints:
     nearest: np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
-class _LinearFlow:
-    """A field near each point: values ``(n, d)`` and covariant derivatives ``(n, d, d)``, in the user's order."""
-
-    values: np.ndarray
-    slopes: np.ndarray
-    calculus: Derivatives
-
-    @classmethod
-    def of(cls, bundle: TangentBundle, field: Array) -> tuple[_LinearFlow, ArrayKind]:
-        calculus, d = Derivatives(bundle), bundle.dim
-        jacobian = calculus.jacobian()
-        x, kind = jacobian.check(field, "field")  # type: ignore[misc]
-        if x.ndim != 3 or x.shape[2] != 1:
-            raise ShapeError(f"expected one field (n, d, 1), got shape {tuple(x.shape)}. Choose a time and a channel.")
-        parts = x.detach()[:, :, 0], jacobian.apply(x.detach()).reshape(-1, d, d)
-        values, slopes = (part.double().cpu().numpy() for part in parts)
-        return cls(values, slopes, calculus), kind
+def _linear_flow(bundle: TangentBundle, field: Array) -> tuple[np.ndarray, np.ndarray, ArrayKind]:
+    """Values ``(n, d)`` and covariant derivatives ``(n, d, d)`` of a field, which is linear near each point."""
+    jacobian = Derivatives(bundle).jacobian()
+    x, kind = jacobian.check(field, "field")  # type: ignore[misc]
+    if x.ndim != 3 or x.shape[2] != 1:
+        raise ShapeError(f"expected one field (n, d, 1), got shape {tuple(x.shape)}. Choose a time and a channel.")
+    values, slopes = (part.double().cpu().numpy()[:, :, 0] for part in (x.detach(), jacobian.apply(x.detach())))
+    return values, slopes.reshape(-1, bundle.dim, bundle.dim), kind
 
 
 def singular_points(bundle: TangentBundle, field: Array) -> SingularPoints:
@@ -65,19 +55,19 @@ def singular_points(bundle: TangentBundle, field: Array) -> SingularPoints:
     """
     if bundle.dim != 2:
         raise InvalidInputError(f"singular points are found on surfaces, d = 2, and here d = {bundle.dim}.")
-    flow, _ = _LinearFlow.of(bundle, field)
+    values, slopes, _ = _linear_flow(bundle, field)
     points, frames, radius = bundle._unsorted(bundle.sorted_points), bundle._bases(), np.sqrt(bundle.eps)
-    det, tree = np.linalg.det(flow.slopes), cKDTree(points)
-    regular = np.abs(det) > 1e-9 * np.square(flow.slopes).sum(axis=(1, 2))
-    zeros = np.full_like(flow.values, np.inf)  # of the linear field around each point
-    zeros[regular] = -np.linalg.solve(flow.slopes[regular], flow.values[regular][:, :, None])[:, :, 0]
+    det, tree = np.linalg.det(slopes), cKDTree(points)
+    regular = np.abs(det) > 1e-9 * np.square(slopes).sum(axis=(1, 2))
+    zeros = np.full_like(values, np.inf)  # of the linear field around each point
+    zeros[regular] = -np.linalg.solve(slopes[regular], values[regular][:, :, None])[:, :, 0]
     distances = np.linalg.norm(zeros, axis=1)
-    found = np.flatnonzero(flow.values.any(axis=1))
+    found = np.flatnonzero(values.any(axis=1))
     for _ in range(NEWTON_STEPS):
         found = np.unique(found[distances[found] < radius])
         places = points[found] + np.einsum("nxa,na->nx", frames[found], zeros[found])
-        near = tree.query(places)[1] if len(places) else found
-        found = near[distances[near] < radius]
+        found = tree.query(places)[1] if len(places) else found
+    found = found[distances[found] < radius]
     places = points[found] + np.einsum("nxa,na->nx", frames[found], zeros[found])
     distinct = _merged(places, distances[found], radius / 2, np.sign(det[found]))
     return SingularPoints(places[distinct], np.sign(det[found[distinct]]).astype(int), found[distinct])
@@ -106,23 +96,21 @@ def streamlines(
     Args:
         step: length of a step; default a quarter of the bundle's radius.
     """
-    flow, kind = _LinearFlow.of(bundle, field)
+    values, slopes, kind = _linear_flow(bundle, field)
     x, _ = points_array(starts, "starts")
     if x.shape[1] != bundle.ambient_dim:
         raise ShapeError(f"starts must have shape (m, D) = (m, {bundle.ambient_dim}), got {x.shape}.")
     length = np.sqrt(bundle.eps) / 4 if step is None else positive(step, "step")
     points, frames = bundle._unsorted(bundle.sorted_points), bundle._bases()
-    forms, tree = np.asarray(curvature(bundle).forms), cKDTree(points)
+    forms, tree, least = curvature(bundle).forms, cKDTree(points), 1e-12 * np.abs(values).max() + 1e-300
 
     def land(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The nearest place on the manifold, and the direction of the field there."""
         i = tree.query(x)[1]
         y = np.einsum("nxa,nx->na", frames[i], x - points[i])
         here = points[i] + np.einsum("nxa,na->nx", frames[i], y) + np.einsum("nxab,na,nb->nx", forms[i], y, y) / 2
-        v = np.einsum("nxa,na->nx", frames[i], flow.values[i] + np.einsum("nab,nb->na", flow.slopes[i], y))
-        return here, v / np.maximum(
-            np.linalg.norm(v, axis=1, keepdims=True), 1e-12 * np.abs(flow.values).max() + 1e-300
-        )
+        v = np.einsum("nxa,na->nx", frames[i], values[i] + np.einsum("nab,nb->na", slopes[i], y))
+        return here, v / np.maximum(np.linalg.norm(v, axis=1, keepdims=True), least)
 
     x, direction = land(x)
     lines = [x]

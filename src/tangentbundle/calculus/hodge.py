@@ -10,6 +10,7 @@ The connection Laplacian and the Ricci curvature give :math:`\Delta_H = \Delta -
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,11 +18,12 @@ import numpy as np
 import torch
 
 from ..arrays import Array, float_tensor
-from ..errors import NoGapWarning, ShapeError
+from ..errors import NoGapWarning, NotOrientableError, ShapeError
 from ..operators import ConnectionLaplacian
 from ..operators.storage import BlockMatrix
 from .boundary import has_boundary
 from .curvature import curvature
+from .orientation import orientation
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
@@ -33,16 +35,13 @@ def with_potential(laplacian: ConnectionLaplacian, potential: torch.Tensor) -> C
     For d = 2 only the trace of V is used: on surfaces the Ricci tensor is a multiple of the identity.
     """
     matrix = BlockMatrix(laplacian.indptr, laplacian.cols, laplacian.values, laplacian.order)
-    along = potential.to(laplacian.values).index_select(0, laplacian.order.long())
-    rows = torch.repeat_interleave(torch.arange(len(along), device=along.device), laplacian.indptr.diff())
-    half = -laplacian.scale / 2
+    along = -laplacian.scale / 2 * potential.to(laplacian.values).index_select(0, laplacian.order.long())
+    rows, columns = torch.repeat_interleave(laplacian.indptr.diff()), matrix.columns()
     if laplacian.dim == 2:
-        factor = torch.exp(half * torch.einsum("nii->n", along) / 2)[:, None]
-        values = factor[rows] * laplacian.values * factor[matrix.columns()]
-    else:
-        factor = torch.linalg.matrix_exp(half * along)
-        values = factor[rows] @ laplacian.values @ factor[matrix.columns()]
-    return replace(laplacian, values=values)
+        factor = torch.exp(torch.einsum("nii->n", along) / 2)[:, None]
+        return replace(laplacian, values=factor[rows] * laplacian.values * factor[columns])
+    factor = torch.linalg.matrix_exp(along)
+    return replace(laplacian, values=factor[rows] @ laplacian.values @ factor[columns])
 
 
 def hodge_laplacian(bundle: TangentBundle, ricci: Array | None = None) -> ConnectionLaplacian:
@@ -62,8 +61,7 @@ def hodge_laplacian(bundle: TangentBundle, ricci: Array | None = None) -> Connec
     """
     laplacian = bundle.laplacian()
     tensors = float_tensor(curvature(bundle).ricci if ricci is None else ricci, "ricci")[0]
-    shape = (bundle.num_points, bundle.dim, bundle.dim)
-    if tensors.shape != shape:
+    if tensors.shape != (shape := (bundle.num_points, bundle.dim, bundle.dim)):
         raise ShapeError(f"ricci must have shape (n, d, d) = {shape}, got {tuple(tensors.shape)}.")
     return with_potential(laplacian, tensors.to(laplacian.device))
 
@@ -71,33 +69,36 @@ def hodge_laplacian(bundle: TangentBundle, ricci: Array | None = None) -> Connec
 def betti_number(bundle: TangentBundle, *, most: int = 12, ricci: Array | None = None) -> int:
     r"""The first Betti number of a closed manifold: the number of independent harmonic fields.
 
-    Eigenvalues of the Hodge Laplacian below half of the first positive eigenvalue :math:`\mu` of functions count as
-    zero. On closed surfaces all others are at least :math:`\mu`; an eigenvalue between :math:`\mu/4` and
-    :math:`3\mu/4` gives a ``NoGapWarning``.
+    Eigenvalues of the Hodge Laplacian below half of the first positive eigenvalue of functions count as zero. On closed
+    oriented surfaces each positive eigenvalue of functions occurs twice: there fields are counted up to the middle of
+    the widest gap among the first of these, less two for each function below. Eigenvalues in the middle half of the gap
+    give a ``NoGapWarning``.
 
     Args:
-        most: eigenvalues to compute; the answer is at most this number.
+        most: the answer is at most this number; a third of so many eigenvalues of functions are looked at.
 
     >>> import tangentbundle as tb
     >>> betti_number(tb.TangentBundle.from_points(tb.manifolds.Torus(1.0, 0.4).sample(2000, seed=0)))
     2
     """
-    components = int(bundle.sorted_graph.components().max()) + 1
-    gap = float(bundle.scalar().laplacian().spectrum(components + 1, tol=1e-6)[0][-1])
-    values = np.asarray(hodge_laplacian(bundle, ricci).spectrum(most, tol=1e-6)[0])
-    if has_boundary(bundle):
-        warnings.warn(
-            "the manifold has a boundary, where the Hodge Laplacian has a condition on each component of a field: the "
-            "number of its harmonic fields is not a Betti number.",
-            NoGapWarning,
-            stacklevel=2,
-        )
-    between = values[(values > gap / 4) & (values < 3 * gap / 4)]
-    if len(between):
-        warnings.warn(
-            f"{len(between)} eigenvalues of the Hodge Laplacian lie between a quarter and three quarters of {gap:.3g}, "
-            "the first eigenvalue of functions: harmonic fields are not separated from others. Use more points.",
-            NoGapWarning,
-            stacklevel=2,
-        )
-    return int((values < gap / 2).sum())
+    components, below = int(bundle.sorted_graph.components().max()) + 1, 0
+    ends = np.asarray(bundle.scalar().laplacian().spectrum(components + max(1, most // 3), tol=1e-6)[0])[
+        components - 1 :
+    ]
+    closed = not has_boundary(bundle)
+    if bundle.dim == 2 and closed:
+        with suppress(NotOrientableError):
+            orientation(bundle)
+            below = int(np.argmax(np.diff(ends)))
+    low, high = ends[below : below + 2]
+    values = np.asarray(hodge_laplacian(bundle, ricci).spectrum(most + 2 * below, tol=1e-6)[0])
+    between, text = int((np.abs(values - (low + high) / 2) < (high - low) / 4).sum()), ""
+    if not closed:
+        text = "the manifold has a boundary, where the Hodge Laplacian has a condition of its own: the number of its "
+        text += "harmonic fields is not a Betti number."
+    elif between:
+        text = f"{between} eigenvalues of the Hodge Laplacian lie in the middle half of {low:.3g} to {high:.3g}, where "
+        text += "functions have none: harmonic fields are not separated from others. Use more points."
+    if text:
+        warnings.warn(text, NoGapWarning, stacklevel=2)
+    return int((values < (low + high) / 2).sum()) - 2 * below

@@ -13,10 +13,8 @@ from scipy import sparse
 
 from ..arrays import Array, finite_where_seen
 from ..errors import DeviceError, InvalidInputError, ShapeError
-from ..jit import njit
 from ..operators.base import LinearOperator
 from ..operators.laplacian import fold, unfold
-from ..parallel import run_ranges
 
 
 @dataclass(eq=False, repr=False)
@@ -103,15 +101,15 @@ class LinearMap:
             raise DeviceError(f"the maps are on {self.device} and {other.device}. Move one with .to().")
         if not torch.equal(self.order, other.order):
             raise InvalidInputError("the maps belong to different clouds. Compose maps of one bundle.")
-        return replace(self, matrix=to_tensor(_scipy(self.matrix) @ _scipy(other.matrix), self.mass))
+        return replace(self, matrix=to_tensor(self._sorted() @ other._sorted(), self.mass))
 
     def __neg__(self) -> LinearMap:
-        return replace(self, matrix=_csr(self.matrix, values=-self.matrix.values()))
+        return replace(self, matrix=-1.0 * self.matrix)
 
     @cached_property
     def T(self) -> LinearMap:
         """The transposed matrix, as a map."""
-        transposed = replace(self, matrix=to_tensor(_scipy(self.matrix).T.tocsr(), self.mass))
+        transposed = replace(self, matrix=self.matrix.transpose(0, 1).to_sparse_csr())
         transposed.__dict__["T"] = self
         return transposed
 
@@ -119,21 +117,26 @@ class LinearMap:
     def adjoint(self) -> LinearMap:
         r"""The adjoint in the mass inner product, :math:`\langle A f, v \rangle = \langle f, A^* v \rangle`."""
         mass = self.mass.index_select(0, self.order)
-        matrix = self.T.matrix
-        rows = torch.repeat_interleave(matrix.crow_indices().diff())
-        factors = mass[matrix.col_indices() // self.out_dim] / mass[rows // self.dim]
-        return replace(self, matrix=_csr(matrix, values=matrix.values() * factors))
+        matrix, starts = self.T.matrix, self.T.matrix.crow_indices()
+        factors = mass[matrix.col_indices() // self.out_dim] / mass[torch.repeat_interleave(starts.diff()) // self.dim]
+        values = matrix.values() * factors
+        return replace(self, matrix=sparse_csr(starts, matrix.col_indices(), values, self.shape[::-1]))
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> LinearMap:
         """The same map on another device or in another precision."""
-        mass, values = (t.to(device=device, dtype=dtype) for t in (self.mass, self.matrix.values()))
-        return replace(self, matrix=_csr(self.matrix, values=values), order=self.order.to(mass.device), mass=mass)
+        mass, matrix = (t.to(device=device, dtype=dtype) for t in (self.mass, self.matrix))
+        return replace(self, matrix=matrix, order=self.order.to(mass.device), mass=mass)
 
     def to_scipy(self) -> sparse.csr_array:
         """The matrix ``(n q, n p)`` in the user's order."""
         places = self._places.cpu().numpy()
         rows, columns = ((places[:, None] * q + np.arange(q)).ravel() for q in (self.out_dim, self.dim))
-        return sparse.csr_array(_scipy(self.matrix)[rows][:, columns])
+        return sparse.csr_array(self._sorted()[rows][:, columns])
+
+    def _sorted(self) -> sparse.csr_array:
+        """The matrix along the curve."""
+        parts = (self.matrix.values(), self.matrix.col_indices(), self.matrix.crow_indices())
+        return sparse.csr_array(tuple(part.cpu().numpy() for part in parts), shape=self.shape)
 
     def to_torch(self) -> torch.Tensor:
         """The matrix as a sparse CSR tensor, in the user's order."""
@@ -153,53 +156,14 @@ class _Product(torch.autograd.Function):
         return _Product.apply(grad, ctx.linear_map.T), None
 
 
-def _csr(matrix: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """A CSR tensor with the pattern of another one, on the device of the values."""
-    starts, columns = (indices.to(values.device) for indices in (matrix.crow_indices(), matrix.col_indices()))
+def sparse_csr(starts: Any, columns: Any, values: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:
+    """A CSR tensor on the device of its values."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse", UserWarning)  # torch calls the format beta
-        return torch.sparse_csr_tensor(starts, columns, values, size=tuple(matrix.shape))
-
-
-def _scipy(matrix: torch.Tensor) -> sparse.csr_array:
-    parts = (t.cpu().numpy() for t in (matrix.values(), matrix.col_indices(), matrix.crow_indices()))
-    return sparse.csr_array(tuple(parts), shape=tuple(matrix.shape))
+        rows, cols = (torch.as_tensor(a).to(values.device) for a in (starts, columns))
+        return torch.sparse_csr_tensor(rows, cols, values, size=shape)
 
 
 def to_tensor(matrix: sparse.csr_array, like: torch.Tensor) -> torch.Tensor:
     """A scipy matrix as a CSR tensor of the dtype and on the device of another tensor."""
-    starts, columns = (torch.from_numpy(a).to(like.device) for a in (matrix.indptr, matrix.indices))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sparse", UserWarning)
-        values = torch.from_numpy(matrix.data).to(like)
-        return torch.sparse_csr_tensor(starts, columns, values, size=matrix.shape)
-
-
-@njit(cache=True, nogil=True)
-def _fill(start, stop, indptr, indices, blocks, diagonal, cols, values):  # pragma: no cover - compiled
-    """CSR rows of blocks ``(e, q, p)`` and diagonal blocks ``(n, q, p)``; the diagonal comes last in a row."""
-    q, p = blocks.shape[1:]
-    for i in range(start, stop):
-        count = (indptr[i + 1] - indptr[i] + 1) * p
-        first = (indptr[i] + i) * q * p
-        for a in range(q):
-            place = first + a * count
-            for e in range(indptr[i], indptr[i + 1]):
-                for b in range(p):
-                    cols[place], values[place] = indices[e] * p + b, blocks[e, a, b]
-                    place += 1
-            for b in range(p):
-                cols[place], values[place] = i * p + b, diagonal[i, a, b]
-                place += 1
-
-
-def block_csr(indptr: np.ndarray, indices: np.ndarray, blocks: np.ndarray, diagonal: np.ndarray) -> sparse.csr_array:
-    """The matrix ``(n q, n p)`` with a block for each edge, and one for each point."""
-    n, q, p = diagonal.shape
-    size = (len(indices) + n) * q * p
-    wide = np.int32 if max(size, n * p) < 2**31 else np.int64
-    cols, values = np.empty(size, wide), np.empty(size, blocks.dtype)
-    run_ranges(_fill, n, indptr, indices, blocks, diagonal, cols, values)
-    ends = np.repeat((np.diff(indptr) + 1) * p, q)
-    starts = np.concatenate([[0], np.cumsum(ends)]).astype(wide)
-    return sparse.csr_array((values, cols, starts), shape=(n * q, n * p))
+    return sparse_csr(matrix.indptr, matrix.indices, torch.from_numpy(matrix.data).to(like), matrix.shape)

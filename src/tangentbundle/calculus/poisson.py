@@ -2,7 +2,7 @@ r"""The equation :math:`\Delta a = s` for functions on scattered points.
 
 The Laplacian is that of the local fit, :math:`g^{ab} (\partial_{ab} f - \Gamma^c_{ab} \partial_c f)`. Unlike an average
 over neighbours it is accurate at each point, so that its solutions have accurate gradients; it is not symmetric. The
-solver is GMRES with a two-level preconditioner: relaxation at each point, and a coarse problem whose unknowns are
+solver is BiCGStab with a two-level preconditioner: relaxation at each point, and a coarse problem whose unknowns are
 constants on pieces of the space-filling curve, factorised once.
 """
 
@@ -19,8 +19,8 @@ from scipy.sparse.linalg import SuperLU, splu
 from ..errors import ConvergenceError
 from .curvature import fit_surface
 from .derivatives import Derivatives
-from .fit import default_neighbors, local_fit, monomials, second_order
-from .maps import block_csr, to_tensor
+from .fit import default_degree, default_neighbors, local_fit, monomials, second_order
+from .maps import to_tensor
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
@@ -29,18 +29,19 @@ NEIGHBORS_PER_COEFFICIENT = 6
 """Least number for second derivatives: with fewer, the operator has eigenvalues of both signs."""
 
 PIECE = 15
-"""Points of a piece of the coarse problem."""
+"""Points of a piece of the coarse problem: of consecutive ones along the curve, those of one component."""
 
 RELAXATION = 0.7
 """Factor of a step of Jacobi's method."""
 
-RESTART, MAX_CYCLES = 40, 25
-"""Steps of GMRES between restarts, and the most restarts; one or two are usual."""
+RESTART, MAX_CYCLES = 100, 10
+"""Steps of BiCGStab between restarts, and the most restarts; one is usual."""
 
 
-def laplace_beltrami(bundle: TangentBundle, degree: int) -> sparse.csr_array:
+def laplace_beltrami(bundle: TangentBundle, degree: int | None) -> sparse.csr_array:
     """The Laplacian of functions by a local fit of polynomials of a degree, ``(n, n)`` along the curve."""
     d = bundle.dim
+    degree = degree or default_degree(bundle)
     neighbors = max(NEIGHBORS_PER_COEFFICIENT * second_order(d), default_neighbors(d, degree))
     pairs, fit = monomials(d, 2)[d:], local_fit(bundle, degree, neighbors, keep=second_order(d))
     first, second = fit_surface(bundle, fit)
@@ -48,9 +49,8 @@ def laplace_beltrami(bundle: TangentBundle, degree: int) -> sparse.csr_array:
     contracted = np.einsum("nab,nxab->nx", inverse, second)
     drift = np.einsum("nab,nxb,nx->na", inverse, first, contracted)
     factors = np.concatenate([-drift, 2 * inverse[:, pairs[:, 0], pairs[:, 1]]], axis=1)
-    weights = np.einsum("ec,ec->e", fit.weights, factors[fit.graph.rows])
-    diagonal = -np.add.reduceat(weights, fit.graph.indptr[:-1])
-    return block_csr(fit.graph.indptr, fit.graph.indices, weights[:, None, None], diagonal[:, None, None])
+    weights = sum(np.repeat(f, fit.graph.degrees) * w for f, w in zip(factors.T, fit.weights.T, strict=True))
+    return fit.matrix(weights[:, None, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,8 @@ class Poisson:
         """The solver for a bundle and degree of the fit."""
         matrix, mass = laplace_beltrami(calculus.bundle, calculus.degree), calculus.mass
         labels = calculus.bundle.sorted_graph.components()
-        pieces, n = _pieces(labels), len(labels)
+        n = len(labels)
+        pieces = np.unique(labels * n + np.arange(n) // PIECE, return_inverse=True)[1].reshape(-1)
         spread = sparse.csr_array((np.ones(n), pieces, np.arange(n + 1)), shape=(n, int(pieces.max()) + 1))
         gather = (sparse.diags_array(mass) @ spread).T
         coarse = (gather @ matrix @ spread).tocsc()
@@ -99,47 +100,37 @@ class Poisson:
     def solve(self, source: torch.Tensor, tol: float) -> torch.Tensor:
         r"""The functions a ``(n, c)`` of mean zero with :math:`\Delta a = s`, up to a constant on each component."""
         source = self.centred(source)
-        size = torch.linalg.vector_norm(source, dim=0)
-        x = torch.zeros_like(source)
+        goal, x = tol * torch.linalg.vector_norm(source, dim=0), torch.zeros_like(source)
         for _ in range(MAX_CYCLES):
             r = source - self.centred(self.matrix @ x)
-            if bool((torch.linalg.vector_norm(r, dim=0) <= tol * size).all()):
+            if bool((torch.linalg.vector_norm(r, dim=0) <= goal).all()):
                 return x
-            x = x + self._cycle(r, tol * size)
+            x = x + self._cycle(r, goal)
         raise ConvergenceError(
             f"the solver did not reach a relative residual of {tol:g} in {MAX_CYCLES} cycles of {RESTART} steps. "
             "Loosen tol; if points lie very unevenly, give more of them."
         )
 
     def _cycle(self, r: torch.Tensor, goal: torch.Tensor) -> torch.Tensor:
-        """One cycle of GMRES, right preconditioned, for all channels at once."""
-        beta = torch.linalg.vector_norm(r, dim=0).clamp_min(1e-300)
-        basis, images = [r / beta], []
-        hessenberg = r.new_zeros((r.shape[1], RESTART + 1, RESTART))
-        for k in range(RESTART):
-            images.append(self._precondition(basis[k]))
-            w = self.centred(self.matrix @ images[k])
-            for j, b in enumerate(basis):
-                hessenberg[:, j, k] = (b * w).sum(0)
-                w = w - hessenberg[:, j, k] * b
-            hessenberg[:, k + 1, k] = torch.linalg.vector_norm(w, dim=0)
-            basis.append(w / hessenberg[:, k + 1, k].clamp_min(1e-300))
-            small = hessenberg[:, : k + 2, : k + 1].cpu()
-            right = torch.zeros(len(small), k + 2, 1, dtype=small.dtype)
-            right[:, 0, 0] = beta.cpu()
-            y = torch.linalg.lstsq(small, right, driver="gelsd").solution
-            rest = torch.linalg.vector_norm(right - small @ y, dim=(1, 2)).to(goal)
-            if bool((rest <= goal).all()):
+        """Steps of BiCGStab, right preconditioned, for all channels at once; those that reach the goal stand still."""
+        shadow, x, p, v = r, torch.zeros_like(r), torch.zeros_like(r), torch.zeros_like(r)
+        before = alpha = omega = torch.ones_like(goal)
+        for _ in range(RESTART):
+            active = torch.linalg.vector_norm(r, dim=0) > 0.5 * goal
+            if not bool(active.any()):
                 break
-        y = y.to(r.device)
-        return sum((y[:, j, 0] * image for j, image in enumerate(images)), torch.zeros_like(r))
 
+            def quotient(a: torch.Tensor, b: torch.Tensor, active: torch.Tensor = active) -> torch.Tensor:
+                return torch.where(active & (b != 0), a / b, 0.0)
 
-def _pieces(labels: np.ndarray) -> np.ndarray:
-    """Numbers ``(n,)`` of pieces of consecutive points along the curve, each within one component."""
-    by_component = np.argsort(labels, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(np.bincount(labels))])
-    within = np.empty_like(labels)
-    within[by_component] = np.arange(len(labels)) - starts[labels[by_component]]
-    keys = labels * (len(labels) // PIECE + 1) + within // PIECE
-    return np.unique(keys, return_inverse=True)[1].reshape(-1)
+            rho = (shadow * r).sum(0)
+            p = r + quotient(rho * alpha, before * omega) * (p - omega * v)
+            y = self._precondition(p)
+            v = self.centred(self.matrix @ y)
+            alpha, before = quotient(rho, (shadow * v).sum(0)), rho
+            s = r - alpha * v
+            z = self._precondition(s)
+            t = self.centred(self.matrix @ z)
+            omega = quotient((t * s).sum(0), (t * t).sum(0))
+            x, r = x + alpha * y + omega * z, s - omega * t
+        return x

@@ -4,7 +4,7 @@
 writes results to Zarr or Parquet. The mathematics and the compiled kernels are those of the rest of the library.
 """
 
-from .bundle import DistributedBundle, Shrinkage
+from .bundle import DistributedBundle
 from .files import NpyArray, ParquetColumns, Source, ZarrArray
 
-__all__ = ["DistributedBundle", "NpyArray", "ParquetColumns", "Shrinkage", "Source", "ZarrArray"]
+__all__ = ["DistributedBundle", "NpyArray", "ParquetColumns", "Source", "ZarrArray"]

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from ..arrays import positive, positive_integer
+from ..arrays import positive_integer
 from ..errors import InvalidInputError, ShapeError
 from ..files import only_writer, write_atomically
 from ..filters import Chebyshev, Filter
 from ..filters.expansion import Band, expand, fixed_order
-from ..filters.shrinkage import best_response, moment_terms, rational_family, white_noise_variance
 from ..geometry.dimension import DimensionRule
 from ..geometry.kernels import Kernel
 from ..geometry.pipeline import Scale
@@ -25,18 +24,9 @@ from ..operators.calibration import calibrated_scale
 from .build import Geometry, build_all, resolve_geometry
 from .cloud import Cloud
 from .files import Source, load_array, save_array
-from .interpolation import Interpolation
+from .recurrence import Recurrence, coordinate_signal, tangent_signal
 from .results import check_output
-from .rounds import CoordinateRounds, Rounds
 from .tasks import run_all
-
-
-@dataclass(frozen=True)
-class Shrinkage:
-    """The filter chosen, and the standard deviation of the noise in each coordinate."""
-
-    response: Filter
-    noise: float
 
 
 @dataclass(frozen=True)
@@ -46,7 +36,7 @@ class DistributedBundle:
     The same mathematics as ``TangentBundle.from_points`` and ``Chebyshev``; all arrays stay on disk, in ``folder``, and
     a task holds one partition. Tasks run on threads of this machine, or on a cluster's workers where a
     ``distributed.Client`` is connected (the workers must see the same files). What is already in the folder is not
-    computed again: a run that was stopped continues.
+    built again.
 
     >>> import tempfile, zarr, tangentbundle as tb
     >>> sphere = tb.manifolds.Sphere(2)
@@ -71,8 +61,6 @@ class DistributedBundle:
     cloud: Cloud = field(repr=False)
     geometry: Geometry
     generator: Generator
-    halo: float
-    neighbors: int
     edges: int
     vectors: Source | None = field(repr=False)
 
@@ -89,17 +77,15 @@ class DistributedBundle:
         eps_pca: float | None = None,
         kernel: Kernel | None = None,
         partition: int = 500_000,
-        rings: int | None = None,
     ) -> DistributedBundle:
         """Build the bundle of points ``(n, D)`` on disk.
 
         Args:
-            points, vectors: files; vectors ``(n, D)`` or ``(n, D, c)`` may also be given to ``filter`` and others.
+            points, vectors: files; vectors ``(n, D)`` or ``(n, D, c)`` may also be given to ``filter``.
             folder: for partitions, frames and the operator; on a cluster all workers must see it.
             dim, eps, neighbors, eps_pca, kernel: as of ``TangentBundle.from_points``; the automatic scale has its
                 number of neighbours, but is not adapted to connectedness and steepness.
             partition: points of a partition, and rows read at a time. The default needs a few hundred MB a task.
-            rings: radii of the halo, the steps between exchanges. Default: as many as add a quarter to a partition.
         """
         asked = Scale(eps, neighbors, eps_pca)
         points.check("points", (2,))
@@ -109,11 +95,8 @@ class DistributedBundle:
             _claim(place, settings)
             cloud = Cloud.sort(place, points, partition)
             geometry = resolve_geometry(cloud, dim, asked, kernel, points.dtype)
-            built = build_all(cloud, geometry, rings)
-            generator = _generator(cloud, built["geometry"])
-            return cls(folder=place, cloud=cloud, generator=generator, vectors=vectors, **built)
-
-    # What it is.
+            edges = build_all(cloud, geometry)
+            return cls(place, cloud, geometry, _generator(cloud, geometry), edges, vectors)
 
     @property
     def num_points(self) -> int:
@@ -122,6 +105,10 @@ class DistributedBundle:
     @property
     def num_parts(self) -> int:
         return self.cloud.num_parts
+
+    @property
+    def ambient_dim(self) -> int:
+        return self.cloud.boxes.shape[2]
 
     @property
     def dim(self) -> int:
@@ -139,11 +126,8 @@ class DistributedBundle:
     def __repr__(self) -> str:
         return (
             f"DistributedBundle({self.num_points} points in {self.num_parts} partitions, dim={self.dim}, "
-            f"eps={self.eps:.4g}, {self.edges / self.num_points:.1f} neighbours a point, halos of "
-            f"{self.geometry.rings} radii add {self.halo:.0%}, {self.geometry.kernel})"
+            f"eps={self.eps:.4g}, {self.edges / self.num_points:.1f} neighbours a point, {self.geometry.kernel})"
         )
-
-    # What it does.
 
     def filter(
         self,
@@ -171,75 +155,29 @@ class DistributedBundle:
         check_output(out, overwrite=overwrite)
         source = self._source(vectors)
         with only_writer(self.folder):
-            rounds = self._rounds(source, coefficients.detach().numpy())
-            filtered = dict(zip(bank, rounds.filter(flat=len(source.shape) == 2), strict=True))
-            self.cloud.write(filtered, source.shape[1:], self.geometry.real, out, overwrite)
-            shutil.rmtree(self.folder / rounds.name, ignore_errors=True)
+            signal = partial(tangent_signal, self.cloud, self.geometry, self._bring(source))
+            files = {name: f"filtered-{k}" for k, name in enumerate(bank)}
+            recurrence = Recurrence(self.cloud, self.geometry, signal)
+            recurrence.filter(coefficients.detach().numpy(), [*files.values()], flat=len(source.shape) == 2)
+            self.cloud.write(files, source.shape[1:], self.geometry.real, out, overwrite)
+            for name in files.values():
+                shutil.rmtree(self.folder / name, ignore_errors=True)
 
     def energies(self, vectors: Source | None = None) -> tuple[float, float]:
         """Sums of squares of vectors, and of their tangent parts."""
         source = self._source(vectors)
         with only_writer(self.folder):
-            name, frames = self._bring(source), self.geometry.of_frames("frames")
-            parts = run_all(_energies, [(self.cloud, frames, name, p) for p in range(self.num_parts)])
+            name = self._bring(source)
+            parts = run_all(_energies, [(self.cloud, self.geometry, name, p) for p in range(self.num_parts)])
         total, tangent = np.sum(parts, axis=0).tolist()
         return total, tangent
-
-    def denoise(
-        self,
-        out: str | os.PathLike,
-        *,
-        vectors: Source | None = None,
-        noise_std: float | None = None,
-        probes: int = 8,
-        method: Chebyshev | None = None,
-        overwrite: bool = False,
-    ) -> Shrinkage:
-        """Remove noise by the filter of least estimated risk; returns it, with the noise's standard deviation.
-
-        See ``filters.shrinkage``; all channels share the filter. ``noise_std`` is the level, where it is known;
-        ``probes`` is the number of random signs for traces.
-        """
-        check_output(out, overwrite=overwrite)
-        source, family = self._source(vectors), rational_family(self.band.top)
-        noise_std = None if noise_std is None else positive(noise_std, "noise_std")
-        terms = moment_terms(family, self.band)
-        with only_writer(self.folder):
-            rounds = self._rounds(source, np.empty((0, terms)), positive_integer(probes, "probes"))
-            moments = rounds.moments()
-            shutil.rmtree(self.folder / rounds.name, ignore_errors=True)
-        data, signs = moments[:, :-probes].mean(axis=1), moments[:, -probes:].mean(axis=1)
-        if noise_std is None:
-            noise_std = float(np.sqrt(white_noise_variance(self.band, data, signs)))
-        response, _ = best_response(family, self.band, data, noise_std**2 * signs)
-        self.filter(response, out, vectors=vectors, method=method, overwrite=overwrite)
-        return Shrinkage(response, noise_std)
-
-    def interpolate(
-        self, points: Source, out: str | os.PathLike, *, vectors: Source | None = None, overwrite: bool = False
-    ) -> None:
-        """The field at the points ``(m, D)`` of another file, from the nearest ones of this cloud."""
-        points.check("points", (2,))
-        check_output(out, overwrite=overwrite)
-        source, dims = self._source(vectors), self.cloud.ambient_dim
-        if points.shape[1] != dims:
-            raise ShapeError(f"new points must have D = {dims} coordinates, got {points.shape[1]}.")
-        with only_writer(self.folder):
-            name = self._bring(source)
-            places = Cloud.sort(
-                self.folder / f"places-{points.digest()}-{name}", points, self.cloud.rows_at_once, self.cloud.curve
-            )
-            field = Interpolation(self.cloud, self.geometry, places, name, self.neighbors)
-            run_all(field.interpolate, [(p,) for p in range(places.num_parts)])
-            places.write({"vectors": "field"}, source.shape[1:], self.geometry.real, out, overwrite)
-            shutil.rmtree(places.folder, ignore_errors=True)
 
     def _source(self, vectors: Source | None) -> Source:
         source = self.vectors if vectors is None else vectors
         if source is None:
             raise InvalidInputError("there are no vectors: give vectors=..., a source such as NpyArray(path).")
         source.check("vectors", (2, 3))
-        n, dims = self.num_points, self.cloud.ambient_dim
+        n, dims = self.num_points, self.ambient_dim
         if source.shape[:2] != (n, dims):
             raise ShapeError(f"vectors must have shape (n, D) = ({n}, {dims}) or (n, D, channels), got {source.shape}.")
         return source
@@ -250,32 +188,25 @@ class DistributedBundle:
         self.cloud.bring(name, source)
         return name
 
-    def _rounds(self, source: Source, coefficients: np.ndarray, probes: int = 0) -> Rounds:
-        name = self._bring(source)
-        settings = f"{name} {probes} {self.geometry} {coefficients.shape}".encode() + coefficients.tobytes()
-        run = f"run-{hashlib.sha256(settings).hexdigest()[:12]}"
-        return Rounds(self.cloud, self.geometry, run, name, coefficients, probes)
 
-
-def _energies(cloud: Cloud, frames: str, vectors: str, p: int) -> tuple[float, float]:
+def _energies(cloud: Cloud, geometry: Geometry, vectors: str, p: int) -> tuple[float, float]:
     """Sums of squares of the vectors of a partition, and of their coordinates."""
-    values = load_array(cloud.part(vectors, p)).astype(np.float64)
-    inside = np.einsum("nij,ni...->nj...", load_array(cloud.part(frames, p)), values)
-    return float(np.square(values).sum()), float(np.square(inside).sum())
+    ambient, tangent = load_array(cloud.part(vectors, p)), tangent_signal(cloud, geometry, vectors, p)
+    return float(np.square(ambient, dtype=float).sum()), float(np.square(tangent, dtype=float).sum())
 
 
 def _generator(cloud: Cloud, geometry: Geometry) -> Generator:
     """That of ``TangentBundle.laplacian()``, computed once for a folder."""
-    run = geometry.of_operator("calibration")
 
     def moments(terms: int) -> np.ndarray:
-        place = cloud.folder / f"{run}.npy"
+        place = cloud.folder / f"{geometry.of('calibration')}.npy"
         if not place.exists():
             sums = [load_array(cloud.part("points", p)).sum(axis=0) for p in range(cloud.num_parts)]
-            center = np.sum(sums, axis=0) / cloud.rows
-            found = CoordinateRounds(cloud, geometry, run, "points", np.empty((0, terms)), 1, center).moments()
+            signal = partial(coordinate_signal, cloud, np.sum(sums, axis=0) / cloud.rows)
+            found = Recurrence(cloud, geometry, signal, "functions").moments(terms)
             save_array(place, found[:, :-1].sum(axis=1) / found[0, -1])
-            shutil.rmtree(cloud.folder / run, ignore_errors=True)
+            for name in ("functions-cols", "functions-values"):
+                shutil.rmtree(cloud.folder / geometry.of(name), ignore_errors=True)
         return load_array(place)
 
     constant = geometry.kernel.calibration(geometry.dim)

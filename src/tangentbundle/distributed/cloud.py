@@ -25,7 +25,7 @@ from ..geometry.frames import LocalPCA, pca_of_nearest
 from ..geometry.ordering import curve_codes, principal_axes
 from ..geometry.search import without_self
 from .files import Range, Source, load_array, save_array
-from .results import Output, new_output
+from .results import new_output, write_rows
 from .tasks import run_all
 
 BLOCK = 2048
@@ -35,49 +35,42 @@ SLACK = 1 + 1e-9
 """Factor on radii, so that a distance at the rim counts as inside however it was rounded."""
 
 
-@dataclass(frozen=True)
-class Curve:
-    """The Hilbert curve through a cube around the cloud; for D > 3 through its three principal axes."""
-
-    low: np.ndarray
-    extent: float
-    center: np.ndarray | None = None
-    axes: np.ndarray | None = None
-
-    def codes(self, points: np.ndarray) -> np.ndarray:
-        """Places of points ``(n, D)`` on the curve; those outside of the cube are moved to its side."""
-        if self.axes is not None:
-            points = (points - self.center) @ self.axes
-        return curve_codes(np.clip(points, self.low, self.low + 1.000000001 * self.extent), self.low, self.extent)
-
-    @classmethod
-    def around(cls, source: Source, ranges: Sequence[Range]) -> Curve:
-        rows = source.shape[0]
-        stride = max(1, rows // max(4000, 4 * source.shape[1]))
-        lows, highs, sums, samples = zip(*run_all(_survey, [(source, part, stride) for part in ranges]), strict=True)
-        low, high = np.min(lows, axis=0), np.max(highs, axis=0)
-        extent = float((high - low).max())
-        if rows < 3 or extent == 0:
-            raise TooFewPointsError(f"{source.path} holds {rows} points in a box of width {extent:g}: no manifold.")
-        if extent < 1e-140:
-            raise InvalidInputError(f"the cloud is {extent:.2g} wide, so its squared distances underflow. Rescale it.")
-        if source.shape[1] <= 3:
-            return cls(low, extent)
-        center = sum(sums) / rows
-        axes = principal_axes(np.concatenate(samples) - center)[:, :3]
-        half = np.abs(axes).T @ np.maximum(high - center, center - low)
-        return cls(-half, float(2 * half.max()), center, axes)
+def numbers_along_curve(source: Source, ranges: Sequence[Range]) -> np.ndarray:
+    """The number of each row along a Hilbert curve; for D > 3 through the three principal axes of the cloud."""
+    (rows, dims), axes = source.shape, None
+    if dims > 3:
+        stride = max(1, rows // max(4000, 4 * dims))
+        sample = np.concatenate(run_all(_sample, [(source, part, stride) for part in ranges]))
+        axes = principal_axes(sample - sample.mean(axis=0))[:, :3]
+    lows, highs = zip(*run_all(_box, [(source, part, axes) for part in ranges]), strict=True)
+    low = np.min(lows, axis=0)
+    extent = float((np.max(highs, axis=0) - low).max())
+    if rows < 3 or extent == 0:
+        raise TooFewPointsError(f"{source.path} holds {rows} points in a box of width {extent:g}: no manifold.")
+    if extent < 1e-140:
+        raise InvalidInputError(f"the cloud is {extent:.2g} wide, so its squared distances underflow. Rescale it.")
+    codes = np.concatenate(run_all(_codes, [(source, part, axes, low, extent) for part in ranges]))
+    numbers = np.empty(rows, np.int64)
+    numbers[np.argsort(codes, kind="stable")] = np.arange(rows)
+    return numbers
 
 
-def _survey(source: Source, part: Range, stride: int) -> tuple[np.ndarray, ...]:
-    """Box, sum and every ``stride``-th row of a range; refuses what is no cloud."""
-    points = read_points(source, part)
-    return points.min(axis=0), points.max(axis=0), points.sum(axis=0), points[-part[0] % stride :: stride]
+def _sample(source: Source, part: Range, stride: int) -> np.ndarray:
+    return _projected(source, part, None)[-part[0] % stride :: stride]
 
 
-def read_points(source: Source, part: Range) -> np.ndarray:
-    """Rows of a file as float64 points ``(m, D)``."""
-    return points_array(read_finite(source, part, "points"), "points")[0]
+def _box(source: Source, part: Range, axes: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    points = _projected(source, part, axes)
+    return points.min(axis=0), points.max(axis=0)
+
+
+def _codes(source: Source, part: Range, axes: np.ndarray | None, low: np.ndarray, extent: float) -> np.ndarray:
+    return curve_codes(_projected(source, part, axes), low, extent)
+
+
+def _projected(source: Source, part: Range, axes: np.ndarray | None) -> np.ndarray:
+    points = points_array(read_finite(source, part, "points"), "points")[0]
+    return points if axes is None else points @ axes
 
 
 def read_finite(source: Source, part: Range, name: str) -> np.ndarray:
@@ -105,45 +98,28 @@ def gaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Surrounded:
-    """A partition and its halo in the order of the curve: numbers, points, distances from the partition (zero inside),
-    and where the partition is.
-    """
-
-    numbers: np.ndarray
-    points: np.ndarray = field(repr=False)
-    away: np.ndarray = field(repr=False)
-    inside: slice
-
-
-@dataclass(frozen=True)
 class Cloud:
     """Points of a file in partitions of equal size. Their numbers count along the curve, from ``offsets[p]`` in
     partition p; points at one place stay in the order of the file.
 
-    Files ``part("order", k)`` and ``part("numbers", k)`` sort the rows of range k along the curve.
+    ``part("numbers", k)`` are the numbers of the rows of range k.
     """
 
     folder: Path
     ranges: tuple[Range, ...]
-    curve: Curve = field(repr=False)
     offsets: np.ndarray = field(repr=False)
 
     @classmethod
-    def sort(cls, folder: Path, points: Source, partition: int, curve: Curve | None = None) -> Cloud:
-        """Sort the points of a file into partitions of about that size, along a curve around them or another."""
-        ranges, rows = points.ranges(partition), points.shape[0]
+    def sort(cls, folder: Path, points: Source, partition: int) -> Cloud:
+        """Sort the points of a file into partitions of about that size."""
+        rows = points.shape[0]
         parts = max(1, round(rows / partition))
-        offsets = rows * np.arange(parts + 1) // parts
-        cloud = cls(folder, tuple(ranges), curve or Curve.around(points, ranges), offsets)
+        ranges = [(a, min(a + partition, rows)) for a in range(0, rows, partition)]
+        cloud = cls(folder, tuple(ranges), rows * np.arange(parts + 1) // parts)
         if not cloud.part("numbers", len(ranges) - 1).exists():
-            codes = np.concatenate(run_all(cloud.codes, [(points, part) for part in ranges]))
-            numbers = np.empty(rows, np.int64)
-            numbers[np.argsort(codes, kind="stable")] = np.arange(rows)
+            numbers = numbers_along_curve(points, ranges)
             for k, (a, b) in enumerate(ranges):
-                order = np.argsort(numbers[a:b])
-                save_array(cloud.part("order", k), order)
-                save_array(cloud.part("numbers", k), numbers[a:b][order])
+                save_array(cloud.part("numbers", k), numbers[a:b])
         cloud.bring("points", points)
         if not (folder / "boxes.npy").exists():
             save_array(folder / "boxes.npy", np.concatenate(run_all(cloud.boxes_in, [(p,) for p in range(parts)])))
@@ -160,15 +136,6 @@ class Cloud:
     def rows(self) -> int:
         return int(self.offsets[-1])
 
-    @property
-    def rows_at_once(self) -> int:
-        """Rows of the largest range."""
-        return max(stop - start for start, stop in self.ranges)
-
-    @property
-    def ambient_dim(self) -> int:
-        return self.boxes.shape[2]
-
     @cached_property
     def boxes(self) -> np.ndarray:
         """Boxes ``(b, 2, D)`` of the blocks of all partitions, in order."""
@@ -177,19 +144,13 @@ class Cloud:
     @cached_property
     def blocks(self) -> np.ndarray:
         """First and last point of each block, ``(b, 2)``."""
-        spans = []
-        for start, stop in itertools.pairwise(self.offsets):
-            starts = np.arange(start, stop, BLOCK)
-            spans.append(np.stack([starts, np.minimum(starts + BLOCK, stop)], axis=1))
-        return np.concatenate(spans)
+        starts = [np.arange(a, b, BLOCK) for a, b in itertools.pairwise(self.offsets)]
+        ends = [np.minimum(s + BLOCK, b) for s, b in zip(starts, self.offsets[1:], strict=True)]
+        return np.stack([np.concatenate(starts), np.concatenate(ends)], axis=1)
 
     def part(self, name: str, p: int) -> Path:
         """The file of a partition, or of a range."""
         return self.folder / name / f"{p:06d}.npy"
-
-    def codes(self, points: Source, part: Range) -> np.ndarray:
-        """Places on the curve of the rows of a range."""
-        return self.curve.codes(read_points(points, part))
 
     def boxes_in(self, p: int) -> np.ndarray:
         return boxes_of(load_array(self.part("points", p)))
@@ -198,8 +159,6 @@ class Cloud:
 
     def bring(self, name: str, source: Source) -> None:
         """Rows of a file to ``part(name, p)``, in the order of the curve."""
-        if source.shape[0] != self.rows:
-            raise InvalidInputError(f"there are {self.rows} points, but {source.shape[0]} rows in {source.path}.")
         if not all(self.part(name, p).exists() for p in range(self.num_parts)):
             run_all(self.sort_range, [(name, source, k) for k in range(len(self.ranges))])
             run_all(self.take_part, [(name, p) for p in range(self.num_parts)])
@@ -207,19 +166,16 @@ class Cloud:
 
     def sort_range(self, name: str, source: Source, k: int) -> None:
         """The run of a range."""
-        if not self.part(f"runs-{name}", k).exists():
-            rows = read_finite(source, self.ranges[k], name.partition("-")[0])
-            save_array(self.part(f"runs-{name}", k), rows[load_array(self.part("order", k))])
+        rows = read_finite(source, self.ranges[k], name.partition("-")[0])
+        save_array(self.part(f"runs-{name}", k), rows[np.argsort(load_array(self.part("numbers", k)))])
 
     def take_part(self, name: str, p: int) -> None:
         """The slices of all runs in one partition."""
-        if self.part(name, p).exists():
-            return
         first, last = self.offsets[p : p + 2]
         runs = [load_array(self.part(f"runs-{name}", k)) for k in range(len(self.ranges))]
         out = np.empty((last - first, *runs[0].shape[1:]), runs[0].dtype)
         for k, run in enumerate(runs):
-            numbers = load_array(self.part("numbers", k))
+            numbers = np.sort(load_array(self.part("numbers", k)))
             inside = slice(*np.searchsorted(numbers, (first, last)))
             out[numbers[inside] - first] = run[inside]
         save_array(self.part(name, p), out)
@@ -228,18 +184,24 @@ class Cloud:
         self, results: Mapping[str, str], shape: tuple[int, ...], dtype: type, out: str | os.PathLike, overwrite: bool
     ) -> None:
         """Results, by name ``part(..., p)``, each row of that shape, to an output in the order of the file."""
-        with new_output(out, results, (self.rows, *shape), dtype, self.rows_at_once, overwrite=overwrite) as output:
-            run_all(self.write_range, [(results, k, output) for k in range(len(self.ranges))])
+        at_once = max(stop - start for start, stop in self.ranges)
+        with new_output(out, results, (self.rows, *shape), dtype, at_once, overwrite=overwrite) as place:
+            run_all(self.write_range, [(results, k, place) for k in range(len(self.ranges))])
 
-    def write_range(self, results: Mapping[str, str], k: int, output: Output) -> None:
-        order, numbers, values = load_array(self.part("order", k)), load_array(self.part("numbers", k)), {}
+    def write_range(self, results: Mapping[str, str], k: int, place: Path) -> None:
+        numbers = load_array(self.part("numbers", k))
+        order, values = np.argsort(numbers), {}
         for name, files in results.items():
-            sorted_rows = self.gather(files, numbers)
-            values[name] = np.empty_like(sorted_rows)
-            values[name][order] = sorted_rows
-        output.write(self.ranges[k][0], values)
+            rows = self.gather(files, numbers[order])
+            values[name] = np.empty_like(rows)
+            values[name][order] = rows
+        write_rows(place, self.ranges[k][0], values)
 
     # What is near what.
+
+    def inside(self, p: int, numbers: np.ndarray) -> slice:
+        """Where the points of a partition are among sorted numbers that contain them."""
+        return slice(*np.searchsorted(numbers, self.offsets[p : p + 2]).tolist())
 
     def parts_of(self, numbers: np.ndarray) -> list[tuple[int, slice]]:
         """Partitions of sorted numbers, each with the slice of those in it."""
@@ -260,19 +222,15 @@ class Cloud:
         chosen = self.blocks[gaps(self.boxes, boxes) <= reach]
         return np.concatenate([np.arange(a, b) for a, b in chosen])
 
-    def surrounded(self, p: int, reach: float) -> Surrounded:
-        """A partition with every point within ``reach`` of it."""
-        points = np.array(load_array(self.part("points", p)))
-        numbers = self.near(boxes_of(points), reach)
-        inside = slice(*np.searchsorted(numbers, self.offsets[p : p + 2]))
-        found, away = self.gather("points", numbers), np.zeros(len(numbers))
-        outside = np.ones(len(numbers), bool)
-        outside[inside] = False
-        tree = cKDTree(points, balanced_tree=False, compact_nodes=False)
-        away[outside] = tree.query(found[outside], distance_upper_bound=np.nextafter(reach, np.inf))[0]
-        close = np.isfinite(away)
-        start = int(close[: inside.start].sum())
-        return Surrounded(numbers[close], found[close], away[close], slice(start, start + len(points)))
+    def surrounded(self, p: int, reach: float) -> tuple[np.ndarray, np.ndarray]:
+        """Sorted numbers and points of a partition and of every point within ``reach`` of it."""
+        own = load_array(self.part("points", p))
+        numbers = self.near(boxes_of(own), reach)
+        points, inside = self.gather("points", numbers), self.inside(p, numbers)
+        close, outside = np.ones(len(numbers), bool), np.r_[0 : inside.start, inside.stop : len(numbers)]
+        tree = cKDTree(own, balanced_tree=False, compact_nodes=False)
+        close[outside] = np.isfinite(tree.query(points[outside], distance_upper_bound=np.nextafter(reach, np.inf))[0])
+        return numbers[close], points[close]
 
     def nearest(self, points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Distances and numbers ``(m, k)`` of the points of the cloud that are nearest to others, ``(m, D)``."""

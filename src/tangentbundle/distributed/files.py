@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -38,13 +37,8 @@ def load_array(path: Path) -> np.ndarray:
     return np.load(path, mmap_mode="r", allow_pickle=False)
 
 
-class Rows(NamedTuple):
-    """An open file: shape and dtype, rows from ``start`` to ``stop``, and the number of rows stored together."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    read: Callable[[int, int], np.ndarray]
-    chunk: int = 1
+Opened = tuple[tuple[int, ...], np.dtype, Callable[[int, int], np.ndarray]]
+"""Shape and dtype of an open file, and a function of ``start`` and ``stop`` that reads these rows."""
 
 
 @dataclass(frozen=True)
@@ -63,29 +57,23 @@ class Source(ABC):
         return {field.name: getattr(self, field.name) for field in fields(self)}  # workers open the file themselves
 
     @abstractmethod
-    def open(self) -> Rows: ...
+    def open(self) -> Opened: ...
 
     @cached_property
-    def _rows(self) -> Rows:
+    def _opened(self) -> Opened:
         return self.open()
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self._rows.shape
+        return self._opened[0]
 
     @property
     def dtype(self) -> np.dtype:
-        return self._rows.dtype
+        return self._opened[1]
 
     def read(self, start: int, stop: int) -> np.ndarray:
         """Rows ``start`` to ``stop``."""
-        return self._rows.read(start, stop)
-
-    def ranges(self, size: int) -> list[Range]:
-        """Consecutive ranges of about ``size`` rows, equal but for the last, of several chunks if these are small."""
-        chunk = self._rows.chunk if self._rows.chunk <= size else 1
-        length, rows = chunk * max(1, size // chunk), self.shape[0]
-        return [(a, min(a + length, rows)) for a in range(0, rows, length)]
+        return self._opened[2](start, stop)
 
     def check(self, name: str, dims: Sequence[int]) -> None:
         if len(self.shape) not in dims or 0 in self.shape[1:]:
@@ -106,12 +94,12 @@ class Source(ABC):
 class NpyArray(Source):
     """A ``.npy`` file."""
 
-    def open(self) -> Rows:
+    def open(self) -> Opened:
         try:
             array = load_array(Path(self.path))
         except (OSError, ValueError) as error:
             raise InvalidInputError(f"{self.path} is no readable .npy file of numbers ({error}).") from error
-        return Rows(array.shape, array.dtype, lambda start, stop: np.array(array[start:stop]))
+        return array.shape, array.dtype, lambda start, stop: np.array(array[start:stop])
 
 
 @dataclass(frozen=True)
@@ -120,7 +108,7 @@ class ZarrArray(Source):
 
     names: str | Sequence[str]
 
-    def open(self) -> Rows:
+    def open(self) -> Opened:
         try:
             group = extra("zarr").open_group(self.path, mode="r")
         except (OSError, ValueError, KeyError) as error:
@@ -145,7 +133,7 @@ class ZarrArray(Source):
             return parts[0] if single else np.stack(parts, axis=1)
 
         shape = arrays[0].shape if single else (*arrays[0].shape, len(arrays))
-        return Rows(shape, np.result_type(*(a.dtype for a in arrays)), read, arrays[0].chunks[0])
+        return shape, np.result_type(*(a.dtype for a in arrays)), read
 
 
 @dataclass(frozen=True)
@@ -154,7 +142,7 @@ class ParquetColumns(Source):
 
     names: Sequence[str]
 
-    def open(self) -> Rows:
+    def open(self) -> Opened:
         place, names = Path(self.path), list(self.names)
         files = sorted(place.glob("*.parquet")) if place.is_dir() else [place]
         if not files:
@@ -178,4 +166,4 @@ class ParquetColumns(Source):
             return np.concatenate(parts)
 
         dtype = np.result_type(*(data.schema.field(name).type.to_pandas_dtype() for name in names))
-        return Rows((data.count_rows(), len(names)), dtype, read)
+        return (data.count_rows(), len(names)), dtype, read

@@ -6,7 +6,6 @@ import contextlib
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -33,30 +32,6 @@ def check_output(path: str | os.PathLike, *, overwrite: bool = False) -> None:
     check_place(place, _recognizer(place), overwrite=overwrite)
 
 
-@dataclass(frozen=True)
-class Output:
-    """A Zarr group with an array for each result, or a folder with a Parquet file for each range of rows."""
-
-    place: Path
-
-    def write(self, start: int, values: Mapping[str, np.ndarray]) -> None:
-        """Write consecutive rows from ``start`` of all results; may be repeated."""
-        if self.place.suffix.lower() == ".zarr":
-            group = extra("zarr").open_group(self.place, mode="r+")
-            for name, rows in values.items():
-                group[name][start : start + len(rows)] = rows
-            return
-        columns = {
-            "_".join([name, *map(str, index)]): np.ascontiguousarray(rows[(slice(None), *index)])
-            for name, rows in values.items()
-            for index in np.ndindex(rows.shape[1:])
-        }
-        target = self.place / f"rows-{start:012d}.parquet"
-        partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-        extra("pyarrow.parquet").write_table(extra("pyarrow").table(columns), partial)
-        partial.replace(target)
-
-
 @contextlib.contextmanager
 def new_output(
     path: str | os.PathLike,
@@ -66,8 +41,10 @@ def new_output(
     rows: int,
     *,
     overwrite: bool = False,
-) -> Iterator[Output]:
-    """An output of arrays of one shape, for ``rows`` at a time; it becomes ``path`` if the block succeeds."""
+) -> Iterator[Path]:
+    """A Zarr group with an array for each name, written ``rows`` at a time, or a folder with Parquet files for ranges
+    of rows; it becomes ``path`` if the block succeeds.
+    """
     target = Path(path).expanduser()
     with replacing(target, _recognizer(target), overwrite=overwrite) as place:
         if target.suffix.lower() == ".zarr":
@@ -76,4 +53,22 @@ def new_output(
                 group.create_array(name, shape=shape, chunks=(rows, *shape[1:]), dtype=dtype)
         else:
             place.mkdir()
-        yield Output(place)
+        yield place
+
+
+def write_rows(place: Path, start: int, values: Mapping[str, np.ndarray]) -> None:
+    """Write consecutive rows from ``start`` of all results of a new output; may be repeated."""
+    if place.suffix.lower() == ".zarr":
+        group = extra("zarr").open_group(place, mode="r+")
+        for name, rows in values.items():
+            group[name][start : start + len(rows)] = rows
+        return
+    columns = {
+        "_".join([name, *map(str, index)]): np.ascontiguousarray(rows[(slice(None), *index)])
+        for name, rows in values.items()
+        for index in np.ndindex(rows.shape[1:])
+    }
+    target = place / f"rows-{start:012d}.parquet"
+    partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+    extra("pyarrow.parquet").write_table(extra("pyarrow").table(columns), partial)
+    partial.replace(target)

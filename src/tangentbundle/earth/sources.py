@@ -7,7 +7,7 @@ import lzma
 import os
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.io import netcdf_file
@@ -15,7 +15,6 @@ from scipy.io import netcdf_file
 from ..download import fetch
 from ..errors import DamagedFileError, InvalidInputError
 from ..extras import extra
-from .xarrays import from_xarray
 
 if TYPE_CHECKING:
     import xarray
@@ -48,6 +47,8 @@ def load_wind(
             title = ds.attrs.get("title") or ds.attrs.get("source")
             name = Path(source).name
             return load_wind(ds, u=u, v=v, provenance=provenance or (f"{name}: {title}" if title else name))
+    from .reading import from_xarray  # torch is loaded when there is a dataset
+
     if not hasattr(source, "data_vars"):
         raise InvalidInputError(f"expected a path or an xarray.Dataset of wind, got {source!r}.")
     titles = [str(source.attrs[key]) for key in ("title", "source") if source.attrs.get(key)]
@@ -55,7 +56,7 @@ def load_wind(
 
 
 def _embedded() -> WindData:
-    from .grids import from_grid
+    from .reading import from_grid
 
     content = lzma.decompress(Path(__file__).with_name("navy_wind.nc.xz").read_bytes())
     with netcdf_file(io.BytesIO(content)) as file:
@@ -124,11 +125,15 @@ def _check_daily_means(path: Path, name: str, year: int, max_speed: float = 150.
         raise DamagedFileError(f"expected {name} for each day from {year}-01-01 on, below {max_speed:g} m/s.")
 
 
-def open_dataset(path: Path) -> xarray.Dataset:
-    """The dataset of a file that xarray can open."""
+def open_dataset(path: Path, **options: Any) -> xarray.Dataset:
+    """The dataset of a file that xarray can open, or of all files that a pattern such as ``wind_*.nc`` matches.
+
+    ``options`` are those of ``xarray.open_dataset``: ``chunks={}`` opens it lazily, as several files always are.
+    """
     xarray = extra("xarray", "Reading files of wind")
     path = path.expanduser()
-    if not path.exists():
+    files = [] if path.exists() else sorted(path.parent.glob(path.name))
+    if not path.exists() and not files:
         raise InvalidInputError(f"expected a file of wind, but {path} does not exist. Check the path.")
     try:
         if path.is_file():
@@ -136,7 +141,9 @@ def open_dataset(path: Path) -> xarray.Dataset:
                 classic = file.read(4) in (b"CDF\x01", b"CDF\x02")
             if classic:
                 netcdf_file(path, mmap=False).close()  # xarray would read what a truncated file lacks as zeros
-        return xarray.open_dataset(path)
+        if files:
+            return xarray.open_mfdataset(files, combine="by_coords", join="exact", **options)
+        return xarray.open_dataset(path, **options)
     except (OSError, ValueError, TypeError, IndexError, ImportError) as error:
         raise DamagedFileError(
             f"{path.name} cannot be opened: it is truncated, damaged or of another format, or a package is missing "

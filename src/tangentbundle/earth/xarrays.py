@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import InvalidInputError, MissingColumnsError
-from ..units import common_unit, conversion
+from ..units import conversion
 
 if TYPE_CHECKING:
     import xarray
 
-    from .wind import WindData
 
-EAST = ("u10", "10u", "u10m", "ugrd10m", "uas", "uwnd", "u", "u_component_of_wind")
+EAST = ("u10", "10u", "u10m", "ugrd10m", "uas", "uwnd", "u", "u_component_of_wind", "uo", "ugos", "water_u", "uvel")
 NORTH = tuple(name.replace("u", "v", 1) for name in EAST)
 SPEED = ("wind_speed", "windspeed", "wspd", "speed", "spd", "ws", "sknt", "ff")
 DIRECTION = (
@@ -32,43 +31,6 @@ EAST_NORTH = ("eastward_wind", "northward_wind")
 """Names of the components of wind that is given as speed and direction."""
 NETCDF_FILL = 9.969209968386869e36
 """What NetCDF stores in a cell of floats that was never written; in one of integers it is their largest magnitude."""
-
-
-def from_xarray(ds: xarray.Dataset, provenance: str, u: str = "", v: str = "", unit: str = "") -> WindData:
-    """The wind of a dataset, in ``unit`` if it has units of speed; ``u`` and ``v`` name its variables."""
-    from .grids import from_grid, from_points  # torch is loaded when the variables are found
-
-    notes = [provenance] if provenance else []
-    if not (u and v):
-        ds, names = find_vectors(ds)
-        u, v = u or names[0], v or names[1]
-    east, north = (without_fill(ds[name], notes) for name in (u, v))
-    own, factors = common_unit((str(east.name), str(north.name)), [unit_of(east), unit_of(north)], notes)
-    if own and (factor := conversion(own, unit)):
-        factors *= factor
-        notes += [f"converted from {own} to {unit}"] * (factor != 1.0)
-        own = unit
-    lat, lon = (coordinate(ds, east, name) for name in ("latitude", "longitude"))
-    places = tuple(dict.fromkeys((*lat.dims, *lon.dims)))
-    east, north = (_with_time(a, places) for a in (east, north))
-    if set(east.dims) != set(north.dims):
-        raise InvalidInputError(f"u and v must share their dimensions, got {east.dims} and {north.dims}.")
-    time = next(d for d in east.dims if d not in places)
-    if not np.array_equal(east[time].values, north[time].values):
-        raise InvalidInputError("u and v must have the same times. Select the times they share with xarray.align.")
-    components = np.stack([a.transpose(time, *places).values for a in (east, north)], axis=-1) * factors
-    components, times = without_impossible(components, own, notes), east[time].values
-    provenance = "; ".join(notes)
-    if lat.dims != lon.dims:
-        if lat.ndim != 1 or lon.ndim != 1:
-            raise InvalidInputError(f"latitude and longitude must share dimensions, got {lat.dims} and {lon.dims}.")
-        return from_grid(times, lat.values, lon.values, components, provenance)
-    components = components.reshape(len(times), -1, 2)
-    areas = [a for a in ds.variables.values() if a.attrs.get("standard_name") == "cell_area" and {*a.dims} == {*places}]
-    area = np.ravel(areas[0].transpose(*places)) if areas else np.ones(components.shape[1])
-    filled = ds["filled"].values.astype(bool) if "filled" in ds.coords and ds["filled"].dims == (time,) else None
-    latitude, longitude = (np.ravel(a).astype(np.float64) for a in (lat, lon))
-    return from_points(times, latitude, longitude, components, np.asarray(area, np.float64), provenance, filled)
 
 
 def wind_components(speed: np.ndarray, direction: np.ndarray) -> np.ndarray:
@@ -95,9 +57,10 @@ def with_components(ds: xarray.Dataset, wind: tuple[str, ...] = ()) -> tuple[xar
     if not wind:
         return ds, ()
     speed, direction = (without_fill(ds[name], []) for name in wind)
-    values = wind_components(speed.values, direction.transpose(*speed.dims).values)
+    angle = np.radians(direction.where(speed != 0, 0.0))
     units = {"units": unit_of(speed)} if unit_of(speed) else {}
-    new = {n: (speed.dims, values[..., k], {"standard_name": n, **units}) for k, n in enumerate(EAST_NORTH)}
+    parts = zip(EAST_NORTH, (np.sin(angle), np.cos(angle)), strict=True)
+    new = {n: (-speed * part).transpose(*speed.dims).assign_attrs(standard_name=n, **units) for n, part in parts}
     return ds.assign(new), wind
 
 
@@ -124,7 +87,7 @@ def without_fill(variable: xarray.DataArray, notes: list[str]) -> xarray.DataArr
         )
     encoding = variable.encoding
     kind = np.dtype(encoding.get("dtype", variable.dtype))
-    if kind.kind not in "fiu" or "_FillValue" in encoding:
+    if kind.kind not in "fiu" or "_FillValue" in encoding or variable.chunks is not None:  # not yet computed
         return variable
     scale, offset = float(encoding.get("scale_factor", 1.0)), float(encoding.get("add_offset", 0.0))
     default = NETCDF_FILL if kind.kind == "f" else float(np.iinfo(kind).max) * (1 if kind.kind == "u" else -1)
@@ -178,24 +141,3 @@ def coordinate(ds: xarray.Dataset, wind: xarray.DataArray | xarray.Dataset, name
         f"expected a coordinate of {name} (standard_name {name}, units degrees_{word}, or called {name[:3]}); the wind "
         f"has {', '.join(map(str, wind.coords)) or 'none'}. Rename it, or set its units."
     )
-
-
-def _with_time(wind: xarray.DataArray, places: tuple) -> xarray.DataArray:
-    """The wind with one dimension of dates besides its places; others must have length one."""
-    dates = [k for k, c in wind.coords.items() if c.dtype.kind == "M" and c.ndim <= 1 and not {*c.dims} & {*places}]
-    along = [key for key in dates if wind.coords[key].dims == (key,)]
-    extra = [d for d in wind.dims if d not in places and d not in along[:1]]
-    for d in extra:
-        if wind.sizes[d] != 1:
-            raise InvalidInputError(
-                f"expected time, latitude and longitude only, but the wind has {wind.sizes[d]} values along {d!r}. "
-                f"Choose one, for example ds.isel({d}=0); dates of other calendars need convert_calendar first."
-            )
-    wind = wind.squeeze(extra)
-    if along:
-        return wind
-    if not dates:
-        raise InvalidInputError(
-            "the wind has no date. Give it one: ds.expand_dims(time=[np.datetime64('2026-01-01', 'ns')])."
-        )
-    return wind.expand_dims("valid_time" if "valid_time" in dates else dates[0])

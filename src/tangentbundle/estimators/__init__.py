@@ -3,8 +3,7 @@
 from .candidates import Candidates, Identity, NeighborMean
 from .classifier import ManifoldClassifier
 from .covariance import Ambient, Covariance, CurlFree, DivergenceFree, Matern, Tangent, helmholtz
-from .denoiser import FieldDenoiser
-from .interpolator import FieldInterpolator
+from .fields import FieldDenoiser, FieldInterpolator
 from .process import GaussianProcess
 from .shape import CloudFeature, Holonomy, LowSpectrum, Neighborhoods
 from .spectral import SpectralFilter

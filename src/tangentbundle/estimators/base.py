@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -24,26 +25,22 @@ from ..errors import (
     TooFewPointsError,
 )
 from ..parallel import one_thread
-from .candidates import DefaultCandidates
+from .candidates import Candidates, default_models
 from .history import History
 from .observations import JITTER, Model, Observations, Places, Prediction
 from .tangents import TangentSpaces
 
-SINGLE_PRECISION = 2 * float(np.finfo(np.float32).eps)
-"""Difference, relative to the largest coordinate, below which a point is a copy of a training point."""
 
-OUTLIER_RATIO = 100.0
-"""How much further from the centre than half of the points an outlier lies."""
-
-
+@dataclass(eq=False, repr=False)
 class FieldEstimator(RegressorMixin, BaseEstimator):
     """Points ``X (n, D)`` and ambient vectors ``y (n, D)``; subclasses say what else is known."""
 
-    model: Any
-    covariance: Any
-    dim: Any
-    manifold: Any
-    random_state: Any
+    model: Model | None = None
+    _: KW_ONLY
+    covariance: Any = None
+    dim: Any = None
+    manifold: Any = None
+    random_state: Any = None
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -59,13 +56,10 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         one level for all points is estimated.
         """
         X, y = _validated(self, of_kind(X)[0], of_kind(y)[0])
-        n, more = len(X), self._more_points(X)
-        self.spaces_ = TangentSpaces.of(X if more is None else np.concatenate([X, more]), self.dim, self.manifold)
+        n, (more, history) = len(X), self._context(X)
+        self.spaces_ = TangentSpaces.of(np.concatenate([X, more]), self.dim, self.manifold)
         self.frames_ = self.spaces_.frames[:n]
         self.normal_share_ = check_tangent(y, np.einsum("nij,ni->nj", self.frames_, y))
-        history, model = self._history(X), self._model()
-        if history is not None and not model.uses_history:
-            raise InvalidInputError(f"{model} has no use for a history. Leave out history=, or use a Gaussian process.")
         self.center_, self.unit_ = X.mean(axis=0), float(np.sqrt(X.var(axis=0).sum())) or 1.0
         self.scale_ = float(np.sqrt(np.mean(np.square(y)))) or 1.0
         observations = Observations(
@@ -77,6 +71,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
             noise=_noise(noise_std, n, self.scale_),
             history=None if history is None else history.scaled(self.center_, self.unit_, 1 / self.scale_),
         )
+        model = self._chosen_model(observations)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         with one_thread():
             self.posterior_ = model.fit(observations, rng)
@@ -99,14 +94,16 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
                 stacklevel=3,
             )
 
-    def _model(self) -> Model:
-        if self.model is not None and self.covariance is not None:
-            raise InvalidInputError("give model= or covariance=, not both: a covariance makes a Gaussian process.")
+    def _chosen_model(self, observations: Observations) -> Model:
         if self.model is None:
-            several = isinstance(self.covariance, Sequence) or self.covariance is None
-            return DefaultCandidates(self.covariance if several else [self.covariance])
+            alone = not (self.covariance is None or isinstance(self.covariance, Sequence))
+            return Candidates(default_models(observations, [self.covariance] if alone else self.covariance))
+        if self.covariance is not None:
+            raise InvalidInputError("give model= or covariance=, not both: a covariance makes a Gaussian process.")
         if not isinstance(self.model, Model):
             raise InvalidInputError(f"model must be an object such as GaussianProcess(Tangent()), got {self.model!r}.")
+        if observations.history is not None and not self.model.uses_history:
+            raise InvalidInputError(f"{self.model} has no use for a history. Leave it out, or use a Gaussian process.")
         return self.model
 
     def predict(self, X, return_std=False, return_cov=False, with_noise=False):
@@ -133,7 +130,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
 
     def _predict(self, X: np.ndarray, spread: bool, with_noise: bool) -> Prediction:
         away, nearest = self.spaces_.tree.query(X)
-        copies = away <= SINGLE_PRECISION * np.abs(self.spaces_.points).max()
+        copies = away <= 2 * np.finfo(np.float32).eps * np.abs(self.spaces_.points).max()  # in single precision
         X = np.where(copies[:, None], self.spaces_.points[nearest], X)
         far = self.spaces_.warn_if_far(X)
         places = Places((X - self.center_) / self.unit_, lambda: self.spaces_.at(X))
@@ -157,12 +154,9 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
             found = found.tangent(self.frames_[index]).widened(0.0, self.posterior_.noise_across)
         return (self._observations.vectors[index] - found.mean) / np.sqrt(found.variances() + JITTER)
 
-    def _more_points(self, X: np.ndarray) -> np.ndarray | None:
-        """Further points of the manifold, without vectors."""
-        return None
-
-    def _history(self, X: np.ndarray) -> History | None:
-        return None
+    def _context(self, X: np.ndarray) -> tuple[np.ndarray, History | None]:
+        """Further points of the manifold ``(s, D)``, without vectors, and past fields."""
+        return X[:0], None
 
 
 def of_kind(values: Any) -> tuple[Any, ArrayKind]:
@@ -197,13 +191,13 @@ def _validated(estimator, X, y) -> tuple[np.ndarray, np.ndarray]:
     return X, y
 
 
-def _warn_of_outliers(X: np.ndarray) -> None:
-    """Warn of points that lie ``OUTLIER_RATIO`` times further from the median point than half of them."""
+def _warn_of_outliers(X: np.ndarray, ratio: float = 100.0) -> None:
+    """Warn of points that lie so many times further from the median point than half of them."""
     away = np.linalg.norm(X - np.median(X, axis=0), axis=1)
-    far = np.flatnonzero(away > OUTLIER_RATIO * np.median(away))
+    far = np.flatnonzero(away > ratio * np.median(away))
     if len(far) and np.median(away) > 0:
         warnings.warn(
-            f"{len(far)} of {len(X)} points (first: row {far[0]}) lie more than {OUTLIER_RATIO:.0f} times as far from "
+            f"{len(far)} of {len(X)} points (first: row {far[0]}) lie more than {ratio:.0f} times as far from "
             "the centre as half of the points do, and determine the scale of the fit. Remove them, or check the units.",
             OutlierWarning,
             stacklevel=4,

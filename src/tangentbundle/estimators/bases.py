@@ -9,27 +9,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .covariance import Sites
 from .likelihood import Evidence
 from .observations import JITTER, Observations
-
-MIN_POINTS_PER_ANGLE = 10
-"""With fewer points for each angle between D axes, axes fitted to noisy vectors mistake noise for signal."""
-
-MAX_AXES = 64
-"""Most axes of ambient vectors: each has a linear system of its own."""
+from .sites import Sites
 
 
 def enough_for_axes(n: int, D: int) -> bool:
-    """Whether n vectors in D dimensions are enough to fit axes to them."""
-    return n >= MIN_POINTS_PER_ANGLE * D * (D - 1) / 2
+    """Whether n vectors in D dimensions, ten for each angle between axes, tell axes of the signal from noise."""
+    return n >= 5 * D * (D - 1)
 
 
-def signal_axes(observations: Observations) -> np.ndarray:
+def signal_axes(observations: Observations, most: int = 64) -> np.ndarray:
     r"""Principal axes ``(D, p)`` along which neighbours' vectors agree more than noise would; at least one.
 
-    They are those of the vectors, or of the points where there are too few to fit them to noisy vectors. Agreement is
-    significant above three standard deviations, or :math:`\sqrt{2 \log D}`, which about one of D axes of noise exceeds.
+    They are those of the vectors, or of the points where there are too few vectors. Agreement is significant above
+    three standard deviations, or :math:`\sqrt{2 \log D}`, which about one of D axes of noise exceeds.
     """
     vectors = observations.vectors
     n, D = vectors.shape
@@ -40,7 +34,7 @@ def signal_axes(observations: Observations) -> np.ndarray:
     agreement = (components * components[nearest]).sum(axis=0) / np.maximum(energy, 1e-300)
     signal = (agreement * np.sqrt(n) > max(3.0, np.sqrt(2 * np.log(D)))) & (energy > JITTER * n)
     signal[np.argmax(agreement * energy)] = True
-    signal[np.flatnonzero(signal)[MAX_AXES:]] = False
+    signal[np.flatnonzero(signal)[most:]] = False
     return np.ascontiguousarray(axes[:, signal])
 
 
@@ -138,11 +132,8 @@ class FieldInBases:
         """The last third of the history, at most so many fields of it, at these points, given the first two thirds."""
         history = self.observations.history
         assert history is not None
-        split = 2 * len(history.fields) // 3
-        earlier, later = (
-            replace(history, fields=history.fields[:split]),
-            replace(history, fields=history.fields[split:]),
-        )
+        first, last = np.split(history.fields, [2 * len(history.fields) // 3])
+        earlier, later = replace(history, fields=first), replace(history, fields=last)
         given = replace(self, observations=replace(self.observations, history=earlier))
         points = self.observations.points[index]
         bases = self.bases if self.bases.ndim == 2 else self.bases[index]

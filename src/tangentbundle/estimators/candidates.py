@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -30,7 +30,7 @@ class Candidates(Model):
     max_left_out: int = 400
     uses_history = True
 
-    def fit(self, observations: Observations, rng: np.random.Generator) -> Chosen:
+    def fit(self, observations: Observations, rng: np.random.Generator) -> Posterior:
         seed, order = int(rng.integers(2**32)), rng.permutation(len(observations.parts(QUICK_SITES).groups))
         tried = [_try(model, observations, seed) for model in self.models]
         trials = [trial for trial in tried if isinstance(trial, Trial)]
@@ -57,10 +57,10 @@ class Candidates(Model):
         if best.quick is not best.model:
             posterior = best.model.fit(observations, np.random.default_rng(seed))
         scores[name] = scores[name]._replace(noise=posterior.noise)
-        table = [
-            row._replace(score=highest - row.margin) for row in scores.values()
-        ]  # the first round had fewer points
-        return Chosen(posterior, name, sorted(table, key=lambda row: (row.model != name, row.margin)))
+        table = [row._replace(score=highest - row.margin) for row in scores.values()]  # on the vectors of the best
+        posterior.model = name
+        posterior.scores = sorted(table, key=lambda row: (row.model != name, row.margin))
+        return posterior
 
 
 def _points(observations: Observations, order: np.ndarray, count: int) -> np.ndarray:
@@ -105,50 +105,6 @@ def _try(model: Model, observations: Observations, seed: int) -> Trial | Tangent
         return error
 
 
-@dataclass(frozen=True, eq=False)
-class Chosen(Posterior):
-    """The best of several fitted models, with the table of their scores."""
-
-    best: Posterior
-    model: str
-    scores: list[Score] = field(repr=False)
-
-    @property
-    def noise(self) -> float:  # type: ignore[override]
-        return self.best.noise
-
-    @property
-    def noise_across(self) -> float:  # type: ignore[override]
-        return self.best.noise_across
-
-    @property
-    def parameters(self) -> dict[str, float]:  # type: ignore[override]
-        return self.best.parameters
-
-    def predict(self, places: Places, spread: bool = True) -> Prediction:
-        return self.best.predict(places, spread)
-
-    def left_out(self, index: np.ndarray) -> Prediction:
-        return self.best.left_out(index)
-
-
-@dataclass(frozen=True)
-class WithoutHistory(Model):
-    """A model that is fitted without the history that others have."""
-
-    model: Model
-    uses_history = True
-
-    def __str__(self) -> str:
-        return f"{self.model}, no history"
-
-    def quick(self) -> Model:
-        return WithoutHistory(self.model.quick())
-
-    def fit(self, observations: Observations, rng: np.random.Generator) -> Posterior:
-        return self.model.fit(replace(observations, history=None), rng)
-
-
 @dataclass(frozen=True)
 class NeighborMean(Model):
     """The mean vector of the nearest points; of ``neighbors`` the number with the least leave-one-out error."""
@@ -166,7 +122,7 @@ class NeighborMean(Model):
         return NeighborPosterior(observations, counts[best], float(errors[best]))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class NeighborPosterior(Posterior):
     """Means of the ``neighbors`` nearest vectors; ``variance`` is that of left-out components about them."""
 
@@ -174,27 +130,20 @@ class NeighborPosterior(Posterior):
     neighbors: int
     variance: float
 
-    @property
-    def noise(self) -> float:  # type: ignore[override]
-        """At most so large: the error of a left-out vector is noise and the field's change."""
+    def __post_init__(self) -> None:
         known = self.observations.noise
-        return float(np.sqrt(self.variance if known is None else known.mean()))
-
-    @property
-    def noise_across(self) -> float:  # type: ignore[override]
-        return self.noise**2
-
-    @property
-    def parameters(self) -> dict[str, float]:  # type: ignore[override]
-        return {"neighbors": float(self.neighbors)}
+        self.noise = float(np.sqrt(self.variance if known is None else known.mean()))  # at most: the field changes, too
+        self.noise_across = self.noise**2
+        self.parameters = {"neighbors": float(self.neighbors)}
 
     def predict(self, places: Places, spread: bool = True) -> Prediction:
-        """At a training point its own vector is one of them."""
-        index = self._nearest(places.points, self.neighbors)
-        return Prediction.isotropic(self._means(index), self.variance / self.neighbors + JITTER)
+        """At a training point its own vector is one of them; of the difference of two vectors half is noise of one."""
+        away, index = self._nearest(places.points, self.neighbors)
+        own = (away[:, 0] == 0.0) & (self.neighbors == 1)
+        return Prediction.isotropic(self._means(index), self.variance / np.where(own, 2, self.neighbors) + JITTER)
 
     def left_out(self, index: np.ndarray) -> Prediction:
-        nearest = self._nearest(self.observations.points[index], self.neighbors + 1)
+        nearest = self._nearest(self.observations.points[index], self.neighbors + 1)[1]
         own = nearest == index[:, None]
         own[~own.any(axis=1), -1] = True  # many coincident points
         others = nearest[~own].reshape(len(index), -1)
@@ -204,54 +153,33 @@ class NeighborPosterior(Posterior):
         """Mean vectors ``(m, D)`` over rows of indices ``(m, k)``, without an array of size m k D."""
         return sum(self.observations.vectors[column] for column in index.T) / index.shape[1]
 
-    def _nearest(self, points: np.ndarray, count: int) -> np.ndarray:
-        return self.observations.tree.query(points, k=count)[1].reshape(len(points), count)
+    def _nearest(self, points: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+        away, index = self.observations.tree.query(points, k=count)
+        return away.reshape(len(points), count), index.reshape(len(points), count)
 
 
 @dataclass(frozen=True)
-class Identity(Model):
+class Identity(NeighborMean):
     """The data as they are: the vector itself at a training point, that of the nearest one elsewhere."""
 
-    baseline = True
-
-    def fit(self, observations: Observations, rng: np.random.Generator) -> IdentityPosterior:
-        variance = NeighborMean((1,)).fit(observations, rng).variance
-        return IdentityPosterior(observations, 1, variance)
+    neighbors: Sequence[int] = field(default=(1,), init=False, repr=False)
 
 
-@dataclass(frozen=True, eq=False)
-class IdentityPosterior(NeighborPosterior):
-    def predict(self, places: Places, spread: bool = True) -> Prediction:
-        away, index = self.observations.tree.query(places.points)
-        # of the difference between two noisy vectors at most half is noise of one
-        variance = np.where(away == 0.0, self.variance / 2, self.variance)
-        return Prediction.isotropic(self.observations.vectors[index], variance)
+def default_models(observations: Observations, covariances: Sequence[Covariance] | None = None) -> list[Model]:
+    """Gaussian processes with given covariances, also without a history; the neighbours' mean, and the data.
 
-
-def default_covariances(observations: Observations) -> list[Covariance]:
-    """Smooth tangent fields, a Helmholtz mixture with a rough part, ambient fields, some without divergence or curl."""
+    By default covariances are those of smooth tangent fields, a Helmholtz mixture with a rough part, ambient fields,
+    and some without divergence or curl.
+    """
     D, d = observations.dims
-    surface = d == 2 and observations.oriented
-    tangent: list[Covariance] = [Tangent(Matern(np.inf))]
-    tangent += [helmholtz() if surface else CurlFree() + Tangent(Matern(0.5))]
-    ambient: list[Covariance] = [Ambient(Matern(np.inf)), Ambient(Matern(1.5))]
-    if 1 < D <= 6:  # of many components, no divergence says little about each
-        smooth = Matern(np.inf)
-        ambient += [DivergenceFree(smooth, ambient=True), CurlFree(smooth, ambient=True)]
-    return [*tangent, *ambient]
-
-
-@dataclass(frozen=True)
-class DefaultCandidates(Model):
-    """Gaussian processes with given covariances (by default several), the neighbours' mean, and the data."""
-
-    covariances: Sequence[Covariance] | None = None
-    uses_history = True
-
-    def fit(self, observations: Observations, rng: np.random.Generator) -> Chosen:
-        covariances = default_covariances(observations) if self.covariances is None else self.covariances
-        processes = [GaussianProcess(covariance) for covariance in covariances]
-        for covariance in covariances:
-            covariance.check(*observations.dims, observations.oriented)
-        alone = [] if observations.history is None else [WithoutHistory(process) for process in processes]
-        return Candidates([*processes, *alone, NeighborMean(), Identity()]).fit(observations, rng)
+    if covariances is None:
+        smooth, surface = Matern(np.inf), d == 2 and observations.oriented
+        rough = helmholtz() if surface else CurlFree() + Tangent(Matern(0.5))
+        covariances = [Tangent(smooth), rough, Ambient(smooth), Ambient(Matern(1.5))]
+        if 1 < D <= 6:  # of many components, no divergence says little about each
+            covariances += [DivergenceFree(smooth, ambient=True), CurlFree(smooth, ambient=True)]
+    kinds = (True,) if observations.history is None else (True, False)
+    processes = [GaussianProcess(covariance, uses_history=past) for past in kinds for covariance in covariances]
+    for covariance in covariances:
+        covariance.check(D, d, observations.oriented)
+    return [*processes, NeighborMean(), Identity()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,7 @@ class CloudNetwork(Configured):
         return scores if self.features is None else scores + self.features(features)
 
 
+@dataclass(eq=False, repr=False)
 class ManifoldClassifier(ClassifierMixin, BaseEstimator):
     """Classifies clouds of points by the manifold they were sampled from.
 
@@ -88,36 +90,20 @@ class ManifoldClassifier(ClassifierMixin, BaseEstimator):
     (1.0, 2)
     """
 
-    def __init__(
-        self,
-        activation: Activation | None = None,
-        *,
-        geometry: Sequence[CloudFeature] | None = None,
-        channels: Sequence[int] = (8, 4),
-        taps: int = 2,
-        step: float = 0.2,
-        dim: int | None = None,
-        neighbors: int | None = None,
-        validation: float = 0.2,
-        epochs: int = 100,
-        patience: int = 20,
-        lr: float = 1e-2,
-        batch_size: int = 50,
-        random_state: Any = None,
-    ):
-        self.activation = activation
-        self.geometry = geometry
-        self.channels = channels
-        self.taps = taps
-        self.step = step
-        self.dim = dim
-        self.neighbors = neighbors
-        self.validation = validation
-        self.epochs = epochs
-        self.patience = patience
-        self.lr = lr
-        self.batch_size = batch_size
-        self.random_state = random_state
+    activation: Activation | None = None
+    _: KW_ONLY
+    geometry: Sequence[CloudFeature] | None = None
+    channels: Sequence[int] = (8, 4)
+    taps: int = 2
+    step: float = 0.2
+    dim: int | None = None
+    neighbors: int | None = None
+    validation: float = 0.2
+    epochs: int = 100
+    patience: int = 20
+    lr: float = 1e-2
+    batch_size: int = 50
+    random_state: Any = None
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -1,9 +1,8 @@
 r"""Covariances of vector fields, as small objects that add.
 
-A field is described by its coordinates in bases :math:`B_i` ``(D, p)`` of the points: tangent bases, or the same
-directions of ambient space everywhere. The block of two points is :math:`B_i^T K(x_i, x_j) B_j`, positive definite
-for any bases. With a radial correlation k of length :math:`\ell`, of which :math:`-\ell^2 \nabla\nabla^T k = a I -
-b\,\delta\delta^T/\ell^2` for :math:`\delta = x_i - x_j`,
+The block of two points is :math:`B_i^T K(x_i, x_j) B_j` for bases :math:`B_i` ``(D, p)``: tangent ones, or the same
+directions of ambient space everywhere. With a radial correlation k of length :math:`\ell`, of which :math:`-\ell^2
+\nabla\nabla^T k = a I - b\,\delta\delta^T/\ell^2` for :math:`\delta = x_i - x_j`,
 
 .. math:: \text{Tangent, Ambient: } k\,I, \qquad \text{CurlFree: } a I - b\,\frac{\delta\delta^T}{\ell^2}, \qquad
           \text{DivergenceFree: } \frac{\operatorname{tr}(C) I - C}{p - 1}, \; C = \text{CurlFree}.
@@ -17,131 +16,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..errors import InvalidInputError
-
-SLOPE_STEP = 1e-4
-"""Change of a parameter by which derivatives are differences. Smaller ones amplify rounding where noise is absent."""
-
-QUARTER_TURN = torch.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=torch.float64)
-
-
-@dataclass(frozen=True, eq=False)
-class Sites:
-    """Points with bases, as tensors; any leading axes are batches.
-
-    Attributes:
-        points: ``(..., n, D)``.
-        bases: ``(..., n, D, p)``, or ``(D, p)``: the same everywhere.
-        principal: the points along up to three principal axes of the cloud ``(..., n, k)``.
-        past: with a history, its anomalies in the bases ``(..., n, p, T)``.
-        past_mean: with a history, its mean in the bases ``(..., n, p)``.
-    """
-
-    points: Tensor
-    bases: Tensor
-    principal: Tensor
-    past: Tensor | None = None
-    past_mean: Tensor | None = None
-
-    @property
-    def count(self) -> int:
-        return self.points.shape[-2]
-
-    @property
-    def dim(self) -> int:
-        return self.bases.shape[-1]
-
-    @property
-    def constant(self) -> bool:
-        """Whether the bases are the same everywhere."""
-        return self.bases.ndim == 2
-
-    @cached_property
-    def rows(self) -> Tensor:
-        """The bases as rows ``(..., p n, D)``, component by component."""
-        per_site = self.bases.expand(*self.points.shape[:-1], *self.bases.shape[-2:])
-        return per_site.movedim(-1, -3).flatten(-3, -2)
-
-    @cached_property
-    def turned(self) -> Sites:
-        """With every basis of a surface turned by a quarter."""
-        return replace(self, bases=self.bases @ QUARTER_TURN)
-
-    def __getitem__(self, index) -> Sites:
-        bases = self.bases if self.constant else self.bases[..., index, :, :]
-        past = None if self.past is None else self.past[..., index, :, :]
-        mean = None if self.past_mean is None else self.past_mean[..., index, :]
-        return Sites(self.points[..., index, :], bases, self.principal[..., index, :], past, mean)
-
-
-class Pairs:
-    """What covariances need of two sets of sites whatever the parameters, computed when first asked for.
-
-    Blocks of n and m sites have shape ``(..., p, n, p, m)``, and kernels ``(..., 1, n, 1, m)``.
-    """
-
-    def __init__(self, a: Sites, b: Sites) -> None:
-        self.a, self.b = a, b
-
-    @cached_property
-    def squares(self) -> Tensor:
-        """Squared distances, floored to be differentiable."""
-        squares = torch.cdist(self.a.points, self.b.points, compute_mode="donot_use_mm_for_euclid_dist").square()
-        return (squares + 1e-16)[..., None, :, None, :]
-
-    @cached_property
-    def principal_squares(self) -> Tensor:
-        """Squared distances along each principal axis and across them all ``(g, ..., n, m)``."""
-        along = (self.a.principal[..., :, None, :] - self.b.principal[..., None, :, :]).square()
-        axes = along.movedim(-1, 0)
-        if self.a.principal.shape[-1] == self.a.points.shape[-1]:
-            return axes
-        return torch.cat([axes, (self.squares[..., 0, :, 0, :] - axes.sum(0)).clamp_min(0.0)[None]])
-
-    @cached_property
-    def overlaps(self) -> Tensor:
-        """``B_i^T B_j``."""
-        return self.blocks(self.a.rows @ self.b.rows.mT)
-
-    @cached_property
-    def outer(self) -> Tensor:
-        """``B_i^T x x^T B_j`` with ``x = x_i - x_j``."""
-        a, b = self.a, self.b
-        left = _own(a)[..., None] - _by_component(a.rows @ b.points.mT, a.dim)  # (..., p, n, m)
-        right = _by_component(b.rows @ a.points.mT, b.dim) - _own(b)[..., None]  # (..., p, m, n)
-        return left[..., :, :, None, :] * right.movedim(-1, -3)[..., None, :, :, :]
-
-    @cached_property
-    def squares_along(self) -> Tensor:
-        """Squared distances along bases that are the same everywhere."""
-        return self.outer.diagonal(dim1=-4, dim2=-2).sum(-1)[..., None, :, None, :]
-
-    @cached_property
-    def turned(self) -> Pairs:
-        """With the bases of surfaces turned by a quarter."""
-        return Pairs(self.a.turned, self.a.turned if self.a is self.b else self.b.turned)
-
-    def blocks(self, matrix: Tensor) -> Tensor:
-        """A matrix ``(..., p n, p m)`` as blocks."""
-        return matrix.unflatten(-1, (self.b.dim, self.b.count)).unflatten(-3, (self.a.dim, self.a.count))
-
-
-def _own(sites: Sites) -> Tensor:
-    """``B_i^T x_i (..., p, n)``."""
-    per_site = (sites.points[..., None, :] @ sites.bases)[..., 0, :]
-    return per_site.mT
-
-
-def _by_component(products: Tensor, dim: int) -> Tensor:
-    """``(..., p n, m)`` as ``(..., p, n, m)``."""
-    return products.unflatten(-2, (dim, products.shape[-2] // dim))
+from .sites import Pairs, Sites
 
 
 @dataclass(frozen=True)
@@ -199,12 +81,13 @@ class Covariance(ABC):
         one = torch.exp(2 * theta[0]) * torch.eye(sites.dim, dtype=torch.float64)
         return one.expand(*sites.points.shape[:-1], -1, -1)
 
-    def slopes(self, theta: Tensor, pairs: Pairs, weights: Tensor) -> Tensor:
-        """The derivatives of ``sum(weights * blocks)`` by every parameter, as differences."""
-        blocks, found = self(theta, pairs), torch.empty_like(theta)
-        for number, step in enumerate(SLOPE_STEP * torch.eye(len(theta), dtype=theta.dtype)):
-            found[number] = (weights * (self(theta + step, pairs) - blocks)).sum() / SLOPE_STEP
-        return found
+    def slopes(self, theta: Tensor, pairs: Pairs, weights: Tensor, step: float = 1e-4) -> Tensor:
+        """The derivatives of ``sum(weights * blocks)`` by every parameter, as differences.
+
+        Smaller steps amplify rounding where there is no noise.
+        """
+        blocks, moves = self(theta, pairs), step * torch.eye(len(theta), dtype=theta.dtype)
+        return torch.stack([(weights * (self(theta + move, pairs) - blocks)).sum() / step for move in moves])
 
     @property
     def independent(self) -> bool:
@@ -270,10 +153,10 @@ class CovarianceSum(Covariance):
             return torch.diag_embed(blocks.movedim(-3, -1)).movedim(-2, -4).movedim(-1, -2)
         return blocks
 
-    def slopes(self, theta: Tensor, pairs: Pairs, weights: Tensor) -> Tensor:
+    def slopes(self, theta: Tensor, pairs: Pairs, weights: Tensor, step: float = 1e-4) -> Tensor:
         alone = weights if self.independent else weights.diagonal(dim1=-4, dim2=-2).movedim(-1, -3)
         parts = self._parts(theta, pairs.a)
-        return torch.cat([term.slopes(own, pairs, alone if term.independent else weights) for term, own in parts])
+        return torch.cat([term.slopes(own, pairs, alone if term.independent else weights, step) for term, own in parts])
 
     def diagonal(self, theta: Tensor, sites: Sites) -> Tensor:
         return sum(term.diagonal(part, sites) for term, part in self._parts(theta, sites))  # type: ignore[return-value]

@@ -20,9 +20,6 @@ from torch import Tensor
 from ..errors import NonFiniteError, ShapeError, TooFewPointsError
 from .covariance import Covariance, Matern, Pairs, Sites
 
-MIN_FIELDS = 8
-"""Fewest past fields of which a covariance is estimated."""
-
 
 @dataclass(frozen=True, eq=False)
 class History:
@@ -39,14 +36,10 @@ class History:
                 f"history must have shape (T, m, D) = (T, {points.shape[0]}, {points.shape[1]}), past ambient vectors "
                 f"at the history_points (default: the training points), got {fields.shape}."
             )
-        if len(fields) < MIN_FIELDS:
-            raise ShapeError(
-                f"a covariance needs at least {MIN_FIELDS} past fields, got {len(fields)}. Give more, or none."
-            )
+        if len(fields) < 8:
+            raise ShapeError(f"a covariance needs at least 8 past fields, got {len(fields)}. Give more, or none.")
         if len(points) < 3:
-            raise TooFewPointsError(
-                f"history needs fields at 3 points at least, got {len(points)}. Give more, or none."
-            )
+            raise TooFewPointsError(f"history needs fields at 3 points or more, got {len(points)}. Give more, or none.")
         if not np.isfinite(fields).all():
             raise NonFiniteError("history holds NaN or infinite values. Drop those fields, or fill them.")
         return cls(points, fields)
@@ -76,10 +69,9 @@ class History:
     @cached_property
     def missed_share(self) -> float:
         """The share of the anomalies' variance that neighbours do not explain, from 200 left-out points."""
-        m = len(self.points)
+        m, missed = len(self.points), 0.0
         anomalies = (self.fields - self.fields.mean(axis=0)).transpose(1, 0, 2).reshape(m, -1)
         index = np.unique(np.linspace(0, m - 1, min(m, 200)).astype(int))
-        missed = 0.0
         for one in index:
             others = np.setdiff1d(self._tree.query(self.points[one], k=min(m, 20))[1], [one])
             off = self._interpolate(self.points[others], anomalies[others], self.points[[one]]) - anomalies[one]
@@ -87,12 +79,12 @@ class History:
         return min(missed / max(float(np.square(anomalies[index]).sum()), 1e-300), 1.0)
 
     def missed_variance(self, points: np.ndarray, left_out: bool = False) -> np.ndarray:
-        """The variance ``(n,)`` of each component that is not known between the points of the history.
+        """The variance ``(n,)`` of each component between the points of the history, growing with squared distance.
 
-        It grows with the squared distance to the nearest of them. With ``left_out`` points at them count as if they
-        were half way to the next.
+        With ``left_out`` points at them count as if they were half way to the next.
         """
-        away = self._tree.query(points)[0] / self._spacing
+        spacing = float(np.median(self._tree.query(self.points, k=2)[0][:, 1])) or 1.0
+        away = self._tree.query(points)[0] / spacing
         away = np.where(away == 0.0, 0.5, 0.0) if left_out else np.minimum(away, 1.0)
         return np.square(away) * self.missed_share * float(np.square(self.fields - self.fields.mean(axis=0)).mean())
 
@@ -100,18 +92,9 @@ class History:
     def _tree(self) -> cKDTree:
         return cKDTree(self.points)
 
-    @cached_property
-    def _spacing(self) -> float:
-        """The median distance between neighbours."""
-        return float(np.median(self._tree.query(self.points, k=2)[0][:, 1])) or 1.0
-
 
 def gaspari_cohn(z: Tensor) -> Tensor:
-    """The compactly supported correlation of Gaspari and Cohn, equation (4.10): one at 0, zero from 2 on.
-
-    >>> (24 * gaspari_cohn(torch.tensor([0.0, 1.0, 2.0]))).round().tolist()
-    [24.0, 5.0, 0.0]
-    """
+    """The compactly supported correlation of Gaspari and Cohn, equation (4.10): one at 0, zero from 2 on."""
     near = 1 + z.square() * (-5 / 3 + z * (5 / 8 + z * (1 / 2 - z / 4)))
     w = z.clamp(1.0, 2.0)
     far = 4 + w * (-5 + w * (5 / 3 + w * (5 / 8 + w * (-1 / 2 + w / 12)))) - 2 / (3 * w)

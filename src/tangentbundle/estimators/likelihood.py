@@ -11,14 +11,9 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from ..errors import ConvergenceError
-from .covariance import Covariance, Pairs, Sites
+from .covariance import Covariance
 from .observations import JITTER
-
-PRIOR_WIDTH = 3.0
-"""Standard deviation of the prior on logarithms of parameters: a factor of 20 either way."""
-
-NOISE_START = -2.0
-"""Logarithm of the noise's standard deviation from which its estimate starts, in units of the data's."""
+from .sites import Pairs, Sites
 
 
 def stacked(blocks: Tensor, independent: bool) -> Tensor:
@@ -28,19 +23,12 @@ def stacked(blocks: Tensor, independent: bool) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Fields at n sites.
-
-    Attributes:
-        sites: where.
-        values: coordinates ``(n, p, c)`` of c fields.
-        noise: known variances ``(n,)``, or None.
-        white: number and sum of squares of further components that are noise alone.
-    """
+    """Fields at n sites."""
 
     sites: Sites
-    values: Tensor
-    noise: Tensor | None = None
-    white: tuple[int, float] = (0, 0.0)
+    values: Tensor  # coordinates (n, p, c) of c fields
+    noise: Tensor | None = None  # known variances (n,)
+    white: tuple[int, float] = (0, 0.0)  # number and sum of squares of further components that are noise alone
 
     @cached_property
     def pairs(self) -> Pairs:
@@ -115,16 +103,15 @@ def maximize(
     def objective(vector: np.ndarray) -> tuple[float, np.ndarray]:
         loss, gradient = evidence.loss_and_gradient(covariance, torch.from_numpy(vector))
         away = (vector - center) / width
-        return (
-            (loss + 0.5 * np.square(away).sum(), gradient.numpy() + away / width) if loss < np.inf else (1e10, 0 * away)
-        )
+        if loss == np.inf:
+            return 1e10, 0 * away
+        return loss + 0.5 * np.square(away).sum(), gradient.numpy() + away / width
 
     lengths = np.array(["length" in name for name in names])
-    begins = [center + shift * lengths for shift in (-1.0, 0.0, 1.0)]
-    begins = [np.clip(one, low, high) for one in begins]
+    begins = [np.clip(center + shift * lengths, low, high) for shift in (-1.0, 0.0, 1.0)]
     begin = min(begins, key=lambda one: evidence.loss(covariance, torch.from_numpy(one)))
-    bounds = list(zip(low, high, strict=True))
     options = {"maxiter": steps, "ftol": 1e-5}
+    bounds = list(zip(low, high, strict=True))
     found = minimize(objective, begin, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     if not found.fun < 1e10:
         raise ConvergenceError(

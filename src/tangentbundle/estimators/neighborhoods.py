@@ -6,50 +6,60 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from scipy.spatial import cKDTree
+from sklearn.neighbors import NearestNeighbors
 
-MAX_CELL_SIZE = 32
-"""Most observations that are replaced by their mean. In larger clouds cells do not reach to the other end."""
+MAX_TREE_DIMENSIONS = 15
+"""In more dimensions a tree visits nearly all points, and products of matrices are faster."""
+
+
+class NearestPoints:
+    """A search for the nearest of points ``(n, D)``, with the interface of scipy's trees."""
+
+    def __init__(self, points: np.ndarray) -> None:
+        self.points = points
+        self._tree = cKDTree(points) if points.shape[1] <= MAX_TREE_DIMENSIONS else None
+        self._search = None if self._tree is not None else NearestNeighbors(algorithm="brute").fit(points)
+
+    def query(self, points: np.ndarray, k: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """Distances and indices ``(m, k)``; without the last axis if k is one."""
+        if self._tree is not None:
+            return self._tree.query(points, k=k)
+        assert self._search is not None
+        flat = np.atleast_2d(points)
+        indices = self._search.kneighbors(flat, min(k, len(self.points)), return_distance=False)
+        # products of matrices round: coincident points must have distance zero
+        distances = np.stack(
+            [np.linalg.norm(self.points[row] - p, axis=1) for row, p in zip(indices, flat, strict=True)]
+        )
+        order = np.argsort(distances, axis=1, kind="stable")
+        found = (np.take_along_axis(a, order, axis=1) for a in (distances, indices))
+        away, index = (a[:, 0] if k == 1 else a for a in found)
+        return (away[0], index[0]) if points.ndim == 1 else (away, index)
 
 
 @dataclass(frozen=True, eq=False)
 class Neighborhoods:
-    """Groups of at most ``near / 2`` neighbouring points, each predicted from the same observations.
+    """Groups of at most ``near / 2`` neighbouring points, each predicted from the same observations."""
 
-    Attributes:
-        near: at least so many observations are used one by one.
-        far: at most so many cells of further observations are used as means.
-        groups: indices of the points of each group.
-        group_of: the group of each point ``(n,)``.
-        cells: indices of the points of each cell.
-        centers: mean position of each cell ``(c, D)``.
-    """
-
-    near: int
-    far: int
-    groups: list[np.ndarray] = field(repr=False)
-    group_of: np.ndarray = field(repr=False)
-    cells: list[np.ndarray] = field(repr=False)
-    centers: np.ndarray = field(repr=False)
+    near: int  # at least so many observations are used one by one
+    far: int  # at most so many cells of further observations are used as means
+    groups: list[np.ndarray] = field(repr=False)  # indices of the points of each
+    group_of: np.ndarray = field(repr=False)  # (n,)
+    cells: list[np.ndarray] = field(repr=False)  # indices of the points of each
+    centers: np.ndarray = field(repr=False)  # mean position of each cell (c, D)
 
     @classmethod
     def of(cls, points: np.ndarray, near: int, far: int) -> Neighborhoods:
-        """All points in one group if they are few enough to be used one by one.
-
-        >>> points = np.random.default_rng(0).standard_normal((1000, 3))
-        >>> parts = Neighborhoods.of(points, 100, 100)
-        >>> members, cells = parts.around(0)
-        >>> len(members) >= 100, len(cells) <= 100, bool(np.isin(parts.groups[0], members).all())
-        (True, True, True)
-        """
-        n = len(points)
+        """All points in one group if they are few enough to be used one by one."""
+        n, everything = len(points), np.arange(len(points))
         if n <= near + far:
-            everything = np.arange(n)
             return cls(near, far, [everything], np.zeros(n, int), [everything], points.mean(axis=0)[None])
-        groups = halved(points, np.arange(n), near // 2)
+        groups = halved(points, everything, near // 2)
         group_of = np.empty(n, int)
         for number, members in enumerate(groups):
             group_of[members] = number
-        size = min(MAX_CELL_SIZE, -(-n // far))
+        size = min(32, -(-n // far))  # in large clouds cells do not reach to the other end
         cells = [cell for members in groups for cell in halved(points, members, size)]
         centers = np.stack([points[cell].mean(axis=0) for cell in cells])
         return cls(near, far, groups, group_of, cells, centers)
@@ -92,11 +102,7 @@ class Neighborhoods:
 
 
 def halved(points: np.ndarray, index: np.ndarray, size: int) -> list[np.ndarray]:
-    """Parts of at most ``size`` points, by halving along the coordinate of the greatest variance.
-
-    >>> [len(part) for part in halved(np.arange(10.0)[:, None], np.arange(10), 3)]
-    [3, 2, 3, 2]
-    """
+    """Parts of at most ``size`` points, by halving along the coordinate of the greatest variance."""
     pending, found = [index], []
     while pending:
         part = pending.pop()

@@ -6,13 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import norm
 
+from ..errors import InvalidInputError
 from .history import History
-from .nearest import NearestPoints
-from .neighborhoods import Neighborhoods
+from .neighborhoods import NearestPoints, Neighborhoods
 
 JITTER = 1e-8
 """Smallest variance, in units of the mean squared component of the data: keeps covariances positive definite."""
@@ -34,25 +35,15 @@ class Places:
 class Observations:
     """A vector field at points: the only input of a model.
 
-    Points are centred and scaled to root mean square distance one from their centre; vectors have root mean square
-    component one.
-
-    Attributes:
-        points: ``(n, D)``.
-        vectors: ambient vectors ``(n, D)``.
-        frames: tangent bases ``(n, D, d)``, known or estimated.
-        exact: whether the tangent bases are those of a known manifold.
-        oriented: whether the bases agree in orientation everywhere.
-        noise: known variances of the noise of each component ``(n,)``, or None: to be estimated.
-        history: past fields in the same units, or None.
+    Points have root mean square distance one from their centre, which is zero; vectors root mean square component one.
     """
 
-    points: np.ndarray
-    vectors: np.ndarray
-    frames: np.ndarray
-    exact: bool
-    oriented: bool
-    noise: np.ndarray | None = None
+    points: np.ndarray  # (n, D)
+    vectors: np.ndarray  # ambient (n, D)
+    frames: np.ndarray  # tangent bases (n, D, d)
+    exact: bool  # whether these are those of a known manifold
+    oriented: bool  # whether they agree in orientation everywhere
+    noise: np.ndarray | None = None  # known variances of each component (n,); None: to be estimated
     history: History | None = None
 
     @property
@@ -64,6 +55,10 @@ class Observations:
     def tree(self) -> NearestPoints:
         return NearestPoints(self.points)
 
+    @cached_property
+    def _parts(self) -> dict[int, Neighborhoods]:
+        return {}
+
     def parts(self, sites: int) -> Neighborhoods:
         """Which observations predictions use, so many of them each; all models share it."""
         if sites not in self._parts:
@@ -71,37 +66,19 @@ class Observations:
         return self._parts[sites]
 
     @cached_property
-    def _parts(self) -> dict[int, Neighborhoods]:
-        return {}
-
-    @cached_property
     def axes(self) -> np.ndarray:
         """Up to three principal axes of the points ``(D, k)``."""
         return np.linalg.svd(self.points[: 10 * self.points.shape[1] + 1000], full_matrices=False)[2][:3].T
 
-    def part(self, index: np.ndarray) -> Observations:
-        """The same field at some of its points only."""
-        noise = None if self.noise is None else self.noise[index]
-        return replace(
-            self, points=self.points[index], vectors=self.vectors[index], frames=self.frames[index], noise=noise
-        )
-
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    r"""Normal distributions of ambient vectors, with covariances :math:`B C B^T + a (I - B B^T)`.
+    r"""Normal distributions of ambient vectors, with covariances :math:`B C B^T + a (I - B B^T)`."""
 
-    Attributes:
-        mean: ``(m, D)``.
-        bases: orthonormal columns B: ``(D, p)`` for all, or ``(m, D, p)``.
-        blocks: covariances C along them ``(m, p, p)``.
-        across: variances a of every component across them ``(m,)``.
-    """
-
-    mean: np.ndarray
-    bases: np.ndarray
-    blocks: np.ndarray
-    across: np.ndarray
+    mean: np.ndarray  # (m, D)
+    bases: np.ndarray  # orthonormal columns B: (D, p) for all, or (m, D, p)
+    blocks: np.ndarray  # covariances C along them (m, p, p)
+    across: np.ndarray  # variances a of every component across them (m,)
 
     @classmethod
     def isotropic(cls, mean: np.ndarray, variance: np.ndarray | float) -> Prediction:
@@ -159,38 +136,23 @@ class Prediction:
 
 
 class Score(NamedTuple):
-    """How a model predicts measurements that are left out one at a time.
-
-    Attributes:
-        model: its name.
-        score: mean log density of a left-out ambient vector, in units of the vectors' root mean square component.
-        margin: by how much the score is below the greatest one.
-        margin_error: standard error of the margin.
-        noise: estimated standard deviation of the noise, in the same units.
-        seconds: time of the fit.
-    """
+    """How a model predicts measurements that are left out one at a time, in units of their root mean square."""
 
     model: str
-    score: float
-    margin: float
-    margin_error: float
-    noise: float
-    seconds: float
+    score: float  # mean log density of a left-out ambient vector
+    margin: float  # by how much the score is below the greatest one
+    margin_error: float  # its standard error
+    noise: float  # estimated standard deviation of the noise
+    seconds: float  # of the fit
 
 
 class Posterior(ABC):
-    """A fitted model.
+    """A fitted model."""
 
-    Attributes:
-        noise: estimated standard deviation of the noise of each component (root mean square of a known one).
-        parameters: fitted hyperparameters by name.
-        noise_across: variance of the noise of each component across the bases.
-        scores: of a choice between models, one row for each.
-    """
-
-    noise: float
-    parameters: dict[str, float]
-    noise_across: float = 0.0
+    noise: float  # estimated standard deviation of each component (root mean square of a known one)
+    noise_across: float  # variance of the noise of each component across the bases
+    parameters: dict[str, float]  # fitted hyperparameters by name
+    model: str = ""  # of a choice between models: the best, and a row for each
     scores: list[Score] = []  # noqa: RUF012
 
     @abstractmethod
@@ -203,15 +165,10 @@ class Posterior(ABC):
 
 
 class Model(ABC):
-    """A way to estimate a field from noisy vectors at some points.
+    """A way to estimate a field from noisy vectors at some points."""
 
-    Attributes:
-        uses_history: whether it takes past fields into account.
-        baseline: whether it is so simple that it is only chosen where it is clearly better than others.
-    """
-
-    uses_history: bool = False
-    baseline: bool = False
+    uses_history: bool = False  # whether it takes past fields into account
+    baseline: bool = False  # so simple that it is only chosen where it is clearly better than others
 
     @abstractmethod
     def fit(self, observations: Observations, rng: np.random.Generator) -> Posterior:
@@ -220,3 +177,17 @@ class Model(ABC):
     def quick(self) -> Model:
         """The same model fitted to fewer points where that saves time: for comparisons."""
         return self
+
+
+def share(level: Any) -> float:
+    """The level of an interval, checked."""
+    if not (isinstance(level, (int, float)) and 0 < level < 1):
+        raise InvalidInputError(f"level must be a share between 0 and 1, such as 0.9, got {level!r}.")
+    return float(level)
+
+
+def tail(level: float, residuals: np.ndarray | None) -> float:
+    """Half the width of a central interval: the conformal quantile of standardised residuals, or the Gaussian one."""
+    sizes = np.sort(np.abs(np.ravel([] if residuals is None else residuals)))
+    rank = int(np.ceil((len(sizes) + 1) * level))
+    return float(sizes[rank - 1] if rank <= len(sizes) else norm.ppf((1 + level) / 2))

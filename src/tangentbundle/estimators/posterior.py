@@ -1,7 +1,6 @@
 r"""What a Gaussian process knows of a field once it was observed.
 
-With :math:`K + N` the covariance of the observations and :math:`P` its inverse, the field at new sites and the error of
-an observation that is predicted from all the others are
+With :math:`K + N` the covariance of the observations, P its inverse, the field and left-out errors are
 
 .. math:: E[f_* | y] = K_* P y, \quad \mathrm{Cov}[f_* | y] = K_{**} - K_* P K_*^T, \qquad
           y_i - E[y_i | y_{-i}] = P_{ii}^{-1} (P y)_i, \quad \mathrm{Cov} = P_{ii}^{-1}.
@@ -13,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -23,10 +22,11 @@ from joblib import cpu_count
 from torch import Tensor
 
 from .bases import FieldInBases, ambient_of, as_tensor, coordinates_in, enough_for_axes
-from .covariance import Covariance, Pairs, Sites
+from .covariance import Covariance
 from .likelihood import Evidence, stacked
 from .neighborhoods import Neighborhoods
 from .observations import JITTER, Places, Posterior, Prediction
+from .sites import Pairs, Sites
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class System:
     weights: Tensor
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class GaussianPosterior(Posterior):
     """A Gaussian process given observations; ``theta`` are the logarithms of its parameters, the noise last."""
 
@@ -49,25 +49,12 @@ class GaussianPosterior(Posterior):
     parts: Neighborhoods = field(repr=False)
     parameters: dict[str, float]
 
-    @property
-    def noise(self) -> float:  # type: ignore[override]
-        known = self.data.observations.noise
-        return float(np.exp(self.theta[-1])) if known is None else float(np.sqrt(known.mean()))
-
-    @property
-    def noise_across(self) -> float:  # type: ignore[override]
-        return min(self.noise**2, self.data.variance_across)
-
-    @cached_property
-    def _hyper(self) -> Tensor:
-        return torch.from_numpy(self.theta)
-
-    @cached_property
-    def _variances(self) -> np.ndarray:
-        """Of the noise at every observation ``(n,)``."""
-        known = self.data.observations.noise
-        n = len(self.data.observations.points)
-        return np.full(n, np.exp(2 * self.theta[-1])) if known is None else known
+    def __post_init__(self) -> None:
+        known, n = self.data.observations.noise, len(self.data.observations.points)
+        self._hyper = torch.from_numpy(self.theta)
+        self._variances = np.full(n, np.exp(2 * self.theta[-1])) if known is None else known  # of the noise (n,)
+        self.noise = float(np.exp(self.theta[-1])) if known is None else float(np.sqrt(known.mean()))
+        self.noise_across = min(self.noise**2, self.data.variance_across)
 
     @cached_property
     def _full_system(self) -> System:
@@ -77,9 +64,7 @@ class GaussianPosterior(Posterior):
         """Call ``work(system, rows)`` on several threads, with the rows of ``groups (m,)`` that have one system."""
         full = self._full_system if self.parts.exact else None  # made here once, and not by several threads
         with ThreadPoolExecutor(cpu_count()) as pool:
-            jobs = pool.map(lambda job: work(full or self._make_system(job[0]), job[1]), _by_group(groups))
-            for _ in jobs:
-                pass
+            list(pool.map(lambda job: work(full or self._make_system(job[0]), job[1]), _by_group(groups)))
 
     def _make_system(self, group: int) -> System:
         members, cells = self.parts.around(group)
@@ -158,12 +143,11 @@ class GaussianPosterior(Posterior):
             share = self._field_across(noise) / self.data.variance_across
             mean[known] += share[:, None] * self.data.across[nearest[known]]
             across[known] = share * noise
-        found = Prediction(mean, here, blocks, across + np.square(values) @ self._angle_variances)
-        history = observations.history
-        if history is None:
-            return found
-        missed = history.missed_variance(places.points)
-        return replace(found, mean=mean + history.mean(places.points)).widened(missed, 0.0)
+        across += np.square(values) @ self._angle_variances
+        history, missed = observations.history, np.zeros(m)
+        if history is not None:
+            mean, missed = mean + history.mean(places.points), history.missed_variance(places.points)
+        return Prediction(mean, here, blocks, across).widened(missed, 0.0)
 
     @cached_property
     def _angle_variances(self) -> np.ndarray:
@@ -190,9 +174,6 @@ class GaussianPosterior(Posterior):
         return mean.numpy(), (prior - _products(half, p)).numpy()
 
     def left_out(self, index: np.ndarray) -> Prediction:
-        r"""With :math:`P = (K + N)^{-1}` the error at site i is :math:`P_{ii}^{-1} (P y)_i`, of covariance
-        :math:`P_{ii}^{-1}`.
-        """
         bases = self.data.bases
         p = bases.shape[-1]
         errors, blocks = np.empty((len(index), p)), np.empty((len(index), p, p))
@@ -205,11 +186,9 @@ class GaussianPosterior(Posterior):
         observations, history = self.data.observations, self.data.observations.history
         rest = observations.vectors[index] - self.data.vectors[index]
         mean = ambient_of(here, self.data.values[index] - errors) + rest
-        found = Prediction(mean, here, blocks, np.full(len(index), self.data.variance_across))
-        if history is None:
-            return found
-        missed = history.missed_variance(observations.points[index], left_out=True)
-        return found.widened(missed, 0.0)
+        missed = 0.0 if history is None else history.missed_variance(observations.points[index], left_out=True)
+        across = np.full(len(index), self.data.variance_across)
+        return Prediction(mean, here, blocks, across).widened(missed, 0.0)
 
     def _errors(self, system: System, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         order = np.argsort(system.members)

@@ -1,13 +1,4 @@
-r"""Gaussian processes of vector fields: one likelihood, one posterior, one leave-one-out.
-
-.. math:: y = B f + \eta, \qquad
-          E[f_* | y] = K_{*}(K + N)^{-1} y, \quad \mathrm{Cov}[f_* | y] = K_{**} - K_* (K + N)^{-1} K_*^T,
-
-with f the coordinates of the field in bases B of the points, and N the variance of the noise. What is measured across
-the bases is noise and, where they are estimated, a share of the field. With few points a prediction uses all of them;
-with many, the nearest ones and the means of cells of further ones: observations of the field at the centre of the
-cell, with the noise of a mean and the variance of the difference between the field's mean and its value there.
-"""
+"""Gaussian processes of vector fields, in tangent bases or in axes of ambient space."""
 
 from __future__ import annotations
 
@@ -19,15 +10,12 @@ from ..errors import InvalidInputError
 from .bases import FieldInBases, signal_axes
 from .covariance import Covariance
 from .history import from_history
-from .likelihood import NOISE_START, PRIOR_WIDTH, maximize
+from .likelihood import maximize
 from .observations import Model, Observations
 from .posterior import GaussianPosterior
 
 QUICK_SITES = 120
 """Observations that a prediction uses while models are compared."""
-
-HISTORY_WIDTH = 0.3
-"""Standard deviation of the prior around logarithms of parameters that were fitted to a history."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +30,14 @@ class GaussianProcess(Model):
             components are independent, otherwise 320.
         rows: most rows of the matrix whose likelihood determines them; it is factored some twenty times.
         steps: most steps of the search for hyperparameters.
+        uses_history: whether a history is taken into account where there is one.
     """
 
     covariance: Covariance
     sites: int | None = None
     rows: int = 400
     steps: int = 60
-    uses_history = True
+    uses_history: bool = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.covariance, Covariance):
@@ -57,24 +46,25 @@ class GaussianProcess(Model):
             raise InvalidInputError(f"sites must be an integer of at least 8, or None, got {self.sites!r}.")
 
     def __str__(self) -> str:
-        return f"GaussianProcess({self.covariance})"
+        return f"GaussianProcess({self.covariance})" + ("" if self.uses_history else ", no history")
 
     def quick(self) -> GaussianProcess:
         return replace(self, sites=min(self.sites or QUICK_SITES, QUICK_SITES), rows=200, steps=12)
 
     def fit(self, observations: Observations, rng: np.random.Generator) -> GaussianPosterior:
         self.covariance.check(*observations.dims, observations.oriented)
+        observations = observations if self.uses_history else replace(observations, history=None)
         bases = signal_axes(observations) if self.covariance.ambient else observations.frames
         data = FieldInBases(observations, bases)
         covariance = self.covariance if observations.history is None else from_history(self.covariance)
         sites = self.sites or (640 if covariance.independent else 320)
         index = data.sample(min(sites, self.rows // (1 if covariance.independent else bases.shape[-1])), rng)
         names = covariance.parameters(*bases.shape[-2:])
-        center, width = np.array([*names.values(), NOISE_START]), np.full(len(names) + 1, PRIOR_WIDTH)
-        if observations.history is not None:
+        center, width = np.array([*names.values(), -2.0]), np.full(len(names) + 1, 3.0)  # a factor of 20
+        if observations.history is not None:  # its parameters hold for the field, to a third; the mean may have changed
             past = maximize(covariance, data.past_evidence(index), center, width, self.steps)
             steady = np.array([*(not name.startswith("ScaledMean") for name in names), False])
-            center, width = np.where(steady, past, center), np.where(steady, HISTORY_WIDTH, width)
+            center, width = np.where(steady, past, center), np.where(steady, 0.3, width)
         theta = maximize(covariance, data.evidence(index), center, width, self.steps, data.max_noise)
         parameters = dict(zip([*names, "noise"], np.exp(theta).tolist(), strict=True))
         return GaussianPosterior(covariance, theta, data, observations.parts(sites), parameters)

@@ -1,9 +1,4 @@
-r"""Denoising by a filter of the connection Laplacian: the response of least estimated risk.
-
-The tangent field is filtered, :math:`\hat f = \hat h(-\Delta) y`, by one of a family of low-pass responses; the risk
-is Stein's unbiased estimate, the noise is given or read off the highest frequencies. The cost grows linearly with the
-number of points.
-"""
+"""Denoising by a filter of the connection Laplacian, at a cost that grows linearly with the number of points."""
 
 from __future__ import annotations
 
@@ -14,12 +9,15 @@ import torch
 
 from ..bundle import TangentBundle
 from ..filters.shrinkage import least_risk
+from .bases import FieldInBases, ambient_of, coordinates_in
 from .observations import JITTER, Model, Observations, Places, Posterior, Prediction
 
 
 @dataclass(frozen=True)
 class SpectralFilter(Model):
-    """The filter of the connection Laplacian with the least estimated risk.
+    """The filter of the connection Laplacian with the least estimated risk, of a family of low-pass responses.
+
+    The risk is Stein's unbiased estimate; the noise is given, or read off the highest frequencies.
 
     Args:
         neighbors: neighbours of the median point in the graph; default automatic.
@@ -32,7 +30,7 @@ class SpectralFilter(Model):
     def fit(self, observations: Observations, rng: np.random.Generator) -> FilteredField:
         frames = observations.frames
         laplacian = TangentBundle.from_frames(observations.points, frames, neighbors=self.neighbors).laplacian()
-        x = torch.from_numpy(np.einsum("nij,ni->nj", frames, observations.vectors))[:, :, None]
+        x = torch.from_numpy(coordinates_in(frames, observations.vectors))[:, :, None]
         signs = torch.from_numpy(rng.choice([-1.0, 1.0], size=(*x.shape[:2], self.probes)))
         known = observations.noise
         response, variance = least_risk(laplacian, x, signs, None if known is None else torch.from_numpy(known))
@@ -42,7 +40,7 @@ class SpectralFilter(Model):
         return FilteredField(observations, smooth[:, :, 0], min(share, 0.99), np.square(smooth[:, :, 1:]).mean(), std)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class FilteredField(Posterior):
     """A filtered field ``values (n, d)``, carried to other points by the nearest ones.
 
@@ -55,25 +53,10 @@ class FilteredField(Posterior):
     passed: float
     noise: float
 
-    @property
-    def parameters(self) -> dict[str, float]:  # type: ignore[override]
-        return {"own weight": self.share, "noise": self.noise}
-
-    @property
-    def _ambient(self) -> np.ndarray:
-        return np.einsum("nij,nj->ni", self.observations.frames, self.values)
-
-    @property
-    def _across(self) -> float:
-        """The mean square of each component of the vectors across the tangent spaces."""
-        D, d = self.observations.frames.shape[1:]
-        vectors = self.observations.vectors
-        along = np.square(np.einsum("nij,ni->nj", self.observations.frames, vectors)).sum()
-        return float((np.square(vectors).sum() - along) / (len(vectors) * (D - d))) if d < D else 0.0
-
-    @property
-    def noise_across(self) -> float:  # type: ignore[override]
-        return min(self.noise**2, self._across)
+    def __post_init__(self) -> None:
+        self._across = FieldInBases(self.observations, self.observations.frames).variance_across
+        self.noise_across = min(self.noise**2, self._across)
+        self.parameters = {"own weight": self.share, "noise": self.noise}
 
     def predict(self, places: Places, spread: bool = True) -> Prediction:
         m, d = len(places.points), self.values.shape[1]
@@ -81,8 +64,8 @@ class FilteredField(Posterior):
         distances, index = (a.reshape(m, k) for a in self.observations.tree.query(places.points, k=k))
         weights = 1.0 / np.maximum(np.square(distances), 1e-24)
         weights /= weights.sum(axis=1, keepdims=True)
-        ambient = np.einsum("mk,mki->mi", weights, self._ambient[index])
-        frames = places.frames
+        filtered, frames = ambient_of(self.observations.frames, self.values), places.frames
+        ambient = np.einsum("mk,mki->mi", weights, filtered[index])
         mean = np.einsum("mij,mkj,mk->mi", frames, frames, ambient)
         away = np.minimum(distances[:, 0] / max(float(np.median(distances[:, -1])), 1e-300), 1.0)
         variance = self.passed * self.noise**2 + np.square(away) * float(np.square(self.values).mean())
@@ -93,8 +76,8 @@ class FilteredField(Posterior):
         """By the usual formula for linear smoothers: an error over one minus the vector's own weight."""
         observations = self.observations
         frames, d = observations.frames[index], self.values.shape[1]
-        own = np.einsum("nij,ni->nj", frames, observations.vectors[index])
+        own = coordinates_in(frames, observations.vectors[index])
         errors = (own - self.values[index]) / (1 - self.share)
-        mean = np.einsum("nij,nj->ni", frames, own - errors)
+        mean = ambient_of(frames, own - errors)
         blocks = np.broadcast_to(np.square(errors).mean() * np.eye(d), (len(index), d, d))
         return Prediction(mean, frames, blocks, np.full(len(index), self._across))

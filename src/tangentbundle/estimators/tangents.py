@@ -1,8 +1,4 @@
-r"""Tangent spaces at the training points and at any others.
-
-Where the manifold is known its own frames are used. Otherwise local PCA gives a basis at each training point, and at a
-new point from the training points around it; where the space is orientable all bases are turned to agree.
-"""
+"""Tangent spaces at the training points and at any others: exact ones, or by local PCA, turned to agree."""
 
 from __future__ import annotations
 
@@ -12,11 +8,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse import csgraph
 
 from ..bundle import TangentBundle
-from ..diagnostics import confident_edges
+from ..diagnostics import confident_edges, tree_signs
 from ..errors import (
     DimensionWarning,
     FarPointsWarning,
@@ -30,16 +24,7 @@ from ..geometry.frames import local_pca
 from ..geometry.graph import nearest_graph
 from ..geometry.scale import affordable_neighbors, target_neighbors
 from ..manifolds import Manifold
-from .nearest import NearestPoints
-
-MIN_POINTS_FOR_DIMENSION = 30
-"""Fewer points do not tell a curve from a surface."""
-
-MAX_OFF_MANIFOLD = 0.1
-"""Distance of points from a known manifold, as a share of their extent, above which there is a warning."""
-
-FAR = 3.0
-"""A point is far from the training points if it is this many times further than any two of them that are nearest."""
+from .neighborhoods import NearestPoints
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,13 +38,7 @@ class TangentSpaces:
 
     @classmethod
     def of(cls, points: np.ndarray, dim: Any = None, manifold: Manifold | None = None) -> TangentSpaces:
-        """Exact tangent spaces of a known manifold, otherwise estimated ones.
-
-        >>> import tangentbundle as tb
-        >>> spaces = TangentSpaces.of(tb.manifolds.Sphere(2).sample(300, seed=0))
-        >>> spaces.frames.shape, spaces.oriented
-        ((300, 3, 2), True)
-        """
+        """Exact tangent spaces of a known manifold, otherwise estimated ones."""
         points = np.ascontiguousarray(points, dtype=float)
         if manifold is not None and not isinstance(manifold, Manifold):
             raise InvalidInputError(f"manifold must be an object such as manifolds.Sphere(2), got {manifold!r}.")
@@ -74,10 +53,12 @@ class TangentSpaces:
                 bundle = TangentBundle.from_points(points, dim=dim, neighbors=affordable_neighbors(len(points)))
             except IsolatedPointsError:  # an outlier has a tangent space, too: that of its nearest points
                 return cls.from_nearest(points, dim)
-        signs, oriented = orient(bundle)
+        edges = confident_edges(bundle)
+        signs = tree_signs(edges)
+        agree = signs[edges.rows] * edges.distances * signs[edges.indices] > 0
         frames = np.array(bundle.frames, dtype=float)
-        frames[:, :, -1] *= signs[:, None]
-        return cls(points, frames, oriented, None)
+        frames[bundle.order, :, -1] *= signs[:, None]
+        return cls(points, frames, bool(len(agree) and agree.mean() > 0.98), None)
 
     @classmethod
     def from_nearest(cls, points: np.ndarray, d: int) -> TangentSpaces:
@@ -127,12 +108,12 @@ class TangentSpaces:
         axes[distances[:, 0] == 0.0] = nearest[distances[:, 0] == 0.0]
         return axes
 
-    def warn_if_far(self, points: np.ndarray) -> np.ndarray:
-        """Which points are much further from the training points than these are from each other ``(m,)``; warns."""
+    def warn_if_far(self, points: np.ndarray, ratio: float = 3.0) -> np.ndarray:
+        """Which points ``(m,)`` are so much further from the training points than neighbours among these; warns."""
         if len(self.points) < 2:
             return np.zeros(len(points), dtype=bool)
         spacing, distances = self.spacing, self.tree.query(points)[0]
-        far = distances > FAR * spacing
+        far = distances > ratio * spacing
         if far.any():
             warnings.warn(
                 f"{int(far.sum())} of {len(points)} points lie up to {distances.max():.3g} from the nearest training "
@@ -144,10 +125,10 @@ class TangentSpaces:
         return far
 
 
-def _dimension(points: np.ndarray, dim: Any) -> int:
-    """As given, or estimated, with a warning where there are too few points: all of the space in at most three."""
+def _dimension(points: np.ndarray, dim: Any, least: int = 30) -> int:
+    """As given, or estimated; fewer points do not tell a curve from a surface: all of the space in at most three."""
     n, D = points.shape
-    few = dim is None and n < MIN_POINTS_FOR_DIMENSION
+    few = dim is None and n < least
     found = D if few and D <= 3 else resolve_dimension(points, dim)[0]
     if few:
         warnings.warn(
@@ -164,11 +145,11 @@ def _axes_of_space(points: np.ndarray) -> np.ndarray:
     return np.broadcast_to(np.eye(points.shape[1]), (*points.shape, points.shape[1])).copy()
 
 
-def exact_frames(manifold: Manifold, points: np.ndarray) -> np.ndarray:
-    """Tangent bases ``(n, D, d)`` of a known manifold; warns of points that do not lie on it."""
+def exact_frames(manifold: Manifold, points: np.ndarray, share: float = 0.1) -> np.ndarray:
+    """Tangent bases ``(n, D, d)`` of a known manifold; warns of points off it by such a share of its extent."""
     near = manifold.nearest(points)
     away, extent = np.linalg.norm(points - near, axis=1), float(np.sqrt(np.square(near).sum(axis=1).mean()))
-    off = away > MAX_OFF_MANIFOLD * extent
+    off = away > share * extent
     if off.any():
         warnings.warn(
             f"{int(off.sum())} of {len(points)} points lie up to {away.max():.3g} from {manifold}, which extends about "
@@ -177,24 +158,3 @@ def exact_frames(manifold: Manifold, points: np.ndarray) -> np.ndarray:
             stacklevel=4,
         )
     return manifold.frames(points)
-
-
-def orient(bundle: TangentBundle) -> tuple[np.ndarray, bool]:
-    """Signs ``(n,)`` that make frames agree along a spanning tree of the edges that face each other best.
-
-    Also whether they then agree on nearly all edges, as they do on an orientable space. The signs are read off two
-    copies of the tree, linked straight where frames agree and crosswise where they do not.
-    """
-    edges, n = confident_edges(bundle), bundle.num_points
-    det, rows, cols = edges.distances, edges.rows, edges.indices
-    cost, sign = (sparse.csr_array((v, cols, edges.indptr), shape=(n, n)) for v in (1.001 - np.abs(det), np.sign(det)))
-    tree = sparse.coo_array(csgraph.minimum_spanning_tree(cost).astype(bool) * sign)
-    crossed = np.where(tree.data < 0, n, 0)
-    ends = np.r_[tree.row, tree.row + n], np.r_[tree.col + crossed, tree.col + n - crossed]
-    links = sparse.coo_array((np.ones(len(ends[0]), np.int8), ends), shape=(2 * n, 2 * n))
-    labels = csgraph.connected_components(links, directed=False)[1]
-    signs = np.where(labels[:n] < labels[n:], 1.0, -1.0)
-    agree = signs[rows] * det * signs[cols] > 0
-    out = np.empty(n)
-    out[bundle.order] = signs
-    return out, bool(len(agree) and agree.mean() > 0.98)

@@ -51,12 +51,7 @@ class Description:
 
 
 class Experiment(ABC):
-    """One of the paper's tables.
-
-    Attributes:
-        sources: names of data sets
-        data: the chosen one; None for what is available
-    """
+    """One of the paper's tables; ``data`` is one of the data sets ``sources``, or None for what is available."""
 
     name: str
     about: Description
@@ -72,8 +67,14 @@ class Experiment(ABC):
         """The rows of one task: all methods on the same draws. Deterministic."""
 
     def published(self) -> list[Row]:
-        """The paper's numbers for this table."""
-        return published(self.name)
+        """The paper's numbers for this table, one row for each cell and method."""
+        table = json.loads(resources.files(__package__).joinpath("published.json").read_text())[self.name]
+        ((key, values),) = table["columns"].items()
+        return [
+            {**row, key: value, "mean": mean, "std": std}
+            for row in table["rows"]
+            for value, mean, std in zip(values, row["mean"], row["std"], strict=True)
+        ]
 
     def facts(self, rows: Sequence[Row]) -> dict[str, Any]:
         """What the notes refer to by name."""
@@ -81,19 +82,7 @@ class Experiment(ABC):
 
     def notes(self, rows: Sequence[Row], protocol: str) -> str:
         """What a reader of the table must know."""
-        text = self.about.note + (self.about.best if protocol == "best" else self.about.paper)
-        return text.format(**self.facts(rows))
-
-
-def published(name: str) -> list[Row]:
-    """The paper's numbers for a table, one row for each cell and method."""
-    table = json.loads(resources.files(__package__).joinpath("published.json").read_text())[name]
-    ((key, values),) = table["columns"].items()
-    return [
-        {**row, key: value, "mean": mean, "std": std}
-        for row in table["rows"]
-        for value, mean, std in zip(values, row["mean"], row["std"], strict=True)
-    ]
+        return (self.about.note + getattr(self.about, protocol)).format(**self.facts(rows))
 
 
 def draw(seed: int, *place: Any) -> np.random.Generator:

@@ -165,13 +165,11 @@ def voxel_network(activation: str, seed: int) -> torch.nn.Module:
 
 def _trained(method: str, activation: str, net: torch.nn.Module, data: list, patience: int, seed: int) -> Row:
     def loss(net: torch.nn.Module, batch: Batch) -> torch.Tensor:
-        *inputs, labels = batch
-        return F.cross_entropy(net(*inputs), labels)
+        return F.cross_entropy(net(*batch[:-1]), batch[-1])
 
     def accuracy(batch: Batch) -> float:
-        *inputs, labels = batch
         with torch.no_grad():
-            return float((net(*inputs).argmax(dim=-1) == labels).double().mean())
+            return float((net(*batch[:-1]).argmax(dim=-1) == batch[-1]).double().mean())
 
     train, validation, test = data
     limits = {"epochs": EPOCHS, "patience": patience, "clip": 1.0, "seed": seed, "progress": False}

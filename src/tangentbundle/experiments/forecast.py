@@ -86,12 +86,9 @@ def scene(task: Task, seed: int) -> tuple[Sites, Period, Period]:
 
 def forecasters(sites: Sites, training: Period, task: Task, seed: int) -> dict[str, Forecaster]:
     """All methods, fitted to the training period."""
-    fitted: dict[str, Forecaster]
     if task["protocol"] == "best":
-        fitted = {
-            "FieldForecaster": field_forecaster(sites, training, task, seed),
-            "FieldForecaster, all places": field_forecaster(sites, training, task, seed, everywhere=True),
-        }
+        names = {"FieldForecaster": False, "FieldForecaster, all places": True}
+        fitted = {name: field_forecaster(sites, training, task, seed, everywhere) for name, everywhere in names.items()}
     else:
         rng_of = (seed, "weights", task["n"], task["sampling"], task["horizon"])
         fitted = {view.name: recurrent(view, training, draw(*rng_of)) for view in sites.views("RNN")}
@@ -150,10 +147,7 @@ def recurrent(view: View, training: Period, rng: np.random.Generator) -> Forecas
 
 
 def field_forecaster(sites: Sites, training: Period, task: Task, seed: int, everywhere: bool = False) -> Forecaster:
-    """The library's estimator, which knows dates and so the time of day or year; it sees one window at a time.
-
-    With ``everywhere`` it learns from the training period at all points of the grid; it forecasts from the sites alone.
-    """
+    """The library's estimator, which knows dates; with ``everywhere`` it also learns from all points of the grid."""
     train, test = source_of(task["data"]).training, source_of(task["data"]).test
     observed = ~training.filled
     grid = (train.points, train.ambient[observed] / training.unit) if everywhere else None

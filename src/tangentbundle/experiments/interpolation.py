@@ -1,26 +1,22 @@
-"""Methods that fill in wind: from wind that is NaN at masked points, (east, north) at all points.
-
-Averages are taken of vectors of R^3 and projected on the tangent planes, as east and north have no meaning at the
-poles.
-"""
+"""Methods that fill in wind: from wind that is NaN at masked points, (east, north) at all points."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from scipy.spatial import cKDTree
 from sklearn.base import clone
+from sklearn.neighbors import KNeighborsRegressor
 
 from ..datasets import WindData
 from ..earth.covariances import planetary
 from ..estimators import FieldInterpolator, helmholtz
 from ..manifolds import Sphere
 from ..operators import LinearOperator
-from .baselines import AmbientProcess, ComponentProcess, InverseDistance, Mean, Nearest, ThinPlate, Zero
+from .baselines import AmbientProcess, ComponentProcess, InverseDistance, Mean, ThinPlate, Zero
 from .wind import Sites
 
 
@@ -55,48 +51,41 @@ def projected(estimator: Any) -> Interpolation:
     return interpolate
 
 
-def mean_of_components(stations: Stations) -> np.ndarray:
-    """The mean of east and north, as in the paper: not a field on the sphere, as it turns with the meridians."""
-    return np.broadcast_to(np.nanmean(stations.wind, axis=0), stations.wind.shape)
-
-
 def tikhonov(stations: Stations, strengths: Sequence[float] = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)) -> np.ndarray:
-    r"""The field of least :math:`\sum_{observed} |y_i - x_i|^2 + a \langle y, -\Delta y \rangle` on the paper's bundle.
-
-    The strength a has the least leave-one-out error (exactly, by the usual formula).
-    """
+    r"""The field of least :math:`\sum_{observed} |y_i - x_i|^2 + a \langle y, -\Delta y \rangle`."""
     sites, observed, x = stations.sites, stations.observed, stations.coordinates
-    operator = sites.laplacian
-    mass = operator.mass.double().repeat_interleave(2)
-    stiffness = (-(mass / mass.sum())[:, None] * operator.to_dense().double()).numpy()
-    best, chosen = np.inf, x
-    for strength in strengths:
+    mass = sites.laplacian.mass.double().repeat_interleave(2)
+    stiffness = (-(mass / mass.sum())[:, None] * sites.laplacian.to_dense().double()).numpy()
+
+    def smoothed(strength: float) -> tuple[np.ndarray, np.ndarray]:
         energy = strength * sites.count * (stiffness + stiffness.T) / 2
         inverse = np.linalg.inv(np.diag(observed.repeat(2) + 1e-9) + energy)
         y = (inverse @ x.ravel()).reshape(x.shape)
         own = np.einsum("iaib->iab", inverse.reshape(sites.count, 2, sites.count, 2))[observed]
-        left_out = np.linalg.solve(np.eye(2) - own, (x - y)[observed][..., None])
-        if (error := float(np.square(left_out).sum())) < best:
-            best, chosen = error, y
-    return np.einsum("nba,na->nb", sites.turns, chosen)
+        return y, np.linalg.solve(np.eye(2) - own, (x - y)[observed][..., None])
+
+    return _least_left_out(sites, map(smoothed, strengths))
 
 
 def vector_heat(stations: Stations) -> np.ndarray:
-    """Vectors diffused on the paper's bundle, divided by a diffused indicator of where they were observed.
-
-    The time has the least leave-one-out error.
-    """
+    """Vectors diffused on the paper's bundle, divided by a diffused indicator of where they were observed."""
     sites, observed, x = stations.sites, stations.observed, stations.coordinates
-    best, chosen = np.inf, x
-    for time in (0.03, 0.1, 0.3, 1.0, 3.0):
+
+    def diffused(time: float) -> tuple[np.ndarray, np.ndarray]:
         flow, spread = _heat(sites.laplacian, time), _heat(sites.scalar_laplacian, time)
         flow = flow.reshape(sites.count, 2, sites.count, 2)
         sums, total = np.einsum("iajb,jb->ia", flow, x), spread[:, observed].sum(axis=1)
-        own = np.einsum("iaib,ib->ia", flow, x)
-        others = (sums - own)[observed] / np.maximum(total - np.diag(spread), 1e-12)[observed, None]
-        if (error := float(np.square(others - x[observed]).sum())) < best:
-            best, chosen = error, sums / np.maximum(total, 1e-12)[:, None]
-    return np.einsum("nba,na->nb", sites.turns, chosen)
+        others = sums - np.einsum("iaib,ib->ia", flow, x)
+        others /= np.maximum(total - np.diag(spread), 1e-12)[:, None]
+        return sums / np.maximum(total, 1e-12)[:, None], (others - x)[observed]
+
+    return _least_left_out(sites, map(diffused, (0.03, 0.1, 0.3, 1.0, 3.0)))
+
+
+def _least_left_out(sites: Sites, candidates: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """(East, north) of the coordinates whose errors at left-out points, given with them, are least."""
+    best, _ = min(candidates, key=lambda pair: float(np.square(pair[1]).sum()))
+    return np.einsum("nba,na->nb", sites.turns, best)
 
 
 def _heat(operator: LinearOperator, time: float) -> np.ndarray:
@@ -109,8 +98,8 @@ def _heat(operator: LinearOperator, time: float) -> np.ndarray:
 INTERPOLATIONS: dict[str, Interpolation] = {
     "zero": projected(Zero()),
     "mean": projected(Mean()),
-    "mean of components": mean_of_components,
-    "nearest neighbour": projected(Nearest()),
+    "mean of components": lambda s: np.broadcast_to(np.nanmean(s.wind, axis=0), s.wind.shape),  # as in the paper
+    "nearest neighbour": projected(KNeighborsRegressor(1)),
     "inverse distance": projected(InverseDistance()),
     "thin-plate spline": projected(ThinPlate()),
     "Tikhonov on the bundle": tikhonov,
@@ -120,19 +109,13 @@ INTERPOLATIONS: dict[str, Interpolation] = {
 
 def estimators(past: WindData) -> dict[str, Interpolation]:
     """Of the protocol ``best``: Gaussian processes on the tangent bundle, alone and with past fields, and in R^3."""
-    fields, tree = past.ambient[~past.filled], cKDTree(past.points)
+    fields = past.ambient[~past.filled]
     known: dict[str, Any] = {"covariance": [planetary(), helmholtz()], "manifold": Sphere(2), "random_state": 0}
-    alone = FieldInterpolator(**known)
-    learned = FieldInterpolator(**known, history=fields, history_points=past.points)
-
-    def mean_of_history(stations: Stations) -> np.ndarray:
-        sites = stations.sites
-        return sites.tangent(fields.mean(axis=0)[tree.query(sites.points)[1]])
-
+    mean = KNeighborsRegressor(1).fit(past.points, fields.mean(axis=0))
     return {
-        "FieldInterpolator": projected(alone),
-        "FieldInterpolator, history": projected(learned),
-        "mean of the history": mean_of_history,
+        "FieldInterpolator": projected(FieldInterpolator(**known)),
+        "FieldInterpolator, history": projected(FieldInterpolator(**known, history=fields, history_points=past.points)),
+        "mean of the history": lambda stations: stations.sites.tangent(mean.predict(stations.sites.points)),
         "ambient Gaussian process": projected(AmbientProcess()),
         "a process a component": projected(ComponentProcess()),
     }

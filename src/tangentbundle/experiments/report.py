@@ -1,14 +1,120 @@
-"""From rows to files: a page, a table of all scores, figures."""
+"""From rows to tables and files: all scores, methods against cells, the paper's numbers, figures."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from ..files import write_atomically
+from ..io.summary import Table
 from ..parallel import one_thread
-from .base import Experiment, Row
+from .base import Column, Experiment, Row
 from .figures import draw_figures
-from .tables import Results
+
+MAX_CELLS = 12
+"""Columns of a pivoted table; with more, every value of the first key of a cell has its own table."""
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """The runs of one method in one cell, and the paper's number for it."""
+
+    cell: tuple
+    method: str
+    rows: list[Row]
+    paper: Row | None
+
+    def score(self, column: Column) -> Row:
+        """Mean and standard deviation, in the form of the paper's numbers; empty without values."""
+        values = [row[column.score] for row in self.rows if row.get(column.score) is not None]
+        return {"mean": float(np.mean(values)), "std": float(np.std(values))} if values else {}
+
+
+class Results:
+    """The rows of an experiment as lines, cell after cell. No method is left out."""
+
+    def __init__(self, experiment: Experiment, rows: Sequence[Row], protocol: str) -> None:
+        self.about, self.protocol, self.notes = experiment.about, protocol, experiment.notes(rows, protocol)
+        about = experiment.about
+        self.headline = headline = next(column for column in about.columns if column.headline)
+        self.compared = next((column for column in about.columns if column.paper), headline)
+        paper = {(*(r[k] for k in about.cell), r["method"]): r for r in experiment.published()}
+        groups: dict[tuple, dict[str, list[Row]]] = {}
+        for row in rows:
+            groups.setdefault(tuple(row[k] for k in about.cell), {}).setdefault(row["method"], []).append(row)
+        self.cells = sorted(groups, key=lambda cell: tuple((str(type(k)), k) for k in cell))
+        self.lines, self.best = [], {}
+        for cell in self.cells:  # variants, "MNN, ...", are compared with the paper's number for the method itself
+            lines = [Line(cell, m, group, paper.get((*cell, _base(m)))) for m, group in groups[cell].items()]
+            sign = 1 if about.better == "lower" else -1
+            self.best[cell] = min(lines, key=lambda line: sign * line.score(headline)["mean"])
+            self.lines += lines
+
+    def full(self) -> Table:
+        """One line for each cell and method, with every score."""
+        columns = self.about.columns
+        header = [*self.about.cell, "method", "runs", *(column.title for column in columns), "paper"]
+        body = []
+        for line in self.lines:
+            scores = [_pair(line.score(column)) for column in columns]
+            body.append([*map(str, line.cell), line.method, str(len(line.rows)), *scores, _pair(line.paper)])
+        return Table(self._title(self.cells), header, body, self.notes)
+
+    def pivots(self) -> list[Table]:
+        """Methods against cells, scored as in the paper (its numbers in rows of their own), then by the headline."""
+        firsts = dict.fromkeys(cell[0] for cell in self.cells)
+        parts = [[cell for cell in self.cells if cell[0] == first] for first in firsts]
+        scores = dict.fromkeys((self.compared, self.headline))
+        found = [self._pivot(p, s) for p in (parts if len(self.cells) > MAX_CELLS else [self.cells]) for s in scores]
+        return [table for table in found if table.body]
+
+    def _pivot(self, cells: list[tuple], column: Column) -> Table:
+        entries: dict[str, dict[tuple, str]] = {}
+        for line in self.lines:
+            text = _pair(line.score(column))
+            if text and line.paper and column == self.compared:
+                entries.setdefault(f"*paper: {_base(line.method)}*", {})[line.cell] = _pair(line.paper)
+            if text and (column.headline or line.paper):
+                bold = column.headline and self.best[line.cell] is line
+                entries.setdefault(line.method, {})[line.cell] = f"**{text}**" if bold else text
+        body = [[name, *(found.get(cell, "") for cell in cells)] for name, found in entries.items()]
+        header = ["method", *(self._label(cell, cells) for cell in cells)]
+        return Table(f"{self._title(cells)}: {column.title}", header, [row for row in body if any(row[1:])])
+
+    def comparison(self) -> Table:
+        """The paper's numbers and ours, and the best method of every cell."""
+        body, star = [], "" if self.headline == self.compared else " *"
+        for line in self.lines:
+            label, ours = self._label(line.cell, self.cells), line.score(self.compared)
+            if line.paper and ours:
+                distance = (ours["mean"] - line.paper["mean"]) / line.paper["std"]
+                body.append([label, line.method, _pair(line.paper), _pair(ours), f"{distance:+.1f}"])
+            if self.best[line.cell] is line and not (line.paper and not star):
+                body.append([label, f"best: {line.method}", "", _pair(line.score(self.headline)) + star, ""])
+        notes = f"ours: {self.compared.title}." + (f" *: {self.headline.title}." if star else "")
+        notes += "\nin sd: distance from the paper's value in its standard deviations."
+        return Table(self._title(self.cells), ["cell", "method", "paper", "ours", "in sd"], body, notes)
+
+    def _title(self, cells: list[tuple]) -> str:
+        same = [str(values[0]) for values in zip(*cells, strict=True) if len(set(values)) == 1]
+        return f"{self.about.title} ({', '.join([f'protocol: {self.protocol}', *same])})"
+
+    def _label(self, cell: tuple, cells: list[tuple]) -> str:
+        """The values that distinguish a cell from the others."""
+        varied = [len(set(values)) > 1 for values in zip(*cells, strict=True)]
+        named = zip(self.about.cell, cell, varied, strict=True)
+        return ", ".join(value if isinstance(value, str) else f"{key}={value}" for key, value, v in named if v)
+
+
+def _base(method: str) -> str:
+    return method.split(",")[0]
+
+
+def _pair(number: Row | None) -> str:
+    return f"{number['mean']:.3g} ± {number['std']:.2g}" if number else ""
 
 
 def write_report(

@@ -38,18 +38,17 @@ def run_experiment(
     """
     if protocol not in ("paper", "best"):
         raise InvalidInputError(f"the protocols are 'paper' and 'best', got {protocol!r}.")
-    tasks = experiment.tasks(full, protocol)
+    tasks = {key_of(task): task for task in experiment.tasks(full, protocol)}
     header = {"experiment": experiment.name, "protocol": protocol, "full": full, "seed": seed}
     with only_writer(out) as folder:
         ledger = Ledger(folder / "results.jsonl", header, resume)
-        todo = [task for task in tasks if key_of(task) not in ledger.done]
+        todo = [task for key, task in tasks.items() if key not in ledger.done]
         with progress(len(tasks), "task", not quiet) as show:
             show(len(tasks) - len(todo), experiment.name)
             for task, rows in _outcomes(experiment, todo, seed, jobs, cluster):
                 ledger.append(task, rows)
                 show(len(ledger.done), f"{experiment.name} {key_of(task)}")
-    order = {key_of(task): number for number, task in enumerate(tasks)}
-    return sorted((row for row in ledger.rows if row["task"] in order), key=lambda row: order[row["task"]])
+    return [row for key in tasks for row in ledger.rows if row["task"] == key]
 
 
 def key_of(task: Task) -> str:
@@ -58,10 +57,7 @@ def key_of(task: Task) -> str:
 
 
 class Ledger:
-    """A file with one JSON line a run, each with its checksum.
-
-    A task's lines are appended together. A torn end is cut off when reopened; damage elsewhere is refused.
-    """
+    """A file with one JSON line a run, each with its checksum."""
 
     def __init__(self, path: Path, header: Row, resume: bool) -> None:
         self.path = path
@@ -96,12 +92,11 @@ def read_results(path: Path, header: Row) -> list[Row]:
             "without --resume to start anew."
         )
     rows = [_unsealed(line) for line in lines[1:]]
-    for number, row in enumerate(rows, start=2):
-        if not {"task", "of"} <= row.keys():
-            raise DamagedFileError(
-                f"line {number} of {path} is damaged: its checksum does not fit. Restore the file from a copy, or "
-                "delete that line: its task then runs again."
-            )
+    if damaged := [number for number, row in enumerate(rows, start=2) if not {"task", "of"} <= row.keys()]:
+        raise DamagedFileError(
+            f"line {damaged[0]} of {path} is damaged: its checksum does not fit. Restore the file from a copy, or "
+            "delete that line: its task then runs again."
+        )
     counts = Counter(row["task"] for row in rows)
     return [row for row in rows if counts[row["task"]] == row["of"]]
 
@@ -112,15 +107,13 @@ def merge_with(experiment: Experiment, rows: Sequence[Row], folder: Path, *, ful
     ``folder`` holds ``results.jsonl`` (or ``.gz``) of the same experiment, form and seed.
     """
     header = {"experiment": experiment.name, "protocol": "paper", "full": full, "seed": seed}
-    file = next((f for f in (folder / "results.jsonl", folder / "results.jsonl.gz") if f.exists()), None)
-    if file is None:
+    files = [file for file in (folder / "results.jsonl", folder / "results.jsonl.gz") if file.exists()]
+    if not files:
         raise InvalidInputError(f"there are no results (results.jsonl or results.jsonl.gz) in {folder}.")
-
-    def place(row: Row) -> tuple:
-        return tuple(row.get(key) for key in (*experiment.about.cell, "data", "sampling", "mask"))
-
-    methods, draws = {row["method"] for row in rows}, {place(row) for row in rows}
-    found = [row for row in read_results(file, header) if row["method"] not in methods and place(row) in draws]
+    keys = (*experiment.about.cell, "data", "sampling", "mask")
+    methods, draws = {row["method"] for row in rows}, {tuple(map(row.get, keys)) for row in rows}
+    others = [row for row in read_results(files[0], header) if row["method"] not in methods]
+    found = [row for row in others if tuple(map(row.get, keys)) in draws]
     if not found:
         raise InvalidInputError(f"{folder} holds no other method on the draws of this table. Has its run finished?")
     return [*rows, *found]
@@ -136,12 +129,7 @@ def _sealed(row: Row) -> str:
 
 
 def _unsealed(line: str) -> Row:
-    """The row of a line, empty if it was changed.
-
-    >>> line = _sealed({"task": "n=1", "mse": 0.25})
-    >>> _unsealed(line), _unsealed(line.replace("0.25", "0.35"))
-    ({'task': 'n=1', 'mse': 0.25}, {})
-    """
+    """The row of a line, empty if it was changed."""
     try:
         row = json.loads(line.rpartition(SEAL)[0] + "}")
     except ValueError:

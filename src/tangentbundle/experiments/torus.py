@@ -32,9 +32,6 @@ class Torus(Experiment):
     name = "torus"
     about = Description.named(name)
 
-    def published(self) -> list[Row]:
-        return [{"field": "as printed", **row} for row in super().published()]
-
     def tasks(self, full: bool, protocol: str) -> list[Task]:
         sizes, count, epochs = ((100, 200, 300, 400), 8, EPOCHS) if full else ((100, 400), 2, EPOCHS // 3)
         fields = ("as printed",) if protocol == "paper" else tuple(FIELDS)
@@ -44,16 +41,15 @@ class Torus(Experiment):
     def run(self, task: Task, seed: int) -> list[Row]:
         data = Draw.of(task, seed)
         frames, answers = paper_answers(data, task["epochs"]) if task["protocol"] == "paper" else best_answers(data)
-        angle = _mean_angle(frames, data.sample.frames)
+        common = {"field": task["field"], "n": task["n"], "sampling": task["sampling"]}
+        common |= {"points": len(data.sample.points), "angle": _mean_angle(frames, data.sample.frames)}
         rows = []
         for method, answer in answers.items():
             scores = answer.scores(data.sample.vectors, frames)
             parameters = None if answer.view is None else answer.view.network().num_parameters
             for r, (tau, noise) in enumerate(data.cases):
-                row = {"field": task["field"], "n": task["n"], "points": len(data.sample.points), "tau": tau}
-                row |= {"sampling": task["sampling"], "noise": noise, "method": method}
-                row |= {score: values[r] for score, values in scores.items()}
-                rows.append({**row, "angle": angle, "parameters": parameters})
+                own = {"tau": tau, "noise": noise, "method": method, "parameters": parameters}
+                rows.append(common | own | {score: values[r] for score, values in scores.items()})
         return rows
 
     def facts(self, rows: Sequence[Row]) -> dict[str, Any]:
@@ -81,14 +77,10 @@ class Draw:
 
 @dataclass(frozen=True)
 class Answer:
-    """Denoised ambient fields ``(cases, n, 3)`` of a method.
-
-    Networks have a ``view`` and fields ``oracle`` of the epoch nearest to the clean field, and are also scored in their
-    own components, as the paper does.
-    """
+    """Denoised ambient fields ``(cases, n, 3)`` of a method; networks are also scored in their own components."""
 
     fields: np.ndarray
-    oracle: np.ndarray | None = None
+    oracle: np.ndarray | None = None  # of the epoch nearest to the clean field
     view: View | None = None
 
     def scores(self, clean: np.ndarray, frames: np.ndarray) -> dict[str, list]:
@@ -98,13 +90,12 @@ class Answer:
             parts = np.einsum("nij,rni->rnj", frames, fields - clean), fields - clean
             return [np.square(part).sum(axis=2).mean(axis=1).tolist() for part in parts]
 
-        own = int(self.view is not None and self.view.frames is None)  # tangent, or ambient components
-        found = errors(self.fields)
+        own, found = int(self.view is not None and self.view.frames is None), errors(self.fields)  # tangent or ambient
         scores = {"mse": found[0], "own_metric": found[own], "ambient": found[1]}
-        if self.oracle is not None:
-            found = errors(self.oracle)
-            scores |= {"oracle": found[0], "oracle_own": found[own]}
-        return scores
+        if self.oracle is None:
+            return scores
+        oracle = errors(self.oracle)
+        return scores | {"oracle": oracle[0], "oracle_own": oracle[own]}
 
 
 def paper_answers(data: Draw, epochs: int) -> tuple[np.ndarray, dict[str, Answer]]:

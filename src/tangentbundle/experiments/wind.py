@@ -24,11 +24,7 @@ ANALYSIS = "gfs_10m_1deg_20160430T06.nc"
 
 @dataclass(eq=False)
 class Wind:
-    """A data set: two periods to train and to test forecasts, and a field to reconstruct.
-
-    The field is the first of the training period unless ``load_field`` is given. ``files`` must be in the folder of
-    wind data.
-    """
+    """A data set: two periods to train and to test forecasts, and a field to reconstruct."""
 
     about: str
     load_training: Callable[[], WindData]
@@ -76,14 +72,9 @@ def gfs_field() -> WindData:
 
 def reanalysis(days: int = 250) -> Wind:
     """The paper's data, downloaded: daily means, the first days of 2016 to train and of 2017 to test."""
-    about = (
-        f"NCEP/NCAR reanalysis, daily means near the surface, the first {days} days of 2016 (training) and 2017 (test)"
-    )
-
-    def load(year: int) -> WindData:
-        return fetch_ncep(year).during(slice(0, days))
-
-    return Wind(about, partial(load, 2016), partial(load, 2017))
+    about, first = "NCEP/NCAR reanalysis, daily means near the surface, the first", slice(0, days)
+    text = f"{about} {days} days of 2016 (training) and 2017 (test)"
+    return Wind(text, lambda: fetch_ncep(2016).during(first), lambda: fetch_ncep(2017).during(first))
 
 
 SOURCES = {

@@ -70,7 +70,10 @@ def _by_parts(
 
 
 def _resolve(filters: Sequence[Filter], operator: LinearOperator, method: Method | None) -> Method:
-    """Check the two, and choose a method where none is given; filters without a signature have no matrix to cache."""
+    """Check the two, and choose a method where none is given.
+
+    Filters without a signature have no matrix to cache; operators that learn have no eigenfields to cache either.
+    """
     if not isinstance(operator, LinearOperator):
         raise InvalidInputError(f"filters act through an operator such as bundle.laplacian(), got {type(operator)}.")
     if not (method is None or isinstance(method, Method)):
@@ -81,6 +84,8 @@ def _resolve(filters: Sequence[Filter], operator: LinearOperator, method: Method
             f"{type(operator).__name__} is filtered with method=Exact() (small operators); {method} needs a "
             "ConnectionLaplacian."
         )
+    if operator.requires_grad and not isinstance(method, Chebyshev):
+        return Chebyshev(1e-6 if operator.dtype == torch.float32 else 1e-12)
     return Exact() if isinstance(method, Dense) and not all(f.signature() for f in filters) else method
 
 

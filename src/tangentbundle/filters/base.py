@@ -1,18 +1,16 @@
-r"""A filter is a function of the Laplacian, seen by its frequency response.
+r"""A filter :math:`\int_0^\infty \tilde h(t)\, e^{t\Delta}\, dt` of the Laplacian, seen by its frequency response.
 
-.. math:: H(\Delta) = \int_0^\infty \tilde h(t)\, e^{t\Delta}\, dt, \qquad
-          \hat h(\lambda) = \int_0^\infty \tilde h(t)\, e^{-t\lambda}\, dt,
-
-with :math:`\lambda \ge 0` the eigenvalues of :math:`-\Delta`. Filters add, scale and compose; composition multiplies
-responses and convolves impulse responses.
+The response at an eigenvalue of :math:`-\Delta` is :math:`\hat h(\lambda) = \int_0^\infty \tilde h(t)\, e^{-t\lambda}\,
+dt`. Filters add, scale and compose; composition multiplies responses and convolves impulse responses.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import reduce
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -133,7 +131,16 @@ def joint_signature(kind: type, *parts: Any) -> tuple | None:
 
 
 class Parametric(Filter):
-    """A filter whose dataclass fields are all that its response depends on: numbers, or tensors to learn."""
+    """A filter whose dataclass fields are all that its response depends on: numbers, or tensors to learn.
+
+    ``checks`` are functions ``check(value, name)`` of these fields, which return what is stored.
+    """
+
+    checks: ClassVar[tuple[Callable[..., Any], ...]] = ()
+
+    def __post_init__(self) -> None:
+        for f, check in zip(fields(self), self.checks, strict=False):  # type: ignore[arg-type]
+            setattr(self, f.name, check(getattr(self, f.name), f.name))
 
     def _fields(self) -> list[Any]:
         return [getattr(self, f.name) for f in fields(self)]  # type: ignore[arg-type]
@@ -149,16 +156,14 @@ class Parametric(Filter):
 class Constant(Parametric):
     """The identity times a number."""
 
-    value: Any
-
-    def __post_init__(self) -> None:
-        self.value = scalar(self.value, "the factor of a filter")
+    factor: Any
+    checks = (scalar,)
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
-        return self.value * torch.ones_like(lam)
+        return self.factor * torch.ones_like(lam)
 
     def impulses(self) -> Impulses:
-        weight = as_double(self.value)[None]
+        weight = as_double(self.factor)[None]
         return Impulses(torch.zeros_like(weight), weight)
 
 

@@ -1,12 +1,14 @@
 r"""Banks of filters by one Chebyshev recurrence, with every derivative again such a bank.
 
 With P's spectrum mapped to [-1, 1], :math:`Z = (P - m)/r`, a filter is :math:`\sum_m a_m T_m(Z)`. Three maps are
-closed under differentiation, so that gradients of any order cost a recurrence and the memory of a few signals, not a
-stored graph:
+closed under differentiation in signals and coefficients, so that gradients of any order cost a recurrence and the
+memory of a few signals, not a stored graph:
 
 * ``bank``: :math:`x \mapsto y_k = \sum_m a_{km} T_m(Z)\, x`, one input and k outputs;
 * ``merge``: :math:`y_k \mapsto \sum_k \sum_m a_{km} T_m(Z)\, y_k`, k inputs and one output (Clenshaw);
 * ``dots``: :math:`d_{km} = \langle y_k, T_m(Z)\, x \rangle`, the derivative with respect to the coefficients.
+
+A fourth one, ``sensitivity``, is the derivative of all three with respect to the blocks of P, for sheaves that learn.
 """
 
 from __future__ import annotations
@@ -17,9 +19,9 @@ from torch.nn.functional import pad
 
 from ..operators import ConnectionLaplacian
 from ..operators.moments import recurrence
-from ..operators.product import Extras, sort_rows, step, unsort_rows, use_triton
+from ..operators.product import Extras, add_outer, block_product, sort_rows, step, unsort_rows
 from ..operators.registry import differentiate, torch_op, vectorise
-from ..operators.storage import along_curve
+from ..operators.storage import along_curve, is_sliced
 from .expansion import Band
 
 Tensor = torch.Tensor
@@ -37,21 +39,14 @@ def band_of(operator: ConnectionLaplacian) -> Band:
 
 @torch_op
 def bank(
-    indptr: Tensor,
-    cols: Tensor,
-    values: Tensor,
-    order: Tensor,
-    mass: Tensor,
-    x: Tensor,
-    coefficients: Tensor,
-    middle: float,
-    radius: float,
-) -> Tensor:
+    indptr: Tensor, cols: Tensor, values: Tensor, order: Tensor, mass: Tensor,
+    x: Tensor, coefficients: Tensor, middle: float, radius: float,
+) -> Tensor:  # fmt: skip
     """Outputs ``(k, n, d, c)`` of the filters ``coefficients`` (k, m) on a signal ``(n, d, c)``."""
     matrix = along_curve(indptr, cols, values, order)
     x = sort_rows(x, order)
     sums = coefficients[:, 0, None, None, None] * x
-    every = 3 if use_triton(x.device) else 1
+    every = 3 if is_sliced(indptr, order) else 1
     columns, last = _in_turns(coefficients.T, every), coefficients.shape[1] - 1
     targets = lambda m: Extras(sums, columns[m]) if m % every == 0 or m == last else None  # noqa: E731
     for _ in recurrence(matrix, x, x, range(1, last + 1), middle, radius, targets):
@@ -71,16 +66,9 @@ def _in_turns(columns: Tensor, every: int) -> Tensor:
 
 @torch_op
 def merge(
-    indptr: Tensor,
-    cols: Tensor,
-    values: Tensor,
-    order: Tensor,
-    mass: Tensor,
-    y: Tensor,
-    coefficients: Tensor,
-    middle: float,
-    radius: float,
-) -> Tensor:
+    indptr: Tensor, cols: Tensor, values: Tensor, order: Tensor, mass: Tensor,
+    y: Tensor, coefficients: Tensor, middle: float, radius: float,
+) -> Tensor:  # fmt: skip
     """The sum ``(n, d, c)`` of the filters ``coefficients`` (k, m), each on its own signal ``y`` (k, n, d, c)."""
     matrix = along_curve(indptr, cols, values, order)
     y = sort_rows(y, order)
@@ -99,17 +87,9 @@ def merge(
 
 @torch_op
 def dots(
-    indptr: Tensor,
-    cols: Tensor,
-    values: Tensor,
-    order: Tensor,
-    mass: Tensor,
-    x: Tensor,
-    y: Tensor,
-    count: int,
-    middle: float,
-    radius: float,
-) -> Tensor:
+    indptr: Tensor, cols: Tensor, values: Tensor, order: Tensor, mass: Tensor,
+    x: Tensor, y: Tensor, count: int, middle: float, radius: float,
+) -> Tensor:  # fmt: skip
     """Inner products ``(k, count)`` of ``y`` (k, n, d, c) with T_m(Z) x, for m below ``count``."""
     matrix = along_curve(indptr, cols, values, order)
     x, y = sort_rows(x, order), sort_rows(y, order).flatten(1)
@@ -118,6 +98,37 @@ def dots(
     for m, term in recurrence(matrix, x, x, range(1, count), middle, radius):
         out[:, m] = y @ term.flatten()
     return out
+
+
+@torch_op
+def sensitivity(
+    indptr: Tensor, cols: Tensor, values: Tensor, order: Tensor, mass: Tensor,
+    x: Tensor, y: Tensor, coefficients: Tensor, middle: float, radius: float, swap: bool,
+) -> Tensor:  # fmt: skip
+    r"""Gradient of :math:`\sum_{km} a_{km} \langle y_k, T_m(Z)\, x \rangle` in the blocks of P; products in the mass.
+
+    It is :math:`M \sum_m b_{m+1} (T_m x)^T`, twice that but for m = 0, with the terms b of Clenshaw's recurrence, which
+    runs down. The terms :math:`T_m x` are not stored: their recurrence runs up, and then down again in step. With
+    ``swap`` it is the gradient of :math:`\langle x, T_m(Z)\, y_k \rangle`: the two factors change places.
+    """
+    matrix, out = along_curve(indptr, cols, values, order), torch.zeros_like(values)
+    x, y, columns = sort_rows(x, order), sort_rows(y, order), coefficients.T.contiguous()
+    last, double = len(columns) - 1, (2.0 / radius, -2.0 * middle / radius, -1.0)
+    lower = term = x
+    for _, new in recurrence(matrix, x, x, range(1, last), middle, radius):
+        lower, term = term, new
+    b = torch.einsum("k,kndc->ndc", columns[last], y)
+    above, spare = torch.zeros_like(b), torch.empty_like(b)
+    for m in range(last - 1, 0, -1):
+        add_outer(matrix, *((term, b) if swap else (b, term)), double[0], out)
+        step(matrix, b, above, spare, double, sources=Extras(y, columns[m]))
+        above, b, spare = b, spare, above
+        if m > 1:
+            step(matrix, lower, term, term, double)
+        lower, term = term, lower
+    if last > 0:
+        add_outer(matrix, *((term, b) if swap else (b, term)), 1.0 / radius, out)
+    return out * mass[order].repeat_interleave(indptr.diff(), output_size=len(cols))[:, None, None]
 
 
 def _bank_shape(*inputs):
@@ -148,41 +159,82 @@ def _weigh(mass: Tensor) -> Tensor:
 
 def _bank_backward(ctx, grad):
     *matrix, mass, x, coefficients = ctx.saved_tensors
-    grad_x = grad_a = None
+    grad_p = grad_x = grad_a = None
+    if ctx.needs_input_grad[2]:
+        grad_p = sensitivity(*matrix, mass, x, grad / _weigh(mass), coefficients, *ctx.numbers, False)
     if ctx.needs_input_grad[5]:
         grad_x = _weigh(mass) * merge(*matrix, mass, grad / _weigh(mass), coefficients, *ctx.numbers)
     if ctx.needs_input_grad[6]:
         grad_a = dots(*matrix, mass, x, grad.contiguous(), coefficients.shape[1], *ctx.numbers)
-    return (None,) * 5 + (grad_x, grad_a, None, None)
+    return None, None, grad_p, None, None, grad_x, grad_a, None, None
 
 
 def _merge_backward(ctx, grad):
     *matrix, mass, y, coefficients = ctx.saved_tensors
     scaled = grad / _weigh(mass)
-    grad_y = grad_a = None
+    grad_p = grad_y = grad_a = None
+    if ctx.needs_input_grad[2]:
+        grad_p = sensitivity(*matrix, mass, scaled, y, coefficients, *ctx.numbers, True)
     if ctx.needs_input_grad[5]:
         grad_y = _weigh(mass) * bank(*matrix, mass, scaled, coefficients, *ctx.numbers)
     if ctx.needs_input_grad[6]:
         # <grad, T_m y_k> = <M y_k, T_m M^-1 grad>
         grad_a = dots(*matrix, mass, scaled, _weigh(mass) * y, coefficients.shape[1], *ctx.numbers)
-    return (None,) * 5 + (grad_y, grad_a, None, None)
+    return None, None, grad_p, None, None, grad_y, grad_a, None, None
 
 
 def _dots_backward(ctx, grad):
     *matrix, mass, x, y = ctx.saved_tensors
     numbers = ctx.numbers[1:]
-    grad_x = grad_y = None
+    grad_p = grad_x = grad_y = None
+    if ctx.needs_input_grad[2]:
+        grad_p = sensitivity(*matrix, mass, x, y / _weigh(mass), grad, *numbers, False)
     if ctx.needs_input_grad[5]:
         grad_x = _weigh(mass) * merge(*matrix, mass, y / _weigh(mass), grad, *numbers)
     if ctx.needs_input_grad[6]:
         grad_y = bank(*matrix, mass, x, grad, *numbers)
-    return (None,) * 5 + (grad_x, grad_y, None, None, None)
+    return None, None, grad_p, None, None, grad_x, grad_y, None, None, None
+
+
+def _keep_all(ctx, inputs, output):
+    ctx.save_for_backward(*inputs[:8])
+    ctx.numbers = inputs[8:]
+
+
+def _sensitivity_backward(ctx, grad):
+    """Through the recurrences written out: second derivatives store all terms."""
+    indptr, cols, values, order, mass, *others = ctx.saved_tensors
+    further, (middle, radius, swap) = torch.is_grad_enabled(), ctx.numbers
+    with torch.enable_grad():
+        inputs = [t if t.requires_grad else t.detach().requires_grad_() for t in (values, *others)]
+        values, x, y, coefficients = inputs
+        matrix = indptr, cols, values, along_curve(indptr, cols, values, order).order, mass[order]
+        x, sources = x[order], torch.einsum("km,kndc->mndc", coefficients, y[:, order])
+
+        def product(signal: Tensor, factor: float) -> Tensor:
+            return block_product(*matrix, signal, factor / radius, -factor * middle / radius)
+
+        if swap:
+            above, b = torch.zeros_like(x), sources[-1]
+            for m in range(len(sources) - 2, -1, -1):
+                above, b = b, product(b, 2.0 if m else 1.0) + sources[m] - above
+            total = torch.einsum("n,ndc,ndc->", matrix[-1], x, b)
+        else:
+            terms = [x]
+            for m in range(1, len(sources)):
+                terms.append(product(x, 1.0) if m == 1 else product(terms[-1], 2.0) - terms[-2])
+            total = torch.einsum("n,mndc,mndc->", matrix[-1], sources, torch.stack(terms))
+        (first,) = torch.autograd.grad(total, values, create_graph=True)
+        grads = torch.autograd.grad(first, inputs, grad, create_graph=further, allow_unused=True)
+    return None, None, grads[0], None, None, *grads[1:], None, None, None
 
 
 differentiate(bank, _bank_shape, _keep, _bank_backward)
 differentiate(merge, _merge_shape, _keep, _merge_backward)
 differentiate(dots, _dots_shape, _keep, _dots_backward)
+differentiate(sensitivity, lambda *inputs: torch.empty_like(inputs[2]), _keep_all, _sensitivity_backward)
 
 vectorise(bank, by_channel=True)
 vectorise(merge, by_channel=True)
 vectorise(dots, by_channel=False)
+vectorise(sensitivity, by_channel=False)

@@ -85,10 +85,7 @@ class Dense(Method):
 
 
 def _matrices(filters: Sequence[Filter], operator: LinearOperator) -> torch.Tensor:
-    """Matrices ``(k, 1, n d, n d)`` of filters, computed in float64.
-
-    Beyond a few hundred rows a polynomial of the sparse operator costs far less than its eigenfields.
-    """
+    """Matrices ``(k, 1, n d, n d)`` of filters, computed in float64."""
     size = operator.shape[0]
     need, what = 8.0 * (2 * len(filters) + 3) * size**2, f"{len(filters)} dense filters of {size} rows"
     require_memory(need, what, "Use method=Chebyshev(), which forms no matrix.")

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from ..arrays import is_batched, is_seen
-from ..errors import ConvergenceError, InvalidInputError, NonFiniteError, PrecisionWarning
+from ..errors import ConvergenceError, NonFiniteError, PrecisionWarning
 from ..operators import Generator, LinearOperator
 
 if TYPE_CHECKING:
@@ -22,9 +22,6 @@ MAX_NODES = 2**14
 
 MIN_TOLERANCE = {torch.float32: 1e-6, torch.float64: 0.0}
 """Smallest tolerance of an iteration; below it rounding is larger than what is left out."""
-
-MAX_ROUNDING_ERROR = 1e-3
-"""Rounding error of a filter, relative to its largest gain, above which there is a warning."""
 
 SHARES = np.concatenate([[0.0], np.geomspace(1e-16, 0.5, 128)])
 """Where expansions are checked: distances from the band's ends, as shares of its length."""
@@ -132,18 +129,8 @@ def fixed_order(filters: Sequence[Filter], band: Band, terms: int, nodes: int | 
     return _transform(_samples(filters, band, nodes), terms)
 
 
-def require_tolerance(tol: float, operator: LinearOperator) -> float:
-    """Refuse a tolerance that the operator's precision cannot reach."""
-    if tol < MIN_TOLERANCE[operator.dtype]:
-        raise InvalidInputError(
-            f"tol={tol:g} is below what float32 can give, {MIN_TOLERANCE[operator.dtype]:g}. Use a larger tol, or "
-            "float64: operator.to(dtype=torch.float64)."
-        )
-    return tol
-
-
-def check_precision(filters: Sequence[Filter], operator: LinearOperator, largest: float) -> None:
-    r"""Warn of a float32 operator whose rounding the responses amplify.
+def check_precision(filters: Sequence[Filter], operator: LinearOperator, largest: float, most: float = 1e-3) -> None:
+    r"""Warn of a float32 operator whose rounding the responses amplify to more than a share of their largest value.
 
     Rounding P shifts the eigenvalues by about :math:`\epsilon\lambda_{max}/\sqrt{n d}`; responses from 0 to
     the ``largest`` eigenvalue are compared with those at shifted eigenvalues.
@@ -157,7 +144,7 @@ def check_precision(filters: Sequence[Filter], operator: LinearOperator, largest
         if is_batched(before) or before.device.type != "cpu":
             return
         error = float(((after - before).abs().amax(1) / before.abs().amax(1).clamp_min(1e-300)).max())
-    if error > MAX_ROUNDING_ERROR:
+    if error > most:
         warnings.warn(
             f"float32 knows these eigenvalues to about {shift:.2g}, over which the response changes by {error:.2g} of "
             "its largest value. Use float64: operator.to(dtype=torch.float64).",

@@ -1,8 +1,7 @@
-r"""Coefficients that are lowpass and non-amplifying by construction, for training under the paper's assumptions.
+r"""Coefficients that are lowpass and non-amplifying by construction.
 
-An FIR response is a polynomial in :math:`z = e^{-T_s \lambda} \in (0, 1]`. In Bernstein form, :math:`\sum_j b_j
-\binom{N}{j} z^j (1-z)^{N-j}`, it is an average of the :math:`b_j`: with :math:`|b_j| \le 1` it is non-amplifying, and
-with :math:`b_0 = 0` it vanishes at :math:`z = 0`, that is, it is lowpass.
+An FIR response is a polynomial in :math:`z = e^{-T_s \lambda}`, in Bernstein form :math:`\sum_j b_j \binom{N}{j} z^j
+(1-z)^{N-j}` an average of the :math:`b_j`: non-amplifying if :math:`|b_j| \le 1`, and lowpass if :math:`b_0 = 0`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from ..arrays import is_batched
 from ..errors import InvalidInputError
 from ..operators import ConnectionLaplacian, LinearOperator
 from .chebyshev import band_of, bank, merge
-from .expansion import MAX_NODES, check_precision, expand, fixed_order, require_finite, require_tolerance
+from .expansion import MAX_NODES, MIN_TOLERANCE, check_precision, expand, fixed_order, require_finite
 
 if TYPE_CHECKING:
     from .base import Filter
@@ -107,7 +107,12 @@ class Chebyshev(Method):
 
         def compute() -> torch.Tensor:
             if self.order is None:
-                a = expand(filters, band, require_tolerance(self.tol, operator))
+                if self.tol < MIN_TOLERANCE[operator.dtype]:
+                    raise InvalidInputError(
+                        f"tol={self.tol:g} is below what float32 can give, {MIN_TOLERANCE[operator.dtype]:g}. Use a "
+                        "larger tol, or float64: operator.to(dtype=torch.float64)."
+                    )
+                a = expand(filters, band, self.tol)
                 check_precision(filters, operator, band.top)
             else:
                 a = fixed_order(filters, band, self.order + 1)

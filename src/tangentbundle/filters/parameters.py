@@ -22,19 +22,19 @@ def scalar(value: Array, name: str) -> Number:
     return tensor if tensor is value else float(tensor)
 
 
-def positive_scalar(value: Array, name: str) -> Number:
-    """One number above 0."""
-    number = scalar(value, name)
-    if _is_readable(number) and not number > 0:
-        raise InvalidInputError(f"{name} must be positive, got {float(number):.6g}.")
-    return number
-
-
 def nonnegative_scalar(value: Array, name: str) -> Number:
     """One number of at least 0."""
     number = scalar(value, name)
     if _is_readable(number) and number < 0:
         raise InvalidInputError(f"{name} must be at least 0, got {float(number):.6g}.")
+    return number
+
+
+def positive_scalar(value: Array, name: str) -> Number:
+    """One number above 0."""
+    number = scalar(value, name)
+    if _is_readable(number) and not number > 0:
+        raise InvalidInputError(f"{name} must be positive, got {float(number):.6g}.")
     return number
 
 

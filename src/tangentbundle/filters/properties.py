@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 Interval = tuple[float, float]
 """Least and largest eigenvalue looked at."""
 
-WIDE = (0.0, 1e8)
-"""Eigenvalues looked at when nothing else is said."""
-
 
 @dataclass(frozen=True)
 class Properties:
@@ -38,9 +35,9 @@ class Properties:
 
 
 def interval_of(on: Interval | LinearOperator | None) -> Interval:
-    """The interval meant by ``on``."""
+    """The interval meant by ``on``; a wide one if nothing is said."""
     if on is None:
-        return WIDE
+        return 0.0, 1e8
     if isinstance(on, LinearOperator):
         return on.spectral_interval
     low, high = on
@@ -122,11 +119,7 @@ def _largest_slope(filter: Filter, lam: torch.Tensor, gain: float) -> float:
 
 
 def largest_on(coefficients: np.ndarray, interval: Interval) -> float:
-    r"""Exact maximum of :math:`|\sum_k c_k z^k|` over an interval, by the roots of the derivative.
-
-    >>> largest_on(np.array([0.0, 4.0, -4.0]), (0.0, 1.0))        # 4 z (1 - z)
-    1.0
-    """
+    r"""Exact maximum of :math:`|\sum_k c_k z^k|` over an interval, by the roots of the derivative."""
     low, high = interval
     polynomial = np.polynomial.Polynomial(coefficients)(np.polynomial.Polynomial([low, high - low]))  # on [0, 1]
     size = np.abs(polynomial.coef).max()

@@ -28,9 +28,7 @@ class Heat(Parametric):
     """
 
     t: Any
-
-    def __post_init__(self) -> None:
-        self.t = nonnegative_scalar(self.t, "t")
+    checks = (nonnegative_scalar,)
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
         return torch.exp(-self.t * lam)
@@ -60,10 +58,7 @@ class FIR(Parametric):
 
     coefficients: Any
     step: Any = 1.0
-
-    def __post_init__(self) -> None:
-        self.coefficients = vector(self.coefficients, "coefficients")
-        self.step = positive_scalar(self.step, "step")
+    checks = (vector, positive_scalar)
 
     def impulses(self) -> Impulses:
         h = as_double(self.coefficients)
@@ -161,9 +156,7 @@ class Polynomial(Parametric):
     """
 
     coefficients: Any
-
-    def __post_init__(self) -> None:
-        self.coefficients = vector(self.coefficients, "coefficients")
+    checks = (vector,)
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
         total = torch.zeros_like(lam)
@@ -211,9 +204,7 @@ class Tikhonov(Parametric):
     r"""The smoother :math:`1/(1 + a\lambda)`: minimises :math:`|y - x|^2 + a \langle y, -\Delta y \rangle`."""
 
     strength: Any
-
-    def __post_init__(self) -> None:
-        self.strength = nonnegative_scalar(self.strength, "strength")
+    checks = (nonnegative_scalar,)
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
         return 1 / (1 + self.strength * lam)
@@ -225,10 +216,7 @@ class Matern(Parametric):
 
     kappa: Any
     alpha: Any = 2.0
-
-    def __post_init__(self) -> None:
-        self.kappa = positive_scalar(self.kappa, "kappa")
-        self.alpha = positive_scalar(self.alpha, "alpha")
+    checks = (positive_scalar, positive_scalar)
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
         return (1 + lam / self.kappa / self.kappa) ** (-self.alpha)
@@ -239,9 +227,7 @@ class IdealLowpass(Parametric):
     """One up to the cutoff eigenvalue, zero above: needs ``Exact()`` (no polynomial follows a jump)."""
 
     cutoff: Any
-
-    def __post_init__(self) -> None:
-        self.cutoff = nonnegative_scalar(self.cutoff, "cutoff")
+    checks = (nonnegative_scalar,)
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
         return (lam <= self.cutoff).to(lam.dtype)
@@ -252,9 +238,7 @@ class Wavelet(Parametric):
     r"""The band-pass :math:`s\lambda\, e^{1 - s\lambda}`, with its peak of one at :math:`\lambda = 1/s`."""
 
     scale: Any
-
-    def __post_init__(self) -> None:
-        self.scale = positive_scalar(self.scale, "scale")
+    checks = (positive_scalar,)
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
         return self.scale * lam * torch.exp(1 - self.scale * lam)

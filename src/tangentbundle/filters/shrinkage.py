@@ -8,8 +8,8 @@ the risk :math:`E\,\|Hx - (x - n)\|^2`, in the mass inner product in which :math
 
 All three terms are sums over Chebyshev coefficients of the responses times the moments
 :math:`\langle x, T_m x \rangle` and :math:`E \langle n, T_m n \rangle`, which one recurrence on the data and on random
-probes gives; ``least_risk`` does so in memory, on the device of the operator. Noise of uneven variances needs probes
-``sqrt(variances) * signs`` instead; their moments are those of the noise.
+probes gives; ``least_risk`` does so in memory, on the device of the operator. Probes of uneven noise are random signs
+times its standard deviations.
 """
 
 from __future__ import annotations
@@ -31,11 +31,7 @@ from .responses import Parametric, Spectral
 
 @dataclass(eq=False)
 class Rational(Parametric):
-    r"""The low-pass response :math:`1/(1 + (\lambda/c)^p)`; the identity for an infinite cut-off c.
-
-    >>> float(Rational(2.0, 4.0).response(np.array([2.0]))[0])
-    0.5
-    """
+    r"""The low-pass response :math:`1/(1 + (\lambda/c)^p)`; the identity for an infinite cut-off c."""
 
     cutoff: float
     power: float
@@ -47,10 +43,7 @@ class Rational(Parametric):
 def rational_family(
     top: float, powers: Sequence[float] = (1.0, 2.0, 4.0), cutoffs: int = 20, decades: float = 4.0
 ) -> list[Filter]:
-    """The identity, and for each power log-spaced cut-offs from ``decades`` below to half a decade above ``top``.
-
-    ``top`` is the largest eigenvalue. Where noise is low, a cut-off above it leaves nearly all frequencies.
-    """
+    """The identity, and for each power log-spaced cut-offs from ``decades`` below to half a decade above ``top``."""
     cuts = top * np.logspace(-decades, 0.5, cutoffs)
     return [Rational(np.inf, 1.0), *(Rational(float(c), p) for p in powers for c in cuts)]
 
@@ -65,20 +58,12 @@ def _highpass(power: int, top: float) -> Filter:
 
 
 def moment_terms(family: Sequence[Filter], band: Band, tol: float = 1e-4) -> int:
-    """Terms of the recurrence whose moments, twice as many, give the risks of a family to a relative ``tol``.
-
-    >>> from tangentbundle.operators import Generator
-    >>> moment_terms([Rational(0.1, 2.0)], Band(Generator(2.0)))
-    14
-    """
+    """Terms of the recurrence whose moments, twice as many, give the risks of a family to a relative ``tol``."""
     return expand([*family, *map(_residual, family)], band, tol).shape[1] // 2 + 2
 
 
 def laplacian_moments(operator: ConnectionLaplacian, x: torch.Tensor, terms: int) -> np.ndarray:
-    """Moments ``(2 terms - 1, c)`` of every channel of a signal ``(n, d, c)``, on the band of the operator.
-
-    The mass is scaled to mean one, so that risks on different graphs of the same points can be compared.
-    """
+    """Moments ``(2 terms - 1, c)`` of every channel of a signal ``(n, d, c)``, on the band of the operator."""
     indptr, cols, values, order, mass = operator.curve
     matrix, band = along_curve(indptr, cols, values, order), band_of(operator)
     weights = (mass / mass.mean()).index_select(0, order)

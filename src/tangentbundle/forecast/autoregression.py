@@ -1,15 +1,12 @@
 r"""Linear forecasts of anomalies from a point's own recent vectors and its neighbours' latest ones.
 
-With z the features of a point i, its own lags and the neighbours' vectors now, carried to its frame by the connection
-and scaled by a weight that falls with distance, the forecast of lead h is
+With features z of a point, its own lags and the neighbours' vectors now, carried to its frame and weighted by distance,
 
-.. math:: \hat a_i(t+h) = b_h\, B_{hi}^T z_i(t), \qquad
-          B_{hi} = (G_i + \lambda I)^{-1} (g_{hi} + \lambda P_h), \qquad
-          G_i = \overline{z z^T}, \quad g_{hi} = \overline{z(t)\, a(t+h)^T} :
+.. math:: \hat a_i(t+h) = b_h\, B_{hi}^T z_i(t), \qquad B_{hi} = \big(\overline{z z^T} + \lambda I\big)^{-1}
+          \big(\overline{z(t)\, a(t+h)^T} + \lambda P_h\big) :
 
-ridge regression at each point, shrunk to the damped persistence P of all points together. The means run over times and
-over copies of the neighbourhood, moved to other places nearby. Time-blocked cross-validation chooses :math:`\lambda`
-and gives the damping factor :math:`b_h` and the errors.
+ridge regression, shrunk to the damped persistence P of all points together. Means run over times and over copies of the
+neighbourhood at places nearby. Time-blocked cross-validation gives :math:`\lambda`, the damping b and the errors.
 """
 
 from __future__ import annotations
@@ -18,16 +15,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from ..errors import InvalidInputError
 from .methods import FittedMethod, ForecastMethod, HeldOut, Record
-from .neighbors import displaced, nearest
 
 PARTS = 10
 """Parts of the record whose moments are stored apart: two are held out at a time, and others left out around them."""
-
-MIN_ORIGINS = 8
-"""Fewest times to learn from while others are held out; with fewer the forecast is the climatology."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +115,7 @@ class LinearForecast(FittedMethod):
         for first in range(0, PARTS, 2):
             held_out = (parts == first) | (parts == first + 1)
             chosen = (numbers < first - gap) | (numbers > first + 1 + gap)
-            if moments.counts[chosen, lead].sum() < MIN_ORIGINS:
+            if moments.counts[chosen, lead].sum() < 8:  # too few times to learn from
                 return None
             for k, coefficients in enumerate(moments.solve(lead, chosen, self.method.penalties)):
                 forecasts[k, held_out] = np.einsum("nmf,nfa->mna", features[:, held_out], coefficients, optimize=True)
@@ -154,3 +148,48 @@ class LinearForecast(FittedMethod):
         counts = np.array([[len(part), *seen[part].sum(axis=0)] for part in parts])
         numbers = np.repeat(np.arange(PARTS), [len(part) for part in parts])
         return Moments(origins, numbers, np.stack(grams), np.stack(sides), counts)
+
+
+@dataclass(frozen=True, eq=False)
+class Neighborhoods:
+    """For each point k + 1 places ``index (n, k + 1)``, its own first, and maps ``(n, k + 1, d, d)`` of vectors there
+    to its own coordinates.
+    """
+
+    index: np.ndarray
+    maps: np.ndarray
+
+    def gather(self, values: np.ndarray) -> np.ndarray:
+        """Fields ``(T, m, d)`` at the places, in coordinates of the points: ``(n, T, k + 1, d)``."""
+        return np.einsum("nkab,tnkb->ntka", self.maps, values[:, self.index], optimize=True)
+
+
+def nearest(points: np.ndarray, frames: np.ndarray, count: int) -> tuple[Neighborhoods, np.ndarray, float]:
+    """The nearest points, weights ``(n, k)`` that fall with their distance, and the typical distance."""
+    away, index = cKDTree(points).query(points, k=min(count, len(points) - 1) + 1)
+    index[:, 0] = np.arange(len(points))
+    spacing = float(np.median(away[:, 1:9])) or 1.0
+    maps = np.einsum("nia,nkib->nkab", frames, frames[index], optimize=True)
+    return Neighborhoods(index, maps), np.exp(-np.square(away[:, 1:] / spacing) / 2), spacing
+
+
+def displaced(
+    near: Neighborhoods, points: np.ndarray, frames: np.ndarray, shifts: np.ndarray
+) -> Iterator[Neighborhoods]:
+    """Neighbourhoods of the first n of m known points, moved along each of the ambient ``shifts (s, D)``."""
+    n, tree = len(near.index), cKDTree(points)
+    here = frames[:n]
+    away = points[near.index] - points[:n, None]
+    for shift in shifts:
+        centre = tree.query(points[:n] + np.einsum("nia,nja,j->ni", here, here, shift))[1]
+        there = frames[centre]
+        u, cosines, vt = np.linalg.svd(there.transpose(0, 2, 1) @ here)
+        a, b, c = here @ vt.transpose(0, 2, 1), there @ u, cosines[:, None]
+        along_a, along_b = away @ a, away @ b
+        # the smallest rotation from the tangent space here to that there turns the differences to the neighbours
+        turned = away + ((1 + 2 * c) * along_a - along_b) / (1 + c) @ b.transpose(0, 2, 1)
+        turned -= (along_a + along_b) / (1 + c) @ a.transpose(0, 2, 1)
+        index = tree.query(points[centre][:, None] + turned)[1]
+        index[:, 0] = centre
+        carried = np.einsum("nic,nkib->nkcb", there, frames[index], optimize=True)
+        yield Neighborhoods(index, np.einsum("nca,nkcb->nkab", u @ vt, carried, optimize=True))

@@ -1,12 +1,10 @@
 r"""The climatology of a series, its mean and cycle, and the drift of the mean up to a recent window.
 
-A field is climatology plus anomaly, :math:`x_t = \mu + c_{t \bmod P} + a_t`, with a cycle of P steps. The mean of W
-successive anomalies at point i has the sampling variance :math:`v_W s_i^2`, with :math:`s_i` their relative size.
-A recent window departs from the training mean by a drift and by sampling errors, and empirical Bayes shrinkage (James
-and Stein) gives
+The mean of W anomalies at point i has the sampling variance :math:`v_W s_i^2`, with :math:`s_i` their relative size. A
+recent window departs from the training mean by a drift and sampling errors; James and Stein's shrinkage of it gives
 
-.. math:: \hat\mu_i = \mu_i + g_i\,(\bar x_{W,i} - \mu_i), \qquad
-          g_i = \frac{\delta s_i}{\delta s_i + (v_W + v_T)\,s_i^2}, \qquad
+.. math:: \hat\mu_i = \mu_i + g_i\,(\bar x_{W,i} - \mu_i), \quad
+          g_i = \frac{\delta s_i}{\delta s_i + (v_W + v_T)\,s_i^2}, \quad
           \delta = \Big(\overline{|\bar x_W - \mu|^2} - v_W - v_T\Big)_+ .
 """
 
@@ -53,29 +51,33 @@ class Climate:
         """Mean and cycle ``(T, n, d)`` at steps ``(T,)``."""
         return self.mean + self.cycle[steps % len(self.cycle)]
 
-    def current(self, recent: np.ndarray, steps: np.ndarray) -> tuple[Climate, np.ndarray, np.ndarray]:
-        """The climatology now, given recent fields ``(W, n, d)``, and the variances ``(n,)`` that errors of its mean
-        and of its cycle add to forecasts.
+    def current(self, recent: np.ndarray, steps: np.ndarray) -> tuple[Climate, np.ndarray]:
+        """The climatology now, given recent fields ``(W, n, d)`` at steps, and the gain ``(n,)`` of the shrinkage."""
+        change, variance = (recent - self.at(steps)).mean(axis=0), self._mean_variance(len(recent), self.length)
+        drift = max(float(np.square(change).mean()) - variance, 0.0) * self.sizes / self.sizes.mean()
+        gain = drift / np.maximum(drift + variance * self.sizes**2, 1e-300)
+        return replace(self, mean=self.mean + gain[:, None] * change), gain
 
-        Errors of training count twice: they shift forecasts, and held-out errors about the same mean are too small.
+    def _mean_variance(self, *counts: int) -> float:
+        return self.variance * sum(mean_variance(self.correlation, count) for count in counts)
+
+    def errors(self, gain: np.ndarray, window: int, since: np.ndarray, memory: np.ndarray) -> np.ndarray:
+        """Variances ``(H, n)`` that errors of mean and cycle add to forecasts, ``since (H,)`` steps after training.
+
+        They count twice: they shift forecasts, and held-out errors about the same mean are too small. Soon after
+        training a field and that mean err alike, which makes up for it where the forecast, by its ``memory (H,)`` of
+        the last anomaly, has not used it already.
         """
-        change = (recent - self.at(steps)).mean(axis=0)
-        counts = len(recent), self.length
-        window, training = (self.variance * mean_variance(self.correlation, count) for count in counts)
-        drift = max(float(np.square(change).mean()) - window - training, 0.0) * self.sizes / self.sizes.mean()
-        gain = drift / np.maximum(drift + (window + training) * self.sizes**2, 1e-300)
-        now = replace(self, mean=self.mean + gain[:, None] * change)
-        cycle = self.variance * cycle_variance(self.correlation, self.length, len(self.cycle))
-        return now, (2 * training + gain * window) * self.sizes**2, 2 * cycle * self.sizes**2
+        mean = 2 * self._mean_variance(self.length) + gain * self._mean_variance(window)
+        shared = (1 - self.correlation**self.length) / (self.length * (1 - self.correlation))
+        known = np.maximum(self.correlation ** np.maximum(since, 1) - memory, 0.0) * 2 * self.variance * shared
+        cycle = 2 * self.variance * cycle_variance(self.correlation, self.length, len(self.cycle))
+        free = (1 - memory)[:, None]
+        return np.maximum(free**2 * mean - free * known[:, None] + cycle, 0.0) * self.sizes**2
 
 
 def phase_means(values: np.ndarray, steps: np.ndarray, period: int) -> tuple[np.ndarray, np.ndarray]:
-    """Mean ``(n, d)`` over the phases of a cycle, and the departure of each phase from it ``(P, n, d)``.
-
-    >>> mean, cycle = phase_means(np.arange(6.0)[:, None, None], np.arange(6), 2)
-    >>> mean.item(), cycle.ravel().tolist()
-    (2.5, [-0.5, 0.5])
-    """
+    """Mean ``(n, d)`` over the phases of a cycle, and the departure of each phase from it ``(P, n, d)``."""
     phases = steps % period
     fewest = int(np.bincount(phases, minlength=period).min())
     if fewest < 3:
@@ -88,11 +90,7 @@ def phase_means(values: np.ndarray, steps: np.ndarray, period: int) -> tuple[np.
 
 
 def mean_variance(correlation: float, count: int) -> float:
-    """The variance of the mean of successive values of a first-order autoregression of variance one.
-
-    >>> mean_variance(0.0, 10), round(mean_variance(0.8, 10), 3)
-    (0.1, 0.543)
-    """
+    """The variance of the mean of successive values of a first-order autoregression of variance one."""
     lags = np.arange(1, count)
     return float(count + 2 * ((count - lags) * correlation**lags).sum()) / count**2
 
@@ -105,11 +103,7 @@ def cycle_variance(correlation: float, count: int, period: int) -> float:
 
 def fitted_correlation(measured: float, window: int, count: int) -> float:
     """The lag-one correlation, at least 0, at which means over ``window`` of ``count`` values have the variance
-    ``measured`` about the mean of all, in units of that of single values.
-
-    >>> round(fitted_correlation(0.774, 4, 10_000), 2)
-    0.8
-    """
+    ``measured`` about the mean of all, in units of that of single values."""
     grid = np.linspace(0, 1 - 1 / count, 200)
     short, full = (np.array([mean_variance(correlation, w) for correlation in grid]) for w in (window, count))
     return float(np.interp(measured, (short - full) / (1 - full), grid))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -13,17 +14,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..arrays import positive_integer
 from ..errors import InvalidInputError, NonFiniteError, ShapeError, ShortSeriesWarning, TooFewPointsError
 from ..estimators.base import check_tangent, of_kind
-from ..estimators.intervals import share, tail
+from ..estimators.observations import share, tail
 from ..estimators.tangents import TangentSpaces
 from .autoregression import Autoregression
 from .climate import Climate
 from .methods import ForecastMethod, LeadSkill, Record, fill_gaps
 from .steps import Clock
 
-MIN_FIELDS = 16
-"""Fewest fields of a training series: with fewer, neither the climatology nor its error can be estimated."""
 
-
+@dataclass(eq=False, repr=False)
 class FieldForecaster(BaseEstimator):
     r"""Forecasts a vector field on a manifold from its past, with uncertainty.
 
@@ -41,10 +40,9 @@ class FieldForecaster(BaseEstimator):
     Attributes:
         climate_: mean and cycle of the training series.
         fitted_: the fitted method.
-        skill_: a ``LeadSkill(lead, error, persistence, climatology)`` for each lead time, 1, 2, ... up to the first at
-            which the forecast reverts to the climatology: root mean square lengths of the errors of held-out forecasts,
-            in units of the series, with ``over_persistence`` and ``over_climatology``, one minus the ratio of mean
-            squared errors. Empty if the record is too short to hold out forecasts.
+        skill_: a ``LeadSkill(lead, error, persistence, climatology)`` for each lead time up to the first at which the
+            forecast reverts to the climatology: root mean square errors of held-out forecasts, in units of the series,
+            with ``over_persistence`` and ``over_climatology``. Empty if the record is too short to hold out any.
         normal_share_: share of the series' energy off the tangent spaces, lost by projection.
 
     >>> import numpy as np, tangentbundle as tb
@@ -60,20 +58,12 @@ class FieldForecaster(BaseEstimator):
     ((20, 60, 3), (20, 60, 3), True)
     """
 
-    def __init__(
-        self,
-        method: ForecastMethod | None = None,
-        *,
-        dim: Any = None,
-        manifold: Any = None,
-        period: int | None = None,
-        random_state: Any = None,
-    ):
-        self.method = method
-        self.dim = dim
-        self.manifold = manifold
-        self.period = period
-        self.random_state = random_state
+    method: ForecastMethod | None = None
+    _: KW_ONLY
+    dim: Any = None
+    manifold: Any = None
+    period: int | None = None
+    random_state: Any = None
 
     def fit(self, points, series, times=None, support=None):
         """Fit to points ``(n, D)`` and a series ``(T, n, D)`` of ambient vectors.
@@ -89,7 +79,7 @@ class FieldForecaster(BaseEstimator):
         if not isinstance(method, ForecastMethod):
             raise InvalidInputError(f"method must be an object such as Autoregression(), got {method!r}.")
         period = 1 if self.period is None else positive_integer(self.period, "period")
-        series = _checked_series(series, points.shape, MIN_FIELDS, "fit")
+        series = _checked_series(series, points.shape, 16, "fit")  # with fewer, no error of the climatology is known
         self.clock_, steps = Clock.of(times, len(series))
         others, elsewhere = _checked_support(support, points, len(series))
         n, known = len(points), np.concatenate([points, others])
@@ -140,15 +130,16 @@ class FieldForecaster(BaseEstimator):
         if not usable.all():
             raise InvalidInputError("the recent fields have a gap of more than one step. Give those after it only.")
         steps = steps[0] + np.arange(len(values))
-        climate, mean_error, cycle_error = self.climate_.current(values, steps)
+        climate, gain = self.climate_.current(values, steps)
         ahead = steps[-1] + 1 + np.arange(horizon)
         future = climate.at(ahead) + self.fitted_.predict(values - climate.at(steps), horizon)
         field = kind.wrap(self.scale_ * np.einsum("nij,tnj->tni", self.frames_, future))
         if not return_std:
             return field
         held_out = self.fitted_.held_out(len(values), horizon)
-        memory = np.sqrt(np.maximum([lead.skill for lead in held_out], 0.0))[:, None]
-        variance = np.stack([lead.variance for lead in held_out]) + np.square(1 - memory) * mean_error + cycle_error
+        memory = np.sqrt(np.maximum([lead.skill for lead in held_out], 0.0))
+        errors = climate.errors(gain, len(values), ahead - self.last_step_, memory)
+        variance = np.stack([lead.variance for lead in held_out]) + errors
         return field, kind.wrap(self.scale_ * np.sqrt(variance)[:, :, None] * np.linalg.norm(self.frames_, axis=2))
 
     def predict_interval(self, recent, horizon, times=None, level=0.9):

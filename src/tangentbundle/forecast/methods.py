@@ -8,9 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-MIN_SKILL = 0.01
-"""Share of the anomalies' variance that held-out forecasts of a lead time must explain for the lead to be used."""
-
 
 @dataclass(frozen=True, eq=False)
 class Record:
@@ -54,18 +51,11 @@ def fill_gaps(values: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 class LeadSkill(NamedTuple):
-    """Root mean square length of the errors of forecasts of held-out times, in units of the series.
+    """Root mean square length of the errors of forecasts of held-out times, in units of the series."""
 
-    Attributes:
-        lead: steps ahead.
-        error: of the forecaster; that of the climatology where it reverts to it.
-        persistence: of the last anomaly, not damped.
-        climatology: of the climatology.
-    """
-
-    lead: int
-    error: float
-    persistence: float
+    lead: int  # steps ahead
+    error: float  # of the forecaster; that of the climatology where it reverts to it
+    persistence: float  # of the last anomaly, not damped
     climatology: float
 
     @property
@@ -97,12 +87,7 @@ class HeldOut:
 
     @classmethod
     def of(cls, forecasts: np.ndarray, latest: np.ndarray, truth: np.ndarray) -> HeldOut:
-        """From forecasts ``(m, n, d)``, the anomalies they started from, and the truth.
-
-        >>> held_out = HeldOut.of(np.full((4, 2, 1), 2.0), np.zeros((4, 2, 1)), np.ones((4, 2, 1)))
-        >>> held_out.factor, held_out.skill
-        (0.5, 1.0)
-        """
+        """From forecasts ``(m, n, d)``, the anomalies they started from, and the truth."""
         factor = float(np.clip((forecasts * truth).sum() / max(np.square(forecasts).sum(), 1e-300), 0.0, 1.0))
         errors = factor * forecasts - truth
         variance = np.square(errors).mean(axis=(0, 2))
@@ -164,13 +149,14 @@ class FittedMethod(ABC):
                 rows.append(LeadSkill(lead, *(length * e**0.5 for e in (own, found.persistence, found.climatology))))
         return rows
 
-    def _skilful(self, window: int, horizon: int) -> list[HeldOut]:
+    def _skilful(self, window: int, horizon: int, least: float = 0.01) -> list[HeldOut]:
+        """Of the leads before the first whose held-out forecasts explain less than a share of the variance."""
         window, found = min(window, self.window), []
         for lead in range(1, min(horizon, self.reach) + 1):
             if (lead, window) not in self._held_out:
                 self._held_out[lead, window] = self.evaluate(lead, window)
             held_out = self._held_out[lead, window]
-            if held_out is None or held_out.skill < MIN_SKILL:
+            if held_out is None or held_out.skill < least:
                 break
             found.append(held_out)
         return found

@@ -15,7 +15,7 @@ from ..memory import memory_limit, require_memory
 from ..parallel import run_ranges
 from .balls import ball_edges
 from .kernels import Kernel
-from .search import SAMPLE, WIDE, nearest_distances, search_tree
+from .search import SAMPLE, WIDE, edge_distances, nearest_distances, search_tree
 
 
 def bytes_per_edge(dim: int) -> int:
@@ -81,6 +81,10 @@ class NeighborGraph:
 
     def components(self) -> np.ndarray:
         """Label of the connected component of each point, ``(n,)``: 0 for that of the first point, and so on."""
+        return self._labels
+
+    @cached_property
+    def _labels(self) -> np.ndarray:
         return _component_labels(self.indptr, self.indices)
 
     def relabel(self, order: np.ndarray) -> NeighborGraph:
@@ -113,6 +117,18 @@ def _component_labels(indptr, indices):  # pragma: no cover - compiled
         else:
             labels[i] = labels[parent[i]]
     return labels
+
+
+def graph_from_pairs(points: np.ndarray, pairs: np.ndarray) -> NeighborGraph:
+    """The graph whose edges are the given unordered pairs, each listed once."""
+    n, (low, high) = len(points), pairs.T.astype(np.int32)
+    ends = np.concatenate([low, high]), np.concatenate([high, low])
+    matrix = sparse.coo_array((np.ones(2 * len(low), np.int8), ends), shape=(n, n)).tocsr()
+    matrix.sort_indices()
+    indptr, indices = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
+    distances = np.empty(len(indices))
+    run_ranges(edge_distances, n, points, points, indptr, indices, distances)
+    return NeighborGraph(indptr, indices, distances)
 
 
 @singledispatch

@@ -105,7 +105,8 @@ def without_self(rows: np.ndarray, distances: np.ndarray, indices: np.ndarray) -
     """Neighbours ``(m, k)`` without the points themselves, of k + 1 nearest each."""
     itself = indices == rows[:, None]
     itself[~itself.any(axis=1), -1] = True  # among exact duplicates the point may be absent
-    return distances[~itself].reshape(len(rows), -1), indices[~itself].reshape(len(rows), -1)
+    shape = len(rows), indices.shape[1] - 1
+    return distances[~itself].reshape(shape), indices[~itself].reshape(shape)
 
 
 def sample_rows(n: int, seed: int = 0) -> np.ndarray:

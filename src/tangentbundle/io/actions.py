@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..earth import RADIUS
 from ..errors import InvalidInputError, UnitsError
 from ..timeline import regular
 from ..units import conversion
+from .datasets import GridFile
 from .field import Field
 from .guards import warn
 from .spaces import Globe
@@ -69,6 +71,38 @@ def filtered(field: Field, bundle: TangentBundle, response: Filter, at_once: int
     return field.with_vectors(smooth), left
 
 
+def decomposed(field: Field, bundle: TangentBundle) -> tuple[Field, dict[str, np.ndarray]]:
+    """The field with its parts, potentials, divergence and vorticity as ``parts``; energies ``(T,)`` of its parts.
+
+    Speeds on the globe give rates in s-1 and potentials in m2 s-1; otherwise lengths are those of the points.
+    """
+    from ..calculus import helmholtz
+
+    vectors = field.vectors.astype(field.space.coordinates.dtype, copy=False)
+    found = helmholtz(bundle, bundle.to_coordinates(vectors[..., None]))
+    speed = conversion(field.units, "m s-1") if isinstance(field.space, Globe) else None
+    length, speed, units = (1.0, 1.0, ("", "")) if speed is None else (RADIUS, speed, ("s-1", "m2 s-1"))
+
+    def part(name: str, values: np.ndarray, names: tuple[str, ...], unit: str, what: str) -> Field:
+        origin = field.origin
+        if isinstance(origin, GridFile):
+            origin = replace(origin, attributes=[{"long_name": what}] * len(names))
+        return replace(field, values=values, names=names, units=unit, origin=origin, wind=())
+
+    parts = {}
+    for name in found.energies:
+        values = field.space.components(bundle.to_ambient(getattr(found, name)))
+        names = tuple(f"{name}_{component}" for component in field.names)
+        parts[name] = part(name, values, names, field.units, f"{name} part of the field")
+    scales = {"divergence": (speed / length, units[0]), "vorticity": (speed / length, units[0])}
+    scales |= {"potential": (speed * length, units[1]), "stream": (speed * length, units[1])}
+    for name, (scale, unit) in scales.items():
+        if (values := getattr(found, name)) is not None:
+            names = (f"{name} [{unit}]" if unit else name,)
+            parts[name] = part(name, scale * values[..., 0], names, unit, name.replace("stream", "stream function"))
+    return replace(field, parts=parts), {name: share[:, 0] for name, share in found.energies.items()}
+
+
 def warn_if_nothing_left(left: float, eps: float) -> None:
     """Warn of a filter that leaves less than ``LITTLE_ENERGY`` of the energy."""
     if left < LITTLE_ENERGY:
@@ -83,19 +117,21 @@ def predicted(
     field: Field,
     target: Field,
     *,
-    noise: float | None = None,
+    noise: float | np.ndarray | None = None,
     std: bool = False,
     fitted: Callable[[int], None] = lambda number: None,
 ) -> tuple[Field, list[float]]:
     """Fit to the field of each time and predict at the points of ``target``; also the levels of noise.
 
+    ``noise`` are standard errors, a number or one for each point; by default the field's own, or they are estimated.
     ``fitted`` is called with the number of each field after its fit.
     """
     _same_space(field, target)
     points, places, vectors = field.space.points, target.space.points, field.vectors
     means, spreads, levels = [], [], []
+    known: Any = field.noise if noise is None else np.asarray(noise)
     for number, one in enumerate(vectors):
-        estimator.fit(points, one, noise_std=noise)
+        estimator.fit(points, one, noise_std=known[number] if np.ndim(known) == 2 else known)
         levels.append(float(estimator.noise_))
         fitted(number)
         if std:
@@ -105,7 +141,7 @@ def predicted(
             mean = estimator.predict(places)
         means.append(mean)
     size = float(np.sqrt(np.mean(np.square(vectors))))
-    if noise is None and levels and np.mean(levels) > 0.9 * size:
+    if known is None and levels and np.mean(levels) > 0.9 * size:
         warn(
             f"the noise is estimated as {np.mean(levels):.3g}, and the vectors have size {size:.3g}: no field was "
             "found below it. Give more points, or the noise level if it is known (noise=)."

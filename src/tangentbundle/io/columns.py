@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from ..earth.xarrays import wind_components, without_impossible
-from ..errors import ShapeError
+from ..errors import ShapeError, UnitsError
 from ..units import common_unit, conversion
 from .field import Field, Request, check_count, distinct_rows, usable_rows
 from .guards import warn_if_radians
@@ -25,7 +26,19 @@ def from_columns(
     if len({shape[-1] for shape in shapes.values()}) > 1 or any(len(shapes[name]) > 1 for name in points):
         raise ShapeError(f"columns of points and vectors must be equally long, got {shapes}.")
     values = np.stack(list(vectors.values()), axis=-1) if vectors else None
-    return assemble(np.stack(list(points.values()), axis=1), values, columns, request)
+    field, rows = assemble(np.stack(list(points.values()), axis=1), values, columns, request)
+    return with_errors(field, lambda name: column(name)[slice(None) if rows is None else rows], columns), rows
+
+
+def with_errors(field: Field, column: Callable[[str], np.ndarray], columns: Columns) -> Field:
+    """The field with the standard errors in the column ``sigma``, if there is one, in the field's unit."""
+    if not columns.sigma:
+        return field
+    unit = split_unit(columns.sigma)[1]
+    factor = conversion(unit or field.units, field.units or unit)
+    if factor is None:
+        raise UnitsError(f"{columns.sigma} must be in the unit of the vectors, {field.units!r}, or one of speed.")
+    return replace(field, noise=factor * column(columns.sigma))
 
 
 def assemble(
@@ -50,26 +63,18 @@ def assemble(
         values = values if (factors == 1).all() else (values * factors).astype(values.dtype)
         values = without_impossible(values, units, notes) if columns.on_globe else values
         numbers += [*values]
-    rows = usable_rows(np.concatenate(numbers, axis=1), request, notes)
-    if rows is not None:
-        coordinates = coordinates[rows]
-        check_count(len(coordinates), request)
-    space = _space(coordinates, columns)
-    first = distinct_rows(space, request, notes)
-    if first is not None:
-        space, rows = space.select(first), first if rows is None else rows[first]
-        check_count(len(space), request)
-    if values is not None and rows is not None:
-        values = values[:, rows]
-    return Field(space, values, columns.vectors, units=units, notes=tuple(notes), wind=columns.wind), rows
-
-
-def _space(coordinates: np.ndarray, columns: Columns) -> Space:
+    n, rows = len(coordinates), usable_rows(np.concatenate(numbers, axis=1), request, notes)
+    check_count(len(rows), request)
+    space: Space = Cloud(coordinates[rows], columns.points)
     if columns.on_globe:
-        globe = Globe(coordinates[:, 0].copy(), coordinates[:, 1].copy(), columns.points)
-        assert len(globe.points)  # looks at the range of the angles
-        return globe
-    return Cloud(coordinates, columns.points)
+        space = Globe(coordinates[rows, 0], coordinates[rows, 1], columns.points)
+    first = distinct_rows(space, request, notes)
+    check_count(len(first), request)
+    if len(first) < n:
+        rows, space = rows[first], space.select(first)
+        values = None if values is None else values[:, rows]
+    field = Field(space, values, columns.vectors, units=units, notes=tuple(notes), wind=columns.wind)
+    return field, rows if len(first) < n else None
 
 
 def to_columns(field: Field, step: int = 0) -> dict[str, np.ndarray]:
@@ -79,6 +84,8 @@ def to_columns(field: Field, step: int = 0) -> dict[str, np.ndarray]:
         if numbers is not None:
             for name, column in zip(field.names, numbers[step].T, strict=True):
                 table[f"{name}{suffix}"] = column * (conversion(field.units, split_unit(name)[1]) or 1.0)
+    for part in field.parts.values():
+        table |= to_columns(part, step)
     if field.wind and field.values is not None:
         east, north = field.values[step].T
         table |= zip(field.wind, (np.hypot(east, north), np.degrees(np.arctan2(-east, -north)) % 360), strict=True)

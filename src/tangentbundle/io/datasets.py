@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from ..earth.xarrays import (
     EAST_NORTH,
     coordinate,
     find_vectors,
-    from_xarray,
     unit_of,
     with_components,
     without_fill,
@@ -25,7 +25,7 @@ from ..extras import extra
 from ..memory import require_memory
 from .columns import from_columns
 from .field import Field, Request, check_count, distinct_places
-from .names import find_columns, listed, split_unit
+from .names import expanded, find_columns, listed, split_unit
 from .spaces import Globe, Space
 
 
@@ -67,8 +67,10 @@ class GridFile:
         distance, nearest = cKDTree(field.space.points).query(points)
         there, values, std = distance[:, None] < 1e-6, None, None
         if field.values is not None:
-            turned = np.einsum("nda,tnd->tna", frames, field.vectors[:, nearest])
-            values = np.where(there, turned, np.nan).reshape(-1, *lat.shape, 2)
+            turned = field.values[:, nearest]
+            if len(field.names) > 1:
+                turned = np.einsum("nda,tnd->tna", frames, field.vectors[:, nearest])
+            values = np.where(there, turned, np.nan).reshape(-1, *lat.shape, len(field.names))
         if field.std is not None:
             apart = np.abs((lon.ravel() - field.space.coordinates[nearest, 1] + 180) % 360 - 180) > 1e-6
             both = np.sqrt(np.mean(field.std**2, axis=-1, keepdims=True))
@@ -79,6 +81,8 @@ class GridFile:
 
 def read_dataset(path: Path, request: Request) -> Field:
     """A field on the globe from eastward and northward variables, or on a cloud from variables along one dimension."""
+    if path.is_file() and find_spec("netCDF4") is not None:
+        _check_header(path, request)
     from ..earth.sources import open_dataset
 
     try:
@@ -94,12 +98,40 @@ def read_dataset(path: Path, request: Request) -> Field:
     return from_dataset(ds, request)
 
 
+def _check_header(path: Path, request: Request) -> None:
+    """Refuse what the header of a NetCDF file suffices to refuse: xarray takes a while to load."""
+    import netCDF4
+
+    try:
+        with netCDF4.Dataset(path) as file:
+            variables, dimensions = list(file.variables), list(file.dimensions)
+    except OSError as error:
+        text = f"{path.name} cannot be opened: it is truncated, damaged or of another format ({error})."
+        raise DamagedFileError(text) from error
+    check_names(variables, dimensions, request)
+
+
+def check_names(variables: Sequence[str], dimensions: Sequence[str], request: Request) -> None:
+    """Refuse a request for variables or dimensions that are not there."""
+    if missing := [name for name in request.select if name not in dimensions]:
+        raise MissingColumnsError(f"there is no dimension {missing[0]} to select; there are {listed(dimensions)}.")
+    for option in ("latlon", "vectors", "wind"):
+        asked = expanded(getattr(request, option), variables)
+        if missing := [name for name in asked if name not in variables]:
+            text = f"there is no variable {listed(missing)}; the file has {listed(variables)}. Correct {option}=."
+            raise MissingColumnsError(text)
+        if asked and option != "vectors" and len(asked) != 2:
+            raise MissingColumnsError(f"{option}= takes two variables, got {listed(asked)}.")
+
+
 def from_dataset(ds: Any, request: Request) -> Field:
     """The field of an ``xarray.Dataset``."""
     notes: list[str] = []
+    check_names([*map(str, ds.variables)], [*map(str, ds.dims)], request)
     ds = _selected(ds, request.select, notes)
-    if request.latlon:
-        ds = _with_coordinates(ds, request.latlon)
+    for name, standard in zip(request.latlon, ("latitude", "longitude"), strict=False):
+        ds = ds.set_coords(name)
+        ds[name].attrs["standard_name"] = standard
     try:
         lat, lon = (coordinate(ds, ds, name) for name in ("latitude", "longitude"))
     except InvalidInputError:
@@ -113,6 +145,8 @@ def from_dataset(ds: Any, request: Request) -> Field:
 
 def _winds(ds: Any, names: tuple[str, ...], wind: tuple[str, ...], request: Request, notes: list[str]) -> Field:
     """The fields of all times, and of all values of other dimensions such as levels, of which time is the last."""
+    from ..earth.reading import from_xarray
+
     east = ds[names[0]]
     lat, lon = (coordinate(ds, east, name) for name in ("latitude", "longitude"))
     along = [str(d) for d in east.dims if d not in {*lat.dims, *lon.dims}]
@@ -155,42 +189,26 @@ def _winds(ds: Any, names: tuple[str, ...], wind: tuple[str, ...], request: Requ
 def _selected(ds: Any, select: Mapping[str, Any], notes: list[str]) -> Any:
     """The dataset at chosen values of dimensions: numbers, dates or names."""
     for name, value in select.items():
-        if name not in ds.dims:
-            raise MissingColumnsError(f"there is no dimension {name} to select; there are {listed([*ds.dims])}.")
         there = ds[name].values
-        if there.dtype.kind == "M":
-            chosen = np.isin(there, ds.indexes[name][ds.indexes[name].slice_indexer(value, value)])
-        else:
-            with contextlib.suppress(ValueError, TypeError):
-                value = float(value) if there.dtype.kind in "fiu" else str(value)
-            chosen = there == value
-        if not np.any(chosen):
+        with contextlib.suppress(ValueError, TypeError):
+            value = float(value) if there.dtype.kind in "fiu" else str(value)
+        wanted = slice(value, value) if there.dtype.kind == "M" else [value]  # a day has many times
+        try:
+            ds = ds.assign_coords({name: ds[name]}).sel({name: wanted})
+        except (KeyError, ValueError):
+            ds = ds.isel({name: []})
+        if not ds.sizes[name]:
             ends = " to ".join(str(v)[:16] for v in (there[0], there[-1]))
             raise InvalidInputError(f"{name} has no value {value}; it has {len(there)}, from {ends}.")
-        ds = ds.isel({name: np.flatnonzero(chosen)})
         notes.append(f"selected: {name} {value}")
-    return ds
-
-
-def _with_coordinates(ds: Any, names: tuple[str, ...]) -> Any:
-    if len(names) != 2 or any(name not in ds.variables for name in names):
-        have = listed([*ds.variables])
-        raise MissingColumnsError(f"expected latitude and longitude {', '.join(names)}; the file has {have}.")
-    ds = ds.set_coords(list(names))
-    for name, standard in zip(names, ("latitude", "longitude"), strict=True):
-        ds[name].attrs["standard_name"] = standard
     return ds
 
 
 def _names(ds: Any, request: Request) -> tuple[Any, tuple[str, ...], tuple[str, ...]]:
     """The dataset, its eastward and northward variables (as asked, or by name), and speed and direction, if used."""
-    asked = request.vectors or request.wind
-    if asked and (len(asked) != 2 or any(name not in ds.data_vars for name in asked)):
-        what = "speed and direction" if request.wind else "east and north"
-        raise MissingColumnsError(
-            f"expected two variables, {what}, got {listed(asked)}; the file has {listed([*ds.data_vars])}."
-        )
     if request.vectors:
+        if len(request.vectors) != 2:
+            raise MissingColumnsError(f"expected two variables, east and north, got {listed(request.vectors)}.")
         return ds, request.vectors, ()
     if request.wind:
         return with_components(ds, request.wind)[0], EAST_NORTH, request.wind
@@ -212,9 +230,8 @@ def _cells(ds: Any, lat: Any, lon: Any, request: Request) -> Field:
     notes = [f"points: {lat.name}, {lon.name}, in degrees"]
     if len(first) < len(latitude):
         notes.append(f"{len(latitude) - len(first)} cells at the place of another (poles) counted once")
-    return Field(
-        Globe(latitude[first], longitude[first], (str(lat.name), str(lon.name))), notes=tuple(notes), origin=origin
-    )
+    globe = Globe(latitude[first], longitude[first], (str(lat.name), str(lon.name)))
+    return Field(globe, notes=tuple(notes), origin=origin)
 
 
 def _from_variables(ds: Any, request: Request) -> Field:
@@ -255,17 +272,18 @@ def to_dataset(field: Field) -> Any:
                 variables[key] = ((*lead, *places), numbers, units | attrs)
     base = dict(grid.ds.attrs) if grid else {}
     ds = extra("xarray", "Writing datasets").Dataset(variables, coords, attrs={"Conventions": "CF-1.8", **base})
+    ds = ds.assign({name: array for part in field.parts.values() for name, array in to_dataset(part).items()})
     return ds.drop_encoding()  # how the file of the coordinates was packed does not fit other formats
 
 
 def _points_along(space: Space) -> dict[str, Any]:
     """Coordinates along a dimension ``point``."""
-    names = [split_unit(name)[0] for name in space.names]
-    coords: dict[str, Any] = {name: ("point", c) for name, c in zip(names, space.coordinates.T, strict=True)}
+    said: list[dict] = [{} for _ in space.names]
     if isinstance(space, Globe):
-        for name, standard, unit in zip(names, ("latitude", "longitude"), ("north", "east"), strict=True):
-            coords[name] = (*coords[name], {"standard_name": standard, "units": f"degrees_{unit}"})
-    return coords
+        angles = (("latitude", "degrees_north"), ("longitude", "degrees_east"))
+        said = [{"standard_name": name, "units": unit} for name, unit in angles]
+    columns = zip(space.names, space.coordinates.T, said, strict=True)
+    return {split_unit(name)[0]: ("point", column, attributes) for name, column, attributes in columns}
 
 
 def write_netcdf(field: Field, path: Path) -> None:

@@ -18,7 +18,7 @@ class Request:
     """What to read: names of columns (guessed where not given), what to do with unusable rows, and how much at most.
 
     Names may be patterns (``pc*``) and ranges (``pc1:pc50``). ``wind`` names speed and direction, ``select`` chooses
-    values of dimensions such as ``{"level": 500}``.
+    values of dimensions such as ``{"level": 500}``. ``sigma`` names the column of standard errors.
     """
 
     points: tuple[str, ...] = ()
@@ -26,6 +26,7 @@ class Request:
     vectors: tuple[str, ...] = ()
     wind: tuple[str, ...] = ()
     time: str = ""
+    sigma: str = ""
     drop_missing: bool = False
     drop_duplicates: bool = False
     only_points: bool = False
@@ -42,6 +43,8 @@ class Field:
     ``notes`` say what was guessed, and ``origin`` is the other content of the file, for writing a similar one. ``axes``
     are names and values of leading dimensions if there are others than time, such as levels: the T fields run through
     them, the last one fastest. ``wind`` names the columns of speed and direction that vectors were computed from.
+    ``noise`` are known standard errors of the vectors, ``(n,)`` or ``(T, n)``.
+    ``parts`` are other vectors, or numbers (c = 1), at the same points and times, to write next to these.
     """
 
     space: Space
@@ -54,6 +57,8 @@ class Field:
     origin: Any = None
     axes: tuple[tuple[str, np.ndarray], ...] = ()
     wind: tuple[str, ...] = ()
+    noise: np.ndarray | None = None
+    parts: Mapping[str, Field] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.names:
@@ -75,6 +80,12 @@ class Field:
             raise InvalidInputError("the file has points only: there are no vectors to work on.")
         return self.space.ambient(self.values)
 
+    @property
+    def array(self) -> np.ndarray:
+        """The values, without the last axis if there is one component."""
+        assert self.values is not None
+        return self.values[..., 0] if len(self.names) == 1 else self.values
+
     def with_vectors(self, vectors: np.ndarray, **changes: Any) -> Field:
         """The same file with other ambient vectors ``(T, n, D)``."""
         return replace(self, values=self.space.components(vectors), **changes)
@@ -89,37 +100,33 @@ class Field:
         return text
 
 
-def usable_rows(numbers: np.ndarray, request: Request, notes: list[str]) -> np.ndarray | None:
-    """Rows without missing numbers ``(n, k)``, or None if these are all; refused unless ``drop_missing``."""
+def usable_rows(numbers: np.ndarray, request: Request, notes: list[str]) -> np.ndarray:
+    """Rows without missing numbers ``(n, k)``; those with some are refused unless ``drop_missing``."""
     # NetCDF's fill value is missing in every format: other programs export it as a number
-    bad = ~np.all(np.isfinite(numbers) & (numbers != NETCDF_FILL), axis=1)
-    if not bad.any():
-        return None
-    rows, count = np.flatnonzero(bad), int(bad.sum())
-    if not request.drop_missing:
+    good = np.all(np.isfinite(numbers) & (numbers != NETCDF_FILL), axis=1)
+    bad = np.flatnonzero(~good)
+    if len(bad) and not request.drop_missing:
         why = "".join(f" ({note})" for note in notes if "missing" in note)
         raise NonFiniteError(
-            f"{count} of {len(bad)} rows have missing or infinite numbers (first: row {rows[0] + 1}){why}. Fill them, "
-            "or leave these rows out with drop_missing=True."
+            f"{len(bad)} of {len(good)} rows have missing or infinite numbers (first: row {bad[0] + 1}){why}. Fill "
+            "them, or leave these rows out with drop_missing=True."
         )
-    notes.append(f"{count} of {len(bad)} rows with missing numbers left out")
-    return np.flatnonzero(~bad)
+    notes += [f"{len(bad)} of {len(good)} rows with missing numbers left out"] if len(bad) else []
+    return np.flatnonzero(good)
 
 
-def distinct_rows(space: Space, request: Request, notes: list[str]) -> np.ndarray | None:
-    """The first row at each place, or None if these are all; repeats are refused unless ``drop_duplicates``."""
+def distinct_rows(space: Space, request: Request, notes: list[str]) -> np.ndarray:
+    """The first row at each place; repeats are refused unless ``drop_duplicates``."""
     on_globe = isinstance(space, Globe)
     first = distinct_places(np.round(space.points, 9) if on_globe else space.points)[0]  # to a centimetre on the Earth
-    if len(first) == len(space):
-        return None
     repeats = len(space) - len(first)
-    if not request.drop_duplicates:
+    if repeats and not request.drop_duplicates:
         second = int(np.setdiff1d(np.arange(len(space)), first)[0])
         raise InvalidInputError(
             f"{repeats} of {len(space)} points coincide with an earlier one (first: row {second + 1}). Keep the first "
             "of each with drop_duplicates=True, or average them."
         )
-    notes.append(f"{repeats} of {len(space)} points that coincide with an earlier one left out")
+    notes += [f"{repeats} of {len(space)} points that coincide with an earlier one left out"] if repeats else []
     return first
 
 

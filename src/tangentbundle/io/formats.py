@@ -69,11 +69,11 @@ def read_field(path: str | Path, request: Request | None = None) -> Field:
 
 
 def check_input(path: str | Path) -> tuple[Path, Format]:
-    """The path and the format of a file to read; refused if it is not there."""
+    """The path and the format of a file to read, or of NetCDF files by a pattern; refused if there is none."""
     source = Path(path).expanduser()
     form = format_of(source)
     try:
-        if source.exists():
+        if source.exists() or (form.read is read_dataset and any(source.parent.glob(source.name))):
             return source, form
     except (OSError, ValueError) as error:
         raise InvalidInputError(f"{source!s:.200} cannot be read: {error!s:.200}. Check the path.") from error

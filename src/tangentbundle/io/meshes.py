@@ -18,14 +18,14 @@ from ..extras import extra
 from ..memory import require_memory
 from .columns import assemble, to_columns
 from .field import Field, Request, check_count
-from .names import Columns, find_columns, split_unit
-from .spaces import Cloud, Mesh
+from .names import Columns, find_columns, listed, split_unit
+from .spaces import Cloud, Mesh, Space
 
 
 @dataclass(frozen=True)
 class MeshFile:
-    """The rest of a mesh file: data at its vertices, the name of its vectors if they are one array, and which axis
-    points up, ``"y"`` or ``"z"``: OBJ files usually have y up, other formats z.
+    """The rest of a mesh file: data at its vertices, the name of its vectors if they are one array, and the axis that
+    points up: y in most OBJ files, z in others.
     """
 
     point_data: dict[str, np.ndarray]
@@ -56,33 +56,27 @@ def read_mesh(path: Path, request: Request) -> Field:
     return field
 
 
-def check_counts(path: Path) -> dict[str, int]:
-    """How many of what a mesh file says it has; refused, before it is parsed, if that is more than it can hold.
+COUNTS = {
+    ".ply": rb"^element\s+(\w+)\s+(\d+)",
+    ".vtk": rb"^(POINTS|CELLS|CELL_TYPES|POLYGONS|VERTICES|LINES|TRIANGLE_STRIPS|POINT_DATA|CELL_DATA)[ \t]+(\d+)",
+    ".off": rb"\A(OFF)\s+(?:#[^\n]*\n\s*)*(\d+[ \t]+\d+)",
+}
+"""Where files say how many of what they have."""
 
-    Something of which there are more than bytes in the file, or than memory holds, is refused.
-    """
+
+def check_counts(path: Path) -> dict[str, int]:
+    """How many of what a mesh file says it has; refused, before it is parsed, if that is more than it can hold."""
     content, suffix = path.read_bytes(), path.suffix.lower()
-    found: dict[str, int] = {}
-    complete = True
-    if suffix == ".ply":
-        header, end, _ = content.partition(b"end_header")
-        found = {what.decode(): int(n) for what, n in re.findall(rb"^element\s+(\w+)\s+(\d+)", header, re.MULTILINE)}
-        complete = bool(end)
-    elif suffix == ".vtk":
-        words = rb"POINTS|CELLS|CELL_TYPES|POLYGONS|VERTICES|LINES|TRIANGLE_STRIPS|POINT_DATA|CELL_DATA"
-        counts = re.findall(rb"^(%s)[ \t]+(\d+)" % words, content, re.MULTILINE)
-        found = {what.decode(): int(n) for what, n in counts}
-        if grid := re.search(rb"^DIMENSIONS[ \t]+(\d+)[ \t]+(\d+)[ \t]+(\d+)", content, re.MULTILINE):
-            cells = math.prod(int(n) for n in grid.groups())
-            require_memory(100.0 * cells, f"the grid of {path.name}, {cells:.3g} points,", "Sample it first.")
-    elif suffix == ".off":
-        match = re.match(rb"OFF\s+(?:#[^\n]*\n\s*)*(\d+)[ \t]+(\d+)", content)
-        found = {"vertices": int(match[1]), "faces": int(match[2])} if match else {}
-        complete = match is not None
-    elif suffix == ".stl" and len(content) >= 84 and not content.lstrip().startswith(b"solid"):
-        found = {"bytes of triangles": 50 * struct.unpack("<I", content[80:84])[0]}
-    if not complete:
+    text = content.partition(b"end_header")[0] if suffix == ".ply" else content
+    counts = re.findall(COUNTS.get(suffix, rb"(?!)()()"), text, re.MULTILINE)
+    found = {what.decode(): max(map(int, numbers.split())) for what, numbers in counts}
+    if (suffix == ".ply" and text == content) or (suffix == ".off" and not found):
         raise DamagedFileError(f"{path.name} is no readable {suffix[1:].upper()} mesh: its header is not complete.")
+    if suffix == ".stl" and len(content) >= 84 and not content.lstrip().startswith(b"solid"):
+        found = {"bytes of triangles": 50 * struct.unpack("<I", content[80:84])[0]}
+    if grid := suffix == ".vtk" and re.search(rb"^DIMENSIONS[ \t]+(\d+)[ \t]+(\d+)[ \t]+(\d+)", content, re.MULTILINE):
+        cells = math.prod(map(int, grid.groups()))
+        require_memory(100.0 * cells, f"the grid of {path.name}, {cells:.3g} points,", "Sample it first.")
     for what, number in found.items():
         if number > len(content):
             raise DamagedFileError(
@@ -102,14 +96,14 @@ def from_meshio(mesh: Any, request: Request, name: str = "the mesh") -> Field:
     units = tuple(split_unit(name)[1] for name in names)
     columns = Columns(("x", "y", "z")[: points.shape[1]], names, False, units, tuple(notes))
     field, rows = assemble(points, values, columns, request)
+    space: Space = Cloud(points, columns.points, normals)
     if len(faces):
         if rows is not None:
             raise InvalidInputError(f"rows of {name} cannot be left out: its triangles count them. Clean the mesh.")
-        field = replace(field, space=Mesh(field.space.points, faces, normals=normals))
-    elif normals is not None:
-        used = normals if rows is None else normals[rows]
-        field = replace(field, space=Cloud(field.space.points, field.space.names, used))
-    return replace(field, origin=MeshFile(data, array) if rows is None else None)
+        space = Mesh(field.space.points, faces, normals=normals)
+    elif rows is not None:
+        space = space.select(rows)
+    return replace(field, space=space, origin=MeshFile(data, array) if rows is None else None)
 
 
 def _triangles(mesh: Any) -> tuple[np.ndarray, list[str]]:
@@ -136,8 +130,8 @@ def _with_face_data(
 ) -> dict[str, np.ndarray]:
     """Vertex data; if no vectors are among them, also the real numbers and vectors of faces, averaged by area."""
     data = dict(mesh.point_data)
-    vectors = [n for n, a in data.items() if a.shape == points.shape and "normal" not in n.lower()]
-    if request.only_points or not len(faces) or (set(request.vectors) <= set(data) if request.vectors else vectors):
+    there = set(request.vectors) <= set(data) if request.vectors else _arrays(data, points)
+    if request.only_points or not len(faces) or there:
         return data
     a, b, c = points[faces].swapaxes(0, 1)
     area = np.linalg.norm(np.cross(b - a, c - a), axis=1)[:, None]
@@ -162,18 +156,24 @@ def _with_face_data(
 def _normals(data: dict[str, np.ndarray], points: np.ndarray, notes: list[str]) -> np.ndarray | None:
     """Normals that the file brings for all its vertices, as one array or as three."""
     named = {name.lower(): name for name in reversed(data)}
-    single = next((named[n] for n in ("normals", "normal") if n in named), None)
-    if single is not None and data[single].shape == points.shape == (len(points), 3):
-        normals, said = np.asarray(data[single], float), single
-    elif all(n in named and data[named[n]].ndim == 1 for n in ("nx", "ny", "nz")):
-        normals, said = np.stack([np.asarray(data[named[n]], float) for n in ("nx", "ny", "nz")], axis=1), "nx, ny, nz"
-    else:
-        return None
-    if not np.isfinite(normals).all() or not np.linalg.norm(normals, axis=1).all():
-        notes.append(f"vertex data {said} not used as normals: some are missing")
-        return None
-    notes.append(f"tangent planes: perpendicular to vertex data {said}")
-    return normals
+    for group in (["normals"], ["normal"], ["nx", "ny", "nz"]):
+        if not all(name in named for name in group):
+            continue
+        said = ", ".join(named[name] for name in group)
+        normals = np.column_stack([data[named[name]] for name in group]).astype(float)
+        if normals.shape != points.shape or points.shape[1] != 3:
+            continue
+        if not np.isfinite(normals).all() or not np.linalg.norm(normals, axis=1).all():
+            notes.append(f"vertex data {said} not used as normals: some are missing")
+            return None
+        notes.append(f"tangent planes: perpendicular to vertex data {said}")
+        return normals
+    return None
+
+
+def _arrays(data: dict[str, np.ndarray], points: np.ndarray) -> list[str]:
+    """Names of vertex data that are vectors, but no normals."""
+    return [name for name, a in data.items() if a.shape == points.shape and "normal" not in name.lower()]
 
 
 def _vectors(
@@ -182,12 +182,11 @@ def _vectors(
     """Names of components, vectors ``(n, 3)``, and the array they come from if it is one."""
     if request.only_points:
         return (), None, None
-    arrays = [n for n, a in data.items() if a.shape == points.shape and "normal" not in n.lower()]
-    asked = request.vectors
+    arrays, asked = _arrays(data, points), request.vectors
     single = asked[0] if len(asked) == 1 else arrays[0] if len(arrays) == 1 and not asked else None
     if single is not None:
         if single not in arrays:
-            raise MissingColumnsError(f"the mesh has no vectors {single}; its vertices have {_listed(data)}.")
+            raise MissingColumnsError(f"the mesh has no vectors {single}; its vertices have {listed([*data])}.")
         notes += [] if asked else [f"vectors: vertex data {single}, the only ones"]
         return ("vx", "vy", "vz"), np.asarray(data[single]), single
     if len(arrays) > 1 and not asked:
@@ -200,14 +199,9 @@ def _vectors(
     return found.vectors, np.stack([np.asarray(scalars[n], float) for n in found.vectors], axis=1), None
 
 
-def _listed(data: dict[str, np.ndarray]) -> str:
-    return ", ".join(data) or "no data"
-
-
 def write_mesh(field: Field, path: Path) -> None:
     """A mesh with the vectors as vertex data: one array, or vx, vy, vz where a format has numbers only."""
     meshio = extra("meshio", "Writing meshes", "files")
-    check_mesh_output(field, path)
     mesh = to_meshio(field, numbers_only=path.suffix == ".ply")
     with contextlib.redirect_stdout(io.StringIO()):
         meshio.write(path, mesh)
@@ -236,11 +230,11 @@ def vertex_data(field: Field, numbers_only: bool = False) -> dict[str, np.ndarra
     if numbers_only or origin.array is None:
         data = {n: a for n, a in data.items() if n != origin.array and (a.ndim == 1 or not numbers_only)}
         table = {n: c for n, c in to_columns(field).items() if n not in field.space.names}
-        return data | {n: np.ascontiguousarray(c) for n, c in table.items()}
+        return data | {n if n in data else split_unit(n)[0]: np.ascontiguousarray(c) for n, c in table.items()}
     data[origin.array] = field.values[0]
     if field.std is not None:
         data[f"{origin.array}_std"] = field.std[0]
-    return data
+    return data | {name: part.array[0] for name, part in field.parts.items()}
 
 
 def check_mesh_output(field: Field, path: Path) -> None:

@@ -26,7 +26,7 @@ VELOCITY = ("v", "v_", "d", "d_")
 class Columns:
     """The names of a file's columns of points, vectors and times, the units of the vectors, and notes on guesses.
 
-    ``wind`` are the columns of speed and direction, if the vectors are given so.
+    ``wind`` are the columns of speed and direction, if the vectors are given so; ``sigma`` is that of standard errors.
     """
 
     points: tuple[str, ...]
@@ -36,11 +36,12 @@ class Columns:
     notes: tuple[str, ...] = ()
     time: str | None = None
     wind: tuple[str, ...] = ()
+    sigma: str = ""
 
     @property
     def numeric(self) -> tuple[str, ...]:
         """All columns that hold numbers."""
-        return (*self.points, *(self.wind or self.vectors))
+        return (*self.points, *(self.wind or self.vectors), *([self.sigma] * bool(self.sigma)))
 
 
 def split_unit(name: str) -> tuple[str, str]:
@@ -76,7 +77,10 @@ def find_columns(names: Sequence[str], request: Request) -> Columns:
     if any(units):
         notes.append(f"units of the vectors: {', '.join(dict.fromkeys(filter(None, units)))}, from the column names")
     time = _named([request.time], names, "time")[0] if request.time else _usual(known, TIME)
-    return Columns(points, vectors, on_globe, units, tuple(notes), time or None, wind)
+    sigma = _named([request.sigma], names, "sigma")[0] if request.sigma else _usual(known, ("sigma",) * bool(vectors))
+    if sigma:
+        notes.append(f"standard errors: column {sigma}")
+    return Columns(points, vectors, on_globe, units, tuple(notes), time or None, wind, sigma)
 
 
 def _points(names: Sequence[str], known: dict[str, str], request: Request) -> tuple[tuple[str, ...], bool]:

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import math
 import zipfile
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
-from ..errors import DamagedFileError, DTypeError, InvalidInputError, MissingColumnsError, ShapeError
+from ..errors import (
+    DamagedFileError,
+    DTypeError,
+    InvalidInputError,
+    MemoryLimitError,
+    MissingColumnsError,
+    ShapeError,
+    TooFewPointsError,
+)
+from ..files import starts_with
 from ..memory import require_memory
 from .columns import assemble, from_columns, to_columns
 from .field import Field, Request, check_count
@@ -47,9 +55,7 @@ def read_npz(path: Path, request: Request) -> Field:
         faces = arrays.get("faces", arrays.get("triangles"))
     if faces is not None:
         if rows is not None:
-            raise InvalidInputError(
-                "rows of a mesh cannot be left out: its triangles count them. Clean the mesh first."
-            )
+            raise InvalidInputError("rows of a mesh cannot be left out: its triangles count them. Clean the mesh.")
         field = replace(field, space=Mesh(field.space.points, faces))
     times = arrays.get("time", arrays.get("times"))
     dated = times is not None and times.dtype.kind == "M" and times.shape == (len(field),)
@@ -80,53 +86,33 @@ def _columns(arrays: dict[str, np.ndarray], name: str, key: str | None, request:
 
 
 def _load(path: Path, request: Request) -> dict[str, np.ndarray]:
+    if not zipfile.is_zipfile(path):
+        single = starts_with(b"\x93NUMPY")(path)
+        problem = "is a single array, not an archive" if single else "is no readable NumPy archive"
+        raise DamagedFileError(f"{path.name} {problem}. Use np.savez(file, points=...).")
     try:
-        _check_sizes(path, request)
-        with path.open("rb") as stream:  # NumPy leaves it open if it is no archive
-            file = np.load(stream, allow_pickle=False)
-            if isinstance(file, np.ndarray):
-                raise DamagedFileError(
-                    f"{path.name} is a single array, not an archive. Use np.savez(file, points=...)."
-                )
+        with zipfile.ZipFile(path) as archive:
+            shapes = {name: _shape(archive, name) for name in archive.namelist()}
+        need = 16.0 * sum(map(math.prod, shapes.values()))  # numbers become floats
+        require_memory(need, f"reading {path.name}", "Split it, or sample rows.")
+        for name in (f"{name}.npy" for name in (*request.points, *POINTS)):
+            if len(shapes.get(name, ())) > 1:
+                check_count(shapes[name][0], request)
+        with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
-    except (OSError, EOFError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        if isinstance(error, DamagedFileError | InvalidInputError):
-            raise
+    except (MemoryLimitError, TooFewPointsError):
+        raise
+    except Exception as error:  # NumPy evaluates headers as Python's literals, whose parser has errors of many kinds
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
         remedy = "Arrays of objects are never read." if "pickle" in text else "Write it anew with np.savez."
         raise DamagedFileError(f"{path.name} is no readable NumPy archive ({text}). {remedy}") from error
 
 
-def _check_sizes(path: Path, request: Request) -> None:
-    """Refuse, before anything is allocated, arrays of another length than they say, too large, or too many points."""
-    if not zipfile.is_zipfile(path):
-        return
-    with zipfile.ZipFile(path) as archive:
-        need = 0.0
-        for entry in archive.infolist():
-            with archive.open(entry) as file:
-                shape, dtype = _header(file, f"array {entry.filename} of {path.name}")
-                wanted, there = math.prod(shape) * dtype.itemsize, entry.file_size - file.tell()
-            if not dtype.hasobject and wanted != there:
-                raise DamagedFileError(
-                    f"array {entry.filename} of {path.name} says it has {wanted} bytes, shape {shape}, but there are "
-                    f"{there}. Write it anew with np.savez."
-                )
-            need += 2.0 * math.prod(shape) * max(8, dtype.itemsize)  # numbers become floats
-            if len(shape) > 1 and entry.filename.removesuffix(".npy") in (*request.points, *POINTS):
-                check_count(shape[0], request)
-        require_memory(need, f"reading {path.name}", "Split it, or sample rows.")
-
-
-def _header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], np.dtype]:
-    """Shape and type of an array. NumPy evaluates them as Python's literals, whose parser has errors of many kinds."""
-    try:
-        version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, _, dtype = read(file)
-        return shape, dtype
-    except Exception as error:
-        raise DamagedFileError(f"{name} has no readable header ({error}). Write it anew with np.savez.") from error
+def _shape(archive: zipfile.ZipFile, name: str) -> tuple[int, ...]:
+    """The shape that the header of an array says it has."""
+    with archive.open(name) as file:
+        old = np.lib.format.read_magic(file) == (1, 0)
+        return (np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0)(file)[0]
 
 
 def _array(arrays: dict[str, np.ndarray], asked: Sequence[str], usual: Sequence[str]) -> str | None:
@@ -161,6 +147,7 @@ def write_npz(field: Field, path: Path) -> None:
         for name, numbers in ((vectors_name, field.values), (f"{vectors_name}_std", field.std)):
             if numbers is not None:
                 arrays[name] = squeeze(numbers)
+        arrays |= {name: squeeze(part.array) for name, part in field.parts.items()}
     if field.times is not None and len(field) == len(field.times):
         arrays["time"] = field.times
     with path.open("wb") as file:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..errors import InvalidInputError
-from .columns import assemble
+from .columns import assemble, with_errors
 from .field import Field, Request, distinct_places
 from .names import Columns
 
@@ -27,12 +27,6 @@ class Series:
             return self.times
         return self.times[-1] + (self.times[-1] - self.times[-2]) * np.arange(1, count + 1)
 
-    def unfold(self, numbers: np.ndarray, size: int) -> np.ndarray:
-        """Numbers ``(T n,)`` of all times and places as a column of the table, NaN in rows that were left out."""
-        column = np.full(size, np.nan)
-        column[self.rows.ravel()] = numbers
-        return column
-
 
 def from_series(
     column: Callable[[str], np.ndarray], times: np.ndarray | None, columns: Columns, request: Request
@@ -48,17 +42,15 @@ def from_series(
     first, place = distinct_places(coordinates)
     if len(first) == len(coordinates):
         return None
-    when = np.searchsorted(dates, times)
-    count = np.bincount(when * len(first) + place, minlength=len(dates) * len(first))
-    if count.max() > 1:
-        cell = int(count.argmax())
-        row = np.flatnonzero(when * len(first) + place == cell)[1]
+    cell = np.searchsorted(dates, times) * len(first) + place
+    if len(once := np.unique(cell, return_index=True)[1]) < len(cell):
+        row = np.setdiff1d(np.arange(len(cell)), once)[0]
         raise InvalidInputError(
             f"row {row + 1} repeats the time and place of an earlier one; a series has each place once at each time. "
             f"Correct column {columns.time}, or delete one of the rows."
         )
     rows = np.full((len(dates), len(first)), -1)
-    rows[when, place] = np.arange(len(coordinates))
+    rows.flat[cell] = np.arange(len(cell))
     full: np.ndarray = np.all(rows >= 0, axis=0)
     notes = [f"times: column {columns.time}, {'in order' if dates.dtype.kind != 'M' else 'dates'}"]
     if not full.all():
@@ -75,5 +67,6 @@ def from_series(
         values = np.stack([column(name) for name in columns.wind or columns.vectors], axis=-1)[rows]
     field, used = assemble(coordinates[first], values, columns, request)
     rows = rows if used is None else rows[:, used]
+    field = with_errors(field, lambda name: column(name)[rows], columns)
     known = dates if dates.dtype.kind == "M" and values is not None else None
     return replace(field, times=known, notes=(*field.notes, *notes)), Series(columns.time, dates, rows)

@@ -74,27 +74,23 @@ def to_table(field: Field) -> Any:
 
     origin = field.origin if isinstance(field.origin, TableFile) else None
     series = origin.series if origin else None
-    steps = max(len(field), 1)
-    parts = [to_columns(field, k) for k in range(steps)]
+    parts = [to_columns(field, k) for k in range(max(len(field), 1))]
     numbers = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    if origin is None or steps != (1 if series is None else len(series.rows)):
-        head = {}
-        if field.axes:
-            cells = np.meshgrid(*(axis for _, axis in field.axes), indexing="ij")
-            head = {
-                n: np.repeat(cell.ravel(), len(field.space)) for (n, _), cell in zip(field.axes, cells, strict=True)
-            }
-        elif series is not None or steps > 1:
-            head[series.name if series else "time"] = np.repeat(_labels(field, series), len(field.space))
+    if origin is None or len(parts) != (1 if series is None else len(series.rows)):
+        axes = field.axes
+        if not axes and (series is not None or len(parts) > 1):
+            axes = ((series.name if series else "time", _labels(field, series)),)
+        cells = np.meshgrid(*(axis for _, axis in axes), indexing="ij") if axes else ()
+        head = {n: np.repeat(cell.ravel(), len(field.space)) for (n, _), cell in zip(axes, cells, strict=True)}
         return pyarrow.table({**head, **numbers})
-    columns = dict(zip(origin.table.column_names, origin.table.columns, strict=True))
+    table = origin.table if series is None else origin.table.take(series.rows.ravel())
+    columns = dict(zip(table.column_names, table.columns, strict=True))
     for name, column in numbers.items():
         if name not in field.space.names:
-            column = column if series is None else series.unfold(column, len(origin.table))
             single = name in columns and columns[name].type == pyarrow.float32()
             columns[name] = column.astype(np.float32) if single else column
     table = pyarrow.table(columns)
-    return table if series is None else table.take(np.sort(series.rows.ravel()))
+    return table if series is None else table.take(np.argsort(series.rows.ravel()))  # in the order of the file
 
 
 def _labels(field: Field, series: Series | None) -> np.ndarray:

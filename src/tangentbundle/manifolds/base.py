@@ -105,6 +105,10 @@ class Manifold(ABC):
         """Rotations (n, D, D): on tangent vectors, transport along the shortest geodesics."""
         raise self._unknown("parallel transport")
 
+    def second_form(self, points, vectors) -> np.ndarray:
+        """The second fundamental form (n, D, m, m) of m tangent vectors (n, D, m) at each point: normal vectors."""
+        raise self._unknown("the second fundamental form")
+
     def scalar_spectrum(self, k: int) -> np.ndarray:
         """First k eigenvalues, with multiplicity, of minus the Laplacian on functions."""
         raise self._unknown("the scalar spectrum")

@@ -48,6 +48,10 @@ class _Factored(Manifold):
     def transport(self, source, target):
         return self._blocks("transport", self._points(source), self._points(target, like=source))
 
+    def second_form(self, points, vectors):
+        parts = zip(self.factors, self._split(self._points(points)), self._split(vectors), strict=True)
+        return np.concatenate([factor.second_form(*part) for factor, *part in parts], axis=1)
+
     def scalar_spectrum(self, k):
         return reduce(_sums, [factor.scalar_spectrum(k) for factor in self.factors])
 

@@ -52,6 +52,10 @@ class Sphere(Manifold):
         _require(unique, "a unique shortest geodesic", "antipodal points", "drop these pairs")
         return _reflection(_unit(x + y)) @ _reflection(x)
 
+    def second_form(self, points, vectors):
+        products = np.einsum("nya,nyb->nab", vectors, vectors)
+        return -self._points(points)[:, :, None, None] / self.radius**2 * products[:, None]
+
     def gradient_field(self, points, degree: int) -> np.ndarray:
         """Gradient (n, D) along the unit sphere, an exact eigenfield, of the last coordinate if
         degree = 1, else of the harmonic polynomial x_0 x_1 ... x_(degree-1)."""

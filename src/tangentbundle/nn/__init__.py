@@ -13,9 +13,13 @@ from .activations import (
 )
 from .base import Configured
 from .conv import BundleConv, Learnable
+from .mixed import MixedOperators, MixedTNN
 from .models import TNN
+from .parametrizations import Cayley, Diagonal, General, Householder, MatrixExponential, Parametrization
 from .readouts import InvariantReadout, MeanReadout, MomentReadout, Readout, SumReadout
 from .recurrent import GatedTNN, Recurrent, RecurrentTNN
+from .sheaf_maps import ConnectionSheaf, SheafBuilder, SheafLearner
+from .sheaf_networks import SheafConv, SheafDiffusion, SheafTNN, TangentConv
 
 __all__ = [
     "TNN",
@@ -23,20 +27,35 @@ __all__ = [
     "AmbientThenProject",
     "Bias",
     "BundleConv",
+    "Cayley",
     "Configured",
+    "ConnectionSheaf",
     "ConstantBias",
     "Coordinatewise",
+    "Diagonal",
     "GatedTNN",
+    "General",
+    "Householder",
     "InvariantReadout",
     "Learnable",
     "Linear",
+    "MatrixExponential",
     "MeanReadout",
+    "MixedOperators",
+    "MixedTNN",
     "MomentReadout",
     "NormGate",
     "NormTanh",
+    "Parametrization",
     "RadialBias",
     "Readout",
     "Recurrent",
     "RecurrentTNN",
+    "SheafBuilder",
+    "SheafConv",
+    "SheafDiffusion",
+    "SheafLearner",
+    "SheafTNN",
     "SumReadout",
+    "TangentConv",
 ]

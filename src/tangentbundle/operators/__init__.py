@@ -8,10 +8,13 @@ from .generator import Generator
 from .joined import Joined, join
 from .laplacian import ConnectionLaplacian
 from .semigroup import DirectedPath, Identity, Semigroup
+from .sheaf_laplacian import BlockDegrees, Degrees, ScalarDegrees, SheafGraph, SheafLaplacian
 
 __all__ = [
+    "BlockDegrees",
     "Calibration",
     "ConnectionLaplacian",
+    "Degrees",
     "DirectedPath",
     "Generator",
     "Identity",
@@ -22,7 +25,10 @@ __all__ = [
     "Normalization",
     "RandomWalk",
     "SampleEnergy",
+    "ScalarDegrees",
     "Semigroup",
+    "SheafGraph",
+    "SheafLaplacian",
     "Symmetric",
     "Unnormalized",
     "join",

@@ -49,6 +49,11 @@ class LinearOperator(ABC):
     def device(self) -> torch.device:
         return self.mass.device
 
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients are wanted with respect to the operator itself, as of a learned sheaf."""
+        return False
+
     @abstractmethod
     def apply(self, x: torch.Tensor) -> torch.Tensor:
         """The product with a validated tensor ``(..., n, d, c)``."""

@@ -1,4 +1,4 @@
-"""The compiled CPU kernel: one fused step for a range of rows (see ``product.step``).
+"""The compiled CPU kernels: one fused step for a range of rows (see ``product.step``), and its gradient in the blocks.
 
 The matrix is walked along the space-filling curve,
 so that the neighbours of a row are mostly in cache, in whatever order the signals are stored: row r of the matrix
@@ -39,6 +39,33 @@ def fused_rows(start, stop, indptr, order, matrix, signals, extras, alpha, beta,
         while k < channels:
             tile_1(matrix, signals, extras, row, later, a, b, k, alpha, beta, gamma)
             k += 1
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def outer_rows(start, stop, indptr, order, cols, y, x, out, alpha):  # pragma: no cover - compiled
+    """Add ``alpha y_i x_j^T``, summed over channels, to the blocks ij of a range of rows, ``out`` (e, d, d)."""
+    d, channels = x.shape[1:]
+    for r in range(start, stop):
+        row = order[r]
+        for e in range(indptr[r], indptr[r + 1]):
+            for p in range(d):
+                for q in range(d):
+                    total = out.dtype.type(0)
+                    for k in range(channels):
+                        total += y[row, p, k] * x[cols[e], q, k]
+                    out[e, p, q] += alpha * total
+
+
+@numba.njit(cache=True, nogil=True)
+def small_rows(start, stop, a, b, out):  # pragma: no cover - compiled
+    """Products of matrices ``(m, p, k)`` and ``(m, k, q)``, in any layout."""
+    for m in range(start, stop):
+        for i in range(a.shape[1]):
+            for j in range(b.shape[2]):
+                total = out.dtype.type(0)
+                for k in range(a.shape[2]):
+                    total += a[m, i, k] * b[m, k, j]
+                out[m, i, j] = total
 
 
 @numba.njit(cache=True, nogil=True)

@@ -68,6 +68,10 @@ class Joined(LinearOperator):
         return tuple(p.num_points for p in self.parts)
 
     @property
+    def requires_grad(self) -> bool:
+        return any(part.requires_grad for part in self.parts)
+
+    @property
     def adjoint(self) -> Joined:
         return self
 

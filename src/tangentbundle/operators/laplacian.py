@@ -74,6 +74,10 @@ class ConnectionLaplacian(LinearOperator):
         return len(self.cols)
 
     @property
+    def requires_grad(self) -> bool:
+        return self.values.requires_grad
+
+    @property
     def adjoint(self) -> ConnectionLaplacian:
         return self
 

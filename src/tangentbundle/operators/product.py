@@ -18,7 +18,9 @@ import torch
 from ..memory import empty_like
 from ..parallel import run_ranges
 from .registry import differentiate, torch_op, vectorise
-from .storage import BlockMatrix, along_curve
+from .storage import BlockMatrix, along_curve, is_sliced
+
+Tensor = torch.Tensor
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,18 @@ def _cpu_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
     )
 
 
+def reference_outer(matrix: BlockMatrix, y: torch.Tensor, x: torch.Tensor, alpha: float, out: torch.Tensor) -> None:
+    """Add ``alpha y_i x_j^T``, summed over channels, for every block ij of the matrix."""
+    out += alpha * (y[matrix.rows()] @ x[matrix.columns()].mT)
+
+
+def _cpu_outer(matrix, y, x, alpha, out) -> None:
+    from .cpu import outer_rows
+
+    arrays = [tensor.numpy() for tensor in (matrix.indptr, matrix.order, matrix.cols, y, x, out)]
+    run_ranges(outer_rows, len(x), *arrays, out.numpy().dtype.type(alpha), grain=256)
+
+
 def use_triton(device: torch.device) -> bool:
     """Whether the Triton kernels serve a device; without Triton a GPU uses the readable reference."""
     return device.type == "cuda" and importlib.util.find_spec("triton") is not None
@@ -92,13 +106,25 @@ def step(
 ) -> None:
     """One fused step on contiguous signals ``(n, d, c)``, into ``out`` (which may be ``z``).
 
-    Where Triton serves the device, the matrix is in the sliced form of ``storage.py`` and signals are in its row order.
+    Where Triton serves the device, signals are in the row order of the matrix, which mostly is in the sliced form of
+    ``storage.py``.
     """
-    if use_triton(x.device):
+    if is_sliced(matrix.indptr, matrix.order):
         from .cuda import cuda_step as kernel
+    elif use_triton(x.device):
+        from .csr_cuda import csr_step as kernel
     else:
         kernel = _cpu_step if x.device.type == "cpu" else reference_step
     kernel(matrix, x, z, out, scalars, sources, targets)
+
+
+def add_outer(matrix: BlockMatrix, y: torch.Tensor, x: torch.Tensor, alpha: float, out: torch.Tensor) -> None:
+    """The same by the kernel of the device, for matrices in CSR form and contiguous signals ``(n, d, c)``."""
+    if use_triton(x.device):
+        from .csr_cuda import csr_outer as kernel
+    else:
+        kernel = _cpu_outer if x.device.type == "cpu" else reference_outer
+    kernel(matrix, y, x, alpha, out)
 
 
 def sort_rows(x: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
@@ -123,23 +149,18 @@ def unsort_rows(x: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
 
 @torch_op
 def block_product(
-    indptr: torch.Tensor,
-    cols: torch.Tensor,
-    values: torch.Tensor,
-    order: torch.Tensor,
-    mass: torch.Tensor,
-    x: torch.Tensor,
-    alpha: float,
-    beta: float,
-) -> torch.Tensor:
-    """``alpha P x + beta x`` for a signal ``(n, d, c)``, differentiable in x."""
-    if use_triton(x.device):
+    indptr: Tensor, cols: Tensor, values: Tensor, order: Tensor, mass: Tensor,
+    x: Tensor, alpha: float, beta: float,
+) -> Tensor:  # fmt: skip
+    """``alpha P x + beta x`` for a signal ``(n, d, c)``, differentiable in x and in the values."""
+    sliced = is_sliced(indptr, order)
+    if sliced:
         x, matrix = sort_rows(x, order), along_curve(indptr, cols, values, order)
     else:
         x, matrix = x.contiguous(), BlockMatrix(indptr, cols, values, order)
     y = empty_like(x)
     step(matrix, x, x, y, (alpha, beta, 0.0))
-    return unsort_rows(y, order) if use_triton(x.device) else y
+    return unsort_rows(y, order) if sliced else y
 
 
 def _shape(*inputs):
@@ -147,16 +168,51 @@ def _shape(*inputs):
 
 
 def _keep_matrix(ctx, inputs, output):
-    *matrix, _, ctx.alpha, ctx.beta = inputs
-    ctx.save_for_backward(*matrix)
+    *matrix, x, ctx.alpha, ctx.beta = inputs
+    ctx.save_for_backward(*matrix, x if ctx.needs_input_grad[2] else None)
 
 
 def _backward(ctx, grad):
-    *matrix, mass = ctx.saved_tensors
+    *matrix, mass, x = ctx.saved_tensors
     weight = mass[:, None, None]
-    grad_x = weight * block_product(*matrix, mass, grad / weight, ctx.alpha, ctx.beta)
-    return (None,) * 5 + (grad_x, None, None)
+    grad_x = grad_values = None
+    if ctx.needs_input_grad[2]:
+        grad_values = outer(*matrix, mass, grad, x, ctx.alpha)
+    if ctx.needs_input_grad[5]:
+        grad_x = weight * block_product(*matrix, mass, grad / weight, ctx.alpha, ctx.beta)
+    return None, None, grad_values, None, None, grad_x, None, None
 
 
+@torch_op
+def outer(
+    indptr: Tensor, cols: Tensor, values: Tensor, order: Tensor, mass: Tensor,
+    y: Tensor, x: Tensor, alpha: float,
+) -> Tensor:  # fmt: skip
+    """The gradient of ``<y, alpha P x>`` in the blocks of P: ``alpha y_i x_j^T``, summed over channels.
+
+    ``values`` gives its shape alone.
+    """
+    out = torch.zeros_like(values)
+    add_outer(BlockMatrix(indptr, cols, values, order), y.contiguous(), x.contiguous(), alpha, out)
+    return out
+
+
+def _keep_signals(ctx, inputs, output):
+    *tensors, ctx.alpha = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def _outer_backward(ctx, grad):
+    """Blocks change with maps, and keep P self-adjoint: so is the matrix with the blocks ``grad``."""
+    indptr, cols, _, order, mass, y, x = ctx.saved_tensors
+    grad_y, grad_x = (
+        block_product(indptr, cols, grad.contiguous(), order, mass, signal, ctx.alpha, 0.0) if needed else None
+        for signal, needed in ((x, ctx.needs_input_grad[5]), (y, ctx.needs_input_grad[6]))
+    )
+    return (None,) * 5 + (grad_y, grad_x, None)
+
+
+differentiate(outer, lambda *inputs: torch.empty_like(inputs[2]), _keep_signals, _outer_backward)
+vectorise(outer, by_channel=False)
 differentiate(block_product, _shape, _keep_matrix, _backward)
 vectorise(block_product, by_channel=True)

@@ -150,6 +150,7 @@ def _amplify(operator: Average | Inverse, fields: torch.Tensor, cut: float) -> t
     return current
 
 
+@torch.no_grad()
 def least_average(laplacian: ConnectionLaplacian, steps: int = 24) -> float:
     """A lower bound of P's spectrum: the least Ritz value of a short Lanczos run, less its residual and a margin.
 

@@ -44,6 +44,11 @@ def along_curve(indptr: torch.Tensor, cols: torch.Tensor, values: torch.Tensor, 
     return BlockMatrix(indptr, cols, values, torch.arange(len(order), dtype=order.dtype, device=order.device))
 
 
+def is_sliced(indptr: torch.Tensor, order: torch.Tensor) -> bool:
+    """Whether a matrix is in the sliced form: slices hold several rows."""
+    return len(indptr) <= len(order)
+
+
 PAIRS = 4
 """Pairs of rows in a slice."""
 

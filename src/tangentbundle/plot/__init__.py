@@ -7,9 +7,9 @@ from ..earth.maps import EqualAreaMap
 from .curves import bars, convergence, curves, diagnostics, multiplicities, response, spectrum
 from .fields import field, fields
 from .interactive import interactive_field, layered_field, layered_map
-from .layers import Layer
 from .maps import file_field, value_map, wind_components, wind_map
 from .style import canvas, legend_below, save
+from .traces import Layer
 from .views import View, spread_out
 
 __all__ = [

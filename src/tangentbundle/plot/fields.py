@@ -17,13 +17,6 @@ from .views import Patches, View, reach, spread_out
 ARROW = {"angles": "xy", "scale_units": "xy", "scale": 1, "headwidth": 3.6, "headlength": 4.4, "headaxislength": 4.0}
 
 
-class _Plane(View):
-    """Points in the plane, as they are."""
-
-    def project(self, points: np.ndarray) -> np.ndarray:
-        return points
-
-
 def field(
     points: np.ndarray,
     vectors: np.ndarray | None = None,
@@ -65,10 +58,14 @@ def field(
     """
     points, vectors, names = flat_or_space(points, vectors)
     axes, view = axes_or_new(axes), view or View()
+    seen, opacity = np.ones(len(points), dtype=bool), None
     if points.shape[1] == 2:
-        view, seen, opacity = _draw_plane(axes, points, names)
+        axes.scatter(*points[spread_out(points, 4000)].T, s=4, color="0.8", linewidths=0, zorder=0)
+        axes.set(xlabel=names[0], ylabel=names[1])
+    elif (patches := Patches.of(points if surface is None else surface, faces)) is not None:
+        seen = _draw_surface(axes, patches, view, points)
     else:
-        seen, opacity = _draw_space(axes, points, view, faces, surface)
+        opacity = _draw_cloud(axes, view.project(points))
     if vectors is not None:
         values = np.linalg.norm(vectors, axis=1) if color is None else color
         look: dict[str, Any] = {"cmap": length_colors(), "clim": (0, top_of(values) if top is None else top)}
@@ -80,7 +77,8 @@ def field(
         if colorbar:
             add_color_bar(axes, drawn, values, label, shrink=0.7)
     elif surface is not None:
-        _draw_sample(axes, view.project(points)[:, :2], seen)
+        for rows, dot in ((seen, {"s": 16}), (~seen, {"s": 7, "alpha": 0.3})):  # faint behind the surface
+            axes.scatter(*view.project(points)[rows, :2].T, color=LINES[1], linewidths=0, zorder=3, **dot)
     axes.margins(0.04)
     axes.set(aspect="equal", title=title)
     return axes
@@ -128,31 +126,6 @@ def arrow_scale(points: np.ndarray, vectors: np.ndarray) -> float:
     return reach(points) / top_of(np.linalg.norm(vectors, axis=1))
 
 
-def _draw_plane(axes: Any, points: np.ndarray, names: tuple[str, ...]) -> tuple[View, np.ndarray, None]:
-    """Grey dots, and the names of the axes; returns the view, and that all points can be seen."""
-    axes.scatter(*points[spread_out(points, 4000)].T, s=4, color="0.8", linewidths=0, zorder=0)
-    axes.set(xlabel=names[0], ylabel=names[1])
-    return _Plane(), np.ones(len(points), dtype=bool), None
-
-
-def _draw_sample(axes: Any, places: np.ndarray, seen: np.ndarray) -> None:
-    """Dots, faint behind the surface."""
-    for rows, dot in ((seen, {"s": 16}), (~seen, {"s": 7, "alpha": 0.3})):
-        axes.scatter(*places[rows].T, color=LINES[1], linewidths=0, zorder=3, **dot)
-
-
-def _draw_space(
-    axes: Any, points: np.ndarray, view: View, faces: np.ndarray | None, surface: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """A shaded surface, or dots if there is none; returns which points can be seen, and how opaque they are."""
-    axes.set_axis_off()
-    cloud = points if surface is None else surface
-    patches = Patches.of_cloud(cloud) if faces is None else Patches.of_mesh(points, faces)
-    if patches is None:
-        return np.ones(len(points), dtype=bool), _draw_cloud(axes, view.project(points))
-    return _draw_surface(axes, patches, view, points), None
-
-
 def _draw_arrows(
     axes: Any,
     points: np.ndarray,
@@ -188,6 +161,7 @@ def _draw_streamlines(
 
 def _draw_cloud(axes: Any, places: np.ndarray) -> np.ndarray:
     """Dots, fainter toward the back; returns the opacity of each point."""
+    axes.set_axis_off()
     depth = (places[:, 2] - places[:, 2].min()) / (np.ptp(places[:, 2]) or 1.0)
     rows = spread_out(places, 6000)
     axes.scatter(*places[rows, :2].T, s=7, color="0.6", alpha=0.2 + 0.5 * depth[rows], linewidths=0, zorder=0)
@@ -196,10 +170,11 @@ def _draw_cloud(axes: Any, places: np.ndarray) -> np.ndarray:
 
 def _draw_surface(axes: Any, patches: Patches, view: View, points: np.ndarray) -> np.ndarray:
     """A shaded surface; returns which points lie on its visible side."""
-    shading = patches.shade(view)
-    grey = np.dstack([0.6 + 0.37 * np.nan_to_num(shading.light)] * 3 + [np.isfinite(shading.light)])
-    axes.imshow(grey, extent=shading.extent, origin="lower", interpolation="bilinear", zorder=0)
-    return shading.visible(points)
+    axes.set_axis_off()
+    light, extent, seen = patches.shade(view, points)
+    grey = np.dstack([0.6 + 0.37 * np.nan_to_num(light)] * 3 + [np.isfinite(light)])
+    axes.imshow(grey, extent=extent, origin="lower", interpolation="bilinear", zorder=0)
+    return seen
 
 
 def _with_arrows(points: np.ndarray, vectors: np.ndarray, visible: np.ndarray, arrows: int | np.ndarray) -> np.ndarray:

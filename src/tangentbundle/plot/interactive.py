@@ -10,10 +10,22 @@ import numpy as np
 
 from ..earth.maps import EqualAreaMap
 from .fields import flat_or_space, shown_axes
-from .layers import Layer, aligned
-from .maps import MIN_FILLED_POINTS, map_box, raster
+from .maps import MIN_FILLED_POINTS, map_box, map_frame, raster
 from .style import nice_number, with_unit
-from .traces import GREY, LIGHT, Surface, color_bar, curve, escaped, map_traces, plotly, reference_arrow, traces
+from .traces import (
+    GREY,
+    LIGHT,
+    Layer,
+    Surface,
+    aligned,
+    color_bar,
+    curve,
+    escaped,
+    map_traces,
+    plotly,
+    reference_arrow,
+    traces,
+)
 from .views import View
 
 MAX_PIXELS, MAX_ALL_PIXELS = 90_000, 900_000
@@ -127,9 +139,11 @@ def layered_map(layers: Sequence[Layer], chart: EqualAreaMap) -> Any:
 def _filled(layer: Layer, chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, pixels: int) -> Any:
     """Colours that fill the map."""
     image = raster(chart, layer.points, layer.numbers, low, high, pixels)
-    levels = np.where(np.isnan(image), 0, 1 + 254 * np.clip(image / layer.top, 0, 1))  # bytes are small; 0 is nothing
-    ticks = np.arange(0, layer.top * 1.001, nice_number(layer.top / 3))
-    bar = color_bar(layer, tickvals=1 + 254 * ticks / layer.top, ticktext=[f"{tick:.3g}" for tick in ticks])
+    wide, step = layer.top - layer.low, nice_number((layer.top - layer.low) / 3)
+    shares = np.clip((image - layer.low) / wide, 0, 1)
+    levels = np.where(np.isnan(image), 0, 1 + 254 * shares)  # bytes are small; 0 is nothing
+    ticks = step * np.arange(np.ceil(layer.low / step), layer.top * 1.001 // step + 1)
+    bar = color_bar(layer, tickvals=1 + 254 * (ticks - layer.low) / wide, ticktext=[f"{tick:.3g}" for tick in ticks])
     colors = [[0, "rgba(0,0,0,0)"], *([(1 + 254 * k / 23) / 255, color] for k, color in enumerate(layer.colors))]
     rows, columns = image.shape
     dx, dy = (high - low) / (columns, rows)
@@ -140,20 +154,17 @@ def _filled(layer: Layer, chart: EqualAreaMap, low: np.ndarray, high: np.ndarray
 
 def _map_lines(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, color: str) -> list[Any]:
     """Coastlines, the graticule, and the names of its lines."""
-    world = chart.radius is None
-    frame = chart.outline() if world else np.stack([low, [high[0], low[1]], high, [low[0], high[1]], low])
-    coast = chart.coastline()
-    room = 0.05 * (high - low)
+    coast, room = chart.coastline(), 0.05 * (high - low)
     near = np.isnan(coast[:, 0]) | ((coast > low - room) & (coast < high + room)).all(axis=1)
     coast = np.where(near[:, None], coast, np.nan)
     coast = coast[~np.isnan(coast[:, 0]) | ~np.isnan(np.roll(coast[:, 0], 1))]  # one gap is enough
     found = [
         curve(coast, line={"color": color, "width": 1}, name="coastlines"),
         curve(chart.graticule(), line={"color": color, "width": 0.4, "dash": "dot"}, name="graticule"),
-        curve(frame, line={"color": GREY, "width": 0.8}),
+        curve(map_frame(chart, low, high), line={"color": GREY, "width": 0.8}),
     ]
-    names = chart.labels(low, high)
-    for parallel, position in ((True, "middle left"), (False, "top center" if world else "bottom center")):
+    names, below = chart.labels(low, high), "top center" if chart.radius is None else "bottom center"
+    for parallel, position in ((True, "middle left"), (False, below)):
         chosen = [(text, place) for text, place, is_parallel in names if is_parallel == parallel]
         if chosen:
             texts, places = zip(*chosen, strict=True)
@@ -169,12 +180,11 @@ def _layered(layers: Sequence[Layer], shared: list[Any], groups: list[list[Any]]
     ``layout.meta`` holds the ratio of width to height, and which traces each layer shows, for other pages' buttons.
     """
     owners = [None] * len(shared) + [k for k, group in enumerate(groups) for _ in group]
-    choices = [
-        {"label": layer.name, "visible": [owner in (None, k) for owner in owners]} for k, layer in enumerate(layers)
-    ]
+    shown = [[owner in (None, k) for owner in owners] for k in range(len(layers))]
+    choices = [{"label": layer.name, "visible": visible} for layer, visible in zip(layers, shown, strict=True)]
     figure = plotly().Figure([*shared, *(trace for group in groups for trace in group)])
-    for trace, shown in zip(figure.data, choices[0]["visible"], strict=True):
-        trace.visible = shown
+    for trace, visible in zip(figure.data, shown[0], strict=True):
+        trace.visible = visible
     flat, menu = "scene" not in layout, {"x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom"}
     above, below = 12 if len(layers) == 1 else 62, 100 if "title" in layout.get("xaxis", {}) else 66
     margin = {"l": 44 if flat else 0, "r": 14 if flat else 0, "t": above, "b": below}

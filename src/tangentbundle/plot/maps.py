@@ -108,9 +108,8 @@ def value_map(
     plane = _empty_map(axes, chart, points)
     axes.scatter(*plane[~known].T, s=4, color="0.8", linewidths=0)
     colors = {"cmap": SIGNED if signed else ERRORS, "clim": (-top if signed else 0.0, top)}
-    drawn = _fill(axes, chart, points[known], values[known], **colors) or axes.scatter(
-        *plane[known].T, c=values[known], s=18, linewidths=0, **colors
-    )
+    drawn = _fill(axes, chart, points[known], values[known], **colors)
+    drawn = drawn or axes.scatter(*plane[known].T, c=values[known], s=18, linewidths=0, **colors)
     return _finished(axes, drawn, title, label, np.abs(values[known]), colorbar)
 
 
@@ -171,13 +170,16 @@ def map_box(chart: EqualAreaMap, points: np.ndarray) -> tuple[np.ndarray, np.nda
     return low - margin, high + margin
 
 
+def map_frame(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """The outline ``(k, 2)`` of a map: of the globe, or of the box between two corners."""
+    box = np.stack([low, [high[0], low[1]], high, [low[0], high[1]], low])
+    return chart.outline() if chart.radius is None else box
+
+
 def raster(
     chart: EqualAreaMap, points: np.ndarray, values: np.ndarray, low: np.ndarray, high: np.ndarray, pixels: int
 ) -> np.ndarray:
-    """Values ``(n,)`` at points of the sphere as an image ``(rows, columns)`` of a box; NaN far from all points.
-
-    A pixel is the mean over the four nearest points, weighted by inverse squared distance.
-    """
+    """Values ``(n,)`` at points of the sphere as an image ``(rows, columns)`` of a box; NaN far from all points."""
     wide, tall = high - low
     columns = max(int(np.sqrt(pixels * wide / tall)), 2)
     rows = max(int(columns * tall / wide), 2)
@@ -208,19 +210,16 @@ def _empty_map(axes: Any, chart: EqualAreaMap, points: np.ndarray, coast: str = 
     world, (low, high) = chart.radius is None, map_box(chart, points)
     axes.plot(*chart.graticule().T, color="0.5", alpha=0.35, linewidth=0.5, zorder=0.8)
     axes.plot(*chart.coastline().T, color=coast, linewidth=0.7, alpha=0.8, zorder=0.9)
+    frame = map_frame(chart, low, high)
+    axes.plot(*frame.T, color="0.55", linewidth=0.8, zorder=3 if world else 2, clip_on=world)
     if world:
-        axes.fill(*chart.outline().T, facecolor="0.965", zorder=0)
-        axes.plot(*chart.outline().T, color="0.55", linewidth=0.8, zorder=3)
-    else:
-        frame = np.stack([low, [high[0], low[1]], high, [low[0], high[1]], low])
-        axes.plot(*frame.T, color="0.55", linewidth=0.8, clip_on=False)
+        axes.fill(*frame.T, facecolor="0.965", zorder=0)
     halo = [extra("matplotlib.patheffects", "Figures", "plot").withStroke(linewidth=1.6, foreground="white")]
     for text, place, parallel in chart.labels(low, high):
-        to_the_left = {"xytext": (-3, 0), "ha": "right", "va": "center"}
+        left = {"xytext": (-3, 0), "ha": "right", "va": "center"}
         below = {"xytext": (0, 2 if world else -3), "ha": "center", "va": "bottom" if world else "top"}
         look = {"fontsize": 7, "color": "0.3", "textcoords": "offset points", "annotation_clip": False}
-        look["path_effects"] = halo
-        axes.annotate(text, place, **look, **(to_the_left if parallel else below))
+        axes.annotate(text, place, path_effects=halo, **look, **(left if parallel else below))
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
     axes.set_axis_off()
     return chart.project(points)

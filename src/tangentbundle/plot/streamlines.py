@@ -14,17 +14,7 @@ MAX_STEPS = 60
 
 
 def streamlines(points: np.ndarray, vectors: np.ndarray, *, count: int = 150, length: float = 0.3) -> np.ndarray:
-    """Curves along vectors ``(n, D)`` at points ``(n, D)``, through ``count`` places spread evenly; ``(m, k, D)``.
-
-    Curves are at most ``length`` of the picture long. They end where the cloud ends or the field vanishes, and go on
-    as NaN.
-
-    >>> angle = np.linspace(0, 2 * np.pi, 400, endpoint=False)
-    >>> circle = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    >>> curves = streamlines(circle, circle[:, ::-1] * [-1, 1], count=5)
-    >>> bool(np.allclose(np.linalg.norm(curves, axis=2), 1, atol=0.01))
-    True
-    """
+    """Curves along vectors ``(n, D)`` at points ``(n, D)``, through ``count`` places spread evenly; ``(m, k, D)``."""
     flow, start = _Flow(points, vectors), points[spread_out(points, count)]
     steps = int(np.clip(0.5 * length * extent(points) / flow.step, 4, MAX_STEPS))
     back, forth = (flow.follow(start, sign, steps) for sign in (-1.0, 1.0))

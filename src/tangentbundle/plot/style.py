@@ -76,21 +76,13 @@ def add_color_bar(axes: Any, drawn: Any, values: np.ndarray, label: str, shrink:
 
 
 def nice_number(value: float) -> float:
-    """The largest of 1, 2, 5 times a power of ten that is not above a positive number.
-
-    >>> nice_number(7.3), nice_number(0.021)
-    (5.0, 0.02)
-    """
+    """The largest of 1, 2, 5 times a power of ten that is not above a positive number."""
     power = 10.0 ** np.floor(np.log10(value))
     return float(max(k * power for k in (1, 2, 5) if k * power <= value * (1 + 1e-9)))
 
 
 def with_unit(label: str, unit: str) -> str:
-    """A label and its unit, with speeds as quotients.
-
-    >>> with_unit("wind speed", "m s-1"), with_unit("wind speed", "m s**-1"), with_unit("length", "")
-    ('wind speed, m/s', 'wind speed, m/s', 'length')
-    """
+    """A label and its unit, with speeds as quotients."""
     return f"{label}, {readable_unit(unit)}" if unit else label
 
 

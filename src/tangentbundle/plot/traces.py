@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import html
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,16 +13,89 @@ from scipy.spatial import cKDTree
 
 from ..earth.maps import EqualAreaMap
 from ..extras import extra
-from .layers import MAX_ARROWS, MAX_DOTS, Layer
 from .streamlines import streamlines
-from .style import LINES, nice_number, readable_unit, top_of, with_unit
-from .views import Patches, View, extent, spread_out
+from .style import BRIGHTEST, LENGTHS, LINES, SIGNED, nice_number, readable_unit, top_of, with_unit
+from .views import LIGHT_FROM, Patches, View, extent, face_normals, reach, spread_out
+
+MAX_DOTS, MAX_ARROWS = 2000, 400
+"""Most points and most arrows of a layer."""
 
 MAX_FACES = 60_000
 """Larger meshes are drawn as the surface between some of their points: the page would be slow."""
 
 GREY, LIGHT = "#7a8794", "#aebbc7"
 """Lines of maps and reference arrows, readable on light and on dark pages; and those on filled maps."""
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """One field of an interactive picture. Layers with the same ``label`` share a colour scale and a scale of arrows.
+
+    Args:
+        name: text of the button that shows the layer.
+        points: ``(n, D)``.
+        vectors: ambient vectors ``(n, D)``, coloured by length, or None.
+        color: numbers ``(n,)`` that colour the points instead.
+        label, unit: name of the colour scale, and its unit.
+        palette: name of the colours.
+        values: shown under the mouse, {name: numbers ``(n,)``}.
+        streamlines: draw curves along the vectors instead of arrows.
+        top, arrow: end of the colour scale, and length of the arrow of such a vector; from the data if zero.
+    """
+
+    name: str
+    points: np.ndarray
+    vectors: np.ndarray | None = None
+    color: np.ndarray | None = None
+    label: str = "length"
+    unit: str = ""
+    palette: str = LENGTHS
+    values: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    streamlines: bool = False
+    top: float = 0.0
+    arrow: float = 0.0
+
+    def thinned(self, most: int = MAX_DOTS) -> Layer:
+        """The layer at no more than ``most`` of its points, spread evenly."""
+        rows = np.sort(spread_out(self.points, most))
+        parts = {name: getattr(self, name) for name in ("points", "vectors", "color")}
+        parts = {name: None if part is None else part[rows] for name, part in parts.items()}
+        return dataclasses.replace(self, **parts, values={name: numbers[rows] for name, numbers in self.values.items()})
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """The numbers that are shown as colours, ``(n,)``."""
+        if self.color is not None:
+            return self.color
+        return np.zeros(len(self.points)) if self.vectors is None else np.linalg.norm(self.vectors, axis=1)
+
+    @property
+    def colored(self) -> bool:
+        """Whether there is anything to show as colours."""
+        return self.vectors is not None or bool(self.numbers.any())
+
+    @property
+    def low(self) -> float:
+        """The beginning of the colour scale."""
+        return -self.top if self.palette == SIGNED else 0.0
+
+    @property
+    def colors(self) -> list[str]:
+        """The colour scale, from its beginning to its end."""
+        brightest = BRIGHTEST if self.palette == LENGTHS else 1.0
+        sample = extra("plotly.colors", "Interactive figures", "plot").sample_colorscale
+        return sample(self.palette, np.linspace(0, brightest, 24).tolist())
+
+
+def aligned(layers: Sequence[Layer]) -> list[Layer]:
+    """Layers with their ``top`` and ``arrow`` filled in, equal for all layers of one label."""
+    found = []
+    for layer in layers:
+        group = [other for other in layers if other.label == layer.label]
+        top = layer.top or max(top_of(np.abs(other.numbers)) for other in group)
+        long = min(1.6 * reach(other.points[spread_out(other.points, MAX_ARROWS)]) for other in group)
+        found.append(dataclasses.replace(layer, top=top, arrow=layer.arrow or long))
+    return found
 
 
 def plotly() -> Any:
@@ -54,10 +128,7 @@ def traces(layer: Layer, surface: Surface | None = None) -> list[Any]:
 
 
 def map_traces(layer: Layer, chart: EqualAreaMap, color: str = "") -> list[Any]:
-    """The same for points and vectors on the unit sphere, drawn on a map; arrows and curves in one ``color`` if given.
-
-    Directions of arrows are those of the map; streamlines are followed on the sphere.
-    """
+    """The same for points and vectors on the unit sphere, drawn on a map; arrows and curves in one ``color``."""
     flat = dataclasses.replace(layer, points=chart.project(layer.points), color=layer.numbers)
     held = dataclasses.replace(flat, vectors=None, color=np.zeros(len(flat.points))) if color else flat
     found = [dots(held.thinned(), size=_dot_size(flat), opacity=0 if color else 1)]
@@ -85,7 +156,7 @@ def dots(layer: Layer, **marker: Any) -> Any:
     marker = {"line": {"width": 0}, "color": LINES[4], **marker}
     if layer.colored:
         marker |= {"color": layer.numbers.astype(np.float32), "colorscale": layer.colors}
-        marker |= {"cmin": 0, "cmax": layer.top, "colorbar": color_bar(layer)}
+        marker |= {"cmin": layer.low, "cmax": layer.top, "colorbar": color_bar(layer)}
     return curve(
         layer.points,
         mode="markers",
@@ -140,12 +211,10 @@ def _heads(layer: Layer, tip: np.ndarray, move: np.ndarray) -> np.ndarray:
 
 def _shape(foot: np.ndarray, move: np.ndarray) -> np.ndarray:
     """Outlines of arrows in the plane, ``(m, 8, 2)``, that end with NaN."""
+    along = np.array([0, 0.62, 0.62, 1, 0.62, 0.62, 0, np.nan])
+    aside = np.array([0.035, 0.035, 0.16, 0, -0.16, -0.035, -0.035, np.nan])
     side = move[:, ::-1] * [-1, 1]
-    neck, parts = foot + 0.62 * move, []
-    for place, width in ((foot, 0.035), (neck, 0.035), (neck, 0.16), (foot + move, 0.0)):
-        parts.append(place + width * side)
-    parts += [neck - 0.16 * side, neck - 0.035 * side, foot - 0.035 * side, np.full_like(foot, np.nan)]
-    return np.stack(parts, axis=1)
+    return foot[:, None] + along[:, None] * move[:, None] + aside[:, None] * side[:, None]
 
 
 def _streamlines(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
@@ -166,12 +235,9 @@ def _streamlines(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
 def _colored(layer: Layer, curves: np.ndarray, numbers: np.ndarray, colors: list[str] | None = None) -> list[Any]:
     """Curves ``(m, k, D)`` in the colours of numbers ``(m,)``; in the plane a trace for each of a few colours."""
     if curves.shape[2] == 3:
-        line = {
-            "width": 3.5,
-            "color": np.repeat(numbers, curves.shape[1]).astype(np.float32),
-            "colorscale": layer.colors,
-        }
-        return [curve(curves.reshape(-1, 3), line={**line, "cmin": 0, "cmax": layer.top})]
+        each = np.repeat(numbers, curves.shape[1]).astype(np.float32)
+        line = {"width": 3.5, "color": each, "colorscale": layer.colors, "cmin": 0, "cmax": layer.top}
+        return [curve(curves.reshape(-1, 3), line=line)]
     colors, found = colors or layer.colors[1::3], []
     levels = np.clip(len(colors) * numbers / layer.top, 0, len(colors) - 1).astype(int)
     for level in np.unique(levels):
@@ -194,8 +260,7 @@ class Surface:
     def of(cls, points: np.ndarray, faces: np.ndarray | None) -> Surface | None:
         """Of a mesh, or of a cloud that looks like a surface; otherwise None."""
         if faces is not None and len(faces) <= MAX_FACES:
-            corners, normals = points[faces], np.zeros_like(points)
-            across = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+            normals, across = np.zeros_like(points), face_normals(points, faces)
             for k in range(3):
                 np.add.at(normals, faces[:, k], across)
             size = np.linalg.norm(normals, axis=1, keepdims=True)
@@ -205,7 +270,7 @@ class Surface:
 
     def trace(self, view: View) -> Any:
         """The surface in grey, lit from the first view."""
-        light = np.abs(self.normals @ (view.axes.T @ np.array([0.15, 0.42, 0.9])))
+        light = np.abs(self.normals @ (view.axes.T @ LIGHT_FROM))
         corners = dict(zip("xyz", self.points.T.astype(np.float32), strict=True))
         faces = dict(zip("ijk", self.faces.T.astype(np.int32), strict=True))
         colors = {"colorscale": [[0, "#8d97a1"], [1, "#e6eaee"]], "cmin": 0, "cmax": 1, "showscale": False}

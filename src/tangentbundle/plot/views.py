@@ -14,6 +14,9 @@ from ..jit import njit
 MAX_DISCS = 60_000
 """Discs of a mesh, and the most of a cloud: enough to look smooth at 520 pixels."""
 
+LIGHT_FROM = np.array([0.15, 0.42, 0.9])
+"""Over the viewer's shoulder: right, up, toward the viewer."""
+
 
 def spread_out(points: np.ndarray, count: int, *, pool: int = 20, seed: int = 0) -> np.ndarray:
     """Rows of at most ``count`` points ``(n, D)``, each the farthest from those before it (Gonzalez, 1985).
@@ -57,6 +60,12 @@ def extent(points: np.ndarray) -> float:
     return (float(np.ptp(points, axis=0).max()) if len(points) else 0.0) or 1.0
 
 
+def face_normals(points: np.ndarray, faces: np.ndarray) -> np.ndarray:
+    """Normals of triangles ``(f, 3)``, as long as twice their area."""
+    corners = points[faces]
+    return np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+
+
 @njit(cache=True)
 def _lay_discs(centres, normals, radius, depth, owner):  # pragma: no cover - compiled
     """Write the height of the topmost disc, and its number, into every pixel; all lengths in pixels."""
@@ -90,8 +99,8 @@ class View:
         return np.roll(np.vstack([frames[0].T, toward]), "zxy".index(self.up), axis=1)
 
     def project(self, points: np.ndarray) -> np.ndarray:
-        """Right, up, and toward the viewer, ``(n, 3)``."""
-        return points @ self.axes.T
+        """Right, up, and toward the viewer, ``(n, 3)``; points of the plane as they are."""
+        return points if points.shape[-1] == 2 else points @ self.axes.T
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,10 +112,14 @@ class Patches:
     radius: float
 
     @classmethod
+    def of(cls, points: np.ndarray, faces: np.ndarray | None) -> Patches | None:
+        """Of a mesh, or of a cloud that looks like a surface; otherwise None."""
+        return cls.of_cloud(points) if faces is None else cls.of_mesh(points, faces)
+
+    @classmethod
     def of_mesh(cls, points: np.ndarray, faces: np.ndarray, seed: int = 0) -> Patches:
         """Centres drawn by area."""
-        corners = points[faces]
-        normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+        corners, normals = points[faces], face_normals(points, faces)
         area = np.linalg.norm(normals, axis=1)
         rng = np.random.default_rng(seed)
         rows = rng.choice(len(faces), MAX_DISCS, p=area / area.sum())
@@ -141,8 +154,11 @@ class Patches:
             found.append(near[corners[(corners == 0).any(axis=1)]])
         return np.unique(np.sort(np.concatenate(found), axis=1), axis=0)
 
-    def shade(self, view: View, width: int = 520) -> Shading:
-        """The picture from a view, ``width`` pixels wide, lit from above the viewer's shoulder."""
+    def shade(self, view: View, points: np.ndarray, width: int = 520) -> tuple[np.ndarray, list[float], np.ndarray]:
+        """The picture from a view, ``width`` pixels wide, lit from above the viewer's shoulder; NaN off the surface.
+
+        Also its left, right, bottom and top, and which ``points (n, 3)`` are not behind the surface.
+        """
         centres, normals = view.project(self.centres), view.project(self.normals)
         normals = normals * np.where(normals[:, 2:] < 0, -1.0, 1.0)
         low, high = centres[:, :2].min(axis=0) - self.radius, centres[:, :2].max(axis=0) + self.radius
@@ -150,33 +166,12 @@ class Patches:
         shape = tuple(np.ceil((high - low)[::-1] / pixel).astype(int) + 1)
         depth, owner = np.full(shape, -np.inf), np.zeros(shape, dtype=np.int64)
         _lay_discs((centres - [*low, 0.0]) / pixel, normals, self.radius / pixel, depth, owner)
-        light = np.clip(normals @ np.array([0.15, 0.42, 0.9]), 0, 1)[owner]
-        there = np.isfinite(depth)
+        light, there = np.clip(normals @ LIGHT_FROM, 0, 1)[owner], np.isfinite(depth)
         blur = max(0.5 * self.radius / pixel, 1.0)
         smooth, weight = (gaussian_filter(image, blur) for image in (np.where(there, light, 0.0), 1.0 * there))
         light = np.where(there, smooth / np.maximum(weight, 1e-9), np.nan)
-        return Shading(light, pixel * depth, low, pixel, self.radius, view)
-
-
-@dataclass(frozen=True, eq=False)
-class Shading:
-    """A shaded surface: light in [0, 1] and depth of pixels from the corner ``low`` on; NaN and -inf elsewhere."""
-
-    light: np.ndarray
-    depth: np.ndarray
-    low: np.ndarray
-    pixel: float
-    radius: float
-    view: View
-
-    @property
-    def extent(self) -> tuple[float, float, float, float]:
-        """Left, right, bottom, top."""
-        right, top = self.low + self.pixel * np.array(self.light.shape[::-1])
-        return self.low[0], right, self.low[1], top
-
-    def visible(self, points: np.ndarray) -> np.ndarray:
-        """Which points ``(n, 3)`` are not behind the surface."""
-        places = self.view.project(points)
-        pixels = (places[:, 1::-1] - self.low[::-1]) / self.pixel
-        return places[:, 2] > map_coordinates(self.depth, pixels.T, order=0, cval=np.inf) - self.radius
+        right, top = low + pixel * np.array(shape[::-1])
+        places = view.project(points)
+        pixels = (places[:, 1::-1] - low[::-1]) / pixel
+        surface = map_coordinates(pixel * depth, pixels.T, order=0, cval=np.inf)
+        return light, [low[0], right, low[1], top], places[:, 2] > surface - self.radius

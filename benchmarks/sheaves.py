@@ -1,0 +1,254 @@
+"""Node classification on five heterophilous graphs with ten public splits: learned sheaves and other networks.
+
+``python -m benchmarks sheaves``, or ``python -m benchmarks.sheaves [--device cuda] [--jobs 16] [--only texas ...]``.
+Every row is trained with early stopping on the validation nodes; its hyperparameters are those of the grid with the
+best mean validation score over the splits; the test score is that of the same run. Data: ``shared/data/graphs`` next to
+the repository, or the folder ``TANGENTBUNDLE_GRAPHS`` (files of yandex-research/heterophilous-graphs).
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from tangentbundle import nn
+
+from .graph_models import CONVOLUTIONS, LIBRARY, Blocks, Mix, convolution
+from .harness import RESULTS, MissingBaseline, Row, load, print_table, save
+
+FOLDER = Path(os.environ.get("TANGENTBUNDLE_GRAPHS", Path(__file__).parents[2] / "shared/data/graphs"))
+SPLITS, DIM, CHANNELS, ORDER = 10, 3, 20, 2
+WIDTH = DIM * CHANNELS
+"""Features of a node in all networks."""
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A graph, how long to train on it at most and without progress, epochs between validations, and the grid."""
+
+    metric: str
+    epochs: int
+    patience: int
+    every: int
+    grid: dict[str, tuple]
+    on_gpu: bool = False
+    published: dict[str, float] = field(default_factory=dict)
+
+    def settings(self, row: str) -> list[Row]:
+        """All combinations; logistic regression has no layers and no dropout."""
+        used = {
+            k: v[:1] if row == "logistic regression" and k in ("layers", "dropout") else v for k, v in self.grid.items()
+        }
+        return [dict(zip(used, values, strict=True)) for values in itertools.product(*used.values())]
+
+
+SMALL = {"layers": (2, 4), "dropout": (0.5,), "rate": (0.01,), "decay": (5e-4, 5e-3)}
+LARGE = {"layers": (5,), "dropout": (0.2, 0.4), "rate": (0.01,), "decay": (0.0,)}
+ORTHOGONAL = "SheafDiffusion, orthogonal"
+
+DATA = {
+    "texas": DataSet("accuracy", 300, 100, 1, SMALL, published={ORTHOGONAL: 85.95}),
+    "wisconsin": DataSet("accuracy", 300, 100, 1, SMALL, published={ORTHOGONAL: 89.41}),
+    "cornell": DataSet("accuracy", 300, 100, 1, SMALL, published={ORTHOGONAL: 84.86}),
+    "chameleon_filtered": DataSet("accuracy", 300, 100, 1, SMALL, True, {"GCN": 40.9, "GraphSAGE": 37.8, "GAT": 39.2}),
+    "minesweeper": DataSet("ROC AUC", 500, 100, 5, LARGE, True, {"GCN": 89.75, "GraphSAGE": 93.51, "GAT": 92.01}),
+}
+
+
+def sheaf_learner(parametrization: nn.Parametrization) -> nn.SheafLearner:
+    return nn.SheafLearner(DIM, parametrization)
+
+
+BUILDERS: dict[str, Callable[[], nn.SheafBuilder]] = {
+    "SheafDiffusion, diagonal": lambda: sheaf_learner(nn.Diagonal()),
+    ORTHOGONAL: lambda: sheaf_learner(nn.Cayley()),
+    "SheafDiffusion, general": lambda: sheaf_learner(nn.General()),
+    "SheafTNN, ConnectionSheaf": lambda: nn.ConnectionSheaf(DIM),
+    "SheafTNN, orthogonal": lambda: sheaf_learner(nn.Cayley()),
+}
+ROWS = ("logistic regression", "MLP", *CONVOLUTIONS, *BUILDERS)
+
+
+def network(row: str, inputs: int, outputs: int, layers: int, dropout: float, seed: int) -> torch.nn.Module:
+    """An untrained network of a row."""
+    torch.manual_seed(seed)
+    if row == "logistic regression":
+        return Mix(inputs, outputs)
+    if row == "MLP":
+        return Blocks(lambda: Mix(WIDTH, WIDTH), inputs, WIDTH, outputs, layers, dropout)
+    if row in CONVOLUTIONS:
+        return Blocks(lambda: convolution(row, WIDTH), inputs, WIDTH, outputs, layers, dropout)
+    options = {"layers": layers, "dropout": dropout, "seed": seed}
+    if row.startswith("SheafTNN"):
+        return nn.SheafTNN(inputs, CHANNELS, outputs, BUILDERS[row](), order=ORDER, **options)
+    return nn.SheafDiffusion(inputs, CHANNELS, outputs, BUILDERS[row](), **options)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Features ``(n, F)`` with rows of length one, labels ``(n,)``, edges in both directions, masks ``(3, 10, n)``."""
+
+    x: torch.Tensor
+    y: torch.Tensor
+    edge_index: torch.Tensor
+    masks: torch.Tensor
+
+    @classmethod
+    @cache
+    def read(cls, name: str, device: str) -> Graph:
+        with np.load(FOLDER / f"{name}.npz") as file:
+            edges = torch.from_numpy(file["edges"]).long().T
+            masks = torch.stack([torch.from_numpy(file[f"{part}_masks"]) for part in ("train", "val", "test")])
+            x, y = torch.from_numpy(file["node_features"]).float(), torch.from_numpy(file["node_labels"]).long()
+        return cls(*(t.to(device) for t in (F.normalize(x, dim=1), y, torch.cat([edges, edges.flip(0)], 1), masks)))
+
+
+def score(logits: torch.Tensor, y: torch.Tensor, metric: str) -> float:
+    """Accuracy, or the area under the receiver operating characteristic, in per cent."""
+    if metric == "accuracy":
+        return 100 * float((logits.argmax(1) == y).double().mean())
+    margins, positive = logits[:, 1] - logits[:, 0], y == 1
+    _, inverse, counts = margins.unique(return_inverse=True, return_counts=True)
+    ranks = (counts.cumsum(0) - (counts - 1) / 2.0)[inverse].double()  # equal margins share their mean rank
+    p, n = int(positive.sum()), int((~positive).sum())
+    return 100 * float((ranks[positive].sum() - p * (p + 1) / 2) / (p * n))
+
+
+def train(graph: Graph, data: DataSet, row: str, setting: Row, split: int) -> tuple[float, float]:
+    """Validation and test score at the epoch of the best validation score (ties: the least validation loss)."""
+    learn, validate, test = graph.masks[:, split]
+    net = network(row, graph.x.shape[1], int(graph.y.max()) + 1, setting["layers"], setting["dropout"], split)
+    net.to(graph.x.device)
+    options = {"lr": setting["rate"], "weight_decay": setting["decay"], "fused": graph.x.is_cuda}
+    adam = torch.optim.Adam(net.parameters(), **options)
+    best, answer, waited = (-1.0, 0.0), 0.0, 0
+    for epoch in range(data.epochs):
+        net.train()
+        adam.zero_grad()
+        F.cross_entropy(net(graph.x, graph.edge_index)[learn], graph.y[learn]).backward()
+        adam.step()
+        if (epoch + 1) % data.every:
+            continue
+        net.eval()
+        with torch.no_grad():
+            logits = net(graph.x, graph.edge_index)
+            loss = float(F.cross_entropy(logits[validate], graph.y[validate]))
+            now = score(logits[validate], graph.y[validate], data.metric), -loss
+            if now > best:
+                best, answer, waited = now, score(logits[test], graph.y[test], data.metric), 0
+                continue
+        waited += data.every
+        if waited >= data.patience:
+            break
+    return best[0], answer
+
+
+def run_task(name: str, row: str, setting: Row, device: str, splits: int) -> Row:
+    """All splits of one row with one setting, in a process with one thread."""
+    torch.set_num_threads(1)
+    start, data, graph = time.perf_counter(), DATA[name], Graph.read(name, device)
+    scores = np.array([train(graph, data, row, setting, split) for split in range(splits)])
+    took = time.perf_counter() - start
+    val, test = scores.T.tolist()
+    return {"data": name, "row": row, "setting": setting, "val": val, "test": test, "seconds": took}
+
+
+def tasks(names: list[str], device: str) -> Iterator[tuple[str, str, Row, str]]:
+    """The longest ones first."""
+    for name in sorted(names, key=lambda name: not DATA[name].on_gpu):
+        for row in reversed(ROWS):
+            for setting in DATA[name].settings(row):
+                yield name, row, setting, device if DATA[name].on_gpu else "cpu"
+
+
+def summarize(found: list[Row]) -> list[Row]:
+    """A row for each data set and method, with the setting of the best mean validation score."""
+    rows = []
+    for name in DATA:
+        chosen = [
+            max((task for task in found if (task["data"], task["row"]) == (name, row)), key=lambda t: np.mean(t["val"]))
+            for row in ROWS
+            if any((task["data"], task["row"]) == (name, row) for task in found)
+        ]
+        best = max((np.mean(task["test"]) for task in chosen), default=0.0)
+        for task in chosen:
+            gap, spread = best - np.mean(task["test"]), float(np.std(task["test"], ddof=1))
+            rows.append(
+                {
+                    "data": name,
+                    "method": task["row"] + (f" ({LIBRARY})" if task["row"] in CONVOLUTIONS else ""),
+                    "metric": DATA[name].metric,
+                    "test": float(np.mean(task["test"])),
+                    "std": spread,
+                    "validation": float(np.mean(task["val"])),
+                    "below best": float(gap),
+                    "within one std": bool(gap <= spread),
+                    "published": DATA[name].published.get(task["row"], ""),
+                    "chosen": ", ".join(f"{key} {value:g}" for key, value in task["setting"].items()),
+                    "seconds": task["seconds"],
+                }
+            )
+    return rows
+
+
+def run(
+    device: str | None = None,
+    jobs: int | None = None,
+    names: list[str] | None = None,
+    splits: int = SPLITS,
+    log: Path | None = None,
+) -> list[Row]:
+    """The table of some data sets (default all); small graphs on CPU cores, large ones on the device.
+
+    With a ``log`` finished tasks are written there, and those that it has are not run again.
+    """
+    if not FOLDER.exists():
+        raise MissingBaseline(f"there are no graphs in {FOLDER}; set TANGENTBUNDLE_GRAPHS to their folder")
+    device, names = device or ("cuda" if torch.cuda.is_available() else "cpu"), names or list(DATA)
+    for name in names:
+        print(f"{name}: grid {DATA[name].grid}, at most {DATA[name].epochs} epochs, patience {DATA[name].patience}")
+    found = [json.loads(line) for line in log.read_text().splitlines()] if log is not None and log.exists() else []
+    known = [(task["data"], task["row"], task["setting"]) for task in found]
+    with ProcessPoolExecutor(jobs or os.cpu_count(), get_context("spawn")) as pool:
+        left = [task for task in tasks(names, device) if task[:3] not in known]
+        for done in as_completed([pool.submit(run_task, *task, splits) for task in left]):
+            found.append(task := done.result())
+            means = f"validation {np.mean(task['val']):.2f}, test {np.mean(task['test']):.2f}, {task['seconds']:.0f} s"
+            print(f"{task['data']}, {task['row']}, {task['setting']}: {means}", flush=True)
+            if log is not None:
+                with log.open("a") as file:
+                    file.write(json.dumps(task) + "\n")
+    return summarize([task for task in found if task["data"] in names])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.sheaves", description=__doc__)
+    parser.add_argument("--device", help="for the large graphs; default: CUDA where there is any")
+    parser.add_argument("--jobs", type=int, help="processes; default: one for each core")
+    parser.add_argument("--only", nargs="+", choices=DATA, help="data sets; saved rows of the others stay")
+    parser.add_argument("--splits", type=int, default=SPLITS, help="the first so many, for a trial that is not saved")
+    parser.add_argument("--log", type=Path, help="file of finished tasks, for a run in several parts")
+    options = parser.parse_args()
+    rows = run(options.device, options.jobs, options.only, options.splits, options.log)
+    print_table(rows)
+    if options.splits == SPLITS:
+        saved = load("sheaves") if (RESULTS / "sheaves.json").exists() else []
+        rows += [row for row in saved if row["data"] not in (options.only or DATA)]
+        save("sheaves", sorted(rows, key=lambda row: [*DATA].index(row["data"])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+r"""The geometry of points that move: a Laplacian and frames with gradients in the points.
+
+The neighbour graph, the scales and the calibration are those of the points as given, and constant. Weights, frames and
+transports are functions of the points:
+
+.. math:: w_{ij} = k(|x_i - x_j|/\sqrt\epsilon), \qquad C_i = \sum_j b_{ij}\,(x_j - \bar x_i)(x_j - \bar x_i)^T, \qquad
+          O_{ij} = A (A^T A)^{-1/2}, \quad A = O_i^T O_j,
+
+with :math:`O_i` the first d eigenvectors of :math:`C_i`. These are defined up to a turn within their plane, whose
+derivative is set to zero. So gradients are right for losses that do not depend on frames, such as all that are
+computed from ambient vectors; eigenvalues that are close within the plane do no harm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+from .arrays import float_tensor
+from .bundle import TangentBundle
+from .errors import InvalidInputError
+from .geometry.graph import radius_graph
+from .geometry.kernels import Biweight, check_kernel
+from .geometry.search import nearest_distances
+from .operators import ConnectionLaplacian
+from .operators.sheaf_laplacian import inverse_root
+
+Tensor = torch.Tensor
+
+
+class _Frames(torch.autograd.Function):
+    """The first d eigenvectors of symmetric matrices ``(n, D, D)``, turned within their span towards ``like``."""
+
+    @staticmethod
+    def forward(ctx, covariance: Tensor, like: Tensor) -> Tensor:
+        values, vectors = torch.linalg.eigh(covariance)
+        d = like.shape[-1]
+        tangent = vectors[..., -d:]
+        left, _, right = torch.linalg.svd(tangent.mT @ like)
+        ctx.save_for_backward(values, vectors, left @ right)
+        return tangent @ (left @ right)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad: Tensor):
+        values, vectors, turn = ctx.saved_tensors
+        d = turn.shape[-1]
+        normal, tangent = vectors[..., :-d], vectors[..., -d:]
+        gaps = values[..., None, -d:] - values[..., :-d, None]
+        mixed = normal @ (normal.mT @ grad @ turn.mT / gaps) @ tangent.mT
+        return (mixed + mixed.mT) / 2, None
+
+
+@dataclass(frozen=True, eq=False)
+class DifferentiableBundle:
+    r"""A tangent bundle whose ``laplacian()`` and ``frames`` have gradients in the points, on any device.
+
+    Attributes: ``points (n, D)``, a tensor; ``bundle``, the bundle of the points without gradients.
+
+    >>> import tangentbundle as tb
+    >>> points = torch.from_numpy(tb.manifolds.Sphere(2).sample(200, seed=0)).requires_grad_()
+    >>> moving = DifferentiableBundle.from_points(points)
+    >>> lap, x = moving.laplacian(), moving.to_coordinates(torch.ones(200, 3).double())
+    >>> lap.inner(x, lap @ x).sum().backward()                     # how much the field varies
+    >>> points.grad.shape
+    torch.Size([200, 3])
+    """
+
+    points: Tensor
+    bundle: TangentBundle
+    pca_center: bool = True
+
+    @classmethod
+    def from_points(cls, points: Tensor, **options: Any) -> DifferentiableBundle:
+        """The bundle of points ``(n, D)``; ``options`` are those of ``TangentBundle.from_points``."""
+        if not isinstance(points, Tensor):
+            raise InvalidInputError(f"points must be a torch tensor, to have gradients, got {type(points).__name__}.")
+        bundle = TangentBundle.from_points(points.detach(), **options)
+        return cls(float_tensor(points, "points")[0], bundle, options.get("pca_center", True))
+
+    @cached_property
+    def _order(self) -> Tensor:
+        return self._tensor(self.bundle.order)
+
+    @cached_property
+    def _sorted(self) -> Tensor:
+        return self.points.index_select(0, self._order)
+
+    def _tensor(self, array: np.ndarray) -> Tensor:
+        tensor = torch.from_numpy(array).to(self.points.device)
+        return tensor.to(self.points.dtype) if tensor.is_floating_point() else tensor.long()
+
+    @cached_property
+    def _sorted_frames(self) -> Tensor:
+        rows, cols, reach = self._pca_edges()
+        n, steps = len(self._sorted), self._sorted[cols] - self._sorted[rows]
+        weights = Biweight().profile(steps.norm(dim=1) / reach)[:, None]
+        total = steps.new_zeros(n, 1).index_add(0, rows, weights)
+        if self.pca_center:
+            steps = steps - (torch.zeros_like(self._sorted).index_add(0, rows, weights * steps) / total)[rows]
+        squares = steps[:, :, None] * (weights / total[rows] * steps)[:, None]
+        covariance = steps.new_zeros(n, *squares.shape[1:]).index_add(0, rows, squares)
+        return _Frames.apply(covariance, self._tensor(np.asarray(self.bundle.sorted_frames)))
+
+    def _pca_edges(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Edges of the local PCA and the radius at each; points with few neighbours use their nearest ones."""
+        cloud, radius = self.bundle.sorted_points, float(self.bundle.eps_pca or 0.0) ** 0.5
+        graph, least = radius_graph(cloud, radius), min(2 * self.bundle.dim + 2, len(cloud) - 1)
+        poor = np.flatnonzero(graph.degrees < least)
+        rich = ~np.isin(graph.rows, poor)
+        distances, nearest = (
+            nearest_distances(cloud, least, poor) if len(poor) else (np.empty((0, 1)), np.empty(0, int))
+        )
+        rows = np.concatenate([graph.rows[rich], np.repeat(poor, least)])
+        cols = np.concatenate([graph.indices[rich], nearest.ravel()])
+        reach = np.concatenate([np.full(rich.sum(), radius), np.repeat(1.2 * distances[:, -1], least)])
+        return self._tensor(rows), self._tensor(cols), self._tensor(reach)
+
+    @cached_property
+    def frames(self) -> Tensor:
+        """Tangent bases ``(n, D, d)``."""
+        return torch.zeros_like(self._sorted_frames).index_copy(0, self._order, self._sorted_frames)
+
+    def to_coordinates(self, vectors: Tensor) -> Tensor:
+        """Ambient vectors ``(..., n, D)`` to a signal ``(..., n, d, 1)``."""
+        return torch.einsum("nij,...ni->...nj", self.frames, vectors)[..., None]
+
+    def to_ambient(self, signal: Tensor) -> Tensor:
+        """A signal ``(..., n, d, c)`` to ambient vectors ``(..., n, D, c)``."""
+        return torch.einsum("nij,...njc->...nic", self.frames, signal)
+
+    def laplacian(self, **options: Any) -> ConnectionLaplacian:
+        """The connection Laplacian; ``options`` are those of ``TangentBundle.laplacian``."""
+        constant, graph, n = self.bundle.laplacian(**options), self.bundle.sorted_graph, len(self.points)
+        rows, cols = self._tensor(graph.rows), self._tensor(graph.indices)
+        steps = self._sorted[cols] - self._sorted[rows]
+        weights = check_kernel(self.bundle.kernel).profile(steps.norm(dim=1) / self.bundle.eps**0.5)
+        degree = weights.new_zeros(n).index_add(0, rows, weights)
+        weights = weights / (degree[rows] * degree[cols])
+        mass = weights.new_zeros(n).index_add(0, rows, weights)
+        product = self._sorted_frames[rows].mT @ self._sorted_frames[cols]
+        maps = product @ inverse_root(product.mT @ product)
+        values = maps * (weights / mass[rows])[:, None, None]
+        mass = torch.zeros_like(mass).index_copy(0, self._order, mass / mass.sum())
+        return replace(constant, cols=cols.int(), values=values, mass=mass)

@@ -1,0 +1,169 @@
+"""Vector fields of datasets, block by block: lazily with Dask, each place and each set of missing values once."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import InvalidInputError, MissingColumnsError
+from ..extras import extra
+from ..units import common_unit
+from .grid import Grid
+from .operator import GridBundle, grid_bundle
+from .xarrays import find_vectors, unit_of, without_fill
+
+if TYPE_CHECKING:
+    import xarray
+
+AT_ONCE = 32
+"""Fields that are computed together: enough for the speed of products with matrices, few for memory."""
+
+MISSING = 1e30
+"""Absolute values above this are fill values, and mark missing ones as NaN does."""
+
+Compute = Callable[[GridBundle, np.ndarray], Sequence[np.ndarray]]
+"""Coordinates ``(m, 2, c)`` at the points of a bundle to results ``(m, k, c)`` there."""
+
+
+@dataclass(frozen=True, eq=False)
+class GridFields:
+    """The vectors of a dataset, over all dimensions besides those of the grid.
+
+    ``unit`` is that of all components; ``relative_scale`` is that of ``grid_bundle``.
+    """
+
+    ds: xarray.Dataset
+    names: tuple[str, ...]
+    grid: Grid
+    unit: str
+    relative_scale: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, ds: xarray.Dataset, vectors: Sequence[str] = ()) -> GridFields:
+        """The fields of the variables ``vectors``: two components, or three ambient ones; by default found by name."""
+        if not hasattr(ds, "data_vars"):
+            raise InvalidInputError(f"expected an xarray.Dataset with a vector field, got {type(ds).__name__}.")
+        ds, names = (ds, tuple(vectors)) if vectors else find_vectors(ds)
+        if len(names) not in (2, 3) or any(name not in ds.data_vars for name in names):
+            raise MissingColumnsError(
+                f"expected two variables, or three ambient ones, got {', '.join(names)}; the dataset has "
+                f"{', '.join(map(str, ds.data_vars)) or 'none'}."
+            )
+        unit, factors = common_unit(names, [unit_of(ds[name]) for name in names], [])
+        parts = [without_fill(ds[name], []) for name in names]
+        parts = [a if f == 1 else like(a * f, a) for a, f in zip(parts, factors, strict=True)]
+        units = {"units": unit} if unit else {}
+        ds = ds.assign({name: a.assign_attrs(units) for name, a in zip(names, parts, strict=True)})
+        first, *others = (ds[name] for name in names)
+        grid = Grid.of(ds, first)
+        if wrong := [a for a in (first, *others) if {*a.dims} != {*first.dims} or not {*grid.dims} <= {*a.dims}]:
+            raise InvalidInputError(
+                f"all components must lie on one grid, but {first.name} lies along {first.dims}, {wrong[0].name} along "
+                f"{wrong[0].dims}. Interpolate staggered components to the centres of cells."
+            )
+        return cls(ds, names, grid, unit)
+
+    def arrays(self) -> list[xarray.DataArray]:
+        """The components; chunks along the grid's dimensions become one."""
+        whole = dict.fromkeys(self.grid.dims, -1)
+        return [self.ds[n] if self.ds[n].chunks is None else self.ds[n].chunk(whole) for n in self.names]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """That of results: float32 if all components are, otherwise float64."""
+        kinds = {self.ds[name].dtype for name in self.names}
+        return np.dtype(np.float32 if kinds == {np.dtype(np.float32)} else np.float64)
+
+    def apply(self, compute: Compute, sizes: Sequence[int], keep: bool = False) -> list[xarray.DataArray]:
+        """Results of ``sizes`` components each, one variable a component, in the order of the dimensions of the fields.
+
+        Points without data are NaN. Isolated ones, whose neighbours have no data, are NaN, too, or with ``keep`` have
+        their values in the first result.
+        """
+        count = sum(len(self.names) if size == 2 else size for size in sizes)
+
+        def one(batch: np.ndarray) -> list[np.ndarray]:
+            out = [np.full((*batch.shape[:2], size), np.nan, self.dtype) for size in sizes]
+            if keep:
+                out[0] = batch.copy()
+            for rows, part, signal in self._groups(batch):
+                for target, result in zip(out, compute(part, signal), strict=True):
+                    target[rows[:, None], part.index] = result.transpose(2, 0, 1)
+            cells = (self.grid.to_cells(a) if a.shape[-1] == 1 else self._components(a) for a in out)
+            return [a[..., k] for a in cells for k in range(a.shape[-1])]
+
+        found = self._lazily(
+            one, [list(self.grid.dims)] * count, dict(zip(self.grid.dims, self.grid.shape, strict=True))
+        )
+        return [a.transpose(*self.ds[self.names[0]].dims) for a in found]
+
+    def reduce(self, compute: Compute, dim: str, size: int) -> xarray.DataArray:
+        """Numbers ``(size,)`` of each field, along a new dimension, from results ``(m, size, c)`` that are summed."""
+
+        def one(batch: np.ndarray) -> list[np.ndarray]:
+            sums = np.full((len(batch), size), np.nan, self.dtype)
+            for rows, part, signal in self._groups(batch):
+                sums[rows] = compute(part, signal)[0].sum(axis=0).T
+            return [sums]
+
+        return self._lazily(one, [[dim]], {dim: size})[0]
+
+    def _components(self, coordinates: np.ndarray) -> np.ndarray:
+        return self.grid.to_components(coordinates, len(self.names))
+
+    def _lazily(self, one: Callable, dims: list[list[str]], sizes: dict[str, int]) -> list[xarray.DataArray]:
+        """Variables along new core dimensions; ``one`` makes their values ``(t, ...)`` from a batch ``(t, n, 2)``."""
+
+        def block(*components: np.ndarray) -> tuple[np.ndarray, ...] | np.ndarray:
+            lead = components[0].shape[: components[0].ndim - len(self.grid.dims)]
+            joined = map(np.concatenate, zip(*map(one, self._batches(components)), strict=True))
+            out = tuple(a.reshape(*lead, *a.shape[1:]) for a in joined)
+            return out if len(out) > 1 else out[0]
+
+        result = extra("xarray", "Grids").apply_ufunc(
+            block,
+            *self.arrays(),
+            input_core_dims=[list(self.grid.dims)] * len(self.names),
+            output_core_dims=dims,
+            dask="parallelized",
+            keep_attrs=True,  # of coordinates
+            output_dtypes=[self.dtype] * len(dims),
+            dask_gufunc_kwargs={"output_sizes": sizes},
+        )
+        return [a.drop_attrs(deep=False) for a in (result if isinstance(result, tuple) else (result,))]
+
+    def _batches(self, components: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
+        """Coordinates ``(t, n, 2)`` of at most ``AT_ONCE`` fields, NaN where data are missing."""
+        flat = [np.reshape(a, (-1, *self.grid.shape)) for a in components]
+        for a in range(0, len(flat[0]), AT_ONCE):
+            values = np.stack([part[a : a + AT_ONCE] for part in flat], axis=-1).astype(self.dtype)
+            values[~(np.abs(values) < MISSING).all(axis=-1)] = np.nan
+            yield self.grid.to_coordinates(values)
+
+    def _groups(self, batch: np.ndarray) -> Iterator[tuple[np.ndarray, GridBundle, np.ndarray]]:
+        """Fields with data at the same points: their numbers, the bundle of these points, and signals ``(m, 2, c)``."""
+        there = np.isfinite(batch).all(axis=-1)
+        masks, group = there[:1], np.zeros(len(there), np.int64)
+        if (there != masks).any():
+            masks, group = np.unique(there, axis=0, return_inverse=True)
+        for k, mask in enumerate(masks):
+            if (part := grid_bundle(self.grid, mask, self.relative_scale)) is not None:
+                rows = np.flatnonzero(group.ravel() == k)
+                yield rows, part, np.ascontiguousarray(batch[rows][:, part.index].transpose(1, 2, 0))
+
+
+def described(result: xarray.Dataset, call: str) -> xarray.Dataset:
+    """The dataset with a line in its history."""
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    before = str(result.attrs.get("history", ""))
+    return result.assign_attrs(history="\n".join(filter(None, [before, f"{now}: tangentbundle {call}"])))
+
+
+def like(result: xarray.DataArray, original: xarray.DataArray, **attrs: Any) -> xarray.DataArray:
+    """A result with the attributes and the encoding of a variable."""
+    result.attrs, result.encoding = {**original.attrs, **attrs}, dict(original.encoding)
+    return result

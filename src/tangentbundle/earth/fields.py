@@ -1,0 +1,238 @@
+r"""What is done with gridded winds and currents: xarray in, xarray out, lazily where the data are, lengths in km.
+
+A field is smoothed by a function of the connection Laplacian. Wavelengths are those of its eigenvalues on a sphere of
+radius R, :math:`2\pi R / \sqrt\lambda`; fields of spherical harmonics of degree l have :math:`\lambda = l(l + 1) - 1`.
+With :math:`\lambda_c = (2\pi R / L)^2` for a ``filter_scale`` L, the gain is :math:`2^{-\lambda / \lambda_c}` (heat
+flow, a Gaussian), or with ``taper`` :math:`1 / (1 + (\lambda / \lambda_c)^4)`. Both damp the wavelength L by half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..arrays import positive
+from ..errors import InvalidInputError, UnitsError
+from ..filters import Chebyshev, Filter, Heat, Spectral
+from ..filters.banks import apply_bank
+from ..manifolds import Sphere
+from ..units import conversion, in_metres
+from . import RADIUS
+from .blocks import GridFields, described, like
+from .covariances import planetary
+from .decomposition import decomposed
+from .lengths import radians
+from .operator import GridBundle
+from .regrid import Kriging, Linear, Quadratic, Regridder
+from .xarrays import unit_of
+
+if TYPE_CHECKING:
+    import xarray
+
+Length = str | float
+Method = Linear | Quadratic | Kriging
+
+WIND_DERIVATIVES = {"divergence": "divergence_of_wind", "vorticity": "atmosphere_relative_vorticity"}
+"""Standard names."""
+
+
+def response(filter_scale: Length, *, taper: bool = False) -> Filter:
+    """The filter, on the unit sphere, that damps the wavelength ``filter_scale`` (``"500 km"``) by half.
+
+    >>> response("40030.17 km").response(np.array([0.0, 1.0, 2.0])).round(4).tolist()    # once around the Earth
+    [1.0, 0.5, 0.25]
+    """
+    cut = (2 * np.pi / positive(radians(filter_scale), "filter_scale")) ** 2
+    if taper:
+        return Spectral(lambda lam: 1 / (1 + (lam / cut) ** 4), f"taper at {filter_scale}")
+    return Heat(float(np.log(2)) / cut)
+
+
+def smooth(
+    ds: xarray.Dataset, filter_scale: Length | xarray.DataArray, *, taper: bool = False, vectors: Sequence[str] = ()
+) -> xarray.Dataset:
+    """Winds or currents without what is shorter than ``filter_scale``, the wavelength damped by half.
+
+    Args:
+        filter_scale: a length such as ``"500 km"`` (numbers are km), or a variable along the grid's dimensions with
+            units of length, for a scale that changes from place to place.
+        taper: a sharper cutoff instead of the Gaussian gain (see ``response``).
+        vectors: names of the components, by default found by standard and usual names.
+
+    Cells where a component is NaN are land: they stay NaN, and nothing passes through them. The boundary is natural
+    (no flux), so that a field that is parallel up to the coast stays so. Cells without a neighbour that has data keep
+    their values. Other variables, coordinates, attributes, encodings and chunks are those of the dataset.
+
+    >>> import xarray as xr
+    >>> lat, lon = np.arange(90, -91, -5.0), np.arange(0, 360, 5.0)
+    >>> u = np.cos(np.radians(lat))[:, None] * np.ones(len(lon))
+    >>> ds = xr.Dataset({"u": (("lat", "lon"), u, {"units": "m s-1"}), "v": (("lat", "lon"), 0 * u)},
+    ...                 {"lat": lat, "lon": lon})
+    >>> out = smooth(ds, "2000 km")                           # rotation about the axis has the eigenvalue 1
+    >>> round(float(out["u"].sel(lat=0).mean()), 3), out["u"].attrs["units"]
+    (0.998, 'm s-1')
+    """
+    fields = GridFields.of(ds, vectors)
+    if isinstance(filter_scale, str | float | int):
+        filters = [response(filter_scale, taper=taper)]
+    else:
+        local = _local_scale(filter_scale, fields)
+        filters = [response(float(local.max()) * RADIUS / 1e3, taper=taper)]
+        fields = replace(fields, relative_scale=local / local.max())
+
+    def compute(part: GridBundle, x: np.ndarray) -> list[np.ndarray]:
+        return apply_bank(filters, part.laplacians[x.dtype.char], x, Chebyshev())
+
+    made = zip(fields.names, fields.apply(compute, [2], keep=True), strict=True)
+    new = {name: like(a, fields.ds[name]) for name, a in made}
+    named = getattr(filter_scale, "name", filter_scale)
+    return described(fields.ds.assign(new), f"smooth(filter_scale={named!r}, taper={taper})")
+
+
+def divergence(ds: xarray.Dataset, *, vectors: Sequence[str] = ()) -> xarray.DataArray:
+    """The horizontal divergence, in 1/s for speeds, by finite volumes; exact for linear fields, also at coasts.
+
+    >>> import xarray as xr
+    >>> lat, lon = np.arange(90, -91, -2.0), np.arange(0, 360, 2.0)
+    >>> v = np.cos(np.radians(lat))[:, None] * np.ones(len(lon))          # the gradient of R sin(latitude)
+    >>> ds = xr.Dataset({"u": (("lat", "lon"), 0 * v, {"units": "m s-1"}), "v": (("lat", "lon"), v)},
+    ...                 {"lat": lat, "lon": lon})
+    >>> found = divergence(ds)
+    >>> found.attrs["units"], bool(abs(found * RADIUS + 2 * np.sin(np.radians(found.lat))).max() < 2e-3)
+    ('s-1', True)
+    """
+    return _derivative(ds, vectors, "divergence")
+
+
+def vorticity(ds: xarray.Dataset, *, vectors: Sequence[str] = ()) -> xarray.DataArray:
+    """The relative vorticity, in 1/s for speeds, counterclockwise positive; see ``divergence``."""
+    return _derivative(ds, vectors, "curl")
+
+
+def decompose(ds: xarray.Dataset, *, vectors: Sequence[str] = (), tol: float = 5e-3) -> xarray.Dataset:
+    r"""The Helmholtz decomposition: divergent and rotational winds, what is left, and their potentials.
+
+    .. math:: v = \nabla \phi + k \times \nabla \psi + r
+
+    For components u, v the result has ``u_divergent``, ``v_divergent``, ``u_rotational``, ``v_rotational``,
+    ``u_remainder``, ``v_remainder``, ``velocity_potential`` and ``stream_function`` (m2/s for speeds, mean zero). The
+    remainder holds what potentials on this grid do not resolve, and on seas the flow around islands and through open
+    boundaries: at coasts :math:`\partial_n \phi = v_n` and :math:`\psi = 0`. ``tol`` is the relative residual of the
+    solver, nearly all of it at the scale of two cells; what is longer is then far more accurate.
+    """
+    fields = GridFields.of(ds, vectors)
+    names, (length, unit) = fields.names, _per_metre(fields.unit, -1)
+
+    def compute(part: GridBundle, x: np.ndarray) -> Sequence[np.ndarray]:
+        *parts, potential, stream = decomposed(part, x, tol)
+        return [*parts, potential * length * RADIUS, stream * length * RADIUS]
+
+    found = iter(fields.apply(compute, [2, 2, 2, 1, 1]))
+    result = fields.ds.drop_vars(names)
+    for part in ("divergent", "rotational", "remainder"):
+        for name in names:
+            result[f"{name}_{part}"] = like(next(found), fields.ds[name], long_name=f"{part} part of {name}")
+            result[f"{name}_{part}"].attrs.pop("standard_name", None)
+    for name in ("velocity_potential", "stream_function"):
+        result[name] = next(found).assign_attrs(long_name=name.replace("_", " "), units=unit)
+    return described(result, "decompose()")
+
+
+def spectrum(
+    ds: xarray.Dataset, wavelengths: Sequence[Length] | None = None, *, vectors: Sequence[str] = ()
+) -> xarray.DataArray:
+    r"""Kinetic energy by wavelength: the mean of :math:`|v|^2 / 2` over the area, in bands between ``wavelengths``.
+
+    The energy of a band is what the Gaussian gains at its two ends (see ``response``) let through, less one another:
+    bands overlap by about an octave. They sum to the energy of the whole field: the first holds all that is longer, the
+    last all that is shorter. Missing data cut the region, as in ``smooth``. By default ``wavelengths`` are two an
+    octave from 10 000 km to two cells.
+
+    Returns: a variable with the dimension ``wavelength`` (km, the geometric middle of a band) in place of the grid's.
+    """
+    fields = GridFields.of(ds, vectors)
+    areas, known = fields.grid.areas, conversion(fields.unit, "m/s")
+    if wavelengths is None:
+        octaves = np.log2(radians("10000 km") / np.sqrt(4 * areas.mean()))
+        ends = radians("10000 km") * 2.0 ** (-0.5 * np.arange(max(2, int(2 * octaves) + 1)))
+    else:
+        ends = np.sort([radians(length) for length in wavelengths])[::-1]
+    filters = [response(float(end) * RADIUS / 1e3) for end in ends]
+
+    def compute(part: GridBundle, x: np.ndarray) -> list[np.ndarray]:
+        passed = [*apply_bank(filters, part.laplacians[x.dtype.char], x, Chebyshev()), x]
+        weights = areas[part.index] / areas[part.index].sum() * (known or 1.0) ** 2 / 2
+        longer = np.stack([np.einsum("n,ndc,ndc->nc", weights, x, y) for y in passed], axis=1)
+        return [np.diff(longer, axis=1, prepend=0.0)]
+
+    edges = np.array([2 * ends[0], *ends, ends[-1] / 2]) * RADIUS / 1e3
+    result = fields.reduce(compute, "wavelength", len(edges) - 1).rename("energy")
+    coordinate = ("wavelength", np.sqrt(edges[1:] * edges[:-1]), {"units": "km", "long_name": "wavelength"})
+    units = "m2 s-2" if known else f"({fields.unit})2"
+    return result.assign_coords(wavelength=coordinate).assign_attrs(long_name="kinetic energy in a band", units=units)
+
+
+def interpolate_to(
+    ds: xarray.Dataset, target: xarray.Dataset, method: Method | None = None, *, beyond: Length | None = None
+) -> xarray.Dataset:
+    """The fields at the places of another dataset, grid or stations. ``Regridder`` does it, and can be kept."""
+    return Regridder(ds, target, method, beyond=beyond)(ds)
+
+
+def denoise(
+    ds: xarray.Dataset, *, noise: float | None = None, std: bool = False, vectors: Sequence[str] = (), seed: int = 0
+) -> xarray.Dataset:
+    """The fields without noise, each by itself, by a Gaussian process with covariances of planetary winds.
+
+    ``noise`` is its standard deviation in the unit of the components, estimated if not given; with ``std`` the result
+    has standard deviations ``u_std`` and ``v_std``, too; ``seed`` is that of the estimator's random choices.
+    """
+    from ..estimators import FieldDenoiser, helmholtz
+
+    fields = GridFields.of(ds, vectors)
+    model = FieldDenoiser(manifold=Sphere(2), covariance=[planetary(), helmholtz()], random_state=seed)
+    found = Regridder(fields.ds, fields.ds, Kriging(noise, model))(fields.ds)
+    names = [*fields.names, *(f"{name}_std" for name in fields.names if std)]
+    there = fields.ds[fields.names[0]].notnull()
+    new = {name: like(found[name].where(there), found[name]) for name in names}
+    return described(fields.ds.assign(new), f"denoise(noise={noise})")
+
+
+def _derivative(ds: xarray.Dataset, vectors: Sequence[str], kind: str) -> xarray.DataArray:
+    fields = GridFields.of(ds, vectors)
+    length, unit = _per_metre(fields.unit, 1)
+
+    def compute(part: GridBundle, x: np.ndarray) -> list[np.ndarray]:
+        return [length / RADIUS * (getattr(part, kind) @ x.astype(np.float64))]
+
+    name = "divergence" if kind == "divergence" else "vorticity"
+    attrs = {"long_name": f"{name} of {', '.join(fields.names)}", "units": unit}
+    if str(fields.ds[fields.names[0]].attrs.get("standard_name", "")).endswith("wind"):
+        attrs["standard_name"] = WIND_DERIVATIVES[name]
+    return fields.apply(compute, [1])[0].rename(name).assign_attrs(attrs)
+
+
+def _per_metre(unit: str, power: int) -> tuple[float, str]:
+    """The factor to metres of a length or speed, and the unit over (power 1) or times (-1) a metre."""
+    size = in_metres(unit)
+    if size is None:
+        return 1.0, f"{unit} m-1" if power == 1 else f"{unit} m"
+    time = " s-1" if size[1] else ""
+    return size[0], ("s-1" if size[1] else "1") if power == 1 else f"m2{time}"
+
+
+def _local_scale(scale: xarray.DataArray, fields: GridFields) -> np.ndarray:
+    """A variable of lengths as angles at the points of the grid."""
+    size = in_metres(unit_of(scale))
+    if size is None or size[1]:
+        raise UnitsError(f"a filter_scale that varies needs units of length, such as km; it has {unit_of(scale)!r}.")
+    if {*scale.dims} != {*fields.grid.dims}:
+        raise InvalidInputError(f"filter_scale must lie along {fields.grid.dims}, got {scale.dims}.")
+    values = np.asarray(scale.transpose(*fields.grid.dims).values, np.float64) * size[0] / RADIUS
+    local = fields.grid.to_points(values[..., None])[:, 0]
+    if not (local > 0).all():
+        raise InvalidInputError("filter_scale must be positive everywhere, also on land.")
+    return local

@@ -1,0 +1,278 @@
+r"""``Regridder``: vector fields from one grid of the Earth to another, by weights that are computed once.
+
+A place t lies in the triangle of :math:`s_1, s_2, s_3` with weights :math:`w_k`, and :math:`P_k` carries vectors from
+:math:`s_k` to t along a great circle. With the covariant derivative :math:`\nabla v` and the way :math:`y_k` to t,
+
+.. math:: v(t) = \sum_k w_k P_k v_k + O(h^2)
+               = \sum_k w_k P_k \left(v_k + \tfrac12 \nabla_{y_k} v_k\right) + O(h^3).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from scipy import sparse
+from scipy.spatial import cKDTree
+
+from ..bundle import TangentBundle
+from ..calculus import Derivatives
+from ..errors import DamagedFileError, InvalidInputError, OutsideSourceError, ShapeError
+from ..extras import extra
+from ..files import read_tensors, write_tensors
+from ..manifolds import Sphere
+from . import RADIUS
+from .blocks import GridFields, described
+from .grid import Grid
+from .lengths import radians
+from .series import PACKING
+from .triangles import Triangulation, central_angles, great_circle_rotations
+
+if TYPE_CHECKING:
+    import xarray
+
+KIND = "tangentbundle.regridder"
+
+
+class Stencil(NamedTuple):
+    """Points ``(n, 3)`` with frames, and the three of them around each place: ``corners (m, 3)``.
+
+    ``turns (m, 3, 2, 2)`` are the transport from there, times the weights, and ``ways (m, 3, 2)`` lead to the place.
+    """
+
+    points: np.ndarray
+    frames: np.ndarray
+    corners: np.ndarray
+    turns: np.ndarray
+    ways: np.ndarray
+
+    def matrix(self, blocks: np.ndarray) -> sparse.csr_array:
+        """The matrix ``(m p, n q)`` with the blocks ``(m, 3, p, q)`` of the corners."""
+        m, _, p, q = blocks.shape
+        parts = blocks.reshape(-1, p, q), self.corners.ravel(), np.arange(0, 3 * m + 1, 3)
+        return sparse.csr_array(sparse.bsr_array(parts, shape=(m * p, len(self.points) * q)))
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Vectors of a triangle's corners, carried to a place inside and weighted linearly. Lengths never grow.
+
+    The error is of second order in the distance of the points.
+    """
+
+    def weights(self, stencil: Stencil) -> sparse.csr_array:
+        return stencil.matrix(stencil.turns)
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """``Linear`` with covariant derivatives at the corners, from polynomials fitted to the nearest points.
+
+    The error is of third order in the distance of the points: choose it for smooth fields without noise or lakes.
+    """
+
+    def weights(self, stencil: Stencil) -> sparse.csr_array:
+        steps = np.einsum("mkac,mkb->mkacb", stencil.turns, stencil.ways / 2).reshape(len(stencil.ways), 3, 2, 4)
+        bundle = TangentBundle.from_frames(stencil.points, stencil.frames)
+        derivative = Derivatives(bundle, degree=2).jacobian().to_scipy()
+        return stencil.matrix(stencil.turns) + stencil.matrix(steps) @ derivative
+
+
+@dataclass(frozen=True)
+class Kriging:
+    """A Gaussian process fitted to the field of each time, which takes seconds, with standard deviations.
+
+    For stations, noisy data and gaps. ``noise_std`` are known standard errors of the components, a number or one for
+    each point of the source; by default one level is estimated. ``estimator`` is another ``FieldInterpolator`` than
+    that with covariances of planetary winds.
+    """
+
+    noise_std: Any = None
+    estimator: Any = None
+
+    def predict(self, source: Grid, rows: np.ndarray, target: Grid, fields: np.ndarray) -> np.ndarray:
+        """Coordinates ``(t, n, 2)`` to means, mean and half difference of variances, and covariances ``(t, m, 5)``."""
+        from ..estimators import FieldInterpolator, helmholtz
+        from .covariances import planetary
+
+        default: dict[str, Any] = {"manifold": Sphere(2), "covariance": [planetary(), helmholtz()], "random_state": 0}
+        estimator, frames, found = self.estimator or FieldInterpolator(**default), target.frames, []
+        noise = np.asarray(self.noise_std, float)[rows] if np.ndim(self.noise_std) else self.noise_std
+        for vectors in np.einsum("nda,tna->tnd", source.frames[rows], fields.astype(float)):
+            mean, spread = estimator.fit(source.points[rows], vectors, noise).predict(target.points, return_cov=True)
+            (xx, xy), (_, yy) = np.einsum("mda,mde,meb->abm", frames, spread, frames)
+            found.append(np.stack([*np.einsum("mda,md->am", frames, mean), (xx + yy) / 2, (xx - yy) / 2, xy], axis=1))
+        return np.stack(found)
+
+
+class Regridder:
+    r"""Takes vector fields from the grid of one dataset to that of another, with weights that are computed once.
+
+    Tangent vectors are carried along great circles and then combined: poles, the date line and rotated grids are like
+    any other place. The weights are a sparse matrix :math:`(2m \times 2n)` of tangent coordinates, applied to all times
+    at once, lazily where the data are. No method is conservative.
+
+    Args:
+        source: a dataset with a vector field; points without a value in its first field are land. Or a ``Grid``.
+        target: a dataset with latitude and longitude in any layout.
+        method: ``Linear()``, ``Quadratic()`` or ``Kriging()``.
+        beyond: places outside of the source, behind its edge or on its land, get the vector of the nearest point with
+            a value if that is at most so far, such as ``"100 km"``, and NaN otherwise. By default they are refused,
+            but not by ``Kriging``, whose standard deviations grow there.
+
+    Attributes:
+        weights: the SciPy CSR array; None of ``Kriging``.
+        distance: ``(m,)`` km to the nearest point with a value, of places outside of the source; 0 inside.
+
+    >>> import xarray as xr
+    >>> def grid(step):
+    ...     return xr.Dataset(coords={"lat": np.arange(90, -91, -step), "lon": np.arange(0, 360, step)})
+    >>> lat, lon = (np.radians(grid(5.0)[name]) for name in ("lat", "lon"))
+    >>> wind = grid(5.0).assign(u=-np.cos(lon) * np.sin(lat), v=np.sin(lon) + 0 * lat)      # a rotation over the poles
+    >>> fine = Regridder(wind, grid(2.5))(wind)
+    >>> dict(fine.sizes), bool(abs(fine.v - np.sin(np.radians(fine.lon))).max() < 2e-3)
+    ({'lat': 73, 'lon': 144}, True)
+    """
+
+    def __init__(
+        self,
+        source: xarray.Dataset | Grid,
+        target: xarray.Dataset,
+        method: Linear | Quadratic | Kriging | None = None,
+        *,
+        beyond: str | float | None = None,
+    ):
+        self._method = Linear() if method is None else method
+        if not isinstance(self._method, (Linear, Quadratic, Kriging)):
+            raise InvalidInputError(f"method must be Linear(), Quadratic() or Kriging(), got {method!r}.")
+        self._limit = np.inf if beyond is None else radians(beyond) * RADIUS / 1000
+        self._set_grids(source, target)
+        self._rows = np.flatnonzero(_with_data(source, self.source))
+        stencil, self.distance = self._stencil(refuse=beyond is None and not isinstance(self._method, Kriging))
+        self.weights = None
+        if not isinstance(self._method, Kriging):
+            columns = (2 * self._rows[:, None] + np.arange(2)).ravel()
+            every = sparse.eye_array(2 * len(self.source), format="csr")[columns]
+            self.weights = sparse.csr_array(self._method.weights(stencil) @ every)
+            self.weights.eliminate_zeros()  # they would keep NaN
+
+    def _set_grids(self, source: xarray.Dataset | Grid, target: xarray.Dataset) -> None:
+        self.source = source if isinstance(source, Grid) else GridFields.of(source).grid
+        self.target = Grid.of(target)
+        own = {str(name): c.variable for name, c in target.coords.items() if c.dims}
+        self._coords = {name: c for name, c in own.items() if {*c.dims} <= {*self.target.dims}}
+
+    def _stencil(self, refuse: bool) -> tuple[Stencil, np.ndarray]:
+        """Triangles around the places, and distances in km of those that are outside."""
+        points, frames, places = self.source.points[self._rows], self.source.frames[self._rows], self.target.points
+        triangles = Triangulation(points)
+        corners, weights, inside = triangles.locate(places)
+        inside &= np.isin(cKDTree(self.source.points).query(places)[1], self._rows)  # not on land
+        corners[~inside], weights[~inside] = triangles.tree.query(places[~inside])[1][:, None], (1.0, 0.0, 0.0)
+        angles = central_angles(points[corners], places[:, None])
+        distance = np.where(inside, 0.0, angles[:, 0]) * RADIUS / 1000
+        if refuse and not inside.all():
+            raise OutsideSourceError(
+                f"{(~inside).sum()} of {len(places)} places lie outside of the source, up to {distance.max():.0f} km "
+                'from its data. Use beyond="100 km" to take the nearest vector up to that distance, and NaN further '
+                "away; beyond=0 gives NaN in all of them."
+            )
+        turns = weights[..., None, None] * great_circle_rotations(self.target.frames[:, None], frames[corners])
+        flat = np.einsum("mkda,mkd->mka", frames[corners], places[:, None] - points[corners])
+        ways = flat * (inside[:, None] * angles / np.maximum(np.linalg.norm(flat, axis=-1), 1e-300))[..., None]
+        return Stencil(points, frames, corners, turns, ways), distance
+
+    def __repr__(self) -> str:
+        return f"Regridder({self.source} to {self.target})"
+
+    def __call__(self, ds: xarray.Dataset, vectors: tuple[str, ...] = ()) -> xarray.Dataset:
+        """The vectors of a dataset on the grid of the target, lazily if they are; ``vectors`` names its components.
+
+        Variables on the grid of the source are left out, others stay. Where a value is missing that the first field of
+        the source had, places around it are missing.
+        """
+        fields = GridFields.of(ds, vectors)
+        if fields.grid != self.source:
+            raise ShapeError(f"the field is on {fields.grid}, not on the grid of the source, {self.source}.")
+        if self.weights is None and len(fields.names) == 3:
+            raise InvalidInputError("kriging takes components east and north, not three ambient ones.")
+        count = len(fields.names)
+        names = [*fields.names, *(f"{name}_std" for name in fields.names if self.weights is None)]
+
+        def block(*parts: np.ndarray) -> tuple[np.ndarray, ...]:
+            lead = parts[0].shape[: parts[0].ndim - len(self.source.dims)]
+            cells = np.concatenate([self._cells(batch, count) for batch in fields._batches(parts)])
+            return tuple(np.moveaxis(cells.reshape(*lead, *cells.shape[1:]).astype(fields.dtype, copy=False), -1, 0))
+
+        found = extra("xarray", "Regridder").apply_ufunc(
+            block,
+            *fields.arrays(),
+            input_core_dims=[self.source.dims] * count,
+            output_core_dims=[self.target.dims] * len(names),
+            exclude_dims={*self.source.dims},
+            dask="parallelized",
+            output_dtypes=[fields.dtype] * len(names),
+            dask_gufunc_kwargs={"output_sizes": dict(zip(self.target.dims, self.target.shape, strict=True))},
+        )
+        new = dict(zip(names, found, strict=True))
+        for name, variable in new.items():
+            like = fields.ds[name.removesuffix("_std")]
+            variable.attrs = {**like.attrs, **({"units": fields.unit} if fields.unit else {})}
+            variable.encoding = {key: value for key, value in like.encoding.items() if key in PACKING}
+            if name not in fields.names:
+                variable.attrs.pop("standard_name", None)  # that of the components
+                variable.attrs["long_name"] = f"standard deviation of {like.name}"
+        kept = ds.drop_vars([name for name in ds.variables if {*ds[name].dims} & {*self.source.dims}])
+        return described(kept.assign(new).assign_coords(self._coords), f"regrid to {self.target}")
+
+    def _cells(self, coordinates: np.ndarray, count: int) -> np.ndarray:
+        """Tangent coordinates ``(t, n, 2)`` to ``count`` components in the cells, and their standard deviations."""
+        target = self.target
+        if self.weights is None:
+            assert isinstance(self._method, Kriging)
+            found = self._method.predict(self.source, self._rows, target, coordinates[:, self._rows])
+        else:
+            columns = np.ascontiguousarray(coordinates.reshape(len(coordinates), -1).T)
+            found = (self.weights.astype(columns.dtype, copy=False) @ columns).T.reshape(len(coordinates), -1, 2)
+        found[:, self.distance > self._limit] = np.nan
+        mean = target.to_components(found[..., :2], count)
+        if self.weights is not None:
+            return mean
+        half, real, imaginary = np.moveaxis(target.to_cells(found[..., 2:]), -1, 0)
+        turned = ((real + 1j * imaginary) * target.turns.reshape(target.shape).conj() ** 2).real
+        return np.concatenate([mean, np.sqrt(np.maximum(np.stack([half + turned, half - turned], -1), 0.0))], axis=-1)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the weights to a safetensors file, atomically."""
+        if self.weights is None:
+            raise InvalidInputError("kriging has no weights to save: it is fitted to every field.")
+        arrays = {key: getattr(self.weights, key) for key in ("data", "indices", "indptr")}
+        tensors = {key: torch.tensor(a) for key, a in (arrays | {"distance": self.distance}).items()}
+        write_tensors(path, KIND, tensors, [self.source.token, self.target.token, float(self._limit)])
+
+    @classmethod
+    def load(cls, path: str | os.PathLike, source: xarray.Dataset | Grid, target: xarray.Dataset) -> Regridder:
+        """Read the weights that ``save`` wrote, for the same two grids."""
+        new, (tensors, notes) = cls.__new__(cls), read_tensors(path, KIND)
+        new._set_grids(source, target)
+        *tokens, new._limit = notes
+        if tokens != [new.source.token, new.target.token]:
+            raise ShapeError(f"the weights in {path} belong to other grids than {new.source} and {new.target}.")
+        try:
+            *arrays, new.distance = (tensors[key].numpy() for key in ("data", "indices", "indptr", "distance"))
+            new.weights = sparse.csr_array(tuple(arrays), shape=(2 * len(new.target), 2 * len(new.source)))
+        except (KeyError, ValueError) as error:
+            raise DamagedFileError(f"{path} holds no weights ({error!r:.200}).") from error
+        return new
+
+
+def _with_data(source: Any, grid: Grid) -> np.ndarray:
+    """Which points of the grid have a value in the first field of a dataset."""
+    if isinstance(source, Grid):
+        return np.ones(len(grid), bool)
+    fields = GridFields.of(source)
+    first = (a.isel({d: 0 for d in a.dims if d not in grid.dims}).transpose(*grid.dims) for a in fields.arrays())
+    return np.isfinite(next(fields._batches([a.values for a in first]))[0]).all(axis=-1)

@@ -1,0 +1,115 @@
+"""`FieldDenoiser` and `FieldInterpolator`: a field at some points in, the field there or anywhere out."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+
+from ..errors import ShapeError
+from .base import FieldEstimator
+from .history import History
+from .observations import share, tail
+
+
+@dataclass(eq=False, repr=False)
+class FieldDenoiser(FieldEstimator):
+    r"""Removes noise from a vector field on a manifold known by points only.
+
+    Several models are fitted: Gaussian processes of tangent vectors with covariance :math:`O_i^T K(x_i, x_j) O_j`, of
+    ambient vectors, of fields without divergence or curl; the mean of neighbours, and the data as they are. The one
+    that predicts left-out vectors best answers; ``scores_`` shows by what margin. All choices come from the data.
+
+    Args:
+        model: such as ``GaussianProcess(Tangent())`` or ``Candidates([...])``; default as above.
+        covariance: a ``Covariance`` or several: Gaussian processes with these instead of the default ones.
+        dim: intrinsic dimension, or a rule to estimate it; default estimated.
+        manifold: a known manifold, for exact tangent spaces; answers are then tangent to it.
+        random_state: seed of the samples that hyperparameters and scores are computed on.
+
+    Attributes:
+        posterior_: the fitted model.
+        scores_: one row for each candidate, the best first.
+        noise_: standard deviation of the noise in each component.
+        frames_: tangent bases ``(n, D, d)``.
+        normal_share_: share of the data's energy that is normal to them.
+
+    >>> import numpy as np, tangentbundle as tb
+    >>> torus, rng = tb.manifolds.Torus(), np.random.default_rng(0)
+    >>> points = torus.sample(200, seed=0)
+    >>> clean = torus.tangent_field(points)
+    >>> noisy = clean + 0.3 * rng.standard_normal(clean.shape)
+    >>> denoiser = tb.FieldDenoiser(dim=2, random_state=0).fit(points, noisy)
+    >>> bool(np.mean((denoiser.predict(points) - clean) ** 2) < 0.3 * np.mean((noisy - clean) ** 2))
+    True
+    >>> bool(0.25 < denoiser.noise_ < 0.35)
+    True
+    """
+
+
+@dataclass(eq=False, repr=False)
+class FieldInterpolator(FieldEstimator):
+    r"""Predicts a vector field at new points of a manifold, with uncertainty (kriging on the tangent bundle).
+
+    The models and the choice between them are those of ``FieldDenoiser``. With past fields the covariance is learned
+    from them: a tapered empirical covariance, a parametric one scaled by their local size, and their mean as the first
+    guess.
+
+    Args:
+        model: such as ``GaussianProcess(Tangent())`` or ``Candidates([...])``.
+        covariance: a ``Covariance`` or several: Gaussian processes with these instead of the default ones.
+        dim: intrinsic dimension, or a rule to estimate it; default estimated.
+        manifold: a known manifold, such as ``manifolds.Sphere(2)`` for the Earth, for exact tangent spaces.
+        support: further points ``(s, D)`` of the manifold, without vectors: better tangent spaces.
+        history: past ambient fields ``(T, m, D)``.
+        history_points: where they were measured, ``(m, D)``; default: at the points of ``fit``.
+        random_state: seed of the samples that hyperparameters and scores are computed on.
+
+    Attributes: as of ``FieldDenoiser``.
+
+    >>> import numpy as np, tangentbundle as tb
+    >>> sphere = tb.manifolds.Sphere(2)
+    >>> stations, places = sphere.sample(150, seed=0), sphere.sample(50, seed=1)
+    >>> interpolator = tb.FieldInterpolator(manifold=sphere).fit(stations, sphere.gradient_field(stations, 3))
+    >>> field, std = interpolator.predict(places, return_std=True)
+    >>> field.shape, std.shape, bool(np.abs(field - sphere.gradient_field(places, 3)).max() < 0.01)
+    ((50, 3), (50, 3), True)
+    """
+
+    _: KW_ONLY
+    support: Any = None
+    history: Any = None
+    history_points: Any = None
+
+    def predict_interval(self, X, level=0.9):
+        """Bounds ``(m, D)``, lower and upper, of measurements of each ambient component at points ``X (m, D)``.
+
+        They lie symmetrically about the prediction, ``interval_width(level)`` standard deviations away.
+        """
+        width = self.interval_width(level)
+        field, std = self.predict(X, return_std=True, with_noise=True)
+        return field - width * std, field + width * std
+
+    def interval_width(self, level=0.9):
+        """Half the width of intervals of measurements, in standard deviations.
+
+        The share ``level`` of errors that training vectors have when they are left out one at a time is smaller.
+        """
+        return tail(share(level), self._residuals())
+
+    def _context(self, X: np.ndarray) -> tuple[np.ndarray, History | None]:
+        past = X if self.history_points is None else _points(self.history_points, X, "history_points")
+        if self.support is not None:
+            more = _points(self.support, X, "support")
+        else:
+            more = X[:0] if self.manifold is not None or self.history_points is None else past
+        return more, None if self.history is None else History.of(past, self.history)
+
+
+def _points(points: Any, X: np.ndarray, name: str) -> np.ndarray:
+    points = check_array(points, dtype=np.float64, input_name=name)
+    if points.shape[1] != X.shape[1]:
+        raise ShapeError(f"{name} must have shape (m, D) with D = {X.shape[1]}, as the points, got {points.shape}.")
+    return points

@@ -1,0 +1,102 @@
+"""Sites of vectors, and what covariances need of two sets of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+QUARTER_TURN = torch.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=torch.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Sites:
+    """Points with bases, as tensors; any leading axes are batches. ``past`` and its mean are those of a history."""
+
+    points: Tensor  # (..., n, D)
+    bases: Tensor  # (..., n, D, p), or (D, p): the same everywhere
+    principal: Tensor  # the points along up to three principal axes of the cloud (..., n, k)
+    past: Tensor | None = None  # anomalies in the bases (..., n, p, T)
+    past_mean: Tensor | None = None  # (..., n, p)
+
+    @property
+    def count(self) -> int:
+        return self.points.shape[-2]
+
+    @property
+    def dim(self) -> int:
+        return self.bases.shape[-1]
+
+    @property
+    def constant(self) -> bool:
+        """Whether the bases are the same everywhere."""
+        return self.bases.ndim == 2
+
+    @cached_property
+    def rows(self) -> Tensor:
+        """The bases as rows ``(..., p n, D)``, component by component."""
+        per_site = self.bases.expand(*self.points.shape[:-1], *self.bases.shape[-2:])
+        return per_site.movedim(-1, -3).flatten(-3, -2)
+
+    @cached_property
+    def turned(self) -> Sites:
+        """With every basis of a surface turned by a quarter."""
+        return replace(self, bases=self.bases @ QUARTER_TURN)
+
+
+class Pairs:
+    """What covariances need of two sets of sites whatever the parameters, computed when first asked for.
+
+    Blocks of n and m sites have shape ``(..., p, n, p, m)``, and kernels ``(..., 1, n, 1, m)``.
+    """
+
+    def __init__(self, a: Sites, b: Sites) -> None:
+        self.a, self.b = a, b
+
+    @cached_property
+    def squares(self) -> Tensor:
+        """Squared distances, floored to be differentiable."""
+        squares = torch.cdist(self.a.points, self.b.points, compute_mode="donot_use_mm_for_euclid_dist").square()
+        return (squares + 1e-16)[..., None, :, None, :]
+
+    @cached_property
+    def principal_squares(self) -> Tensor:
+        """Squared distances along each principal axis and across them all ``(g, ..., n, m)``."""
+        along = (self.a.principal[..., :, None, :] - self.b.principal[..., None, :, :]).square()
+        axes = along.movedim(-1, 0)
+        if self.a.principal.shape[-1] == self.a.points.shape[-1]:
+            return axes
+        return torch.cat([axes, (self.squares[..., 0, :, 0, :] - axes.sum(0)).clamp_min(0.0)[None]])
+
+    @cached_property
+    def overlaps(self) -> Tensor:
+        """``B_i^T B_j``."""
+        return self.blocks(self.a.rows @ self.b.rows.mT)
+
+    @cached_property
+    def outer(self) -> Tensor:
+        """``B_i^T x x^T B_j`` with ``x = x_i - x_j``."""
+        left, right = _differences(self.a, self.b), -_differences(self.b, self.a)
+        return left[..., :, :, None, :] * right.movedim(-1, -3)[..., None, :, :, :]
+
+    @cached_property
+    def squares_along(self) -> Tensor:
+        """Squared distances along bases that are the same everywhere."""
+        return self.outer.diagonal(dim1=-4, dim2=-2).sum(-1)[..., None, :, None, :]
+
+    @cached_property
+    def turned(self) -> Pairs:
+        """With the bases of surfaces turned by a quarter."""
+        return Pairs(self.a.turned, self.a.turned if self.a is self.b else self.b.turned)
+
+    def blocks(self, matrix: Tensor) -> Tensor:
+        """A matrix ``(..., p n, p m)`` as blocks."""
+        return matrix.unflatten(-1, (self.b.dim, self.b.count)).unflatten(-3, (self.a.dim, self.a.count))
+
+
+def _differences(a: Sites, b: Sites) -> Tensor:
+    """``B_i^T (x_i - x_j)`` in the bases of the first sites, ``(..., p, n, m)``."""
+    own = (a.points[..., None, :] @ a.bases)[..., 0, :].mT
+    return own[..., None] - (a.rows @ b.points.mT).unflatten(-2, (a.dim, a.count))

@@ -1,0 +1,182 @@
+"""From features of the nodes of a graph to a sheaf on it: maps that are learned, or that follow from the features."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from ..arrays import finite, finite_where_seen, is_seen, positive_integer
+from ..errors import InvalidInputError, NonFiniteError, ShapeError
+from ..geometry.frames import local_pca
+from ..geometry.graph import graph_from_pairs
+from ..geometry.ordering import principal_coordinates
+from ..geometry.transport import closest_orthogonal
+from ..operators import SheafGraph
+from ..sheaf import Sheaf
+from .base import Configured, generator, linear, part
+from .parametrizations import Cayley, Parametrization
+
+Tensor = torch.Tensor
+
+
+def outside_graphs(function: Callable[..., Tensor], *args: Any) -> Tensor:
+    """Call a function that ``torch.compile`` must not look into, since it builds operators, which have caches."""
+    return torch.compiler.disable(function)(*args) if torch.compiler.is_compiling() else function(*args)
+
+
+class Remembered:
+    """A function whose last result is cached while its first tensor lives, and no argument changes or has gradients."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function, self.results = function, WeakTensorKeyDictionary()
+
+    def __call__(self, first: Tensor, *others: Any) -> Any:
+        tensors = [value for value in (first, *others) if isinstance(value, Tensor)]
+        if any(t.requires_grad or t.is_inference() for t in tensors):  # torch counts no changes of the latter
+            return self.function(first, *others)
+        key = [(id(t), t._version) if isinstance(t, Tensor) else t for t in others], first._version
+        found = self.results.get(first)
+        if found is None or found[0] != key:
+            found = self.results[first] = key, self.function(first, *others), others  # these stay, and so do their ids
+        return found[1]
+
+
+graph_of = Remembered(lambda edge_index, n: SheafGraph.from_edge_index(edge_index, n, edge_index.device))
+"""The graph of ``edge_index`` (2, e) on n nodes."""
+
+
+class SheafBuilder(Configured):
+    """Makes a sheaf of a graph and features of its nodes, by ``maps``."""
+
+    dim: int
+    name = "this sheaf"
+    from_inputs = False
+    """Whether a network hands it the inputs, instead of its own features."""
+
+    @abstractmethod
+    def maps(self, x: Tensor, edges: Tensor) -> Tensor:
+        """Restriction maps ``(m, 2, d, d)``, or transports ``(m, d, d)``, of edges ``(m, 2)`` from source to target."""
+
+    def sized(self, channels: int, seed: int | torch.Generator = 0) -> Self:
+        return self
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Sheaf:
+        if x.ndim != 2:
+            raise ShapeError(f"features of nodes must have shape (n, features), got {tuple(x.shape)}.")
+        if edge_weight is not None and edge_weight.shape != edge_index.shape[1:]:
+            raise ShapeError(f"edge_weight needs shape {tuple(edge_index.shape[1:])}, got {tuple(edge_weight.shape)}.")
+        graph = graph_of(edge_index, len(x))
+        maps = self.maps(finite_where_seen(x, "x"), graph.edges)
+        if is_seen(maps) and not bool(torch.isfinite(maps).all()):
+            raise NonFiniteError(
+                f"the restriction maps of {self.name} have NaN or infinity, though its features are finite: training "
+                "diverged. Use a smaller learning rate, or clip gradients."
+            )
+        return Sheaf(graph, maps, None if edge_weight is None else edge_weight.index_select(0, graph.listings))
+
+
+class SheafLearner(SheafBuilder):
+    r"""Restriction maps from the features of both ends of an edge, through a perceptron and a parametrisation.
+
+    .. math:: V_{v,e} = \Pi\big(B \tanh(A_1 x_v + A_2 x_u + a) + b\big), \qquad e = uv.
+
+    Gradients reach the weights and the features.
+
+    Args:
+        dim: d, of the stalks.
+        parametrization: :math:`\Pi`, of matrices ``(d, d)``; default ``Cayley()``, rotations.
+        features: of each node; networks set it themselves.
+        hidden: width of the perceptron.
+
+    >>> import torch, tangentbundle as tb
+    >>> learner = tb.nn.SheafLearner(2, tb.nn.General(), features=5)
+    >>> learner(torch.randn(3, 5), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
+    Sheaf(3 vertices, 2 edges, stalks of dimension 2)
+    """
+
+    def __init__(
+        self,
+        dim: int = 2,
+        parametrization: Parametrization | None = None,
+        features: int = 1,
+        hidden: int = 16,
+        *,
+        seed: int | torch.Generator = 0,
+    ) -> None:
+        super().__init__()
+        self.parametrization = part(parametrization, Cayley(), Parametrization, "Cayley()")
+        self.dim, self.features = positive_integer(dim, "dim"), positive_integer(features, "features")
+        self.hidden, source = positive_integer(hidden, "hidden"), generator(seed)
+        self.own = linear(features, hidden, source)
+        self.other = linear(features, hidden, source, bias=False)
+        self.last = linear(hidden, self.parametrization.count(dim), source)
+
+    def sized(self, channels: int, seed: int | torch.Generator = 0) -> Self:
+        return type(self)(self.dim, self.parametrization, channels, self.hidden, seed=seed)
+
+    def maps(self, x: Tensor, edges: Tensor) -> Tensor:
+        if x.shape[1] != self.features:
+            raise ShapeError(f"{self.name} takes {self.features} features of each node, got {tuple(x.shape)}.")
+        ends = ((self.own, edges), (self.other, edges.flip(1)))
+        own, other = (layer(x).index_select(0, e.flatten()).unflatten(0, e.shape) for layer, e in ends)
+        return self.parametrization(self.last(torch.tanh(own + other)), self.dim)
+
+
+MAX_COMPONENTS = 64
+"""Most principal components of the features that neighbourhoods are compared in."""
+
+GLOBAL_SHARE = 1e-4
+"""Spread along the principal axes of all features, relative to theirs, that completes neighbourhoods."""
+
+
+class ConnectionSheaf(SheafBuilder):
+    r"""The paper's construction on a given graph: local PCA of the features of neighbours, then Procrustes.
+
+    The frame :math:`O_v` of a node holds the first ``dim`` principal axes of :math:`x_u - x_v` over its neighbours, and
+    an edge has the orthogonal map closest to :math:`O_v^T O_u`. Neighbourhoods of fewer directions are completed with
+    the principal axes of all features. Nothing is learned; maps are cached while x lives.
+
+    >>> import torch, tangentbundle as tb
+    >>> x = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
+    >>> tb.nn.ConnectionSheaf(2)(x, torch.tensor([[0, 1, 2], [1, 2, 3]]))
+    Sheaf(4 vertices, 3 edges, stalks of dimension 2)
+    """
+
+    from_inputs = True
+
+    def __init__(self, dim: int = 2) -> None:
+        super().__init__()
+        self.dim = positive_integer(dim, "dim")
+
+    def maps(self, x: Tensor, edges: Tensor) -> Tensor:
+        if self.dim > min(x.shape):
+            raise InvalidInputError(f"dim = {self.dim} needs as many nodes and features, got {tuple(x.shape)}.")
+        return _transports(x, edges, self.dim)
+
+
+@Remembered
+def _transports(x: Tensor, edges: Tensor, d: int) -> Tensor:
+    """Orthogonal maps ``(m, d, d)`` from source to target."""
+    pairs = edges.cpu().numpy()
+    source, target = _local_frames(finite(x, "x").detach().cpu().double().numpy(), pairs, d)[pairs].swapaxes(0, 1)
+    return torch.from_numpy(closest_orthogonal(target.transpose(0, 2, 1) @ source)).to(x)
+
+
+def _local_frames(features: np.ndarray, pairs: np.ndarray, d: int) -> np.ndarray:
+    """Principal axes ``(n, q, d)`` of the neighbours of each node, in q principal coordinates of the features."""
+    found = principal_coordinates(features, MAX_COMPONENTS)
+    points = np.pad(found, ((0, 0), (0, max(0, d - found.shape[1]))))
+    axes = np.zeros((*points.shape, 2 * d))
+    axes[:, :d, d:] = max(GLOBAL_SHARE * points.std(), np.finfo(float).tiny) * np.eye(d)
+    if len(pairs):
+        graph = graph_from_pairs(points, pairs)
+        reach = np.full(len(points), np.finfo(float).tiny)
+        np.maximum.at(reach, graph.rows, 1.2 * graph.distances)
+        local = local_pca(points, graph, reach, axes=d, center=False)
+        axes[:, :, :d] = local.axes * np.sqrt(local.variances[:, None, :d])
+    return np.linalg.svd(axes, full_matrices=False)[0][:, :, :d]

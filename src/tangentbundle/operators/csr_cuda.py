@@ -1,0 +1,118 @@
+"""Triton kernels for matrices in CSR form, whose blocks change with every step: the fused step, and its gradient."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+from .cuda import LANES, _finish, _split
+
+
+@triton.jit
+def _rows_step(
+    indptr, cols, values, x, z, y, sources, source_coef, targets, target_coef,
+    a_hi, a_lo, b_hi, b_lo, g_hi, g_lo, n, size,
+    HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr,
+    ROWS: tl.constexpr, C: tl.constexpr, LANES: tl.constexpr, DIM: tl.constexpr, PADDED: tl.constexpr,
+):  # fmt: skip
+    """A program owns a few rows; those of its tile are (row, component), components padded to a power of two."""
+    real: tl.constexpr = x.dtype.element_ty
+    lanes = tl.program_id(1) * LANES + tl.arange(0, LANES)
+    inside = (lanes < C)[None, :]
+    tile = tl.arange(0, ROWS * PADDED)
+    row, part = tl.program_id(0) * ROWS + tile // PADDED, tile % PADDED
+    real_row = (row < n) & (part < DIM)
+    start = tl.load(indptr + row, mask=real_row, other=0)
+    stop = tl.load(indptr + row + 1, mask=real_row, other=0)
+    total = tl.zeros((ROWS * PADDED, LANES), real)
+    for k in range(tl.max(stop - start, 0)):
+        edge = start + k
+        live = edge < stop
+        signal = x + (tl.load(cols + edge, mask=live, other=0).to(tl.int64) * (DIM * C))[:, None] + lanes[None, :]
+        for q in tl.static_range(DIM):
+            block = tl.load(values + (edge * DIM + part) * DIM + q, mask=live, other=0.0)
+            total += block[:, None] * tl.load(signal + q * C, mask=live[:, None] & inside, other=0.0)
+    alpha = tl.cast(a_hi, real) + tl.cast(a_lo, real)
+    beta = tl.cast(b_hi, real) + tl.cast(b_lo, real)
+    gamma = tl.cast(g_hi, real) + tl.cast(g_lo, real)
+    where = ((row.to(tl.int64) * DIM + part) * C)[:, None] + lanes[None, :]
+    _finish(total, real_row[:, None] & inside, where, x, z, y, sources, source_coef, targets, target_coef,
+            alpha, beta, gamma, size, HAS_X, HAS_Z, SOURCES, TARGETS)  # fmt: skip
+
+
+@triton.jit
+def _rows_outer(
+    indptr, cols, y, x, out, a_hi, a_lo, n,
+    ROWS: tl.constexpr, C: tl.constexpr, LANES: tl.constexpr, DIM: tl.constexpr,
+):  # fmt: skip
+    """Add ``alpha y_i x_j^T``, summed over channels, to the blocks ij of a few rows."""
+    alpha = tl.cast(a_hi, x.dtype.element_ty) + tl.cast(a_lo, x.dtype.element_ty)
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    start = tl.load(indptr + row, mask=row < n, other=0)
+    stop = tl.load(indptr + row + 1, mask=row < n, other=0)
+    for k in range(tl.max(stop - start, 0)):
+        edge = start + k
+        live = edge < stop
+        col = tl.load(cols + edge, mask=live, other=0).to(tl.int64)
+        for base in tl.static_range(0, C, LANES):
+            lanes = base + tl.arange(0, LANES)[None, :]
+            keep = live[:, None] & (lanes < C)
+            signals = ()  # type: tuple
+            for q in tl.static_range(DIM):
+                signals += (tl.load(x + ((col * DIM + q) * C)[:, None] + lanes, mask=keep, other=0.0),)
+            for p in tl.static_range(DIM):
+                own = tl.load(y + ((row.to(tl.int64) * DIM + p) * C)[:, None] + lanes, mask=keep, other=0.0)
+                for q in tl.static_range(DIM):
+                    place = out + (edge * DIM + p) * DIM + q
+                    total = tl.load(place, mask=live, other=0.0) + alpha * tl.sum(own * signals[q], 1)
+                    tl.store(place, total, mask=live)
+
+
+@triton.jit
+def _small(a, b, out, total, sa, sai, sak, sb, sbk, sbj, P: tl.constexpr, Q: tl.constexpr, K: tl.constexpr):
+    """Every thread computes a few entries of the products of small matrices, given by their strides."""
+    index = tl.program_id(0).to(tl.int64) * 512 + tl.arange(0, 512)
+    keep = index < total
+    m, i, j = index // (P * Q), index // Q % P, index % Q
+    result = tl.zeros((512,), out.dtype.element_ty)
+    for k in tl.static_range(K):
+        first = tl.load(a + m * sa + i * sai + k * sak, mask=keep, other=0.0)
+        result += first * tl.load(b + m * sb + k * sbk + j * sbj, mask=keep, other=0.0)
+    tl.store(out + index, result, mask=keep)
+
+
+def small_products(a, b, out) -> None:
+    """The kernel of ``small.small_product``: ``(m, p, k)`` in any layout by ``(m, k, q)`` into a contiguous ``out``."""
+    grid, sizes = (triton.cdiv(out.numel(), 512),), (*out.shape[1:], a.shape[2])
+    if out.numel():
+        with torch.cuda.device_of(out):
+            _small[grid](a, b, out, out.numel(), *a.stride(), *b.stride(), *sizes)
+
+
+def csr_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
+    """The fused step of ``product.step`` for a ``BlockMatrix`` whose rows are those of the signals."""
+    n, dim, channels = x.shape
+    lanes, padded = min(triton.next_power_of_2(channels), LANES), triton.next_power_of_2(dim)
+    arguments = [matrix.indptr, matrix.cols, matrix.values, x, z, out]
+    for extra in (sources, targets):
+        arguments += [x, x] if extra is None else [extra.signals, extra.coefficients]
+    arguments += [part for value in scalars for part in _split(value)] + [n, x.numel()]
+    counts = [0 if extra is None else len(extra.coefficients) for extra in (sources, targets)]
+    rows = max(1, 256 // (padded * lanes))
+    grid = triton.cdiv(n, rows), triton.cdiv(channels, lanes)
+    with torch.cuda.device_of(x):
+        _rows_step[grid](
+            *arguments, scalars[1] != 0.0, scalars[2] != 0.0, *counts, rows, channels, lanes, dim, padded, num_warps=1
+        )
+
+
+def csr_outer(matrix, y, x, alpha, out) -> None:
+    """The kernel of ``product.add_outer``, for the same matrices."""
+    n, dim, channels = x.shape
+    lanes = min(triton.next_power_of_2(channels), LANES)
+    rows = max(1, 128 // lanes)
+    with torch.cuda.device_of(x):
+        _rows_outer[(triton.cdiv(n, rows),)](
+            matrix.indptr, matrix.cols, y, x, out, *_split(alpha), n, rows, channels, lanes, dim, num_warps=1
+        )

@@ -1,0 +1,65 @@
+"""Gradients of geometry: the same operator as without them, and gradients that agree with finite differences."""
+
+import numpy as np
+import pytest
+import torch
+
+import tangentbundle as tb
+from tangentbundle import kernels
+from tangentbundle.testing import relative_error
+
+SPACES = {
+    "circle": (tb.manifolds.Sphere(1), {}),
+    "sphere": (tb.manifolds.Sphere(2), {}),
+    "torus, wide PCA": (tb.manifolds.Torus(), {"eps_pca": 0.3, "kernel": kernels.Epanechnikov()}),
+    "three-sphere, no centre": (tb.manifolds.Sphere(3), {"pca_center": False, "dim": 3}),
+    "curve in R^5": (tb.manifolds.FlatTorus((1.0, 0.7)), {"kernel": kernels.Biweight()}),
+}
+
+
+def loss(bundle, laplacian, lengths):
+    """A number that depends on weights, frames, transports and mass, and not on the choice of frames."""
+    ambient = torch.linspace(-1, 1, lengths * bundle.points.shape[1], dtype=torch.float64).reshape(lengths, -1)
+    x = bundle.to_coordinates(ambient)
+    y = tb.Heat(0.05)(laplacian, x, method=tb.Chebyshev(1e-12))
+    return (bundle.to_ambient(y)[..., 0] * ambient.flip(0)).sum() + laplacian.inner(x, y).sum()
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_same_operator_and_right_gradients(name):
+    space, options = SPACES[name]
+    points = torch.from_numpy(space.sample(120, seed=1)).requires_grad_()
+    moving = tb.DifferentiableBundle.from_points(points, **options)
+    plain, laplacian = moving.bundle.laplacian(), moving.laplacian()
+    assert relative_error(moving.frames, torch.as_tensor(moving.bundle.frames)) < 1e-9
+    assert relative_error(laplacian.to_dense(), plain.to_dense()) < 1e-9
+    (gradient,) = torch.autograd.grad(loss(moving, laplacian, 120), points)
+
+    direction, step = torch.from_numpy(np.random.default_rng(0).standard_normal((120, points.shape[1]))), 1e-6
+    ends = []
+    for sign in (1, -1):  # the same graph, scales and constants at moved points
+        other = tb.DifferentiableBundle(points.detach() + sign * step * direction, moving.bundle, moving.pca_center)
+        ends.append(float(loss(other, other.laplacian(), 120)))
+    expected = (ends[0] - ends[1]) / (2 * step)
+    assert float((gradient * direction).sum()) == pytest.approx(expected, rel=1e-5, abs=1e-7)
+
+
+def test_a_rotation_changes_nothing():
+    """The gradient of an invariant loss is orthogonal to all rotations of space."""
+    points = torch.from_numpy(tb.manifolds.Ellipsoid((1.0, 0.8, 0.6)).sample(150, seed=0)).requires_grad_()
+    moving = tb.DifferentiableBundle.from_points(points)
+    laplacian = moving.laplacian()
+    height = moving.to_coordinates(points)  # a field that turns with the points
+    (gradient,) = torch.autograd.grad(laplacian.inner(height, laplacian @ height).sum(), points)
+    torque = torch.linalg.cross(points, gradient).sum(dim=0)
+    assert float(torque.detach().abs().max()) < 1e-9 * float(gradient.abs().sum())
+
+
+def test_single_precision_and_refusals():
+    points = torch.from_numpy(tb.manifolds.Sphere(2).sample(100, seed=0)).float().requires_grad_()
+    laplacian = tb.DifferentiableBundle.from_points(points).laplacian()
+    assert laplacian.dtype == torch.float32
+    (laplacian @ torch.ones(100, 2, 1)).square().sum().backward()
+    assert bool(torch.isfinite(points.grad).all())
+    with pytest.raises(tb.errors.InvalidInputError, match="torch tensor"):
+        tb.DifferentiableBundle.from_points(points.detach().numpy())

@@ -1,0 +1,112 @@
+"""Gridded series of any length through the command line: block by block, resumed, from many files."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from tangentbundle.earth import series, smooth
+from tangentbundle_cli import app
+
+xr = pytest.importorskip("xarray")
+pytest.importorskip("dask")
+pytest.importorskip("zarr")
+SCALE = ("--scale", "3000 km")
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert result.exit_code == code, (result.stdout, result.stderr, result.exception)
+    return result
+
+
+@pytest.fixture
+def wind(tmp_path, monkeypatch):
+    """Twelve fields with a variable besides, in one Zarr store and in three packed NetCDF files."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(series, "BLOCK_BYTES", 2 * 19 * 36 * 8 * 5)  # blocks of 5 times
+    rng, dims = np.random.default_rng(0), ("time", "lat", "lon")
+    names = {"u": "eastward_wind", "v": "northward_wind"}
+    variables = {
+        key: (dims, rng.standard_normal((12, 19, 36)), {"units": "m s-1", "standard_name": name})
+        for key, name in names.items()
+    }
+    coords = {"time": np.arange("2020-01-01", "2020-01-13", dtype="M8[D]").astype("M8[ns]")}
+    coords |= {"lat": np.linspace(90, -90, 19), "lon": np.arange(0, 360, 10.0)}
+    variables |= {"index": ("time", np.arange(12)), "height": ((), 10.0)}
+    ds = xr.Dataset(variables, coords, {"title": "noise"})
+    ds.chunk(time=4).to_zarr("wind.zarr", zarr_format=2, consolidated=True)
+    packed = {name: {"dtype": "int16", "scale_factor": 0.001, "_FillValue": -32768} for name in "uv"}
+    for k in range(3):
+        ds.isel(time=slice(4 * k, 4 * k + 4)).to_netcdf(f"wind_{k}.nc", encoding=packed)
+    return ds
+
+
+def test_blocks_are_the_whole(wind):
+    told = json.loads(run("filter", "wind.zarr", *SCALE, "-o", "out.zarr", "--workers", 2, "--json").stdout)
+    assert told["times"] == 12 and told["points"] == 17 * 36 + 2
+    found, whole = xr.open_zarr("out.zarr"), smooth(wind, "3000 km")
+    xr.testing.assert_allclose(found, whole, atol=1e-12)
+    assert found.title == "noise" and found.u.attrs == wind.u.attrs and found.u.chunks[0] == (4, 4, 4)
+    run("filter", "wind_*.nc", *SCALE, "-o", "out.nc", "--variables", "v,u")
+    with xr.open_dataset("out.nc") as packed:
+        assert {*packed.data_vars} == {"u", "v"} and packed.u.encoding["dtype"] == np.int16
+        xr.testing.assert_allclose(packed, whole[["u", "v"]], atol=2e-3)
+    assert not [*wind_work()]
+
+
+def wind_work():
+    return Path().glob(".*.work")
+
+
+def test_what_is_finished_is_not_computed_again(wind, monkeypatch):
+    original, computed = xr.Dataset.to_zarr, []
+
+    def to_zarr(self, *arguments, region=None, **options):
+        if region:
+            computed.append(region["time"].start)
+            if len(computed) == 3:
+                raise KeyboardInterrupt
+        return original(self, *arguments, region=region, **options)
+
+    monkeypatch.setattr(xr.Dataset, "to_zarr", to_zarr)
+    result = CliRunner().invoke(app, ["filter", "wind.zarr", *SCALE, "-o", "out.zarr"])
+    assert result.exit_code and computed == [0, 4, 8] and len([*wind_work()]) == 1
+    run("filter", "wind.zarr", *SCALE, "-o", "out.zarr")
+    assert computed == [0, 4, 8, 8]
+    xr.testing.assert_allclose(xr.open_zarr("out.zarr"), smooth(wind, "3000 km"), atol=1e-12)
+    run("filter", "wind.zarr", "--scale", "5000 km", "-o", "out.zarr", "--overwrite")
+    assert computed[4:] == [0, 4, 8]
+    xr.testing.assert_allclose(xr.open_zarr("out.zarr"), smooth(wind, "5000 km"), atol=1e-12)
+
+
+def test_one_field_without_time(wind):
+    wind.isel(time=0, drop=True).to_netcdf("one.nc")
+    run("filter", "one.nc", *SCALE, "-o", "out.nc")
+    with xr.open_dataset("out.nc") as found:
+        xr.testing.assert_allclose(found.u, smooth(wind, "3000 km").u.isel(time=0, drop=True), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--scale", "5 furlongs"), "500 km"),
+        (("--scale", "500 km", "--heat", "0.1"), "one filter"),
+        (("--scale", "500 km", "--eps", "0.1"), "--eps"),
+        (("--scale", "500 km", "--variables", "u,w"), "no variable w"),
+        (("--scale", "500 km", "--variables", "u"), "northward"),
+    ],
+)
+def test_bad_options_are_refused_before_anything_is_written(wind, options, message):
+    assert message in run("filter", "wind.zarr", *options, "-o", "out.zarr", code=2).stderr
+    assert message in run("filter", "wind_?.nc", *options, "-o", "out.nc", code=2).stderr
+    assert not [*wind_work()]
+
+
+def test_files_that_are_no_grids_are_refused(wind):
+    assert "no file" in run("filter", "gone_*.nc", *SCALE, "-o", "out.nc", code=2).stderr
+    assert "NetCDF or Zarr" in run("filter", "wind_0.nc", *SCALE, "-o", "out.csv", code=2).stderr
+    wind.isel(time=slice(3), lat=slice(9)).to_netcdf("wind_9.nc")
+    assert "wind_*.nc" in run("filter", "wind_*.nc", *SCALE, "-o", "out.nc", code=2).stderr  # two grids mixed

@@ -1,0 +1,111 @@
+"""The Triton kernels for learned sheaves against their readable twins, in Triton's interpreter (see test_triton.py)."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from pairwise import all_pairs
+from test_triton import HERE, MISSING, TOLERANCE, as_on_a_gpu, interpreted, random_matrix
+
+import tangentbundle as tb
+from tangentbundle.operators import ScalarDegrees
+from tangentbundle.operators.product import Extras, reference_outer, reference_step
+from tangentbundle.operators.storage import BlockMatrix
+from tangentbundle.testing import relative_error
+
+
+@pytest.mark.skipif(MISSING, reason="Triton is not installed")
+@pytest.mark.skipif(HERE, reason="this is the interpreter")
+def test_in_the_interpreter():
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "-n0",
+        "-k",
+        "not in_the_interpreter",
+        __file__,
+    ]
+    environment = os.environ | {"TRITON_INTERPRET": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+
+
+def blocks(d, dtype, n=13):
+    """A matrix with rows of very different length, some empty, and full blocks for d = 2, too."""
+    matrix = random_matrix(d, dtype, n)
+    return BlockMatrix(matrix.indptr, matrix.columns().int(), matrix.blocks().contiguous(), matrix.order)
+
+
+def signals(count, d, channels, dtype, n=13):
+    noise = torch.Generator().manual_seed(channels)
+    return [torch.randn(n, d, channels, generator=noise, dtype=dtype) for _ in range(count)]
+
+
+SIZES = [1, 2, 3, 5], [1, 3, 33], [torch.float32, torch.float64]
+
+
+@interpreted
+@pytest.mark.parametrize("d, channels, dtype, extra", all_pairs(*SIZES, [0, 2]), ids=str)
+def test_step_equals_the_reference(d, channels, dtype, extra):
+    from tangentbundle.operators.csr_cuda import csr_step
+
+    matrix = blocks(d, dtype)
+    x, z, *more = signals(2 + 2 * extra, d, channels, dtype)
+    weights = torch.tensor([0.3, -1.2], dtype=dtype)
+    extras = [Extras(torch.stack(more[k : k + 2]), weights) for k in (0, 2) if extra]
+    mine = [Extras(e.signals.clone(), e.coefficients) for e in extras]
+    got, expected, scalars = torch.full_like(x, torch.nan), torch.empty_like(x), (1 / 3, -0.7, 2 / 3 * extra)
+    csr_step(matrix, x, z, got, scalars, *mine)
+    reference_step(matrix, x, z, expected, scalars, *extras)
+    assert relative_error(got, expected) < TOLERANCE[dtype]
+    if extra:
+        assert relative_error(mine[1].signals, extras[1].signals) < TOLERANCE[dtype]
+
+
+@interpreted
+@pytest.mark.parametrize("d, channels, dtype", all_pairs(*SIZES), ids=str)
+def test_outer_equals_the_reference(d, channels, dtype):
+    from tangentbundle.operators.csr_cuda import csr_outer
+
+    matrix = blocks(d, dtype)
+    y, x = signals(2, d, channels, dtype)
+    got, expected = torch.ones_like(matrix.values), torch.ones_like(matrix.values)
+    csr_outer(matrix, y, x, 1 / 3, got)
+    reference_outer(matrix, y, x, 1 / 3, expected)
+    assert relative_error(got, expected) < TOLERANCE[dtype]
+
+
+@interpreted
+@pytest.mark.parametrize("p, q, k", [(1, 1, 1), (3, 3, 3), (2, 5, 3)])
+def test_small_products(p, q, k):
+    """Of matrices in any layout, more than one program works on."""
+    from tangentbundle.operators.csr_cuda import small_products
+
+    a, b = torch.randn(70, 2, k, p)[:, 1].mT, torch.randn(70, k, q)
+    out = torch.full((70, p, q), torch.nan)
+    small_products(a, b, out)
+    assert relative_error(out, a @ b) < 1e-6
+
+
+@interpreted
+def test_the_whole_path_equals_the_cpu_path(monkeypatch):
+    """Products, filters, and gradients in maps, weights and signals."""
+    ring = torch.stack([torch.arange(9), (torch.arange(9) + 1) % 9])
+    (x,) = signals(1, 3, 4, torch.float64, n=9)
+    maps = torch.randn(9, 2, 3, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    weights, leaves = torch.linspace(0.5, 2.0, 9, dtype=torch.float64), []
+
+    def results():
+        leaves[:] = [t.clone().requires_grad_() for t in (maps, weights, x)]
+        lap = tb.Sheaf.from_edges(ring, leaves[0], leaves[1]).laplacian(ScalarDegrees())
+        outputs = lap @ leaves[2], tb.Heat(0.5)(lap, leaves[2], tb.Chebyshev(order=5))
+        return [*outputs, *torch.autograd.grad(sum(y.sin().sum() for y in outputs), leaves)]
+
+    expected = results()
+    as_on_a_gpu(monkeypatch)
+    assert all(relative_error(a, b) < 1e-11 for a, b in zip(results(), expected, strict=True))
