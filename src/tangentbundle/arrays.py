@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -14,6 +15,8 @@ from .errors import DTypeError, InvalidInputError, NonFiniteError, ShapeError
 
 Array = Any
 """A NumPy array, a torch tensor, or an array of another library that speaks DLPack (JAX, CuPy)."""
+
+T = TypeVar("T")
 
 FLOATS = (torch.float32, torch.float64)
 
@@ -53,33 +56,29 @@ def host(value: Any) -> np.ndarray:
     return (value.double() if value.is_floating_point() else value).cpu().numpy()
 
 
-class HostField:
-    """A field of a dataclass that may be given as a tensor of a device: reading it gives a NumPy copy, made once.
+def on_host(*names: str) -> Callable[[type[T]], type[T]]:
+    """A class whose fields of these names may be given as tensors of a device: read, they are NumPy copies, made once.
 
     ``vars(instance)[name]`` is what was given.
     """
 
-    def __init__(self, *default: Any) -> None:
-        self.default = default
+    def field(name: str) -> property:
+        def read(instance: Any) -> Any:
+            fields, copied = vars(instance), f"{name} on the host"
+            if fields[name] is None or isinstance(fields[name], np.ndarray):
+                return fields[name]
+            if copied not in fields:
+                fields[copied] = host(fields[name])
+            return fields[copied]
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
+        return property(read, lambda instance, value: vars(instance).__setitem__(name, value))
 
-    def __get__(self, instance: Any, owner: type) -> Any:
-        if instance is None:
-            if not self.default:
-                raise AttributeError(self.name)  # so that dataclasses know
-            return self.default[0]
-        fields = vars(instance)
-        value = fields[self.name]
-        if value is None or isinstance(value, np.ndarray):
-            return value
-        if (key := f"{self.name} on the host") not in fields:
-            fields[key] = host(value)
-        return fields[key]
+    def decorate(cls: type[T]) -> type[T]:
+        for name in names:
+            setattr(cls, name, field(name))
+        return cls
 
-    def __set__(self, instance: Any, value: Any) -> None:
-        vars(instance)[self.name] = value
+    return decorate
 
 
 def float_tensor(value: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:

@@ -48,8 +48,8 @@ def joined_laplacian(points: Array, batch: Array, dim: Any, scale: Scale, kernel
         wanted = [scale.neighbors or target_neighbors(n, dim) for n in sizes.tolist()]
         radii = _radii(centred, cloud, sizes, torch.tensor(wanted, device=x.device)) * (1 + 1e-6)
     apart = torch.cat([DISTANCE * cloud[:, None], centred / radii[cloud, None].to(x.dtype)], 1)
-    together = TensorCloud(apart, torch.arange(len(x), device=x.device), 1.0, apart, apart[:, :WIDE])
-    graph = radius_graph(together, 1.0, max_memory=scale.max_memory, dim=dim)
+    together = TensorCloud(apart[:, 1:], torch.arange(len(x), device=x.device), 1.0, apart, apart[:, :WIDE])
+    graph: Any = radius_graph(together, 1.0, max_memory=scale.max_memory, dim=dim)
     if len(graph.isolated):
         alone = torch.unique(cloud[torch.as_tensor(graph.isolated, device=x.device)]).tolist()
         raise IsolatedPointsError(
@@ -61,19 +61,19 @@ def joined_laplacian(points: Array, batch: Array, dim: Any, scale: Scale, kernel
         warnings.warn(message, DisconnectedWarning, stacklevel=3)
     eps_pca = None if scale.eps_pca is None or scale.eps is None else scale.eps_pca / scale.eps
     pca, _ = estimate_frames(together, graph, 1.0, dim, Scale(1.0, None, eps_pca, scale.max_memory, scale.pca_center))
-    frames = pca.frames(dim)[:, 1:].contiguous()
+    frames = pca.frames(dim)
     connection, weights = connect(frames, graph, kind.numpy_dtype), edge_weights(graph, kernel, 1.0)
     degree, mass = normalise(graph, weights)
     cols, values = average_blocks(graph, connection, weights, degree, mass, kind.numpy_dtype)
     calibration, constant = SampleEnergy(), kernel.calibration(dim)
-    moments = moments_of_clouds(graph, weights, apart[:, 1:].double(), cloud, calibration.terms)
+    moments = moments_of_clouds(graph, weights, together.points.double(), cloud, calibration.terms)
     factors = calibration.factors(moments, dim, np.full(len(sizes), constant))
     scales = constant * factors * radii.square().cpu().numpy()
     share = (mass / sums_by(cloud, mass, len(sizes))[cloud]).to(values.dtype)
     within = (together.order - starts[cloud]).int()
     parts = _split(graph, starts, cloud, cols, values, within, share, frames)
-    sized = zip(parts, scales.tolist(), strict=True)
-    return Joined(tuple(ConnectionLaplacian(*part[:5], size, dim, kind, part[5], 2) for part, size in sized))
+    sized = ((*part[:5], size, dim, kind, part[5], 2) for part, size in zip(parts, scales.tolist(), strict=True))
+    return Joined(tuple(ConnectionLaplacian(*fields) for fields in sized))
 
 
 def clouds_of(points: Array, batch: Array) -> tuple[Tensor, Tensor, Tensor]:
@@ -105,8 +105,10 @@ def _radii(x: Tensor, cloud: Tensor, sizes: Tensor, wanted: Tensor) -> Tensor:
     for some in torch.arange(count, device=x.device).split(max(1, 4 * CHUNK // size**2)):
         valid = inside < sizes[some, None]
         padded = x[(starts[some, None] + inside).clamp_max(len(x) - 1)]
-        squares = sum((axis[:, :, None] - axis[:, None]).square() for axis in padded.unbind(2))
-        squares = squares.masked_fill(~valid[:, None] | (inside[:, None] == inside), torch.inf)  # type: ignore
+        squares = torch.zeros((len(some), size, size), dtype=x.dtype, device=x.device)
+        for axis in padded.unbind(2):
+            squares += (axis[:, :, None] - axis[:, None]).square()
+        squares.masked_fill_(~valid[:, None] | (inside[:, None] == inside), torch.inf)
         squares = torch.topk(squares, int(wanted.max()), largest=False)[0]
         reach = squares.gather(2, (wanted[some] - 1)[:, None, None].expand(-1, size, 1))[:, :, 0].sqrt()
         ranked, middle = reach.masked_fill(~valid, torch.inf).sort(1)[0], sizes[some, None]

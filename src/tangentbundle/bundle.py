@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .arrays import Array, ArrayKind, HostField, finite_where_seen, float_tensor, host, positive, positive_integer
+from .arrays import Array, ArrayKind, finite_where_seen, float_tensor, host, on_host, positive, positive_integer
 from .batch import clouds_of, joined_laplacian
 from .calculus import Curvature, Derivatives, LinearMap, curvature, hodge_laplacian
 from .diagnostics import Diagnosis, diagnose
@@ -50,6 +50,7 @@ SecondForm = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """The exact second fundamental form: points ``(n, D)``, tangent vectors ``(n, D, m)`` to ``(n, D, m, m)``."""
 
 
+@on_host("sorted_points", "order", "sorted_frames")
 @dataclass(frozen=True, eq=False)
 class TangentBundle:
     r"""A discrete tangent bundle (an orthogonal cellular sheaf) over sampled points.
@@ -68,15 +69,15 @@ class TangentBundle:
     ((500, 2, 1), (500, 3), (500, 2, 1))
     """
 
-    sorted_points: np.ndarray = HostField()  # type: ignore[assignment]  # noqa: RUF009
+    sorted_points: np.ndarray
     sorted_graph: NeighborGraph
     connection: Connection
-    order: np.ndarray = HostField()  # type: ignore[assignment]  # noqa: RUF009
+    order: np.ndarray
     kernel: Kernel | None
     eps: float
     dim: int
     kind: ArrayKind = field(repr=False)
-    sorted_frames: np.ndarray | None = HostField(None)  # type: ignore[assignment]  # noqa: RUF009
+    sorted_frames: np.ndarray | None = None
     pca: LocalPCA | None = field(default=None, repr=False)
     eps_pca: float | None = None
     local_dimensions: np.ndarray | None = field(default=None, repr=False)

@@ -47,7 +47,7 @@ def cuda_ball_edges(
     allow: Callable[[int], None] = lambda edges: None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """As ``tensor_cloud.ball_edges``."""
-    n, dims = cloud.shape
+    n, dims = cloud.coordinates.shape
     device, programs = first.device, triton.cdiv(n, BLOCK)
     axes = pad(cloud.coordinates.T, (0, -n % BLOCK)).contiguous()
     starts = torch.searchsorted(first, torch.arange(programs + 1, device=device))

@@ -6,6 +6,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -129,7 +130,7 @@ def _sampled_spectra(points: np.ndarray, sizes: list[int]) -> Spectra:
         yield size, pca_of_some(points, sample_rows(len(points)), distances, indices, axes=0).variances
 
 
-def estimate_dimension(points: np.ndarray, rule: DimensionRule, eps_pca: float | None = None) -> tuple[int, np.ndarray]:
+def estimate_dimension(points: Any, rule: DimensionRule, eps_pca: float | None = None) -> tuple[int, np.ndarray]:
     """The dimension and the local estimates that it comes from.
 
     >>> circle = np.exp(2j * np.pi * np.arange(60) / 60)
@@ -151,7 +152,7 @@ def estimate_dimension(points: np.ndarray, rule: DimensionRule, eps_pca: float |
 
 
 def resolve_dimension(
-    points: np.ndarray, dim: int | DimensionRule | None, eps_pca: float | None = None
+    points: Any, dim: int | DimensionRule | None, eps_pca: float | None = None
 ) -> tuple[int, np.ndarray | None]:
     """A given dimension, checked, or an estimated one with its local estimates."""
     if dim is None or isinstance(dim, DimensionRule):

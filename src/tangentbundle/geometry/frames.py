@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import singledispatch
+from typing import Any
 
 import numpy as np
 
@@ -47,7 +48,7 @@ class LocalPCA:
     total: np.ndarray
     counts: np.ndarray
 
-    def frames(self, d: int) -> np.ndarray:
+    def frames(self, d: int) -> Any:
         """The first ``d`` axes of each neighbourhood, ``(n, D, d)``; all must span d directions."""
         if d > self.axes.shape[2]:
             raise RankDeficientError(
@@ -151,7 +152,7 @@ def _from_grams(start, stop, centers, points, graph, weights, center, counts, ax
 
 @singledispatch
 def local_pca(
-    points: np.ndarray,
+    points: Any,
     graph: NeighborGraph,
     radius: float | np.ndarray,
     *,
@@ -209,7 +210,7 @@ def pca_of_nearest(
 
 @singledispatch
 def pca_of_some(
-    points: np.ndarray, rows: np.ndarray, distances: np.ndarray, indices: np.ndarray, axes: int, center: bool = True
+    points: Any, rows: np.ndarray, distances: Any, indices: Any, axes: int, center: bool = True
 ) -> LocalPCA:
     """The same at some of the points; only the points it needs are read, so that they may lie on a device."""
     lists = np.arange(indices.size).reshape(indices.shape)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, singledispatch
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -131,7 +132,7 @@ def graph_from_pairs(points: np.ndarray, pairs: np.ndarray) -> NeighborGraph:
 
 
 @singledispatch
-def edge_weights(graph: NeighborGraph, kernel: Kernel, radius: float | np.ndarray) -> np.ndarray:
+def edge_weights(graph: NeighborGraph, kernel: Kernel, radius: float | np.ndarray) -> Any:
     """The kernel at distance / radius of each edge, ``(e,)``; the radius is a number, or one a point."""
     weights = np.empty(graph.num_edges)
 
@@ -155,7 +156,7 @@ def check_memory(edges: float, max_memory: float | None, remedy: str, dim: int =
 
 
 @singledispatch
-def radius_graph(points: np.ndarray, radius: float, *, max_memory: float | None = None, dim: int = 2) -> NeighborGraph:
+def radius_graph(points: Any, radius: float, *, max_memory: float | None = None, dim: int = 2) -> NeighborGraph:
     """Connect every two points at distance at most ``radius``.
 
     The number of pairs is estimated first, from a sample of points, so that a radius that needs more than
@@ -179,9 +180,7 @@ def radius_graph(points: np.ndarray, radius: float, *, max_memory: float | None 
 
 
 @singledispatch
-def nearest_in_graph(
-    points: np.ndarray, graph: NeighborGraph, k: int, rows: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def nearest_in_graph(points: Any, graph: NeighborGraph, k: int, rows: np.ndarray) -> tuple[Any, Any]:
     """Distances and indices ``(m, k)`` of the nearest points of some rows, where the graph of a ball may know them."""
     return nearest_distances(points, k, rows)
 

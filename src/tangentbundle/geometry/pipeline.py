@@ -6,6 +6,7 @@ import importlib.util
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -81,7 +82,7 @@ def sorted_cloud(points: Array, name: str = "points") -> tuple[np.ndarray, np.nd
     return np.ascontiguousarray(cloud[order]), order, kind
 
 
-def cloud_of(points: Array) -> tuple[np.ndarray | TensorCloud, np.ndarray, ArrayKind]:
+def cloud_of(points: Array) -> tuple[Any, Any, ArrayKind]:
     """The same, but points on a device stay there."""
     _, kind = float_tensor(points, "points")
     if not stays_on_device(kind):
@@ -95,7 +96,7 @@ def stays_on_device(kind: ArrayKind) -> bool:
     return kind.device.type == "cuda" and importlib.util.find_spec("triton") is not None
 
 
-def warn_of_duplicates(points: np.ndarray) -> None:
+def warn_of_duplicates(points: Any) -> None:
     """Warn of coincident points."""
     nearest, _ = sampled_nearest(points, 1)
     same = int((nearest == 0).sum())
@@ -108,7 +109,7 @@ def warn_of_duplicates(points: np.ndarray) -> None:
         )
 
 
-def build_graph(points: np.ndarray, dim: int, scale: Scale, wanted: int | None = None) -> tuple[NeighborGraph, float]:
+def build_graph(points: Any, dim: int, scale: Scale, wanted: int | None = None) -> tuple[NeighborGraph, float]:
     """The ball graph and its eps: as given, for a wanted number of neighbours, or automatic.
 
     The automatic scale is widened, up to twice the radius, if that connects the graph.
@@ -160,7 +161,7 @@ def warn_of_scale(graph: NeighborGraph) -> None:
         )
 
 
-def warn_of_noise(pca: LocalPCA, frames: np.ndarray, graph: NeighborGraph) -> None:
+def warn_of_noise(pca: LocalPCA, frames: Any, graph: NeighborGraph) -> None:
     """Warn of neighbourhoods whose variance lies mostly off the tangent spaces, and of signs of outliers."""
     dim = frames.shape[2]
     share = pca.median_residual(dim)
@@ -186,9 +187,7 @@ def warn_of_noise(pca: LocalPCA, frames: np.ndarray, graph: NeighborGraph) -> No
         )
 
 
-def estimate_frames(
-    points: np.ndarray, graph: NeighborGraph, eps: float, dim: int, scale: Scale
-) -> tuple[LocalPCA, float]:
+def estimate_frames(points: Any, graph: NeighborGraph, eps: float, dim: int, scale: Scale) -> tuple[LocalPCA, float]:
     """Local PCA within ``sqrt(eps_pca)``, and that scale.
 
     By default the PCA ball holds half as many neighbours as the graph's, and points with fewer than
@@ -206,19 +205,19 @@ def estimate_frames(
     return pca, float(eps_pca)
 
 
-def facing(frames: np.ndarray, graph: NeighborGraph) -> np.ndarray:
+def facing(frames: Any, graph: NeighborGraph) -> np.ndarray:
     """The products of the bases at both ends, ``(4000, d, d)``, of a sample of edges."""
     edges = np.random.default_rng(0).integers(0, graph.num_edges, 4000)
     left, right = (host(frames[rows]) for rows in graph.ends(edges))
     return left.transpose(0, 2, 1) @ right
 
 
-def steepness(frames: np.ndarray, graph: NeighborGraph) -> float:
+def steepness(frames: Any, graph: NeighborGraph) -> float:
     """Mean squared sine of the angles between neighbouring tangent spaces, over a sample of edges."""
     return 1e-12 + float(1.0 - np.square(facing(frames, graph)).sum(axis=(1, 2)).mean() / frames.shape[2])
 
 
-def graph_and_frames(points: np.ndarray, dim: int, scale: Scale) -> tuple[NeighborGraph, float, LocalPCA, float]:
+def graph_and_frames(points: Any, dim: int, scale: Scale) -> tuple[NeighborGraph, float, LocalPCA, float]:
     """Graph, eps, local PCA and eps_pca of a cloud.
 
     An automatic scale under which neighbouring tangent spaces stand steeply to each other is too wide for the

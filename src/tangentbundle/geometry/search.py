@@ -82,7 +82,7 @@ def edge_distances(start, stop, centers, points, indptr, indices, out):  # pragm
 
 
 @singledispatch
-def nearest_distances(points: np.ndarray, k: int, queries: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+def nearest_distances(points: Any, k: int, queries: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Distances and indices ``(q, k)`` of the k nearest *other* points of each query point.
 
     ``queries`` are rows of ``points`` (default: all of them).
@@ -116,7 +116,7 @@ def sample_rows(n: int, seed: int = 0) -> np.ndarray:
     return np.sort(np.random.default_rng(seed).choice(n, SAMPLE, replace=False))
 
 
-def sampled_nearest(points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+def sampled_nearest(points: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Distances and indices ``(m, k)`` of the k nearest other points of ``sample_rows``."""
     with one_search(points) as search:
         if search.sampled is None or search.sampled[0].shape[1] < k:

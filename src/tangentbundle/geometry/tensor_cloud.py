@@ -32,7 +32,8 @@ CHUNK = 2**25
 class TensorCloud:
     """Points ``(n, D)`` along the curve, in their own units; ``order[k]`` is the user's index of the k-th.
 
-    ``coordinates`` are centred and divided by ``unit``, a power of two, so that they lie between -1 and 1.
+    ``coordinates``, in which distances are found, are centred and divided by ``unit``, a power of two, so that they lie
+    between -1 and 1; ``boxed`` are those of the boxes, turned and fewer where there are many.
     ``cloud[rows]`` and ``np.asarray(cloud)`` give NumPy copies.
     """
 
@@ -144,7 +145,8 @@ def near_blocks(cloud: TensorCloud, radius: float, max_memory: float | None = No
     count, inside = len(low), torch.arange(BLOCK, device=low.device)
     found, pairs_found, rows = [], 0, max(1, CHUNK // len(outer[0]))
     for start in range(0, len(outer[0]), rows):
-        near = _gaps(*(c[start : start + rows, None] for c in outer), *outer) <= limit
+        some_low, some_high = (corner[start : start + rows, None] for corner in outer)
+        near = _gaps(some_low, some_high, *outer) <= limit
         pairs = near.nonzero() + torch.tensor([start, 0], device=low.device)
         for some in pairs.split(CHUNK // BLOCK**2):
             a, b = (BLOCK * some[:, k, None] + inside for k in range(2))
@@ -159,7 +161,7 @@ def near_blocks(cloud: TensorCloud, radius: float, max_memory: float | None = No
     return keys // count, keys % count
 
 
-def tensor_nearest(cloud: TensorCloud, k: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def tensor_nearest(cloud: TensorCloud, k: int, rows: Any) -> tuple[np.ndarray, np.ndarray]:
     """Distances and indices ``(q, k)`` of the k nearest other points of some rows."""
     n, (low, high) = len(cloud), cloud.boxes
     rows = torch.as_tensor(rows, device=low.device)

@@ -13,8 +13,7 @@ import numpy as np
 import torch
 from torch.nn.functional import pad
 
-from ..arrays import HostField, host
-from ..errors import RankDeficientError
+from ..arrays import host, on_host
 from .frames import FLAT, TINY, LocalPCA, local_pca, pca_of_some
 from .graph import nearest_in_graph
 from .kernels import Biweight
@@ -38,18 +37,12 @@ MAX_ROUNDS = 12
 """Checks of a subspace, each after four products, before LAPACK takes over what has not converged."""
 
 
+@on_host("axes", "variances", "total", "counts")
 class TensorPCA(LocalPCA):
     """Local PCA with tensors in its fields; their NumPy forms are copies."""
 
-    axes, variances, total, counts = HostField(), HostField(), HostField(), HostField()  # type: ignore[assignment]
-
-    def frames(self, d: int) -> Tensor:  # type: ignore[override]
-        fields = vars(self)
-        axes, variances = fields["axes"], fields["variances"]
-        if d > axes.shape[2]:
-            raise RankDeficientError(
-                f"dimension {d} was asked for, but points span at most {axes.shape[2]} directions."
-            )
+    def frames(self, d: int) -> Tensor:
+        axes, variances = vars(self)["axes"], vars(self)["variances"]
         weak = variances[:, d - 1] <= FLAT * variances[:, 0].clamp_min(TINY)
         self._refuse_weak(host(weak.nonzero().flatten()), d)
         return axes[:, :, :d].contiguous()
@@ -145,14 +138,14 @@ def _local_pca(
 ) -> TensorPCA:
     """As the function for arrays, at the points of the cloud or some rows of them, one for each row of the graph."""
     n, dims = graph.num_points, points.shape[1]
-    real = {"dtype": torch.float64, "device": points.coordinates.device}
+    real: dict[str, Any] = {"dtype": torch.float64, "device": points.points.device}
     found, total = torch.zeros((n, dims, axes), **real), torch.zeros(n, **real)
     variances = torch.zeros((n, dims if dims <= JACOBI_SIZE else axes), **real)
     counts, grams = torch.zeros(n, dtype=torch.int64, device=real["device"]), torch.zeros((0, dims, dims), **real)
-    centers = points.coordinates if rows is None else points.coordinates[rows]
+    centers = points.points if rows is None else points.points[rows]
     reach = torch.as_tensor(radius, **real).expand(n)
     for some, steps in _neighborhoods(points, graph, centers.double(), reach, center, counts):
-        total[some] = steps.square().sum((1, 2)) * points.unit**2
+        total[some] = steps.square().sum((1, 2))
         if dims <= JACOBI_SIZE:
             grams = torch.cat([grams, steps.mT @ steps])
             continue
@@ -163,7 +156,7 @@ def _local_pca(
     if dims <= JACOBI_SIZE:
         variances, vectors = jacobi(grams)
         found = vectors[:, :, :axes].contiguous()
-    return TensorPCA(found, variances.clamp_min(0) * points.unit**2, total, counts)  # type: ignore[arg-type]
+    return TensorPCA(found, variances.clamp_min(0), total, counts)  # type: ignore[arg-type]
 
 
 def _neighborhoods(
@@ -171,7 +164,7 @@ def _neighborhoods(
 ) -> Iterator[tuple[slice, Tensor]]:
     """Ranges of rows with their weighted displacements ``(rows, k, D)``, padded by zeros; counts those with weight."""
     distances, indices = graph.tensors[2], graph.tensors[1]
-    columns = list(points.coordinates.double().T.contiguous())
+    columns = list(points.points.double().T.contiguous())
     rows = max(1, 4 * CHUNK // (max(1, int(graph.tensors[0].diff().max())) * len(columns)))
     for start in range(0, len(centers), rows):
         some = slice(start, min(start + rows, len(centers)))
@@ -188,15 +181,15 @@ def _neighborhoods(
 
 @pca_of_some.register
 def _pca_of_some(
-    points: TensorCloud, rows: np.ndarray, distances: Any, indices: Any, axes: int, center: bool = True
+    points: TensorCloud, rows: Any, distances: Any, indices: Any, axes: int, center: bool = True
 ) -> LocalPCA:
     if axes == 0:  # all variances, of a sample
         return pca_of_some.dispatch(np.ndarray)(points, rows, distances, indices, axes, center)
     to = points.order.device
     rows, distances, indices = (torch.as_tensor(a, device=to) for a in (rows, distances, indices))
     m, k = indices.shape
-    lists = TensorGraph(torch.arange(m + 1, device=to) * k, indices.flatten(), distances.flatten())  # type: ignore
-    return local_pca(points, lists, 1.2 * distances[:, -1].clamp_min(TINY), rows=rows, axes=axes, center=center)
+    lists = TensorGraph(torch.arange(m + 1, device=to) * k, indices.flatten(), distances.flatten())
+    return _local_pca(points, lists, 1.2 * distances[:, -1].clamp_min(TINY), rows=rows, axes=axes, center=center)
 
 
 @nearest_in_graph.register
@@ -216,10 +209,9 @@ def _nearest_in_graph(points: TensorCloud, graph: TensorGraph, k: int, rows: np.
     return distances, indices
 
 
+@on_host("values", "det")
 class TensorConnection(Connection):
     """A connection of tensors; its NumPy arrays are copies."""
-
-    values, det = HostField(), HostField()  # type: ignore[assignment]
 
     @property
     def tensors(self) -> tuple[Tensor, Tensor]:
@@ -229,7 +221,7 @@ class TensorConnection(Connection):
 
 @trivial_connection.register
 def _trivial_connection(graph: TensorGraph, dtype: type = np.float64) -> TensorConnection:
-    on = {"device": graph.tensors[0].device}
+    on: dict[str, Any] = {"device": graph.tensors[0].device}
     values = torch.empty((graph.num_edges, 0), dtype=_real(dtype), **on)
     return TensorConnection(values, torch.ones(graph.num_edges, dtype=torch.int8, **on), 1)  # type: ignore[arg-type]
 

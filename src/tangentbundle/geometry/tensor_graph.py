@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from ..arrays import HostField, host
+from ..arrays import host, on_host
 from ..errors import InvalidInputError
 from ..memory import device_memory
 from .balls import ball_edges
@@ -18,10 +18,9 @@ from .tensor_cloud import TensorCloud, near_blocks
 Tensor = torch.Tensor
 
 
+@on_host("indptr", "indices", "distances")
 class TensorGraph(NeighborGraph):
     """A graph of tensors; its NumPy arrays are copies, made when they are first read."""
-
-    indptr, indices, distances = HostField(), HostField(), HostField()  # type: ignore[assignment]
 
     @property
     def tensors(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -111,7 +110,7 @@ def _radius_graph(points: TensorCloud, radius: float, *, max_memory: float | Non
     if device.type == "cuda":
         from .cuda_search import cuda_ball_edges  # there may be no Triton
 
-        edges = cuda_ball_edges(points, within, *near_blocks(points, within, limit), allow)
+        edges: tuple[Tensor, ...] = cuda_ball_edges(points, within, *near_blocks(points, within, limit), allow)
     else:
         arrays = ball_edges(points.coordinates.numpy(), points.boxed.numpy(), within, allow)
         edges = tuple(map(torch.from_numpy, arrays))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import singledispatch
+from typing import Any
 
 import numpy as np
 
@@ -105,7 +106,7 @@ def _transport_plane(start, stop, frames, indptr, indices, values, det, weak):  
 
 
 @singledispatch
-def connect(frames: np.ndarray, graph: NeighborGraph, dtype: type = np.float64) -> Connection:
+def connect(frames: Any, graph: NeighborGraph, dtype: type = np.float64) -> Connection:
     """Transport maps between the frames ``(n, D, d)`` along every edge of the graph.
 
     >>> from tangentbundle.geometry.graph import radius_graph

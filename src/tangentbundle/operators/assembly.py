@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import singledispatch
+from typing import Any
 
 import numpy as np
 import torch
@@ -100,7 +101,7 @@ def _weigh(start, stop, graph, factors, weights, maps, flip, cols, values):  # p
 
 
 @singledispatch
-def normalise(graph: NeighborGraph, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def normalise(graph: NeighborGraph, weights: Any) -> tuple[Any, Any]:
     r"""Degrees :math:`\deg_i = \sum_j w_{ij}` and mass :math:`m_i = \sum_j w_{ij}/(\deg_i \deg_j)`.
 
     Dividing by the degrees removes the sampling density; dividing rows by the mass makes them averages. The mass goes
@@ -127,11 +128,11 @@ def refuse_faint(faint: int, n: int) -> None:
 def average_blocks(
     graph: NeighborGraph,
     connection: Connection,
-    weights: np.ndarray,
-    degree: np.ndarray,
-    mass: np.ndarray,
+    weights: Any,
+    degree: Any,
+    mass: Any,
     real: type,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[Any, Any]:
     r"""Columns and values of :math:`P_{ij} = w_{ij} O_{ij} / (m_i \deg_i \deg_j)`, as ``BlockMatrix`` stores them."""
     left, right, rank = 1.0 / (degree * mass), 1.0 / degree, connection.dim
     maps = connection.values if rank == 2 else connection.blocks()
@@ -152,7 +153,7 @@ def average_blocks(
 
 
 @singledispatch
-def coordinate_moments(graph: NeighborGraph, weights: np.ndarray, points: np.ndarray, terms: int) -> np.ndarray:
+def coordinate_moments(graph: NeighborGraph, weights: Any, points: Any, terms: int) -> np.ndarray:
     r"""Moments :math:`\sum_a \langle x_a, T_m(P)\, x_a \rangle` ``(2 terms - 1,)``; P averages functions."""
     degree, mass = normalise(graph, weights)
     line = Connection.identity(graph.num_edges)
@@ -168,11 +169,11 @@ def coordinate_moments(graph: NeighborGraph, weights: np.ndarray, points: np.nda
 def assemble(
     graph: NeighborGraph,
     connection: Connection,
-    weights: np.ndarray,
+    weights: Any,
     scale: float,
-    order: np.ndarray,
+    order: Any,
     kind: ArrayKind,
-    frames: np.ndarray | None = None,
+    frames: Any = None,
     normalization: Normalization | None = None,
     terms: int = 1,
 ) -> ConnectionLaplacian:
