@@ -19,7 +19,6 @@ from spaces import bundle_of
 
 import tangentbundle as tb
 from tangentbundle.filters import apply_bank
-from tangentbundle.filters import chebyshev as chebyshev_module
 from tangentbundle.geometry.balls import ball_edges
 from tangentbundle.geometry.tensor_cloud import TensorCloud, near_blocks
 from tangentbundle.manifolds import Sphere
@@ -270,7 +269,7 @@ def results(lap, dtype, order):
 
 
 def as_on_a_gpu(monkeypatch):
-    for module in (product_module, laplacian_module, chebyshev_module):
+    for module in (product_module, laplacian_module):
         monkeypatch.setattr(module, "use_triton", lambda device: True)
 
 

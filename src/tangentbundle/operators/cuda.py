@@ -22,7 +22,7 @@ LANES, PARTS = 32, 2
 @triton.jit
 def _finish(
     total, keep, where, x, z, y, sources, source_coef, targets, target_coef, alpha, beta, gamma, size,
-    HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr, TERMS: tl.constexpr,
+    HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr, TERMS: tl.constexpr = 1,
 ):  # fmt: skip
     """``y = alpha total + beta x + gamma z + sum_k b_k sources_k``, then ``targets_k += a_k y``.
 
