@@ -84,7 +84,7 @@ class GridFields:
         Points without data are NaN. Isolated ones, whose neighbours have no data, are NaN, too, or with ``keep`` have
         their values in the first result.
         """
-        count = sum(len(self.names) if size == 2 else size for size in sizes)
+        grid, count = self.grid, sum(len(self.names) if size == 2 else size for size in sizes)
 
         def one(batch: np.ndarray) -> list[np.ndarray]:
             out = [np.full((*batch.shape[:2], size), np.nan, self.dtype) for size in sizes]
@@ -93,12 +93,10 @@ class GridFields:
             for rows, part, signal in self._groups(batch):
                 for target, result in zip(out, compute(part, signal), strict=True):
                     target[rows[:, None], part.index] = result.transpose(2, 0, 1)
-            cells = (self.grid.to_cells(a) if a.shape[-1] == 1 else self._components(a) for a in out)
+            cells = (grid.to_cells(a) if a.shape[-1] == 1 else grid.to_components(a, len(self.names)) for a in out)
             return [a[..., k] for a in cells for k in range(a.shape[-1])]
 
-        found = self._lazily(
-            one, [list(self.grid.dims)] * count, dict(zip(self.grid.dims, self.grid.shape, strict=True))
-        )
+        found = self._lazily(one, [list(grid.dims)] * count, dict(zip(grid.dims, grid.shape, strict=True)))
         return [a.transpose(*self.ds[self.names[0]].dims) for a in found]
 
     def reduce(self, compute: Compute, dim: str, size: int) -> xarray.DataArray:
@@ -111,9 +109,6 @@ class GridFields:
             return [sums]
 
         return self._lazily(one, [[dim]], {dim: size})[0]
-
-    def _components(self, coordinates: np.ndarray) -> np.ndarray:
-        return self.grid.to_components(coordinates, len(self.names))
 
     def _lazily(self, one: Callable, dims: list[list[str]], sizes: dict[str, int]) -> list[xarray.DataArray]:
         """Variables along new core dimensions; ``one`` makes their values ``(t, ...)`` from a batch ``(t, n, 2)``."""

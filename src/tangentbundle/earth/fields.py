@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 Length = str | float
 Method = Linear | Quadratic | Kriging
 
-WIND_DERIVATIVES = {"divergence": "divergence_of_wind", "vorticity": "atmosphere_relative_vorticity"}
-"""Standard names."""
-
 
 def response(filter_scale: Length, *, taper: bool = False) -> Filter:
     """The filter, on the unit sphere, that damps the wavelength ``filter_scale`` (``"500 km"``) by half.
@@ -109,7 +106,7 @@ def divergence(ds: xarray.Dataset, *, vectors: Sequence[str] = ()) -> xarray.Dat
 
 def vorticity(ds: xarray.Dataset, *, vectors: Sequence[str] = ()) -> xarray.DataArray:
     """The relative vorticity, in 1/s for speeds, counterclockwise positive; see ``divergence``."""
-    return _derivative(ds, vectors, "curl")
+    return _derivative(ds, vectors, "vorticity")
 
 
 def decompose(ds: xarray.Dataset, *, vectors: Sequence[str] = (), tol: float = 5e-3) -> xarray.Dataset:
@@ -201,17 +198,16 @@ def denoise(
     return described(fields.ds.assign(new), f"denoise(noise={noise})")
 
 
-def _derivative(ds: xarray.Dataset, vectors: Sequence[str], kind: str) -> xarray.DataArray:
+def _derivative(ds: xarray.Dataset, vectors: Sequence[str], name: str) -> xarray.DataArray:
     fields = GridFields.of(ds, vectors)
     length, unit = _per_metre(fields.unit, 1)
 
     def compute(part: GridBundle, x: np.ndarray) -> list[np.ndarray]:
-        return [length / RADIUS * (getattr(part, kind) @ x.astype(np.float64))]
+        return [length / RADIUS * (part.sources[name] @ x.astype(np.float64))]
 
-    name = "divergence" if kind == "divergence" else "vorticity"
     attrs = {"long_name": f"{name} of {', '.join(fields.names)}", "units": unit}
     if str(fields.ds[fields.names[0]].attrs.get("standard_name", "")).endswith("wind"):
-        attrs["standard_name"] = WIND_DERIVATIVES[name]
+        attrs["standard_name"] = {"divergence": "divergence_of_wind"}.get(name, "atmosphere_relative_vorticity")
     return fields.apply(compute, [1])[0].rename(name).assign_attrs(attrs)
 
 

@@ -11,8 +11,8 @@ from ..errors import InvalidInputError
 if TYPE_CHECKING:
     import xarray
 
-FACE_ROW = np.array([2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4])
-FACE_COLUMN = np.array([1, 3, 5, 7, 0, 2, 4, 6, 1, 3, 5, 7])
+FACE_ROW, FACE_COLUMN = np.repeat([2, 3, 4], 4), np.tile([1, 3, 5, 7, 0, 2, 4, 6], 2)[:12]
+"""Where the twelve faces are."""
 
 
 def healpix_latlon(nside: int, pixels: np.ndarray, nested: bool = True) -> tuple[np.ndarray, np.ndarray]:

@@ -23,6 +23,7 @@ from ..geometry.ordering import curve_order
 from ..geometry.transport import connect
 from ..operators import ConnectionLaplacian
 from .grid import Grid
+from .triangles import central_angles
 
 
 class GridDerivatives(Derivatives):
@@ -73,12 +74,9 @@ class GridBundle:
         return GridDerivatives(self.bundle, degree=1)
 
     @cached_property
-    def divergence(self) -> LinearMap:
-        return self.derivatives.divergence()
-
-    @cached_property
-    def curl(self) -> LinearMap:
-        return self.derivatives.curl()
+    def sources(self) -> dict[str, LinearMap]:
+        """Divergence and vorticity on the unit sphere."""
+        return {"divergence": self.derivatives.divergence(), "vorticity": self.derivatives.curl()}
 
 
 @lru_cache(maxsize=8)
@@ -116,7 +114,7 @@ def _build(grid: Grid, there: np.ndarray, relative_scale: np.ndarray | None) -> 
     matrix.sort_indices()
     points, frames, mass = (array[index[order]] for array in (grid.points, grid.frames, areas))
     heads, tails = matrix.indices, np.repeat(np.arange(len(index)), np.diff(matrix.indptr))
-    distances = 2 * np.arcsin(np.clip(np.linalg.norm(points[heads] - points[tails], axis=1) / 2, 0, 1))
+    distances = central_angles(points[heads], points[tails])
     graph = NeighborGraph(matrix.indptr.astype(np.int64), heads.astype(np.int32), distances)
     bound = float((matrix.sum(axis=1) / mass).max())
     mesh = MeshGeometry(np.zeros((0, 3), np.int64), matrix.data, mass, bound, int(coast.sum()), 0)
