@@ -1,4 +1,4 @@
-r"""A nonlinear map learned on few points: the covariant derivative of a field along itself, :math:`\nabla_v v`.
+"""A nonlinear map learned on few points: the covariant derivative of a field along itself.
 
 Trained on samples of 500 points of spheres, ellipsoids and tori; tested on more points, on rotated samples, and on
 surfaces that are not in the training set. Points and vectors are given, tangent planes are estimated. Errors are

@@ -92,7 +92,12 @@ def run_tool(words: list[str]) -> str:
 
     result = CliRunner().invoke(app, words)
     assert isinstance(result.exception, SystemExit | None), result.exception
-    return result.stdout + re.sub(r"^\.\.\. .*\n", "", result.stderr, flags=re.MULTILINE)  # without progress
+    return result.stdout + without_progress(result.stderr)
+
+
+def without_progress(text: str) -> str:
+    """Output without the lines that only slow machines print."""
+    return re.sub(r"^\.\.\. .*\n", "", text, flags=re.MULTILINE)
 
 
 def run_shell(commands: list[str], folder: Path, programs: Path | None = None) -> list[str]:
@@ -104,4 +109,4 @@ def run_shell(commands: list[str], folder: Path, programs: Path | None = None) -
     done = subprocess.run(
         ["bash", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, check=True
     )
-    return done.stdout.split(f"{mark}\n")[:-1]
+    return without_progress(done.stdout).split(f"{mark}\n")[:-1]

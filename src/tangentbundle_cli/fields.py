@@ -141,7 +141,7 @@ def _tell_shape(job: Job, bundle: TangentBundle, *, count_holes: bool) -> None:
         return
     betti, text = None, f"left out above {MAX_BETTI_POINTS} points"
     if has_boundary(bundle):
-        text = "not counted: the points end at a boundary"
+        text = "not counted: a boundary, or too few points"
     elif bundle.num_points <= MAX_BETTI_POINTS:
         betti = betti_number(bundle)
         text = f"{betti} (independent harmonic fields)"
