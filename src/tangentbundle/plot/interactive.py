@@ -168,7 +168,7 @@ def _map_lines(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, color: st
         chosen = [(text, place) for text, place, is_parallel in names if is_parallel == parallel]
         if chosen:
             texts, places = zip(*chosen, strict=True)
-            font = {"size": 11} if parallel or color == GREY else {"size": 11, "color": color}
+            font = {"size": 11} if parallel or color == GREY else {"size": 11, "color": color, "shadow": "auto"}
             look = {"textposition": position, "textfont": font, "cliponaxis": False, "name": "degrees"}
             found.append(curve(np.stack(places), mode="text", text=list(texts), **look))
     return found
