@@ -22,7 +22,6 @@ from .arrays import Array, finite_where_seen, float_tensor, is_seen
 from .errors import DeviceError, InvalidInputError, ShapeError
 from .operators import Degrees, SheafGraph, SheafLaplacian
 from .operators.sheaf_laplacian import eye_like
-from .operators.small import small_product
 
 
 class Sheaf:
@@ -120,8 +119,8 @@ class Sheaf:
         graph, maps, weights, d = self.graph, self.maps, self.weights, self.dim
         n, ends = graph.num_nodes, graph.edges.flatten()
         weighted = maps if weights is None else maps * weights[:, None, None, None]
-        diagonal = maps.new_zeros(n, d, d).index_add(0, ends, small_product(maps.mT, weighted).flatten(0, 1))
-        across = small_product(maps[:, 1].mT, weighted[:, 0])  # minus the blocks (target, source)
+        diagonal = maps.new_zeros(n, d, d).index_add(0, ends, (maps.mT @ weighted).flatten(0, 1))
+        across = maps[:, 1].mT @ weighted[:, 0]  # minus the blocks (target, source)
         if degrees is None:
             bound = 2.0 * float(diagonal.detach().abs().sum(-1).amax()) or 1.0
             across, diagonal = across / bound, diagonal / bound
@@ -129,7 +128,7 @@ class Sheaf:
             bound = degrees.bound(d)
             factors = bound**-0.5 * degrees.factors(diagonal)
             source, target = factors.index_select(0, ends).unflatten(0, (-1, 2)).unbind(1)
-            multiply = torch.mul if factors.shape[-1] == 1 else small_product
+            multiply = torch.mul if factors.shape[-1] == 1 else torch.matmul
             across = multiply(multiply(target, across), source)
             diagonal = multiply(multiply(factors, diagonal), factors)
         values = torch.cat([eye_like(maps) - diagonal, across, across.mT]).index_select(0, graph.slots)

@@ -10,7 +10,6 @@ import torch
 from torch.nn.functional import pad
 
 from ..errors import ShapeError
-from ..operators.small import small_product
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ class Cayley(Orthogonal):
         if d > 3:
             return torch.linalg.solve_ex(eye - skew, eye + skew)[0]  # I - A has no zero eigenvalue: nothing to check
         factor = 2 / (1 + numbers.square().sum(-1))  # for d <= 3 A^3 = -|a|^2 A, and the inverse is a polynomial
-        return eye + factor[..., None, None] * (skew + small_product(skew, skew))
+        return eye + factor[..., None, None] * (skew + skew @ skew)
 
 
 class Householder(Orthogonal):
