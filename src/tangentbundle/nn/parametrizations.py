@@ -111,7 +111,5 @@ def _skew(numbers: torch.Tensor, d: int) -> torch.Tensor:
 @cache
 def _skew_basis(d: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     with torch.inference_mode(False):
-        lower = torch.tril_indices(d, d, -1)
-        basis = torch.zeros(lower.shape[1], d, d)
-        basis[range(lower.shape[1]), lower[0], lower[1]] = 1.0
-        return (basis - basis.mT).flatten(1).to(device, dtype)
+        units = torch.eye(d * d).reshape(d, d, d, d)[tuple(torch.tril_indices(d, d, -1))]
+        return (units - units.mT).flatten(1).to(device, dtype)
