@@ -77,6 +77,7 @@ def cases():
             used(BUNDLE.laplacian()).to(dtype=torch.float32),
             lambda lap: tb.Heat(0.1)(lap, SIGNAL.float()),
         ),
+        "linear map": (BUNDLE.gradient(), lambda gradient: gradient @ SIGNAL[:, :1]),
         "joined": (used(tb.join([LAPLACIAN])), apply_operator),
         "identity": (operators.Identity.of(120, 2), apply_operator),
         "path": (operators.DirectedPath.of(120), lambda path: tb.FIR([0.5, 0.5])(path, SIGNAL[:, :1])),

@@ -11,6 +11,7 @@ import tangentbundle as tb
 from tangentbundle.batch import joined_laplacian
 from tangentbundle.errors import (
     DisconnectedWarning,
+    DTypeError,
     DuplicatePointsWarning,
     InvalidInputError,
     IsolatedPointsError,
@@ -209,5 +210,24 @@ def test_bad_batches_are_refused():
             tb.TangentBundle.from_batch(points, bad, dim=2, neighbors=9)
     with pytest.raises(TooFewPointsError):
         tb.TangentBundle.from_batch(points, torch.arange(60) // 58, dim=2, neighbors=9)
+    for bad in ("a", None):
+        with pytest.raises(DTypeError):
+            tb.TangentBundle.from_batch(points, bad, dim=2)
     with pytest.raises(TooFewPointsError):
-        joined_laplacian(points, batch, 2, Scale(neighbors=40), tb.kernels.Gaussian())
+        tb.TangentBundle.from_batch(points[:0], batch[:0])
+    coinciding = torch.where(batch[:, None] == 1, 1.0, points)
+    for clouds, scale in ((points, Scale(neighbors=40)), (coinciding, Scale(neighbors=9))):
+        with pytest.raises(TooFewPointsError):
+            joined_laplacian(clouds, batch, 2, scale, tb.kernels.Gaussian())
+    with pytest.raises(InvalidInputError, match="eps_pca needs eps"):
+        joined_laplacian(points, batch, 2, Scale(neighbors=9, eps_pca=0.1), tb.kernels.Gaussian())
+
+
+def test_clouds_of_a_batch_have_one_dimension():
+    """That of the largest cloud, although the smallest alone looks flatter."""
+    clouds = [Sphere(3).sample(n, seed=seed) for seed, n in enumerate((30, 200, 45))]
+    batch = np.repeat(np.arange(3), [30, 200, 45])
+    assert tb.TangentBundle.from_points(clouds[0]).dim < 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert tb.TangentBundle.from_batch(np.concatenate(clouds), batch).dim == 3

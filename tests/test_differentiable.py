@@ -63,3 +63,8 @@ def test_single_precision_and_refusals():
     assert bool(torch.isfinite(points.grad).all())
     with pytest.raises(tb.errors.InvalidInputError, match="torch tensor"):
         tb.DifferentiableBundle.from_points(points.detach().numpy())
+    bundle = tb.TangentBundle.from_points(points.detach())
+    known = tb.TangentBundle.from_frames(points.detach(), bundle.frames, neighbors=9)
+    for other in (bundle.scalar(), known, tb.TangentBundle.from_points(points.detach()[:50])):
+        with pytest.raises(tb.errors.InvalidInputError, match="from_points"):
+            tb.DifferentiableBundle(points, other)

@@ -81,7 +81,7 @@ def test_batches_and_no_functions():
 def test_refusals():
     operators, net = nn.MixedOperators.of(bundle(2)), network()
     v = torch.zeros(150, 2, 1).double()
-    for functions, fields in (([1, 2], [1, 2, 3]), ([-1, 2], [1, 2])):
+    for functions, fields in (([1, 2], [1, 2, 3]), ([-1, 2], [1, 2]), ([0.5, 2], [1, 2]), (None, [1, 2])):
         with pytest.raises(tb.errors.InvalidInputError, match="same levels"):
             nn.MixedTNN(functions, fields)
     with pytest.raises(tb.errors.InvalidInputError, match="MixedOperators"):

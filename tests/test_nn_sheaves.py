@@ -263,7 +263,10 @@ def test_maps_that_are_not_finite_name_their_layer():
         (lambda net, x: net(x, torch.cat([EDGES, EDGES], 1)), InvalidInputError, "twice"),
         (lambda net, x: net(x, EDGES, weights(3)), ShapeError, "edge_weight"),
         (lambda net, x: net(x[:0], EDGES[:, :0]), InvalidInputError, "num_nodes"),
-        (lambda net, x: nn.SheafLearner(2, features=3).double()(x, EDGES), ShapeError, "3 features"),
+        (lambda net, x: nn.SheafLearner(2, features=3).double()(x, EDGES), ShapeError, r"\(n, 3\)"),
+        (lambda net, x: nn.SheafConv(6, 4)(normal(N, 6), EDGES), DTypeError, "float32"),
+        (lambda net, x: nn.SheafConv(6, 4)(x.numpy(), EDGES), ShapeError, "tensor"),
+        (lambda net, x: net(x, EDGES.numpy()), InvalidInputError, "torch tensors"),
         (lambda net, x: nn.SheafConv(5, 4), InvalidInputError, "multiple"),
         (lambda net, x: nn.SheafDiffusion(5, 4, 2, nn.Cayley()), InvalidInputError, "SheafBuilder"),
         (lambda net, x: nn.SheafDiffusion(5, 4, 2, dropout=1.0), InvalidInputError, "dropout"),
@@ -273,6 +276,13 @@ def test_maps_that_are_not_finite_name_their_layer():
 def test_bad_input(call, error, words):
     with pytest.raises(error, match=words):
         call(nn.SheafDiffusion(FEATURES, 4, 2).double(), normal(N, FEATURES))
+
+
+@pytest.mark.parametrize("builder", [nn.SheafLearner(2), nn.ConnectionSheaf(2)], ids=lambda b: type(b).__name__)
+def test_the_numbering_of_nodes_does_not_matter(builder):
+    net, x = nn.SheafDiffusion(FEATURES, 4, 2, builder).double(), normal(N, FEATURES)
+    order = torch.randperm(N, generator=torch.Generator().manual_seed(0))
+    assert relative_error(net(x[order], torch.argsort(order)[EDGES]), net(x, EDGES)[order]) < 1e-9
 
 
 def test_a_graph_without_edges():

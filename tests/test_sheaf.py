@@ -6,7 +6,7 @@ import torch
 from scipy.linalg import expm
 
 import tangentbundle as tb
-from tangentbundle.errors import DTypeError, InvalidInputError, NonFiniteError, ShapeError
+from tangentbundle.errors import DTypeError, InvalidInputError, MemoryLimitError, NonFiniteError, ShapeError
 from tangentbundle.manifolds import KleinBottle, Sphere
 from tangentbundle.operators import BlockDegrees, KernelMoments, ScalarDegrees, SheafLaplacian
 from tangentbundle.testing import OperatorContract, assert_self_adjoint, random_signal, relative_error
@@ -106,7 +106,7 @@ def test_every_edge_counts_once():
 def test_maps_change_and_the_graph_stays():
     edges, maps, weights, n = example("spaces")
     first, other = tb.Sheaf.from_edges(edges, maps, weights, n), 2 * maps.flip(0)
-    second = first.with_maps(other)
+    second = tb.Sheaf(first.graph, other)
     assert second.graph is first.graph
     assert torch.equal(second.laplacian().to_dense(), tb.Sheaf.from_edges(edges, other, None, n).laplacian().to_dense())
 
@@ -215,6 +215,10 @@ GOOD = {"edge_index": [[0, 1], [1, 2]], "maps": np.ones((2, 2, 2, 2)), "weights"
     [
         ({"edge_index": [[0, 1, 2], [1, 2, 0], [1, 1, 1]]}, ShapeError, r"edge_index must have shape \(2, e\)"),
         ({"edge_index": [0, 1]}, ShapeError, "edge_index must have shape"),
+        ({"edge_index": 3}, ShapeError, "edge_index must have shape"),
+        ({"edge_index": [[0, 1], [1]]}, InvalidInputError, "edge_index must be an array"),
+        ({"edge_index": torch.eye(2).to_sparse()}, InvalidInputError, "edge_index must be a dense tensor"),
+        ({"edge_index": [[0, 1], [1, 2**62]]}, MemoryLimitError, "vertices"),
         ({"edge_index": [[0.0, 1.0], [1.0, 2.0]]}, InvalidInputError, "must hold integers"),
         ({"edge_index": [[0, 1], [1, -2]]}, InvalidInputError, "at least 0"),
         ({"edge_index": [[0, 0], [1, 1]]}, InvalidInputError, "twice in one direction"),
@@ -238,6 +242,16 @@ GOOD = {"edge_index": [[0, 1], [1, 2]], "maps": np.ones((2, 2, 2, 2)), "weights"
 def test_what_does_not_fit_is_refused(change, error, match):
     with pytest.raises(error, match=match):
         tb.Sheaf.from_edges(**(GOOD | change))
+
+
+def test_bad_degrees_and_unsigned_edges():
+    sheaf = tb.Sheaf.from_edges(**(GOOD | {"edge_index": np.array(GOOD["edge_index"], np.uint64)}))
+    for degrees in ("block", BlockDegrees):
+        with pytest.raises(InvalidInputError, match="such as BlockDegrees"):
+            sheaf.laplacian(degrees)
+    for shift in (-1.0, np.nan, np.inf):
+        with pytest.raises(InvalidInputError, match="shift"):
+            ScalarDegrees(shift)
 
 
 def test_repr():

@@ -10,7 +10,6 @@ from tangentbundle.filters import apply_bank, chebyshev
 from tangentbundle.filters.banks import merge_bank
 from tangentbundle.operators import BlockDegrees, ScalarDegrees
 from tangentbundle.operators.product import add_outer, block_product, outer, reference_outer
-from tangentbundle.operators.small import small_product
 from tangentbundle.operators.storage import BlockMatrix
 from tangentbundle.testing import relative_error
 
@@ -187,16 +186,6 @@ def test_the_compiled_kernel_equals_its_reference(d, channels, dtype):
     assert relative_error(out, expected) < (1e-5 if dtype == torch.float32 else 1e-13)
 
 
-@pytest.mark.parametrize("p, q, k", [(1, 1, 1), (3, 3, 3), (2, 5, 3)])
-def test_products_of_small_matrices(p, q, k):
-    """In any layout, with any leading axes; derivatives of any order."""
-    noise = torch.Generator().manual_seed(0)
-    a = torch.randn(4, 3, 2, k, p, generator=noise, dtype=torch.float64)[:, :, 1].mT.requires_grad_()
-    b = torch.randn(4, 3, k, q, generator=noise, dtype=torch.float64, requires_grad=True)
-    torch.testing.assert_close(small_product(a, b), a @ b)
-    assert gradcheck(small_product, (a, b), fast_mode=True) and gradgradcheck(small_product, (a, b), fast_mode=True)
-
-
 def test_operators_for_the_compiler():
     """Shapes on fake tensors, and derivatives as registered; then a layer that learns its maps, compiled."""
     maps, weights, x = inputs()
@@ -205,7 +194,6 @@ def test_operators_for_the_compiler():
     utilities = ("test_schema", "test_faketensor", "test_aot_dispatch_static")
     torch.library.opcheck(outer, (*matrix, x.detach(), x.detach(), 0.5), test_utils=utilities)
     torch.library.opcheck(chebyshev.sensitivity, (*matrix, x.detach(), y, a, 0.5, 0.5, True), test_utils=utilities)
-    torch.library.opcheck(small_product, (maps.mT.detach(), maps.detach()), test_utils=utilities)
     graph = tb.Sheaf.from_edges(EDGES, maps, weights, N).graph
 
     def layer(maps, x):

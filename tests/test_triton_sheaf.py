@@ -81,18 +81,6 @@ def test_outer_equals_the_reference(d, channels, dtype):
 
 
 @interpreted
-@pytest.mark.parametrize("p, q, k", [(1, 1, 1), (3, 3, 3), (2, 5, 3)])
-def test_small_products(p, q, k):
-    """Of matrices in any layout, more than one program works on."""
-    from tangentbundle.operators.csr_cuda import small_products
-
-    a, b = torch.randn(70, 2, k, p)[:, 1].mT, torch.randn(70, k, q)
-    out = torch.full((70, p, q), torch.nan)
-    small_products(a, b, out)
-    assert relative_error(out, a @ b) < 1e-6
-
-
-@interpreted
 def test_the_whole_path_equals_the_cpu_path(monkeypatch):
     """Products, filters, and gradients in maps, weights and signals."""
     ring = torch.stack([torch.arange(9), (torch.arange(9) + 1) % 9])

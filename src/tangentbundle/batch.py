@@ -15,7 +15,6 @@ from torch.nn.functional import pad
 
 from .arrays import Array, finite, float_tensor
 from .errors import DisconnectedWarning, InvalidInputError, IsolatedPointsError, ShapeError, TooFewPointsError
-from .geometry.dimension import DimensionRule, resolve_dimension
 from .geometry.graph import edge_weights, radius_graph
 from .geometry.kernels import Kernel
 from .geometry.pipeline import Scale, estimate_frames
@@ -33,20 +32,20 @@ DISTANCE = 4.0
 """Between clouds along the axis that sets them apart, in radii of their neighbourhoods."""
 
 
-def joined_laplacian(points: Array, batch: Array, dim: Any, scale: Scale, kernel: Kernel) -> Joined:
+def joined_laplacian(points: Array, batch: Array, dim: int, scale: Scale, kernel: Kernel) -> Joined:
     """The Laplacians of the clouds of points ``(n, D)``, numbered by ``batch`` (n,), joined."""
     x, cloud, sizes = clouds_of(points, batch)
     kind, starts = float_tensor(points, "points")[1], pad(sizes.cumsum(0), (1, 0))
-    if dim is None or isinstance(dim, DimensionRule):
-        largest = int(sizes.argmax())
-        some = x[starts[largest] : starts[largest + 1]].double().cpu().numpy()
-        dim = resolve_dimension(some, dim, scale.eps_pca)[0]
+    if scale.eps_pca is not None and scale.eps is None:
+        raise InvalidInputError("eps_pca needs eps where clouds are built at once on a GPU: give eps, too.")
     centred = (x.double() - (sums_by(cloud, x.double(), len(sizes)) / sizes[:, None])[cloud]).to(x.dtype)
     if scale.eps is not None:
         radii = torch.full_like(sizes, float(np.sqrt(scale.eps)), dtype=torch.float64)
     else:
         wanted = [scale.neighbors or target_neighbors(n, dim) for n in sizes.tolist()]
         radii = _radii(centred, cloud, sizes, torch.tensor(wanted, device=x.device)) * (1 + 1e-6)
+    if not bool(((radii > 0) & radii.isfinite()).all()):
+        raise TooFewPointsError("the points of a cloud coincide, or their squared distances overflow.")
     apart = torch.cat([DISTANCE * cloud[:, None], centred / radii[cloud, None].to(x.dtype)], 1)
     together = TensorCloud(apart[:, 1:], torch.arange(len(x), device=x.device), 1.0, apart, apart[:, :WIDE])
     graph: Any = radius_graph(together, 1.0, max_memory=scale.max_memory, dim=dim)
@@ -59,7 +58,7 @@ def joined_laplacian(points: Array, batch: Array, dim: Any, scale: Scale, kernel
         several = graph.num_components - len(sizes)
         message = f"the graphs of {len(sizes)} clouds have {several} components too many; nothing flows between them."
         warnings.warn(message, DisconnectedWarning, stacklevel=3)
-    eps_pca = None if scale.eps_pca is None or scale.eps is None else scale.eps_pca / scale.eps
+    eps_pca = scale.eps_pca / scale.eps if scale.eps_pca and scale.eps else None
     pca, _ = estimate_frames(together, graph, 1.0, dim, Scale(1.0, None, eps_pca, scale.max_memory, scale.pca_center))
     frames = pca.frames(dim)
     connection, weights = connect(frames, graph, kind.numpy_dtype), edge_weights(graph, kernel, 1.0)
@@ -80,17 +79,16 @@ def clouds_of(points: Array, batch: Array) -> tuple[Tensor, Tensor, Tensor]:
     """Points, the number of each point's cloud, and the sizes of the clouds; checked."""
     tensor, _ = float_tensor(points, "points")
     x = finite(tensor.detach(), "points")
-    cloud = torch.as_tensor(batch, device=x.device)
-    if x.ndim != 2 or cloud.shape != x.shape[:1] or cloud.is_floating_point():
-        raise ShapeError(
-            f"points must be (n, D) and batch (n,) integers, got {tuple(x.shape)} and {cloud.dtype} "
-            f"{tuple(cloud.shape)}."
-        )
-    cloud, sizes = torch.unique_consecutive(cloud, return_inverse=True, return_counts=True)[1:]
-    if bool((torch.as_tensor(batch, device=x.device).diff() < 0).any()):
+    float_tensor(batch, "batch")  # refuses all that is no array of numbers
+    numbers = torch.as_tensor(batch, device=x.device)
+    if x.ndim != 2 or numbers.shape != x.shape[:1] or numbers.is_floating_point():
+        got = f"{tuple(x.shape)} and {numbers.dtype} {tuple(numbers.shape)}"
+        raise ShapeError(f"points must be (n, D) and batch (n,) integers, got {got}.")
+    cloud, sizes = torch.unique_consecutive(numbers, return_inverse=True, return_counts=True)[1:]
+    if bool((numbers.diff() < 0).any()):
         raise InvalidInputError("batch must be sorted: the points of a cloud follow each other. Sort points by batch.")
-    if int(sizes.min()) < 3:
-        raise TooFewPointsError(f"every cloud needs at least 3 points; cloud {int(sizes.argmin())} has fewer.")
+    if not len(sizes) or int(sizes.min()) < 3:
+        raise TooFewPointsError(f"every cloud needs at least 3 points, got clouds of {sizes.tolist()[:5]} points.")
     return x, cloud, sizes
 
 

@@ -140,8 +140,8 @@ class TangentBundle:
         Points ``(n, D)`` of all clouds follow each other, and ``batch`` (n,) holds the sorted number of each point's
         cloud, as in PyTorch Geometric. The result is that of ``join`` on the Laplacians of ``from_points``. On a GPU
         all clouds are built at once; an automatic number of neighbours is then not adapted to curvature and
-        connectedness, ``dim`` is estimated from the largest cloud, and ``eps_pca`` needs ``eps``. Coordinates and
-        ambient vectors are exchanged by the operator's ``frames``.
+        connectedness, and ``eps_pca`` needs ``eps``. By default ``dim`` is estimated from the largest cloud.
+        Coordinates and ambient vectors are exchanged by the operator's ``frames``.
 
         >>> import tangentbundle as tb
         >>> clouds = [tb.manifolds.Sphere(2).sample(n, seed=n) for n in (80, 120)]
@@ -150,10 +150,11 @@ class TangentBundle:
         ((80, 120), torch.Size([200, 3, 2]))
         """
         scale, (x, _, sizes) = Scale(eps, neighbors, eps_pca, max_memory), clouds_of(points, batch)
+        dim, _ = resolve_dimension(host(x.split(sizes.tolist())[int(sizes.argmax())]), dim, eps_pca)
         if stays_on_device(float_tensor(points, "points")[1]):
             return joined_laplacian(points, batch, dim, scale, check_kernel(kernel))
-        options: dict[str, Any] = {"dim": dim, "eps": eps, "neighbors": neighbors, "eps_pca": eps_pca}
-        parts = [cls.from_points(p, kernel=kernel, max_memory=max_memory, **options) for p in x.split(sizes.tolist())]
+        scales: dict[str, Any] = {"eps": eps, "neighbors": neighbors, "eps_pca": eps_pca, "max_memory": max_memory}
+        parts = (cls.from_points(p, dim=dim, kernel=kernel, **scales) for p in x.split(sizes.tolist()))
         return join([part.laplacian() for part in parts])  # type: ignore[return-value]
 
     @classmethod

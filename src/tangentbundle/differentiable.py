@@ -13,7 +13,7 @@ computed from ambient vectors; eigenvalues that are close within the plane do no
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -70,9 +70,13 @@ class DifferentiableBundle:
     torch.Size([200, 3])
     """
 
-    points: Tensor
+    points: Tensor = field(repr=False)
     bundle: TangentBundle
     pca_center: bool = True
+
+    def __post_init__(self) -> None:
+        if self.bundle.pca is None or self.points.shape != self.bundle.sorted_points.shape:
+            raise InvalidInputError("a DifferentiableBundle takes points and the bundle that from_points made of them.")
 
     @classmethod
     def from_points(cls, points: Tensor, **options: Any) -> DifferentiableBundle:
@@ -112,9 +116,7 @@ class DifferentiableBundle:
         graph, least = radius_graph(cloud, radius), min(2 * self.bundle.dim + 2, len(cloud) - 1)
         poor = np.flatnonzero(graph.degrees < least)
         rich = ~np.isin(graph.rows, poor)
-        distances, nearest = (
-            nearest_distances(cloud, least, poor) if len(poor) else (np.empty((0, 1)), np.empty(0, int))
-        )
+        distances, nearest = nearest_distances(cloud, least, poor)
         rows = np.concatenate([graph.rows[rich], np.repeat(poor, least)])
         cols = np.concatenate([graph.indices[rich], nearest.ravel()])
         reach = np.concatenate([np.full(rich.sum(), radius), np.repeat(1.2 * distances[:, -1], least)])

@@ -22,13 +22,13 @@ from .arrays import Array, finite_where_seen, float_tensor, is_seen
 from .errors import DeviceError, InvalidInputError, ShapeError
 from .operators import Degrees, SheafGraph, SheafLaplacian
 from .operators.sheaf_laplacian import eye_like
-from .operators.small import small_product
 
 
 class Sheaf:
     r"""A cellular sheaf with stalks :math:`\mathbb{R}^d` over an undirected graph, made with ``from_edges``.
 
     Attributes: ``graph`` (the edges, each once, as ``graph.edges (m, 2)``), ``maps (m, 2, k, d)`` and ``weights (m,)``.
+    Maps that change with every step of training use the graph again: ``Sheaf(sheaf.graph, maps, weights)``.
 
     >>> maps = [([[2.0, 0.0]], [[1.0, 3.0]])]                                                  # stalks: planes, a line
     >>> sheaf = Sheaf.from_edges([[0], [1]], np.array(maps))
@@ -79,8 +79,8 @@ class Sheaf:
         >>> turn.grad.shape
         torch.Size([1, 2, 2])
         """
-        given, device = np.shape(edge_index)[-1], float_tensor(maps, "maps")[0].device
-        graph = SheafGraph.from_edge_index(edge_index, num_nodes, device)
+        device = float_tensor(maps, "maps")[0].device
+        graph, given = SheafGraph.from_edge_index(edge_index, num_nodes, device), np.shape(edge_index)[-1]
 
         def select(values: Array, name: str) -> Array:
             tensor, kind = float_tensor(values, name)
@@ -89,13 +89,6 @@ class Sheaf:
             return kind.wrap(tensor.to(device).index_select(0, graph.listings))
 
         return cls(graph, select(maps, "maps"), None if weights is None else select(weights, "weights"))
-
-    def with_maps(self, maps: Array, weights: Array | None = None) -> Sheaf:
-        """Other maps ``(m, 2, k, d)`` or ``(m, d, d)`` and weights ``(m,)`` on the edges ``graph.edges``.
-
-        Nothing of the graph is computed again: for maps that change with every step of training.
-        """
-        return Sheaf(self.graph, maps, weights)
 
     @property
     def dim(self) -> int:
@@ -120,16 +113,18 @@ class Sheaf:
         graph, maps, weights, d = self.graph, self.maps, self.weights, self.dim
         n, ends = graph.num_nodes, graph.edges.flatten()
         weighted = maps if weights is None else maps * weights[:, None, None, None]
-        diagonal = maps.new_zeros(n, d, d).index_add(0, ends, small_product(maps.mT, weighted).flatten(0, 1))
-        across = small_product(maps[:, 1].mT, weighted[:, 0])  # minus the blocks (target, source)
+        diagonal = maps.new_zeros(n, d, d).index_add(0, ends, (maps.mT @ weighted).flatten(0, 1))
+        across = maps[:, 1].mT @ weighted[:, 0]  # minus the blocks (target, source)
         if degrees is None:
             bound = 2.0 * float(diagonal.detach().abs().sum(-1).amax()) or 1.0
             across, diagonal = across / bound, diagonal / bound
+        elif not isinstance(degrees, Degrees):
+            raise InvalidInputError(f"degrees must be an object such as BlockDegrees(), got {degrees!r}.")
         else:
             bound = degrees.bound(d)
             factors = bound**-0.5 * degrees.factors(diagonal)
             source, target = factors.index_select(0, ends).unflatten(0, (-1, 2)).unbind(1)
-            multiply = torch.mul if factors.shape[-1] == 1 else small_product
+            multiply = torch.mul if factors.shape[-1] == 1 else torch.matmul
             across = multiply(multiply(target, across), source)
             diagonal = multiply(multiply(factors, diagonal), factors)
         values = torch.cat([eye_like(maps) - diagonal, across, across.mT]).index_select(0, graph.slots)

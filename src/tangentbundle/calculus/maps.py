@@ -103,6 +103,9 @@ class LinearMap:
             raise InvalidInputError("the maps belong to different clouds. Compose maps of one bundle.")
         return replace(self, matrix=to_tensor(self._sorted() @ other._sorted(), self.mass))
 
+    def __deepcopy__(self, memo: dict) -> LinearMap:  # torch cannot copy sparse tensors so
+        return replace(self, matrix=self.matrix.clone(), order=self.order.clone(), mass=self.mass.clone())
+
     def __neg__(self) -> LinearMap:
         return replace(self, matrix=-1.0 * self.matrix)
 

@@ -161,10 +161,13 @@ def near_blocks(cloud: TensorCloud, radius: float, max_memory: float | None = No
     return keys // count, keys % count
 
 
-def tensor_nearest(cloud: TensorCloud, k: int, rows: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Distances and indices ``(q, k)`` of the k nearest other points of some rows."""
+@nearest_distances.register
+def tensor_nearest(cloud: TensorCloud, k: int, queries: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Distances and indices ``(q, k)`` of the k nearest other points of all points, or some rows."""
     n, (low, high) = len(cloud), cloud.boxes
-    rows = torch.as_tensor(rows, device=low.device)
+    if k >= n:
+        raise TooFewPointsError(f"{k} neighbours of each point need more than {n} points. Ask for fewer neighbours.")
+    rows = torch.as_tensor(np.arange(n) if queries is None else queries, device=low.device)
     distances = torch.empty((len(rows), k), dtype=low.dtype, device=low.device)
     indices = torch.empty((len(rows), k), dtype=torch.int64, device=low.device)
     todo, count = torch.arange(len(rows), device=low.device), 8 + 2 * (k // BLOCK + 1)
@@ -185,13 +188,3 @@ def tensor_nearest(cloud: TensorCloud, k: int, rows: Any) -> tuple[np.ndarray, n
                 left.append(some[best[:, -1].sqrt() * (1 + 1e-4) + 1e-5 > gaps[:, -1].sqrt()])
         todo, count = torch.cat(left) if left else todo[:0], 4 * count
     return host(distances) * cloud.unit, host(indices)
-
-
-@nearest_distances.register
-def _nearest_distances(points: TensorCloud, k: int, queries: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    if k >= len(points):
-        raise TooFewPointsError(
-            f"{k} neighbours of each point were asked for, but there are only {len(points)} points. "
-            "Give more points or ask for fewer neighbours."
-        )
-    return tensor_nearest(points, k, np.arange(len(points)) if queries is None else queries)

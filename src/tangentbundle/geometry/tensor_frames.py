@@ -139,23 +139,18 @@ def _local_pca(
     """As the function for arrays, at the points of the cloud or some rows of them, one for each row of the graph."""
     n, dims = graph.num_points, points.shape[1]
     real: dict[str, Any] = {"dtype": torch.float64, "device": points.points.device}
-    found, total = torch.zeros((n, dims, axes), **real), torch.zeros(n, **real)
-    variances = torch.zeros((n, dims if dims <= JACOBI_SIZE else axes), **real)
-    counts, grams = torch.zeros(n, dtype=torch.int64, device=real["device"]), torch.zeros((0, dims, dims), **real)
+    width = dims if dims <= JACOBI_SIZE else axes
+    found, variances, total = (torch.zeros((n, *shape), **real) for shape in ((dims, axes), (width,), ()))
+    counts = torch.zeros(n, dtype=torch.int64, device=real["device"])
     centers = points.points if rows is None else points.points[rows]
     reach = torch.as_tensor(radius, **real).expand(n)
     for some, steps in _neighborhoods(points, graph, centers.double(), reach, center, counts):
         total[some] = steps.square().sum((1, 2))
-        if dims <= JACOBI_SIZE:
-            grams = torch.cat([grams, steps.mT @ steps])
-            continue
-        small = dims <= steps.shape[1]
-        values, vectors = leading(steps.mT @ steps if small else steps @ steps.mT, min(axes, steps.shape[1]))
-        found[some, :, : vectors.shape[2]] = vectors if small else _orthonormal(steps.mT @ vectors)
-        variances[some, : values.shape[1]] = values
-    if dims <= JACOBI_SIZE:
-        variances, vectors = jacobi(grams)
-        found = vectors[:, :, :axes].contiguous()
+        small = dims <= max(steps.shape[1], JACOBI_SIZE)
+        gram = steps.mT @ steps if small else steps @ steps.mT
+        values, vectors = leading(gram, min(width, gram.shape[1]))
+        vectors = vectors[:, :, :axes] if small else _orthonormal(steps.mT @ vectors)
+        found[some, :, : vectors.shape[2]], variances[some, : values.shape[1]] = vectors, values
     return TensorPCA(found, variances.clamp_min(0), total, counts)  # type: ignore[arg-type]
 
 

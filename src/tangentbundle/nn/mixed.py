@@ -120,16 +120,16 @@ class MixedTNN(Configured):
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()
-        self.inputs = int(functions[0]) if len(functions) else -1
-        levels = list(zip([self.inputs, *widths(functions[1:], least=1)], widths(fields, least=2), strict=False))
-        if self.inputs < 0 or len(functions) != len(fields):
+        high, count = widths(fields, least=2), len(functions) if isinstance(functions, Sequence) else 0
+        if count != len(high) or not isinstance(functions[0], int) or functions[0] < 0:
             raise InvalidInputError(
                 f"functions and fields must list the channels of the same levels, such as [0, 8, 1] and [1, 8, 1], got "
                 f"{functions!r} and {fields!r}."
             )
-        source, count = generator(seed), len(levels) - 1
+        self.inputs, source = functions[0], generator(seed)
+        levels = zip([self.inputs, *widths(functions[1:], least=1)], high, strict=True)
         self.layers = torch.nn.ModuleList(
-            MixedLayer(wide, high, taps, step, level == count, source)
+            MixedLayer(wide, high, taps, step, level == count - 1, source)
             for level, (wide, high) in enumerate(pairwise(levels), start=1)
         )
 

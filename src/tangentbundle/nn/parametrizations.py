@@ -10,7 +10,6 @@ import torch
 from torch.nn.functional import pad
 
 from ..errors import ShapeError
-from ..operators.small import small_product
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ class Cayley(Orthogonal):
         if d > 3:
             return torch.linalg.solve_ex(eye - skew, eye + skew)[0]  # I - A has no zero eigenvalue: nothing to check
         factor = 2 / (1 + numbers.square().sum(-1))  # for d <= 3 A^3 = -|a|^2 A, and the inverse is a polynomial
-        return eye + factor[..., None, None] * (skew + small_product(skew, skew))
+        return eye + factor[..., None, None] * (skew + skew @ skew)
 
 
 class Householder(Orthogonal):
@@ -112,7 +111,5 @@ def _skew(numbers: torch.Tensor, d: int) -> torch.Tensor:
 @cache
 def _skew_basis(d: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     with torch.inference_mode(False):
-        lower = torch.tril_indices(d, d, -1)
-        basis = torch.zeros(lower.shape[1], d, d)
-        basis[range(lower.shape[1]), lower[0], lower[1]] = 1.0
-        return (basis - basis.mT).flatten(1).to(device, dtype)
+        units = torch.eye(d * d).reshape(d, d, d, d)[tuple(torch.tril_indices(d, d, -1))]
+        return (units - units.mT).flatten(1).to(device, dtype)

@@ -11,7 +11,7 @@ import torch
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from ..arrays import finite, finite_where_seen, is_seen, positive_integer
-from ..errors import InvalidInputError, NonFiniteError, ShapeError
+from ..errors import DTypeError, InvalidInputError, NonFiniteError, ShapeError
 from ..geometry.frames import local_pca
 from ..geometry.graph import graph_from_pairs
 from ..geometry.ordering import principal_coordinates
@@ -36,6 +36,8 @@ class Remembered:
         self.function, self.results = function, WeakTensorKeyDictionary()
 
     def __call__(self, first: Tensor, *others: Any) -> Any:
+        if not isinstance(first, Tensor):
+            raise InvalidInputError(f"layers take torch tensors, such as edge_index (2, e), got {type(first)}.")
         tensors = [value for value in (first, *others) if isinstance(value, Tensor)]
         if any(t.requires_grad or t.is_inference() for t in tensors):  # torch counts no changes of the latter
             return self.function(first, *others)
@@ -48,6 +50,15 @@ class Remembered:
 
 graph_of = Remembered(lambda edge_index, n: SheafGraph.from_edge_index(edge_index, n, edge_index.device))
 """The graph of ``edge_index`` (2, e) on n nodes."""
+
+
+def checked_features(x: Tensor, layer: torch.nn.Linear, name: str) -> Tensor:
+    """Features ``(n, features)`` of nodes that fit a first layer; named errors otherwise."""
+    if x.ndim != 2 or x.shape[1] != layer.in_features:
+        raise ShapeError(f"{name} takes x (n, {layer.in_features}), features of nodes, got {tuple(x.shape)}.")
+    if x.dtype != layer.weight.dtype:
+        raise DTypeError(f"{name} is {layer.weight.dtype} but x {x.dtype}. Convert one: net.to(x.dtype).")
+    return finite_where_seen(x, "x")
 
 
 class SheafBuilder(Configured):
@@ -66,8 +77,8 @@ class SheafBuilder(Configured):
         return self
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Sheaf:
-        if x.ndim != 2:
-            raise ShapeError(f"features of nodes must have shape (n, features), got {tuple(x.shape)}.")
+        if not isinstance(x, Tensor) or x.ndim != 2:
+            raise ShapeError(f"features of nodes must be a tensor (n, features), got {type(x)} {np.shape(x)}.")
         if edge_weight is not None and edge_weight.shape != edge_index.shape[1:]:
             raise ShapeError(f"edge_weight needs shape {tuple(edge_index.shape[1:])}, got {tuple(edge_weight.shape)}.")
         graph = graph_of(edge_index, len(x))
@@ -120,8 +131,7 @@ class SheafLearner(SheafBuilder):
         return type(self)(self.dim, self.parametrization, channels, self.hidden, seed=seed)
 
     def maps(self, x: Tensor, edges: Tensor) -> Tensor:
-        if x.shape[1] != self.features:
-            raise ShapeError(f"{self.name} takes {self.features} features of each node, got {tuple(x.shape)}.")
+        x = checked_features(x, self.own, self.name)
         ends = ((self.own, edges), (self.other, edges.flip(1)))
         own, other = (layer(x).index_select(0, e.flatten()).unflatten(0, e.shape) for layer, e in ends)
         return self.parametrization(self.last(torch.tanh(own + other)), self.dim)
@@ -179,4 +189,5 @@ def _local_frames(features: np.ndarray, pairs: np.ndarray, d: int) -> np.ndarray
         np.maximum.at(reach, graph.rows, 1.2 * graph.distances)
         local = local_pca(points, graph, reach, axes=d, center=False)
         axes[:, :, :d] = local.axes * np.sqrt(local.variances[:, None, :d])
-    return np.linalg.svd(axes, full_matrices=False)[0][:, :, :d]
+    frames = np.linalg.svd(axes, full_matrices=False)[0][:, :, :d]
+    return frames * np.where(points[:, None] @ frames < 0, -1, 1)  # signs that no numbering of the nodes changes

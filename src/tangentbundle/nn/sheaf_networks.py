@@ -12,8 +12,8 @@ from math import comb
 import torch
 import torch.nn.functional as F
 
-from ..arrays import finite_where_seen, positive_integer
-from ..errors import DTypeError, InvalidInputError, ShapeError
+from ..arrays import positive_integer
+from ..errors import InvalidInputError, ShapeError
 from ..filters import Chebyshev, Filter, Polynomial
 from ..operators import Degrees, ScalarDegrees, SheafLaplacian
 from ..sheaf import Sheaf
@@ -21,7 +21,7 @@ from .activations import Activation, Coordinatewise
 from .base import Configured, generator, linear, part, uniform
 from .conv import BundleConv, Learnable
 from .models import TNN
-from .sheaf_maps import Remembered, SheafBuilder, SheafLearner, outside_graphs
+from .sheaf_maps import Remembered, SheafBuilder, SheafLearner, checked_features, outside_graphs
 
 Tensor = torch.Tensor
 
@@ -67,12 +67,8 @@ class SheafNetwork(Configured):
         return builder(x if builder.from_inputs else signal.flatten(1), *graph).laplacian(self.normalization)
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        weight = self.encoder.weight
-        if x.ndim != 2 or x.shape[1] != weight.shape[1]:
-            raise ShapeError(f"x must have shape (n, {weight.shape[1]}), got {tuple(x.shape)}.")
-        if x.dtype != weight.dtype:
-            raise DTypeError(f"the network is {weight.dtype} but x {x.dtype}. Convert one: net.to(x.dtype).")
-        signal = F.elu(self.encoder(finite_where_seen(x, "x"))).unflatten(1, (self.dim, self.channels))
+        x = checked_features(x, self.encoder, "the network")
+        signal = F.elu(self.encoder(x)).unflatten(1, (self.dim, self.channels))
         return self.decoder(self.dropout(outside_graphs(self.diffuse, signal, x, edge_index, edge_weight)).flatten(1))
 
 
@@ -244,9 +240,7 @@ class SheafConv(Configured):
         builder, source = part(builder, SheafLearner(), SheafBuilder, "SheafLearner()"), generator(seed)
         for name, value in (("in_channels", in_channels), ("out_channels", out_channels)):
             if positive_integer(value, name) % builder.dim:
-                raise InvalidInputError(
-                    f"{name} must be a multiple of the stalks' {builder.dim} dimensions, got {value}."
-                )
+                raise InvalidInputError(f"{name} must be a multiple of {builder.dim}, dim of the stalks, got {value}.")
         self.normalization = part(normalization, ScalarDegrees(shift=1.0), Degrees, "ScalarDegrees()")
         self.builder, (bank, method) = builder.sized(in_channels, source), bank_of(order, filters)
         wide, high = in_channels // builder.dim, out_channels // builder.dim

@@ -57,18 +57,6 @@ def outer_rows(start, stop, indptr, order, cols, y, x, out, alpha):  # pragma: n
 
 
 @numba.njit(cache=True, nogil=True)
-def small_rows(start, stop, a, b, out):  # pragma: no cover - compiled
-    """Products of matrices ``(m, p, k)`` and ``(m, k, q)``, in any layout."""
-    for m in range(start, stop):
-        for i in range(a.shape[1]):
-            for j in range(b.shape[2]):
-                total = out.dtype.type(0)
-                for k in range(a.shape[2]):
-                    total += a[m, i, k] * b[m, k, j]
-                out[m, i, j] = total
-
-
-@numba.njit(cache=True, nogil=True)
 def witnesses(indptr, cols):  # pragma: no cover - compiled
     """Rows that between them read every row, chosen greedily along the curve: one in fifteen, of thirty neighbours."""
     read = np.zeros(len(indptr) - 1, np.bool_)

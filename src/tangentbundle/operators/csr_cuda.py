@@ -69,27 +69,6 @@ def _rows_outer(
                     tl.store(place, total, mask=live)
 
 
-@triton.jit
-def _small(a, b, out, total, sa, sai, sak, sb, sbk, sbj, P: tl.constexpr, Q: tl.constexpr, K: tl.constexpr):
-    """Every thread computes a few entries of the products of small matrices, given by their strides."""
-    index = tl.program_id(0).to(tl.int64) * 512 + tl.arange(0, 512)
-    keep = index < total
-    m, i, j = index // (P * Q), index // Q % P, index % Q
-    result = tl.zeros((512,), out.dtype.element_ty)
-    for k in tl.static_range(K):
-        first = tl.load(a + m * sa + i * sai + k * sak, mask=keep, other=0.0)
-        result += first * tl.load(b + m * sb + k * sbk + j * sbj, mask=keep, other=0.0)
-    tl.store(out + index, result, mask=keep)
-
-
-def small_products(a, b, out) -> None:
-    """The kernel of ``small.small_product``: ``(m, p, k)`` in any layout by ``(m, k, q)`` into a contiguous ``out``."""
-    grid, sizes = (triton.cdiv(out.numel(), 512),), (*out.shape[1:], a.shape[2])
-    if out.numel():
-        with torch.cuda.device_of(out):
-            _small[grid](a, b, out, out.numel(), *a.stride(), *b.stride(), *sizes)
-
-
 def csr_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
     """The fused step of ``product.step`` for a ``BlockMatrix`` whose rows are those of the signals."""
     n, dim, channels = x.shape

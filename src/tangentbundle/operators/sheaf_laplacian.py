@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from ..arrays import Array, positive_integer
+from ..arrays import Array, float_tensor, host, positive_integer
 from ..errors import InvalidInputError, ShapeError
+from ..memory import require_memory
 from .laplacian import ConnectionLaplacian
 
 
@@ -35,13 +36,16 @@ class SheafGraph:
     @classmethod
     def from_edge_index(cls, edge_index: Array, num_nodes: int | None, device: torch.device) -> SheafGraph:
         """The graph of edges ``(2, e)``; see ``Sheaf.from_edges`` for what counts as an edge."""
-        index = edge_index.detach().cpu().numpy() if isinstance(edge_index, torch.Tensor) else np.asarray(edge_index)
+        float_tensor(edge_index, "edge_index")  # refuses all that is no array of numbers
+        index = host(edge_index)
         if index.ndim != 2 or len(index) != 2:
             raise ShapeError(f"edge_index must have shape (2, e), source and target of each edge, got {index.shape}.")
         if index.size and not (index.dtype.kind in "iu" and index.min() >= 0):
             raise InvalidInputError("edge_index must hold integers of at least 0, the numbers of vertices.")
-        index, largest = index.astype(np.int64), int(index.max(initial=-1))
+        index = index.astype(np.int64)
+        largest = int(index.max(initial=-1))
         n = positive_integer(largest + 1 if num_nodes is None else num_nodes, "num_nodes")
+        require_memory(64.0 * n, f"a graph of {n} vertices", "Number the vertices from 0 on.")
         if largest >= n:
             raise InvalidInputError(f"edges must join vertices 0 to {n - 1}, got vertex {largest}.")
         if len(np.unique(index[0] * n + index[1])) < index.shape[1]:
@@ -62,6 +66,10 @@ class Degrees(ABC):
     """How a sheaf Laplacian L is divided by its degrees, on both sides; ``shift`` is added to the degrees."""
 
     shift: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.shift < np.inf:
+            raise InvalidInputError(f"shift must be a number of at least 0, got {self.shift}.")
 
     @abstractmethod
     def factors(self, degrees: torch.Tensor) -> torch.Tensor:
