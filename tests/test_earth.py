@@ -231,6 +231,29 @@ def test_derivatives_and_decomposition_of_harmonics():
     assert np.allclose(total, field["u"]) and parts["u_remainder"].attrs["units"] == "km/h"
 
 
+@pytest.mark.parametrize("end", ["Gaussian", "pole left out"])
+def test_global_grids_without_a_row_at_the_poles_are_closed(end):
+    """Solid-body rotation is all rotational: no boundary at the last row fixes its stream function."""
+    gaussian = np.degrees(np.arcsin(np.polynomial.legendre.leggauss(36)[0]))
+    ds = regular().isel(lat=slice(1, -1)) if end == "pole left out" else regular().assign(lat=gaussian)
+    grid = earth.Grid.of(ds)
+    field = wind(ds, rotation(grid))
+    parts = earth.decompose(field)
+    assert abs(parts.u_rotational - field.u).max() < 0.03 and not grid.volumes.rim.any()
+    if end == "Gaussian":
+        assert abs(grid.areas.sum() / (4 * np.pi) - 1) < 1e-12
+        assert (
+            abs(earth.smooth(field, "3000 km").u - 2 ** (-((3e6 / 2 / np.pi / earth.RADIUS) ** 2)) * field.u).max()
+            < 2e-4
+        )
+
+
+def test_parts_that_are_nothing_but_rounding_converge():
+    row = xr.Dataset(coords={"lat": [0.0], "lon": np.arange(0, 360, 5.0)})
+    parts = earth.decompose(wind(row, np.full((72, 2), 8.0)))
+    assert abs(parts.u_divergent).max() < 1e-6 and np.allclose(parts.u_remainder, 8)
+
+
 def test_decomposition_of_a_sea():
     """Gradients of any function, and rotated gradients of functions that vanish at coasts, are recovered."""
     ds, land = sea(isolated=False)
@@ -345,8 +368,23 @@ def test_mistakes_are_named():
             earth.smooth(field, wrong)
     with pytest.raises(InvalidInputError, match="filter_scale"):
         earth.smooth(field, "0 km")
-    with pytest.raises(MissingColumnsError, match="two variables"):
-        earth.smooth(field, "500 km", vectors=("u",))
+    for wrong in (None, [1], -1.0, np.nan):
+        with pytest.raises(UnitsError, match="500 km"):
+            earth.smooth(field, wrong)
+    for names in (("u",), ("u", "u")):
+        with pytest.raises(MissingColumnsError, match="two variables"):
+            earth.smooth(field, "500 km", vectors=names)
+    for row in (np.nan, 60.0):
+        with pytest.raises(InvalidInputError, match="finite, and no latitude"):
+            earth.smooth(field.assign_coords(lat=[90.0, 60.0, 30.0, row, -30.0, -60.0, -90.0]), "500 km")
+    with pytest.raises(InvalidInputError, match="no values"):
+        earth.smooth(field.expand_dims(time=[0]).isel(time=[]), "500 km")
+    with pytest.raises(InvalidInputError, match="at least one"):
+        earth.spectrum(field, [])
+    with pytest.raises(InvalidInputError, match="tol"):
+        earth.decompose(field, tol=-1)
+    with pytest.raises(InvalidInputError, match="ids of HEALPix"):
+        earth.Grid.of(healpix(2).rename(pixel="cell").assign_coords(cell=np.arange(48) + 1))
     with pytest.raises(MissingColumnsError, match="eastward"):
         earth.smooth(field[["u"]], "500 km")
     with pytest.raises(InvalidInputError, match="one grid"):

@@ -70,8 +70,6 @@ class Grid:
 
         Components are along the grid's axes if it has an angle and the standard name of ``like`` is not eastward.
         """
-        if isinstance(data, Grid):
-            return data
         xr = extra("xarray", "earth.Grid")
         ds = data.to_dataset(name="field") if isinstance(data, xr.DataArray) else data
         if not isinstance(ds, xr.Dataset):
@@ -90,7 +88,7 @@ class Grid:
                 raise InvalidInputError(f"latitude and longitude must share dimensions, got {lat.dims} and {lon.dims}.")
             return cls.regular(_degrees(lat), _degrees(lon), dims, **known)
         said = "" if like is None else str(like.attrs.get("standard_name", ""))
-        angle = next((a.transpose(*dims) for a in here if _named(a, ANGLES) and not said.startswith("eastward")), None)
+        angle = None if said.startswith("eastward") else grid_angle(ds, dims)
         if angle is not None:
             known["turns"] = np.exp(1j * np.radians(_degrees(angle)))
         elif "x" in said.split("_") or said.startswith("grid_eastward"):
@@ -104,6 +102,8 @@ class Grid:
     def regular(cls, lat: np.ndarray, lon: np.ndarray, dims: tuple[str, ...] = ("lat", "lon"), **known: Any) -> Grid:
         """The grid of rows ``lat`` and columns ``lon``, in degrees and any order."""
         shape = len(lat), len(lon)
+        if not np.isfinite(lat).all() or not np.isfinite(lon).all() or len(np.unique(lat)) < len(lat):
+            raise InvalidInputError("rows and columns must be finite, and no latitude occur twice. Drop such rows.")
         return cls._merged(np.repeat(lat, shape[1]), np.tile(lon, shape[0]), dims, shape, axes=(lat, lon), **known)
 
     @classmethod
@@ -230,6 +230,12 @@ class Grid:
         """Components ``(..., *shape, 2)`` to ambient vectors at the points, ``(..., n, 3)``."""
         coordinates = self.to_coordinates(components)
         return np.einsum("nxa,...na->...nx", self.frames.astype(coordinates.dtype), coordinates)
+
+
+def grid_angle(ds: xarray.Dataset, dims: tuple[str, ...]) -> xarray.DataArray | None:
+    """The angle from east to the first axis of a grid, if a dataset has it."""
+    here = (ds[name] for name in ds.variables if {*ds[name].dims} == {*dims})
+    return next((a.transpose(*dims) for a in here if _named(a, ANGLES)), None)
 
 
 def _named(variable: xarray.DataArray, names: tuple[str, ...]) -> bool:

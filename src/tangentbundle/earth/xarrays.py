@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -67,6 +68,22 @@ def with_components(ds: xarray.Dataset, wind: tuple[str, ...] = ()) -> tuple[xar
 def unit_of(variable: xarray.DataArray) -> str:
     """The unit that a variable declares, if any."""
     return str(variable.attrs.get("units", "")).strip()
+
+
+def standard_name(said: str, along_axes: bool) -> str:
+    """The CF name of a component along the axes of a grid, or of the eastward or northward one.
+
+    >>> standard_name("eastward_sea_water_velocity", True), standard_name("x_wind", False)
+    ('sea_water_x_velocity', 'eastward_wind')
+    """
+    said = said.removeprefix("grid_")
+    for east, x in (("eastward", "x"), ("northward", "y")):
+        if along_axes:
+            said = re.sub(f"^{east}_(.*)velocity$", rf"\1{x}_velocity", said).replace(east, x)
+        else:
+            said = re.sub(f"^(.*_){x}_velocity$", rf"{east}_\1velocity", said)
+            said = re.sub(f"(?<![a-z]){x}(?![a-z])", east, said)
+    return said
 
 
 def without_impossible(values: np.ndarray, unit: str, notes: list[str], max_speed: float = 500.0) -> np.ndarray:
