@@ -7,10 +7,13 @@ import pytest
 import xarray as xr
 from scipy.special import sph_harm_y
 
+import tangentbundle as tb
 from tangentbundle import earth
 from tangentbundle.earth.operator import grid_bundle
 from tangentbundle.errors import InvalidInputError, MissingColumnsError, RankDeficientError, UnitsError
 from tangentbundle.geometry.known_frames import latlon_frames
+from tangentbundle.io import Request
+from tangentbundle.io.datasets import from_dataset, to_dataset
 
 DIMS = ("lat", "lon")
 
@@ -29,7 +32,7 @@ def curvilinear(step=5.0):
     own = latlon_frames(lat, lon)[1]
     along = (turn @ frames)[:, :, 0]
     angle = np.degrees(np.arctan2((own[:, :, 1] * along).sum(1), (own[:, :, 0] * along).sum(1)))
-    shape = (36, 72)
+    shape = (len(lon) // len(np.arange(0, 360, step)), -1)
     names = {"lat": lat, "lon": lon, "angle": angle}
     units = {"lat": "degrees_north", "lon": "degrees_east", "angle": "degrees"}
     return xr.Dataset(coords={k: (("j", "i"), a.reshape(shape), {"units": units[k]}) for k, a in names.items()})
@@ -299,6 +302,21 @@ def test_speed_direction_axes_and_ambient_components_are_one_field():
     x = rotation(earth.Grid.of(turned))
     a, b = earth.smooth(wind(turned, x), "5000 km"), earth.smooth(wind(east, x), "5000 km")
     assert np.allclose(at_points(a), at_points(b)) and not np.allclose(a["u"], b["u"])
+
+
+def test_the_reader_of_series_knows_radians_and_angles():
+    """``load_wind`` and the tool's reader have the points and vectors of ``Grid``, or refuse what they cannot write."""
+    for ds in (unstructured(500), curvilinear(15.0)):
+        grid = earth.Grid.of(ds)
+        field = wind(ds, rotation(grid))
+        data = tb.datasets.load_wind(field.expand_dims(time=[np.datetime64("2026-01-01", "ns")]))
+        np.testing.assert_allclose(data.ambient[0], grid.to_vectors(np.stack([field.u, field.v], -1)), atol=1e-12)
+        if "angle" in ds:
+            with pytest.raises(InvalidInputError, match="along the axes"):
+                from_dataset(field, Request())
+        else:
+            read = from_dataset(field, Request())
+            np.testing.assert_allclose(to_dataset(read).u.squeeze(), field.u, atol=1e-12)
 
 
 def test_lazy_and_what_is_kept():

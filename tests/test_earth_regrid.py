@@ -227,6 +227,8 @@ def test_bad_input():
     lone = source.where((abs(source.lat) < 30) & (source.lon < 90) | (source.lat == 60) & (source.lon == 250))
     with pytest.raises(IsolatedPointsError, match=r"Use Linear\(\)"):
         Regridder(lone, regular(5.0), Quadratic(), beyond=0)
+    with pytest.raises(ShapeError, match="noise_std"):
+        Regridder(source, stations([0.0], [0.0]), Kriging(np.ones(5)))(source)
     with pytest.raises(TooFewPointsError):
         Regridder(Grid.of(stations(np.arange(3.0), np.arange(3.0))), regular(30.0))
     with pytest.raises(RankDeficientError, match="circle"):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -73,12 +73,12 @@ def smooth(
     (0.998, 'm s-1')
     """
     fields = GridFields.of(ds, vectors)
-    if not hasattr(filter_scale, "dims"):
-        filters = [response(filter_scale, taper=taper)]
-    else:
+    if hasattr(filter_scale, "dims"):
         local = _local_scale(filter_scale, fields)
         filters = [response(float(local.max()) * RADIUS / 1e3, taper=taper)]
         fields = replace(fields, relative_scale=local / local.max())
+    else:
+        filters = [response(cast(Length, filter_scale), taper=taper)]
 
     def compute(part: GridBundle, x: np.ndarray) -> list[np.ndarray]:
         return apply_bank(filters, part.laplacians[x.dtype.char], x, Chebyshev())
@@ -227,7 +227,7 @@ def _per_metre(unit: str, power: int) -> tuple[float, str]:
     return size[0], ("s-1" if size[1] else "1") if power == 1 else f"m2{time}"
 
 
-def _local_scale(scale: xarray.DataArray, fields: GridFields) -> np.ndarray:
+def _local_scale(scale: Any, fields: GridFields) -> np.ndarray:
     """A variable of lengths as angles at the points of the grid."""
     size = in_metres(unit_of(scale))
     if size is None or size[1]:

@@ -26,7 +26,7 @@ from ..files import read_tensors, write_tensors
 from ..manifolds import Sphere
 from . import RADIUS
 from .blocks import GridFields, described
-from .grid import Grid, grid_angle
+from .grid import ANGLES, Grid, find_variable
 from .lengths import radians
 from .series import PACKING
 from .triangles import Triangulation, central_angles, great_circle_rotations
@@ -107,6 +107,8 @@ class Kriging:
 
         default: dict[str, Any] = {"manifold": Sphere(2), "covariance": [planetary(), helmholtz()], "random_state": 0}
         estimator, frames, found = self.estimator or FieldInterpolator(**default), target.frames, []
+        if np.shape(self.noise_std) not in ((), (len(source),)):
+            raise ShapeError(f"noise_std must be a number or one for each of {len(source)} points of the source.")
         noise = np.asarray(self.noise_std, float)[rows] if np.ndim(self.noise_std) else self.noise_std
         for vectors in np.einsum("nda,tna->tnd", source.frames[rows], fields.astype(float)):
             mean, spread = estimator.fit(source.points[rows], vectors, noise).predict(target.points, return_cov=True)
@@ -173,7 +175,7 @@ class Regridder:
         self._vectors = vectors
         self.source = source if isinstance(source, Grid) else GridFields.of(source, vectors).grid
         self.target = Grid.of(target)
-        self._angle = None if self.target.axes else grid_angle(target, self.target.dims)
+        self._angle = None if self.target.axes else find_variable(target, self.target.dims, ANGLES)
         own = {str(name): c.variable for name, c in target.coords.items() if c.dims}
         self._coords = {name: c for name, c in own.items() if {*c.dims} <= {*self.target.dims}}
         if self._angle is not None:

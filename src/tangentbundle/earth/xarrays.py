@@ -70,6 +70,12 @@ def unit_of(variable: xarray.DataArray) -> str:
     return str(variable.attrs.get("units", "")).strip()
 
 
+def degrees(angle: xarray.DataArray) -> np.ndarray:
+    """Angles in degrees, flat; units that begin with rad are radians."""
+    values = np.asarray(angle.values, np.float64).ravel()
+    return np.degrees(values) if unit_of(angle).lower().startswith("rad") else values
+
+
 def standard_name(said: str, along_axes: bool) -> str:
     """The CF name of a component along the axes of a grid, or of the eastward or northward one.
 
