@@ -17,17 +17,8 @@ if TYPE_CHECKING:
 EAST = ("u10", "10u", "u10m", "ugrd10m", "uas", "uwnd", "u", "u_component_of_wind", "uo", "ugos", "water_u", "uvel")
 NORTH = tuple(name.replace("u", "v", 1) for name in EAST)
 SPEED = ("wind_speed", "windspeed", "wspd", "speed", "spd", "ws", "sknt", "ff")
-DIRECTION = (
-    "wind_from_direction",
-    "wind_direction",
-    "winddirection",
-    "wind_dir",
-    "wdir",
-    "direction",
-    "wd",
-    "drct",
-    "dd",
-)
+DIRECTION = ("wind_from_direction", *(f"wind{s}" for s in ("_direction", "direction", "_dir")), "wdir", "direction")
+DIRECTION = (*DIRECTION, "wd", "drct", "dd")
 EAST_NORTH = ("eastward_wind", "northward_wind")
 """Names of the components of wind that is given as speed and direction."""
 NETCDF_FILL = 9.969209968386869e36
