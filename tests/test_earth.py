@@ -7,10 +7,13 @@ import pytest
 import xarray as xr
 from scipy.special import sph_harm_y
 
+import tangentbundle as tb
 from tangentbundle import earth
 from tangentbundle.earth.operator import grid_bundle
 from tangentbundle.errors import InvalidInputError, MissingColumnsError, RankDeficientError, UnitsError
 from tangentbundle.geometry.known_frames import latlon_frames
+from tangentbundle.io import Request
+from tangentbundle.io.datasets import from_dataset, to_dataset
 
 DIMS = ("lat", "lon")
 
@@ -29,7 +32,7 @@ def curvilinear(step=5.0):
     own = latlon_frames(lat, lon)[1]
     along = (turn @ frames)[:, :, 0]
     angle = np.degrees(np.arctan2((own[:, :, 1] * along).sum(1), (own[:, :, 0] * along).sum(1)))
-    shape = (36, 72)
+    shape = (len(lon) // len(np.arange(0, 360, step)), -1)
     names = {"lat": lat, "lon": lon, "angle": angle}
     units = {"lat": "degrees_north", "lon": "degrees_east", "angle": "degrees"}
     return xr.Dataset(coords={k: (("j", "i"), a.reshape(shape), {"units": units[k]}) for k, a in names.items()})
@@ -231,6 +234,27 @@ def test_derivatives_and_decomposition_of_harmonics():
     assert np.allclose(total, field["u"]) and parts["u_remainder"].attrs["units"] == "km/h"
 
 
+@pytest.mark.parametrize("end", ["Gaussian", "pole left out"])
+def test_global_grids_without_a_row_at_the_poles_are_closed(end):
+    """Solid-body rotation is all rotational: no boundary at the last row fixes its stream function."""
+    gaussian = np.degrees(np.arcsin(np.polynomial.legendre.leggauss(36)[0]))
+    ds = regular().isel(lat=slice(1, -1)) if end == "pole left out" else regular().assign(lat=gaussian)
+    grid = earth.Grid.of(ds)
+    field = wind(ds, rotation(grid))
+    parts = earth.decompose(field)
+    assert abs(parts.u_rotational - field.u).max() < 0.03 and not grid.volumes.rim.any()
+    if end == "Gaussian":
+        assert abs(grid.areas.sum() / (4 * np.pi) - 1) < 1e-12
+        gain = earth.response("3000 km").response(np.ones(1))
+        assert abs(earth.smooth(field, "3000 km").u - gain * field.u).max() < 2e-4
+
+
+def test_parts_that_are_nothing_but_rounding_converge():
+    row = xr.Dataset(coords={"lat": [0.0], "lon": np.arange(0, 360, 5.0)})
+    parts = earth.decompose(wind(row, np.full((72, 2), 8.0)))
+    assert abs(parts.u_divergent).max() < 1e-6 and np.allclose(parts.u_remainder, 8)
+
+
 def test_decomposition_of_a_sea():
     """Gradients of any function, and rotated gradients of functions that vanish at coasts, are recovered."""
     ds, land = sea(isolated=False)
@@ -278,6 +302,21 @@ def test_speed_direction_axes_and_ambient_components_are_one_field():
     x = rotation(earth.Grid.of(turned))
     a, b = earth.smooth(wind(turned, x), "5000 km"), earth.smooth(wind(east, x), "5000 km")
     assert np.allclose(at_points(a), at_points(b)) and not np.allclose(a["u"], b["u"])
+
+
+def test_the_reader_of_series_knows_radians_and_angles():
+    """``load_wind`` and the tool's reader have the points and vectors of ``Grid``, or refuse what they cannot write."""
+    for ds in (unstructured(500), curvilinear(15.0)):
+        grid = earth.Grid.of(ds)
+        field = wind(ds, rotation(grid))
+        data = tb.datasets.load_wind(field.expand_dims(time=[np.datetime64("2026-01-01", "ns")]))
+        np.testing.assert_allclose(data.ambient[0], grid.to_vectors(np.stack([field.u, field.v], -1)), atol=1e-12)
+        if "angle" in ds:
+            with pytest.raises(InvalidInputError, match="along the axes"):
+                from_dataset(field, Request())
+        else:
+            read = from_dataset(field, Request())
+            np.testing.assert_allclose(to_dataset(read).u.squeeze(), field.u, atol=1e-12)
 
 
 def test_lazy_and_what_is_kept():
@@ -345,8 +384,23 @@ def test_mistakes_are_named():
             earth.smooth(field, wrong)
     with pytest.raises(InvalidInputError, match="filter_scale"):
         earth.smooth(field, "0 km")
-    with pytest.raises(MissingColumnsError, match="two variables"):
-        earth.smooth(field, "500 km", vectors=("u",))
+    for wrong in (None, [1], -1.0, np.nan):
+        with pytest.raises(UnitsError, match="500 km"):
+            earth.smooth(field, wrong)
+    for names in (("u",), ("u", "u")):
+        with pytest.raises(MissingColumnsError, match="two variables"):
+            earth.smooth(field, "500 km", vectors=names)
+    for row in (np.nan, 60.0):
+        with pytest.raises(InvalidInputError, match="finite, and no latitude"):
+            earth.smooth(field.assign_coords(lat=[90.0, 60.0, 30.0, row, -30.0, -60.0, -90.0]), "500 km")
+    with pytest.raises(InvalidInputError, match="no values"):
+        earth.smooth(field.expand_dims(time=[0]).isel(time=[]), "500 km")
+    with pytest.raises(InvalidInputError, match="at least one"):
+        earth.spectrum(field, [])
+    with pytest.raises(InvalidInputError, match="tol"):
+        earth.decompose(field, tol=-1)
+    with pytest.raises(InvalidInputError, match="ids of HEALPix"):
+        earth.Grid.of(healpix(2).rename(pixel="cell").assign_coords(cell=np.arange(48) + 1))
     with pytest.raises(MissingColumnsError, match="eastward"):
         earth.smooth(field[["u"]], "500 km")
     with pytest.raises(InvalidInputError, match="one grid"):

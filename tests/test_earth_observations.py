@@ -16,6 +16,7 @@ def test_blocks_are_of_the_size_asked_for():
     points = SPHERE.sample(20_000, seed=0)
     block = block_numbers(points, "1000 km")
     count = 4 * np.pi / radians("1000 km") ** 2
+    assert radians("1e3 km") == radians(np.float32(1000)) == radians(np.int64(1000)) == radians("1000 km")
     assert abs(block.max() + 1 - count) < 0.05 * count
     for number in range(0, block.max() + 1, 17):
         inside = points[block == number]

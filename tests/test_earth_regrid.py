@@ -117,6 +117,25 @@ def test_a_turned_source_gives_turned_vectors():
     assert np.sqrt(np.mean(off**2)) < 0.006 and off.max() < 0.05  # largest in the holes around the grid's poles
 
 
+def test_names_say_along_which_axes_components_are():
+    """Standard names follow the axes, and the result is a source again: there and back nothing is lost but accuracy."""
+    source = with_field(regular(4.0), harmonic)
+    for name, said in (("u", "eastward_sea_water_velocity"), ("v", "northward_sea_water_velocity")):
+        source[name].attrs["standard_name"] = said
+    turned = Regridder(source, rotated(3.0).reset_coords("angle"))(source)
+    assert turned.v.attrs["standard_name"] == "sea_water_y_velocity" and "angle" in turned.coords
+    back = Regridder(turned, targets()["stations"], beyond=0, vectors=("u", "v"))(turned)
+    assert back.u.attrs["standard_name"] == "eastward_sea_water_velocity"
+    exact = with_field(targets()["stations"], harmonic)
+    assert abs(back.u - exact.u).mean() < 0.006 and abs(back.u - exact.u).max() < 0.05  # as in the test before
+
+
+def test_components_of_any_name():
+    source = with_field(regular(10.0), rotations).rename(u="first", v="second")
+    found = tb.earth.interpolate_to(source, regular(5.0), vectors=("first", "second"))
+    np.testing.assert_array_equal(found.first[..., ::2, ::2].round(12), source.first.round(12))
+
+
 def test_edges_and_land():
     region = with_field(regular(2.0, 30, 60, 0, 40), harmonic)
     with pytest.raises(OutsideSourceError, match=r"3 of 4 places .* beyond="):
@@ -201,6 +220,15 @@ def test_bad_input():
         Regridder(source, regular(5.0))(with_field(regular(9.0), harmonic))
     with pytest.raises(InvalidInputError):
         Regridder(source, xr.Dataset(coords={"lat": [0.0, 99.0], "lon": [0.0, 1.0]}))
+    with pytest.raises(ShapeError, match="time is a dimension of the field and of the target"):
+        Regridder(source, stations([0.0], [0.0]).rename(station="time"))(source.expand_dims(time=2))
+    with pytest.raises(InvalidInputError, match="got Grid"):
+        Regridder(source, Grid.of(regular(5.0)))
+    lone = source.where((abs(source.lat) < 30) & (source.lon < 90) | (source.lat == 60) & (source.lon == 250))
+    with pytest.raises(IsolatedPointsError, match=r"Use Linear\(\)"):
+        Regridder(lone, regular(5.0), Quadratic(), beyond=0)
+    with pytest.raises(ShapeError, match="noise_std"):
+        Regridder(source, stations([0.0], [0.0]), Kriging(np.ones(5)))(source)
     with pytest.raises(TooFewPointsError):
         Regridder(Grid.of(stations(np.arange(3.0), np.arange(3.0))), regular(30.0))
     with pytest.raises(RankDeficientError, match="circle"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +48,7 @@ class GridFields:
         if not hasattr(ds, "data_vars"):
             raise InvalidInputError(f"expected an xarray.Dataset with a vector field, got {type(ds).__name__}.")
         ds, names = (ds, tuple(vectors)) if vectors else find_vectors(ds)
-        if len(names) not in (2, 3) or any(name not in ds.data_vars for name in names):
+        if len({*names}) not in (2, 3) or len({*names}) < len(names) or not {*names} <= {*ds.data_vars}:
             raise MissingColumnsError(
                 f"expected two variables, or three ambient ones, got {', '.join(names)}; the dataset has "
                 f"{', '.join(map(str, ds.data_vars)) or 'none'}."
@@ -65,6 +65,8 @@ class GridFields:
                 f"all components must lie on one grid, but {first.name} lies along {first.dims}, {wrong[0].name} along "
                 f"{wrong[0].dims}. Interpolate staggered components to the centres of cells."
             )
+        if not first.size:
+            raise InvalidInputError(f"{first.name} has no values: its sizes are {dict(first.sizes)}.")
         return cls(ds, names, grid, unit)
 
     def arrays(self) -> list[xarray.DataArray]:
@@ -96,7 +98,7 @@ class GridFields:
             cells = (grid.to_cells(a) if a.shape[-1] == 1 else grid.to_components(a, len(self.names)) for a in out)
             return [a[..., k] for a in cells for k in range(a.shape[-1])]
 
-        found = self._lazily(one, [list(grid.dims)] * count, dict(zip(grid.dims, grid.shape, strict=True)))
+        found = self.lazily(one, [list(grid.dims)] * count, dict(zip(grid.dims, grid.shape, strict=True)))
         return [a.transpose(*self.ds[self.names[0]].dims) for a in found]
 
     def reduce(self, compute: Compute, dim: str, size: int) -> xarray.DataArray:
@@ -108,14 +110,19 @@ class GridFields:
                 sums[rows] = compute(part, signal)[0].sum(axis=0).T
             return [sums]
 
-        return self._lazily(one, [[dim]], {dim: size})[0]
+        return self.lazily(one, [[dim]], {dim: size})[0]
 
-    def _lazily(self, one: Callable, dims: list[list[str]], sizes: dict[str, int]) -> list[xarray.DataArray]:
-        """Variables along new core dimensions; ``one`` makes their values ``(t, ...)`` from a batch ``(t, n, 2)``."""
+    def lazily(
+        self, one: Callable, dims: list[list[str]], sizes: dict[str, int], exclude: Collection[str] = ()
+    ) -> list[xarray.DataArray]:
+        """Variables along new core dimensions; ``one`` makes their values ``(t, ...)`` from a batch ``(t, n, 2)``.
+
+        Dimensions of the grid to ``exclude`` may change their sizes: their coordinates are left out.
+        """
 
         def block(*components: np.ndarray) -> tuple[np.ndarray, ...] | np.ndarray:
             lead = components[0].shape[: components[0].ndim - len(self.grid.dims)]
-            joined = map(np.concatenate, zip(*map(one, self._batches(components)), strict=True))
+            joined = map(np.concatenate, zip(*map(one, self.batches(components)), strict=True))
             out = tuple(a.reshape(*lead, *a.shape[1:]) for a in joined)
             return out if len(out) > 1 else out[0]
 
@@ -124,6 +131,7 @@ class GridFields:
             *self.arrays(),
             input_core_dims=[list(self.grid.dims)] * len(self.names),
             output_core_dims=dims,
+            exclude_dims={*exclude},
             dask="parallelized",
             keep_attrs=True,  # of coordinates
             output_dtypes=[self.dtype] * len(dims),
@@ -131,7 +139,7 @@ class GridFields:
         )
         return [a.drop_attrs(deep=False) for a in (result if isinstance(result, tuple) else (result,))]
 
-    def _batches(self, components: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
+    def batches(self, components: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
         """Coordinates ``(t, n, 2)`` of at most ``AT_ONCE`` fields, NaN where data are missing."""
         flat = [np.reshape(a, (-1, *self.grid.shape)) for a in components]
         for a in range(0, len(flat[0]), AT_ONCE):

@@ -22,6 +22,9 @@ Solve = Callable[[np.ndarray], np.ndarray]
 MAX_STEPS = 200
 """Of conjugate gradients; 10 to 40 are usual."""
 
+FLOAT_ROUNDING = float(np.finfo(np.float32).eps)
+"""Parts of a field that are smaller, relative to it, are rounding of float32: they need no more steps."""
+
 
 class Projections:
     """Gradient, areas and solvers of a grid's bundle, in the order of its points."""
@@ -68,7 +71,7 @@ class Projections:
         residual, x = adjoint @ field.reshape(-1, field.shape[2]), np.zeros((len(field), field.shape[2]))
         direction = z = solve(residual)
         product = (residual * z).sum(axis=0)
-        goal = tol**2 * product
+        goal = tol**2 * np.maximum(product, FLOAT_ROUNDING**2 * np.einsum("n,ndc,ndc->c", self.areas, field, field))
         for _ in range(MAX_STEPS):
             active = product > goal  # each field stops by itself, so that it does not matter which ones come together
             if not active.any():

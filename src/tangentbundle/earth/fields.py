@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -73,12 +73,12 @@ def smooth(
     (0.998, 'm s-1')
     """
     fields = GridFields.of(ds, vectors)
-    if isinstance(filter_scale, str | float | int):
-        filters = [response(filter_scale, taper=taper)]
-    else:
+    if hasattr(filter_scale, "dims"):
         local = _local_scale(filter_scale, fields)
         filters = [response(float(local.max()) * RADIUS / 1e3, taper=taper)]
         fields = replace(fields, relative_scale=local / local.max())
+    else:
+        filters = [response(cast(Length, filter_scale), taper=taper)]
 
     def compute(part: GridBundle, x: np.ndarray) -> list[np.ndarray]:
         return apply_bank(filters, part.laplacians[x.dtype.char], x, Chebyshev())
@@ -120,7 +120,7 @@ def decompose(ds: xarray.Dataset, *, vectors: Sequence[str] = (), tol: float = 5
     boundaries: at coasts :math:`\partial_n \phi = v_n` and :math:`\psi = 0`. ``tol`` is the relative residual of the
     solver, nearly all of it at the scale of two cells; what is longer is then far more accurate.
     """
-    fields = GridFields.of(ds, vectors)
+    tol, fields = positive(tol, "tol"), GridFields.of(ds, vectors)
     names, (length, unit) = fields.names, _per_metre(fields.unit, -1)
 
     def compute(part: GridBundle, x: np.ndarray) -> Sequence[np.ndarray]:
@@ -157,6 +157,8 @@ def spectrum(
         ends = radians("10000 km") * 2.0 ** (-0.5 * np.arange(max(2, int(2 * octaves) + 1)))
     else:
         ends = np.sort([radians(length) for length in wavelengths])[::-1]
+        if not len(ends):
+            raise InvalidInputError("wavelengths must have at least one length, such as 1000 km.")
     filters = [response(float(end) * RADIUS / 1e3) for end in ends]
 
     def compute(part: GridBundle, x: np.ndarray) -> list[np.ndarray]:
@@ -168,15 +170,20 @@ def spectrum(
     edges = np.array([2 * ends[0], *ends, ends[-1] / 2]) * RADIUS / 1e3
     result = fields.reduce(compute, "wavelength", len(edges) - 1).rename("energy")
     coordinate = ("wavelength", np.sqrt(edges[1:] * edges[:-1]), {"units": "km", "long_name": "wavelength"})
-    units = "m2 s-2" if known else f"({fields.unit})2"
+    units = "m2 s-2" if known else f"({fields.unit})2" if fields.unit else ""
     return result.assign_coords(wavelength=coordinate).assign_attrs(long_name="kinetic energy in a band", units=units)
 
 
 def interpolate_to(
-    ds: xarray.Dataset, target: xarray.Dataset, method: Method | None = None, *, beyond: Length | None = None
+    ds: xarray.Dataset,
+    target: xarray.Dataset,
+    method: Method | None = None,
+    *,
+    beyond: Length | None = None,
+    vectors: Sequence[str] = (),
 ) -> xarray.Dataset:
     """The fields at the places of another dataset, grid or stations. ``Regridder`` does it, and can be kept."""
-    return Regridder(ds, target, method, beyond=beyond)(ds)
+    return Regridder(ds, target, method, beyond=beyond, vectors=vectors)(ds)
 
 
 def denoise(
@@ -215,12 +222,12 @@ def _per_metre(unit: str, power: int) -> tuple[float, str]:
     """The factor to metres of a length or speed, and the unit over (power 1) or times (-1) a metre."""
     size = in_metres(unit)
     if size is None:
-        return 1.0, f"{unit} m-1" if power == 1 else f"{unit} m"
+        return 1.0, f"{unit} m{'-1' if power == 1 else ''}".strip()
     time = " s-1" if size[1] else ""
     return size[0], ("s-1" if size[1] else "1") if power == 1 else f"m2{time}"
 
 
-def _local_scale(scale: xarray.DataArray, fields: GridFields) -> np.ndarray:
+def _local_scale(scale: Any, fields: GridFields) -> np.ndarray:
     """A variable of lengths as angles at the points of the grid."""
     size = in_metres(unit_of(scale))
     if size is None or size[1]:

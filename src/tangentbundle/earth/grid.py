@@ -18,7 +18,7 @@ from ..units import in_metres
 from . import RADIUS
 from .healpix import find_healpix, healpix_latlon
 from .volumes import Volumes, regular_volumes, voronoi_volumes
-from .xarrays import coordinate, unit_of
+from .xarrays import coordinate, degrees, unit_of
 
 if TYPE_CHECKING:
     import xarray
@@ -70,8 +70,6 @@ class Grid:
 
         Components are along the grid's axes if it has an angle and the standard name of ``like`` is not eastward.
         """
-        if isinstance(data, Grid):
-            return data
         xr = extra("xarray", "earth.Grid")
         ds = data.to_dataset(name="field") if isinstance(data, xr.DataArray) else data
         if not isinstance(ds, xr.Dataset):
@@ -83,27 +81,29 @@ class Grid:
             return cls._merged(latitude, longitude, (dim,), (len(pixels),), areas=areas)
         lat, lon = (coordinate(ds, ds if like is None else like, name) for name in ("latitude", "longitude"))
         dims = tuple(str(d) for d in dict.fromkeys((*lat.dims, *lon.dims)))
-        here = [ds[name] for name in ds.variables if {*ds[name].dims} == {*dims}]
-        known: dict[str, Any] = {"areas": next((_area(a, dims) for a in here if _named(a, ("cell_area",))), None)}
+        area = find_variable(ds, dims, ("cell_area",))
+        known: dict[str, Any] = {"areas": None if area is None else _area(area)}
         if lat.dims != lon.dims:
             if lat.ndim != 1 or lon.ndim != 1:
                 raise InvalidInputError(f"latitude and longitude must share dimensions, got {lat.dims} and {lon.dims}.")
-            return cls.regular(_degrees(lat), _degrees(lon), dims, **known)
+            return cls.regular(degrees(lat), degrees(lon), dims, **known)
         said = "" if like is None else str(like.attrs.get("standard_name", ""))
-        angle = next((a.transpose(*dims) for a in here if _named(a, ANGLES) and not said.startswith("eastward")), None)
+        angle = None if said.startswith("eastward") else find_variable(ds, dims, ANGLES)
         if angle is not None:
-            known["turns"] = np.exp(1j * np.radians(_degrees(angle)))
+            known["turns"] = np.exp(1j * np.radians(degrees(angle)))
         elif "x" in said.split("_") or said.startswith("grid_eastward"):
             raise InvalidInputError(
                 f"{said} is along the axes of the grid, so that their angle from east is needed: add a variable "
                 f"{ANGLES[1]!r} along {', '.join(dims)}, with units of degrees or radians."
             )
-        return cls._merged(_degrees(lat), _degrees(lon), dims, lat.shape, **known)
+        return cls._merged(degrees(lat), degrees(lon), dims, lat.shape, **known)
 
     @classmethod
     def regular(cls, lat: np.ndarray, lon: np.ndarray, dims: tuple[str, ...] = ("lat", "lon"), **known: Any) -> Grid:
         """The grid of rows ``lat`` and columns ``lon``, in degrees and any order."""
         shape = len(lat), len(lon)
+        if not np.isfinite(lat).all() or not np.isfinite(lon).all() or len(np.unique(lat)) < len(lat):
+            raise InvalidInputError("rows and columns must be finite, and no latitude occur twice. Drop such rows.")
         return cls._merged(np.repeat(lat, shape[1]), np.tile(lon, shape[0]), dims, shape, axes=(lat, lon), **known)
 
     @classmethod
@@ -232,19 +232,16 @@ class Grid:
         return np.einsum("nxa,...na->...nx", self.frames.astype(coordinates.dtype), coordinates)
 
 
-def _named(variable: xarray.DataArray, names: tuple[str, ...]) -> bool:
-    return variable.attrs.get("standard_name") == names[0] or str(variable.name).lower() in names
+def find_variable(ds: xarray.Dataset, dims: tuple[Any, ...], names: tuple[str, ...]) -> xarray.DataArray | None:
+    """The variable along these dimensions with the first name as its standard name, or with one as its name."""
+    here = (ds[name].transpose(*dims) for name in ds.variables if {*ds[name].dims} == {*dims})
+    known = (a for a in here if a.attrs.get("standard_name") == names[0] or str(a.name).lower() in names)
+    return next(known, None)
 
 
-def _degrees(angle: xarray.DataArray) -> np.ndarray:
-    """Angles in degrees, flat; units that begin with rad are radians."""
-    values = np.asarray(angle.values, np.float64).ravel()
-    return np.degrees(values) if unit_of(angle).lower().startswith("rad") else values
-
-
-def _area(variable: xarray.DataArray, dims: tuple[str, ...]) -> np.ndarray:
+def _area(variable: xarray.DataArray) -> np.ndarray:
     """Areas of cells on the unit sphere, flat; without a unit they are shares of the sphere."""
-    values, unit = np.asarray(variable.transpose(*dims).values, np.float64).ravel(), unit_of(variable)
+    values, unit = np.asarray(variable.values, np.float64).ravel(), unit_of(variable)
     if unit in ("", "1"):
         return values * 4 * np.pi / np.nansum(values)
     if unit in ("sr", "steradian", "radian2", "rad2"):

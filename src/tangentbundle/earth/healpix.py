@@ -68,5 +68,7 @@ def find_healpix(ds: xarray.Dataset) -> tuple[int, np.ndarray, bool, str] | None
         if ids is None and not full:
             raise InvalidInputError(f"no dimension has the {12 * nside**2} pixels of {name}. Give their ids as `cell`.")
         pixels = np.arange(12 * nside**2) if ids is None else np.asarray(ids.values, np.int64)
+        if not ((pixels >= 0) & (pixels < 12 * nside**2)).all():
+            raise InvalidInputError(f"ids of HEALPix cells of nside {nside} lie in [0, {12 * nside**2}).")
         return nside, pixels, nested, full[0] if ids is None else str(ids.dims[0])
     return None

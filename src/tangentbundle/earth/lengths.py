@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from numbers import Real
 
 from ..errors import UnitsError
 from ..units import in_metres
@@ -15,8 +16,8 @@ def radians(length: str | float) -> float:
     >>> round(radians("6371.0088 km"), 12), radians("500 km") == radians(500)
     (1.0, True)
     """
-    text = f"{length} km" if isinstance(length, (int, float)) else str(length)
-    found = re.fullmatch(r"\s*(\d*\.?\d+|\d+\.)\s*([a-zA-Z ]+?)\s*", text)
+    text = f"{length} km" if isinstance(length, Real) else str(length)
+    found = re.fullmatch(r"\s*((?:\d*\.?\d+|\d+\.)(?:e[+-]?\d+)?)\s*([a-zA-Z ]+?)\s*", text)
     size = None if found is None else in_metres(found[2])
     if found is None or size is None or size[1]:
         raise UnitsError(f'expected a length such as "500 km" or "60 nmi", got {length!r}.')

@@ -127,7 +127,7 @@ def _checked(points: Any, vectors: Any, sigma: Any) -> tuple[np.ndarray, np.ndar
     """Points, vectors and standard errors of measurements as arrays; refused if they cannot be."""
     points, vectors = np.asarray(points, float), np.asarray(vectors, float)
     errors = np.asarray(1.0 if sigma is None else sigma, float)
-    if points.ndim != 2 or points.shape[1] != 3 or vectors.shape != points.shape:
+    if points.ndim != 2 or points.shape[1] != 3 or vectors.shape != points.shape or not len(points):
         raise ShapeError(f"expected points and vectors (n, 3), got {points.shape} and {vectors.shape}.")
     if errors.shape not in ((), (len(points),)):
         raise ShapeError(f"sigma must be a number or one for each of {len(points)} measurements, got {errors.shape}.")

@@ -11,7 +11,7 @@ from ..timeline import Times, fill_single_steps
 from ..units import common_unit, conversion
 from .grid import Grid
 from .wind import WindData
-from .xarrays import coordinate, find_vectors, unit_of, without_fill, without_impossible
+from .xarrays import find_vectors, unit_of, without_fill, without_impossible
 
 if TYPE_CHECKING:
     import xarray
@@ -29,8 +29,8 @@ def from_xarray(ds: xarray.Dataset, provenance: str, u: str = "", v: str = "", u
         factors *= factor
         notes += [f"converted from {own} to {unit}"] * (factor != 1.0)
         own = unit
-    lat, lon = (coordinate(ds, east, name) for name in ("latitude", "longitude"))
-    places = tuple(dict.fromkeys((*lat.dims, *lon.dims)))
+    grid = Grid.of(ds, east)
+    places = grid.dims
     east, north = (_with_time(a, places) for a in (east, north))
     if set(east.dims) != set(north.dims):
         raise InvalidInputError(f"u and v must share their dimensions, got {east.dims} and {north.dims}.")
@@ -40,16 +40,11 @@ def from_xarray(ds: xarray.Dataset, provenance: str, u: str = "", v: str = "", u
     components = np.stack([a.transpose(time, *places).values for a in (east, north)], axis=-1) * factors
     components, times = without_impossible(components, own, notes), east[time].values
     provenance = "; ".join(notes)
-    if lat.dims != lon.dims:
-        if lat.ndim != 1 or lon.ndim != 1:
-            raise InvalidInputError(f"latitude and longitude must share dimensions, got {lat.dims} and {lon.dims}.")
-        return from_grid(times, lat.values, lon.values, components, provenance)
-    components = components.reshape(len(times), -1, 2)
-    areas = [a for a in ds.variables.values() if a.attrs.get("standard_name") == "cell_area" and {*a.dims} == {*places}]
-    area = np.ravel(areas[0].transpose(*places)) if areas else np.ones(components.shape[1])
+    if grid.axes is not None:
+        return from_grid(times, *grid.axes, components, provenance)
+    area = np.ones(len(grid)) if grid.given_areas is None else grid.given_areas
     filled = ds["filled"].values.astype(bool) if "filled" in ds.coords and ds["filled"].dims == (time,) else None
-    latitude, longitude = (np.ravel(a).astype(np.float64) for a in (lat, lon))
-    return from_points(times, latitude, longitude, components, np.asarray(area, np.float64), provenance, filled)
+    return from_points(times, grid.lat, grid.lon, grid.to_coordinates(components), area, provenance, filled)
 
 
 def from_grid(

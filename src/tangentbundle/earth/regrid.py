@@ -10,6 +10,7 @@ A place t lies in the triangle of :math:`s_1, s_2, s_3` with weights :math:`w_k`
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,16 +21,16 @@ from scipy.spatial import cKDTree
 
 from ..bundle import TangentBundle
 from ..calculus import Derivatives
-from ..errors import DamagedFileError, InvalidInputError, OutsideSourceError, ShapeError
-from ..extras import extra
+from ..errors import DamagedFileError, InvalidInputError, IsolatedPointsError, OutsideSourceError, ShapeError
 from ..files import read_tensors, write_tensors
 from ..manifolds import Sphere
 from . import RADIUS
 from .blocks import GridFields, described
-from .grid import Grid
+from .grid import ANGLES, Grid, find_variable
 from .lengths import radians
 from .series import PACKING
 from .triangles import Triangulation, central_angles, great_circle_rotations
+from .xarrays import standard_name
 
 if TYPE_CHECKING:
     import xarray
@@ -76,7 +77,13 @@ class Quadratic:
 
     def weights(self, stencil: Stencil) -> sparse.csr_array:
         steps = np.einsum("mkac,mkb->mkacb", stencil.turns, stencil.ways / 2).reshape(len(stencil.ways), 3, 2, 4)
-        bundle = TangentBundle.from_frames(stencil.points, stencil.frames)
+        try:
+            bundle = TangentBundle.from_frames(stencil.points, stencil.frames)
+        except IsolatedPointsError as error:
+            raise IsolatedPointsError(
+                "Quadratic() fits polynomials to points near each other, but some of the source have none near them. "
+                f"Use Linear(), or make lone points missing (NaN). {error}"
+            ) from error
         derivative = Derivatives(bundle, degree=2).jacobian().to_scipy()
         return stencil.matrix(stencil.turns) + stencil.matrix(steps) @ derivative
 
@@ -100,6 +107,8 @@ class Kriging:
 
         default: dict[str, Any] = {"manifold": Sphere(2), "covariance": [planetary(), helmholtz()], "random_state": 0}
         estimator, frames, found = self.estimator or FieldInterpolator(**default), target.frames, []
+        if np.shape(self.noise_std) not in ((), (len(source),)):
+            raise ShapeError(f"noise_std must be a number or one for each of {len(source)} points of the source.")
         noise = np.asarray(self.noise_std, float)[rows] if np.ndim(self.noise_std) else self.noise_std
         for vectors in np.einsum("nda,tna->tnd", source.frames[rows], fields.astype(float)):
             mean, spread = estimator.fit(source.points[rows], vectors, noise).predict(target.points, return_cov=True)
@@ -113,7 +122,8 @@ class Regridder:
 
     Tangent vectors are carried along great circles and then combined: poles, the date line and rotated grids are like
     any other place. The weights are a sparse matrix :math:`(2m \times 2n)` of tangent coordinates, applied to all times
-    at once, lazily where the data are. No method is conservative.
+    at once, lazily where the data are. Results are eastward and northward, or, if the target has the angle of its axes,
+    along these, and named so. No method is conservative.
 
     Args:
         source: a dataset with a vector field; points without a value in its first field are land. Or a ``Grid``.
@@ -122,6 +132,7 @@ class Regridder:
         beyond: places outside of the source, behind its edge or on its land, get the vector of the nearest point with
             a value if that is at most so far, such as ``"100 km"``, and NaN otherwise. By default they are refused,
             but not by ``Kriging``, whose standard deviations grow there.
+        vectors: names of the components, by default found by standard and usual names.
 
     Attributes:
         weights: the SciPy CSR array; None of ``Kriging``.
@@ -144,13 +155,14 @@ class Regridder:
         method: Linear | Quadratic | Kriging | None = None,
         *,
         beyond: str | float | None = None,
+        vectors: Sequence[str] = (),
     ):
         self._method = Linear() if method is None else method
         if not isinstance(self._method, (Linear, Quadratic, Kriging)):
             raise InvalidInputError(f"method must be Linear(), Quadratic() or Kriging(), got {method!r}.")
         self._limit = np.inf if beyond is None else radians(beyond) * RADIUS / 1000
-        self._set_grids(source, target)
-        self._rows = np.flatnonzero(_with_data(source, self.source))
+        self._set_grids(source, target, vectors)
+        self._rows = np.flatnonzero(self._with_data(source))
         stencil, self.distance = self._stencil(refuse=beyond is None and not isinstance(self._method, Kriging))
         self.weights = None
         if not isinstance(self._method, Kriging):
@@ -159,11 +171,23 @@ class Regridder:
             self.weights = sparse.csr_array(self._method.weights(stencil) @ every)
             self.weights.eliminate_zeros()  # they would keep NaN
 
-    def _set_grids(self, source: xarray.Dataset | Grid, target: xarray.Dataset) -> None:
-        self.source = source if isinstance(source, Grid) else GridFields.of(source).grid
+    def _set_grids(self, source: xarray.Dataset | Grid, target: xarray.Dataset, vectors: Sequence[str] = ()) -> None:
+        self._vectors = vectors
+        self.source = source if isinstance(source, Grid) else GridFields.of(source, vectors).grid
         self.target = Grid.of(target)
+        self._angle = None if self.target.axes else find_variable(target, self.target.dims, ANGLES)
         own = {str(name): c.variable for name, c in target.coords.items() if c.dims}
         self._coords = {name: c for name, c in own.items() if {*c.dims} <= {*self.target.dims}}
+        if self._angle is not None:
+            self._coords[str(self._angle.name)] = self._angle.variable
+
+    def _with_data(self, source: xarray.Dataset | Grid) -> np.ndarray:
+        """Which points of the source have a value in its first field."""
+        if isinstance(source, Grid):
+            return np.ones(len(source), bool)
+        fields, dims = GridFields.of(source, self._vectors), self.source.dims
+        first = (a.isel({d: 0 for d in a.dims if d not in dims}).transpose(*dims) for a in fields.arrays())
+        return np.isfinite(next(fields.batches([a.values for a in first]))[0]).all(axis=-1)
 
     def _stencil(self, refuse: bool) -> tuple[Stencil, np.ndarray]:
         """Triangles around the places, and distances in km of those that are outside."""
@@ -194,33 +218,27 @@ class Regridder:
         Variables on the grid of the source are left out, others stay. Where a value is missing that the first field of
         the source had, places around it are missing.
         """
-        fields = GridFields.of(ds, vectors)
+        fields = GridFields.of(ds, vectors or self._vectors)
         if fields.grid != self.source:
             raise ShapeError(f"the field is on {fields.grid}, not on the grid of the source, {self.source}.")
         if self.weights is None and len(fields.names) == 3:
             raise InvalidInputError("kriging takes components east and north, not three ambient ones.")
+        if clash := {*fields.ds[fields.names[0]].dims} - {*self.source.dims} & {*self.target.dims}:
+            raise ShapeError(f"{', '.join(map(str, clash))} is a dimension of the field and of the target. Rename one.")
         count = len(fields.names)
         names = [*fields.names, *(f"{name}_std" for name in fields.names if self.weights is None)]
 
-        def block(*parts: np.ndarray) -> tuple[np.ndarray, ...]:
-            lead = parts[0].shape[: parts[0].ndim - len(self.source.dims)]
-            cells = np.concatenate([self._cells(batch, count) for batch in fields._batches(parts)])
-            return tuple(np.moveaxis(cells.reshape(*lead, *cells.shape[1:]).astype(fields.dtype, copy=False), -1, 0))
+        def one(batch: np.ndarray) -> np.ndarray:
+            return np.moveaxis(self._cells(batch, count).astype(fields.dtype, copy=False), -1, 0)
 
-        found = extra("xarray", "Regridder").apply_ufunc(
-            block,
-            *fields.arrays(),
-            input_core_dims=[self.source.dims] * count,
-            output_core_dims=[self.target.dims] * len(names),
-            exclude_dims={*self.source.dims},
-            dask="parallelized",
-            output_dtypes=[fields.dtype] * len(names),
-            dask_gufunc_kwargs={"output_sizes": dict(zip(self.target.dims, self.target.shape, strict=True))},
-        )
+        sizes = dict(zip(self.target.dims, self.target.shape, strict=True))
+        found = fields.lazily(one, [[*sizes]] * len(names), sizes, exclude=self.source.dims)
         new = dict(zip(names, found, strict=True))
         for name, variable in new.items():
             like = fields.ds[name.removesuffix("_std")]
-            variable.attrs = {**like.attrs, **({"units": fields.unit} if fields.unit else {})}
+            variable.attrs = dict(like.attrs)
+            if count == 2 and "standard_name" in like.attrs:
+                variable.attrs["standard_name"] = standard_name(like.attrs["standard_name"], self._angle is not None)
             variable.encoding = {key: value for key, value in like.encoding.items() if key in PACKING}
             if name not in fields.names:
                 variable.attrs.pop("standard_name", None)  # that of the components
@@ -267,12 +285,3 @@ class Regridder:
         except (KeyError, ValueError) as error:
             raise DamagedFileError(f"{path} holds no weights ({error!r:.200}).") from error
         return new
-
-
-def _with_data(source: Any, grid: Grid) -> np.ndarray:
-    """Which points of the grid have a value in the first field of a dataset."""
-    if isinstance(source, Grid):
-        return np.ones(len(grid), bool)
-    fields = GridFields.of(source)
-    first = (a.isel({d: 0 for d in a.dims if d not in grid.dims}).transpose(*grid.dims) for a in fields.arrays())
-    return np.isfinite(next(fields._batches([a.values for a in first]))[0]).all(axis=-1)

@@ -47,9 +47,12 @@ def longitude_widths(lon: np.ndarray) -> np.ndarray:
 
 
 def _sides(rows: np.ndarray) -> np.ndarray:
-    """Latitudes of the sides of ascending rows, one more than rows."""
+    """Latitudes of the sides of ascending rows, one more than rows; at a pole, if a further row would lie behind it."""
     padded = np.pad(rows, 1, "reflect", reflect_type="odd") if len(rows) > 1 else np.add(rows, (-1.0, 0.0, 1.0))
-    return np.clip((padded[1:] + padded[:-1]) / 2, -90, 90)
+    sides = (padded[1:] + padded[:-1]) / 2
+    ends = padded[[0, -1]]
+    sides[[0, -1]] = np.where(np.abs(ends) > 90 + 1e-6, 90 * np.sign(ends), sides[[0, -1]])
+    return sides
 
 
 def _steps(ring: np.ndarray) -> np.ndarray:
@@ -80,7 +83,7 @@ def regular_volumes(lat: np.ndarray, lon: np.ndarray, point: np.ndarray, n: int)
     weights = np.concatenate([(heights[inner, None] / apart)[:, round_trip].ravel(), along.ravel()])
     areas = np.bincount(point.ravel(), np.outer(latitude_bands(lat), widths).ravel(), n)
     rim = np.zeros(n, bool)
-    rim[point[[row for row in (0, -1) if abs(_sides(lat)[row]) < 90 - 1e-9]]] = True
+    rim[point[[row for row in (0, -1) if abs(2 * _sides(lat)[row] - lat[row]) < 90 - 1e-6]]] = True  # a further row
     rim[point[:, ~round_trip | ~np.roll(round_trip, 1)]] = True
     return Volumes(np.concatenate([east.reshape(-1, 2), north.reshape(-1, 2)]), weights, areas, rim)
 

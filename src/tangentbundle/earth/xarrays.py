@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,17 +17,8 @@ if TYPE_CHECKING:
 EAST = ("u10", "10u", "u10m", "ugrd10m", "uas", "uwnd", "u", "u_component_of_wind", "uo", "ugos", "water_u", "uvel")
 NORTH = tuple(name.replace("u", "v", 1) for name in EAST)
 SPEED = ("wind_speed", "windspeed", "wspd", "speed", "spd", "ws", "sknt", "ff")
-DIRECTION = (
-    "wind_from_direction",
-    "wind_direction",
-    "winddirection",
-    "wind_dir",
-    "wdir",
-    "direction",
-    "wd",
-    "drct",
-    "dd",
-)
+DIRECTION = ("wind_from_direction", *(f"wind{s}" for s in ("_direction", "direction", "_dir")), "wdir", "direction")
+DIRECTION = (*DIRECTION, "wd", "drct", "dd")
 EAST_NORTH = ("eastward_wind", "northward_wind")
 """Names of the components of wind that is given as speed and direction."""
 NETCDF_FILL = 9.969209968386869e36
@@ -67,6 +59,28 @@ def with_components(ds: xarray.Dataset, wind: tuple[str, ...] = ()) -> tuple[xar
 def unit_of(variable: xarray.DataArray) -> str:
     """The unit that a variable declares, if any."""
     return str(variable.attrs.get("units", "")).strip()
+
+
+def degrees(angle: xarray.DataArray) -> np.ndarray:
+    """Angles in degrees, flat; units that begin with rad are radians."""
+    values = np.asarray(angle.values, np.float64).ravel()
+    return np.degrees(values) if unit_of(angle).lower().startswith("rad") else values
+
+
+def standard_name(said: str, along_axes: bool) -> str:
+    """The CF name of a component along the axes of a grid, or of the eastward or northward one.
+
+    >>> standard_name("eastward_sea_water_velocity", True), standard_name("x_wind", False)
+    ('sea_water_x_velocity', 'eastward_wind')
+    """
+    said = said.removeprefix("grid_")
+    for east, x in (("eastward", "x"), ("northward", "y")):
+        if along_axes:
+            said = re.sub(f"^{east}_(.*)velocity$", rf"\1{x}_velocity", said).replace(east, x)
+        else:
+            said = re.sub(f"^(.*_){x}_velocity$", rf"{east}_\1velocity", said)
+            said = re.sub(f"(?<![a-z]){x}(?![a-z])", east, said)
+    return said
 
 
 def without_impossible(values: np.ndarray, unit: str, notes: list[str], max_speed: float = 500.0) -> np.ndarray:

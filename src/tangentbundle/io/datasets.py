@@ -12,14 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..earth.xarrays import (
-    EAST_NORTH,
-    coordinate,
-    find_vectors,
-    unit_of,
-    with_components,
-    without_fill,
-)
+from ..earth.xarrays import EAST_NORTH, coordinate, degrees, find_vectors, unit_of, with_components, without_fill
 from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError
 from ..extras import extra
 from ..memory import require_memory
@@ -44,9 +37,10 @@ class GridFile:
         return tuple(dict.fromkeys((*self.lat.dims, *self.lon.dims)))
 
     def angles(self) -> tuple[np.ndarray, np.ndarray]:
-        """Latitude and longitude of every cell, shaped along ``places``."""
+        """Latitude and longitude of every cell in degrees, shaped along ``places``."""
         lat, lon = extra("xarray", "Grids").broadcast(*(a.drop_vars(list(a.coords)) for a in (self.lat, self.lon)))
-        return tuple(a.transpose(*self.places).values.astype(float) for a in (lat, lon))
+        lat, lon = (a.transpose(*self.places) for a in (lat, lon))
+        return degrees(lat).reshape(lat.shape), degrees(lon).reshape(lon.shape)
 
     def coordinates(self) -> dict[str, Any]:
         """All coordinates of the cells."""
@@ -145,10 +139,17 @@ def from_dataset(ds: Any, request: Request) -> Field:
 
 def _winds(ds: Any, names: tuple[str, ...], wind: tuple[str, ...], request: Request, notes: list[str]) -> Field:
     """The fields of all times, and of all values of other dimensions such as levels, of which time is the last."""
+    from ..earth.grid import ANGLES, find_variable
     from ..earth.reading import from_xarray
 
     east = ds[names[0]]
     lat, lon = (coordinate(ds, east, name) for name in ("latitude", "longitude"))
+    eastward = str(east.attrs.get("standard_name", "")).startswith("eastward")
+    if lat.dims == lon.dims and not eastward and find_variable(ds, lat.dims, ANGLES) is not None:
+        raise InvalidInputError(
+            f"{east.name} is along the axes of a grid with an angle. Use the functions of tangentbundle.earth, such as "
+            "interpolate_to, or `filter --scale`; or give it the standard_name of an eastward variable."
+        )
     along = [str(d) for d in east.dims if d not in {*lat.dims, *lon.dims}]
     dates = [d for d in along if ds[d].dtype.kind == "M"][:1]
     others = [d for d in along if d not in dates and east.sizes[d] > 1]
