@@ -22,7 +22,8 @@ import torch
 
 from ..operators import ConnectionLaplacian
 from ..operators.moments import chebyshev_moments
-from ..operators.product import along_curve, sort_rows
+from ..operators.product import sort_rows
+from ..operators.storage import along_curve
 from .base import Filter
 from .chebyshev import band_of
 from .expansion import Band, expand, fixed_order

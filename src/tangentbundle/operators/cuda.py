@@ -116,7 +116,7 @@ def _add(sums, columns, turns, signals, PARTS: tl.constexpr, UNROLL: tl.constexp
 
 @triton.jit
 def _plane_step(
-    indptr, cols, values, x, z, y, sources, source_coef, targets, target_coef,
+    indptr, cols, values, order, x, z, y, sources, source_coef, targets, target_coef,
     a_hi, a_lo, b_hi, b_lo, g_hi, g_lo, n, size,
     HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr, TERMS: tl.constexpr,
     WIDE: tl.constexpr, PAIRS: tl.constexpr, STEPS: tl.constexpr, UNROLL: tl.constexpr,
@@ -150,7 +150,8 @@ def _plane_step(
         row = 2 * (tl.program_id(0) * PAIRS + tl.arange(0, PAIRS)) + k // (2 * PARTS)
         channel = lanes + k // 2 % PARTS * LANES
         keep = (row < n)[:, None] & (channel < C)[None, :]
-        where = ((2 * row.to(tl.int64) + k % 2) * C)[:, None] + channel[None, :]
+        row = tl.load(order + row, mask=row < n, other=0).to(tl.int64)
+        where = ((2 * row + k % 2) * C)[:, None] + channel[None, :]
         total = sums[k]
         if STEPS > 1:
             total = tl.sum(tl.reshape(total, (STEPS, PAIRS, LANES)), 0)
@@ -160,7 +161,7 @@ def _plane_step(
 
 @triton.jit
 def _block_step(
-    indptr, cols, values, x, z, y, sources, source_coef, targets, target_coef,
+    indptr, cols, values, order, x, z, y, sources, source_coef, targets, target_coef,
     a_hi, a_lo, b_hi, b_lo, g_hi, g_lo, n, size,
     HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr, TERMS: tl.constexpr,
     PAIRS: tl.constexpr, STEPS: tl.constexpr, C: tl.constexpr, LANES: tl.constexpr,
@@ -193,7 +194,8 @@ def _block_step(
     for r in tl.static_range(2):
         row = 2 * (tl.program_id(0) * PAIRS + tile // PADDED) + r
         keep = ((row < n) & (part < DIM))[:, None] & inside
-        where = ((row.to(tl.int64) * DIM + part) * C)[:, None] + lanes[None, :]
+        row = tl.load(order + row, mask=row < n, other=0).to(tl.int64)
+        where = ((row * DIM + part) * C)[:, None] + lanes[None, :]
         total = sum0 if r == 0 else sum1
         if STEPS > 1:
             total = tl.sum(tl.reshape(total, (STEPS, PAIRS * PADDED, LANES)), 0)
@@ -233,7 +235,7 @@ def _split(value: float) -> tuple[float, float]:
 
 
 def cuda_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
-    """The fused step of ``product.step`` for a ``SlicedMatrix`` and signals in its row order; nothing is waited for."""
+    """The fused step of ``product.step`` for a ``SlicedMatrix``; nothing is waited for."""
     n, dim, channels = x.shape
     lanes = min(triton.next_power_of_2(channels), LANES)
     options = {
@@ -246,7 +248,7 @@ def cuda_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
         "C": channels,
         "LANES": lanes,
     }
-    arguments = [matrix.indptr, matrix.cols, matrix.values, x, z, out]
+    arguments = [matrix.indptr, matrix.cols, matrix.values, matrix.order, x, z, out]
     for extra in (sources, targets):
         arguments += [x, x] if extra is None else [extra.signals, extra.coefficients]
     arguments += [part for value in scalars for part in _split(value)] + [n, x.numel()]

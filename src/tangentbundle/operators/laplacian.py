@@ -88,23 +88,24 @@ class ConnectionLaplacian(LinearOperator):
         )
 
     @cached_property
-    def curve(self) -> tuple[torch.Tensor, ...]:
-        """``indptr, cols, values, order, mass`` for signals along the curve, in the form the device's kernels take."""
+    def _form(self) -> BlockMatrix | SlicedMatrix:
+        """P for signals along the curve, in the form the device's kernels take."""
         csr = BlockMatrix(self.indptr, self.cols, self.values, self.order)
         with torch.inference_mode(False):  # the cache must serve training, too
-            form = SlicedMatrix.from_csr(csr) if use_triton(self.device) else csr
+            return SlicedMatrix.from_csr(csr) if use_triton(self.device) else csr
+
+    @property
+    def curve(self) -> tuple[torch.Tensor, ...]:
+        """``indptr, cols, values, order, mass`` for signals along the curve."""
+        form = self._form
         return form.indptr, form.cols, form.values, form.order, self.mass
 
     @cached_property
     def matrix(self) -> tuple[torch.Tensor, ...]:
         """The same for signals in the user's order."""
-        if use_triton(self.device):
-            return self.curve
         with torch.inference_mode(False):
-            flipped = self.cols < 0
-            cols = self.order[torch.where(flipped, ~self.cols, self.cols)]
-            cols = torch.where(flipped, ~cols, cols)
-        return self.indptr, cols, self.values, self.order, self.mass
+            form = self._form.in_user_order()
+        return form.indptr, form.cols, form.values, form.order, self.mass
 
     @cached_property
     def frames(self) -> torch.Tensor:

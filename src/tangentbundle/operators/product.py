@@ -18,7 +18,7 @@ import torch
 from ..memory import empty_like
 from ..parallel import run_ranges
 from .registry import differentiate, torch_op, vectorise
-from .storage import BlockMatrix, along_curve, is_sliced
+from .storage import BlockMatrix, is_sliced
 
 Tensor = torch.Tensor
 
@@ -106,8 +106,7 @@ def step(
 ) -> None:
     """One fused step on contiguous signals ``(n, d, c)``, into ``out`` (which may be ``z``).
 
-    Where Triton serves the device, signals are in the row order of the matrix, which mostly is in the sliced form of
-    ``storage.py``.
+    Where Triton serves the device, the matrix mostly is in the sliced form of ``storage.py``.
     """
     if is_sliced(matrix.indptr, matrix.order):
         from .cuda import cuda_step as kernel
@@ -153,14 +152,10 @@ def block_product(
     x: Tensor, alpha: float, beta: float,
 ) -> Tensor:  # fmt: skip
     """``alpha P x + beta x`` for a signal ``(n, d, c)``, differentiable in x and in the values."""
-    sliced = is_sliced(indptr, order)
-    if sliced:
-        x, matrix = sort_rows(x, order), along_curve(indptr, cols, values, order)
-    else:
-        x, matrix = x.contiguous(), BlockMatrix(indptr, cols, values, order)
+    x = x.contiguous()
     y = empty_like(x)
-    step(matrix, x, x, y, (alpha, beta, 0.0))
-    return unsort_rows(y, order) if sliced else y
+    step(BlockMatrix(indptr, cols, values, order), x, x, y, (alpha, beta, 0.0))
+    return y
 
 
 def _shape(*inputs):

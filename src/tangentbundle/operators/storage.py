@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch.nn.functional import pad
@@ -29,6 +29,11 @@ class BlockMatrix:
         c, s = self.values.unbind(1)
         sign = torch.where(self.cols < 0, -1.0, 1.0).to(self.values.dtype)
         return torch.stack([torch.stack([c, -sign * s], -1), torch.stack([s, sign * c], -1)], 1)
+
+    def in_user_order(self) -> BlockMatrix:
+        """The matrix for signals in the user's order, of one for signals along the curve."""
+        columns = self.order[self.columns()]
+        return replace(self, cols=torch.where(self.cols < 0, ~columns, columns))
 
     def rows(self) -> torch.Tensor:
         """The signal row of each edge, ``(e,)``."""
@@ -60,6 +65,9 @@ WINDOW = 16
 
 BEYOND = 64
 """Entries after the last slice: kernels read ahead."""
+
+COLUMN = 2**30 - 1
+"""The bits of a column in slices that are its number."""
 
 
 @dataclass(frozen=True)
@@ -110,3 +118,7 @@ class SlicedMatrix:
         values.flatten(0, 1).index_add_(0, 2 * edge + row % 2, matrix.values)
         order = torch.empty_like(matrix.order).index_copy_(0, rank, matrix.order)
         return cls(indptr, cols, values, order)
+
+    def in_user_order(self) -> SlicedMatrix:
+        """The matrix for signals in the user's order."""
+        return replace(self, cols=self.order[(self.cols & COLUMN).long()] | (self.cols & ~COLUMN))
