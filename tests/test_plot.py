@@ -15,7 +15,8 @@ from matplotlib.projections.geo import LambertAxes, MollweideAxes
 from benchmarks.illustrations import shortest_path, transport_block
 from tangentbundle.plot.streamlines import streamlines
 from tangentbundle.plot.style import canvas
-from tangentbundle.plot.views import Patches, spread_out
+from tangentbundle.plot.surfaces import Surface
+from tangentbundle.plot.views import spread_out
 
 SPHERE, TORUS = tb.manifolds.Sphere(2), tb.manifolds.Torus()
 CHARTS = [
@@ -119,7 +120,7 @@ def chart_north(y):
 
 def test_colours_fill_the_map_up_to_its_edge_and_nothing_far_from_points():
     lat, lon = (grid.ravel() for grid in np.meshgrid(np.arange(0.5, 90, 2.0), np.arange(0.0, 360, 2.0)))
-    axes = tb.plot.value_map(lat, lon, lat, colorbar=False, axes=canvas()[1][0, 0])
+    axes = tb.plot.earth_map(lat, lon, lat, colorbar=False, axes=canvas()[1][0, 0])
     (drawn,) = axes.images
     left, right, bottom, top = drawn.get_extent()
     rows, columns = drawn.get_array().shape
@@ -152,22 +153,22 @@ def test_pictures_are_the_right_way_up(up):
     assert [camera.up[a] for a in "xyz"] == [float(a == up) for a in "xyz"] and camera.eye[up] > 0
 
 
-def test_a_sphere_hides_its_other_side():
-    points = SPHERE.sample(4000, seed=0)
-    view = tb.plot.View(20, 70)
-    light, (left, right, _, _), seen = Patches.of_cloud(points).shade(view, points)
-    depth = view.project(points)[:, 2]
+@pytest.mark.parametrize("faces", [False, True])
+def test_a_sphere_hides_its_other_side(faces):
+    from scipy.spatial import ConvexHull
+
+    points, view = SPHERE.sample(4000, seed=0), tb.plot.View(20, 70)
+    surface = Surface.of(points, ConvexHull(points).simplices if faces else None)
+    depth, seen = view.project(points)[:, 2], surface.visible(view, points)
     assert seen[depth > 0.3].mean() > 0.99 and seen[depth < -0.3].mean() < 0.01
-    area = np.isfinite(light).sum() * ((right - left) / light.shape[1]) ** 2
-    assert abs(area / np.pi - 1) < 0.1  # a disc of radius one
+    front = view.axes[2] @ surface.points[surface.light(view).argmax()]
+    assert front > 0.7 or front < -0.7  # lit over the viewer's shoulder, on both sides
 
 
 @pytest.mark.parametrize(("space", "area"), [(SPHERE, 4 * np.pi), (TORUS, 4 * np.pi**2 * 0.1 * 0.3)])
 def test_triangles_between_points_cover_the_surface_and_arrows_stay_on_one_side(space, area):
-    from tangentbundle.plot.traces import Surface
-
     points = space.sample(2000, seed=0)
-    surface = Surface.of(points, None)
+    surface = Surface.of(points)
     a, b, c = (surface.points[surface.faces[:, k]] for k in range(3))
     covered = 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1).sum() / area
     assert 0.97 < covered < 1.25 and len(np.unique(surface.faces)) == len(surface.points)
@@ -180,7 +181,7 @@ def test_triangles_between_points_cover_the_surface_and_arrows_stay_on_one_side(
 
 def test_streamlines_stay_on_the_surface_and_follow_the_field():
     points = SPHERE.sample(2000, seed=0)
-    curves = streamlines(points, np.cross([0, 0, 1.0], points), count=80, length=0.5)
+    curves = streamlines(points, np.cross([0, 0, 1.0], points), spread_out(points, 80), length=0.5)
     curves = curves[np.isfinite(curves).all(axis=(1, 2))]
     assert len(curves) > 60 and abs(np.linalg.norm(curves, axis=2) - 1).max() < 0.03
     assert np.ptp(curves[:, :, 2], axis=1).max() < 0.05  # circles of latitude
@@ -192,9 +193,9 @@ def test_what_is_no_surface_is_not_shaded():
     rng = np.random.default_rng(0)
     angle = rng.uniform(0, 2 * np.pi, 1000)
     curve = np.stack([np.cos(angle), np.sin(angle), np.sin(3 * angle)], axis=1)
-    assert Patches.of_cloud(rng.standard_normal((1000, 3))) is None
-    assert Patches.of_cloud(curve) is None and Patches.of_cloud(SPHERE.sample(50, seed=0)) is None
-    assert Patches.of_cloud(TORUS.sample(3000, seed=0)) is not None
+    assert Surface.of(rng.standard_normal((1000, 3))) is None
+    assert Surface.of(curve) is None and Surface.of(SPHERE.sample(50, seed=0)) is None
+    assert Surface.of(TORUS.sample(3000, seed=0)) is not None
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 7])

@@ -78,15 +78,15 @@ def _reconstruction_map(data: str, n: int, best: bool, path: Path) -> Path:
     top = float(np.quantile(np.linalg.norm(scene.truth, axis=1), 0.98))
     same: dict[str, Any] = {"top": top, "colorbar": False}
     figure, axes = plot.canvas(2, 3, (4.7, 2.7))
-    plot.wind_map(sites.lat, sites.lon, scene.truth, title="true wind", axes=axes[0, 0], **same)
+    plot.earth_map(sites.lat, sites.lon, scene.truth, title="true wind", axes=axes[0, 0], **same)
     observed = f"observed: {(~masked).sum()} of {len(masked)} points"
-    plot.wind_map(sites.lat, sites.lon, station.wind, title=observed, axes=axes[1, 0], **same)
+    plot.earth_map(sites.lat, sites.lon, station.wind, title=observed, axes=axes[1, 0], **same)
     for column, (method, guess) in enumerate(guesses.items(), start=1):
         size = np.linalg.norm(guess - scene.truth, axis=1)
         there = np.where(masked[:, None], guess, np.nan)
         words = f"its error, {size[masked].mean():.1f} m/s on average"
-        plot.wind_map(sites.lat, sites.lon, there, title=f"{method}, at masked points", axes=axes[0, column], **same)
-        plot.value_map(sites.lat, sites.lon, np.where(masked, size, np.nan), title=words, axes=axes[1, column], **same)
+        plot.earth_map(sites.lat, sites.lon, there, title=f"{method}, at masked points", axes=axes[0, column], **same)
+        plot.earth_map(sites.lat, sites.lon, np.where(masked, size, np.nan), title=words, axes=axes[1, column], **same)
     figure.colorbar(axes[0, 0].collections[-1], ax=axes[0], label="speed, m/s", shrink=0.8)
     figure.colorbar(axes[1, 1].collections[-1], ax=axes[1], label="error, m/s", shrink=0.8)
     return plot.save(figure, path)

@@ -4,12 +4,12 @@ Functions that draw one panel take and return matplotlib ``axes``; those that dr
 """
 
 from ..earth.maps import EqualAreaMap
-from .curves import bars, convergence, curves, diagnostics, multiplicities, response, spectrum
+from .curves import bars, curves, multiplicities, response, spectrum
 from .fields import field, fields
 from .interactive import interactive_field, layered_field, layered_map
-from .maps import file_field, value_map, wind_components, wind_map
+from .layers import Layer
+from .maps import earth_map, file_field
 from .style import canvas, legend_below, save
-from .traces import Layer
 from .views import View, spread_out
 
 __all__ = [
@@ -18,9 +18,8 @@ __all__ = [
     "View",
     "bars",
     "canvas",
-    "convergence",
     "curves",
-    "diagnostics",
+    "earth_map",
     "field",
     "fields",
     "file_field",
@@ -33,7 +32,4 @@ __all__ = [
     "save",
     "spectrum",
     "spread_out",
-    "value_map",
-    "wind_components",
-    "wind_map",
 ]

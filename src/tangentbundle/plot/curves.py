@@ -1,4 +1,4 @@
-"""Charts: spectra, responses of filters, convergence, scores of methods, histograms of a bundle."""
+"""Charts: spectra, responses of filters, scores of methods, histograms of a bundle."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ..errors import InvalidInputError
 from ..filters import Filter
 from ..operators import ConnectionLaplacian
 from .style import LINES, axes_or_new, canvas
@@ -137,35 +136,6 @@ def curves(
     return axes
 
 
-def convergence(
-    numbers: Sequence[float],
-    errors: Mapping[str, Sequence[float] | tuple[Sequence[float], Sequence[float]]],
-    *,
-    axes: Any = None,
-) -> Any:
-    """Errors against the number of points on doubly logarithmic axes, with the slope of each line; returns axes.
-
-    ``errors`` are {name: errors} or {name: (errors, standard deviations)}.
-
-    >>> axes = convergence([100, 1000, 10000], {"heat": [0.1, 0.01, 0.001]})
-    >>> axes.get_legend().get_texts()[0].get_text()
-    'heat: slope -1.00'
-    """
-    axes, n = axes_or_new(axes, (7, 4.6)), np.asarray(numbers, dtype=float)
-    for number, (name, given) in enumerate(errors.items()):
-        mean, std = given if isinstance(given, tuple) else (given, None)
-        mean = np.asarray(mean, dtype=float)
-        if len(mean) != len(n) or not (mean > 0).all():
-            raise InvalidInputError(f"expected {len(n)} positive errors of {name!r}, got {mean}.")
-        slope = np.polyfit(np.log(n), np.log(mean), 1)[0]
-        label = f"{name}: slope {slope:.2f}"
-        axes.errorbar(n, mean, std, fmt="o-", ms=4, capsize=2, color=LINES[(4, 1, 2, 5, 0)[number % 5]], label=label)
-    axes.set(xscale="log", yscale="log", xlabel="points", ylabel="error")
-    axes.grid(alpha=0.25, which="both")
-    axes.legend(frameon=False, fontsize=9)
-    return axes
-
-
 def bars(groups: Mapping[str, Sequence[float]], *, label: str = "", axes: Any = None) -> Any:
     """Mean scores of methods as bars, every run as a dot; returns axes.
 
@@ -199,17 +169,6 @@ def histograms(panels: Mapping[str, np.ndarray], *, bins: int = 40, size: tuple[
         if len(counts) < 8:
             axis.set_xticks((edges[1:] + edges[:-1]) / 2)
     return figure
-
-
-def diagnostics(bundle: TangentBundle) -> Any:
-    """Histograms of neighbours, local dimensions and variance off the frames; returns the matplotlib figure.
-
-    >>> import tangentbundle as tb
-    >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Torus().sample(500, seed=0))
-    >>> len(tb.plot.diagnostics(bundle).axes)
-    3
-    """
-    return histograms(bundle_numbers(bundle))
 
 
 def bundle_numbers(bundle: TangentBundle) -> dict[str, np.ndarray]:

@@ -20,7 +20,7 @@ from ..plot.curves import bundle_numbers, histograms, spectrum
 from ..plot.interactive import layered_field, layered_map
 from ..plot.maps import quantity
 from ..plot.style import ERRORS, LENGTHS, LINES, SIGNED, canvas, with_unit
-from ..plot.traces import MAX_ARROWS, MAX_DOTS, Layer, aligned
+from ..plot.layers import MAX_ARROWS, MAX_DOTS, Layer, aligned
 
 CHART = (5.4, 2.7)
 """Inches of a chart: two side by side on a desktop, one on a phone, with letters as large as those of the text."""
