@@ -11,10 +11,10 @@ from scipy.sparse.csgraph import dijkstra
 
 from tangentbundle import Heat, TangentBundle
 from tangentbundle.errors import InvalidInputError
-from tangentbundle.plot import View, field, fields, spread_out
+from tangentbundle.plot import View, field, fields
 from tangentbundle.plot.fields import ARROW
 from tangentbundle.plot.style import LINES
-from tangentbundle.plot.views import spacing
+from tangentbundle.plot.views import spacing, spread_out
 
 
 def tangent_space(

@@ -13,6 +13,9 @@ pytest.importorskip("matplotlib")
 from matplotlib.projections.geo import LambertAxes, MollweideAxes
 
 from benchmarks.illustrations import shortest_path, transport_block
+from tangentbundle.plot.curves import multiplicities
+from tangentbundle.plot.interactive import layered
+from tangentbundle.plot.layers import Layer
 from tangentbundle.plot.streamlines import streamlines
 from tangentbundle.plot.style import canvas
 from tangentbundle.plot.surfaces import Surface
@@ -210,10 +213,10 @@ def test_fields_of_any_dimension_can_be_drawn(dim):
 def test_colour_bars_cover_or_mark_the_range_of_the_data():
     points, vectors = TORUS.sample(500, seed=0), np.ones((500, 3))
     vectors[0] *= 100
-    (figure, axes), layer = canvas(), tb.plot.Layer("a", points, vectors, label="wind speed", unit="m s-1")
+    (figure, axes), layer = canvas(), Layer("a", points, vectors, label="wind speed", unit="m s-1")
     tb.plot.field(points, vectors, axes=axes[0, 0], streamlines=True)
     assert figure.axes[-1].get_ylabel() == "length\n(largest 173)"
-    drawn = tb.plot.layered_field([layer])
+    drawn = layered([layer])
     (bar,) = (t.marker.colorbar for t in drawn.data if t.type == "scatter3d" and t.mode == "markers")
     assert bar.title.text == "wind speed, m/s (1.73 to 173)"
 
@@ -226,9 +229,9 @@ def test_eigenvalues_are_grouped_by_their_sampling_errors():
         bundle = tb.TangentBundle.from_points(SPHERE.sample(n, seed=0), dim=2)
         values, fields = bundle.laplacian().spectrum(16)
         errors.append(sampling_errors(bundle, fields))
-        assert tb.plot.multiplicities(values, errors[-1]) == [6, 10]
+        assert multiplicities(values, errors[-1]) == [6, 10]
     assert 0.4 < (errors[1] / errors[0]).mean() < 0.6  # as the root of the number of points
-    assert tb.plot.multiplicities(np.array([23.6, 24.9, 37.8]), 0.2) == [1, 1, 1]
+    assert multiplicities(np.array([23.6, 24.9, 37.8]), 0.2) == [1, 1, 1]
 
 
 def test_a_wavelet_is_no_lowpass_filter():

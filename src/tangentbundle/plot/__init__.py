@@ -4,17 +4,15 @@ Functions that draw one panel take and return matplotlib ``axes``; those that dr
 """
 
 from ..earth.maps import EqualAreaMap
-from .curves import bars, curves, multiplicities, response, spectrum
+from .curves import bars, curves, response, spectrum
 from .fields import field, fields
-from .interactive import interactive_field, layered_field, layered_map
-from .layers import Layer
+from .interactive import interactive_field
 from .maps import earth_map, file_field
 from .style import canvas, legend_below, save
-from .views import View, spread_out
+from .views import View
 
 __all__ = [
     "EqualAreaMap",
-    "Layer",
     "View",
     "bars",
     "canvas",
@@ -24,12 +22,8 @@ __all__ = [
     "fields",
     "file_field",
     "interactive_field",
-    "layered_field",
-    "layered_map",
     "legend_below",
-    "multiplicities",
     "response",
     "save",
     "spectrum",
-    "spread_out",
 ]

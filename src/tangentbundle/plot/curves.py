@@ -89,16 +89,15 @@ def response(filter: Filter, operator: ConnectionLaplacian, *, eigenvalues: int 
     line = np.linspace(0.0, 1.05 * lam[-1], 600)[1:]
     with torch.no_grad():
         at_line, at_lam = (np.asarray(filter.response(values)) for values in (line, lam))
+    peak, found = float(np.abs([*at_line, *at_lam]).max()), filter.properties()
     axes.plot(line, line**-2.0, "--", color=LINES[2], lw=1.5, label=r"$\lambda^{-2}$")
     axes.plot(line, at_line, color=LINES[4], lw=1.6, label=r"response $\hat h(\lambda)$")
-    stems = axes.stem(lam, at_lam, linefmt=LINES[4], markerfmt="o", basefmt=" ", label=f"first {len(lam)} eigenvalues")
-    stems.markerline.set_markersize(4)
-    stems.stemlines.set(alpha=0.4, linewidth=1)
+    axes.vlines(lam, 0, at_lam, color=LINES[4], lw=1, alpha=0.4)
+    axes.plot(lam, at_lam, "o", color=LINES[4], ms=4, label=f"first {len(lam)} eigenvalues")
     axes.axhline(0.0, color="0.6", lw=0.8)
     axes.set(xlabel="eigenvalue of $-\\Delta$", ylabel="response", xlim=(0.0, line[-1]))
-    axes.set_ylim(min(0.0, 1.1 * at_line.min()), 1.1 * max(np.abs(at_line).max(), np.abs(at_lam).max(), 1e-12))
-    found, peak = filter.properties(), float(np.abs(at_line).max())
-    kind = "lowpass" if abs(at_line[0]) > 0.999 * peak else "bandpass"
+    axes.set_ylim(min(0.0, 1.1 * at_line.min()), 1.1 * max(peak, 1e-12))
+    kind = "lowpass" if abs(at_line[0]) > 0.999 * np.abs(at_line).max() else "bandpass"
     kind = kind if found.lowpass else "without decay $\\lambda^{-2}$"
     axes.set_title(f"{kind}\nLipschitz constant {found.lipschitz:.3g}, largest gain {found.gain:.3g}", fontsize=10)
     axes.legend(frameon=False)
@@ -154,20 +153,19 @@ def bars(groups: Mapping[str, Sequence[float]], *, label: str = "", axes: Any = 
     return axes
 
 
-def histograms(panels: Mapping[str, np.ndarray], *, bins: int = 40, size: tuple[float, float] = (4.6, 3.4)) -> Any:
-    """Histograms side by side, {label: numbers ``(n,)``}, of ``size`` inches each; returns the matplotlib figure."""
-    figure, axes = canvas(1, len(panels), size)
-    for axis, (label, values) in zip(axes[0], panels.items(), strict=True):
-        edges: Any = bins if np.ptp(values) > 1e-9 * np.abs(values).max() else 1  # equal numbers have one bin
-        if values.dtype.kind in "iu":  # every bin holds equally many integers
-            step = int(np.ptp(values)) // bins + 1
-            edges = np.arange(values.min() - 0.5, values.max() + step, step)
-        counts, edges, _ = axis.hist(values, edges, rwidth=0.92, color=LINES[4])
-        axis.set_xlabel(label, parse_math=False)
-        axis.set_ylabel("points")
-        axis.grid(axis="y", alpha=0.25)
-        if len(counts) < 8:
-            axis.set_xticks((edges[1:] + edges[:-1]) / 2)
+def histogram(label: str, values: np.ndarray, size: tuple[float, float]) -> Any:
+    """A histogram of numbers ``(n,)``, of ``size`` inches; returns the matplotlib figure."""
+    figure, ((axes,),) = canvas(size=size)
+    edges: Any = 40 if np.ptp(values) > 1e-9 * np.abs(values).max() else 1  # equal numbers have one bin
+    if values.dtype.kind in "iu":  # every bin holds equally many integers
+        step = int(np.ptp(values)) // 40 + 1
+        edges = np.arange(values.min() - 0.5, values.max() + step, step)
+    counts, edges, _ = axes.hist(values, edges, rwidth=0.92, color=LINES[4])
+    axes.set_xlabel(label, parse_math=False)
+    axes.set_ylabel("points")
+    axes.grid(axis="y", alpha=0.25)
+    if len(counts) < 8:
+        axes.set_xticks((edges[1:] + edges[:-1]) / 2)
     return figure
 
 

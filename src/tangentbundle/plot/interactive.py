@@ -24,9 +24,6 @@ GREY, LIGHT = "#7a8794", "#aebbc7"
 MAX_PIXELS, MAX_ALL_PIXELS = 90_000, 900_000
 """Most pixels of a filled map, and of all of them together."""
 
-MAX_BUTTONS = 8
-"""With more layers there is a slider instead."""
-
 
 def interactive_field(
     points: Array,
@@ -57,60 +54,48 @@ def interactive_field(
     """
     points = points_array(points)[0]
     if vectors is None:
-        return layered_field([Layer("points", points)], faces=faces, up=up)
+        return layered([Layer("points", points)], faces=faces, up=up)
     layer = Layer("arrows", points, points_array(vectors, "vectors")[0], label=label, unit=unit)
     layer = dataclasses.replace(layer, values={with_unit(label, unit): layer.numbers})
-    return layered_field([layer, dataclasses.replace(layer, name="streamlines", streamlines=True)], faces=faces, up=up)
+    return layered([layer, dataclasses.replace(layer, name="streamlines", streamlines=True)], faces=faces, up=up)
 
 
-def layered_field(layers: Sequence[Layer], *, faces: np.ndarray | None = None, up: str = "z") -> Any:
-    """Layers of arrows in space or in the plane, one shown at a time; returns a plotly figure.
+def layered(
+    layers: Sequence[Layer], *, chart: EqualAreaMap | None = None, faces: np.ndarray | None = None, up: str = "z"
+) -> Any:
+    """Layers of arrows in space or in the plane, or on a map of the unit sphere, one shown at a time.
 
     Large layers are thinned, spread evenly. ``faces`` are triangles of the first layer's points; they, or the surface
-    that its points form, hide what is behind them.
-
-    >>> import tangentbundle as tb
-    >>> torus = tb.manifolds.Torus()
-    >>> points = torus.sample(300, seed=0)
-    >>> before, after = (Layer(n, points, a * torus.tangent_field(points)) for n, a in (("before", 1), ("after", 2)))
-    >>> figure = layered_field([before, after])
-    >>> [button.label for button in figure.layout.updatemenus[0].buttons]
-    ['before', 'after']
+    that its points form, hide what is behind them. Returns a plotly figure.
     """
-    axes, drawn = shown_axes(layers[0].points), []
-    for layer in aligned(layers):
+    layers = aligned(layers)
+    if chart is not None:
+        return _layered_map(layers, chart)
+    axes, bare = shown_axes(layers[0].points), layers[0].points.shape[1] == 3
+    for k, layer in enumerate(layers):
         points, vectors, names = in_picture(layer.points, layer.vectors, axes)
-        drawn.append(dataclasses.replace(layer, points=points, vectors=vectors, color=layer.numbers))
+        layers[k] = dataclasses.replace(layer, points=points, vectors=vectors, color=layer.numbers)
     if len(names) < 3:
-        low, high = (f(np.concatenate([layer.points for layer in drawn]), axis=0) for f in (np.min, np.max))
+        low, high = (f(np.concatenate([layer.points for layer in layers]), axis=0) for f in (np.min, np.max))
         ratio = float(np.clip((high - low)[0] / max((high - low)[1], 1e-300), 0.5, 2.0))
         axis = {"ticks": "outside", "showline": True, "zeroline": False}
         x, y = ({**axis, "title": {"text": name, "standoff": 18}} for name in names)
-        return _layered(drawn, [], list(map(_traces, drawn)), ratio, xaxis=x, yaxis={**y, "scaleanchor": "x"})
-    view, surface = View(up=up), Surface.of(drawn[0].points, faces, MAX_DOTS)
-    body = [] if surface is None else [_surface(surface, view)]
-    bare, sides = bool(body) and layers[0].points.shape[1] == 3, np.ptp(drawn[0].points, axis=0)
+        return _figure(layers, [], list(map(_traces, layers)), ratio, xaxis=x, yaxis={**y, "scaleanchor": "x"})
+    view, surface = View(up=up), Surface.of(layers[0].points, faces, MAX_DOTS)
+    body, bare = [] if surface is None else [_surface(surface, view)], bare and surface is not None
+    sides = np.ptp(layers[0].points, axis=0)
     sides *= (2.6 if bare else 1.8) / (float(np.linalg.norm(sides)) or 1.0)
     size = {"aspectmode": "manual", "aspectratio": dict(zip("xyz", np.maximum(sides, 0.02), strict=True))}
     axis = {"showbackground": False, "showspikes": False, "visible": not bare, "nticks": 5}
     scene = {f"{a}axis": {**axis, "title": {"text": name}} for a, name in zip("xyz", names, strict=True)}
     eye, above = dict(zip("xyz", 2 * view.axes[2], strict=True)), {a: float(a == up) for a in "xyz"}
     camera = {"eye": eye, "up": above, "projection": {"type": "orthographic"}}
-    groups = [_traces(layer, surface) for layer in drawn]
-    return _layered(drawn, body, groups, 1.35, scene={**size, "camera": camera, **scene})
+    groups = [_traces(layer, surface) for layer in layers]
+    return _figure(layers, body, groups, 1.35, scene={**size, "camera": camera, **scene})
 
 
-def layered_map(layers: Sequence[Layer], chart: EqualAreaMap) -> Any:
-    """Layers of points of the unit sphere, on a map with coastlines and graticule; returns a plotly figure.
-
-    >>> import tangentbundle as tb
-    >>> wind = tb.datasets.load_wind()
-    >>> vectors = np.einsum("nda,na->nd", wind.frames, wind.components[0])
-    >>> figure = layered_map([Layer("wind", wind.points, vectors)], tb.plot.EqualAreaMap())
-    >>> figure.data[0].name
-    'coastlines'
-    """
-    layers = aligned(layers)
+def _layered_map(layers: list[Layer], chart: EqualAreaMap) -> Any:
+    """Layers with coastlines, graticule and a reference arrow."""
     low, high = map_box(chart, np.concatenate([layer.points for layer in layers]))
     pixels, groups, color = min(MAX_PIXELS, MAX_ALL_PIXELS // len(layers)), [], GREY
     for layer in layers:
@@ -123,7 +108,7 @@ def layered_map(layers: Sequence[Layer], chart: EqualAreaMap) -> Any:
     shared = [*_map_lines(chart, low, high, color), *(_reference_arrow(arrows[0], low, high) if arrows else [])]
     x, y = ({"visible": False, "range": [low[k], high[k]], "constrain": "domain"} for k in (0, 1))
     ratio = float(np.divide(*(high - low)))
-    return _layered(layers, shared, groups, ratio, xaxis=x, yaxis={**y, "scaleanchor": "x"})
+    return _figure(layers, shared, groups, ratio, xaxis=x, yaxis={**y, "scaleanchor": "x"})
 
 
 def _plotly() -> Any:
@@ -156,7 +141,9 @@ def _traces(
 
     On a filled map the lines have one ``color`` and the dots are invisible, but the mouse finds them.
     """
-    flat = layer if chart is None else dataclasses.replace(layer, points=chart.project(layer.points), color=layer.numbers)
+    flat = (
+        layer if chart is None else dataclasses.replace(layer, points=chart.project(layer.points), color=layer.numbers)
+    )
     small, dim = len(layer.points) > MAX_ARROWS, flat.points.shape[1]
     look: dict[str, Any] = {"size": {2: 2.5 if small else 4.0, 3: 1.5 if small else 2.6}[dim]}
     if surface is not None and layer.vectors is not None:
@@ -247,7 +234,7 @@ def _map_lines(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, color: st
         chosen = [(text, place) for text, place, is_parallel in names if is_parallel == parallel]
         if chosen:
             texts, places = zip(*chosen, strict=True)
-            font = {"size": 11} if parallel or color == GREY else {"size": 11, "color": color, "shadow": "auto"}
+            font = {"size": 11} if parallel or color == GREY else {"size": 11, "color": "white"}
             look = {"textposition": position, "textfont": font, "cliponaxis": False, "name": "degrees"}
             found.append(_curve(np.stack(places), mode="text", text=list(texts), **look))
     return found
@@ -264,8 +251,8 @@ def _reference_arrow(layer: Layer, low: np.ndarray, high: np.ndarray) -> list[An
     return [_curve(arrow, line={"color": GREY, "width": 2}, name="reference"), _curve(tip - 1.25 * move, **words)]
 
 
-def _layered(layers: Sequence[Layer], shared: list[Any], groups: list[list[Any]], ratio: float, **layout: Any) -> Any:
-    """A figure of traces that are always shown and of those of each layer, with buttons or a slider for layers.
+def _figure(layers: Sequence[Layer], shared: list[Any], groups: list[list[Any]], ratio: float, **layout: Any) -> Any:
+    """A figure of traces that are always shown and of those of each layer, with a button for each layer.
 
     ``layout.meta`` holds the ratio of width to height, and which traces each layer shows, for other pages' buttons.
     """
@@ -275,13 +262,13 @@ def _layered(layers: Sequence[Layer], shared: list[Any], groups: list[list[Any]]
     figure = _plotly().Figure([*shared, *(trace for group in groups for trace in group)])
     for trace, visible in zip(figure.data, shown[0], strict=True):
         trace.visible = visible
-    flat, menu = "scene" not in layout, {"x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom"}
     above, below = 12 if len(layers) == 1 else 62, 100 if "title" in layout.get("xaxis", {}) else 66
-    margin = {"l": 44 if flat else 0, "r": 14 if flat else 0, "t": above, "b": below}
-    steps = [{"label": _escaped(c["label"]), "method": "restyle", "args": [{"visible": c["visible"]}]} for c in choices]
-    if len(steps) > MAX_BUTTONS:
-        layout |= {"sliders": [{**menu, "steps": steps}]}
-    elif len(steps) > 1:
-        layout |= {"updatemenus": [{**menu, "type": "buttons", "direction": "right", "buttons": steps}]}
-    meta = {"ratio": ratio, "choices": choices}
-    return figure.update_layout(template="none", height=520, showlegend=False, margin=margin, meta=meta, **layout)
+    left, right = (0, 0) if "scene" in layout else (44, 14)
+    buttons = [
+        {"label": _escaped(c["label"]), "method": "restyle", "args": [{"visible": c["visible"]}]} for c in choices
+    ]
+    if len(buttons) > 1:
+        menu = {"x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom", "type": "buttons", "direction": "right"}
+        layout |= {"updatemenus": [{**menu, "buttons": buttons}]}
+    layout |= {"margin": {"l": left, "r": right, "t": above, "b": below}, "meta": {"ratio": ratio, "choices": choices}}
+    return figure.update_layout(template="none", height=520, showlegend=False, **layout)

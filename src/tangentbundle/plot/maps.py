@@ -18,8 +18,17 @@ from ..io import Field, Globe, Mesh
 from ..io.meshes import up_axis
 from .fields import ARROW
 from .fields import field as draw
-from .style import ERRORS, SIGNED, add_color_bar, axes_or_new, length_colors, nice_number, readable_unit, top_of
-from .style import with_unit
+from .style import (
+    ERRORS,
+    SIGNED,
+    add_color_bar,
+    axes_or_new,
+    length_colors,
+    nice_number,
+    readable_unit,
+    top_of,
+    with_unit,
+)
 from .views import View, reach, spacing, spread_out
 
 MIN_FILLED_POINTS = 2500

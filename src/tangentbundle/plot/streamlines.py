@@ -17,8 +17,8 @@ NEIGHBORS = 12
 def streamlines(points: np.ndarray, vectors: np.ndarray, rows: np.ndarray, *, length: float = 0.3) -> np.ndarray:
     """Curves ``(m, k, D)`` along vectors ``(n, D)`` at points ``(n, D)``, in the middle at the points of some rows.
 
-    They are up to ``length`` times as long as the picture is wide; NaN where the field vanishes or points end. Each step
-    follows the mean direction of neighbours, weighted by inverse squared distance, and ends on their plane.
+    They are up to ``length`` times as long as the picture is wide; NaN where the field vanishes or points end. Steps
+    follow the mean direction of neighbours, weighted by inverse squared distance, and end on their plane.
     """
     tree, step = cKDTree(points), 0.5 * spacing(points)
     weakest = 1e-2 * np.quantile(np.linalg.norm(vectors, axis=1), 0.9)

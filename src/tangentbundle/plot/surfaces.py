@@ -30,7 +30,7 @@ class Surface:
     normals: np.ndarray
 
     @classmethod
-    def of(cls, points: np.ndarray, faces: np.ndarray | None = None, most: int = 4000) -> Surface | None:
+    def of(cls, points: np.ndarray, faces: np.ndarray | None = None, most: int = 3000) -> Surface | None:
         """Of a mesh, or between ``most`` points of a cloud that looks like a surface; otherwise None."""
         if faces is not None and len(faces) <= MAX_FACES:
             normals = vertex_normals(points, faces)
@@ -38,7 +38,7 @@ class Surface:
             return cls(points, faces, normals / np.maximum(size, 1e-300))
         if points.shape[1] != 3 or len(points) < MIN_POINTS:
             return None
-        points = points[spread_out(points, most, pool=4)]
+        points = points[spread_out(points, most, pool=2)]
         near = cKDTree(points).query(points, 24)[1]
         local = points[near[:, :13]] - points[near[:, :13]].mean(axis=1, keepdims=True)
         shares, axes = np.linalg.eigh(local.transpose(0, 2, 1) @ local)
@@ -85,7 +85,10 @@ def _triangles(points: np.ndarray, near: np.ndarray, normals: np.ndarray) -> np.
     """
     offsets = points[near] - points[:, None]
     rise = np.abs(np.einsum("nkd,nd->nk", offsets, normals))
-    flat, low = np.einsum("nda,nkd->nka", normal_frames(normals), offsets), rise <= 0.5 * np.linalg.norm(offsets, axis=2)
+    flat, low = (
+        np.einsum("nda,nkd->nka", normal_frames(normals), offsets),
+        rise <= 0.5 * np.linalg.norm(offsets, axis=2),
+    )
     found = [np.empty((0, 3), int)]
     for rows, places, usable in zip(near, flat, low, strict=True):
         if usable.sum() > 5:
