@@ -5,12 +5,11 @@ same kind comes back. ``operator.as_linear_operator()`` and ``operator.to_scipy(
 """
 
 from .meshes import from_meshio, from_pyvista, to_meshio, to_pyvista
-from .pyg import AttachBundle, from_pyg, laplacian_of, to_pyg
+from .pyg import AttachBundle, laplacian_of, to_pyg
 
 __all__ = [
     "AttachBundle",
     "from_meshio",
-    "from_pyg",
     "from_pyvista",
     "laplacian_of",
     "to_meshio",
