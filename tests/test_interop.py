@@ -1,13 +1,12 @@
-"""Other libraries: PyTorch Geometric, meshio, PyVista, and arrays by DLPack. Each against the library itself."""
+"""Other libraries: PyTorch Geometric, meshio and PyVista. Each against the library itself."""
 
-import array_api_strict
 import meshio
 import numpy as np
 import pytest
 import torch
 
 import tangentbundle as tb
-from tangentbundle.errors import DTypeError, InvalidInputError, MissingColumnsError, MissingExtraError
+from tangentbundle.errors import MissingColumnsError, MissingExtraError
 from tangentbundle.interop import (
     AttachBundle,
     from_meshio,
@@ -210,35 +209,3 @@ def test_pyvista_in_and_out():
     assert made.point_data["flow"].shape == mesh.points.shape and np.allclose(made["Normals"], mesh["Normals"])
     cloud = to_pyvista(Field(Cloud(np.asarray(mesh.points), ("x", "y", "z")), np.ones((1, mesh.n_points, 3))))
     assert np.array_equal(from_pyvista(cloud).values[0], np.ones((mesh.n_points, 3)))
-
-
-# Arrays of other libraries.
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_arrays_of_any_library_that_speaks_dlpack(dtype):
-    """The same numbers as with NumPy, in the arrays of the library that asked."""
-    xp, plain = array_api_strict, SPHERE.sample(200, seed=0).astype(dtype)
-    points, vectors = xp.asarray(plain), xp.asarray(np.ones((200, 3), dtype))
-    bundle, same = tb.TangentBundle.from_points(points), tb.TangentBundle.from_points(plain)
-    x = bundle.to_coordinates(vectors)
-    y = tb.Heat(0.1)(bundle.laplacian(), x)
-    values, fields = bundle.laplacian().spectrum(3)
-    for made in (bundle.points, bundle.frames, x, y, bundle.laplacian() @ x, bundle.to_ambient(y), values, fields):
-        assert type(made) is type(points) and made.dtype == getattr(xp, dtype)
-    expected = tb.Heat(0.1)(same.laplacian(), same.to_coordinates(np.ones((200, 3), dtype)))
-    assert np.array_equal(np.from_dlpack(y), expected)
-
-
-def test_arrays_by_dlpack_are_checked():
-    class NoWay:
-        def __dlpack__(self, **options):
-            raise BufferError("on another planet")
-
-        def __dlpack_device__(self):
-            return (1, 0)
-
-    with pytest.raises(InvalidInputError, match="another planet"):
-        tb.TangentBundle.from_points(NoWay())
-    with pytest.raises(DTypeError):
-        tb.TangentBundle.from_points(array_api_strict.asarray(np.ones((5, 3), complex)))

@@ -35,7 +35,7 @@ def to_pyg(bundle: TangentBundle, **attributes: Any) -> Any:
     """
     data = extra("torch_geometric.data", "to_pyg", "pyg").Data(**_contents(bundle))
     for name, value in attributes.items():
-        data[name] = _tensor(value)
+        data[name] = torch.as_tensor(value)
     return data
 
 
@@ -45,20 +45,15 @@ def _contents(bundle: TangentBundle) -> dict[str, Any]:
     ends = torch.from_numpy(np.stack([graph.indices, graph.rows]).astype(np.int64))
     maps = np.ascontiguousarray(bundle.connection.blocks())
     return {
-        "pos": _tensor(bundle.points),
+        "pos": torch.as_tensor(bundle.points),
         "edge_index": order[ends].to(kind.device),
         "edge_weight": torch.from_numpy(bundle.edge_weights()).to(kind.device, kind.dtype),
         "transport": torch.from_numpy(maps).to(kind.device, kind.dtype),
         "eps": torch.tensor([bundle.eps], dtype=torch.float64),
         "bundle": bundle,
         "laplacian": bundle.laplacian(),
-        **({} if bundle.sorted_frames is None else {"frames": _tensor(bundle.frames)}),
+        **({} if bundle.sorted_frames is None else {"frames": torch.as_tensor(bundle.frames)}),
     }
-
-
-def _tensor(value: Any) -> torch.Tensor:
-    foreign = hasattr(value, "__dlpack__") and not isinstance(value, (np.ndarray, torch.Tensor))
-    return torch.from_dlpack(value) if foreign else torch.as_tensor(value)
 
 
 def laplacian_of(data: Any) -> LinearOperator:
