@@ -18,6 +18,7 @@ from tangentbundle.datasets import wind_folder
 from tangentbundle.operators import Generator, KernelMoments
 from tangentbundle.plot.style import LINES
 
+from . import illustrations
 from .harness import Row, load
 
 FOLDER = Path(__file__).parents[1] / "docs" / "figures"
@@ -107,7 +108,7 @@ def response() -> None:
         "wavelet, peak at 5": tb.Wavelet(0.2),
     }
     for axis, (name, filter) in zip(axes, filters.items(), strict=True):
-        tb.plot.response(filter, laplacian, axes=axis)
+        illustrations.response(filter, laplacian, axis)
         axis.set_title(f"{name}: {axis.get_title()}", fontsize=10)
     save(fig, "response", dpi=110)
 

@@ -63,7 +63,7 @@ def signal() -> Any:
 def response() -> Any:
     """A lowpass, non-amplifying, Lipschitz filter at the eigenvalues of the sphere's bundle."""
     figure, axes = tb.plot.canvas(size=(7.0, 4.2))
-    tb.plot.response(tb.Heat(0.15), sphere()[1].laplacian(), axes=axes[0, 0])
+    illustrations.response(tb.Heat(0.15), sphere()[1].laplacian(), axes[0, 0])
     return figure
 
 

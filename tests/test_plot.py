@@ -12,7 +12,7 @@ pytest.importorskip("matplotlib")
 
 from matplotlib.projections.geo import LambertAxes, MollweideAxes
 
-from benchmarks.illustrations import shortest_path, transport_block
+from benchmarks.illustrations import response, shortest_path, transport_block
 from tangentbundle.plot.curves import multiplicities
 from tangentbundle.plot.interactive import layered
 from tangentbundle.plot.layers import Layer
@@ -236,7 +236,7 @@ def test_eigenvalues_are_grouped_by_their_sampling_errors():
 
 def test_a_wavelet_is_no_lowpass_filter():
     lap = tb.TangentBundle.from_points(SPHERE.sample(300, seed=0)).laplacian()
-    titles = [tb.plot.response(f, lap, axes=canvas()[1][0, 0]).get_title() for f in (tb.Heat(0.1), tb.Wavelet(0.2))]
+    titles = [response(f, lap, canvas()[1][0, 0]).get_title() for f in (tb.Heat(0.1), tb.Wavelet(0.2))]
     assert titles[0].startswith("lowpass") and titles[1].startswith("bandpass")
 
 

@@ -1,10 +1,10 @@
-"""Pictures of fields, maps, spectra and filters (``pip install 'tangentbundle[plot]'``).
+"""Pictures of fields, maps and spectra (``pip install 'tangentbundle[plot]'``).
 
 Functions that draw one panel take and return matplotlib ``axes``; those that draw several return the figure.
 """
 
 from ..earth.maps import EqualAreaMap
-from .curves import bars, curves, response, spectrum
+from .curves import bars, curves, spectrum
 from .fields import field, fields
 from .interactive import interactive_field
 from .maps import earth_map, file_field
@@ -23,7 +23,6 @@ __all__ = [
     "file_field",
     "interactive_field",
     "legend_below",
-    "response",
     "save",
     "spectrum",
 ]

@@ -1,4 +1,4 @@
-"""Charts: spectra, responses of filters, scores of methods, histograms of a bundle."""
+"""Charts: spectra, scores of methods, histograms of a bundle."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
-from ..filters import Filter
-from ..operators import ConnectionLaplacian
 from .style import LINES, axes_or_new, canvas
 
 if TYPE_CHECKING:
@@ -70,37 +67,6 @@ def spectrum(values: np.ndarray, errors: np.ndarray | None = None, *, axes: Any 
     axes.set(xlabel="number", ylabel="eigenvalue of $-\\Delta$", ylim=(0, 1.22 * values.max(initial=1e-9)))
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.grid(axis="y", alpha=0.25)
-    return axes
-
-
-def response(filter: Filter, operator: ConnectionLaplacian, *, eigenvalues: int = 40, axes: Any = None) -> Any:
-    r"""The response of a filter, with stems at the smallest ``eigenvalues`` of an operator; returns axes.
-
-    The dashed line is :math:`\lambda^{-2}`, the decay that the paper asks of lowpass filters. The title has the paper's
-    three properties; a filter with that decay is called bandpass if its response is not largest at zero.
-
-    >>> import tangentbundle as tb
-    >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(300, seed=0)).laplacian()
-    >>> tb.plot.response(tb.Heat(0.1), lap).get_xlabel()
-    'eigenvalue of $-\\Delta$'
-    """
-    axes = axes_or_new(axes, (7, 4))
-    lam = np.asarray(torch.as_tensor(operator.spectrum(min(eigenvalues, operator.shape[0]))[0]).cpu(), dtype=float)
-    line = np.linspace(0.0, 1.05 * lam[-1], 600)[1:]
-    with torch.no_grad():
-        at_line, at_lam = (np.asarray(filter.response(values)) for values in (line, lam))
-    peak, found = float(np.abs([*at_line, *at_lam]).max()), filter.properties()
-    axes.plot(line, line**-2.0, "--", color=LINES[2], lw=1.5, label=r"$\lambda^{-2}$")
-    axes.plot(line, at_line, color=LINES[4], lw=1.6, label=r"response $\hat h(\lambda)$")
-    axes.vlines(lam, 0, at_lam, color=LINES[4], lw=1, alpha=0.4)
-    axes.plot(lam, at_lam, "o", color=LINES[4], ms=4, label=f"first {len(lam)} eigenvalues")
-    axes.axhline(0.0, color="0.6", lw=0.8)
-    axes.set(xlabel="eigenvalue of $-\\Delta$", ylabel="response", xlim=(0.0, line[-1]))
-    axes.set_ylim(min(0.0, 1.1 * at_line.min()), 1.1 * max(peak, 1e-12))
-    kind = "lowpass" if abs(at_line[0]) > 0.999 * np.abs(at_line).max() else "bandpass"
-    kind = kind if found.lowpass else "without decay $\\lambda^{-2}$"
-    axes.set_title(f"{kind}\nLipschitz constant {found.lipschitz:.3g}, largest gain {found.gain:.3g}", fontsize=10)
-    axes.legend(frameon=False)
     return axes
 
 
