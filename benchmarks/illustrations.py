@@ -76,7 +76,7 @@ def diffusion(
         title = f"$t = {t:g}$"
         panels[title] = np.where(relative > 0.02, 1 / np.maximum(length, 1e-300), 0.0)[:, None] * flowed
         colors[title] = relative
-    options = {"arrows": 600, "scale": 1.6 * spacing(points[spread_out(points, 600)]), **options}
+    options = {"arrows": 300, "scale": 1.6 * spacing(points[spread_out(points, 600)]), **options}
     return fields(points, panels, colors=colors, top=1.0, label="length, of the longest", **options)
 
 

@@ -146,7 +146,7 @@ def _draw_arrows(
     """Arrows in the colours of the values, near ones on top of far ones; none for vectors too short to draw."""
     length, places, moves = np.linalg.norm(vectors, axis=1), view.project(points), view.project(vectors)
     rows = np.flatnonzero(visible & ((length > 1e-3 * top_of(length)) | (length.max() == 0)))
-    rows = rows[spread_out(points[rows], count)]
+    rows = rows[spread_out(points[rows], max(round(count * len(rows) / max(visible.sum(), 1)), 2))]
     rows = rows[np.argsort(places[rows, -1])]
     scale = _arrow_scale(points[rows], vectors) if scale is None else scale
     look |= {"alpha": None if depth is None else 0.3 + 0.7 * depth[rows], "width": 0.0036, **ARROW}
