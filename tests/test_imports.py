@@ -44,6 +44,8 @@ def test_every_public_name_is_there():
     assert all(getattr(tb, name) is not None for name in dir(tb)) and {*dir(tb)} == {*tb.__all__} | modules
     with pytest.raises(AttributeError, match=r"'tangentbundel'.*Did you mean 'TangentBundle'"):
         _ = tb.tangentbundel
+    with pytest.raises(AttributeError, match=r"'Denoise'.*Did you mean 'FieldDenoiser'"):
+        _ = tb.Denoise
     with pytest.raises(AttributeError, match=r"'zzz'\.$"):
         _ = tb.zzz
 
