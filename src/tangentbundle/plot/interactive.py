@@ -79,7 +79,7 @@ def layered(
         low, high = (f(np.concatenate([layer.points for layer in layers]), axis=0) for f in (np.min, np.max))
         ratio = float(np.clip((high - low)[0] / max((high - low)[1], 1e-300), 0.5, 2.0))
         axis = {"ticks": "outside", "showline": True, "zeroline": False}
-        x, y = ({**axis, "title": {"text": name, "standoff": 18}} for name in names)
+        x, y = ({**axis, "title": {"text": name, "standoff": 26}} for name in names)
         return _figure(layers, [], list(map(_traces, layers)), ratio, xaxis=x, yaxis={**y, "scaleanchor": "x"})
     view, surface = View(up=up), Surface.of(layers[0].points, faces, MAX_DOTS)
     body, bare = [] if surface is None else [_surface(surface, view)], bare and surface is not None
