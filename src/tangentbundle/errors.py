@@ -70,11 +70,7 @@ class MissingExtraError(TangentBundleError, ModuleNotFoundError):
 
 
 class DownloadError(TangentBundleError, OSError):
-    """A file could not be had from the network; nothing half-written was left."""
-
-
-class CacheWriteError(DownloadError):
-    """The cache folder is full or cannot be written."""
+    """A file could not be had from the network, or not be written to the cache; nothing half-written was left."""
 
 
 class DamagedFileError(TangentBundleError, ValueError):

@@ -121,8 +121,11 @@ def classification_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
     lines = max(len(groups) for groups in panels.values())
     figure, axes = plot.canvas(1, len(panels), (6.0, 0.9 + 0.36 * lines))
     for axis, (activation, groups) in zip(axes[0], panels.items(), strict=True):
-        plot.bars(groups, label="accuracy on test clouds", axes=axis)
-        axis.set(xlim=(0, 1.02), title="no network" if activation == "-" else activation)
+        means, spreads = ([float(f(scores)) for scores in groups.values()] for f in (np.mean, np.std))
+        axis.barh(list(groups), means, xerr=spreads, height=0.62, color="#2a788e", ecolor="0.3")
+        axis.invert_yaxis()
+        label = "no network" if activation == "-" else activation
+        axis.set(xlim=(0, 1.02), xlabel="accuracy on test clouds", title=label)
     return [*paths, plot.save(figure, folder / "classification_accuracy.png")]
 
 

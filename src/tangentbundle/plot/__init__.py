@@ -4,7 +4,7 @@ Functions that draw one panel take and return matplotlib ``axes``; those that dr
 """
 
 from ..earth.maps import EqualAreaMap
-from .curves import bars, curves, spectrum
+from .curves import curves, spectrum
 from .fields import field, fields
 from .interactive import interactive_field
 from .maps import earth_map, file_field
@@ -14,7 +14,6 @@ from .views import View
 __all__ = [
     "EqualAreaMap",
     "View",
-    "bars",
     "canvas",
     "curves",
     "earth_map",

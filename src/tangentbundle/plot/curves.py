@@ -101,24 +101,6 @@ def curves(
     return axes
 
 
-def bars(groups: Mapping[str, Sequence[float]], *, label: str = "", axes: Any = None) -> Any:
-    """Mean scores of methods as bars, every run as a dot; returns axes.
-
-    >>> axes = bars({"network": [0.9, 0.8], "majority": [0.5]}, label="accuracy")
-    >>> [round(float(bar.get_width()), 2) for bar in axes.patches]
-    [0.85, 0.5]
-    """
-    axes = axes_or_new(axes, (6.4, 0.5 + 0.4 * len(groups)))
-    for number, scores in enumerate(groups.values()):
-        axes.barh(number, np.mean(scores), height=0.62, color=LINES[4], alpha=0.75)
-        axes.plot(scores, np.full(len(scores), number), "o", ms=3.5, color=LINES[0], alpha=0.7)
-    axes.set_yticks(range(len(groups)), groups)
-    axes.invert_yaxis()
-    axes.set(xlabel=label)
-    axes.grid(axis="x", alpha=0.25)
-    return axes
-
-
 def histogram(label: str, values: np.ndarray, size: tuple[float, float]) -> Any:
     """A histogram of numbers ``(n,)``, of ``size`` inches; returns the matplotlib figure."""
     figure, ((axes,),) = canvas(size=size)
