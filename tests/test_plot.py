@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
 import tangentbundle as tb
 from tangentbundle.geometry.known_frames import latlon_frames
@@ -245,6 +246,28 @@ def test_a_field_without_length_and_shapes_that_do_not_fit():
     tb.plot.field(TORUS.sample(500, seed=0), np.zeros((500, 3)), axes=axes)
     with pytest.raises(tb.errors.ShapeError, match="expected points"):
         tb.plot.field(np.zeros((5, 3)), np.zeros((4, 3)), axes=axes)
+    with pytest.raises(tb.errors.ShapeError, match="rows below 5"):
+        tb.plot.field(np.eye(5, 3), faces=[[0, 1, 5]], axes=axes)
+    with pytest.raises(tb.errors.ShapeError, match=r"winds \(2, 2\)"):
+        tb.plot.earth_map([0.0, 1.0], [0.0, 1.0], [1.0, 2.0, 3.0], axes=axes)
+
+
+@pytest.mark.parametrize("n", [2, 3, 20])
+@pytest.mark.parametrize("size", [0.0, 1.0])
+def test_few_points_and_fields_that_vanish_can_be_drawn(n, size):
+    points = SPHERE.sample(n, seed=0)
+    for curved in (False, True):
+        tb.plot.field(points, size * points[::-1], streamlines=curved, axes=canvas()[1][0, 0])
+    assert len(tb.plot.interactive_field(points, size * points[::-1]).data) >= 2
+
+
+def test_tensors_of_single_precision_that_learn_can_be_drawn():
+    points = torch.from_numpy(TORUS.sample(450, seed=0)).float()
+    vectors = torch.ones(450, 3, requires_grad=True)
+    lat, lon = torch.linspace(-60, 60, 50), torch.linspace(0, 300, 50)
+    for drawn in (tb.plot.field(points, vectors, axes=canvas()[1][0, 0]), tb.plot.interactive_field(points, vectors)):
+        assert drawn is not None
+    assert tb.plot.earth_map(lat, lon, vectors[:50, :2], axes=canvas()[1][0, 0]).get_title() == ""
 
 
 def test_carried_around_a_sphere_vectors_turn_by_the_area():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import Delaunay, cKDTree
 
+from ..errors import ShapeError
 from ..geometry.halfedges import vertex_normals
 from ..geometry.known_frames import normal_frames
 from .views import View, extent, spacing, spread_out
@@ -32,6 +33,10 @@ class Surface:
     @classmethod
     def of(cls, points: np.ndarray, faces: np.ndarray | None = None, most: int = 3000) -> Surface | None:
         """Of a mesh, or between ``most`` points of a cloud that looks like a surface; otherwise None."""
+        if faces is not None:
+            faces = np.asarray(faces)
+            if faces.ndim != 2 or faces.shape[1] != 3 or not ((faces >= 0) & (faces < len(points))).all():
+                raise ShapeError(f"expected triangles (f, 3) of rows below {len(points)}, got faces {faces.shape}.")
         if faces is not None and len(faces) <= MAX_FACES:
             normals = vertex_normals(points, faces)
             size = np.linalg.norm(normals, axis=1, keepdims=True)
