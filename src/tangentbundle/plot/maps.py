@@ -97,8 +97,8 @@ def earth_map(
     return axes
 
 
-def file_field(field: Field, *, number: int = 0, axes: Any = None) -> Any:
-    """One of the fields of a file: a map for the globe, a surface or a cloud otherwise; returns matplotlib axes.
+def file_field(field: Field, *, axes: Any = None) -> Any:
+    """The first field of a file: a map for the globe, a surface or a cloud otherwise; returns matplotlib axes.
 
     >>> import tangentbundle as tb
     >>> from tangentbundle.io import Cloud, Field
@@ -110,11 +110,11 @@ def file_field(field: Field, *, number: int = 0, axes: Any = None) -> Any:
     """
     space, label = field.space, quantity(field)
     if isinstance(space, Globe):
-        wind = np.full((len(space.lat), 2), np.nan) if field.values is None else field.values[number]
+        wind = np.full((len(space.lat), 2), np.nan) if field.values is None else field.values[0]
         options: dict[str, Any] = {"unit": field.units, "colorbar": field.values is not None}
         return earth_map(space.lat, space.lon, wind, label=label, title=str(field), axes=axes, **options)
     faces = space.faces if isinstance(space, Mesh) else None
-    vectors = None if field.values is None else field.vectors[number]
+    vectors = None if field.values is None else field.vectors[0]
     label, view = with_unit(label, field.units), View(up=up_axis(field))
     return draw(space.points, vectors, faces=faces, label=label, title=str(field), view=view, axes=axes)
 
