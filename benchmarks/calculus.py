@@ -181,7 +181,7 @@ def betti(seeds: int = 20, n: int = 5000) -> list[Row]:
     rows = []
     for name, (sample, number) in spaces.items():
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", tb.errors.NoGapWarning)
+            warnings.simplefilter("ignore", tb.errors.AccuracyWarning)
             right = [
                 betti_number(tb.TangentBundle.from_points(sample(seed), dim=2), most=8) == number
                 for seed in range(seeds)

@@ -16,7 +16,9 @@ import xarray as xr
 import tangentbundle as tb
 from tangentbundle.datasets import wind_folder
 from tangentbundle.operators import Generator, KernelMoments
+from tangentbundle.plot.style import LINES
 
+from . import illustrations
 from .harness import Row, load
 
 FOLDER = Path(__file__).parents[1] / "docs" / "figures"
@@ -106,9 +108,21 @@ def response() -> None:
         "wavelet, peak at 5": tb.Wavelet(0.2),
     }
     for axis, (name, filter) in zip(axes, filters.items(), strict=True):
-        tb.plot.response(filter, laplacian, axes=axis)
+        illustrations.response(filter, laplacian, axis)
         axis.set_title(f"{name}: {axis.get_title()}", fontsize=10)
     save(fig, "response", dpi=110)
+
+
+def _draw_errors(numbers, errors, axes):
+    """Errors {name: (errors, standard deviations)} against the number of points, with the slope of each line."""
+    for number, (name, (mean, std)) in enumerate(errors.items()):
+        slope = np.polyfit(np.log(numbers), np.log(mean), 1)[0]
+        look = {"fmt": "o-", "ms": 4, "capsize": 2, "color": LINES[(4, 1, 2, 5, 0)[number % 5]]}
+        axes.errorbar(numbers, mean, std, label=f"{name}: slope {slope:.2f}", **look)
+    axes.set(xscale="log", yscale="log", xlabel="points", ylabel="error")
+    axes.grid(alpha=0.25, which="both")
+    axes.legend(frameon=False, fontsize=9)
+    return axes
 
 
 def convergence() -> None:
@@ -120,7 +134,7 @@ def convergence() -> None:
         name = f"{key[0]}, eigenvalue {mine[0]['eigenvalue']:g}"
         errors[name] = [row["error"] for row in mine], [row["std"] for row in mine]
     fig, axes = tb.plot.canvas(size=(7, 4.6))
-    axis = tb.plot.convergence([row["n"] for row in mine], errors, axes=axes[0, 0])
+    axis = _draw_errors([row["n"] for row in mine], errors, axes[0, 0])
     axis.set_ylabel("relative error against the continuous filter")
     axis.set_title("A filter of a sampled eigenfield on $S^2$, automatic scale, estimated frames", fontsize=10)
     save(fig, "convergence", dpi=110)
@@ -156,7 +170,7 @@ def transfer() -> None:
     rows = load("transfer")
     errors = [row["relative_difference"] for row in rows], [row["std"] for row in rows]
     fig, axes = tb.plot.canvas(size=(6.4, 4.2))
-    axis = tb.plot.convergence([row["n"] for row in rows], {"trained network": errors}, axes=axes[0, 0])
+    axis = _draw_errors([row["n"] for row in rows], {"trained network": errors}, axes[0, 0])
     axis.set_ylabel("relative difference to 80 000 points")
     axis.set_title("Weights trained on 400 points of a torus, run unchanged on more", fontsize=10)
     save(fig, "transfer", dpi=110)
@@ -264,7 +278,7 @@ def _gfs() -> xr.Dataset:
 def _wind_panel(ds: xr.Dataset, names: tuple[str, str], title: str, axes, top: float = 20.0) -> None:
     grid = tb.earth.Grid.of(ds)
     wind = grid.to_coordinates(np.stack([ds[n].values for n in names], axis=-1))
-    tb.plot.wind_map(grid.lat, grid.lon, wind, title=title, axes=axes, top=top)
+    tb.plot.earth_map(grid.lat, grid.lon, wind, title=title, axes=axes, top=top)
 
 
 def smooth() -> None:
@@ -310,7 +324,7 @@ def regrid() -> None:
     for axis, (title, data) in zip(axes[0], panels.items(), strict=False):
         grid = tb.earth.Grid.of(data)
         wind = grid.to_coordinates(np.stack([data.u10.values, data.v10.values], axis=-1))
-        tb.plot.wind_map(grid.lat, grid.lon, wind, projection=chart, title=title, top=15.0, axes=axis)
+        tb.plot.earth_map(grid.lat, grid.lon, wind, projection=chart, title=title, top=15.0, axes=axis)
     rows, axis = load("regrid_harmonics"), axes[0, 2]
     for name, color in (("components, bilinear", "0.6"), ("Linear", "#2a788e"), ("Quadratic", "#440154")):
         wavelengths = [row["wavelength km"] for row in rows]

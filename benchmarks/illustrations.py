@@ -1,4 +1,4 @@
-"""Illustrations of the theory: a tangent space, parallel transport and diffusion."""
+"""Illustrations of the theory: a tangent space, parallel transport, diffusion, responses of filters."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import torch
 from scipy.sparse.csgraph import dijkstra
 
 from tangentbundle import Heat, TangentBundle
 from tangentbundle.errors import InvalidInputError
-from tangentbundle.plot import View, field, fields, spread_out
+from tangentbundle.filters import Filter
+from tangentbundle.operators import ConnectionLaplacian
+from tangentbundle.plot import View, field, fields
 from tangentbundle.plot.fields import ARROW
 from tangentbundle.plot.style import LINES
-from tangentbundle.plot.views import spacing
+from tangentbundle.plot.views import spacing, spread_out
 
 
 def tangent_space(
@@ -73,9 +76,33 @@ def diffusion(
         title = f"$t = {t:g}$"
         panels[title] = np.where(relative > 0.02, 1 / np.maximum(length, 1e-300), 0.0)[:, None] * flowed
         colors[title] = relative
-    shown, longest = spread_out(points, 600), np.argsort(-np.linalg.norm(vectors, axis=1))[:20]
-    options = {"arrows": np.union1d(shown, longest), "scale": 1.6 * spacing(points[shown]), **options}
+    options = {"arrows": 300, "scale": 1.6 * spacing(points[spread_out(points, 600)]), **options}
     return fields(points, panels, colors=colors, top=1.0, label="length, of the longest", **options)
+
+
+def response(filter: Filter, operator: ConnectionLaplacian, axes: Any, eigenvalues: int = 40) -> Any:
+    r"""The response of a filter, with stems at the smallest ``eigenvalues`` of an operator; returns axes.
+
+    The dashed line is :math:`\lambda^{-2}`, the decay that the paper asks of lowpass filters. The title has the paper's
+    three properties; a filter with that decay is called bandpass if its response is not largest at zero.
+    """
+    lam = np.asarray(torch.as_tensor(operator.spectrum(min(eigenvalues, operator.shape[0]))[0]).cpu(), dtype=float)
+    line = np.linspace(0.0, 1.05 * lam[-1], 600)[1:]
+    with torch.no_grad():
+        at_line, at_lam = (np.asarray(filter.response(values)) for values in (line, lam))
+    peak, found = float(np.abs([*at_line, *at_lam]).max()), filter.properties()
+    axes.plot(line, line**-2.0, "--", color=LINES[2], lw=1.5, label=r"$\lambda^{-2}$")
+    axes.plot(line, at_line, color=LINES[4], lw=1.6, label=r"response $\hat h(\lambda)$")
+    axes.vlines(lam, 0, at_lam, color=LINES[4], lw=1, alpha=0.4)
+    axes.plot(lam, at_lam, "o", color=LINES[4], ms=4, label=f"first {len(lam)} eigenvalues")
+    axes.axhline(0.0, color="0.6", lw=0.8)
+    axes.set(xlabel="eigenvalue of $-\\Delta$", ylabel="response", xlim=(0.0, line[-1]))
+    axes.set_ylim(min(0.0, 1.1 * at_line.min()), 1.1 * max(peak, 1e-12))
+    kind = "lowpass" if abs(at_line[0]) > 0.999 * np.abs(at_line).max() else "bandpass"
+    kind = kind if found.lowpass else "without decay $\\lambda^{-2}$"
+    axes.set_title(f"{kind}\nLipschitz constant {found.lipschitz:.3g}, largest gain {found.gain:.3g}", fontsize=10)
+    axes.legend(frameon=False)
+    return axes
 
 
 def _frames(bundle: TangentBundle) -> np.ndarray:

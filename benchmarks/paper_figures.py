@@ -63,7 +63,7 @@ def signal() -> Any:
 def response() -> Any:
     """A lowpass, non-amplifying, Lipschitz filter at the eigenvalues of the sphere's bundle."""
     figure, axes = tb.plot.canvas(size=(7.0, 4.2))
-    tb.plot.response(tb.Heat(0.15), sphere()[1].laplacian(), axes=axes[0, 0])
+    illustrations.response(tb.Heat(0.15), sphere()[1].laplacian(), axes[0, 0])
     return figure
 
 
@@ -101,14 +101,18 @@ def transport() -> Any:
 def wind() -> Any:
     """Zonal and meridional wind."""
     data = source_of(available()).field
-    return tb.plot.wind_components(data.lat, data.lon, data.components[0])
+    figure, axes = tb.plot.canvas(1, 2, (6.2, 3.4))
+    for axis, values, title in zip(axes[0], data.components[0].T, ("zonal wind", "meridional wind"), strict=True):
+        look = {"top": 20.0, "label": "component", "unit": "m/s", "colorbar": title == "meridional wind"}
+        tb.plot.earth_map(data.lat, data.lon, values, title=title, axes=axis, **look)
+    return figure
 
 
 def wind_map() -> Any:
     """The same wind as arrows, with its speed."""
     data = source_of(available()).field
     figure, axes = tb.plot.canvas(size=(8.4, 4.2))
-    tb.plot.wind_map(data.lat, data.lon, data.components[0], axes=axes[0, 0])
+    tb.plot.earth_map(data.lat, data.lon, data.components[0], axes=axes[0, 0])
     return figure
 
 

@@ -39,8 +39,9 @@ print(f"its own expectation      {np.sqrt(weight @ (std[rest] ** 2).sum(axis=1))
 figure, ((left, right), (below, last)) = tb.plot.canvas(2, 2, (5.0, 2.9))
 east_north, spread = np.einsum("nda,nd->na", wind.frames, predicted), np.linalg.norm(std, axis=1)
 few, same = wind.at(at), {"top": 10.0, "arrows": 350}
-tb.plot.wind_map(few.lat, few.lon, few.components[0], title=f"{len(at)} stations", axes=left, **same)
-tb.plot.wind_map(wind.lat, wind.lon, east_north, title="the wind from the stations", axes=right, **same)
-tb.plot.wind_map(wind.lat, wind.lon, wind.components[0], title="the true wind, January 1982", axes=below, **same)
-tb.plot.value_map(wind.lat, wind.lon, spread, label="standard deviation, m/s", title="how far to trust it", axes=last)
+tb.plot.earth_map(few.lat, few.lon, few.components[0], title=f"{len(at)} stations", axes=left, **same)
+tb.plot.earth_map(wind.lat, wind.lon, east_north, title="the wind from the stations", axes=right, **same)
+tb.plot.earth_map(wind.lat, wind.lon, wind.components[0], title="the true wind, January 1982", axes=below, **same)
+trust = {"label": "standard deviation", "unit": "m/s", "title": "how far to trust it"}
+tb.plot.earth_map(wind.lat, wind.lon, spread, axes=last, **trust)
 tb.plot.save(figure, "out/wind_map.png")

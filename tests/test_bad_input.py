@@ -186,7 +186,7 @@ def test_memory_is_refused_with_the_number():
         TangentBundle.from_points(SPHERE, neighbors=250, max_memory=1000)
 
 
-@pytest.mark.filterwarnings("ignore::tangentbundle.errors.NoisyCloudWarning")
+@pytest.mark.filterwarnings("ignore::tangentbundle.errors.SuspiciousDataWarning")
 def test_local_dimensions_that_disagree():
     circle = np.pad(Sphere(1).sample(400, seed=0), ((0, 0), (0, 1)))
     surface = Sphere(2).sample(400, seed=0) + np.array([1.5, 0.0, 0.0])

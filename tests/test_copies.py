@@ -4,7 +4,6 @@ import copy
 import pickle
 from functools import cache
 
-import array_api_strict
 import numpy as np
 import pytest
 import torch
@@ -67,10 +66,6 @@ def cases():
     """Objects of every kind, and what to ask each and its copy."""
     return {
         "bundle": (BUNDLE, lambda b: b.laplacian() @ SIGNAL),
-        "bundle of another library": (
-            tb.TangentBundle.from_points(array_api_strict.asarray(POINTS)),
-            lambda b: b.laplacian().to(dtype=torch.float64) @ SIGNAL,
-        ),
         "scalar bundle": (BUNDLE.scalar(), lambda b: b.laplacian() @ SIGNAL[:, :1]),
         "Laplacian": (used(BUNDLE.laplacian()), apply_operator),
         "Laplacian, float32": (

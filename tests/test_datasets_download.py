@@ -207,14 +207,14 @@ def test_a_full_disk(get):
     def full(path):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with pytest.raises(errors.CacheWriteError, match=r"No space left.*pass another folder"):
+    with pytest.raises(errors.DownloadError, match=r"No space left.*pass another folder"):
         get(check=full)
     assert list(get.cache.iterdir()) == []
 
 
 def test_a_cache_that_cannot_be_written(get):
     get.cache.write_text("not a folder")
-    with pytest.raises(errors.CacheWriteError, match=r"cache=\.\.\."):
+    with pytest.raises(errors.DownloadError, match=r"cache=\.\.\."):
         get()
 
 

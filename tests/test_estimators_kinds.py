@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import tangentbundle as tb
-from tangentbundle.errors import DimensionWarning, NoFieldWarning
+from tangentbundle.errors import DimensionWarning, NoInformationWarning
 from tangentbundle.estimators import Ambient, GaussianProcess, ManifoldClassifier, Tangent
 
 SPHERE = tb.manifolds.Sphere(2)
@@ -97,5 +97,5 @@ def test_too_few_points_and_no_field_are_warned_of():
     points, noise = np.random.default_rng(1).standard_normal((2, 20, 5))
     with pytest.warns(DimensionWarning, match=r"20 points are too few .* in 5 dimensions"):
         tb.FieldDenoiser(MODEL).fit(points, noise)
-    with pytest.warns(NoFieldWarning, match="Give noise_std"):
+    with pytest.warns(NoInformationWarning, match="Give noise_std"):
         tb.FieldDenoiser(dim=2, random_state=0).fit(POINTS, np.random.default_rng(12).standard_normal((60, 3)))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tangentbundle import FieldDenoiser, FieldInterpolator
-from tangentbundle.errors import DimensionWarning, InvalidInputError, OutlierWarning, TangentBundleError
+from tangentbundle.errors import DimensionWarning, InvalidInputError, SuspiciousDataWarning, TangentBundleError
 from tangentbundle.estimators import (
     Ambient,
     Candidates,
@@ -63,7 +63,7 @@ def fields():
     }
 
 
-@pytest.mark.filterwarnings("ignore::tangentbundle.errors.NoFieldWarning")
+@pytest.mark.filterwarnings("ignore::tangentbundle.errors.NoInformationWarning")
 @pytest.mark.parametrize("name", fields())
 def test_the_default_is_not_worse_than_the_simplest_models(name):
     """By the log density of left-out vectors, up to one standard error; the default has both in its table."""
@@ -187,7 +187,7 @@ def test_odd_data_have_finite_answers_or_named_errors(name):
 
 
 @pytest.mark.filterwarnings("ignore::tangentbundle.errors.NotTangentWarning")
-@pytest.mark.filterwarnings("ignore::tangentbundle.errors.NoFieldWarning")
+@pytest.mark.filterwarnings("ignore::tangentbundle.errors.NoInformationWarning")
 @pytest.mark.parametrize(("n", "D"), [(3, 1), (3, 3), (4, 2), (8, 3), (15, 4), (29, 2), (29, 3)])
 def test_few_points(n, D):
     points, vectors = np.random.default_rng(10 * n + D).standard_normal((2, n, D))
@@ -198,7 +198,7 @@ def test_few_points(n, D):
 @pytest.mark.filterwarnings("ignore::tangentbundle.errors.NotTangentWarning")
 def test_a_point_far_from_all_others_is_warned_of():
     points = np.concatenate([POINTS, [[1e6, 0.0, 0.0]]])
-    with pytest.warns(OutlierWarning, match=r"1 of 61 points \(first: row 60\)"):
+    with pytest.warns(SuspiciousDataWarning, match=r"1 of 61 points \(first: row 60\)"):
         assert all(np.isfinite(answer).all() for answer in answers(points, np.concatenate([VECTORS, VECTORS[:1]])))
 
 

@@ -9,7 +9,7 @@ from filter_spaces import SPACES, errors, filters_at, laplacian
 from pairwise import all_pairs
 
 import tangentbundle as tb
-from tangentbundle.errors import ConvergenceError, InvalidInputError, PrecisionWarning
+from tangentbundle.errors import AccuracyWarning, ConvergenceError, InvalidInputError
 from tangentbundle.filters.banks import EXACT_SIZE, default_method
 from tangentbundle.filters.expansion import Band, expand, fixed_order
 from tangentbundle.manifolds import Sphere
@@ -203,5 +203,5 @@ def test_responses_too_steep_for_single_precision_are_warned_of(method):
     x, single = random_signal(lap), lap.to(dtype=torch.float32)
     for h in (tb.Heat(2e4), *([] if isinstance(method, tb.Chebyshev) else [tb.Tikhonov(1e6)])):
         h(lap, x, method)
-        with pytest.warns(PrecisionWarning, match="float64"):
+        with pytest.warns(AccuracyWarning, match="float64"):
             h(single, x.float(), method)

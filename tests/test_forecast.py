@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import clone
 
 import tangentbundle as tb
-from tangentbundle.errors import InvalidInputError, NonFiniteError, ShapeError, ShortSeriesWarning, TooFewPointsError
+from tangentbundle.errors import InvalidInputError, NoInformationWarning, NonFiniteError, ShapeError, TooFewPointsError
 from tangentbundle.forecast import Autoregression, Climatology, Persistence
 from tangentbundle.forecast.autoregression import displaced, nearest
 from tangentbundle.forecast.climate import Climate, cycle_variance, fitted_correlation, mean_variance
@@ -80,7 +80,7 @@ def test_every_method_and_option_gives_finite_tangent_answers(method, fields, pe
     times = np.delete(np.arange(fields + 1), 5)  # one field is missing
     forecaster = tb.FieldForecaster(method, manifold=space, period=period, random_state=0)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ShortSeriesWarning)
+        warnings.simplefilter("ignore", NoInformationWarning)
         forecaster.fit(points, series[times], times=times)
     for window, horizon in [(1, 1), (3, 50), (12, 2)]:
         recent, steps = series[-window:], np.arange(fields + 1 - window, fields + 1)
@@ -258,7 +258,7 @@ def test_short_records_warn_and_claim_no_less_than_is_true():
     claimed, true = [], []
     for seed in range(6):
         series = ambient(red_noise(60, memory=0.9, seed=seed))
-        with pytest.warns(ShortSeriesWarning, match="climatology"):
+        with pytest.warns(NoInformationWarning, match="climatology"):
             forecaster = tb.FieldForecaster(manifold=SPHERE).fit(POINTS, series[:16])
         future, std = forecaster.predict(series[:16], 40, return_std=True)
         claimed.append(np.square(std[20:]).sum(axis=-1).mean())
@@ -319,7 +319,7 @@ def test_gaps_are_allowed_in_training_and_refused_in_windows():
 def test_many_gaps_leave_the_climatology(method, times):
     series = ambient(red_noise(40))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ShortSeriesWarning)
+        warnings.simplefilter("ignore", NoInformationWarning)
         forecaster = tb.FieldForecaster(method, manifold=SPHERE).fit(POINTS, series, times=times)
     future, std = forecaster.predict(series[-1:], 5, times=times[-1:], return_std=True)
     assert np.isfinite(future).all() and (std > 0).all()

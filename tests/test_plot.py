@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
 import tangentbundle as tb
 from tangentbundle.geometry.known_frames import latlon_frames
@@ -12,10 +13,14 @@ pytest.importorskip("matplotlib")
 
 from matplotlib.projections.geo import LambertAxes, MollweideAxes
 
-from benchmarks.illustrations import shortest_path, transport_block
+from benchmarks.illustrations import response, shortest_path, transport_block
+from tangentbundle.plot.curves import multiplicities
+from tangentbundle.plot.interactive import layered
+from tangentbundle.plot.layers import Layer
 from tangentbundle.plot.streamlines import streamlines
 from tangentbundle.plot.style import canvas
-from tangentbundle.plot.views import Patches, spread_out
+from tangentbundle.plot.surfaces import Surface
+from tangentbundle.plot.views import spread_out
 
 SPHERE, TORUS = tb.manifolds.Sphere(2), tb.manifolds.Torus()
 CHARTS = [
@@ -119,7 +124,7 @@ def chart_north(y):
 
 def test_colours_fill_the_map_up_to_its_edge_and_nothing_far_from_points():
     lat, lon = (grid.ravel() for grid in np.meshgrid(np.arange(0.5, 90, 2.0), np.arange(0.0, 360, 2.0)))
-    axes = tb.plot.value_map(lat, lon, lat, colorbar=False, axes=canvas()[1][0, 0])
+    axes = tb.plot.earth_map(lat, lon, lat, colorbar=False, axes=canvas()[1][0, 0])
     (drawn,) = axes.images
     left, right, bottom, top = drawn.get_extent()
     rows, columns = drawn.get_array().shape
@@ -152,22 +157,22 @@ def test_pictures_are_the_right_way_up(up):
     assert [camera.up[a] for a in "xyz"] == [float(a == up) for a in "xyz"] and camera.eye[up] > 0
 
 
-def test_a_sphere_hides_its_other_side():
-    points = SPHERE.sample(4000, seed=0)
-    view = tb.plot.View(20, 70)
-    light, (left, right, _, _), seen = Patches.of_cloud(points).shade(view, points)
-    depth = view.project(points)[:, 2]
+@pytest.mark.parametrize("faces", [False, True])
+def test_a_sphere_hides_its_other_side(faces):
+    from scipy.spatial import ConvexHull
+
+    points, view = SPHERE.sample(4000, seed=0), tb.plot.View(20, 70)
+    surface = Surface.of(points, ConvexHull(points).simplices if faces else None)
+    depth, seen = view.project(points)[:, 2], surface.visible(view, points)
     assert seen[depth > 0.3].mean() > 0.99 and seen[depth < -0.3].mean() < 0.01
-    area = np.isfinite(light).sum() * ((right - left) / light.shape[1]) ** 2
-    assert abs(area / np.pi - 1) < 0.1  # a disc of radius one
+    front = view.axes[2] @ surface.points[surface.light(view).argmax()]
+    assert front > 0.7 or front < -0.7  # lit over the viewer's shoulder, on both sides
 
 
 @pytest.mark.parametrize(("space", "area"), [(SPHERE, 4 * np.pi), (TORUS, 4 * np.pi**2 * 0.1 * 0.3)])
 def test_triangles_between_points_cover_the_surface_and_arrows_stay_on_one_side(space, area):
-    from tangentbundle.plot.traces import Surface
-
     points = space.sample(2000, seed=0)
-    surface = Surface.of(points, None)
+    surface = Surface.of(points)
     a, b, c = (surface.points[surface.faces[:, k]] for k in range(3))
     covered = 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1).sum() / area
     assert 0.97 < covered < 1.25 and len(np.unique(surface.faces)) == len(surface.points)
@@ -180,7 +185,7 @@ def test_triangles_between_points_cover_the_surface_and_arrows_stay_on_one_side(
 
 def test_streamlines_stay_on_the_surface_and_follow_the_field():
     points = SPHERE.sample(2000, seed=0)
-    curves = streamlines(points, np.cross([0, 0, 1.0], points), count=80, length=0.5)
+    curves = streamlines(points, np.cross([0, 0, 1.0], points), spread_out(points, 80), length=0.5)
     curves = curves[np.isfinite(curves).all(axis=(1, 2))]
     assert len(curves) > 60 and abs(np.linalg.norm(curves, axis=2) - 1).max() < 0.03
     assert np.ptp(curves[:, :, 2], axis=1).max() < 0.05  # circles of latitude
@@ -192,9 +197,9 @@ def test_what_is_no_surface_is_not_shaded():
     rng = np.random.default_rng(0)
     angle = rng.uniform(0, 2 * np.pi, 1000)
     curve = np.stack([np.cos(angle), np.sin(angle), np.sin(3 * angle)], axis=1)
-    assert Patches.of_cloud(rng.standard_normal((1000, 3))) is None
-    assert Patches.of_cloud(curve) is None and Patches.of_cloud(SPHERE.sample(50, seed=0)) is None
-    assert Patches.of_cloud(TORUS.sample(3000, seed=0)) is not None
+    assert Surface.of(rng.standard_normal((1000, 3))) is None
+    assert Surface.of(curve) is None and Surface.of(SPHERE.sample(50, seed=0)) is None
+    assert Surface.of(TORUS.sample(3000, seed=0)) is not None
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 7])
@@ -209,10 +214,10 @@ def test_fields_of_any_dimension_can_be_drawn(dim):
 def test_colour_bars_cover_or_mark_the_range_of_the_data():
     points, vectors = TORUS.sample(500, seed=0), np.ones((500, 3))
     vectors[0] *= 100
-    (figure, axes), layer = canvas(), tb.plot.Layer("a", points, vectors, label="wind speed", unit="m s-1")
+    (figure, axes), layer = canvas(), Layer("a", points, vectors, label="wind speed", unit="m s-1")
     tb.plot.field(points, vectors, axes=axes[0, 0], streamlines=True)
     assert figure.axes[-1].get_ylabel() == "length\n(largest 173)"
-    drawn = tb.plot.layered_field([layer])
+    drawn = layered([layer])
     (bar,) = (t.marker.colorbar for t in drawn.data if t.type == "scatter3d" and t.mode == "markers")
     assert bar.title.text == "wind speed, m/s (1.73 to 173)"
 
@@ -225,14 +230,14 @@ def test_eigenvalues_are_grouped_by_their_sampling_errors():
         bundle = tb.TangentBundle.from_points(SPHERE.sample(n, seed=0), dim=2)
         values, fields = bundle.laplacian().spectrum(16)
         errors.append(sampling_errors(bundle, fields))
-        assert tb.plot.multiplicities(values, errors[-1]) == [6, 10]
+        assert multiplicities(values, errors[-1]) == [6, 10]
     assert 0.4 < (errors[1] / errors[0]).mean() < 0.6  # as the root of the number of points
-    assert tb.plot.multiplicities(np.array([23.6, 24.9, 37.8]), 0.2) == [1, 1, 1]
+    assert multiplicities(np.array([23.6, 24.9, 37.8]), 0.2) == [1, 1, 1]
 
 
 def test_a_wavelet_is_no_lowpass_filter():
     lap = tb.TangentBundle.from_points(SPHERE.sample(300, seed=0)).laplacian()
-    titles = [tb.plot.response(f, lap, axes=canvas()[1][0, 0]).get_title() for f in (tb.Heat(0.1), tb.Wavelet(0.2))]
+    titles = [response(f, lap, canvas()[1][0, 0]).get_title() for f in (tb.Heat(0.1), tb.Wavelet(0.2))]
     assert titles[0].startswith("lowpass") and titles[1].startswith("bandpass")
 
 
@@ -241,6 +246,28 @@ def test_a_field_without_length_and_shapes_that_do_not_fit():
     tb.plot.field(TORUS.sample(500, seed=0), np.zeros((500, 3)), axes=axes)
     with pytest.raises(tb.errors.ShapeError, match="expected points"):
         tb.plot.field(np.zeros((5, 3)), np.zeros((4, 3)), axes=axes)
+    with pytest.raises(tb.errors.ShapeError, match="rows below 5"):
+        tb.plot.field(np.eye(5, 3), faces=[[0, 1, 5]], axes=axes)
+    with pytest.raises(tb.errors.ShapeError, match=r"winds \(2, 2\)"):
+        tb.plot.earth_map([0.0, 1.0], [0.0, 1.0], [1.0, 2.0, 3.0], axes=axes)
+
+
+@pytest.mark.parametrize("n", [2, 3, 20])
+@pytest.mark.parametrize("size", [0.0, 1.0])
+def test_few_points_and_fields_that_vanish_can_be_drawn(n, size):
+    points = SPHERE.sample(n, seed=0)
+    for curved in (False, True):
+        tb.plot.field(points, size * points[::-1], streamlines=curved, axes=canvas()[1][0, 0])
+    assert len(tb.plot.interactive_field(points, size * points[::-1]).data) >= 2
+
+
+def test_tensors_of_single_precision_that_learn_can_be_drawn():
+    points = torch.from_numpy(TORUS.sample(450, seed=0)).float()
+    vectors = torch.ones(450, 3, requires_grad=True)
+    lat, lon = torch.linspace(-60, 60, 50), torch.linspace(0, 300, 50)
+    for drawn in (tb.plot.field(points, vectors, axes=canvas()[1][0, 0]), tb.plot.interactive_field(points, vectors)):
+        assert drawn is not None
+    assert tb.plot.earth_map(lat, lon, vectors[:50, :2], axes=canvas()[1][0, 0]).get_title() == ""
 
 
 def test_carried_around_a_sphere_vectors_turn_by_the_area():

@@ -18,8 +18,8 @@ from tangentbundle.errors import (
     DamagedFileError,
     InvalidInputError,
     MemoryLimitError,
-    NoisyCloudWarning,
     NonFiniteError,
+    SuspiciousDataWarning,
 )
 from tangentbundle.experiments.runner import Ledger
 from tangentbundle.io import read_field
@@ -122,9 +122,9 @@ def test_noise_in_many_dimensions_is_told():
     turn = np.linalg.qr(np.random.default_rng(0).standard_normal((300, 3)))[0]
     points = Sphere(2).sample(800, seed=0) @ turn.T
     with warnings.catch_warnings():
-        warnings.simplefilter("error", NoisyCloudWarning)
+        warnings.simplefilter("error", SuspiciousDataWarning)
         tb.TangentBundle.from_points(points, dim=2)
-    with pytest.warns(NoisyCloudWarning, match="principal coordinates"):
+    with pytest.warns(SuspiciousDataWarning, match="principal coordinates"):
         tb.TangentBundle.from_points(points + 0.02 * np.random.default_rng(1).standard_normal(points.shape), dim=2)
 
 

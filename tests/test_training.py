@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import tangentbundle as tb
-from tangentbundle.errors import BusyFolderError, DamagedFileError, DivergedWarning, InvalidInputError, TrainingError
+from tangentbundle.errors import BusyFolderError, ConvergenceError, DamagedFileError, DivergedWarning, InvalidInputError
 from tangentbundle.files import only_writer, read_tensors, write_tensors
 from tangentbundle.training.checkpoint import KIND
 
@@ -148,7 +148,7 @@ def test_divergence_is_reported_and_never_returned(lap):
     with pytest.warns(DivergedWarning, match="best weights"):
         result = tb.fit(net, make_batches(lap), loss, epochs=50, progress=False)
     assert result.stopped == "diverged" and torch.isfinite(weights(net)).all()
-    with pytest.warns(DivergedWarning), pytest.raises(TrainingError, match="never had a finite loss"):
+    with pytest.warns(DivergedWarning), pytest.raises(ConvergenceError, match="never had a finite loss"):
         tb.fit(make_net(), make_batches(lap), lambda net, b: loss(net, b) * float("nan"), epochs=5, progress=False)
 
 

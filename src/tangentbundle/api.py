@@ -9,21 +9,7 @@ from . import calculus, datasets, errors, filters, manifolds, nn, operators
 from .bundle import TangentBundle
 from .calculus import helmholtz
 from .differentiable import DifferentiableBundle
-from .filters import (
-    FIR,
-    Chebyshev,
-    Dense,
-    Exact,
-    Heat,
-    IdealLowpass,
-    ImpulseResponse,
-    LowpassNonAmplifying,
-    Matern,
-    Polynomial,
-    Spectral,
-    Tikhonov,
-    Wavelet,
-)
+from .filters import *  # noqa: F403
 from .geometry import kernels
 from .geometry.dimension import VarianceShare, WidestGap
 from .operators import ConnectionLaplacian, LinearOperator, join
@@ -48,32 +34,19 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "FIR",
     "Autoregression",
-    "Chebyshev",
     "Climatology",
     "ConnectionLaplacian",
-    "Dense",
     "DifferentiableBundle",
-    "Exact",
     "FieldDenoiser",
     "FieldForecaster",
     "FieldInterpolator",
-    "Heat",
-    "IdealLowpass",
-    "ImpulseResponse",
     "LinearOperator",
-    "LowpassNonAmplifying",
     "ManifoldClassifier",
-    "Matern",
     "Persistence",
-    "Polynomial",
     "Sheaf",
-    "Spectral",
     "TangentBundle",
-    "Tikhonov",
     "VarianceShare",
-    "Wavelet",
     "WidestGap",
     "calculus",
     "datasets",
@@ -89,3 +62,4 @@ __all__ = [
     "operators",
     "save",
 ]
+__all__ += filters.__all__

@@ -1,10 +1,9 @@
-"""One door for arrays: NumPy, torch or another library of arrays comes in, the same kind goes out."""
+"""One door for arrays: NumPy or torch comes in, the same kind goes out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -14,7 +13,7 @@ import torch
 from .errors import DTypeError, InvalidInputError, NonFiniteError, ShapeError
 
 Array = Any
-"""A NumPy array, a torch tensor, or an array of another library that speaks DLPack (JAX, CuPy)."""
+"""A torch tensor, a NumPy array, or what NumPy can read."""
 
 T = TypeVar("T")
 
@@ -23,16 +22,11 @@ FLOATS = (torch.float32, torch.float64)
 
 @dataclass(frozen=True)
 class ArrayKind:
-    """Library, dtype and device of an input, so that the output can be of the same kind.
-
-    ``library`` is the module of arrays that are neither of NumPy nor of torch, such as ``"jax.numpy"``, which are
-    exchanged by DLPack.
-    """
+    """Library, dtype and device of an input, so that the output can be of the same kind."""
 
     is_torch: bool
     dtype: torch.dtype
     device: torch.device
-    library: str | None = None
 
     @property
     def numpy_dtype(self) -> type:
@@ -42,8 +36,6 @@ class ArrayKind:
     def wrap(self, value: torch.Tensor | np.ndarray) -> Array:
         """Return ``value`` as an array of this kind's library, dtype and device."""
         tensor = torch.as_tensor(value)
-        if self.library is not None:
-            return import_module(self.library).from_dlpack(tensor.detach().to(self.device, self.dtype).contiguous())
         if not self.is_torch:
             return tensor.detach().to("cpu", self.dtype).numpy()
         return tensor.to(self.device, self.dtype)
@@ -86,9 +78,6 @@ def float_tensor(value: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
 
     Integers and booleans become float64; other dtypes, ragged lists, text, masked and sparse arrays are refused.
     """
-    library = None
-    if hasattr(value, "__dlpack__") and not isinstance(value, (torch.Tensor, np.ndarray, np.generic)):
-        value, library = _from_dlpack(value, name)
     is_torch = isinstance(value, torch.Tensor)
     if is_torch:
         if value.layout != torch.strided:
@@ -102,7 +91,7 @@ def float_tensor(value: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
         tensor = tensor.to(torch.float64)
     if tensor.dtype not in FLOATS:
         raise DTypeError(f"{name} must be float32 or float64, got {tensor.dtype}; convert it first.")
-    return tensor, ArrayKind(is_torch, tensor.dtype, tensor.device, library)
+    return tensor, ArrayKind(is_torch, tensor.dtype, tensor.device)
 
 
 def _from_numpy(value: Any, name: str) -> torch.Tensor:
@@ -119,18 +108,6 @@ def _from_numpy(value: Any, name: str) -> torch.Tensor:
     array = array.astype(np.float64 if array.dtype.kind != "f" else array.dtype.newbyteorder("="), copy=False)
     odd = any(stride < 0 or stride % array.itemsize for stride in array.strides)
     return torch.from_numpy(array.copy() if odd or not array.flags.writeable else array)
-
-
-def _from_dlpack(value: Any, name: str) -> tuple[torch.Tensor, str | None]:
-    """The tensor in the memory of another library's array, and its module (None if it has no way back)."""
-    try:
-        tensor = torch.from_dlpack(value)
-    except (BufferError, RuntimeError, TypeError, ValueError) as error:
-        raise InvalidInputError(
-            f"{name}, of {type(value).__module__}, cannot be shared by DLPack ({error}). Convert it to NumPy first."
-        ) from error
-    library: Any = value.__array_namespace__() if hasattr(value, "__array_namespace__") else None
-    return tensor, library.__name__ if hasattr(library, "from_dlpack") else None
 
 
 def is_batched(tensor: torch.Tensor) -> bool:

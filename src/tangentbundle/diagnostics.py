@@ -11,14 +11,20 @@ import torch
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from .arrays import Array, ArrayKind, float_tensor
+from .arrays import Array, float_tensor
 from .errors import NotTangentWarning
 from .geometry.graph import NeighborGraph
-from .geometry.transport import CHUNK, Connection
-from .operators.assembly import assemble
+from .geometry.transport import CHUNK
 
 if TYPE_CHECKING:
     from .bundle import TangentBundle
+
+MAJORITY_VOTES = 20
+"""Rounds in which every frame takes the orientation of most of its neighbours."""
+
+MIN_CUT = 0.05
+"""Least share of edges across a hypersurface that cuts a space open, relative to the radius of a ball: half of what
+Klein bottles have."""
 
 
 @dataclass(frozen=True)
@@ -114,39 +120,22 @@ def confident_edges(bundle: TangentBundle, facing: float = 0.8) -> NeighborGraph
 def orientability(bundle: TangentBundle) -> tuple[bool, bool, float]:
     r"""Whether the space is orientable, whether all frames can be made to agree, share of bad edges.
 
-    If no exact signs exist, the orientation line bundle decides: its Laplacian has transports
-    :math:`\det O_{ij}`, and a kernel exactly if the space is orientable. A few wrong edges lift the kernel only a
-    little; the space counts as orientable if the lowest eigenvalue stays below a tenth of the first non-zero
-    eigenvalue of the scalar Laplacian. So it does if fewer edges are bad than would have to be cut to make a
-    non-orientable space orientable: across a hypersurface, whose share goes with the radius of a ball. The triangles of
-    a mesh tell exactly: those that cannot agree were refused.
+    If no exact signs exist, those of a spanning tree are improved by majority votes of neighbours. The space counts as
+    orientable if fewer edges stay bad than would have to be cut to make a non-orientable space orientable: across a
+    hypersurface, whose share goes with the radius of a ball. The triangles of a mesh tell exactly: those that cannot
+    agree were refused.
     """
     if bundle.mesh is not None:
         return True, True, 0.0
     edges = confident_edges(bundle)
-    det = np.where(edges.distances > 0, 1, -1).astype(np.int8)
-    if cover_signs(edges, det) is not None:
+    if cover_signs(edges, edges.distances) is not None:
         return True, True, 0.0
-    labels = edges.components()
-    largest = labels == np.bincount(labels).argmax()
-    inside = largest[edges.rows]
-    indptr = np.concatenate([[0], np.cumsum(edges.degrees[largest])])
-    renamed = (np.cumsum(largest) - 1)[edges.indices[inside]].astype(np.int32)
-    graph, det = NeighborGraph(indptr, renamed, np.abs(edges.distances[inside])), det[inside]
-    kind = ArrayKind(False, torch.float64, torch.device("cpu"))
-    order = np.arange(graph.num_points)
-
-    def lowest(signs: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        line = Connection(np.empty((len(signs), 0)), signs, 1)
-        return assemble(graph, line, graph.distances, 1.0, order, kind).spectrum(k, tol=1e-6)
-
-    twisted, field = lowest(det, 1)
-    plain, _ = lowest(np.ones_like(det), 2)
-    signs = np.sign(field[:, 0, 0])
-    bad = float((signs[graph.rows] * det * signs[graph.indices] < 0).mean())
-    share = float(np.median(graph.degrees)) / graph.num_points
-    cut = 0.03 * share ** (1 / bundle.dim)  # least share of edges across a hypersurface that cuts a space open
-    return bool(twisted[0] < 0.1 * plain[1] or bad < cut), False, bad
+    signs, facing = tree_signs(edges), edges.to_scipy()
+    for _ in range(MAJORITY_VOTES):
+        signs = np.where(facing @ signs + 1e-9 * signs < 0, -1.0, 1.0)
+    bad = float((signs[edges.rows] * edges.distances * signs[edges.indices] < 0).mean())
+    share = float(np.median(edges.degrees)) / edges.num_points
+    return bool(bad < MIN_CUT * share ** (1 / bundle.dim)), False, bad
 
 
 def normal_share(bundle: TangentBundle, field: Array) -> float:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from .errors import CacheWriteError, DamagedFileError, DownloadError, InvalidInputError
+from .errors import DamagedFileError, DownloadError, InvalidInputError
 from .extras import extra
 
 MIRROR = "TANGENTBUNDLE_DATA_MIRROR"
@@ -82,7 +82,7 @@ def _named_errors(url: str, folder: Path) -> Iterator[None]:
             f"and set {MIRROR} to that folder."
         ) from error
     except OSError as error:
-        raise CacheWriteError(
+        raise DownloadError(
             f"cannot write {url.rpartition('/')[2]} into {folder} ({error}). Free some space, or pass another folder: "
             "cache=..."
         ) from error

@@ -62,7 +62,7 @@ class MemoryLimitError(TangentBundleError, MemoryError):
 
 
 class ConvergenceError(TangentBundleError, RuntimeError):
-    """An iterative solver stopped before reaching its tolerance."""
+    """An iterative solver stopped before reaching its tolerance, or training gave no usable network."""
 
 
 class MissingExtraError(TangentBundleError, ModuleNotFoundError):
@@ -70,15 +70,7 @@ class MissingExtraError(TangentBundleError, ModuleNotFoundError):
 
 
 class DownloadError(TangentBundleError, OSError):
-    """A file could not be had from the network; nothing half-written was left."""
-
-
-class CacheWriteError(DownloadError):
-    """The cache folder is full or cannot be written."""
-
-
-class TrainingError(TangentBundleError, RuntimeError):
-    """Training gave no usable network."""
+    """A file could not be had from the network, or not be written to the cache; nothing half-written was left."""
 
 
 class DamagedFileError(TangentBundleError, ValueError):
@@ -121,49 +113,21 @@ class DimensionWarning(TangentBundleWarning):
     """Local estimates of the dimension disagree."""
 
 
-class NoisyCloudWarning(TangentBundleWarning):
-    """Noise hides the tangent spaces, or there are signs of outliers."""
-
-
-class LinearFitWarning(TangentBundleWarning):
-    """Some points have too few neighbours for a quadratic fit; it is linear there."""
-
-
-class NoGapWarning(TangentBundleWarning):
-    """Harmonic fields are not separated from others by a gap in the spectrum."""
-
-
 class NotTangentWarning(TangentBundleWarning):
     """A large share of a field is normal to the manifold and is lost by projection."""
 
 
-class NoFieldWarning(TangentBundleWarning):
-    """No field could be distinguished from noise."""
-
-
-class OffManifoldWarning(TangentBundleWarning):
-    """Points do not lie on the manifold they are said to."""
-
-
-class OutlierWarning(TangentBundleWarning):
-    """Single points lie so far from the others that they determine the answer."""
-
-
 class SuspiciousDataWarning(TangentBundleWarning):
-    """Data that are probably not what was meant, or a filter that leaves nothing of them."""
+    """Data that are probably not what was meant: outliers, noise that hides the manifold, points off it."""
 
 
-class PrecisionWarning(TangentBundleWarning):
-    """The precision in use is too low for a filter; float64 is needed."""
+class AccuracyWarning(TangentBundleWarning):
+    """A result is less accurate than usual: too few neighbours, too low a precision, no gap in a spectrum."""
 
 
 class DivergedWarning(TangentBundleWarning):
     """Training diverged; the best weights before that are used."""
 
 
-class FarPointsWarning(TangentBundleWarning):
-    """Points to predict at lie far from all training points."""
-
-
-class ShortSeriesWarning(TangentBundleWarning):
-    """A series is too short for the forecasting method; forecasts are the climatology."""
+class NoInformationWarning(TangentBundleWarning):
+    """The data say little about the answer, which is near the mean or the climatology."""

@@ -2,6 +2,15 @@
 
 ``OperatorContract`` is a pytest class: subclass it, supply ``make_operator``, and every promise of
 ``LinearOperator`` is tested. The ``assert_*`` functions take any callable.
+
+>>> import tangentbundle as tb
+>>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(200, seed=0))
+>>> assert_self_adjoint(bundle.laplacian())
+>>> assert_gauge_equivariant(lambda laplacian, x: tb.Heat(0.1)(laplacian, x), bundle)
+>>> assert_rotation_equivariant(lambda laplacian, x: tb.Heat(0.1)(laplacian, x), bundle)
+>>> assert_gauge_equivariant(lambda laplacian, x: x.tanh(), bundle)  # depends on the frames
+Traceback (most recent call last):
+AssertionError: not equivariant under change of frames...
 """
 
 from __future__ import annotations

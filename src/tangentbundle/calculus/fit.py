@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
-from ..errors import InvalidInputError, LinearFitWarning, RankDeficientError
+from ..errors import AccuracyWarning, InvalidInputError, RankDeficientError
 from ..geometry.graph import NeighborGraph
 from ..geometry.search import nearest_distances, one_search
 from ..jit import njit
@@ -264,7 +264,7 @@ def local_fit(
                 if not len(rows):
                     if linear:
                         text = "have too few neighbours for the fit; it is linear there. Use more points."
-                        warnings.warn(f"{linear} of {n} points {text}", LinearFitWarning, stacklevel=4)
+                        warnings.warn(f"{linear} of {n} points {text}", AccuracyWarning, stacklevel=4)
                     return _joined(pieces, n)
                 k = min(2 * k, n - 1)
     raise RankDeficientError(

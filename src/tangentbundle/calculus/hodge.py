@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from ..arrays import Array, float_tensor
-from ..errors import NoGapWarning, NotOrientableError, ShapeError
+from ..errors import AccuracyWarning, NotOrientableError, ShapeError
 from ..operators import ConnectionLaplacian
 from ..operators.storage import BlockMatrix
 from .boundary import has_boundary
@@ -72,7 +72,7 @@ def betti_number(bundle: TangentBundle, *, most: int = 12, ricci: Array | None =
     Eigenvalues of the Hodge Laplacian below half of the first positive eigenvalue of functions count as zero. On closed
     oriented surfaces each positive eigenvalue of functions occurs twice: there fields are counted up to the middle of
     the widest gap among the first of these, less two for each function below. Eigenvalues in the middle half of the gap
-    give a ``NoGapWarning``.
+    give an ``AccuracyWarning``.
 
     Args:
         most: the answer is at most this number; a third of so many eigenvalues of functions are looked at.
@@ -100,5 +100,5 @@ def betti_number(bundle: TangentBundle, *, most: int = 12, ricci: Array | None =
         text = f"{between} eigenvalues of the Hodge Laplacian lie in the middle half of {low:.3g} to {high:.3g}, where "
         text += "functions have none: harmonic fields are not separated from others. Use more points."
     if text:
-        warnings.warn(text, NoGapWarning, stacklevel=2)
+        warnings.warn(text, AccuracyWarning, stacklevel=2)
     return int((values < (low + high) / 2).sum()) - 2 * below

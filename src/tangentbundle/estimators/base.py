@@ -17,11 +17,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..arrays import ArrayKind, float_tensor
 from ..errors import (
     InvalidInputError,
-    NoFieldWarning,
+    NoInformationWarning,
     NonFiniteError,
     NotTangentWarning,
-    OutlierWarning,
     ShapeError,
+    SuspiciousDataWarning,
     TooFewPointsError,
 )
 from ..parallel import one_thread
@@ -90,7 +90,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
                 f"left-out vectors are predicted no better than noise of their own size, {self.scale_:.3g}. The "
                 f"estimated noise, {self.noise_:.3g}, cannot be relied on. Give noise_std if you know it, or more "
                 "points, and check that vectors are in the order of the points.",
-                NoFieldWarning,
+                NoInformationWarning,
                 stacklevel=3,
             )
 
@@ -199,7 +199,7 @@ def _warn_of_outliers(X: np.ndarray, ratio: float = 100.0) -> None:
         warnings.warn(
             f"{len(far)} of {len(X)} points (first: row {far[0]}) lie more than {ratio:.0f} times as far from "
             "the centre as half of the points do, and determine the scale of the fit. Remove them, or check the units.",
-            OutlierWarning,
+            SuspiciousDataWarning,
             stacklevel=4,
         )
 

@@ -13,10 +13,10 @@ from ..bundle import TangentBundle
 from ..diagnostics import confident_edges, tree_signs
 from ..errors import (
     DimensionWarning,
-    FarPointsWarning,
     InvalidInputError,
     IsolatedPointsError,
-    OffManifoldWarning,
+    NoInformationWarning,
+    SuspiciousDataWarning,
     TangentBundleWarning,
 )
 from ..geometry.dimension import resolve_dimension
@@ -119,7 +119,7 @@ class TangentSpaces:
                 f"{int(far.sum())} of {len(points)} points lie up to {distances.max():.3g} from the nearest training "
                 f"point, where these have neighbours within {spacing:.3g}. What is predicted there is little more than "
                 "the prior; see return_std=True. Are the units those of training?",
-                FarPointsWarning,
+                NoInformationWarning,
                 stacklevel=3,
             )
         return far
@@ -154,7 +154,7 @@ def exact_frames(manifold: Manifold, points: np.ndarray, share: float = 0.1) -> 
         warnings.warn(
             f"{int(off.sum())} of {len(points)} points lie up to {away.max():.3g} from {manifold}, which extends about "
             f"{extent:.3g} from the origin. Are manifold and units right?",
-            OffManifoldWarning,
+            SuspiciousDataWarning,
             stacklevel=4,
         )
     return manifold.frames(points)

@@ -83,5 +83,5 @@ def figure(torus: Example, filled: Example, wind: WindData, stations: np.ndarray
         "true": (wind, wind.components[0]),
     }
     for axes, (name, (at, components)) in zip(panels[1], maps.items(), strict=True):
-        plot.wind_map(at.lat, at.lon, components, title=name, axes=axes, colorbar=name == "true", top=speed)
+        plot.earth_map(at.lat, at.lon, components, title=name, axes=axes, colorbar=name == "true", top=speed)
     return plot.save(drawing, path)

@@ -78,15 +78,15 @@ def _reconstruction_map(data: str, n: int, best: bool, path: Path) -> Path:
     top = float(np.quantile(np.linalg.norm(scene.truth, axis=1), 0.98))
     same: dict[str, Any] = {"top": top, "colorbar": False}
     figure, axes = plot.canvas(2, 3, (4.7, 2.7))
-    plot.wind_map(sites.lat, sites.lon, scene.truth, title="true wind", axes=axes[0, 0], **same)
+    plot.earth_map(sites.lat, sites.lon, scene.truth, title="true wind", axes=axes[0, 0], **same)
     observed = f"observed: {(~masked).sum()} of {len(masked)} points"
-    plot.wind_map(sites.lat, sites.lon, station.wind, title=observed, axes=axes[1, 0], **same)
+    plot.earth_map(sites.lat, sites.lon, station.wind, title=observed, axes=axes[1, 0], **same)
     for column, (method, guess) in enumerate(guesses.items(), start=1):
         size = np.linalg.norm(guess - scene.truth, axis=1)
         there = np.where(masked[:, None], guess, np.nan)
         words = f"its error, {size[masked].mean():.1f} m/s on average"
-        plot.wind_map(sites.lat, sites.lon, there, title=f"{method}, at masked points", axes=axes[0, column], **same)
-        plot.value_map(sites.lat, sites.lon, np.where(masked, size, np.nan), title=words, axes=axes[1, column], **same)
+        plot.earth_map(sites.lat, sites.lon, there, title=f"{method}, at masked points", axes=axes[0, column], **same)
+        plot.earth_map(sites.lat, sites.lon, np.where(masked, size, np.nan), title=words, axes=axes[1, column], **same)
     figure.colorbar(axes[0, 0].collections[-1], ax=axes[0], label="speed, m/s", shrink=0.8)
     figure.colorbar(axes[1, 1].collections[-1], ax=axes[1], label="error, m/s", shrink=0.8)
     return plot.save(figure, path)
@@ -121,8 +121,11 @@ def classification_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
     lines = max(len(groups) for groups in panels.values())
     figure, axes = plot.canvas(1, len(panels), (6.0, 0.9 + 0.36 * lines))
     for axis, (activation, groups) in zip(axes[0], panels.items(), strict=True):
-        plot.bars(groups, label="accuracy on test clouds", axes=axis)
-        axis.set(xlim=(0, 1.02), title="no network" if activation == "-" else activation)
+        means, spreads = ([float(f(scores)) for scores in groups.values()] for f in (np.mean, np.std))
+        axis.barh(list(groups), means, xerr=spreads, height=0.62, color="#2a788e", ecolor="0.3")
+        axis.invert_yaxis()
+        label = "no network" if activation == "-" else activation
+        axis.set(xlim=(0, 1.02), xlabel="accuracy on test clouds", title=label)
     return [*paths, plot.save(figure, folder / "classification_accuracy.png")]
 
 

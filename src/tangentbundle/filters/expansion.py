@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from ..arrays import is_batched, is_seen
-from ..errors import ConvergenceError, NonFiniteError, PrecisionWarning
+from ..errors import AccuracyWarning, ConvergenceError, NonFiniteError
 from ..operators import Generator, LinearOperator
 
 if TYPE_CHECKING:
@@ -148,6 +148,6 @@ def check_precision(filters: Sequence[Filter], operator: LinearOperator, largest
         warnings.warn(
             f"float32 knows these eigenvalues to about {shift:.2g}, over which the response changes by {error:.2g} of "
             "its largest value. Use float64: operator.to(dtype=torch.float64).",
-            PrecisionWarning,
+            AccuracyWarning,
             stacklevel=2,
         )

@@ -80,7 +80,7 @@ class Chebyshev(Method):
 
     In float32 ``tol`` is at least 1e-6, and rounding adds what a shift of the eigenvalues by
     :math:`\epsilon \lambda_{max}/\sqrt{n d}` changes in the response; if that is more than 1e-3 there is a
-    ``PrecisionWarning``.
+    ``AccuracyWarning``.
 
     The order follows from the responses and the operator's spectral interval; for heat it is about :math:`\sqrt{2 t
     \lambda_{max} \log(2/\text{tol})}`. With ``order`` it is fixed instead: for learnable times on a GPU, where reading

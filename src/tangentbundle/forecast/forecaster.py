@@ -12,7 +12,7 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..arrays import positive_integer
-from ..errors import InvalidInputError, NonFiniteError, ShapeError, ShortSeriesWarning, TooFewPointsError
+from ..errors import InvalidInputError, NoInformationWarning, NonFiniteError, ShapeError, TooFewPointsError
 from ..estimators.base import check_tangent, of_kind
 from ..estimators.observations import share, tail
 from ..estimators.tangents import TangentSpaces
@@ -101,7 +101,7 @@ class FieldForecaster(BaseEstimator):
             warnings.warn(
                 f"a series of {len(series)} fields is too short, or has too many gaps, for {type(method).__name__}: "
                 "forecasts are the climatology. Give a longer series.",
-                ShortSeriesWarning,
+                NoInformationWarning,
                 stacklevel=2,
             )
         return self

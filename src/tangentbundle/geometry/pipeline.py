@@ -17,8 +17,8 @@ from ..errors import (
     GlobalNeighborhoodWarning,
     InvalidInputError,
     IsolatedPointsError,
-    NoisyCloudWarning,
     RankDeficientError,
+    SuspiciousDataWarning,
     TooFewPointsError,
 )
 from . import tensor_frames  # noqa: F401
@@ -170,7 +170,7 @@ def warn_of_noise(pca: LocalPCA, frames: Any, graph: NeighborGraph) -> None:
             f"{share:.0%} of the variance of the median neighbourhood lies off its tangent space: noise hides the "
             f"manifold at this scale, or its dimension is not {dim}. Use a larger eps, give another dim, or project "
             "the cloud onto its leading principal coordinates first.",
-            NoisyCloudWarning,
+            SuspiciousDataWarning,
             stacklevel=3,
         )
     if graph.num_points < MIN_POINTS:
@@ -182,7 +182,7 @@ def warn_of_noise(pca: LocalPCA, frames: Any, graph: NeighborGraph) -> None:
             f"most neighbouring tangent spaces agree well, but {tilted:.1%} of pairs stand at more than 60 degrees: "
             "there may be outliers, sharp edges, or sheets closer to each other than the scale. Remove outliers, or "
             "use a smaller eps.",
-            NoisyCloudWarning,
+            SuspiciousDataWarning,
             stacklevel=3,
         )
 

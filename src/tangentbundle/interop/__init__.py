@@ -1,16 +1,14 @@
 """Other libraries: PyTorch Geometric here, meshio and PyVista in ``meshes``, xarray in ``xarray``.
 
-Arrays of any library that speaks DLPack (JAX, CuPy) need nothing from here: they go wherever NumPy arrays go, and the
-same kind comes back. ``operator.as_linear_operator()`` and ``operator.to_scipy()`` are the ways to scipy.
+``operator.as_linear_operator()`` and ``operator.to_scipy()`` are the ways to scipy.
 """
 
 from .meshes import from_meshio, from_pyvista, to_meshio, to_pyvista
-from .pyg import AttachBundle, from_pyg, laplacian_of, to_pyg
+from .pyg import AttachBundle, laplacian_of, to_pyg
 
 __all__ = [
     "AttachBundle",
     "from_meshio",
-    "from_pyg",
     "from_pyvista",
     "laplacian_of",
     "to_meshio",

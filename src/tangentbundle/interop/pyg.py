@@ -6,7 +6,7 @@ A ``Data`` with a bundle of rank d over n points of R^D holds, in the user's ord
 * ``edge_index (2, e)``, source j above target i, as PyG's messages flow,
 * ``edge_weight (e,)``, the kernel at each edge (or its cotangents, on a mesh), and ``transport (e, d, d)``, coordinates
   at j to coordinates at i,
-* ``eps (1,)``, and the ``bundle`` itself.
+* ``eps (1,)``, the ``bundle`` itself, and its ``laplacian``.
 
 A message along an edge is thus ``edge_weight * transport @ x[source]``.
 """
@@ -19,62 +19,56 @@ import numpy as np
 import torch
 
 from ..bundle import TangentBundle
-from ..errors import InvalidInputError, MissingColumnsError
+from ..errors import MissingColumnsError
 from ..extras import extra
 from ..geometry.known_frames import normal_frames
 from ..operators import LinearOperator, join
 
 
 def to_pyg(bundle: TangentBundle, **attributes: Any) -> Any:
-    """A PyG ``Data`` that holds the bundle, and ``attributes`` such as signals ``(n, d, c)`` or labels."""
-    data = extra("torch_geometric.data", "to_pyg", "pyg").Data(bundle=bundle, **_tensors(bundle))
+    """A PyG ``Data`` that holds the bundle, and ``attributes`` such as signals ``(n, d, c)`` or labels.
+
+    >>> import tangentbundle as tb
+    >>> data = to_pyg(tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(200, seed=0)))
+    >>> tuple(data.frames.shape), data.bundle.num_points
+    ((200, 3, 2), 200)
+    """
+    data = extra("torch_geometric.data", "to_pyg", "pyg").Data(**_contents(bundle))
     for name, value in attributes.items():
-        data[name] = _tensor(value)
+        data[name] = torch.as_tensor(value)
     return data
 
 
-def _tensors(bundle: TangentBundle) -> dict[str, torch.Tensor]:
+def _contents(bundle: TangentBundle) -> dict[str, Any]:
     graph, kind = bundle.sorted_graph, bundle.kind
     order = torch.from_numpy(bundle.order.astype(np.int64))
     ends = torch.from_numpy(np.stack([graph.indices, graph.rows]).astype(np.int64))
     maps = np.ascontiguousarray(bundle.connection.blocks())
     return {
-        "pos": _tensor(bundle.points),
+        "pos": torch.as_tensor(bundle.points),
         "edge_index": order[ends].to(kind.device),
         "edge_weight": torch.from_numpy(bundle.edge_weights()).to(kind.device, kind.dtype),
         "transport": torch.from_numpy(maps).to(kind.device, kind.dtype),
         "eps": torch.tensor([bundle.eps], dtype=torch.float64),
-        **({} if bundle.sorted_frames is None else {"frames": _tensor(bundle.frames)}),
+        "bundle": bundle,
+        "laplacian": bundle.laplacian(),
+        **({} if bundle.sorted_frames is None else {"frames": torch.as_tensor(bundle.frames)}),
     }
-
-
-def _tensor(value: Any) -> torch.Tensor:
-    foreign = hasattr(value, "__dlpack__") and not isinstance(value, (np.ndarray, torch.Tensor))
-    return torch.from_dlpack(value) if foreign else torch.as_tensor(value)
-
-
-def from_pyg(data: Any) -> TangentBundle:
-    """The bundle of one ``Data`` of ``to_pyg`` or ``AttachBundle``; points or edges changed since then are refused."""
-    bundle = data.get("bundle")
-    if bundle is None:
-        raise MissingColumnsError("this Data holds no bundle. Attach one with AttachBundle(), or use to_pyg.")
-    if isinstance(bundle, list):
-        raise InvalidInputError(f"this is a batch of {len(bundle)}: use laplacian_of(batch), or batch.to_data_list().")
-    for name, tensor in _tensors(bundle).items():
-        if data.get(name) is None or not torch.equal(data[name].cpu(), tensor.cpu()):
-            raise InvalidInputError(f"{name} was changed since the bundle was attached. Attach the bundle last.")
-    return bundle
 
 
 def laplacian_of(data: Any) -> LinearOperator:
     """The connection Laplacian of a ``Data``, or of all of a ``Batch`` as one operator, on the device of ``pos``.
 
-    The operators of ``AttachBundle`` are used with all that filters have cached on them.
+    The operators are those that were attached, with all that filters have cached on them.
+
+    >>> import tangentbundle as tb
+    >>> data = to_pyg(tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(200, seed=0)))
+    >>> laplacian_of(data).shape
+    (400, 400)
     """
     parts = data.get("laplacian")
     if parts is None:
-        members = data.to_data_list() if hasattr(data, "to_data_list") else [data]
-        parts = [from_pyg(member).laplacian() for member in members]
+        raise MissingColumnsError("this Data holds no bundle. Attach one with AttachBundle(), or use to_pyg.")
     parts = parts if isinstance(parts, list) else [parts]
     parts = [part if part.device == data.pos.device else part.to(data.pos.device) for part in parts]
     return join(parts) if len(parts) > 1 else parts[0]
@@ -87,6 +81,12 @@ class AttachBundle:
     of points. Tangent planes come from ``data.normal`` where there are any, and are estimated otherwise. Edges that
     ``data`` had are replaced. Use it last among the transforms of a data set; in a model,
     ``laplacian_of(batch)`` is the operator of a batch. ``options`` are those of ``TangentBundle.from_points``.
+
+    >>> import tangentbundle as tb
+    >>> from torch_geometric.data import Data
+    >>> points = torch.from_numpy(tb.manifolds.Sphere(2).sample(200, seed=0))
+    >>> AttachBundle(dim=2)(Data(pos=points)).bundle.dim
+    2
     """
 
     def __init__(self, **options: Any) -> None:
@@ -103,7 +103,7 @@ class AttachBundle:
             bundle = TangentBundle.from_frames(data.pos, frames, **known)
         else:
             bundle = TangentBundle.from_points(data.pos, **self.options)
-        return data.clone().update({**_tensors(bundle), "bundle": bundle, "laplacian": bundle.laplacian()})
+        return data.clone().update(_contents(bundle))
 
     def __repr__(self) -> str:
         return f"AttachBundle({', '.join(f'{name}={value!r}' for name, value in self.options.items())})"

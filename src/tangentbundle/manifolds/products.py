@@ -1,4 +1,4 @@
-"""Riemannian products: flat tori, and products of any manifolds."""
+"""Riemannian products of any manifolds, and flat tori."""
 
 from __future__ import annotations
 
@@ -12,15 +12,24 @@ from .base import Manifold, _positive, _require, _sums
 from .sphere import Sphere
 
 
-class _Factored(Manifold):
-    """A Riemannian product: points and tangent spaces of the factors side by side."""
+class Product(Manifold):
+    """The Riemannian product of the factors: points and tangent spaces side by side.
+
+    >>> Product(Sphere(2), Sphere(1)).vector_spectrum(4)
+    array([0., 1., 1., 1.])
+    """
 
     def __init__(self, *factors: Manifold):
+        valid = factors and all(isinstance(factor, Manifold) for factor in factors)
+        _require(valid, "one or more manifolds", factors, "pass them as separate arguments")
         self.factors, self.volume = factors, prod(factor.volume for factor in factors)
         self.dim = sum(factor.dim for factor in factors)
         self.ambient_dim = sum(factor.ambient_dim for factor in factors)
         self.orientable = all(factor.orientable for factor in factors)
         self.has_boundary = any(factor.has_boundary for factor in factors)
+
+    def __repr__(self):
+        return f"Product({', '.join(map(repr, self.factors))})"
 
     def _sample(self, n, rng):
         return np.concatenate([factor.sample(n, rng) for factor in self.factors], axis=1)
@@ -64,7 +73,7 @@ class _Factored(Manifold):
 
 
 @final
-class FlatTorus(_Factored):
+class FlatTorus(Product):
     """The Clifford torus (r_1 cos t_1, r_1 sin t_1, r_2 cos t_2, ...) in R^(2m); parallel frames.
 
     >>> FlatTorus(radii=(1, 1)).vector_spectrum(3)
@@ -75,19 +84,4 @@ class FlatTorus(_Factored):
         self.radii = _positive("radii", radii)
         super().__init__(*(Sphere(1, radius) for radius in self.radii))
 
-
-@final
-class Product(_Factored):
-    """The product of the factors, with concatenated points.
-
-    >>> Product(Sphere(2), Sphere(1)).vector_spectrum(4)
-    array([0., 1., 1., 1.])
-    """
-
-    def __init__(self, *factors: Manifold):
-        valid = factors and all(isinstance(factor, Manifold) for factor in factors)
-        _require(valid, "one or more manifolds", factors, "pass them as separate arguments")
-        super().__init__(*factors)
-
-    def __repr__(self):
-        return f"Product({', '.join(map(repr, self.factors))})"
+    __repr__ = Manifold.__repr__

@@ -7,7 +7,6 @@ from math import asinh, exp, lgamma, log, pi, prod, sqrt
 from typing import final
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from ..arrays import positive, positive_integer
 from .base import Manifold, _complement, _positive, _rejection, _require, _sums, _unit
@@ -35,9 +34,9 @@ class _Surface(Manifold):
     def _point(self, u, v) -> tuple:
         """The D coordinates of points, real or complex as u and v."""
 
-    @abstractmethod
     def parameters(self, points) -> np.ndarray:
         """(u, v), shape (n, 2), of points (n, D)."""
+        raise self._unknown("(u, v) of a point (pass params, from sample_with_parameters)")
 
     def _embed(self, params):
         """Points (n, D) and their derivatives (n, D, 2): along imaginary steps these are exact to rounding."""
@@ -170,9 +169,11 @@ class ClassicalKleinBottle(_Surface):
 
     A tube of radius p = 2/5 + sin(u)/3 around a plane loop, with c = cos(u/2), s = sin(u/2):
     (4 c s^5 (1 + 2 c^2) + p c sin v, 4 s^2 + p s^3 (1 - 16 c^4) sin(v)/2, p cos v), found by Robert Israel.
+    Frames need the parameters of the points.
 
-    >>> ClassicalKleinBottle().frames([[0, 4, 0.4]]).shape
-    (1, 3, 2)
+    >>> klein = ClassicalKleinBottle()
+    >>> klein.frames(*klein.sample_with_parameters(10, seed=0)).shape
+    (10, 3, 2)
     """
 
     orientable = False
@@ -185,26 +186,6 @@ class ClassicalKleinBottle(_Surface):
         c, s, p = np.cos(u / 2), np.sin(u / 2), 2 / 5 + np.sin(u) / 3
         x = 4 * c * s**5 * (1 + 2 * c**2) + p * c * np.sin(v)
         return x, 4 * s**2 + p * s**3 * (1 - 16 * c**4) * np.sin(v) / 2, p * np.cos(v)
-
-    def parameters(self, points):
-        """(u, v), shape (n, 2), of points (n, 3) by Newton's method; not where the surface crosses itself."""
-        points, k = self._points(points), 48
-        nearest = cdist(points, self._embed(_grid(k))[0]).reshape(-1, k, k).argmin(axis=2)
-        params = _grid(k)[k * np.arange(k) + nearest].reshape(-1, 2)  # starts, one for each u of the grid
-        targets = np.repeat(points, k, axis=0)
-        for _ in range(6):
-            x, jacobian = self._embed(params)
-            back = jacobian.swapaxes(1, 2)
-            params += np.linalg.solve(back @ jacobian, back @ (targets - x)[:, :, None])[:, :, 0]
-        x, jacobian = self._embed(params)
-        gap = np.linalg.norm(x - targets, axis=1).reshape(-1, k)
-        normal = _unit(np.cross(*np.moveaxis(jacobian, 2, 0))).reshape(-1, k, 3)
-        rows, best = np.arange(len(points)), gap.argmin(axis=1)
-        sheets = (gap < 1e-6) & (abs(np.einsum("nkd,nd->nk", normal, normal[rows, best])) < 1 - 1e-6)
-        remedy = "pass params, from sample_with_parameters"
-        _require(not sheets.any(), "one tangent plane per point", "self-crossings", remedy)
-        u, v = params.reshape(-1, k, 2)[rows, best].T
-        return np.stack([u % (2 * pi), np.where(u // (2 * pi) % 2, -v, v)], axis=1)
 
 
 @final

@@ -184,7 +184,7 @@ class ConnectionLaplacian(LinearOperator):
             values=self.values.to(device, dtype),
             order=self.order.to(device),
             mass=self.mass.to(device, dtype),
-            kind=ArrayKind(is_torch, dtype, device, self.kind.library if device == self.device else None),
+            kind=ArrayKind(is_torch, dtype, device),
         )
 
     def to_scipy(self) -> sparse.csr_array:

@@ -1,4 +1,4 @@
-"""Charts: spectra, responses of filters, convergence, scores of methods, histograms of a bundle."""
+"""Charts: spectra, scores of methods, histograms of a bundle."""
 
 from __future__ import annotations
 
@@ -6,11 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
-from ..errors import InvalidInputError
-from ..filters import Filter
-from ..operators import ConnectionLaplacian
 from .style import LINES, axes_or_new, canvas
 
 if TYPE_CHECKING:
@@ -74,38 +70,6 @@ def spectrum(values: np.ndarray, errors: np.ndarray | None = None, *, axes: Any 
     return axes
 
 
-def response(filter: Filter, operator: ConnectionLaplacian, *, eigenvalues: int = 40, axes: Any = None) -> Any:
-    r"""The response of a filter, with stems at the smallest ``eigenvalues`` of an operator; returns axes.
-
-    The dashed line is :math:`\lambda^{-2}`, the decay that the paper asks of lowpass filters. The title has the paper's
-    three properties; a filter with that decay is called bandpass if its response is not largest at zero.
-
-    >>> import tangentbundle as tb
-    >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(300, seed=0)).laplacian()
-    >>> tb.plot.response(tb.Heat(0.1), lap).get_xlabel()
-    'eigenvalue of $-\\Delta$'
-    """
-    axes = axes_or_new(axes, (7, 4))
-    lam = np.asarray(torch.as_tensor(operator.spectrum(min(eigenvalues, operator.shape[0]))[0]).cpu(), dtype=float)
-    line = np.linspace(0.0, 1.05 * lam[-1], 600)[1:]
-    with torch.no_grad():
-        at_line, at_lam = (np.asarray(filter.response(values)) for values in (line, lam))
-    axes.plot(line, line**-2.0, "--", color=LINES[2], lw=1.5, label=r"$\lambda^{-2}$")
-    axes.plot(line, at_line, color=LINES[4], lw=1.6, label=r"response $\hat h(\lambda)$")
-    stems = axes.stem(lam, at_lam, linefmt=LINES[4], markerfmt="o", basefmt=" ", label=f"first {len(lam)} eigenvalues")
-    stems.markerline.set_markersize(4)
-    stems.stemlines.set(alpha=0.4, linewidth=1)
-    axes.axhline(0.0, color="0.6", lw=0.8)
-    axes.set(xlabel="eigenvalue of $-\\Delta$", ylabel="response", xlim=(0.0, line[-1]))
-    axes.set_ylim(min(0.0, 1.1 * at_line.min()), 1.1 * max(np.abs(at_line).max(), np.abs(at_lam).max(), 1e-12))
-    found, peak = filter.properties(), float(np.abs(at_line).max())
-    kind = "lowpass" if abs(at_line[0]) > 0.999 * peak else "bandpass"
-    kind = kind if found.lowpass else "without decay $\\lambda^{-2}$"
-    axes.set_title(f"{kind}\nLipschitz constant {found.lipschitz:.3g}, largest gain {found.gain:.3g}", fontsize=10)
-    axes.legend(frameon=False)
-    return axes
-
-
 def curves(
     methods: Mapping[str, tuple[Sequence[float], Sequence[Sequence[float]]]],
     *,
@@ -137,79 +101,20 @@ def curves(
     return axes
 
 
-def convergence(
-    numbers: Sequence[float],
-    errors: Mapping[str, Sequence[float] | tuple[Sequence[float], Sequence[float]]],
-    *,
-    axes: Any = None,
-) -> Any:
-    """Errors against the number of points on doubly logarithmic axes, with the slope of each line; returns axes.
-
-    ``errors`` are {name: errors} or {name: (errors, standard deviations)}.
-
-    >>> axes = convergence([100, 1000, 10000], {"heat": [0.1, 0.01, 0.001]})
-    >>> axes.get_legend().get_texts()[0].get_text()
-    'heat: slope -1.00'
-    """
-    axes, n = axes_or_new(axes, (7, 4.6)), np.asarray(numbers, dtype=float)
-    for number, (name, given) in enumerate(errors.items()):
-        mean, std = given if isinstance(given, tuple) else (given, None)
-        mean = np.asarray(mean, dtype=float)
-        if len(mean) != len(n) or not (mean > 0).all():
-            raise InvalidInputError(f"expected {len(n)} positive errors of {name!r}, got {mean}.")
-        slope = np.polyfit(np.log(n), np.log(mean), 1)[0]
-        label = f"{name}: slope {slope:.2f}"
-        axes.errorbar(n, mean, std, fmt="o-", ms=4, capsize=2, color=LINES[(4, 1, 2, 5, 0)[number % 5]], label=label)
-    axes.set(xscale="log", yscale="log", xlabel="points", ylabel="error")
-    axes.grid(alpha=0.25, which="both")
-    axes.legend(frameon=False, fontsize=9)
-    return axes
-
-
-def bars(groups: Mapping[str, Sequence[float]], *, label: str = "", axes: Any = None) -> Any:
-    """Mean scores of methods as bars, every run as a dot; returns axes.
-
-    >>> axes = bars({"network": [0.9, 0.8], "majority": [0.5]}, label="accuracy")
-    >>> [round(float(bar.get_width()), 2) for bar in axes.patches]
-    [0.85, 0.5]
-    """
-    axes = axes_or_new(axes, (6.4, 0.5 + 0.4 * len(groups)))
-    for number, scores in enumerate(groups.values()):
-        axes.barh(number, np.mean(scores), height=0.62, color=LINES[4], alpha=0.75)
-        axes.plot(scores, np.full(len(scores), number), "o", ms=3.5, color=LINES[0], alpha=0.7)
-    axes.set_yticks(range(len(groups)), groups)
-    axes.invert_yaxis()
-    axes.set(xlabel=label)
-    axes.grid(axis="x", alpha=0.25)
-    return axes
-
-
-def histograms(panels: Mapping[str, np.ndarray], *, bins: int = 40, size: tuple[float, float] = (4.6, 3.4)) -> Any:
-    """Histograms side by side, {label: numbers ``(n,)``}, of ``size`` inches each; returns the matplotlib figure."""
-    figure, axes = canvas(1, len(panels), size)
-    for axis, (label, values) in zip(axes[0], panels.items(), strict=True):
-        edges: Any = bins if np.ptp(values) > 1e-9 * np.abs(values).max() else 1  # equal numbers have one bin
-        if values.dtype.kind in "iu":  # every bin holds equally many integers
-            step = int(np.ptp(values)) // bins + 1
-            edges = np.arange(values.min() - 0.5, values.max() + step, step)
-        counts, edges, _ = axis.hist(values, edges, rwidth=0.92, color=LINES[4])
-        axis.set_xlabel(label, parse_math=False)
-        axis.set_ylabel("points")
-        axis.grid(axis="y", alpha=0.25)
-        if len(counts) < 8:
-            axis.set_xticks((edges[1:] + edges[:-1]) / 2)
+def histogram(label: str, values: np.ndarray, size: tuple[float, float]) -> Any:
+    """A histogram of numbers ``(n,)``, of ``size`` inches; returns the matplotlib figure."""
+    figure, ((axes,),) = canvas(size=size)
+    edges: Any = 40 if np.ptp(values) > 1e-9 * np.abs(values).max() else 1  # equal numbers have one bin
+    if values.dtype.kind in "iu":  # every bin holds equally many integers
+        step = int(np.ptp(values)) // 40 + 1
+        edges = np.arange(values.min() - 0.5, values.max() + step, step)
+    counts, edges, _ = axes.hist(values, edges, rwidth=0.92, color=LINES[4])
+    axes.set_xlabel(label, parse_math=False)
+    axes.set_ylabel("points")
+    axes.grid(axis="y", alpha=0.25)
+    if len(counts) < 8:
+        axes.set_xticks((edges[1:] + edges[:-1]) / 2)
     return figure
-
-
-def diagnostics(bundle: TangentBundle) -> Any:
-    """Histograms of neighbours, local dimensions and variance off the frames; returns the matplotlib figure.
-
-    >>> import tangentbundle as tb
-    >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Torus().sample(500, seed=0))
-    >>> len(tb.plot.diagnostics(bundle).axes)
-    3
-    """
-    return histograms(bundle_numbers(bundle))
 
 
 def bundle_numbers(bundle: TangentBundle) -> dict[str, np.ndarray]:

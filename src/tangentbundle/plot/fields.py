@@ -1,4 +1,4 @@
-"""Vector fields on surfaces, in point clouds and in the plane."""
+"""Vector fields on surfaces, in point clouds and in the plane, with matplotlib."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
 
-from ..errors import ShapeError
+from ..arrays import Array, points_array
 from ..extras import extra
-from .streamlines import streamlines as follow
+from .layers import Layer, in_picture
 from .style import LINES, add_color_bar, axes_or_new, canvas, length_colors, top_of
-from .views import Patches, View, reach, spread_out
+from .surfaces import Surface
+from .views import View, reach, spread_out
 
 ARROW = {"angles": "xy", "scale_units": "xy", "scale": 1, "headwidth": 3.6, "headlength": 4.4, "headaxislength": 4.0}
 
 
 def field(
-    points: np.ndarray,
-    vectors: np.ndarray | None = None,
+    points: Array,
+    vectors: Array | None = None,
     *,
     faces: np.ndarray | None = None,
-    surface: np.ndarray | None = None,
+    surface: Array | None = None,
     color: np.ndarray | None = None,
     label: str = "length",
     top: float | None = None,
-    arrows: int | np.ndarray = 700,
+    arrows: int = 700,
     scale: float | None = None,
     streamlines: bool = False,
     view: View | None = None,
@@ -45,7 +45,7 @@ def field(
         surface: more points ``(m, 3)`` of the surface, to shade it well where ``points`` are few.
         color: a number for each point ``(n,)``; by default the length of its vector.
         label, top: name and end of the colour scale.
-        arrows: the largest number of arrows, spread evenly, or the rows of the points that get one.
+        arrows: the largest number of arrows, spread evenly.
         scale: length of an arrow for a vector of length one; by default long arrows reach the next one.
         streamlines: draw curves along the vectors instead of arrows.
 
@@ -56,28 +56,32 @@ def field(
     >>> axes.get_title()
     'a torus'
     """
-    points, vectors, names = flat_or_space(points, vectors)
-    axes, view = axes_or_new(axes), view or View()
-    seen, opacity = np.ones(len(points), dtype=bool), None
+    points, vectors, names = in_picture(points, vectors)
+    axes, view, body, depth = axes_or_new(axes), view or View(), None, None
+    visible = np.ones(len(points), dtype=bool)
     if points.shape[1] == 2:
         axes.scatter(*points[spread_out(points, 4000)].T, s=4, color="0.8", linewidths=0, zorder=0)
         axes.set(xlabel=names[0], ylabel=names[1])
-    elif (patches := Patches.of(points if surface is None else surface, faces)) is not None:
-        seen = _draw_surface(axes, patches, view, points)
+    elif (body := Surface.of(points if surface is None else in_picture(surface, None)[0], faces)) is not None:
+        _draw_surface(axes, body, view)
+        visible = body.visible(view, points)
     else:
-        opacity = _draw_cloud(axes, view.project(points))
+        depth = _draw_cloud(axes, view.project(points))
     if vectors is not None:
         values = np.linalg.norm(vectors, axis=1) if color is None else color
         look: dict[str, Any] = {"cmap": length_colors(), "clim": (0, top_of(values) if top is None else top)}
         if streamlines:
-            drawn = _draw_streamlines(axes, points, vectors, values, seen, view, **look)
+            curves, numbers = Layer("", points, vectors, values, streamlines=True, arrow=reach(points)).curves()
+            if body is not None:
+                curves[~body.visible(view, np.nan_to_num(curves).reshape(-1, 3)).reshape(curves.shape[:2])] = np.nan
+            lines = extra("matplotlib.collections", "Figures", "plot").LineCollection
+            drawn = axes.add_collection(lines(view.project(curves)[..., :2], array=numbers, **look))
         else:
-            rows = _with_arrows(points, vectors, np.flatnonzero(seen), arrows)
-            drawn = _draw_arrows(axes, points, vectors, values, rows, view, scale, opacity, **look)
+            drawn = _draw_arrows(axes, points, vectors, values, visible, view, arrows, scale, depth, **look)
         if colorbar:
             add_color_bar(axes, drawn, values, label, shrink=0.7)
     elif surface is not None:
-        for rows, dot in ((seen, {"s": 16}), (~seen, {"s": 7, "alpha": 0.3})):  # faint behind the surface
+        for rows, dot in ((visible, {"s": 16}), (~visible, {"s": 7, "alpha": 0.3})):  # faint behind the surface
             axes.scatter(*view.project(points)[rows, :2].T, color=LINES[1], linewidths=0, zorder=3, **dot)
     axes.margins(0.04)
     axes.set(aspect="equal", title=title)
@@ -85,8 +89,8 @@ def field(
 
 
 def fields(
-    points: np.ndarray,
-    panels: Mapping[str, np.ndarray],
+    points: Array,
+    panels: Mapping[str, Array],
     *,
     truth: np.ndarray | None = None,
     colors: Mapping[str, np.ndarray] | None = None,
@@ -106,22 +110,23 @@ def fields(
     ['clean', 'twice']
     """
     figure, axes = canvas(1, len(panels), (3.8, 3.2))
+    points, panels = points_array(points)[0], {name: points_array(v, name)[0] for name, v in panels.items()}
     colors = colors or {k: np.linalg.norm(v if truth is None else v - truth, axis=1) for k, v in panels.items()}
-    arrows = options.get("arrows", 700)
-    shown = arrows if isinstance(arrows, np.ndarray) else spread_out(points, arrows)
+    every = np.concatenate(list(colors.values()))
+    shown = points[spread_out(points, options.get("arrows", 700))]
     options = {
         "label": "length" if truth is None else "length of the error",
-        "top": top_of(np.concatenate(list(colors.values()))),
-        "scale": arrow_scale(points[shown], np.concatenate(list(panels.values()))),
+        "top": top_of(every),
+        "scale": _arrow_scale(shown, np.concatenate(list(panels.values()))),
         **options,
     }
     for axis, (title, vectors) in zip(axes[0], panels.items(), strict=True):
         field(points, vectors, color=colors[title], title=title, colorbar=False, axes=axis, **options)
-    add_color_bar(axes, axes[0, -1].collections[-1], np.concatenate(list(colors.values())), options["label"], 0.7)
+    add_color_bar(axes, axes[0, -1].collections[-1], every, options["label"], 0.7)
     return figure
 
 
-def arrow_scale(points: np.ndarray, vectors: np.ndarray) -> float:
+def _arrow_scale(points: np.ndarray, vectors: np.ndarray) -> float:
     """The factor that makes long vectors at points ``(n, D)`` reach to the neighbours."""
     return reach(points) / top_of(np.linalg.norm(vectors, axis=1))
 
@@ -131,78 +136,36 @@ def _draw_arrows(
     points: np.ndarray,
     vectors: np.ndarray,
     values: np.ndarray,
-    rows: np.ndarray,
+    visible: np.ndarray,
     view: View,
+    count: int,
     scale: float | None,
-    opacity: np.ndarray | None,
+    depth: np.ndarray | None,
     **look: Any,
 ) -> Any:
-    """Arrows at some rows of the points, near ones on top of far ones, with the colours of the values."""
-    places, moves = view.project(points), view.project(vectors)
+    """Arrows in the colours of the values, near ones on top of far ones; none for vectors too short to draw."""
+    length, places, moves = np.linalg.norm(vectors, axis=1), view.project(points), view.project(vectors)
+    rows = np.flatnonzero(visible & ((length > 1e-3 * top_of(length)) | (length.max() == 0)))
+    rows = rows[spread_out(points[rows], max(round(count * len(rows) / max(visible.sum(), 1)), 2))]
     rows = rows[np.argsort(places[rows, -1])]
-    scale = arrow_scale(points[rows], vectors) if scale is None else scale
-    look |= {"alpha": None if opacity is None else opacity[rows], "width": 0.0036, **ARROW}
+    scale = _arrow_scale(points[rows], vectors) if scale is None else scale
+    look |= {"alpha": None if depth is None else 0.3 + 0.7 * depth[rows], "width": 0.0036, **ARROW}
     return axes.quiver(*places[rows, :2].T, *(scale * moves[rows, :2].T), values[rows], **look)
 
 
-def _draw_streamlines(
-    axes: Any, points: np.ndarray, vectors: np.ndarray, values: np.ndarray, visible: np.ndarray, view: View, **look: Any
-) -> Any:
-    """Curves along the vectors, with the colours of the values; those behind a surface are left out."""
-    curves = follow(points, vectors)
-    known = np.isfinite(curves[..., 0])
-    near = cKDTree(points).query(np.where(known[..., None], curves, 0.0))[1]
-    known &= visible[near]
-    places = view.project(curves)[..., :2]
-    pieces = np.stack([places[:, :-1], places[:, 1:]], axis=2)[known[:, :-1] & known[:, 1:]]
-    lines = extra("matplotlib.collections", "Figures", "plot").LineCollection
-    return axes.add_collection(lines(pieces, array=values[near][:, :-1][known[:, :-1] & known[:, 1:]], **look))
-
-
 def _draw_cloud(axes: Any, places: np.ndarray) -> np.ndarray:
-    """Dots, fainter toward the back; returns the opacity of each point."""
+    """Dots, fainter toward the back; returns the depth of each point, 0 at the back and 1 in front."""
     axes.set_axis_off()
     depth = (places[:, 2] - places[:, 2].min()) / (np.ptp(places[:, 2]) or 1.0)
     rows = spread_out(places, 6000)
     axes.scatter(*places[rows, :2].T, s=7, color="0.6", alpha=0.2 + 0.5 * depth[rows], linewidths=0, zorder=0)
-    return 0.3 + 0.7 * depth
+    return depth
 
 
-def _draw_surface(axes: Any, patches: Patches, view: View, points: np.ndarray) -> np.ndarray:
-    """A shaded surface; returns which points lie on its visible side."""
+def _draw_surface(axes: Any, body: Surface, view: View) -> None:
+    """Shaded triangles, near ones on top of far ones."""
     axes.set_axis_off()
-    light, extent, seen = patches.shade(view, points)
-    grey = np.dstack([0.6 + 0.37 * np.nan_to_num(light)] * 3 + [np.isfinite(light)])
-    axes.imshow(grey, extent=extent, origin="lower", interpolation="bilinear", zorder=0)
-    return seen
-
-
-def _with_arrows(points: np.ndarray, vectors: np.ndarray, visible: np.ndarray, arrows: int | np.ndarray) -> np.ndarray:
-    """Rows of the points that get arrows: visible, spread evenly, and not of vectors too short to draw."""
-    chosen = isinstance(arrows, np.ndarray)
-    shown = np.intersect1d(arrows, visible) if chosen else visible[spread_out(points[visible], int(arrows))]
-    length = np.linalg.norm(vectors, axis=1)
-    long = length[shown] > 1e-3 * top_of(length)
-    return shown[long] if long.any() else shown
-
-
-def flat_or_space(
-    points: np.ndarray, vectors: np.ndarray | None, axes: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray | None, tuple[str, ...]]:
-    """Points and vectors in two or three dimensions, along ``axes`` ``(D, 2 or 3)``, and the names of these."""
-    points = np.asarray(points, dtype=float)
-    vectors = None if vectors is None else np.asarray(vectors, dtype=float)
-    if points.ndim != 2 or (vectors is not None and vectors.shape != points.shape):
-        got = points.shape if vectors is None else (points.shape, vectors.shape)
-        raise ShapeError(f"expected points (n, D) and ambient vectors (n, D), got {got}.")
-    axes = shown_axes(points) if axes is None else axes
-    names = ("x", "y", "z") if points.shape[1] <= 3 else ("principal axis 1", "principal axis 2", "principal axis 3")
-    return points @ axes, None if vectors is None else vectors @ axes, names[: axes.shape[1]]
-
-
-def shown_axes(points: np.ndarray) -> np.ndarray:
-    """Directions ``(D, 2 or 3)`` to draw points ``(n, D)`` along: the axes, or the three widest directions."""
-    if points.shape[1] <= 3:
-        return np.eye(points.shape[1], max(points.shape[1], 2))
-    subset = points[:: len(points) // 20_000 + 1]
-    return np.linalg.svd(subset - subset.mean(axis=0), full_matrices=False)[2][:3].T
+    places = view.project(body.points)
+    faces = body.faces[np.argsort(places[body.faces, 2].mean(axis=1))]
+    look = {"cmap": "gray", "vmin": -1.6, "vmax": 1.08, "shading": "gouraud", "rasterized": True, "zorder": 0}
+    axes.tripcolor(*places[:, :2].T, faces, body.light(view), **look)

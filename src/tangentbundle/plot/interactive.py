@@ -3,41 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ..arrays import Array, points_array
 from ..earth.maps import EqualAreaMap
-from .fields import flat_or_space, shown_axes
+from ..extras import extra
+from .layers import MAX_ARROWS, MAX_DOTS, Layer, aligned, arrow_heads, in_picture, shown_axes
 from .maps import MIN_FILLED_POINTS, map_box, map_frame, raster
-from .style import nice_number, with_unit
-from .traces import (
-    GREY,
-    LIGHT,
-    Layer,
-    Surface,
-    aligned,
-    color_bar,
-    curve,
-    escaped,
-    map_traces,
-    plotly,
-    reference_arrow,
-    traces,
-)
+from .style import BRIGHTEST, LENGTHS, LINES, nice_number, readable_unit, with_unit
+from .surfaces import Surface
 from .views import View
+
+GREY, LIGHT = "#7a8794", "#aebbc7"
+"""Lines of maps and reference arrows, readable on light and on dark pages; and those on filled maps."""
 
 MAX_PIXELS, MAX_ALL_PIXELS = 90_000, 900_000
 """Most pixels of a filled map, and of all of them together."""
 
-MAX_BUTTONS = 8
-"""With more layers there is a slider instead."""
-
 
 def interactive_field(
-    points: np.ndarray,
-    vectors: np.ndarray | None = None,
+    points: Array,
+    vectors: Array | None = None,
     *,
     faces: np.ndarray | None = None,
     label: str = "length",
@@ -62,78 +52,154 @@ def interactive_field(
     >>> [button.label for button in figure.layout.updatemenus[0].buttons]
     ['arrows', 'streamlines']
     """
-    points, vectors = np.asarray(points, dtype=float), None if vectors is None else np.asarray(vectors, dtype=float)
-    layer = Layer("arrows", points, vectors, label=label, unit=unit)
+    points = points_array(points)[0]
     if vectors is None:
-        return layered_field([layer], faces=faces, up=up)
-    values = {with_unit(label, unit): layer.numbers}
-    layer = dataclasses.replace(layer, values=values)
-    return layered_field([layer, dataclasses.replace(layer, name="streamlines", streamlines=True)], faces=faces, up=up)
+        return layered([Layer("points", points)], faces=faces, up=up)
+    layer = Layer("arrows", points, points_array(vectors, "vectors")[0], label=label, unit=unit)
+    layer = dataclasses.replace(layer, values={with_unit(label, unit): layer.numbers})
+    return layered([layer, dataclasses.replace(layer, name="streamlines", streamlines=True)], faces=faces, up=up)
 
 
-def layered_field(layers: Sequence[Layer], *, faces: np.ndarray | None = None, up: str = "z") -> Any:
-    """Layers of arrows in space or in the plane, one shown at a time; returns a plotly figure.
+def layered(
+    layers: Sequence[Layer], *, chart: EqualAreaMap | None = None, faces: np.ndarray | None = None, up: str = "z"
+) -> Any:
+    """Layers of arrows in space or in the plane, or on a map of the unit sphere, one shown at a time.
 
     Large layers are thinned, spread evenly. ``faces`` are triangles of the first layer's points; they, or the surface
-    that its points form, hide what is behind them.
-
-    >>> import tangentbundle as tb
-    >>> torus = tb.manifolds.Torus()
-    >>> points = torus.sample(300, seed=0)
-    >>> before, after = (Layer(n, points, a * torus.tangent_field(points)) for n, a in (("before", 1), ("after", 2)))
-    >>> figure = layered_field([before, after])
-    >>> [button.label for button in figure.layout.updatemenus[0].buttons]
-    ['before', 'after']
+    that its points form, hide what is behind them. Returns a plotly figure.
     """
-    axes, drawn = shown_axes(layers[0].points), []
-    for layer in aligned(layers):
-        points, vectors, names = flat_or_space(layer.points, layer.vectors, axes)
-        drawn.append(dataclasses.replace(layer, points=points, vectors=vectors, color=layer.numbers))
+    layers = aligned(layers)
+    if chart is not None:
+        return _layered_map(layers, chart)
+    axes, bare = shown_axes(layers[0].points), layers[0].points.shape[1] == 3
+    for k, layer in enumerate(layers):
+        points, vectors, names = in_picture(layer.points, layer.vectors, axes)
+        layers[k] = dataclasses.replace(layer, points=points, vectors=vectors, color=layer.numbers)
     if len(names) < 3:
-        low, high = (f(np.concatenate([layer.points for layer in drawn]), axis=0) for f in (np.min, np.max))
+        low, high = (f(np.concatenate([layer.points for layer in layers]), axis=0) for f in (np.min, np.max))
         ratio = float(np.clip((high - low)[0] / max((high - low)[1], 1e-300), 0.5, 2.0))
         axis = {"ticks": "outside", "showline": True, "zeroline": False}
-        x, y = ({**axis, "title": {"text": name, "standoff": 18}} for name in names)
-        return _layered(drawn, [], list(map(traces, drawn)), ratio, xaxis=x, yaxis={**y, "scaleanchor": "x"})
-    view, surface = View(up=up), Surface.of(drawn[0].points, faces)
-    body = [] if surface is None else [surface.trace(view)]
-    bare, sides = bool(body) and layers[0].points.shape[1] == 3, np.ptp(drawn[0].points, axis=0)
+        x, y = ({**axis, "title": {"text": name, "standoff": 26}} for name in names)
+        return _figure(layers, [], list(map(_traces, layers)), ratio, xaxis=x, yaxis={**y, "scaleanchor": "x"})
+    view, surface = View(up=up), Surface.of(layers[0].points, faces, MAX_DOTS)
+    body, bare = [] if surface is None else [_surface(surface, view)], bare and surface is not None
+    sides = np.ptp(layers[0].points, axis=0)
     sides *= (2.6 if bare else 1.8) / (float(np.linalg.norm(sides)) or 1.0)
     size = {"aspectmode": "manual", "aspectratio": dict(zip("xyz", np.maximum(sides, 0.02), strict=True))}
     axis = {"showbackground": False, "showspikes": False, "visible": not bare, "nticks": 5}
     scene = {f"{a}axis": {**axis, "title": {"text": name}} for a, name in zip("xyz", names, strict=True)}
     eye, above = dict(zip("xyz", 2 * view.axes[2], strict=True)), {a: float(a == up) for a in "xyz"}
     camera = {"eye": eye, "up": above, "projection": {"type": "orthographic"}}
-    groups = [traces(layer, surface) for layer in drawn]
-    return _layered(drawn, body, groups, 1.35, scene={**size, "camera": camera, **scene})
+    groups = [_traces(layer, surface) for layer in layers]
+    return _figure(layers, body, groups, 1.35, scene={**size, "camera": camera, **scene})
 
 
-def layered_map(layers: Sequence[Layer], chart: EqualAreaMap) -> Any:
-    """Layers of points of the unit sphere, on a map with coastlines and graticule; returns a plotly figure.
-
-    >>> import tangentbundle as tb
-    >>> wind = tb.datasets.load_wind()
-    >>> vectors = np.einsum("nda,na->nd", wind.frames, wind.components[0])
-    >>> figure = layered_map([Layer("wind", wind.points, vectors)], tb.plot.EqualAreaMap())
-    >>> figure.data[0].name
-    'coastlines'
-    """
-    layers = aligned(layers)
+def _layered_map(layers: list[Layer], chart: EqualAreaMap) -> Any:
+    """Layers with coastlines, graticule and a reference arrow."""
     low, high = map_box(chart, np.concatenate([layer.points for layer in layers]))
-    pixels = min(MAX_PIXELS, MAX_ALL_PIXELS // len(layers))
-    groups = []
+    pixels, groups, color = min(MAX_PIXELS, MAX_ALL_PIXELS // len(layers)), [], GREY
     for layer in layers:
         if layer.colored and len(layer.points) > MIN_FILLED_POINTS:
-            groups.append([_filled(layer, chart, low, high, pixels), *map_traces(layer, chart, "white")])
+            groups.append([_filled(layer, chart, low, high, pixels), *_traces(layer, chart=chart, color="white")])
+            color = LIGHT
         else:
-            groups.append(map_traces(layer, chart))
-    corner = np.array([high[0], low[1]]) + 0.02 * (high - low)[0] * np.array([-1, 1])
+            groups.append(_traces(layer, chart=chart))
     arrows = [layer for layer in layers if layer.vectors is not None]
-    color = LIGHT if any(trace.type == "heatmap" for group in groups for trace in group) else GREY
-    shared = [*_map_lines(chart, low, high, color), *(reference_arrow(arrows[0], corner) if arrows else [])]
+    shared = [*_map_lines(chart, low, high, color), *(_reference_arrow(arrows[0], low, high) if arrows else [])]
     x, y = ({"visible": False, "range": [low[k], high[k]], "constrain": "domain"} for k in (0, 1))
     ratio = float(np.divide(*(high - low)))
-    return _layered(layers, shared, groups, ratio, xaxis=x, yaxis={**y, "scaleanchor": "x"})
+    return _figure(layers, shared, groups, ratio, xaxis=x, yaxis={**y, "scaleanchor": "x"})
+
+
+def _plotly() -> Any:
+    return extra("plotly.graph_objects", "Interactive figures", "plot")
+
+
+def _escaped(text: Any) -> str:
+    """Text that plotly shows as it is."""
+    return html.escape(str(text), quote=False)
+
+
+def _colors(layer: Layer) -> list[str]:
+    """The colour scale, from its beginning to its end."""
+    brightest = BRIGHTEST if layer.palette == LENGTHS else 1.0
+    sample = extra("plotly.colors", "Interactive figures", "plot").sample_colorscale
+    return sample(layer.palette, np.linspace(0, brightest, 24).tolist())
+
+
+def _curve(places: np.ndarray, **look: Any) -> Any:
+    """A trace of places ``(k, 2 or 3)`` in the plane or in space, with gaps where they are NaN."""
+    kind = _plotly().Scatter if places.shape[-1] == 2 else _plotly().Scatter3d
+    look = {"mode": "lines", "hoverinfo": "skip", **look}
+    return kind(dict(zip("xyz", places.T.astype(np.float32), strict=False)), **look)
+
+
+def _traces(
+    layer: Layer, surface: Surface | None = None, chart: EqualAreaMap | None = None, color: str = ""
+) -> list[Any]:
+    """Dots, and arrows or streamlines, of a layer: above both sides of a surface, or on a map.
+
+    On a filled map the lines have one ``color`` and the dots are invisible, but the mouse finds them.
+    """
+    flat = (
+        layer if chart is None else dataclasses.replace(layer, points=chart.project(layer.points), color=layer.numbers)
+    )
+    small, dim = len(layer.points) > MAX_ARROWS, flat.points.shape[1]
+    look: dict[str, Any] = {"size": {2: 2.5 if small else 4.0, 3: 1.5 if small else 2.6}[dim]}
+    if surface is not None and layer.vectors is not None:
+        look = {"size": 9, "opacity": 0.001}
+    if color:
+        flat, look["opacity"] = dataclasses.replace(flat, vectors=None, color=np.zeros(len(flat.points))), 0
+    found = [_dots(flat.thinned(), **look)]
+    if layer.vectors is None:
+        return found
+    curves, numbers = layer.curves(chart)
+    if surface is not None:
+        curves, numbers = surface.both_sides(curves), np.tile(numbers, 2)
+    if dim == 3:
+        each = np.repeat(numbers, curves.shape[1]).astype(np.float32)
+        line = {"width": 3.5, "color": each, "colorscale": _colors(layer), "cmin": 0, "cmax": layer.top}
+        return [*found, _curve(curves.reshape(-1, 3), line=line)]
+    colors = [color] if color else _colors(layer)[1::3]  # in the plane, a trace has one colour
+    levels = np.clip(len(colors) * numbers / layer.top, 0, len(colors) - 1).astype(int)
+    for level in np.unique(levels):
+        found.append(_curve(curves[levels == level].reshape(-1, 2), line={"color": colors[level], "width": 1.5}))
+    return found
+
+
+def _dots(layer: Layer, **marker: Any) -> Any:
+    """Markers with all values under the mouse, and with a colour scale if there is something to colour."""
+    values = "<br>".join(f"{_escaped(name)} %{{customdata[{k}]:.4g}}" for k, name in enumerate(layer.values))
+    marker = {"line": {"width": 0}, "color": LINES[4], **marker}
+    if layer.colored:
+        marker |= {"color": layer.numbers.astype(np.float32), "colorscale": _colors(layer)}
+        marker |= {"cmin": layer.low, "cmax": layer.top, "colorbar": _color_bar(layer)}
+    return _curve(
+        layer.points,
+        mode="markers",
+        marker=marker,
+        customdata=np.stack(list(layer.values.values()), axis=1).astype(np.float32) if values else None,
+        hovertemplate=f"{values}<extra>{_escaped(layer.name)}</extra>" if values else None,
+        hoverinfo=None if values else "skip",
+    )
+
+
+def _color_bar(layer: Layer, **ticks: Any) -> dict[str, Any]:
+    """A horizontal bar below the picture; its title has the range of the numbers, which may go beyond the colours."""
+    low, high = float(np.nanmin(layer.numbers)), float(np.nanmax(layer.numbers))
+    text = f"{with_unit(layer.label, layer.unit)} ({low:.3g} to {high:.3g})"
+    place = {"orientation": "h", "x": 0.5, "y": 0, "yref": "container", "yanchor": "bottom"}
+    return {**place, "title": {"text": _escaped(text), "side": "bottom"}, "thickness": 10, "len": 0.8, **ticks}
+
+
+def _surface(surface: Surface, view: View) -> Any:
+    """A surface in grey, lit from the first view."""
+    corners = dict(zip("xyz", surface.points.T.astype(np.float32), strict=True))
+    faces = dict(zip("ijk", surface.faces.T.astype(np.int32), strict=True))
+    colors = {"colorscale": [[0, "#8d97a1"], [1, "#e6eaee"]], "cmin": 0, "cmax": 1, "showscale": False}
+    flat = {"ambient": 1.0, "diffuse": 0.0, "specular": 0.0, "fresnel": 0.0}
+    light = surface.light(view).astype(np.float32)
+    return _plotly().Mesh3d(**corners, **faces, intensity=light, **colors, lighting=flat, hoverinfo="skip")
 
 
 def _filled(layer: Layer, chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, pixels: int) -> Any:
@@ -143,13 +209,13 @@ def _filled(layer: Layer, chart: EqualAreaMap, low: np.ndarray, high: np.ndarray
     shares = np.clip((image - layer.low) / wide, 0, 1)
     levels = np.where(np.isnan(image), 0, 1 + 254 * shares)  # bytes are small; 0 is nothing
     ticks = step * np.arange(np.ceil(layer.low / step), layer.top * 1.001 // step + 1)
-    bar = color_bar(layer, tickvals=1 + 254 * (ticks - layer.low) / wide, ticktext=[f"{tick:.3g}" for tick in ticks])
-    colors = [[0, "rgba(0,0,0,0)"], *([(1 + 254 * k / 23) / 255, color] for k, color in enumerate(layer.colors))]
+    bar = _color_bar(layer, tickvals=1 + 254 * (ticks - layer.low) / wide, ticktext=[f"{tick:.3g}" for tick in ticks])
+    colors = [[0, "rgba(0,0,0,0)"], *([(1 + 254 * k / 23) / 255, color] for k, color in enumerate(_colors(layer)))]
     rows, columns = image.shape
     dx, dy = (high - low) / (columns, rows)
     grid = {"x0": low[0] + dx / 2, "dx": dx, "y0": low[1] + dy / 2, "dy": dy, "zmin": 0, "zmax": 255}
     look = {"colorscale": colors, "colorbar": bar, "hoverinfo": "skip"}
-    return plotly().Heatmap(z=levels.round().astype(np.uint8), **grid, **look)
+    return _plotly().Heatmap(z=levels.round().astype(np.uint8), **grid, **look)
 
 
 def _map_lines(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, color: str) -> list[Any]:
@@ -159,39 +225,50 @@ def _map_lines(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, color: st
     coast = np.where(near[:, None], coast, np.nan)
     coast = coast[~np.isnan(coast[:, 0]) | ~np.isnan(np.roll(coast[:, 0], 1))]  # one gap is enough
     found = [
-        curve(coast, line={"color": color, "width": 1}, name="coastlines"),
-        curve(chart.graticule(), line={"color": color, "width": 0.4, "dash": "dot"}, name="graticule"),
-        curve(map_frame(chart, low, high), line={"color": GREY, "width": 0.8}),
+        _curve(coast, line={"color": color, "width": 1}, name="coastlines"),
+        _curve(chart.graticule(), line={"color": color, "width": 0.4, "dash": "dot"}, name="graticule"),
+        _curve(map_frame(chart, low, high), line={"color": GREY, "width": 0.8}),
     ]
     names, below = chart.labels(low, high), "top center" if chart.radius is None else "bottom center"
     for parallel, position in ((True, "middle left"), (False, below)):
         chosen = [(text, place) for text, place, is_parallel in names if is_parallel == parallel]
         if chosen:
             texts, places = zip(*chosen, strict=True)
-            font = {"size": 11} if parallel or color == GREY else {"size": 11, "color": color, "shadow": "auto"}
+            font = {"size": 11} if parallel or color == GREY else {"size": 11, "color": "white"}
             look = {"textposition": position, "textfont": font, "cliponaxis": False, "name": "degrees"}
-            found.append(curve(np.stack(places), mode="text", text=list(texts), **look))
+            found.append(_curve(np.stack(places), mode="text", text=list(texts), **look))
     return found
 
 
-def _layered(layers: Sequence[Layer], shared: list[Any], groups: list[list[Any]], ratio: float, **layout: Any) -> Any:
-    """A figure of traces that are always shown and of those of each layer, with buttons or a slider for layers.
+def _reference_arrow(layer: Layer, low: np.ndarray, high: np.ndarray) -> list[Any]:
+    """An arrow of a round length in the lower right corner, and its length in words."""
+    value = nice_number(layer.top)
+    tip = np.array([[high[0], low[1]]]) + 0.02 * (high - low)[0] * np.array([-1, 1])
+    move = np.array([[layer.arrow * value / layer.top, 0.0]])
+    arrow = np.concatenate([tip - move, arrow_heads(tip, move)[0]])
+    text = f"{value:g} {readable_unit(layer.unit)}".strip()
+    words = {"mode": "text", "text": [_escaped(text)], "textposition": "middle left"}
+    return [_curve(arrow, line={"color": GREY, "width": 2}, name="reference"), _curve(tip - 1.25 * move, **words)]
+
+
+def _figure(layers: Sequence[Layer], shared: list[Any], groups: list[list[Any]], ratio: float, **layout: Any) -> Any:
+    """A figure of traces that are always shown and of those of each layer, with a button for each layer.
 
     ``layout.meta`` holds the ratio of width to height, and which traces each layer shows, for other pages' buttons.
     """
     owners = [None] * len(shared) + [k for k, group in enumerate(groups) for _ in group]
     shown = [[owner in (None, k) for owner in owners] for k in range(len(layers))]
     choices = [{"label": layer.name, "visible": visible} for layer, visible in zip(layers, shown, strict=True)]
-    figure = plotly().Figure([*shared, *(trace for group in groups for trace in group)])
+    figure = _plotly().Figure([*shared, *(trace for group in groups for trace in group)])
     for trace, visible in zip(figure.data, shown[0], strict=True):
         trace.visible = visible
-    flat, menu = "scene" not in layout, {"x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom"}
     above, below = 12 if len(layers) == 1 else 62, 100 if "title" in layout.get("xaxis", {}) else 66
-    margin = {"l": 44 if flat else 0, "r": 14 if flat else 0, "t": above, "b": below}
-    steps = [{"label": escaped(c["label"]), "method": "restyle", "args": [{"visible": c["visible"]}]} for c in choices]
-    if len(steps) > MAX_BUTTONS:
-        layout |= {"sliders": [{**menu, "steps": steps}]}
-    elif len(steps) > 1:
-        layout |= {"updatemenus": [{**menu, "type": "buttons", "direction": "right", "buttons": steps}]}
-    meta = {"ratio": ratio, "choices": choices}
-    return figure.update_layout(template="none", height=520, showlegend=False, margin=margin, meta=meta, **layout)
+    left, right = (0, 0) if "scene" in layout else (44, 14)
+    buttons = [
+        {"label": _escaped(c["label"]), "method": "restyle", "args": [{"visible": c["visible"]}]} for c in choices
+    ]
+    if len(buttons) > 1:
+        menu = {"x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom", "type": "buttons", "direction": "right"}
+        layout |= {"updatemenus": [{**menu, "buttons": buttons}]}
+    layout |= {"margin": {"l": left, "r": right, "t": above, "b": below}, "meta": {"ratio": ratio, "choices": choices}}
+    return figure.update_layout(template="none", height=520, showlegend=False, **layout)

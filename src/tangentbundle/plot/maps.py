@@ -1,4 +1,4 @@
-"""Maps of wind and numbers on the Earth, and fields read from files."""
+"""Maps of wind and numbers on the Earth, and fields read from files, with matplotlib."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
+from ..arrays import Array, float_tensor, host
 from ..earth.maps import EqualAreaMap
 from ..earth.xarrays import EAST
+from ..errors import ShapeError
 from ..extras import extra
 from ..geometry.known_frames import latlon_frames
 from ..io import Field, Globe, Mesh
@@ -21,7 +23,6 @@ from .style import (
     SIGNED,
     add_color_bar,
     axes_or_new,
-    canvas,
     length_colors,
     nice_number,
     readable_unit,
@@ -34,105 +35,70 @@ MIN_FILLED_POINTS = 2500
 """With more points, colours fill the map and arrows are drawn on top in white."""
 
 
-def wind_map(
-    lat: np.ndarray,
-    lon: np.ndarray,
-    wind: np.ndarray,
+def earth_map(
+    lat: Array,
+    lon: Array,
+    values: Array,
     *,
     projection: EqualAreaMap | None = None,
-    label: str = "wind speed",
-    unit: str = "m/s",
+    label: str | None = None,
+    unit: str | None = None,
     top: float | None = None,
     arrows: int = 650,
     title: str = "",
     colorbar: bool = True,
     axes: Any = None,
 ) -> Any:
-    """Wind (east, north) ``(n, 2)`` at places in degrees ``(n,)``, coloured by speed; returns matplotlib axes.
+    """Wind (east, north) ``(n, 2)``, or a number ``(n,)``, at places in degrees ``(n,)``; returns matplotlib axes.
 
-    Many places fill the map with colour, few are arrows alone; places whose wind is NaN become rings. By default the
-    map shows the globe, or a part of it if all places lie there. ``top`` is the end of the colour scale; the arrow in
-    the lower right corner has a length that is named next to it.
+    Wind is coloured by speed; numbers of either sign get diverging colours with zero in the middle. Many places fill
+    the map with colour, few are arrows or dots; places whose value is NaN become rings. By default the map shows the
+    globe, or a part of it if all places lie there. ``top`` is the end of the colour scale; the arrow in the lower right
+    corner has a length that is named next to it.
 
     >>> import tangentbundle as tb
     >>> wind = tb.datasets.load_wind().during(slice(0, 1))
-    >>> axes = tb.plot.wind_map(wind.lat, wind.lon, wind.components[0], title="January 1982")
+    >>> axes = tb.plot.earth_map(wind.lat, wind.lon, wind.components[0], title="January 1982")
     >>> axes.get_title()
     'January 1982'
+    >>> axes = tb.plot.earth_map(wind.lat, wind.lon, wind.components[0, :, 0], label="eastward wind", unit="m/s")
     """
+    (points, frames, _), values = latlon_frames(lat, lon), host(float_tensor(values, "values")[0].detach())
+    if values.shape not in ((len(points),), (len(points), 2)):
+        raise ShapeError(f"expected {len(points)} numbers, or winds ({len(points)}, 2), got shape {values.shape}.")
     axes, chart = axes_or_new(axes, (8.4, 4.4)), projection or EqualAreaMap.fitting(lat, lon)
-    points, frames, _ = latlon_frames(lat, lon)
-    known, speed = np.isfinite(wind).all(axis=1), np.linalg.norm(wind, axis=1)
-    top = top_of(speed) if top is None else top
+    is_wind = values.ndim == 2
+    label = ("wind speed" if is_wind else "value") if label is None else label
+    unit = ("m/s" if is_wind else "") if unit is None else unit
+    numbers = np.linalg.norm(values, axis=1) if is_wind else values
+    known = np.isfinite(numbers)
+    top = top_of(np.abs(numbers)) if top is None else top
+    signed = bool((numbers[known] < 0).any())
+    colors: dict[str, Any] = {"cmap": SIGNED if signed else ERRORS, "clim": (-top if signed else 0.0, top)}
+    colors |= {"cmap": length_colors()} if is_wind else {}
     filled = known.sum() > MIN_FILLED_POINTS
-    plane = _empty_map(axes, chart, points, coast="white" if filled else "0.4")
+    plane = _empty_map(axes, chart, points, coast="white" if filled and is_wind else "0.4")
     axes.scatter(*plane[~known].T, s=8, facecolors="none", edgecolors="0.55", linewidths=0.6)
-    on_map = np.flatnonzero(known & np.isfinite(plane[:, 0]))
-    shown = on_map[spread_out(points[on_map], arrows)]
-    moves = chart.project_vectors(points[shown], np.einsum("nda,na->nd", frames[shown], wind[shown]))
-    long = 1.3 * reach(plane[shown]) / top
-    colors = {"cmap": length_colors(), "clim": (0, top)}
-    drawn = _fill(axes, chart, points[known], speed[known], **colors)
-    look = {"color": "white", "alpha": 0.9} if drawn else {"array": speed[shown], **colors}
-    quiver = axes.quiver(*plane[shown].T, *(long * moves.T), width=0.0028, **look, **ARROW)
-    value = nice_number(0.7 * top)
-    text = f"{value:g} {readable_unit(unit)}".strip()
-    axes.quiverkey(quiver, 0.9, 0.03, long * value, text, labelpos="W", color="0.25", fontproperties={"size": 9})
-    return _finished(axes, drawn or quiver, title, with_unit(label, unit), speed[known], colorbar)
+    drawn = _fill(axes, chart, points[known], numbers[known], **colors) if filled else None
+    if is_wind:
+        rows = np.flatnonzero(known & np.isfinite(plane[:, 0]))
+        rows = rows[spread_out(points[rows], arrows)]
+        moves = chart.project_vectors(points[rows], np.einsum("nda,na->nd", frames[rows], values[rows]))
+        long, value = 1.3 * reach(plane[rows]) / top, nice_number(0.7 * top)
+        look = {"color": "white", "alpha": 0.9} if filled else {"array": numbers[rows], **colors}
+        quiver = axes.quiver(*plane[rows].T, *(long * moves.T), width=0.0028, **look, **ARROW)
+        text = f"{value:g} {readable_unit(unit)}".strip()
+        axes.quiverkey(quiver, 0.9, 0.03, long * value, text, labelpos="W", color="0.25", fontproperties={"size": 9})
+        drawn = drawn or quiver
+    drawn = drawn or axes.scatter(*plane[known].T, c=numbers[known], s=18, linewidths=0, **colors)
+    axes.set_title(title, fontsize=12)
+    if colorbar:
+        add_color_bar(axes, drawn, np.abs(numbers[known]), with_unit(label, unit))
+    return axes
 
 
-def value_map(
-    lat: np.ndarray,
-    lon: np.ndarray,
-    values: np.ndarray,
-    *,
-    projection: EqualAreaMap | None = None,
-    label: str = "",
-    top: float | None = None,
-    signed: bool = False,
-    title: str = "",
-    colorbar: bool = True,
-    axes: Any = None,
-) -> Any:
-    """A number at every place, ``(n,)``: a component, an error, a standard deviation; small dots where it is NaN.
-
-    ``signed`` numbers get diverging colours, with zero in the middle. Returns matplotlib axes.
-
-    >>> import tangentbundle as tb
-    >>> wind = tb.datasets.load_wind()
-    >>> axes = tb.plot.value_map(wind.lat, wind.lon, wind.components[0, :, 0], signed=True, label="eastward wind, m/s")
-    """
-    axes, chart = axes_or_new(axes, (8.4, 4.4)), projection or EqualAreaMap.fitting(lat, lon)
-    points, known = latlon_frames(lat, lon)[0], np.isfinite(values)
-    top = top_of(np.abs(values)) if top is None else top
-    plane = _empty_map(axes, chart, points)
-    axes.scatter(*plane[~known].T, s=4, color="0.8", linewidths=0)
-    colors = {"cmap": SIGNED if signed else ERRORS, "clim": (-top if signed else 0.0, top)}
-    drawn = _fill(axes, chart, points[known], values[known], **colors)
-    drawn = drawn or axes.scatter(*plane[known].T, c=values[known], s=18, linewidths=0, **colors)
-    return _finished(axes, drawn, title, label, np.abs(values[known]), colorbar)
-
-
-def wind_components(lat: np.ndarray, lon: np.ndarray, wind: np.ndarray, *, unit: str = "m/s") -> Any:
-    """Zonal (eastward) and meridional (northward) wind, two maps on one scale; returns the matplotlib figure.
-
-    >>> import tangentbundle as tb
-    >>> wind = tb.datasets.load_wind()
-    >>> figure = tb.plot.wind_components(wind.lat, wind.lon, wind.components[0])
-    >>> [axes.get_title() for axes in figure.axes[:2]]
-    ['zonal wind', 'meridional wind']
-    """
-    figure, axes = canvas(1, 2, (6.2, 3.4))
-    top = top_of(np.abs(wind))
-    for axis, values, title in zip(axes[0], wind.T, ("zonal wind", "meridional wind"), strict=True):
-        value_map(lat, lon, values, signed=True, top=top, title=title, colorbar=False, axes=axis)
-    drawn = (axes[0, 1].images or axes[0, 1].collections)[-1]
-    add_color_bar(axes, drawn, np.abs(wind), f"component, {unit}", shrink=0.8)
-    return figure
-
-
-def file_field(field: Field, *, number: int = 0, axes: Any = None) -> Any:
-    """One of the fields of a file: a map for the globe, a surface or a cloud otherwise; returns matplotlib axes.
+def file_field(field: Field, *, axes: Any = None) -> Any:
+    """The first field of a file: a map for the globe, a surface or a cloud otherwise; returns matplotlib axes.
 
     >>> import tangentbundle as tb
     >>> from tangentbundle.io import Cloud, Field
@@ -144,13 +110,12 @@ def file_field(field: Field, *, number: int = 0, axes: Any = None) -> Any:
     """
     space, label = field.space, quantity(field)
     if isinstance(space, Globe):
-        wind = np.full((len(space.lat), 2), np.nan) if field.values is None else field.values[number]
+        wind = np.full((len(space.lat), 2), np.nan) if field.values is None else field.values[0]
         options: dict[str, Any] = {"unit": field.units, "colorbar": field.values is not None}
-        return wind_map(space.lat, space.lon, wind, label=label, title=str(field), axes=axes, **options)
+        return earth_map(space.lat, space.lon, wind, label=label, title=str(field), axes=axes, **options)
     faces = space.faces if isinstance(space, Mesh) else None
-    vectors = None if field.values is None else field.vectors[number]
-    label = with_unit(label, field.units)
-    view = View(up=up_axis(field))
+    vectors = None if field.values is None else field.vectors[0]
+    label, view = with_unit(label, field.units), View(up=up_axis(field))
     return draw(space.points, vectors, faces=faces, label=label, title=str(field), view=view, axes=axes)
 
 
@@ -194,18 +159,16 @@ def raster(
 
 
 def _fill(axes: Any, chart: EqualAreaMap, points: np.ndarray, values: np.ndarray, **colors: Any) -> Any:
-    """Colours between points that are near each other, if there are enough of them."""
-    if len(points) <= MIN_FILLED_POINTS:
-        return None
+    """Colours between points that are near each other."""
     low, high = map_box(chart, points)
     image = raster(chart, points, values, low, high, 300_000)
     place = {"extent": (low[0], high[0], low[1], high[1]), "origin": "lower", "interpolation": "bilinear"}
-    drawn = axes.imshow(image, zorder=0.5, cmap=colors["cmap"], clim=colors["clim"], **place)
+    drawn = axes.imshow(image, zorder=0.5, **colors, **place)
     drawn.set_clip_path(*axes.fill(*chart.outline().T, color="none"))
     return drawn
 
 
-def _empty_map(axes: Any, chart: EqualAreaMap, points: np.ndarray, coast: str = "0.4") -> np.ndarray:
+def _empty_map(axes: Any, chart: EqualAreaMap, points: np.ndarray, coast: str) -> np.ndarray:
     """Draw coastlines and the labelled graticule; returns the places of points on the map ``(n, 2)``."""
     world, (low, high) = chart.radius is None, map_box(chart, points)
     axes.plot(*chart.graticule().T, color="0.5", alpha=0.35, linewidth=0.5, zorder=0.8)
@@ -223,10 +186,3 @@ def _empty_map(axes: Any, chart: EqualAreaMap, points: np.ndarray, coast: str = 
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
     axes.set_axis_off()
     return chart.project(points)
-
-
-def _finished(axes: Any, drawn: Any, title: str, label: str, values: np.ndarray, colorbar: bool) -> Any:
-    axes.set_title(title, fontsize=12)
-    if colorbar:
-        add_color_bar(axes, drawn, values, label)
-    return axes

@@ -2,66 +2,52 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.spatial import cKDTree
 
-from .views import extent, spacing, spread_out
+from .views import extent, spacing
 
 MAX_STEPS = 60
 """Steps of a curve, in either direction."""
 
-
-def streamlines(points: np.ndarray, vectors: np.ndarray, *, count: int = 150, length: float = 0.3) -> np.ndarray:
-    """Curves along vectors ``(n, D)`` at points ``(n, D)``, through ``count`` places spread evenly; ``(m, k, D)``."""
-    flow, start = _Flow(points, vectors), points[spread_out(points, count)]
-    steps = int(np.clip(0.5 * length * extent(points) / flow.step, 4, MAX_STEPS))
-    back, forth = (flow.follow(start, sign, steps) for sign in (-1.0, 1.0))
-    return np.stack([*back[::-1], start, *forth], axis=1)
+NEIGHBORS = 12
+"""Points that directions and planes are averaged over."""
 
 
-@dataclass(eq=False)
-class _Flow:
-    """Directions between points ``(n, D)``: averages over neighbours, weighted by inverse squared distance."""
+def streamlines(points: np.ndarray, vectors: np.ndarray, rows: np.ndarray, *, length: float = 0.3) -> np.ndarray:
+    """Curves ``(m, k, D)`` along vectors ``(n, D)`` at points ``(n, D)``, in the middle at the points of some rows.
 
-    points: np.ndarray
-    vectors: np.ndarray
-    neighbors: int = 12
+    They are up to ``length`` times as long as the picture is wide; NaN where the field vanishes or points end. Steps
+    follow the mean direction of neighbours, weighted by inverse squared distance, and end on their plane.
+    """
+    tree, step = cKDTree(points), 0.5 * spacing(points)
+    weakest = 1e-2 * np.quantile(np.linalg.norm(vectors, axis=1), 0.9)
 
-    def __post_init__(self) -> None:
-        self.tree, self.step = cKDTree(self.points), 0.5 * spacing(self.points)
-        self.weakest = 1e-2 * np.quantile(np.linalg.norm(self.vectors, axis=1), 0.9)
+    def neighbors(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return tree.query(np.nan_to_num(places), min(NEIGHBORS, len(points)))
 
-    def follow(self, start: np.ndarray, sign: float, steps: int) -> list[np.ndarray]:
-        """Places ``(m, D)`` after each of some steps along the field (midpoint rule)."""
-        place, curve = start, []
-        for _ in range(steps):
-            middle = place + 0.5 * sign * self.step * self._direction(place)
-            place = self._on_surface(place + sign * self.step * self._direction(middle))
-            curve.append(place)
-        return curve
-
-    def _near(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Distances and rows of the neighbours of places; of NaN, those of zero."""
-        return self.tree.query(np.nan_to_num(places), min(self.neighbors, len(self.points)))
-
-    def _direction(self, places: np.ndarray) -> np.ndarray:
-        """Unit vectors; NaN where the field vanishes."""
-        distance, rows = self._near(places)
-        weight = 1 / (distance + 1e-3 * self.step) ** 2
-        mean = np.einsum("mk,mkd->md", weight, self.vectors[rows]) / weight.sum(axis=1, keepdims=True)
+    def direction(places: np.ndarray) -> np.ndarray:
+        distance, near = neighbors(places)
+        weight = 1 / (distance + 1e-3 * step) ** 2
+        mean = np.einsum("mk,mkd->md", weight, vectors[near]) / weight.sum(axis=1, keepdims=True)
         size = np.linalg.norm(mean, axis=1, keepdims=True)
-        return np.where(size > self.weakest, mean / np.maximum(size, 1e-300), np.nan)
+        return np.where(size > weakest, mean / np.maximum(size, 1e-300), np.nan)
 
-    def _on_surface(self, places: np.ndarray) -> np.ndarray:
-        """Places moved onto the plane of their neighbours, across thin directions only; NaN far from all points."""
-        distance, rows = self._near(places)
-        near = self.points[rows]
-        mean = near.mean(axis=1)
-        local = near - mean[:, None]
-        shares, axes = np.linalg.eigh(np.einsum("mkd,mke->mde", local, local))
+    def on_plane(places: np.ndarray) -> np.ndarray:
+        """Places moved across the thin directions of their neighbours; NaN far from all points."""
+        distance, near = neighbors(places)
+        mean = points[near].mean(axis=1)
+        local = points[near] - mean[:, None]
+        shares, axes = np.linalg.eigh(local.transpose(0, 2, 1) @ local)
         thin = shares < 0.04 * shares.sum(axis=1, keepdims=True)
         off = np.einsum("mda,md->ma", axes, mean - places) * thin
-        moved = places + np.einsum("mda,ma->md", axes, off)
-        return np.where(distance[:, :1] < 3 * self.step, moved, np.nan)
+        return np.where(distance[:, :1] < 3 * step, places + np.einsum("mda,ma->md", axes, off), np.nan)
+
+    curves = [points[rows]]
+    for sign in (-step, step):
+        place = points[rows]
+        for _ in range(int(np.clip(0.5 * length * extent(points) / step, 4, MAX_STEPS))):
+            middle = place + 0.5 * sign * direction(place)
+            place = on_plane(place + sign * direction(middle))
+            curves.insert(0, place) if sign < 0 else curves.append(place)
+    return np.stack(curves, axis=1)

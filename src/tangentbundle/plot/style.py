@@ -42,7 +42,11 @@ def axes_or_new(axes: Any, size: tuple[float, float] = (6.4, 5.2)) -> Any:
 
 
 def save(figure: Any, path: str | Path, dpi: int = 130) -> Path:
-    """Write a figure to a file, atomically."""
+    """Write a figure to a file, atomically.
+
+    >>> save(canvas()[0], getfixture("tmp_path") / "empty.png").name
+    'empty.png'
+    """
     content = io.BytesIO()
     figure.savefig(content, dpi=dpi, format=Path(path).suffix[1:] or "png")
     write_atomically(path, content.getvalue())

@@ -16,11 +16,11 @@ from ..earth.maps import EqualAreaMap
 from ..extras import extra
 from ..io import Field, Globe, Mesh, Summary
 from ..io.meshes import up_axis
-from ..plot.curves import bundle_numbers, histograms, spectrum
-from ..plot.interactive import layered_field, layered_map
+from ..plot.curves import bundle_numbers, histogram, spectrum
+from ..plot.interactive import layered
+from ..plot.layers import MAX_ARROWS, MAX_DOTS, Layer, aligned
 from ..plot.maps import quantity
 from ..plot.style import ERRORS, LENGTHS, LINES, SIGNED, canvas, with_unit
-from ..plot.traces import MAX_ARROWS, MAX_DOTS, Layer, aligned
 
 CHART = (5.4, 2.7)
 """Inches of a chart: two side by side on a desktop, one on a phone, with letters as large as those of the text."""
@@ -84,12 +84,12 @@ def _fields(summary: Summary, before: Field, layers: list[Layer]) -> Section:
     groups = [layers] if summary.after is None else [layers[:1], layers[1:]]
     if isinstance(space, Globe):
         chart = EqualAreaMap.fitting(*_places([before, summary.after]))
-        panels = [layered_map(group, chart) for group in groups]
+        panels = [layered(group, chart=chart) for group in groups]
         notes = ["Drag to zoom, double-click to see all again. Point anywhere to read the nearest values."]
         notes.append("Equal-area map; arrows point along its own meridians. Coastlines: Natural Earth.")
     else:
         faces = space.faces if isinstance(space, Mesh) else None
-        panels = [layered_field(group, faces=faces, up=up_axis(before)) for group in groups]
+        panels = [layered(group, faces=faces, up=up_axis(before)) for group in groups]
         notes = ["Drag to turn, scroll to zoom, point at a dot to read its values."]
         if space.points.shape[1] == 2:
             notes = ["Drag to zoom, double-click to see all again, point at a dot to read its values."]
@@ -135,16 +135,12 @@ def _charts(summary: Summary, layers: list[Layer]) -> Iterator[Section]:
             yield _skill(skill, before)
         yield Section.of_charts("In time", _series(before, after))
     elif errors := [layer for layer in layers if layer.palette == ERRORS]:
-        figures = [_histogram(with_unit(layer.label, layer.unit), layer.numbers) for layer in errors]
+        figures = [histogram(with_unit(layer.label, layer.unit), layer.numbers, CHART) for layer in errors]
         note = "The fit used the values at observed places; elsewhere see the standard deviation."
         yield Section.of_charts("Residuals", *figures, note=note if summary.fitted is not None else "")
     if summary.command == "inspect" and summary.bundle is not None:
         numbers = bundle_numbers(summary.bundle)
-        yield Section.of_charts("The bundle", *(_histogram(label, values) for label, values in numbers.items()))
-
-
-def _histogram(label: str, values: np.ndarray) -> Any:
-    return histograms({label: values}, size=CHART)
+        yield Section.of_charts("The bundle", *(histogram(*pair, CHART) for pair in numbers.items()))
 
 
 def _lines(lines: dict[str, tuple[np.ndarray, np.ndarray]], x: str, y: str) -> Any:

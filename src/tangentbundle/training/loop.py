@@ -14,7 +14,7 @@ import torch
 from ..arrays import positive, positive_integer
 from ..console import deferred_interrupt
 from ..console import progress as progress_bar
-from ..errors import DivergedWarning, InvalidInputError, TrainingError
+from ..errors import ConvergenceError, DivergedWarning, InvalidInputError
 from ..files import only_writer
 from .checkpoint import Checkpoint
 from .replicas import Replicas
@@ -255,7 +255,7 @@ class Training(torch.nn.Module):
 
     def adopt_best(self) -> None:
         if not torch.isfinite(self.best).all():
-            raise TrainingError("training never had a finite loss. Check the data's scale, and try a smaller lr.")
+            raise ConvergenceError("training never had a finite loss. Check the data's scale, and try a smaller lr.")
         with torch.no_grad():
             for p, best in zip(self.trained, self.weights, strict=True):
                 p.copy_(best)

@@ -1,0 +1,143 @@
+"""What a picture shows, for both renderers: layers of points, vectors and numbers, on scales that they share."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..arrays import Array, points_array
+from ..earth.maps import EqualAreaMap
+from ..errors import ShapeError
+from .streamlines import streamlines
+from .style import LENGTHS, SIGNED, top_of
+from .views import reach, spread_out
+
+MAX_DOTS, MAX_ARROWS, MAX_STREAMLINES = 2000, 400, 150
+"""Most points, arrows and streamlines of a layer of an interactive picture."""
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """One field of an interactive picture. Layers with the same ``label`` share a colour scale and a scale of arrows.
+
+    Args:
+        name: text of the button that shows the layer.
+        points: ``(n, D)``.
+        vectors: ambient vectors ``(n, D)``, coloured by length, or None.
+        color: numbers ``(n,)`` that colour the points instead.
+        label, unit: name of the colour scale, and its unit.
+        palette: name of the colours.
+        values: shown under the mouse, {name: numbers ``(n,)``}.
+        streamlines: draw curves along the vectors instead of arrows.
+        top, arrow: end of the colour scale, and length of the arrow of such a vector; from the data if zero.
+    """
+
+    name: str
+    points: np.ndarray
+    vectors: np.ndarray | None = None
+    color: np.ndarray | None = None
+    label: str = "length"
+    unit: str = ""
+    palette: str = LENGTHS
+    values: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    streamlines: bool = False
+    top: float = 0.0
+    arrow: float = 0.0
+
+    def thinned(self, most: int = MAX_DOTS) -> Layer:
+        """The layer at no more than ``most`` of its points, spread evenly."""
+        rows = np.sort(spread_out(self.points, most))
+        parts = {name: getattr(self, name) for name in ("points", "vectors", "color")}
+        parts = {name: None if part is None else part[rows] for name, part in parts.items()}
+        return dataclasses.replace(self, **parts, values={name: numbers[rows] for name, numbers in self.values.items()})
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """The numbers that are shown as colours, ``(n,)``."""
+        if self.color is not None:
+            return self.color
+        return np.zeros(len(self.points)) if self.vectors is None else np.linalg.norm(self.vectors, axis=1)
+
+    @property
+    def colored(self) -> bool:
+        """Whether there is anything to show as colours."""
+        return self.vectors is not None or bool(self.numbers.any())
+
+    @property
+    def low(self) -> float:
+        """The beginning of the colour scale."""
+        return -self.top if self.palette == SIGNED else 0.0
+
+    def curves(self, chart: EqualAreaMap | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Arrows or streamlines ``(m, k, D)`` with gaps of NaN, and their numbers ``(m,)``; in the plane of a map."""
+        assert self.vectors is not None
+        points, vectors, length = self.points, self.vectors, np.linalg.norm(self.vectors, axis=1)
+        rows = spread_out(points, MAX_STREAMLINES if self.streamlines else MAX_ARROWS)
+        rows = rows[length[rows] > 1e-3 * top_of(length)]
+        if self.streamlines:
+            lines = streamlines(points, vectors, rows)
+            move = self.arrow * vectors[rows] / length[rows, None]
+            found = np.concatenate([lines, np.full_like(lines[:, :1], np.nan), self._heads(points[rows], move)], axis=1)
+            if chart is not None:
+                found = chart.project(found / np.linalg.norm(found, axis=2, keepdims=True))
+                jumps = np.linalg.norm(np.diff(found, axis=1), axis=2) > 0.3  # from one edge of the map to the other
+                found[:, 1:][jumps] = np.nan
+            return found, self.numbers[rows]
+        foot, move = points[rows], vectors[rows]
+        if chart is not None:
+            foot, move = chart.project(foot), chart.project_vectors(foot, move)
+        move = self.arrow / self.top * move
+        return np.concatenate([foot[:, None], self._heads(foot + move, move)], axis=1), self.numbers[rows]
+
+    def _heads(self, tip: np.ndarray, move: np.ndarray) -> np.ndarray:
+        return arrow_heads(tip, move, self.points.mean(axis=0))
+
+
+def arrow_heads(tip: np.ndarray, move: np.ndarray, centre: np.ndarray | None = None) -> np.ndarray:
+    """Curves through the tips of arrows and both ends of their heads, ``(m, 5, D)``, that end with NaN.
+
+    In space, heads lie along a round surface about the ``centre`` ``(3,)``.
+    """
+    if tip.shape[1] == 2:
+        side = move[:, ::-1] * [-1, 1]
+    else:
+        side = np.cross(move, tip - move - centre)
+        long, wide = (np.linalg.norm(array, axis=1, keepdims=True) for array in (move, side))
+        side *= long / np.maximum(wide, 1e-300)
+    left, right = (tip - 0.34 * move + sign * 0.17 * side for sign in (1, -1))
+    return np.stack([tip, left, tip, right, np.full_like(tip, np.nan)], axis=1)
+
+
+def aligned(layers: Sequence[Layer]) -> list[Layer]:
+    """Layers with their ``top`` and ``arrow`` filled in, equal for all layers of one label."""
+    found = []
+    for layer in layers:
+        group = [other for other in layers if other.label == layer.label]
+        top = layer.top or max(top_of(np.abs(other.numbers)) for other in group)
+        long = min(1.6 * reach(other.points[spread_out(other.points, MAX_ARROWS)]) for other in group)
+        found.append(dataclasses.replace(layer, top=top, arrow=layer.arrow or long))
+    return found
+
+
+def in_picture(
+    points: Array, vectors: Array | None, axes: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray | None, tuple[str, ...]]:
+    """Points and vectors in two or three dimensions, along ``axes`` ``(D, 2 or 3)``, and the names of these."""
+    points, given = points_array(points)[0], vectors
+    vectors = None if given is None else points_array(given, "vectors")[0]
+    if vectors is not None and vectors.shape != points.shape:
+        raise ShapeError(f"expected points (n, D) and ambient vectors (n, D), got {points.shape} and {vectors.shape}.")
+    axes = shown_axes(points) if axes is None else axes
+    names = ("x", "y", "z") if points.shape[1] <= 3 else ("principal axis 1", "principal axis 2", "principal axis 3")
+    return points @ axes, None if vectors is None else vectors @ axes, names[: axes.shape[1]]
+
+
+def shown_axes(points: np.ndarray) -> np.ndarray:
+    """Directions ``(D, 2 or 3)`` to draw points ``(n, D)`` along: the axes, or the three widest directions."""
+    if points.shape[1] <= 3:
+        return np.eye(points.shape[1], max(points.shape[1], 2))
+    subset = points[:: len(points) // 20_000 + 1]
+    return np.linalg.svd(subset - subset.mean(axis=0), full_matrices=False)[2][:3].T

@@ -1,0 +1,102 @@
+"""Surfaces below the arrows: of a mesh, or of a cloud of points that forms one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial import Delaunay, cKDTree
+
+from ..errors import ShapeError
+from ..geometry.halfedges import vertex_normals
+from ..geometry.known_frames import normal_frames
+from .views import View, extent, spacing, spread_out
+
+MAX_FACES = 60_000
+"""Larger meshes are drawn as the surface between some of their points."""
+
+MIN_POINTS, MAX_SPACING = 400, 0.16
+"""A cloud of fewer points, or whose distances are a larger share of its size, is not drawn as a surface."""
+
+LIGHT_FROM = np.array([0.15, 0.42, 0.9])
+"""Over the viewer's shoulder: right, up, toward the viewer."""
+
+
+@dataclass(frozen=True, eq=False)
+class Surface:
+    """Triangles ``(f, 3)`` between points ``(m, 3)`` with unit normals of either sign ``(m, 3)``."""
+
+    points: np.ndarray
+    faces: np.ndarray
+    normals: np.ndarray
+
+    @classmethod
+    def of(cls, points: np.ndarray, faces: np.ndarray | None = None, most: int = 3000) -> Surface | None:
+        """Of a mesh, or between ``most`` points of a cloud that looks like a surface; otherwise None."""
+        if faces is not None:
+            faces = np.asarray(faces)
+            if faces.ndim != 2 or faces.shape[1] != 3 or not ((faces >= 0) & (faces < len(points))).all():
+                raise ShapeError(f"expected triangles (f, 3) of rows below {len(points)}, got faces {faces.shape}.")
+        if faces is not None and len(faces) <= MAX_FACES:
+            normals = vertex_normals(points, faces)
+            size = np.linalg.norm(normals, axis=1, keepdims=True)
+            return cls(points, faces, normals / np.maximum(size, 1e-300))
+        if points.shape[1] != 3 or len(points) < MIN_POINTS:
+            return None
+        points = points[spread_out(points, most, pool=2)]
+        near = cKDTree(points).query(points, 24)[1]
+        local = points[near[:, :13]] - points[near[:, :13]].mean(axis=1, keepdims=True)
+        shares, axes = np.linalg.eigh(local.transpose(0, 2, 1) @ local)
+        thin, flat, _ = np.median(shares / shares.sum(axis=1, keepdims=True), axis=0)
+        if thin > 0.04 or flat < 0.1 or spacing(points, 5) > MAX_SPACING * extent(points):
+            return None
+        return cls(points, _triangles(points, near, axes[:, :, 0]), axes[:, :, 0])
+
+    def light(self, view: View) -> np.ndarray:
+        """Brightness ``(m,)`` of both sides, between 0 and 1, lit from above the viewer's shoulder."""
+        return np.clip(np.abs(self.normals @ (view.axes.T @ LIGHT_FROM)), 0, 1)
+
+    def visible(self, view: View, places: np.ndarray, pixels: int = 100, samples: int = 300_000) -> np.ndarray:
+        """Which places ``(n, 3)`` are not behind the surface: a depth buffer of random points of its triangles."""
+        corners, rng = view.project(self.points)[self.faces], np.random.default_rng(0)
+        sides = corners[:, 1:] - corners[:, :1]
+        area = np.linalg.norm(np.cross(sides[:, 0], sides[:, 1]), axis=1)
+        rows = rng.choice(len(area), samples, p=area / area.sum())
+        drawn = np.einsum("kc,kcd->kd", rng.dirichlet(np.ones(3), samples), corners[rows])
+        low, pixel = drawn.min(axis=0), extent(drawn[:, :2]) / pixels
+
+        def cells(places: np.ndarray) -> tuple[np.ndarray, ...]:
+            return tuple(np.clip((places - low)[:, :2] / pixel, 0, pixels).astype(int).T)
+
+        depth = np.full((pixels + 1, pixels + 1), -np.inf)
+        np.maximum.at(depth, cells(drawn), drawn[:, 2])
+        places, edge = view.project(places), float(np.median(np.linalg.norm(sides, axis=2)))
+        return places[:, 2] > depth[cells(places)] - edge - 2 * pixel
+
+    def both_sides(self, curves: np.ndarray) -> np.ndarray:
+        """Curves ``(m, k, 3)`` lifted off the surface, once to each side ``(2 m, k, 3)``."""
+        rows = cKDTree(self.points).query(np.nan_to_num(curves.reshape(-1, 3)))[1]
+        normals = self.normals[rows].reshape(curves.shape)
+        turns = np.where((normals[:, 1:] * normals[:, :-1]).sum(axis=2) < 0, -1.0, 1.0)  # a curve stays on its side
+        normals[:, 1:] *= np.cumprod(turns, axis=1)[..., None]
+        lift = 0.015 * extent(self.points) * normals
+        return np.concatenate([curves + lift, curves - lift])
+
+
+def _triangles(points: np.ndarray, near: np.ndarray, normals: np.ndarray) -> np.ndarray:
+    """Triangles ``(f, 3)``: around each point those of Delaunay with its neighbours ``(n, k)``, in its plane.
+
+    Neighbours far above the plane are left out: they belong to another sheet, or to the far side of a thin tube.
+    """
+    offsets = points[near] - points[:, None]
+    rise = np.abs(np.einsum("nkd,nd->nk", offsets, normals))
+    flat, low = (
+        np.einsum("nda,nkd->nka", normal_frames(normals), offsets),
+        rise <= 0.5 * np.linalg.norm(offsets, axis=2),
+    )
+    found = [np.empty((0, 3), int)]
+    for rows, places, usable in zip(near, flat, low, strict=True):
+        if usable.sum() > 5:
+            corners = Delaunay(places[usable]).simplices
+            found.append(rows[usable][corners[(corners == 0).any(axis=1)]])
+    return np.unique(np.sort(np.concatenate(found), axis=1), axis=0)
