@@ -16,10 +16,9 @@ from tangentbundle.errors import DamagedFileError, InvalidInputError
 from tangentbundle.experiments import experiment as named
 from tangentbundle.experiments import forecast, interpolation, reconstruction, wind
 from tangentbundle.experiments.base import draw
-from tangentbundle.experiments.figures import draw_figures
 from tangentbundle.experiments.forecast import Forecast, Period
 from tangentbundle.experiments.reconstruction import Reconstruction, Scene
-from tangentbundle.experiments.report import Results
+from tangentbundle.experiments.report import Results, write_report
 from tangentbundle.experiments.runner import merge_with, run_experiment
 from tangentbundle_cli import app
 
@@ -241,22 +240,6 @@ def test_interpolations_keep_or_smooth_what_they_see(scene):
         assert np.isfinite(interpolation.INTERPOLATIONS[name](station)).all(), name
 
 
-def test_tikhonov_leaves_out_exactly(scene):
-    """The strength that the formula for points left out one at a time chooses is the one that leaving out chooses."""
-    station, turn, strengths = scene.stations()[0], scene.sites.turns.transpose(0, 2, 1), [0.001, 0.01, 0.1]
-    risks = []
-    for strength in strengths:
-        risk = 0.0
-        for i in np.flatnonzero(station.observed):
-            without = station.wind.copy()
-            without[i] = np.nan
-            guess = interpolation.tikhonov(interpolation.Stations(scene.sites, without), [strength])
-            risk += np.square(np.linalg.solve(turn[i].T, guess[i]) - turn[i] @ station.wind[i]).sum()
-        risks.append(risk)
-    chosen = interpolation.tikhonov(station, strengths)
-    np.testing.assert_array_equal(chosen, interpolation.tikhonov(station, [strengths[int(np.argmin(risks))]]))
-
-
 # Forecasting.
 
 
@@ -339,8 +322,9 @@ def test_networks_are_trained_once_and_shown_beside(tmp_path):
         merge_with(Forecast(), best, tmp_path, full=False, seed=0)
 
 
-def test_figures(tmp_path):
+@pytest.mark.parametrize("experiment, task", [(Reconstruction(), RECONSTRUCTION), (Forecast(), FORECAST)])
+def test_reports(experiment, task, tmp_path):
     pytest.importorskip("matplotlib")
-    pairs = ((Reconstruction(), RECONSTRUCTION), (Forecast(), FORECAST))
-    paths = [path for e, task in pairs for path in draw_figures(e.name, e.run(task, 0), tmp_path)]
-    assert len(paths) == 3 and all(path.stat().st_size > 20_000 for path in paths)
+    _, files = write_report(experiment, experiment.run(task, 0), "paper", tmp_path)
+    assert [file.name for file in files] == ["table.md", "table.csv", "scores.png"]
+    assert files[2].stat().st_size > 20_000 and "](scores.png)" in files[0].read_text()

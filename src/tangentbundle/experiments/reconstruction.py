@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -44,8 +43,8 @@ class Reconstruction(Experiment):
             rows += scene.rows(name, np.stack([method(station) for station in stations]))
         return rows
 
-    def facts(self, rows: Sequence[Row]) -> dict[str, Any]:
-        return {"data": describe(rows), "epochs": EPOCHS}
+    def notes(self, rows: Sequence[Row], protocol: str) -> str:
+        return f"{describe(rows)} {super().notes(rows, protocol)}"
 
 
 class Scene:

@@ -8,9 +8,8 @@ import os
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from ..console import progress
 from ..errors import DamagedFileError, InvalidInputError
@@ -158,12 +157,7 @@ def _outcomes(
 
 def run_task(experiment: Experiment, task: Task, seed: int) -> tuple[Task, list[Row]]:
     """A task and its rows, with the seconds it took; one thread, so that sums are rounded alike everywhere."""
-    with one_thread():
-        rows, seconds = timed(experiment.run, task, seed)
-    return task, [{**row, "task_seconds": round(seconds, 3)} for row in rows]
-
-
-def timed(function: Callable[..., Any], *arguments: Any, **options: Any) -> tuple[Any, float]:
-    """A result and the seconds it took."""
     start = time.perf_counter()
-    return function(*arguments, **options), time.perf_counter() - start
+    with one_thread():
+        rows = experiment.run(task, seed)
+    return task, [{**row, "task_seconds": round(time.perf_counter() - start, 3)} for row in rows]

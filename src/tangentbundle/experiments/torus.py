@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,11 +50,6 @@ class Torus(Experiment):
                 own = {"tau": tau, "noise": noise, "method": method, "parameters": parameters}
                 rows.append(common | own | {score: values[r] for score, values in scores.items()})
         return rows
-
-    def facts(self, rows: Sequence[Row]) -> dict[str, Any]:
-        own = [row for row in rows if row["method"] == "identity"]  # merged networks have other frames
-        angle = {n: np.mean([r["angle"] for r in own if r["n"] == n]) for n in sorted({r["n"] for r in own})}
-        return {"angles": ", ".join(f"{a:.0f} degrees at n = {n}" for n, a in angle.items())}
 
 
 @dataclass(frozen=True)
