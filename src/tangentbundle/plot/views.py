@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 from scipy.ndimage import gaussian_filter, map_coordinates
 from scipy.spatial import Delaunay, cKDTree
 
 from ..geometry.known_frames import latlon_frames, normal_frames
-from ..jit import njit
 
 MAX_DISCS = 60_000
 """Discs of a mesh, and the most of a cloud: enough to look smooth at 520 pixels."""
