@@ -13,6 +13,7 @@ from scipy.spatial import cKDTree
 
 import tangentbundle as tb
 from tangentbundle.errors import (
+    DamagedFileError,
     DuplicatePointsWarning,
     InvalidInputError,
     IsolatedPointsError,
@@ -183,6 +184,20 @@ def test_killed_and_started_again(moment, tmp_path):
     anew = DistributedBundle.from_points(points, tmp_path / "anew", **options, partition=400)
     vectors = np.random.default_rng(1).standard_normal(points.shape)
     assert np.array_equal(*(filtered(b, tb.Heat(0.05), vectors) for b in (bundle, anew)))
+
+
+@pytest.mark.parametrize("name", ["frames", "values", "degree", "mass"])
+def test_damaged_files_are_named(name, tmp_path):
+    points = tb.manifolds.Sphere(2).sample(600, seed=0)
+    options = {"dim": 2, "neighbors": 20, "partition": 300}
+    DistributedBundle.from_points(points, tmp_path, **options)
+    (file,) = tmp_path.glob(f"{name}-*/000001.npy")
+    file.write_bytes(file.read_bytes()[:200])
+    with pytest.raises(DamagedFileError, match=r"000001.npy is missing or damaged"):
+        for calibration in tmp_path.glob("calibration-*"):
+            calibration.unlink()
+        bundle = DistributedBundle.from_points(points, tmp_path, **options)
+        filtered(bundle, tb.Heat(0.1), points)
 
 
 def test_what_is_refused(tmp_path):

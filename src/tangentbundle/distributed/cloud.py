@@ -7,10 +7,12 @@ import uuid
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from scipy.spatial import cKDTree
 
+from ..errors import DamagedFileError
 from ..geometry.search import without_self
 
 BLOCK = 2048
@@ -32,9 +34,12 @@ def save_array(path: Path, array: np.ndarray) -> None:
         place.unlink(missing_ok=True)
 
 
-def load_array(path: Path) -> np.ndarray:
-    """A ``.npy`` file, memory-mapped."""
-    return np.load(path, mmap_mode="r", allow_pickle=False)
+def load_array(path: Path, mode: Literal["r", "c"] = "r") -> np.ndarray:
+    """A ``.npy`` file, memory-mapped: read-only, or copied where it is written."""
+    try:
+        return np.load(path, mmap_mode=mode, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise DamagedFileError(f"{path} is missing or damaged ({error}). Delete its folder and start anew.") from error
 
 
 def boxes_of(points: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ import torch
 from ..operators.product import step
 from ..operators.storage import BlockMatrix
 from .build import Geometry
-from .cloud import Cloud, save_array
+from .cloud import Cloud, load_array, save_array
 from .tasks import on_cluster, run_all
 
 
@@ -27,7 +27,7 @@ class PartitionedMatrix:
     def part(self, p: int) -> BlockMatrix:
         """The rows of a partition, numbered from zero; columns are rows of the whole signal."""
         names = ("indptr", "cols", "values")
-        files = (np.load(self.cloud.part(self.geometry.of(name), p), mmap_mode="c") for name in names)
+        files = (load_array(self.cloud.part(self.geometry.of(name), p), "c") for name in names)
         indptr, cols, values = map(torch.from_numpy, files)  # copied on write: torch wants writable pages
         if self.functions:  # the maps are orthogonal: their size is the weight
             size = values.double().flatten(1).norm(dim=1) / (values.shape[1] ** 0.5 if values.ndim == 3 else 1.0)
@@ -36,7 +36,7 @@ class PartitionedMatrix:
 
     def product(self, p: int, signal: np.ndarray | Path, factor: float) -> torch.Tensor:
         """The rows of ``factor P x`` in a partition, from all of the signal x, or its file."""
-        x = torch.from_numpy(np.load(signal, mmap_mode="c") if isinstance(signal, Path) else signal)
+        x = torch.from_numpy(load_array(signal, "c") if isinstance(signal, Path) else signal)
         matrix = self.part(p)
         out = x.new_empty((len(matrix.order), *x.shape[1:]))
         step(matrix, x, x, out, (factor, 0.0, 0.0))
