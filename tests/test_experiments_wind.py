@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from tangentbundle.datasets import load_wind
 from tangentbundle.errors import DamagedFileError, InvalidInputError
 from tangentbundle.experiments import experiment as named
-from tangentbundle.experiments import forecast, interpolation, reconstruction, wind
+from tangentbundle.experiments import forecast, reconstruction, wind
 from tangentbundle.experiments.base import draw
 from tangentbundle.experiments.forecast import Forecast, Period
 from tangentbundle.experiments.reconstruction import Reconstruction, Scene
@@ -203,7 +203,7 @@ def test_reconstruction_rows(scene):
         if "oracle_per_node" in row:
             assert row["oracle_per_node"] <= row["per_node"] * (1 + 1e-5)
     table = Results(experiment, rows, "paper").full()
-    assert len(table.body) == 3 * (3 + len(interpolation.INTERPOLATIONS)) and "US Navy" in table.notes
+    assert len(table.body) == 3 * (3 + len(reconstruction.INTERPOLATIONS)) and "US Navy" in table.notes
 
 
 def test_zero_and_mean_by_hand(scene):
@@ -223,7 +223,7 @@ def test_masked_values_change_no_reconstruction(scene):
     other = Scene(RECONSTRUCTION, 0)
     other.truth = np.where(scene.masks[0][:, None], 100.0, scene.truth)
     before, after = scene.stations()[:1], other.stations()[:1]
-    methods = interpolation.INTERPOLATIONS | interpolation.estimators(load_wind().during(slice(1, 40)))
+    methods = reconstruction.INTERPOLATIONS | reconstruction.estimators(load_wind().during(slice(1, 40)))
     for name, method in methods.items():
         assert np.array_equal(method(before[0]), method(after[0])), name
     for view in scene.sites.views("MLP"):
@@ -234,10 +234,10 @@ def test_masked_values_change_no_reconstruction(scene):
 def test_interpolations_keep_or_smooth_what_they_see(scene):
     station = scene.stations()[0]
     for name in ("nearest neighbour", "inverse distance", "thin-plate spline"):
-        seen = interpolation.INTERPOLATIONS[name](station)[station.observed]
+        seen = reconstruction.INTERPOLATIONS[name](station)[station.observed]
         np.testing.assert_allclose(seen, station.wind[station.observed], atol=1e-4)
-    for name in interpolation.INTERPOLATIONS:
-        assert np.isfinite(interpolation.INTERPOLATIONS[name](station)).all(), name
+    for name in reconstruction.INTERPOLATIONS:
+        assert np.isfinite(reconstruction.INTERPOLATIONS[name](station)).all(), name
 
 
 # Forecasting.

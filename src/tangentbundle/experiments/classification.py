@@ -151,8 +151,8 @@ def _trained(method: str, activation: str, net: torch.nn.Module, data: list, see
             return float((net(*batch[:-1]).argmax(dim=-1) == batch[-1]).double().mean())
 
     train, validation, test = data
-    limits = {"epochs": EPOCHS, "patience": PATIENCE, "clip": 1.0, "seed": seed, "progress": False}
-    fit(net, train, loss, validation=validation, **limits)
+    limits: Any = {"epochs": EPOCHS, "patience": PATIENCE, "clip": 1.0}
+    fit(net, train, loss, validation=validation, seed=seed, progress=False, **limits)
     scores = {"accuracy": accuracy(test[0]), "validation": accuracy(validation[0])}
     return _row(method, activation, sum(p.numel() for p in net.parameters()), **scores)
 
