@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 import tangentbundle as tb
-from tangentbundle.experiments.figures import draw_surfaces
 from tangentbundle.experiments.wind import available, source_of
 
 from . import illustrations
@@ -118,7 +117,12 @@ def wind_map() -> Any:
 
 def surfaces() -> Any:
     """The torus and the immersed Klein bottle, with a cloud of 100 points each."""
-    return draw_surfaces({"torus": tb.manifolds.Torus(), "Klein bottle, immersed": tb.manifolds.KleinBottle(3)})
+    panels = {"torus": tb.manifolds.Torus(), "Klein bottle, immersed": tb.manifolds.KleinBottle(3)}
+    figure, axes = tb.plot.canvas(1, len(panels), (4.6, 3.8))
+    for axis, (title, manifold) in zip(axes[0], panels.items(), strict=True):
+        cloud, dense = np.asarray(manifold.sample(100, seed=1)), np.asarray(manifold.sample(60_000, seed=0))
+        tb.plot.field(cloud, surface=dense, view=tb.plot.View(38, -50), axes=axis, title=title)
+    return figure
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""``tangentbundle filter --workers`` and ``--cluster``: the numbers of one process, from files read part by part."""
+"""``tangentbundle filter --workers`` and ``--cluster``: the numbers of one process, with the operator on disk."""
 
 import ast
 import importlib
@@ -15,14 +15,12 @@ from typer.testing import CliRunner
 
 import tangentbundle as tb
 import tangentbundle_cli
-from tangentbundle.distributed.files import ZarrArray
-from tangentbundle.errors import InvalidInputError, UnitsError
+from tangentbundle.io import Request, read_field
 from tangentbundle_cli import app
-from tangentbundle_cli.filtering import bundle_of
-from tangentbundle_cli.job import Job
 
 distributed = pytest.importorskip("distributed")
-zarr = pytest.importorskip("zarr")
+pytest.importorskip("zarr")
+xarray = pytest.importorskip("xarray")
 SPHERE = tb.manifolds.Sphere(2)
 SCALE = ("--heat", "0.1", "--dim", "2", "--neighbors", "24")
 
@@ -41,10 +39,7 @@ def files(tmp_path, monkeypatch):
     vectors = SPHERE.gradient_field(points, 2)
     table = pd.DataFrame(np.c_[points, vectors], columns=["x", "y", "z", "vx", "vy", "vz"])
     table.assign(label=["p"] * 800, number=range(800)).to_parquet("big.parquet")
-    group = zarr.open_group("big.zarr", mode="w")
-    group.create_array("points", data=points)
-    group.create_array("vectors", data=vectors)
-    group.create_array("number", data=np.arange(800))
+    xarray.Dataset({name: ("point", column) for name, column in table.items()}).to_zarr("big.zarr", consolidated=False)
     bundle = tb.TangentBundle.from_points(points, dim=2, neighbors=24)
     return bundle.to_ambient(tb.Heat(0.1)(bundle.laplacian(), bundle.to_coordinates(vectors)))
 
@@ -59,8 +54,8 @@ def test_on_a_cluster(files):
     assert told["points"] == 800 and told["dimension"] == 2 and len(told["notes"]) == 2
     assert "error:" in far.stderr
     pd.testing.assert_frame_equal(pd.read_parquet("a.parquet"), pd.read_parquet("alone.parquet"), atol=1e-5)
-    made = zarr.open_group("b.zarr")
-    assert np.abs(made["vectors"][:] - files).max() < 1e-5 and np.array_equal(made["number"], np.arange(800))
+    made = xarray.open_zarr("b.zarr", consolidated=False)
+    assert np.abs(np.stack([made[name] for name in ("vx", "vy", "vz")], axis=1) - files).max() < 1e-5
     assert {*alone} <= {*told} | {"median_neighbors"}
     for name in ("normal_share", "energy_left", "eps", "notes", "points", "ambient_dim"):
         assert told[name] == (pytest.approx(alone[name], abs=1e-6) if isinstance(told[name], float) else alone[name])
@@ -76,35 +71,33 @@ def test_on_processes(files):
     assert np.abs(pd.read_parquet("a.parquet")[["vx", "vy", "vz"]].to_numpy() - files).max() < 1e-5
 
 
+@pytest.mark.parametrize("name", ["big.parquet", "big.zarr", "twice.csv"])
+def test_every_format_and_several_times(files, name):
+    """The same file and summary as from one process, whatever the format."""
+    table = pd.read_parquet("big.parquet").drop(columns=["label", "number"])
+    later = table.assign(vx=table["vy"], vy=-2.0 * table["vz"])
+    pd.concat([table.assign(time=0), later.assign(time=1)]).to_csv("twice.csv", index=False)
+    options = ["--time", "time"] if name == "twice.csv" else []
+    outputs = [f"{way}{Path(name).suffix}" for way in ("parts", "alone")]
+    for output, where in zip(outputs, (["--workers", 2], []), strict=True):
+        run("filter", name, *SCALE, "-o", output, *options, *where)
+    parts, alone = (read_field(output, Request(time="time" if options else "")) for output in outputs)
+    assert len(parts) == 1 + (name == "twice.csv") and parts.names == alone.names
+    assert np.abs(parts.vectors - alone.vectors).max() < 1e-5 and not list(Path().glob(".*.work"))
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (("big.parquet", "-o", "a.csv", "--workers", "1"), "write the format that they read"),
         (("big.zarr", "-o", "a.zarr", "--workers", "1", "--cluster", "tcp://x:1"), "not both"),
-        (("big.parquet", "-o", "a.zarr", "--workers", "1", "--drop-missing"), "--drop-missing does not go with"),
+        (("big.parquet", "-o", "a.zarr", "--workers", "1", "--neighbors", "900"), "need at least 901 points"),
+        (("stations.csv", "-o", "a.csv", "--workers", "1"), "take no latitude and longitude"),
     ],
 )
 def test_refused(files, arguments, message):
+    Path("stations.csv").write_text("lat,lon,u,v\n" + "".join(f"{k},{7 * k},1,{k % 3}\n" for k in range(40)))
     assert message in run("filter", *arguments, "--heat", "0.1", code=2).stderr
-    assert not Path("a.zarr").exists()
-
-
-def test_units_and_fill_values_of_parts(files, tmp_path):
-    """Files read part by part: units are not converted but refused, and fill values are missing."""
-    table = pd.read_parquet("big.parquet").rename(columns={"vx": "vx [m/s]", "vy": "vy [km/h]", "vz": "vz [m/s]"})
-    table.to_parquet("units.parquet")
-    with pytest.raises(UnitsError, match="do not convert units"):
-        bundle_of(Job("filter", ""), Path("units.parquet"), tmp_path / "work", {})
-    group = zarr.open_group("columns.zarr", mode="w")
-    for name, attributes in (("vx", {"units": "m/s"}), ("vy", {"units": "km/h"}), ("vz", {"scale_factor": 0.1})):
-        group.create_array(name, shape=(9,), chunks=(3,), dtype="f8", fill_value=-9999.0, attributes=attributes)[3:] = (
-            1.0
-        )
-    assert np.array_equal(np.isnan(ZarrArray("columns.zarr", "vx").read(0, 9)), np.arange(9) < 3)
-    with pytest.raises(UnitsError, match="km/h, m/s"):
-        ZarrArray("columns.zarr", ("vx", "vy")).read(0, 9)
-    with pytest.raises(InvalidInputError, match="packed"):
-        ZarrArray("columns.zarr", "vz").read(0, 9)
+    assert not Path("a.zarr").exists() and not list(Path().glob(".*.work"))
 
 
 @pytest.mark.parametrize("module", sorted(Path(tangentbundle_cli.__file__).parent.glob("*.py")), ids=lambda p: p.stem)

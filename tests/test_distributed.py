@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import time
-import warnings
 
 import numpy as np
 import pytest
@@ -14,22 +13,20 @@ from scipy.spatial import cKDTree
 
 import tangentbundle as tb
 from tangentbundle.errors import (
+    DamagedFileError,
     DuplicatePointsWarning,
     InvalidInputError,
     IsolatedPointsError,
-    MissingColumnsError,
     NonFiniteError,
     ShapeError,
     TooFewPointsError,
 )
 
-dask = pytest.importorskip("dask")
-zarr = pytest.importorskip("zarr")
-parquet = pytest.importorskip("pyarrow.parquet")
+pytest.importorskip("dask")
 
-from tangentbundle.distributed import DistributedBundle, NpyArray, ParquetColumns, ZarrArray  # noqa: E402
-from tangentbundle.distributed.cloud import Cloud, boxes_of, gaps  # noqa: E402
-from tangentbundle.geometry.ordering import curve_order  # noqa: E402
+from tangentbundle.distributed import DistributedBundle
+from tangentbundle.distributed.cloud import Cloud, boxes_of, gaps
+from tangentbundle.geometry.ordering import curve_order
 
 BANK = {"heat": tb.Heat(0.02), "fir": tb.FIR([0.5, 0.3, 0.2], step=0.01)}
 
@@ -50,16 +47,13 @@ CLOUDS = {
 }
 
 
-def write(folder, points, vectors=None):
-    np.save(folder / "points.npy", points)
-    if vectors is not None:
-        np.save(folder / "vectors.npy", vectors)
-        vectors = NpyArray(folder / "vectors.npy")
-    return {"points": NpyArray(folder / "points.npy"), "folder": folder / "work", "vectors": vectors}
+def filtered(bundle, response, vectors):
+    return bundle.to_ambient(bundle.filter(response, bundle.to_coordinates(vectors)))
 
 
-def read(path, name="vectors"):
-    return zarr.open_group(path, mode="r")[name][:]
+def filtered_in_memory(points, response, vectors, **options):
+    bundle = tb.TangentBundle.from_points(points, **options)
+    return bundle.to_ambient(response(bundle.laplacian(), bundle.to_coordinates(vectors), tb.Chebyshev()))
 
 
 @pytest.mark.parametrize("name", CLOUDS)
@@ -67,99 +61,61 @@ def test_a_bank_agrees_with_the_single_machine(name, tmp_path):
     """Frames to the last bit, filters within what Chebyshev promises; partitions of unequal neighbours."""
     points, options = CLOUDS[name]
     vectors = np.random.default_rng(1).standard_normal((*points.shape, 2))
-    bundle = DistributedBundle.from_points(**write(tmp_path, points, vectors), partition=len(points) // 4, **options)
+    bundle = DistributedBundle.from_points(points, tmp_path, partition=len(points) // 4, **options)
     whole = tb.TangentBundle.from_points(points, **options)
     assert bundle.num_parts == 4 and bundle.dim == whole.dim and bundle.edges == whole.sorted_graph.num_edges
     assert bundle.eps == whole.eps and bundle.geometry.eps_pca == whole.eps_pca
-    if points.shape[1] <= 3:  # the very same curve
-        frames = [np.load(bundle.cloud.part(bundle.geometry.of("frames"), p)) for p in range(4)]
-        assert np.array_equal(np.concatenate(frames), whole.sorted_frames)
-    bundle.filter(BANK, tmp_path / "out.zarr")
+    assert np.array_equal(bundle.frames, whole.frames)
+    results = bundle.filter(list(BANK.values()), bundle.to_coordinates(vectors))
     lap, x = whole.laplacian(), whole.to_coordinates(vectors)
-    for key, h in BANK.items():
-        expected = whole.to_ambient(h(lap, x, tb.Chebyshev()))
-        assert np.abs(read(tmp_path / "out.zarr", key) - expected).max() < 1e-5
-    assert not list(tmp_path.glob("work/filtered-*")) and not list(tmp_path.glob(".out*")), "nothing is left over"
+    for result, h in zip(results, BANK.values(), strict=True):
+        assert np.abs(result - h(lap, x, tb.Chebyshev())).max() < 1e-5
+    assert np.abs(bundle.to_ambient(x) - whole.to_ambient(x)).max() < 1e-12
 
 
-def test_formats_and_precision(tmp_path):
-    """Zarr, Parquet and .npy hold the same cloud; float32 points are filtered in float32."""
+@pytest.mark.parametrize("options", [{"neighbors": 20}, {"eps": 0.1, "eps_pca": 0.3}, {}])
+def test_precision(options, tmp_path):
+    """Points in float32 are filtered in float32, whatever the vectors are in."""
     points, vectors = (tb.manifolds.Sphere(2).sample(1200, seed=k, dtype=np.float32) for k in (0, 1))
-    group = zarr.open_group(tmp_path / "in.zarr", mode="w")
-    group.create_array("points", data=points, chunks=(100, 3))
-    for k, axis in enumerate("xyz"):
-        group.create_array(f"v{axis}", data=vectors[:, k], chunks=(70,))
-    import pyarrow
+    bundle = DistributedBundle.from_points(points, tmp_path, partition=500, **options)
+    result = filtered(bundle, tb.Heat(0.05), vectors.astype(float))
+    assert result.dtype == np.float32
+    assert np.abs(result - filtered_in_memory(points, tb.Heat(0.05), vectors, **options)).max() < 1e-5
 
-    names = ("x", "y", "z", "vx", "vy", "vz")
-    table = pyarrow.table(dict(zip(names, np.concatenate([points, vectors], axis=1).T.copy(), strict=True)))
-    (tmp_path / "in.parquet").mkdir()
-    for k in range(3):
-        parquet.write_table(table[400 * k : 400 * k + 400], tmp_path / f"in.parquet/{k}.parquet", row_group_size=150)
-    options = {"dim": 2, "neighbors": 20, "partition": 500}
-    made = [
-        DistributedBundle.from_points(**write(tmp_path, points, vectors), **options),
-        *(
-            DistributedBundle.from_points(
-                source(tmp_path / file, points),
-                tmp_path / file[-3:],
-                vectors=source(tmp_path / file, names[3:]),
-                **options,
-            )
-            for source, file, points in ((ZarrArray, "in.zarr", "points"), (ParquetColumns, "in.parquet", names[:3]))
-        ),
-    ]
-    for k, bundle in enumerate(made):
-        bundle.filter(tb.Heat(0.05), tmp_path / f"{k}.zarr")
-    made[0].filter(tb.Heat(0.05), tmp_path / "3.parquet")
-    first = read(tmp_path / "0.zarr")
-    whole = tb.TangentBundle.from_points(points, dim=2, neighbors=20)
-    expected = whole.to_ambient(tb.Heat(0.05)(whole.laplacian(), whole.to_coordinates(vectors)))
-    assert first.dtype == np.float32 and np.abs(first - expected).max() < 1e-5
-    assert all(np.array_equal(read(tmp_path / f"{k}.zarr"), first) for k in (1, 2))
-    columns = ParquetColumns(str(tmp_path / "3.parquet"), tuple(f"vectors_{k}" for k in range(3)))
-    assert np.array_equal(columns.read(0, 1200), first) and np.array_equal(columns.read(37, 700), first[37:700])
+
+@pytest.mark.parametrize("partition", [1, 7, 90])
+def test_tiny_partitions(partition, tmp_path):
+    """Down to a partition for each point; one that is far from others has its nearest points in the PCA."""
+    points = np.concatenate([tb.manifolds.Sphere(2).sample(80, seed=0), [[0.0, 0.0, 1.5]]])
+    vectors, options = np.random.default_rng(0).standard_normal(points.shape), {"dim": 2, "eps": 0.6}
+    bundle = DistributedBundle.from_points(points, tmp_path, partition=partition, **options)
+    assert bundle.num_parts == max(1, round(81 / partition))
+    expected = filtered_in_memory(points, tb.Heat(0.1), vectors, **options)
+    assert np.abs(filtered(bundle, tb.Heat(0.1), vectors) - expected).max() < 1e-5
 
 
 def test_bundles_of_one_folder_do_not_mix(tmp_path):
-    """Another scale is built beside the first, on the same partitions; a changed file is read again."""
+    """Another scale is built beside the first, on the same partitions."""
     points, rng = tb.manifolds.Sphere(2).sample(900, seed=0), np.random.default_rng(0)
-    place = write(tmp_path, points, rng.standard_normal(points.shape))
-    few, many = (DistributedBundle.from_points(**place, dim=2, neighbors=k, partition=450) for k in (20, 40))
-    for seed in (1, 2):
-        vectors = np.random.default_rng(seed).standard_normal(points.shape)
-        np.save(tmp_path / "vectors.npy", vectors)
-        for bundle, k in ((few, 20), (many, 40)):
-            bundle.filter(tb.Heat(0.1), tmp_path / "out.zarr", overwrite=True)
-            whole = tb.TangentBundle.from_points(points, dim=2, neighbors=k)
-            expected = whole.to_ambient(tb.Heat(0.1)(whole.laplacian(), whole.to_coordinates(vectors)))
-            assert np.abs(read(tmp_path / "out.zarr") - expected).max() < 1e-5
-
-
-def test_rows_come_back_where_they_were(tmp_path):
-    """To the partitions and back is the identity, and the partitions follow the library's own curve."""
-    points = uneven(1000, 3)
-    points[500:600] = points[:100]  # at the same place on the curve: they stay in the order of the file
-    np.save(tmp_path / "points.npy", points)
-    source = NpyArray(str(tmp_path / "points.npy"))
-    cloud = Cloud.sort(tmp_path / "e", source, 130)
-    parts = [np.load(cloud.part("points", p)) for p in range(cloud.num_parts)]
-    assert np.array_equal(np.concatenate(parts), points[curve_order(points)])
-    assert len(parts) == 8 and {*map(len, parts)} == {125}
-    cloud.write({"points": "points"}, (3,), np.float64, tmp_path / "back.zarr", False)
-    assert np.array_equal(read(tmp_path / "back.zarr", "points"), points)
+    few, many = (DistributedBundle.from_points(points, tmp_path, dim=2, neighbors=k, partition=450) for k in (20, 40))
+    vectors = rng.standard_normal(points.shape)
+    for bundle, k in ((few, 20), (many, 40)):
+        expected = filtered_in_memory(points, tb.Heat(0.1), vectors, dim=2, neighbors=k)
+        assert np.abs(filtered(bundle, tb.Heat(0.1), vectors) - expected).max() < 1e-5
 
 
 def test_nearest_points_across_partitions(tmp_path):
-    """Exactly those of one tree, near the cloud and far from it."""
+    """Exactly those of one tree, near the partition and far from it."""
     points = uneven(6000, 3)
-    np.save(tmp_path / "points.npy", points)
-    cloud = Cloud.sort(tmp_path / "e", NpyArray(tmp_path / "points.npy"), 1500)
-    whole, queries = points[curve_order(points)], np.random.default_rng(0).standard_normal((40, 3))
-    for some, k in ((queries, 7), (queries[:1] + 9.0, 3000), (queries, 6000)):
-        expected, index = cKDTree(whole).query(some, k=k)
-        distances, numbers = cloud.nearest(some, k)
-        assert np.allclose(distances, expected, rtol=1e-14) and np.array_equal(numbers, index)
+    points = points[curve_order(points)]
+    cloud, rows = Cloud.write(tmp_path, points, 1500), np.arange(1500, 3000, 50)
+    for k, reach in ((7, 0.1), (7, 0.01), (3000, 0.1), (5999, 0.1)):
+        near = cloud.near(1, reach)
+        within = cKDTree(points[cloud.rows(1)]).query(points)[0] <= reach
+        assert np.isin(np.flatnonzero(within), near).all() and np.isin(np.arange(1500, 3000), near).all()
+        expected, index = cKDTree(points).query(points[rows], k=k + 1)
+        distances, numbers = cloud.nearest_others(rows, k, near, reach)
+        assert np.allclose(distances, expected[:, 1:], rtol=1e-14) and np.array_equal(numbers, index[:, 1:])
 
 
 def test_boxes_bound_distances():
@@ -172,9 +128,6 @@ def test_boxes_bound_distances():
     assert near[0] == 0
 
 
-CLUSTER_BANK = {"heat": tb.Heat(0.05)}
-
-
 @pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_cluster_that_loses_a_worker(workers, tmp_path):
     """A worker is killed in the middle of the recurrence; the answer is that of threads, to the last bit."""
@@ -182,9 +135,7 @@ def test_a_cluster_that_loses_a_worker(workers, tmp_path):
     points, options = CLOUDS["sphere"]
     options = {**options, "partition": 400}
     vectors = np.random.default_rng(1).standard_normal(points.shape)
-    DistributedBundle.from_points(**write(tmp_path, points, vectors), **options).filter(
-        tb.Heat(0.05), tmp_path / "a.zarr"
-    )
+    alone = filtered(DistributedBundle.from_points(points, tmp_path / "a", **options), tb.Heat(0.05), vectors)
     with (
         distributed.LocalCluster(
             n_workers=workers,
@@ -195,14 +146,14 @@ def test_a_cluster_that_loses_a_worker(workers, tmp_path):
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
+        bundle = DistributedBundle.from_points(points, tmp_path / "b", **options)
         victim = next(iter(client.run(os.getpid).values()))
-        killed = threading.Thread(target=_kill_when, args=(victim, tmp_path / "cluster", "vectors-*/000005.npy"))
+        killed = threading.Thread(target=_kill_when, args=(victim, tmp_path / "b", "signal-*.npy"))
         killed.start()
-        place = {**write(tmp_path, points, vectors), "folder": tmp_path / "cluster"}
-        DistributedBundle.from_points(**place, **options).filter(tb.Heat(0.05), tmp_path / "b.zarr")
+        result = filtered(bundle, tb.Heat(0.05), vectors)
         killed.join()
         assert victim not in client.run(os.getpid).values()
-    assert np.array_equal(read(tmp_path / "a.zarr"), read(tmp_path / "b.zarr"))
+    assert np.array_equal(result, alone) and not list(tmp_path.glob("b/signal-*"))
 
 
 def _kill_when(process, folder, pattern):
@@ -212,79 +163,76 @@ def _kill_when(process, folder, pattern):
     os.kill(process, signal.SIGKILL)
 
 
-def test_killed_and_started_again(tmp_path):
+@pytest.mark.parametrize("moment", ["degree-*/000001.npy", "values-*/000001.npy", "calibration-*.npy"])
+def test_killed_and_started_again(moment, tmp_path):
     """SIGKILL of the whole run: what was done is kept, and the end is as if nothing had happened."""
     points, options = CLOUDS["torus"]
-    place = write(tmp_path, points, np.random.default_rng(1).standard_normal(points.shape))
+    np.save(tmp_path / "points.npy", points)
     code = (
-        "import sys, tangentbundle as tb; from tangentbundle.distributed import DistributedBundle, NpyArray;"
-        "p, v = map(NpyArray, sys.argv[1:3]);"
-        "b = DistributedBundle.from_points(p, sys.argv[3], vectors=v, dim=2, neighbors=20, "
-        "partition=400); b.filter(tb.Heat(0.05), sys.argv[4])"
+        "import sys, numpy as np, tangentbundle as tb; from tangentbundle.distributed import DistributedBundle;"
+        "x = np.load(sys.argv[1]); b = DistributedBundle.from_points(x, sys.argv[2], dim=2, neighbors=20, "
+        "partition=400); b.filter([tb.Heat(1.0)] * 9, b.to_coordinates(x)); input()"
     )
-    command = [
-        sys.executable,
-        "-c",
-        code,
-        *(str(tmp_path / f) for f in ("points.npy", "vectors.npy", "work", "a.zarr")),
-    ]
-    with subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}) as process:
-        _kill_when(process.pid, tmp_path / "work", "vectors-*/000004.npy")
-    assert process.returncode == -signal.SIGKILL and not (tmp_path / "a.zarr").exists()
-    before = {file: file.stat().st_mtime_ns for file in tmp_path.glob("work/fields-values-*/*.npy")}
-    bundle = DistributedBundle.from_points(**place, **options, partition=400)
-    bundle.filter(tb.Heat(0.05), tmp_path / "a.zarr")
-    assert before == {file: file.stat().st_mtime_ns for file in before}, "what was built is not built again"
-    anew = DistributedBundle.from_points(**{**place, "folder": tmp_path / "anew"}, **options, partition=400)
-    anew.filter(tb.Heat(0.05), tmp_path / "b.zarr")
-    assert np.array_equal(read(tmp_path / "a.zarr"), read(tmp_path / "b.zarr"))
+    command = [sys.executable, "-c", code, str(tmp_path / "points.npy"), str(tmp_path / "work")]
+    with subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdin=subprocess.PIPE) as process:
+        _kill_when(process.pid, tmp_path / "work", moment)
+    assert process.returncode == -signal.SIGKILL
+    finished = [*tmp_path.glob("work/degree-*/*.npy"), *tmp_path.glob("work/values-*/*.npy")]
+    before = {file: file.stat().st_mtime_ns for file in finished}
+    bundle = DistributedBundle.from_points(points, tmp_path / "work", **options, partition=400)
+    assert before and before == {file: file.stat().st_mtime_ns for file in before}, "what was built is not built again"
+    anew = DistributedBundle.from_points(points, tmp_path / "anew", **options, partition=400)
+    vectors = np.random.default_rng(1).standard_normal(points.shape)
+    assert np.array_equal(*(filtered(b, tb.Heat(0.05), vectors) for b in (bundle, anew)))
+
+
+@pytest.mark.parametrize("name", ["frames", "values", "degree", "mass"])
+def test_damaged_files_are_named(name, tmp_path):
+    points = tb.manifolds.Sphere(2).sample(600, seed=0)
+    options = {"dim": 2, "neighbors": 20, "partition": 300}
+    DistributedBundle.from_points(points, tmp_path, **options)
+    (file,) = tmp_path.glob(f"{name}-*/000001.npy")
+    file.write_bytes(file.read_bytes()[:200])
+    with pytest.raises(DamagedFileError, match=r"000001.npy is missing or damaged"):
+        for calibration in tmp_path.glob("calibration-*"):
+            calibration.unlink()
+        bundle = DistributedBundle.from_points(points, tmp_path, **options)
+        filtered(bundle, tb.Heat(0.1), points)
 
 
 def test_what_is_refused(tmp_path):
     points = tb.manifolds.Sphere(2).sample(600, seed=0)
-    good = write(tmp_path, points, points)
-    bundle = DistributedBundle.from_points(**good, dim=2, neighbors=20, partition=300)
-    with pytest.raises(InvalidInputError, match="holds other partitions"):
-        DistributedBundle.from_points(**good, dim=2, neighbors=20, partition=200)
-    with pytest.raises(InvalidInputError, match=r"\.zarr or \.parquet"):
-        bundle.filter(tb.Heat(0.1), tmp_path / "out.csv")
+    bundle = DistributedBundle.from_points(points, tmp_path, dim=2, neighbors=20, partition=300)
+    for other, partition in ((points, 200), (2 * points, 300)):
+        with pytest.raises(InvalidInputError, match="holds other partitions"):
+            DistributedBundle.from_points(other, tmp_path, dim=2, neighbors=20, partition=partition)
+    x = bundle.to_coordinates(points)
     with pytest.raises(InvalidInputError, match="must be one such as Heat"):
-        bundle.filter({}, tmp_path / "out.zarr")
-    np.save(tmp_path / "short.npy", points[:-1])
+        bundle.filter([], x)
+    with pytest.raises(ShapeError, match="signal must have shape"):
+        bundle.filter(tb.Heat(0.1), x[:, :, 0])
     with pytest.raises(ShapeError, match="vectors must have shape"):
-        bundle.filter(tb.Heat(0.1), tmp_path / "out.zarr", vectors=NpyArray(str(tmp_path / "short.npy")))
+        bundle.to_coordinates(points[:-1])
     bad = points.copy()
     bad[17, 1] = np.nan
-    np.save(tmp_path / "bad.npy", bad)
-    with pytest.raises(NonFiniteError, match=r"rows 0 to 300 of .*: vectors must be finite"):
-        bundle.filter(tb.Heat(0.1), tmp_path / "out.zarr", vectors=NpyArray(str(tmp_path / "bad.npy")))
-    assert not (tmp_path / "out.zarr").exists()
-    new = {"folder": tmp_path / "w", "dim": 2, "partition": 600}
-    with pytest.raises(NonFiniteError, match="rows 0 to 600 of"):
-        DistributedBundle.from_points(NpyArray(tmp_path / "bad.npy"), **new, neighbors=20)
+    with pytest.raises(NonFiniteError, match="vectors must be finite"):
+        bundle.to_coordinates(bad)
+    with pytest.raises(NonFiniteError, match="points must be finite"):
+        DistributedBundle.from_points(bad, tmp_path / "a")
     with pytest.raises(IsolatedPointsError, match="no neighbour within"):
-        DistributedBundle.from_points(good["points"], **{**new, "folder": tmp_path / "v"}, eps=1e-8)
+        DistributedBundle.from_points(points, tmp_path / "b", dim=2, eps=1e-8)
     with pytest.raises(TooFewPointsError, match="neighbours a point need"):
-        DistributedBundle.from_points(good["points"], **{**new, "folder": tmp_path / "u"}, neighbors=600)
-    with pytest.raises(InvalidInputError, match="WidestGap"):
-        DistributedBundle.from_points(good["points"], tmp_path / "q", dim=tb.VarianceShare(0.8), eps_pca=0.1)
+        DistributedBundle.from_points(points, tmp_path / "c", dim=2, neighbors=600)
     with pytest.raises(InvalidInputError, match="dim must be"):
-        DistributedBundle.from_points(good["points"], tmp_path / "t", dim=4)
-    with pytest.raises(InvalidInputError, match="there is no file"):
-        DistributedBundle.from_points(NpyArray(tmp_path / "nothing.npy"), tmp_path / "s")
-    (tmp_path / "pickle.npy").write_bytes(b"\x80\x04N.")
-    with pytest.raises(InvalidInputError, match="no readable"):
-        DistributedBundle.from_points(NpyArray(tmp_path / "pickle.npy"), tmp_path / "r")
-    zarr.open_group(tmp_path / "in.zarr", mode="w").create_array("x", data=points)
-    with pytest.raises(MissingColumnsError, match="no array 'points'; it has"):
-        DistributedBundle.from_points(ZarrArray(tmp_path / "in.zarr", "points"), tmp_path / "q")
+        DistributedBundle.from_points(points, tmp_path / "d", dim=4)
+    with pytest.raises(InvalidInputError, match="partition must be"):
+        DistributedBundle.from_points(points, tmp_path / "e", partition=0)
 
 
 def test_duplicates_are_told(tmp_path):
     points = np.repeat(tb.manifolds.Sphere(2).sample(300, seed=0), 2, axis=0)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        bundle = DistributedBundle.from_points(**write(tmp_path, points, points), dim=2, neighbors=24, partition=200)
-    assert any(issubclass(w.category, DuplicatePointsWarning) for w in told)
-    bundle.filter(tb.Heat(0.1), tmp_path / "out.zarr")
-    assert np.isfinite(read(tmp_path / "out.zarr")).all()
+    with pytest.warns(DuplicatePointsWarning):
+        bundle = DistributedBundle.from_points(points, tmp_path, dim=2, neighbors=24, partition=200)
+    with pytest.warns(DuplicatePointsWarning):
+        expected = filtered_in_memory(points, tb.Heat(0.1), points, dim=2, neighbors=24)
+    assert np.abs(filtered(bundle, tb.Heat(0.1), points) - expected).max() < 1e-5

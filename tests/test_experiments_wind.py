@@ -14,12 +14,11 @@ from typer.testing import CliRunner
 from tangentbundle.datasets import load_wind
 from tangentbundle.errors import DamagedFileError, InvalidInputError
 from tangentbundle.experiments import experiment as named
-from tangentbundle.experiments import forecast, interpolation, reconstruction, wind
+from tangentbundle.experiments import forecast, reconstruction, wind
 from tangentbundle.experiments.base import draw
-from tangentbundle.experiments.figures import draw_figures
 from tangentbundle.experiments.forecast import Forecast, Period
 from tangentbundle.experiments.reconstruction import Reconstruction, Scene
-from tangentbundle.experiments.report import Results
+from tangentbundle.experiments.report import Results, write_report
 from tangentbundle.experiments.runner import merge_with, run_experiment
 from tangentbundle_cli import app
 
@@ -204,7 +203,7 @@ def test_reconstruction_rows(scene):
         if "oracle_per_node" in row:
             assert row["oracle_per_node"] <= row["per_node"] * (1 + 1e-5)
     table = Results(experiment, rows, "paper").full()
-    assert len(table.body) == 3 * (3 + len(interpolation.INTERPOLATIONS)) and "US Navy" in table.notes
+    assert len(table.body) == 3 * (3 + len(reconstruction.INTERPOLATIONS)) and "US Navy" in table.notes
 
 
 def test_zero_and_mean_by_hand(scene):
@@ -224,7 +223,7 @@ def test_masked_values_change_no_reconstruction(scene):
     other = Scene(RECONSTRUCTION, 0)
     other.truth = np.where(scene.masks[0][:, None], 100.0, scene.truth)
     before, after = scene.stations()[:1], other.stations()[:1]
-    methods = interpolation.INTERPOLATIONS | interpolation.estimators(load_wind().during(slice(1, 40)))
+    methods = reconstruction.INTERPOLATIONS | reconstruction.estimators(load_wind().during(slice(1, 40)))
     for name, method in methods.items():
         assert np.array_equal(method(before[0]), method(after[0])), name
     for view in scene.sites.views("MLP"):
@@ -235,26 +234,10 @@ def test_masked_values_change_no_reconstruction(scene):
 def test_interpolations_keep_or_smooth_what_they_see(scene):
     station = scene.stations()[0]
     for name in ("nearest neighbour", "inverse distance", "thin-plate spline"):
-        seen = interpolation.INTERPOLATIONS[name](station)[station.observed]
+        seen = reconstruction.INTERPOLATIONS[name](station)[station.observed]
         np.testing.assert_allclose(seen, station.wind[station.observed], atol=1e-4)
-    for name in interpolation.INTERPOLATIONS:
-        assert np.isfinite(interpolation.INTERPOLATIONS[name](station)).all(), name
-
-
-def test_tikhonov_leaves_out_exactly(scene):
-    """The strength that the formula for points left out one at a time chooses is the one that leaving out chooses."""
-    station, turn, strengths = scene.stations()[0], scene.sites.turns.transpose(0, 2, 1), [0.001, 0.01, 0.1]
-    risks = []
-    for strength in strengths:
-        risk = 0.0
-        for i in np.flatnonzero(station.observed):
-            without = station.wind.copy()
-            without[i] = np.nan
-            guess = interpolation.tikhonov(interpolation.Stations(scene.sites, without), [strength])
-            risk += np.square(np.linalg.solve(turn[i].T, guess[i]) - turn[i] @ station.wind[i]).sum()
-        risks.append(risk)
-    chosen = interpolation.tikhonov(station, strengths)
-    np.testing.assert_array_equal(chosen, interpolation.tikhonov(station, [strengths[int(np.argmin(risks))]]))
+    for name in reconstruction.INTERPOLATIONS:
+        assert np.isfinite(reconstruction.INTERPOLATIONS[name](station)).all(), name
 
 
 # Forecasting.
@@ -339,8 +322,9 @@ def test_networks_are_trained_once_and_shown_beside(tmp_path):
         merge_with(Forecast(), best, tmp_path, full=False, seed=0)
 
 
-def test_figures(tmp_path):
+@pytest.mark.parametrize("experiment, task", [(Reconstruction(), RECONSTRUCTION), (Forecast(), FORECAST)])
+def test_reports(experiment, task, tmp_path):
     pytest.importorskip("matplotlib")
-    pairs = ((Reconstruction(), RECONSTRUCTION), (Forecast(), FORECAST))
-    paths = [path for e, task in pairs for path in draw_figures(e.name, e.run(task, 0), tmp_path)]
-    assert len(paths) == 3 and all(path.stat().st_size > 20_000 for path in paths)
+    _, files = write_report(experiment, experiment.run(task, 0), "paper", tmp_path)
+    assert [file.name for file in files] == ["table.md", "table.csv", "scores.png"]
+    assert files[2].stat().st_size > 20_000 and "](scores.png)" in files[0].read_text()

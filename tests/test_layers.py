@@ -15,7 +15,6 @@ ORDER = [
     "arrays",
     "files",
     "console",
-    "jit",
     "parallel",
     "memory",
     "extras",

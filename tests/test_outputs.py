@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 
 import tangentbundle as tb
 from tangentbundle import plot
-from tangentbundle.distributed.results import check_output, new_output, write_rows
-from tangentbundle.errors import BusyFolderError, InvalidInputError, OutputError
+from tangentbundle.errors import BusyFolderError, OutputError
 from tangentbundle.io import Cloud, Field, Summary, write_field
 from tangentbundle.report import write_report
 from tangentbundle_cli import app
@@ -38,19 +37,13 @@ def figure(path, version):
     plot.save(canvas, path)
 
 
-def part(path, version, **options):
-    """One array or column, as a distributed bundle writes it."""
-    with new_output(path, ["vectors"], (9, 2), np.dtype(float), 9, **options) as place:
-        write_rows(place, 0, {"vectors": np.full((9, 2), float(version))})
-
-
 FILES = {
     **{f"field{suffix}": field for suffix in (".csv", ".tsv", ".parquet", ".npz", ".ply", ".vtk", ".vtu", ".nc")},
     "network.safetensors": network,
     "report.html": report,
     "figure.png": figure,
 }
-STORES = {"field.zarr": field, "parts.zarr": part, "parts.parquet": part}
+STORES = {"field.zarr": field}
 
 
 def content(path):
@@ -166,7 +159,7 @@ def test_a_read_only_file_is_not_replaced(tmp_path):
         field(tmp_path / "field.csv", 1)
 
 
-@pytest.mark.parametrize("name", [n for n in (*FILES, *STORES) if not n.startswith("parts")])
+@pytest.mark.parametrize("name", [*FILES, *STORES])
 def test_names_as_long_as_the_file_system_allows(name, tmp_path):
     path = tmp_path / f"{'é' * 100}{'x' * (55 - len(Path(name).suffix))}{Path(name).suffix}"
     write, options = {**FILES, **STORES}[name], {"overwrite": True} if name in STORES else {}
@@ -250,8 +243,3 @@ def test_the_tool_says_what_it_overwrote(folder):
     assert "another kind" in run("spectrum field.npz --dim 2 -k 3 -o values.npz", code=2).stderr
     run("inspect field.npz --dim 2 -k 0 --figures figures")
     assert "field.png (overwritten)" in run("inspect field.npz --dim 2 -k 0 --figures figures").stdout
-
-
-def test_results_in_parts_have_a_format():
-    with pytest.raises(InvalidInputError, match="Change the suffix"):
-        check_output("out.csv", overwrite=True)

@@ -305,16 +305,3 @@ def test_pictures_are_loaded_only_when_asked_for():
     code = "import tangentbundle as tb, sys; tb.TangentBundle; print([m for m in sys.modules if 'plot' in m])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "matplotlib" not in found and "plotly" not in found and "tangentbundle.plot" not in found
-
-
-def test_figures_of_the_classification(tmp_path):
-    from tangentbundle.experiments.figures import draw_figures
-
-    rows = [
-        {"method": method, "activation": activation, "accuracy": accuracy, "reading": reading}
-        for method, activation, accuracy in (("DD-TNN", "Id", 0.8), ("DD-TNN", "Id", 0.9), ("majority class", "-", 0.5))
-        for reading in ("base", "moments")
-    ]
-    paths = draw_figures("classification", rows, tmp_path)
-    assert [p.name for p in paths] == ["classification_surfaces.png", "classification_accuracy.png"]
-    assert all(p.read_bytes()[:4] == b"\x89PNG" for p in paths)

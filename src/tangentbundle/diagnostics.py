@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -138,7 +138,7 @@ def orientability(bundle: TangentBundle) -> tuple[bool, bool, float]:
     return bool(bad < MIN_CUT * share ** (1 / bundle.dim)), False, bad
 
 
-def normal_share(bundle: TangentBundle, field: Array) -> float:
+def normal_share(bundle: Any, field: Array) -> float:
     """Share of a field's energy that is normal to the tangent spaces; warns above a tenth."""
     vectors = float_tensor(field, "field")[0]
     tangent = float_tensor(bundle.to_ambient(bundle.to_coordinates(vectors)), "field")[0]

@@ -1,10 +1,11 @@
-"""``tangentbundle filter``: in memory, or part by part for fields larger than memory."""
+"""``tangentbundle filter``: in memory, or part by part where the Laplacian is larger than memory."""
 
 from __future__ import annotations
 
 import contextlib
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,10 +17,8 @@ from .job import Dim, Eps, Job, Neighbors, Output, Overwrite, Source, command
 if TYPE_CHECKING:
     from tangentbundle.distributed import DistributedBundle
     from tangentbundle.filters import Filter
-    from tangentbundle.io.names import Columns
+    from tangentbundle.io import Field
 
-ROWS_AT_ONCE = 2**18
-"""Rows of the file that are in memory while results are written."""
 MAX_PARTITION = 500_000
 """Points of a partition, which needs a few hundred MB."""
 
@@ -37,7 +36,10 @@ def filter(
     neighbors: Neighbors = None,
     eps: Eps = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="parts that are computed at the same time: for files larger than memory")
+        int | None,
+        typer.Option(
+            min=1, help="parts that are computed at the same time, with the Laplacian on disk: for large clouds"
+        ),
     ] = None,
     cluster: Annotated[str | None, typer.Option(help="the same on a Dask scheduler's workers, tcp://...")] = None,
     overwrite: Overwrite = False,
@@ -65,7 +67,7 @@ def filter(
     elif workers is None and cluster is None:
         _filter_in_memory(job, file, output, heat, tikhonov, overwrite, **options)
     else:
-        filter_in_parts(job, file, output, heat, tikhonov, machines(workers, cluster), overwrite, **options)
+        _filter_in_parts(job, file, output, heat, tikhonov, machines(workers, cluster), overwrite, **options)
 
 
 def chosen_filter(heat: float | None, tikhonov: float | None) -> Filter:
@@ -96,13 +98,13 @@ def _filter_in_memory(
         bundle = build_bundle(job, field, **scale)
         share = normal_share(bundle, field.vectors)
         step("filtering")
-        result, left = filtered(field, bundle, job.summary.filter)
+        result, left = filtered(field, bundle, partial(job.summary.filter, bundle.laplacian()))
         tell_filter(job, heat, tikhonov, share, left)
         step("writing")
         job.write(result, output, overwrite=overwrite)
 
 
-def filter_in_parts(
+def _filter_in_parts(
     job: Job,
     file: Path,
     output: Path,
@@ -112,35 +114,27 @@ def filter_in_parts(
     overwrite: bool,
     **scale: Any,
 ) -> None:
-    """Filter a file part by part. The bundle is built in a hidden folder next to the output; a second run uses it."""
-    from tangentbundle.errors import InvalidInputError, TangentBundleError
-    from tangentbundle.io import check_output
-    from tangentbundle.io.actions import warn_if_nothing_left
+    """The same with the operator in a hidden folder next to the output; a run after an interruption uses it again."""
+    import numpy as np
 
-    given = {**job.columns, "report": job.report}
-    if refused := [name for name in given if given[name] and name not in ("points", "vectors", "max_points")]:
-        option = refused[0].replace("_", "-")
-        raise InvalidInputError(f"--{option} does not go with --workers and --cluster, which read the file in parts.")
-    if output.suffix != file.suffix:
-        raise InvalidInputError(f"--workers and --cluster write the format that they read, {file.suffix}; change -o.")
-    check_output(None, output, overwrite=overwrite)  # refused before any work
+    from tangentbundle.diagnostics import normal_share
+    from tangentbundle.errors import TangentBundleError
+    from tangentbundle.io.actions import filtered
+
     work = output.absolute().with_name(f".{output.name}.work")
     fresh = not work.exists()
     try:
-        with job.steps(3) as step, where as workers:
+        with job.steps(4) as step, where as workers:
+            step("reading")
+            field = job.read(file, output, overwrite=overwrite)
             step("building the bundle in parts")
-            options = {name: value for name, value in scale.items() if value is not None}
-            bundle, columns = bundle_of(job, file, work, options, workers)
-            _tell(job, file, bundle)
+            bundle = bundle_in_parts(job, field, work, workers, **scale)
+            share = normal_share(bundle, np.ascontiguousarray(field.vectors.transpose(1, 2, 0)))
             step("filtering in parts")
-            response, result = chosen_filter(heat, tikhonov), work / "result.zarr"
-            total, tangent = bundle.energies()
-            bundle.filter(response, result, overwrite=True)
+            result, left = filtered(field, bundle, partial(bundle.filter, chosen_filter(heat, tikhonov)))
+            tell_filter(job, heat, tikhonov, share, left)
             step("writing")
-            with job.summary.writing(output):
-                left = write_like(file, columns.vectors, result, output, overwrite) / (tangent or 1.0)
-                warn_if_nothing_left(left, bundle.eps)
-                tell_filter(job, heat, tikhonov, 1 - tangent / (total or 1.0), left)
+            job.write(result, output, overwrite=overwrite)
     except TangentBundleError:
         if fresh:  # there is nothing to go on with; another run's folder stays
             shutil.rmtree(work, ignore_errors=True)
@@ -168,85 +162,29 @@ def machines(workers: int | None, cluster: str | None) -> Iterator[int]:
         yield max(1, len(client.nthreads()))
 
 
-def bundle_of(
-    job: Job, file: Path, work: Path, scale: dict[str, Any], workers: int = 1
-) -> tuple[DistributedBundle, Columns]:
-    """The bundle of a Parquet file or folder, or of a Zarr group; columns are named by options, or guessed."""
-    from tangentbundle.distributed import DistributedBundle, ParquetColumns, ZarrArray
-    from tangentbundle.distributed.tasks import extra
-    from tangentbundle.errors import InvalidInputError, UnitsError
+def bundle_in_parts(
+    job: Job, field: Field, work: Path, workers: int, dim: int | None, neighbors: int | None, eps: float | None
+) -> DistributedBundle:
+    """The bundle of a file's points with its operator in a folder, described in the summary."""
+    from tangentbundle.distributed import DistributedBundle
+    from tangentbundle.errors import InvalidInputError
     from tangentbundle.geometry.scale import affordable_neighbors
-    from tangentbundle.io.names import Columns, find_columns
-    from tangentbundle.units import common_unit
+    from tangentbundle.io import Cloud
 
-    if file.suffix not in (".parquet", ".pq", ".zarr"):
-        raise InvalidInputError(f"--workers and --cluster read .parquet and .zarr, not {file.name}. Convert it first.")
-    source: Any = ZarrArray if file.suffix == ".zarr" else ParquetColumns
-    if source is ParquetColumns:
-        names = extra("pyarrow.dataset").dataset(file, format="parquet").schema.names
-    else:
-        names = sorted(extra("zarr").open_group(file, mode="r").array_keys())
-    if source is ZarrArray and "points" in names and not job.columns.get("points"):
-        columns = Columns(("points",), (job.columns.get("vectors") or "vectors",), False, ("",))
-        points, vectors = source(file, "points"), source(file, columns.vectors[0])
-    else:
-        columns = find_columns(names, job.request())
-        if columns.on_globe:
-            raise InvalidInputError(
-                "--workers and --cluster take points in space, not latitude and longitude. Write x, y, z and the "
-                "vectors' three components first."
-            )
-        if (common_unit(columns.vectors, columns.units, job.summary.notes)[1] != 1.0).any():
-            raise UnitsError("--workers and --cluster do not convert units. Write all components in one unit first.")
-        points, vectors = source(file, columns.points), source(file, columns.vectors)
-    job.summary.notes += columns.notes
-    n = points.shape[0]
-    if not {"neighbors", "eps"} & {*scale} and (few := affordable_neighbors(n)):
-        scale = {**scale, "neighbors": few}
+    n, tell = len(field.space), job.summary.tell
+    if type(field.space) is not Cloud or field.space.normals is not None:
+        raise InvalidInputError(
+            "--workers and --cluster estimate tangent spaces from points in space: they take no latitude and "
+            "longitude, normals or faces. Leave them out, or write x, y, z and the vectors' three components first."
+        )
+    if neighbors is None and eps is None and (few := affordable_neighbors(n)):
+        neighbors = few
         job.summary.notes.append(f"{few} neighbours are used, to save memory; see --neighbors")
-    partition = min(MAX_PARTITION, -(-n // workers))
-    return DistributedBundle.from_points(points, work, vectors=vectors, partition=partition, **scale), columns
-
-
-def _tell(job: Job, file: Path, bundle: DistributedBundle) -> None:
-    dims, tell = bundle.ambient_dim, job.summary.tell
-    job.summary.source = file
-    text = f"{file.name}: {bundle.num_points} points in R^{dims}"
-    tell("read", text, points=bundle.num_points, ambient_dim=dims, times=1, partitions=bundle.num_parts)
-    tell("dimension", f"{bundle.dim} in R^{dims} (frames estimated)", dimension=bundle.dim)
-    near = bundle.edges / bundle.num_points
+    size = min(MAX_PARTITION, -(-n // workers))
+    points, scale = field.space.points, {"dim": dim, "neighbors": neighbors, "eps": eps}
+    bundle = DistributedBundle.from_points(points, work, partition=size, **scale)  # type: ignore[arg-type]
+    tell("dimension", f"{bundle.dim} in R^{bundle.ambient_dim} (frames estimated)", dimension=bundle.dim)
+    near = bundle.edges / n
     tell("scale", f"eps {bundle.eps:.4g}, radius {bundle.eps**0.5:.4g}, {near:.0f} neighbours", eps=bundle.eps)
-    tell("partitions", str(bundle.num_parts))
-
-
-def write_like(file: Path, vectors: tuple[str, ...], result: Path, output: Path, overwrite: bool) -> float:
-    """Write the file with the vectors of ``result`` instead of its own; returns the sum of their squares."""
-    import numpy as np
-
-    from tangentbundle.distributed.tasks import extra
-    from tangentbundle.files import is_zarr, replacing, starts_with
-
-    new, energy, start = extra("zarr").open_group(result, mode="r")["vectors"], 0.0, 0
-    if file.suffix == ".zarr":
-        with replacing(output, is_zarr, overwrite=overwrite) as place:
-            shutil.copytree(file, place)
-            group = extra("zarr").open_group(place, mode="r+")
-            for start in range(0, new.shape[0], ROWS_AT_ONCE):
-                rows = new[start : start + ROWS_AT_ONCE]
-                energy += float(np.square(rows, dtype=float).sum())
-                for name, column in zip(vectors, rows.T if len(vectors) > 1 else [rows], strict=True):
-                    group[name][start : start + len(rows)] = column
-        return energy
-    pyarrow, parquet = extra("pyarrow"), extra("pyarrow.parquet")
-    data = extra("pyarrow.dataset").dataset(file, format="parquet")
-    with replacing(output, starts_with(b"PAR1")) as place, parquet.ParquetWriter(place, data.schema) as writer:
-        for batch in data.to_batches(batch_size=ROWS_AT_ONCE):
-            table, rows = pyarrow.table(batch), new[start : start + len(batch)]
-            for name, column in zip(vectors, rows.T, strict=True):
-                k = table.schema.get_field_index(name)
-                table = table.set_column(
-                    k, table.schema.field(k), pyarrow.array(column, table.schema.types[k], safe=False)
-                )
-            writer.write_table(table)
-            start, energy = start + len(rows), energy + float(np.square(rows, dtype=float).sum())
-    return energy
+    tell("partitions", str(bundle.num_parts), partitions=bundle.num_parts)
+    return bundle

@@ -23,7 +23,6 @@ def reproduce(
     data: Annotated[str | None, typer.Option(help="wind: gfs, embedded, or ncep (the paper's, downloaded)")] = None,
     seed: Annotated[int, typer.Option(help="of every draw")] = 0,
     jobs: Annotated[int, typer.Option(help="processes; -1 for all cores")] = 1,
-    cluster: Annotated[str | None, typer.Option(help="address of a Dask scheduler, tcp://...")] = None,
     out: Annotated[Path | None, typer.Option(help="folder; default runs/<name>-<protocol>-<quick|full>")] = None,
     networks: Annotated[
         Path | None, typer.Option(help="folder of finished results of the paper's protocol, to show their networks")
@@ -32,7 +31,7 @@ def reproduce(
 ) -> None:
     """Compute one of the paper's tables and compare it with the paper's numbers.
 
-    Files: one JSON line for each run, all scores as CSV, a Markdown page, figures.
+    Files: one JSON line for each run, all scores as CSV, a Markdown page, a figure.
 
     Example: tangentbundle reproduce torus --full --jobs 2
     """
@@ -42,7 +41,7 @@ def reproduce(
 
     words = [name, protocol, "full" if full else "quick", *filter(None, [data])]
     folder, chosen = out or Path("runs") / "-".join(words), experiment(name, data)
-    how: dict[str, Any] = {"jobs": jobs, "cluster": cluster, "resume": resume, "quiet": job.silent}
+    how: dict[str, Any] = {"jobs": jobs, "resume": resume, "quiet": job.silent}
     rows = run_experiment(chosen, folder, full=full, protocol=protocol, seed=seed, **how)
     if networks is not None:
         rows = merge_with(chosen, rows, networks, full=full, seed=seed)

@@ -13,12 +13,12 @@ from math import factorial, prod
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numba import njit
 from scipy import sparse
 
 from ..errors import AccuracyWarning, InvalidInputError, RankDeficientError
 from ..geometry.graph import NeighborGraph
 from ..geometry.search import nearest_distances, one_search
-from ..jit import njit
 from ..parallel import run_ranges
 
 if TYPE_CHECKING:

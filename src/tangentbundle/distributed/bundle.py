@@ -1,76 +1,68 @@
-"""`DistributedBundle`: the tangent bundle of a cloud that need not fit in memory."""
+"""`DistributedBundle`: the tangent bundle of a cloud whose operator need not fit in memory."""
 
 from __future__ import annotations
 
+import hashlib
 import os
-import shutil
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+import torch
 
-from ..arrays import positive_integer
+from ..arrays import Array, finite, float_tensor, positive_integer
 from ..errors import InvalidInputError, ShapeError
 from ..files import only_writer, write_atomically
 from ..filters import Chebyshev, Filter
 from ..filters.expansion import Band, expand, fixed_order
 from ..geometry.dimension import DimensionRule
-from ..geometry.kernels import Kernel
-from ..geometry.pipeline import Scale
+from ..geometry.kernels import Kernel, check_kernel
+from ..geometry.pipeline import Scale, sorted_cloud
 from ..operators import Generator
 from ..operators.calibration import calibrated_scale
+from ..operators.moments import chebyshev_moments, recurrence
 from .build import Geometry, build_all, resolve_geometry
-from .cloud import Cloud
-from .files import Source, load_array, save_array
-from .recurrence import Recurrence, coordinate_signal, tangent_signal
-from .results import check_output
-from .tasks import run_all
+from .cloud import Cloud, load_array, save_array
+from .matrix import PartitionedMatrix
 
 
 @dataclass(frozen=True)
 class DistributedBundle:
-    r"""The tangent bundle of points in a file, in partitions along a space-filling curve, computed on Dask.
+    r"""The tangent bundle of points, in partitions along a space-filling curve, computed on Dask.
 
-    The same mathematics as ``TangentBundle.from_points`` and ``Chebyshev``; frames and operator stay on disk, in
-    ``folder``, and a task holds one partition. Tasks run on threads of this machine, or on a cluster's workers where a
-    ``distributed.Client`` is connected (the workers must see the same files). What is already in the folder is not
-    built again.
+    The same mathematics as ``TangentBundle.from_points`` and ``Chebyshev``. Points and signals are in memory; the
+    operator, some ten times as large, stays on disk, in ``folder``, and a task holds the rows of one partition. Tasks
+    run on threads of this machine, or on a cluster's workers where a ``distributed.Client`` is connected (the workers
+    must see the folder). What is already in the folder is not built again.
 
-    >>> import tempfile, zarr, tangentbundle as tb
+    >>> import tempfile, tangentbundle as tb
     >>> sphere = tb.manifolds.Sphere(2)
     >>> points = sphere.sample(3000, seed=0)
-    >>> home = tempfile.TemporaryDirectory()
-    >>> group = zarr.open_group(f"{home.name}/big.zarr", mode="w")
-    >>> _ = group.create_array("points", data=points)
-    >>> _ = group.create_array("vectors", data=sphere.gradient_field(points, 2))
-    >>> bundle = tb.distributed.DistributedBundle.from_points(
-    ...     tb.distributed.ZarrArray(f"{home.name}/big.zarr", "points"), f"{home.name}/work",
-    ...     vectors=tb.distributed.ZarrArray(f"{home.name}/big.zarr", "vectors"), dim=2, neighbors=24, partition=1000)
-    >>> bundle.filter(tb.Heat(0.1), f"{home.name}/smooth.zarr")
-    >>> smooth = zarr.open_group(f"{home.name}/smooth.zarr")["vectors"][:]
-    >>> lap = tb.TangentBundle.from_points(points, dim=2, neighbors=24)
-    >>> once = lap.to_ambient(tb.Heat(0.1)(lap.laplacian(), lap.to_coordinates(group["vectors"][:])))
+    >>> vectors = sphere.gradient_field(points, 2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     large = tb.distributed.DistributedBundle.from_points(points, folder, neighbors=24, partition=1000)
+    ...     smooth = large.to_ambient(large.filter(tb.Heat(0.1), large.to_coordinates(vectors)))
+    >>> bundle = tb.TangentBundle.from_points(points, neighbors=24)
+    >>> once = bundle.to_ambient(tb.Heat(0.1)(bundle.laplacian(), bundle.to_coordinates(vectors)))
     >>> bool(np.abs(smooth - once).max() < 1e-5)
     True
-    >>> home.cleanup()
     """
 
     folder: Path
     cloud: Cloud = field(repr=False)
+    order: np.ndarray = field(repr=False)
     geometry: Geometry
     generator: Generator
     edges: int
-    vectors: Source | None = field(repr=False)
 
     @classmethod
     def from_points(
         cls,
-        points: Source,
+        points: Array,
         folder: str | os.PathLike,
         *,
-        vectors: Source | None = None,
         dim: int | DimensionRule | None = None,
         eps: float | None = None,
         neighbors: int | None = None,
@@ -78,29 +70,28 @@ class DistributedBundle:
         kernel: Kernel | None = None,
         partition: int = 500_000,
     ) -> DistributedBundle:
-        """Build the bundle of points ``(n, D)`` on disk.
+        """Build the bundle of points ``(n, D)``.
 
         Args:
-            points, vectors: files; vectors ``(n, D)`` or ``(n, D, c)`` may also be given to ``filter``.
-            folder: for partitions, frames and the operator; on a cluster all workers must see it.
+            folder: for frames and the operator; on a cluster all workers must see it.
             dim, eps, neighbors, eps_pca, kernel: as of ``TangentBundle.from_points``; the automatic scale has its
                 number of neighbours, but is not adapted to connectedness and steepness.
-            partition: points of a partition, and rows read at a time. The default needs a few hundred MB a task.
+            partition: points of a partition. The default needs a few hundred MB a task.
         """
-        asked = Scale(eps, neighbors, eps_pca)
-        points.check("points", (2,))
-        settings = f"{points!r} ({points.digest()}), {positive_integer(partition, 'partition')} points a partition"
+        asked, (x, order, kind) = Scale(eps, neighbors, eps_pca), sorted_cloud(points)
+        digest = hashlib.sha256(x.data).hexdigest()
+        settings = f"{len(x)} points ({digest[:16]}), {positive_integer(partition, 'partition')} in a partition"
+        geometry = resolve_geometry(x, dim, asked, check_kernel(kernel), kind.numpy_dtype)
         with only_writer(folder) as place:
             place = place.absolute()
             _claim(place, settings)
-            cloud = Cloud.sort(place, points, partition)
-            geometry = resolve_geometry(cloud, dim, asked, kernel, points.dtype)
+            cloud = Cloud.write(place, x, partition)
             edges = build_all(cloud, geometry)
-            return cls(place, cloud, geometry, _generator(cloud, geometry), edges, vectors)
+            return cls(place, cloud, order, geometry, _generator(cloud, geometry), edges)
 
     @property
     def num_points(self) -> int:
-        return self.cloud.rows
+        return len(self.order)
 
     @property
     def num_parts(self) -> int:
@@ -108,7 +99,7 @@ class DistributedBundle:
 
     @property
     def ambient_dim(self) -> int:
-        return self.cloud.boxes.shape[2]
+        return self.cloud.points.shape[1]
 
     @property
     def dim(self) -> int:
@@ -123,76 +114,61 @@ class DistributedBundle:
         r"""Where the eigenvalues of :math:`-\Delta` lie: an average P has its spectrum in [-1, 1]."""
         return Band(self.generator)
 
+    @cached_property
+    def frames(self) -> np.ndarray:
+        """Tangent bases ``(n, D, d)`` in the order of the points."""
+        frames: np.ndarray = np.empty((self.num_points, self.ambient_dim, self.dim), self.geometry.real)
+        frames[self.order] = self.cloud.joined(self.geometry.of("frames"))
+        return frames
+
     def __repr__(self) -> str:
         return (
             f"DistributedBundle({self.num_points} points in {self.num_parts} partitions, dim={self.dim}, "
             f"eps={self.eps:.4g}, {self.edges / self.num_points:.1f} neighbours a point, {self.geometry.kernel})"
         )
 
-    def filter(
-        self,
-        filters: Filter | Mapping[str, Filter],
-        out: str | os.PathLike,
-        *,
-        vectors: Source | None = None,
-        method: Chebyshev | None = None,
-        overwrite: bool = False,
-    ) -> None:
-        """Filter vectors, by default those of the file of the points, into a ``.zarr`` group or a ``.parquet`` folder.
+    def to_coordinates(self, vectors: Array) -> np.ndarray:
+        """Ambient vectors ``(n, D)`` or ``(n, D, c)`` to coordinates ``(n, d, c)``; the normal component is dropped."""
+        given = self._checked(vectors, "vectors", self.ambient_dim)
+        return np.einsum("nij,nic->njc", self.frames, given if given.ndim == 3 else given[:, :, None])
 
-        A single filter's result is named ``vectors``; a bank is given as names and filters, and shares one recurrence.
-        Results are ambient and in the order of the file: ``(n, D)`` or ``(n, D, c)``, as the vectors came.
-        ``overwrite`` replaces an existing output.
-        """
-        bank = {"vectors": filters} if isinstance(filters, Filter) else dict(filters)
-        if not bank or not all(isinstance(h, Filter) for h in bank.values()):
-            raise InvalidInputError(f"filters must be one such as Heat(0.1), or names with filters, got {filters!r}.")
-        method, chosen = Chebyshev() if method is None else method, list(bank.values())
+    def to_ambient(self, signal: Array) -> np.ndarray:
+        """Coordinates ``(n, d, c)`` to ambient vectors ``(n, D, c)``; a single channel is dropped: ``(n, D)``."""
+        vectors = np.einsum("nij,njc->nic", self.frames, self._checked(signal, "signal", self.dim))
+        return vectors[:, :, 0] if vectors.shape[2] == 1 else vectors
+
+    def filter(self, filters: Filter | Sequence[Filter], signal: Array, method: Chebyshev | None = None) -> np.ndarray:
+        """Filter a signal ``(n, d, c)``; the results of a bank, which shares one recurrence, are ``(k, n, d, c)``."""
+        bank = [filters] if isinstance(filters, Filter) else list(filters)
+        if not bank or not all(isinstance(h, Filter) for h in bank):
+            raise InvalidInputError(f"filters must be one such as Heat(0.1), or several of them, got {filters!r}.")
+        method = Chebyshev() if method is None else method
         if method.order is None:
-            coefficients = expand(chosen, self.band, method.tol)
+            expanded = expand(bank, self.band, method.tol)
         else:
-            coefficients = fixed_order(chosen, self.band, method.order + 1)
-        check_output(out, overwrite=overwrite)
-        source = self._source(vectors)
+            expanded = fixed_order(bank, self.band, method.order + 1)
+        coefficients = expanded.detach().tolist()
+        x = torch.from_numpy(self._checked(signal, "signal", self.dim)[self.order])
+        sums = [column[0] * x for column in coefficients]
+        matrix = PartitionedMatrix(self.cloud, self.geometry)
         with only_writer(self.folder):
-            signal = partial(tangent_signal, self.cloud, self.geometry, self._bring(source))
-            files = {name: f"filtered-{k}" for k, name in enumerate(bank)}
-            recurrence = Recurrence(self.cloud, self.geometry, signal)
-            recurrence.filter(coefficients.detach().numpy(), [*files.values()], flat=len(source.shape) == 2)
-            self.cloud.write(files, source.shape[1:], self.geometry.real, out, overwrite)
-            for name in files.values():
-                shutil.rmtree(self.folder / name, ignore_errors=True)
+            for m, term in recurrence(matrix, x, x, range(1, len(coefficients[0]))):
+                for total, column in zip(sums, coefficients, strict=True):
+                    total.add_(term, alpha=column[m])
+        results = np.empty((len(bank), *x.shape), self.geometry.real)
+        for result, total in zip(results, sums, strict=True):
+            result[self.order] = total.numpy()
+        return results[0] if isinstance(filters, Filter) else results
 
-    def energies(self, vectors: Source | None = None) -> tuple[float, float]:
-        """Sums of squares of vectors, and of their tangent parts."""
-        source = self._source(vectors)
-        with only_writer(self.folder):
-            name = self._bring(source)
-            parts = run_all(_energies, [(self.cloud, self.geometry, name, p) for p in range(self.num_parts)])
-        total, tangent = np.sum(parts, axis=0).tolist()
-        return total, tangent
-
-    def _source(self, vectors: Source | None) -> Source:
-        source = self.vectors if vectors is None else vectors
-        if source is None:
-            raise InvalidInputError("there are no vectors: give vectors=..., a source such as NpyArray(path).")
-        source.check("vectors", (2, 3))
-        n, dims = self.num_points, self.ambient_dim
-        if source.shape[:2] != (n, dims):
-            raise ShapeError(f"vectors must have shape (n, D) = ({n}, {dims}) or (n, D, channels), got {source.shape}.")
-        return source
-
-    def _bring(self, source: Source) -> str:
-        """Bring the rows of a file to the partitions; returns the name of their files."""
-        name = f"vectors-{source.digest()}"
-        self.cloud.bring(name, source)
-        return name
-
-
-def _energies(cloud: Cloud, geometry: Geometry, vectors: str, p: int) -> tuple[float, float]:
-    """Sums of squares of the vectors of a partition, and of their coordinates."""
-    ambient, tangent = load_array(cloud.part(vectors, p)), tangent_signal(cloud, geometry, vectors, p)
-    return float(np.square(ambient, dtype=float).sum()), float(np.square(tangent, dtype=float).sum())
+    def _checked(self, values: Array, name: str, size: int) -> np.ndarray:
+        """A finite array ``(n, size, c)``, or vectors ``(n, size)``, in the precision of the points."""
+        tensor = finite(float_tensor(values, name)[0], name)
+        dims = (2, 3) if name == "vectors" else (3,)
+        if tensor.ndim not in dims or tensor.shape[:2] != (self.num_points, size):
+            raise ShapeError(
+                f"{name} must have shape ({self.num_points}, {size}, channels), got {tuple(tensor.shape)}."
+            )
+        return tensor.numpy().astype(self.geometry.real, copy=False)
 
 
 def _generator(cloud: Cloud, geometry: Geometry) -> Generator:
@@ -201,12 +177,10 @@ def _generator(cloud: Cloud, geometry: Geometry) -> Generator:
     def moments(terms: int) -> np.ndarray:
         place = cloud.folder / f"{geometry.of('calibration')}.npy"
         if not place.exists():
-            sums = [load_array(cloud.part("points", p)).sum(axis=0) for p in range(cloud.num_parts)]
-            signal = partial(coordinate_signal, cloud, np.sum(sums, axis=0) / cloud.rows)
-            found = Recurrence(cloud, geometry, signal, "functions").moments(terms)
-            save_array(place, found[:, :-1].sum(axis=1) / found[0, -1])
-            for name in ("functions-cols", "functions-values"):
-                shutil.rmtree(cloud.folder / geometry.of(name), ignore_errors=True)
+            x = torch.from_numpy(cloud.points - cloud.points.mean(axis=0))[:, None, :]
+            mass = torch.from_numpy(cloud.joined(geometry.of("mass")))
+            found = chebyshev_moments(PartitionedMatrix(cloud, geometry, functions=True), mass / mass.sum(), x, terms)
+            save_array(place, found.sum(axis=1))
         return load_array(place)
 
     constant = geometry.kernel.calibration(geometry.dim)

@@ -76,13 +76,9 @@ class Experiment(ABC):
             for value, mean, std in zip(values, row["mean"], row["std"], strict=True)
         ]
 
-    def facts(self, rows: Sequence[Row]) -> dict[str, Any]:
-        """What the notes refer to by name."""
-        return {}
-
     def notes(self, rows: Sequence[Row], protocol: str) -> str:
         """What a reader of the table must know."""
-        return (self.about.note + getattr(self.about, protocol)).format(**self.facts(rows))
+        return self.about.note + getattr(self.about, protocol)
 
 
 def draw(seed: int, *place: Any) -> np.random.Generator:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -54,8 +53,8 @@ class Forecast(Experiment):
             rows.append({**task, **found, **_scores(errors, test)})
         return rows
 
-    def facts(self, rows: Sequence[Row]) -> dict[str, Any]:
-        return {"data": describe(rows), "steps": STEPS, "batch": BATCH, "patience": PATIENCE}
+    def notes(self, rows: Sequence[Row], protocol: str) -> str:
+        return f"{describe(rows)} {super().notes(rows, protocol)}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,18 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
+from sklearn.neighbors import KNeighborsRegressor
 
+from ..datasets import WindData
+from ..earth.covariances import planetary
+from ..estimators import FieldInterpolator, helmholtz
+from ..manifolds import Sphere
 from .base import Description, Experiment, Row, Task, draw
-from .interpolation import INTERPOLATIONS, Stations, estimators
+from .baselines import AmbientProcess, ComponentProcess, InverseDistance, Mean, ThinPlate, Zero
 from .networks import View, reproduce_inputs
 from .wind import SOURCES, Sites, available, describe, source_of, value_range
 
 SHARES = (0.5, 0.3, 0.1)
 EPOCHS = 300
+
+
+@dataclass(frozen=True, eq=False)
+class Stations:
+    """All a method may see: sites, and wind (east, north) ``(n, 2)`` that is NaN at masked ones."""
+
+    sites: Sites
+    wind: np.ndarray
+
+    @property
+    def observed(self) -> np.ndarray:
+        return ~np.isnan(self.wind[:, 0])
+
+
+Interpolation = Callable[[Stations], np.ndarray]
+"""From what is seen to wind (east, north) at all points."""
+
+
+def projected(estimator: Any) -> Interpolation:
+    """A regressor of vectors of R^3, whose predictions are projected on the tangent planes."""
+
+    def interpolate(stations: Stations) -> np.ndarray:
+        sites, observed = stations.sites, stations.observed
+        model = clone(estimator).fit(sites.points[observed], sites.ambient(stations.wind)[observed])
+        return sites.tangent(model.predict(sites.points))
+
+    return interpolate
+
+
+INTERPOLATIONS: dict[str, Interpolation] = {
+    "zero": projected(Zero()),
+    "mean": projected(Mean()),
+    "mean of components": lambda s: np.broadcast_to(np.nanmean(s.wind, axis=0), s.wind.shape),  # as in the paper
+    "nearest neighbour": projected(KNeighborsRegressor(1)),
+    "inverse distance": projected(InverseDistance()),
+    "thin-plate spline": projected(ThinPlate()),
+}
+
+
+def estimators(past: WindData) -> dict[str, Interpolation]:
+    """Of the protocol ``best``: Gaussian processes on the tangent bundle, alone and with past fields, and in R^3."""
+    fields = past.ambient[~past.filled]
+    known: dict[str, Any] = {"covariance": [planetary(), helmholtz()], "manifold": Sphere(2), "random_state": 0}
+    mean = KNeighborsRegressor(1).fit(past.points, fields.mean(axis=0))
+    return {
+        "FieldInterpolator": projected(FieldInterpolator(**known)),
+        "FieldInterpolator, history": projected(FieldInterpolator(**known, history=fields, history_points=past.points)),
+        "mean of the history": lambda stations: stations.sites.tangent(mean.predict(stations.sites.points)),
+        "ambient Gaussian process": projected(AmbientProcess()),
+        "a process a component": projected(ComponentProcess()),
+    }
 
 
 class Reconstruction(Experiment):
@@ -44,19 +102,19 @@ class Reconstruction(Experiment):
             rows += scene.rows(name, np.stack([method(station) for station in stations]))
         return rows
 
-    def facts(self, rows: Sequence[Row]) -> dict[str, Any]:
-        return {"data": describe(rows), "epochs": EPOCHS}
+    def notes(self, rows: Sequence[Row], protocol: str) -> str:
+        return f"{describe(rows)} {super().notes(rows, protocol)}"
 
 
 class Scene:
     """The draws of a task: sites, true wind ``(n, 2)``, and masks ``(shares x masks, n)``."""
 
-    def __init__(self, task: Task, seed: int, shares: Sequence[float] = SHARES) -> None:
+    def __init__(self, task: Task, seed: int) -> None:
         data, n, sampling = source_of(task["data"]).field, task["n"], task["sampling"]
         chosen = data.at(data.sample(n, draw(seed, "points", n, sampling)))
         self.task, self.unit = task, value_range(data)
         self.sites, self.truth = Sites(chosen), chosen.components[0]
-        self.cases = [(share, mask) for share in shares for mask in range(task["masks"])]
+        self.cases = [(share, mask) for share in SHARES for mask in range(task["masks"])]
         self.masks = [_mask(draw(seed, "mask", n, sampling, *case), case[0], len(self.truth)) for case in self.cases]
 
     def stations(self) -> list[Stations]:

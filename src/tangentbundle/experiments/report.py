@@ -1,4 +1,4 @@
-"""From rows to tables and files: all scores, methods against cells, the paper's numbers, figures."""
+"""From rows to tables and files: all scores, methods against cells, the paper's numbers, a figure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from .. import plot
 from ..files import write_atomically
 from ..io.summary import Table
-from ..parallel import one_thread
 from .base import Column, Experiment, Row
-from .figures import draw_figures
 
 MAX_CELLS = 12
 """Columns of a pivoted table; with more, every value of the first key of a cell has its own table."""
@@ -27,9 +26,13 @@ class Line:
     rows: list[Row]
     paper: Row | None
 
+    def values(self, column: Column) -> list[float]:
+        """The scores of the runs."""
+        return [row[column.score] for row in self.rows if row.get(column.score) is not None]
+
     def score(self, column: Column) -> Row:
         """Mean and standard deviation, in the form of the paper's numbers; empty without values."""
-        values = [row[column.score] for row in self.rows if row.get(column.score) is not None]
+        values = self.values(column)
         return {"mean": float(np.mean(values)), "std": float(np.std(values))} if values else {}
 
 
@@ -117,21 +120,54 @@ def _pair(number: Row | None) -> str:
     return f"{number['mean']:.3g} ± {number['std']:.2g}" if number else ""
 
 
+def draw_scores(results: Results, path: Path) -> Path:
+    """The headline score of every method against the last key of the cells, a panel for each of the others.
+
+    The library's estimators, or the networks, have thick lines.
+    """
+    own = {line.method for line in results.lines if line.method.startswith("Field")}
+    own = own or {line.method for line in results.lines if line.rows[0].get("parameters")}
+    lines = sorted(results.lines, key=lambda line: line.method not in own)
+    panels = list(dict.fromkeys(cell[:-1] for cell in results.cells))
+    figure, axes = plot.canvas(-(-len(panels) // 4), min(4, len(panels)), (4.2, 4.2), sharey=True)
+    for axis, panel in zip(axes.flat, panels, strict=False):
+        methods: dict[str, tuple[list, list]] = {}
+        for line in lines:
+            if line.cell[:-1] == panel:
+                numbers, scores = methods.setdefault(line.method, ([], []))
+                numbers.append(line.cell[-1])
+                scores.append(line.values(results.headline))
+        axis.set_xscale(_scale([cell[-1] for cell in results.cells]))  # before names replace the numbers of an axis
+        plot.curves(methods, heavy=len(own), axes=axis)
+        named = zip(results.about.cell, panel, strict=False)
+        title = ", ".join(value if isinstance(value, str) else f"{key} = {value}" for key, value in named)
+        axis.set(xlabel=results.about.cell[-1], title=title)
+    values = [value for line in lines for value in line.values(results.headline)]
+    axes[0, 0].set(ylabel=results.headline.title, yscale=_scale(values))
+    plot.legend_below(figure, axes[0, 0], columns=min(4, len(panels) + 1))
+    return plot.save(figure, path)
+
+
+def _scale(values: Sequence[float | str]) -> str:
+    """Logarithmic for positive numbers of several magnitudes."""
+    numbers = [value for value in values if not isinstance(value, str)]
+    return "log" if numbers and max(numbers) > 25 * min(numbers) > 0 else "linear"
+
+
 def write_report(
     experiment: Experiment, rows: list[Row], protocol: str, folder: str | Path
 ) -> tuple[Results, list[Path]]:
-    """Write ``table.md``, ``table.csv`` and the figures; returns the results and all files."""
+    """Write ``table.md``, ``table.csv`` and ``scores.png``; returns the results and all files."""
     place, results = Path(folder), Results(experiment, rows, protocol)
-    with one_thread():
-        figures = draw_figures(experiment.name, rows, place)
+    figure = draw_scores(results, place / "scores.png")
     sizes = {row["method"]: row["parameters"] for row in rows if row.get("parameters")}
     counts = "Parameters: " + ", ".join(f"{name} {count}" for name, count in sizes.items()) + "." if sizes else ""
-    parts = [table.markdown() for table in results.pivots()]
-    parts += [f"![{path.stem.replace('_', ' ')}]({path.name})\n" for path in figures]
-    parts += [
+    parts = [
+        *(table.markdown() for table in results.pivots()),
+        f"![{results.headline.title}]({figure.name})\n",
         f"{results.notes}\n",
         f"{counts} All scores: `table.csv`; one line per run: `results.jsonl`.".lstrip() + "\n",
     ]
     write_atomically(place / "table.md", "\n".join(parts).encode())
     write_atomically(place / "table.csv", results.full().csv().encode())
-    return results, [place / "table.md", place / "table.csv", *figures]
+    return results, [place / "table.md", place / "table.csv", figure]

@@ -1,4 +1,4 @@
-"""Run the tasks of an experiment on cores or on a cluster: resumable, and always with the same numbers."""
+"""Run the tasks of an experiment on several cores: resumable, and always with the same numbers."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import os
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+
+import joblib
 
 from ..console import progress
 from ..errors import DamagedFileError, InvalidInputError
@@ -27,14 +28,12 @@ def run_experiment(
     protocol: str = "paper",
     seed: int = 0,
     jobs: int = 1,
-    cluster: str | None = None,
     resume: bool = True,
     quiet: bool = False,
 ) -> list[Row]:
     """All rows of an experiment, from ``out/results.jsonl`` where they are there already.
 
-    Every task runs with one thread and its own random numbers, so that neither jobs nor cluster nor interruptions
-    change a number. ``cluster`` is the address of a Dask scheduler.
+    Every task runs with one thread and its own random numbers, so that neither jobs nor interruptions change a number.
     """
     if protocol not in ("paper", "best"):
         raise InvalidInputError(f"the protocols are 'paper' and 'best', got {protocol!r}.")
@@ -45,7 +44,8 @@ def run_experiment(
         todo = [task for key, task in tasks.items() if key not in ledger.done]
         with progress(len(tasks), "task", not quiet) as show:
             show(len(tasks) - len(todo), experiment.name)
-            for task, rows in _outcomes(experiment, todo, seed, jobs, cluster):
+            calls = [joblib.delayed(run_task)(experiment, task, seed) for task in todo]
+            for task, rows in joblib.Parallel(jobs, "loky", return_as="generator_unordered")(calls):
                 ledger.append(task, rows)
                 show(len(ledger.done), f"{experiment.name} {key_of(task)}")
     return [row for key in tasks for row in ledger.rows if row["task"] == key]
@@ -137,33 +137,9 @@ def _unsealed(line: str) -> Row:
     return row if isinstance(row, dict) and line == _sealed(row) else {}
 
 
-def _outcomes(
-    experiment: Experiment, tasks: Sequence[Task], seed: int, jobs: int, cluster: str | None
-) -> Iterator[tuple[Task, list[Row]]]:
-    """Tasks with their rows, in whatever order they finish."""
-    if cluster is not None and tasks:
-        from distributed import Client, as_completed
-
-        with Client(cluster) as client:
-            futures = [client.submit(run_task, experiment, task, seed, pure=False, retries=3) for task in tasks]
-            for future in as_completed(futures):
-                yield future.result()
-    else:
-        import joblib
-
-        calls = [joblib.delayed(run_task)(experiment, task, seed) for task in tasks]
-        with joblib.parallel_config("loky", inner_max_num_threads=1):
-            yield from joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(calls)
-
-
 def run_task(experiment: Experiment, task: Task, seed: int) -> tuple[Task, list[Row]]:
     """A task and its rows, with the seconds it took; one thread, so that sums are rounded alike everywhere."""
-    with one_thread():
-        rows, seconds = timed(experiment.run, task, seed)
-    return task, [{**row, "task_seconds": round(seconds, 3)} for row in rows]
-
-
-def timed(function: Callable[..., Any], *arguments: Any, **options: Any) -> tuple[Any, float]:
-    """A result and the seconds it took."""
     start = time.perf_counter()
-    return function(*arguments, **options), time.perf_counter() - start
+    with one_thread():
+        rows = experiment.run(task, seed)
+    return task, [{**row, "task_seconds": round(time.perf_counter() - start, 3)} for row in rows]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,16 +45,10 @@ class Torus(Experiment):
         rows = []
         for method, answer in answers.items():
             scores = answer.scores(data.sample.vectors, frames)
-            parameters = None if answer.view is None else answer.view.network().num_parameters
             for r, (tau, noise) in enumerate(data.cases):
-                own = {"tau": tau, "noise": noise, "method": method, "parameters": parameters}
+                own = {"tau": tau, "noise": noise, "method": method, "parameters": answer.parameters}
                 rows.append(common | own | {score: values[r] for score, values in scores.items()})
         return rows
-
-    def facts(self, rows: Sequence[Row]) -> dict[str, Any]:
-        own = [row for row in rows if row["method"] == "identity"]  # merged networks have other frames
-        angle = {n: np.mean([r["angle"] for r in own if r["n"] == n]) for n in sorted({r["n"] for r in own})}
-        return {"angles": ", ".join(f"{a:.0f} degrees at n = {n}" for n, a in angle.items())}
 
 
 @dataclass(frozen=True)
@@ -77,11 +70,12 @@ class Draw:
 
 @dataclass(frozen=True)
 class Answer:
-    """Denoised ambient fields ``(cases, n, 3)`` of a method; networks are also scored in their own components."""
+    """Denoised ambient fields ``(cases, n, 3)`` of a method; a network on ambient components is scored in these."""
 
     fields: np.ndarray
     oracle: np.ndarray | None = None  # of the epoch nearest to the clean field
-    view: View | None = None
+    parameters: int | None = None
+    ambient: bool = False
 
     def scores(self, clean: np.ndarray, frames: np.ndarray) -> dict[str, list]:
         """Mean squared errors of every field, by name of the score, in frames ``(n, 3, 2)`` and in space."""
@@ -90,12 +84,12 @@ class Answer:
             parts = np.einsum("nij,rni->rnj", frames, fields - clean), fields - clean
             return [np.square(part).sum(axis=2).mean(axis=1).tolist() for part in parts]
 
-        own, found = int(self.view is not None and self.view.frames is None), errors(self.fields)  # tangent or ambient
-        scores = {"mse": found[0], "own_metric": found[own], "ambient": found[1]}
-        if self.oracle is None:
-            return scores
-        oracle = errors(self.oracle)
-        return scores | {"oracle": oracle[0], "oracle_own": oracle[own]}
+        found = errors(self.fields)
+        scores = {"mse": found[0], "own_metric": found[self.ambient], "ambient": found[1]}
+        if self.oracle is not None:
+            found = errors(self.oracle)
+            scores |= {"oracle": found[0], "oracle_own": found[self.ambient]}
+        return scores
 
 
 def paper_answers(data: Draw, epochs: int) -> tuple[np.ndarray, dict[str, Answer]]:
@@ -109,23 +103,22 @@ def paper_answers(data: Draw, epochs: int) -> tuple[np.ndarray, dict[str, Answer
     frames, normalized = np.asarray(bundle.frames, dtype=float), cloud.graph_laplacian(Symmetric())
     tangent = torch.from_numpy(frames).float()
     plane, line = (Identity.of(len(points), dim, torch.float32) for dim in (2, 1))
-    views = [
-        View("DD-TNN", bundle.laplacian(calibrate=False), 2, 3, tangent),
-        View("MNN", bundle.scalar().laplacian(calibrate=False), 2, 3),
-        View("MNN, L_sym, exp(-L)", normalized, 2, 3),
-        View("MNN, L_sym, exp(+L)", Negated(normalized), 2, 3),
-        View("MLP", plane, 1, 3, tangent),
-        View("MLP, ambient", line, 1, 3),
-    ]
     options: dict[str, Any] = {
         "epochs": epochs,
         "optimizer": lambda parameters: torch.optim.Adam(parameters, lr=0.03, betas=(0.9, 0.99), foreach=True),
         "schedule": lambda epoch: 0.01 ** (epoch / epochs),
     }
     everywhere, answers = np.ones(data.noisy.shape[:2]), {}
-    for view in views:
+    for view in (
+        View("DD-TNN", bundle.laplacian(calibrate=False), 2, 3, tangent),
+        View("MNN", bundle.scalar().laplacian(calibrate=False), 2, 3),
+        View("MNN, L_sym, exp(-L)", normalized, 2, 3),
+        View("MNN, L_sym, exp(+L)", Negated(normalized), 2, 3),
+        View("MLP", plane, 1, 3, tangent),
+        View("MLP, ambient", line, 1, 3),
+    ):
         outputs = reproduce_inputs(view, data.noisy, everywhere, clean, everywhere, **options)
-        answers[view.name] = Answer(*outputs, view)
+        answers[view.name] = Answer(*outputs, view.network().num_parameters, view.frames is None)
     simple = {name: Answer(method(data.noisy)) for name, method in smoothers(data.sample.points).items()}
     return frames, answers | simple
 

@@ -15,7 +15,7 @@ import torch
 from ..bundle import TangentBundle
 from ..datasets import WindData, fetch_ncep, load_gfs, load_wind, wind_folder
 from ..errors import InvalidInputError
-from ..operators import Identity, LinearOperator
+from ..operators import Identity
 from .base import Row
 from .networks import View
 
@@ -123,32 +123,19 @@ class Sites:
     """Points ``(n, 3)`` with frames (east, north), and the paper's bundle on them. Knows no wind."""
 
     def __init__(self, data: WindData) -> None:
-        self.points, self.frames, self.lat, self.lon = data.points, data.frames, data.lat, data.lon
-        self.count = len(self.points)
+        self.points, self.frames, self.count = data.points, data.frames, len(data.points)
 
     @cached_property
     def bundle(self) -> TangentBundle:
         """With frames estimated from the points, at the paper's scales."""
         return TangentBundle.from_points(self.points.astype(np.float32), dim=2, eps=0.5, eps_pca=0.8)
 
-    @cached_property
-    def laplacian(self) -> LinearOperator:
-        return self.bundle.laplacian(calibrate=False)
-
-    @cached_property
-    def scalar_laplacian(self) -> LinearOperator:
-        return self.bundle.scalar().laplacian(calibrate=False)
-
-    @cached_property
-    def turns(self) -> np.ndarray:
-        """The bundle's frames in components (east, north), ``(n, 2, 2)``."""
-        return np.einsum("ndb,nda->nba", self.frames, np.asarray(self.bundle.frames, float))
-
     def views(self, plain: str) -> list[View]:
         """The paper's network, the same on two functions (MNN), and on these without diffusion, by the name given."""
+        turns = np.einsum("ndb,nda->nba", self.frames, np.asarray(self.bundle.frames, float))
         return [
-            View("DD-TNN", self.laplacian, 2, 2, torch.from_numpy(self.turns).float()),
-            View("MNN", self.scalar_laplacian, 2, 2),
+            View("DD-TNN", self.bundle.laplacian(calibrate=False), 2, 2, torch.from_numpy(turns).float()),
+            View("MNN", self.bundle.scalar().laplacian(calibrate=False), 2, 2),
             View(plain, Identity.of(self.count, 1, torch.float32), 1, 2),
         ]
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numba import njit
 
-from ..jit import njit
 from ..parallel import run_ranges
 
 BLOCK = 32

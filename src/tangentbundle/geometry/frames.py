@@ -13,9 +13,9 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
+from numba import njit
 
 from ..errors import RankDeficientError
-from ..jit import njit
 from ..parallel import run_ranges
 from .graph import NeighborGraph, graph_of_lists, row_weights
 from .kernels import Biweight, Kernel

@@ -7,10 +7,10 @@ from functools import cached_property, singledispatch
 from typing import Any
 
 import numpy as np
+from numba import njit
 from scipy import sparse
 
 from ..errors import InvalidInputError
-from ..jit import njit
 from ..memory import memory_limit, require_memory
 from ..parallel import run_ranges
 from .balls import ball_edges

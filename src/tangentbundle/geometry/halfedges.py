@@ -8,10 +8,10 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+from numba import njit
 
 from ..arrays import Array
 from ..errors import InvalidInputError, MeshRepairWarning, NotManifoldError, RankDeficientError, ShapeError
-from ..jit import njit
 
 
 def check_faces(faces: Array, vertices: np.ndarray) -> np.ndarray:

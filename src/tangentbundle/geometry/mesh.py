@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 
 from ..errors import NotManifoldError
-from ..jit import njit
 from .graph import NeighborGraph
 from .halfedges import counting_sort, oriented_halfedges, vertex_normals
 from .known_frames import mesh_frames

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 
-from ..jit import njit
 from ..parallel import run_ranges
 
 BITS = 16

@@ -10,10 +10,10 @@ from functools import cached_property, singledispatch
 from typing import Any
 
 import numpy as np
+from numba import njit
 from scipy.spatial import cKDTree
 
 from ..errors import TooFewPointsError
-from ..jit import njit
 from ..parallel import run_ranges
 from .ordering import principal_coordinates
 

@@ -12,9 +12,9 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
+from numba import njit
 
 from ..errors import InvalidInputError, RankDeficientError, ShapeError
-from ..jit import njit
 from ..parallel import run_ranges
 from .graph import NeighborGraph
 

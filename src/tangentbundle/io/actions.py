@@ -20,7 +20,6 @@ from .tables import after_rows
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
-    from ..filters import Filter
 
 LITTLE_ENERGY = 0.01
 """Share of the energy below which nothing is left of a field."""
@@ -56,14 +55,17 @@ def _same_space(field: Field, other: Field) -> None:
         raise InvalidInputError(f"one holds {a}, the other {b}. Give both in the same coordinates.")
 
 
-def filtered(field: Field, bundle: TangentBundle, response: Filter, at_once: int = 32) -> tuple[Field, float]:
-    """The filtered tangent field of every time, ``at_once`` of them together, and the share of energy that is left."""
+def filtered(field: Field, bundle: Any, apply: Callable[[Any], Any], at_once: int = 32) -> tuple[Field, float]:
+    """The tangent field of every time after ``apply``, a filter of coordinates in a bundle; the share of energy left.
+
+    So many times are filtered together.
+    """
     vectors = field.vectors.astype(field.space.coordinates.dtype, copy=False)
-    lap, smooth = bundle.laplacian(), np.empty_like(vectors)
+    smooth = np.empty_like(vectors)
     before = after = 0.0
     for a in range(0, len(vectors), at_once):
         x = bundle.to_coordinates(np.ascontiguousarray(vectors[a : a + at_once].transpose(1, 2, 0)))
-        y = response(lap, x)
+        y = apply(x)
         before, after = before + float(np.square(x).sum()), after + float(np.square(y).sum())
         smooth[a : a + at_once] = bundle.to_ambient(y).reshape(*vectors.shape[1:], -1).transpose(2, 0, 1)
     left = after / before if before else 1.0

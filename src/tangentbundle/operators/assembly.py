@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from numba import njit
 from torch.nn.functional import pad
 
 from ..arrays import ArrayKind
 from ..errors import IsolatedPointsError
 from ..geometry.graph import NeighborGraph
 from ..geometry.transport import Connection
-from ..jit import njit
 from ..parallel import run_ranges
 from .joined import lazy
 from .laplacian import ConnectionLaplacian

@@ -3,16 +3,16 @@ r"""The Chebyshev recurrence of an average, and its moments :math:`\langle x, T_
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import torch
 
 from .product import Extras, step
-from .storage import BlockMatrix
 
 
 def recurrence(
-    matrix: BlockMatrix,
+    matrix: Any,
     previous: torch.Tensor,
     current: torch.Tensor,
     terms: range,
@@ -46,7 +46,7 @@ def moments_from_products(squares: np.ndarray, neighbors: np.ndarray) -> np.ndar
 
 
 def chebyshev_moments(
-    matrix: BlockMatrix, mass: torch.Tensor, x: torch.Tensor, terms: int, middle: float = 0.0, radius: float = 1.0
+    matrix: Any, mass: torch.Tensor, x: torch.Tensor, terms: int, middle: float = 0.0, radius: float = 1.0
 ) -> np.ndarray:
     """Moments ``(2 terms - 1, c)`` of every channel of x ``(n, d, c)``; ``mass`` and x in the matrix's row order."""
     weights = mass[:, None, None]

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any
 
 import numpy as np
 import torch
@@ -67,7 +69,7 @@ def _cpu_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
     ]
     run_ranges(
         fused_rows,
-        x.shape[0],
+        out.shape[0],
         matrix.indptr.numpy(),
         matrix.order.numpy(),
         (matrix.cols.numpy(), matrix.values.numpy()),
@@ -95,8 +97,9 @@ def use_triton(device: torch.device) -> bool:
     return device.type == "cuda" and importlib.util.find_spec("triton") is not None
 
 
+@singledispatch
 def step(
-    matrix: BlockMatrix,
+    matrix: Any,
     x: torch.Tensor,
     z: torch.Tensor,
     out: torch.Tensor,
@@ -106,7 +109,8 @@ def step(
 ) -> None:
     """One fused step on contiguous signals ``(n, d, c)``, into ``out`` (which may be ``z``).
 
-    Where Triton serves the device, the matrix mostly is in the sliced form of ``storage.py``.
+    Where Triton serves the device, the matrix mostly is in the sliced form of ``storage.py``. A matrix in files
+    registers a step of its own.
     """
     if is_sliced(matrix.indptr, matrix.order):
         from .cuda import cuda_step as kernel
