@@ -126,6 +126,9 @@ class SheafLearner(SheafBuilder):
         self.own = linear(features, hidden, source)
         self.other = linear(features, hidden, source, bias=False)
         self.last = linear(hidden, self.parametrization.count(dim), source)
+        with torch.no_grad():
+            for parameter in self.last.parameters():  # training starts near the constant sheaf, the graph itself
+                parameter.mul_(START)
 
     def sized(self, channels: int, seed: int | torch.Generator = 0) -> Self:
         return type(self)(self.dim, self.parametrization, channels, self.hidden, seed=seed)
@@ -136,6 +139,9 @@ class SheafLearner(SheafBuilder):
         own, other = (layer(x).index_select(0, e.flatten()).unflatten(0, e.shape) for layer, e in ends)
         return self.parametrization(self.last(torch.tanh(own + other)), self.dim)
 
+
+START = 0.1
+"""Size of the first numbers of a learner, relative to the usual: maps start near the unit matrix."""
 
 MAX_COMPONENTS = 64
 """Most principal components of the features that neighbourhoods are compared in."""
