@@ -42,7 +42,9 @@ class SheafPowers(torch.nn.Module):
 
     def __init__(self, wide: int, high: int, order: int, source: torch.Generator) -> None:
         super().__init__()
-        self.weight = uniform(positive_integer(order, "order") + 1, wide, high, fan_in=wide * (order + 1), source=source)
+        self.weight = uniform(
+            positive_integer(order, "order") + 1, wide, high, fan_in=wide * (order + 1), source=source
+        )
 
     def forward(self, x: Tensor, operator: SheafLaplacian) -> Tensor:
         *lower, total = (x @ weight for weight in self.weight)
@@ -52,7 +54,7 @@ class SheafPowers(torch.nn.Module):
 
 
 class SheafBlock(torch.nn.Module):
-    r"""A residual block, :math:`X + \sigma(A\, N(X) + S(N(X)))`: N normalises, A acts on nodes alone, S on the sheaf."""
+    r"""A residual block :math:`X + \sigma(A\, N(X) + S(N(X)))`: N normalises, A acts on nodes, S on the sheaf."""
 
     def __init__(self, layer: torch.nn.Module, width: int, own: bool, dropout: float, source: torch.Generator) -> None:
         super().__init__()
@@ -68,7 +70,7 @@ class SheafBlock(torch.nn.Module):
 
 
 class SheafNetwork(Configured):
-    """Features ``(n, in_features)`` to signals ``(n, d c)`` of a sheaf, residual blocks on it, ``(n, out_features)``."""
+    """Features ``(n, in_features)`` to signals ``(n, d c)`` of a sheaf, blocks on it, ``(n, out_features)``."""
 
     shared = False
     """Whether all layers have one sheaf."""
