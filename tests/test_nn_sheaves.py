@@ -35,9 +35,10 @@ def networks(builder=None):
     builder = builder or nn.SheafLearner(3, nn.General())
     return {
         "diffusion": nn.SheafDiffusion(FEATURES, 4, 2, builder, layers=2, seed=1),
-        "blocks": nn.SheafDiffusion(FEATURES, 4, 2, builder, normalization=BlockDegrees(1.0), activation=nn.NormGate()),
+        "blocks": nn.SheafDiffusion(FEATURES, 4, 2, builder, normalization=BlockDegrees(1.0), own=False),
+        "orthogonal": nn.SheafDiffusion(FEATURES, 4, 2, nn.SheafLearner(3), layers=2, seed=2),
         "sheaf network": nn.SheafTNN(FEATURES, 4, 2, builder, layers=2),
-        "polynomial": nn.SheafTNN(FEATURES, 4, 2, builder, order=3, activation=nn.NormTanh()),
+        "polynomial": nn.SheafTNN(FEATURES, 4, 2, builder, order=3),
         "heat": nn.SheafTNN(FEATURES, 4, 2, builder, filters=[tb.Heat(0.0), tb.Heat(0.7)]),
     }
 
@@ -58,37 +59,39 @@ def test_the_map_of_an_end_depends_on_its_own_and_the_other_features(parametriza
     sheaf = learner(x, EDGES)
     for edge, (source, target) in enumerate(EDGES.T):
         for side, (own, other) in enumerate(((source, target), (target, source))):
-            hidden = torch.tanh(learner.own(x[own]) + learner.other(x[other]))
+            hidden = torch.tanh(learner.first(x[own])[:16] + learner.first(x[other])[16:])
             assert torch.allclose(sheaf.maps[edge, side], parametrization(learner.last(hidden), 3), atol=1e-12)
 
 
 @pytest.mark.parametrize("weight", [None, weights()], ids=["", "weighted"])
 def test_diffusion_is_its_formula(weight):
-    net = nn.SheafDiffusion(FEATURES, 4, 2, nn.SheafLearner(3, nn.General()), layers=1, seed=1).double()
-    torch.nn.init.normal_(net.left[0])
-    torch.nn.init.normal_(net.keep[0])
-    x = normal(N, FEATURES)
-    signal = F.elu(net.encoder(x)).unflatten(1, (3, 4))
-    sheaf = net.builders[0](signal.flatten(1), EDGES, weight)
-    delta = torch.from_numpy(sheaf.coboundary().toarray())
-    square = delta.T @ delta
-    root = (square.diagonal().reshape(N, 3).mean(1) + 1).rsqrt().repeat_interleave(3)
-    step = (root[:, None] * square * root) @ (net.left[0] @ signal @ net.right[0]).flatten(0, 1)
-    expected = (1 + torch.tanh(net.keep[0])) * signal - F.elu(step).unflatten(0, (N, 3))
-    assert torch.allclose(net(x, EDGES, weight), net.decoder(expected.flatten(1)), atol=1e-12)
+    for parametrization in (nn.General(), nn.Cayley()):
+        net = nn.SheafDiffusion(FEATURES, 4, 2, nn.SheafLearner(3, parametrization), layers=1, seed=1).double()
+        block, x = net.blocks[0], normal(N, FEATURES)
+        torch.nn.init.normal_(block.layer.left)
+        signal = F.elu(net.encoder(x))
+        fed = F.layer_norm(signal, (12,))
+        delta = torch.from_numpy(net.builders[0](fed, EDGES, weight).coboundary().toarray())
+        square = delta.T @ delta
+        root = (square.diagonal().reshape(N, 3).mean(1) + 1).rsqrt().repeat_interleave(3)
+        step = torch.eye(3 * N) - root[:, None] * square * root
+        mixed = (block.layer.left.T @ fed.unflatten(1, (3, 4)) @ block.layer.right).flatten(0, 1)
+        expected = signal + F.elu(block.own(fed) + (step @ mixed).reshape(N, 12))
+        assert torch.allclose(net(x, EDGES, weight), net.decoder(expected), atol=1e-12)
 
 
 @pytest.mark.parametrize("order", [1, 3])
 def test_a_polynomial_network_is_its_formula(order):
     net = nn.SheafTNN(FEATURES, 4, 2, nn.SheafLearner(2, nn.Cayley()), layers=1, order=order).double()
     x = normal(N, FEATURES)
-    signal = F.elu(net.encoder(x)).unflatten(1, (2, 4))
-    operator = net.builder(signal.flatten(1), EDGES).laplacian(ScalarDegrees(1.0))
+    signal = F.elu(net.encoder(x))
+    fed = F.layer_norm(signal, (8,))
+    operator = net.builders[0](fed, EDGES).laplacian(ScalarDegrees(1.0))
     shift = torch.eye(2 * N, dtype=torch.float64) + operator.to_dense()
-    flat, bank = signal.flatten(0, 1), net.net.layers[0].conv.weight
+    flat, bank = fed.reshape(2 * N, 4), net.blocks[0].layer.weight
     taps = sum(torch.linalg.matrix_power(shift, k) @ flat @ bank[k] for k in range(order + 1))
-    expected = net.decoder((flat + F.elu(taps)).reshape(N, -1))
-    assert torch.allclose(net(x, EDGES), expected, atol=1e-6)
+    expected = net.decoder(signal + F.elu(net.blocks[0].own(fed) + taps.reshape(N, -1)))
+    assert torch.allclose(net(x, EDGES), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -25,7 +25,7 @@ Tensor = torch.Tensor
 
 
 class SheafStep(torch.nn.Module):
-    r"""A step of heat flow with left and right weights, :math:`(I - L)(I \otimes W_1)\, X W_2`."""
+    r"""A step of heat flow with left and right weights, :math:`(I - L)(I \otimes W_1^T)\, X W_2`."""
 
     def __init__(self, dim: int, channels: int, source: torch.Generator) -> None:
         super().__init__()
@@ -33,8 +33,7 @@ class SheafStep(torch.nn.Module):
         self.right = uniform(channels, channels, fan_in=channels, source=source)
 
     def forward(self, x: Tensor, operator: SheafLaplacian) -> Tensor:
-        mixed = self.left @ x @ self.right
-        return mixed + operator @ mixed
+        return operator.heat_step((x.flatten(1) @ torch.kron(self.left, self.right)).view(x.shape))
 
 
 class SheafPowers(torch.nn.Module):
@@ -49,7 +48,7 @@ class SheafPowers(torch.nn.Module):
     def forward(self, x: Tensor, operator: SheafLaplacian) -> Tensor:
         *lower, total = (x @ weight for weight in self.weight)
         for term in reversed(lower):
-            total = total + operator @ total + term
+            total = operator.heat_step(total) + term
         return total
 
 
@@ -132,7 +131,7 @@ class SheafNetwork(Configured):
 class SheafDiffusion(SheafNetwork):
     r"""Neural sheaf diffusion (Bodnar et al., 2022): every layer learns a sheaf and takes a step of its heat flow.
 
-    .. math:: X_{l+1} = X_l + \sigma\big(A_l N(X_l) + (I - L_l)(I \otimes W_{1,l})\, N(X_l)\, W_{2,l}\big),
+    .. math:: X_{l+1} = X_l + \sigma\big(A_l N(X_l) + (I - L_l)(I \otimes W_{1,l}^T)\, N(X_l)\, W_{2,l}\big),
 
     with N the layer normalisation of each node, :math:`L_l` the Laplacian of the sheaf that is made of :math:`N(X_l)`,
     left weights :math:`W_1` ``(d, d)``, right weights :math:`W_2` ``(c, c)``, and weights A of the nodes themselves.
