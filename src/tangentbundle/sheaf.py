@@ -116,7 +116,7 @@ class Sheaf:
         """
         if not (degrees is None or isinstance(degrees, Degrees)):
             raise InvalidInputError(f"degrees must be an object such as BlockDegrees(), got {degrees!r}.")
-        graph, maps, n = self.graph, self.maps, self.graph.num_nodes
+        graph, maps = self.graph, self.maps
         fixed = degrees, maps.dtype, self.dim
         if not (self.orthogonal and self.weights is None and degrees is not None):
             diagonal, left, right, bound = self._degrees(degrees)
