@@ -1,6 +1,7 @@
 """Learned sheaves: layers against dense formulas, symmetries, PyTorch Geometric, files, and bad input."""
 
 import copy
+import itertools
 import pickle
 import subprocess
 import sys
@@ -273,6 +274,13 @@ def test_maps_that_are_not_finite_name_their_layer():
         (lambda net, x: nn.SheafConv(5, 4), InvalidInputError, "multiple"),
         (lambda net, x: nn.SheafDiffusion(5, 4, 2, nn.Cayley()), InvalidInputError, "SheafBuilder"),
         (lambda net, x: nn.SheafDiffusion(5, 4, 2, dropout=1.0), InvalidInputError, "dropout"),
+        (lambda net, x: nn.SheafDiffusion(5, 4, 2, dropout="0.5"), InvalidInputError, "dropout"),
+        (lambda net, x: nn.SheafDiffusion(5, 4, 2, own="no"), InvalidInputError, "own=True"),
+        (lambda net, x: net(x, EDGES, -weights()), InvalidInputError, "negative"),
+        (lambda net, x: net(x, EDGES, float("nan") * weights()), NonFiniteError, "weights"),
+        (lambda net, x: net(x, EDGES - 1), InvalidInputError, "at least 0"),
+        (lambda net, x: net(x, EDGES.double()), InvalidInputError, "integers"),
+        (lambda net, x: net(x, EDGES.T), ShapeError, r"\(2, e\)"),
         (lambda net, x: nn.TangentConv(1, 1)(x, EDGES, torch.eye(2)), ShapeError, "channels"),
     ],
 )
@@ -286,6 +294,41 @@ def test_the_numbering_of_nodes_does_not_matter(builder):
     net, x = nn.SheafDiffusion(FEATURES, 4, 2, builder).double(), normal(N, FEATURES)
     order = torch.randperm(N, generator=torch.Generator().manual_seed(0))
     assert relative_error(net(x[order], torch.argsort(order)[EDGES]), net(x, EDGES)[order]) < 1e-9
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_inference_has_cached_serves_training(name):
+    net, x, edge_index = networks()[name].double(), normal(N, FEATURES), EDGES.clone()
+    with torch.inference_mode():
+        expected = net(x, edge_index).clone()
+    got = net(x, edge_index)
+    got.square().sum().backward()
+    assert relative_error(got, expected.clone()) < 1e-14
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_self_loops_do_not_matter(name):
+    net, x = networks()[name].double(), normal(N, FEATURES)
+    loops = torch.cat([EDGES, torch.tensor([[3, 8], [3, 8]])], 1)
+    assert torch.equal(net(x, loops), net(x, EDGES))
+
+
+@pytest.mark.parametrize("parametrization", PARAMETRIZATIONS, ids=str)
+@pytest.mark.parametrize("dim", [1, 4])
+def test_any_dimension_of_the_stalks(parametrization, dim):
+    """Maps that are known to be orthogonal have the Laplacian that is computed of them."""
+    learner, x = nn.SheafLearner(dim, parametrization, FEATURES).double(), normal(N, FEATURES)
+    for weight, degrees in itertools.product((None, weights()), (None, ScalarDegrees(1.0), BlockDegrees())):
+        sheaf = learner(x, EDGES, weight)
+        plain = tb.Sheaf(sheaf.graph, sheaf.maps, sheaf.weights)
+        assert torch.allclose(sheaf.laplacian(degrees).to_dense(), plain.laplacian(degrees).to_dense(), atol=1e-12)
+
+
+def test_replicas_of_features():
+    net, x = networks()["orthogonal"].double(), torch.stack([normal(N, FEATURES, seed=s) for s in range(3)])
+    edge_index = EDGES.clone()
+    got = torch.vmap(lambda features: net(features, edge_index))(x)
+    assert relative_error(got, torch.stack([net(features, edge_index) for features in x])) < 1e-12
 
 
 def test_a_graph_without_edges():

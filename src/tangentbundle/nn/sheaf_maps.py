@@ -44,7 +44,9 @@ class Remembered:
         key = [(id(t), t._version) if isinstance(t, Tensor) else t for t in others], first._version
         found = self.results.get(first)
         if found is None or found[0] != key:
-            found = self.results[first] = key, self.function(first, *others), others  # these stay, and so do their ids
+            with torch.inference_mode(False):  # a cached result must serve training, too
+                result = self.function(first, *others)
+            found = self.results[first] = key, result, others  # these stay, and so do their ids
         return found[1]
 
 

@@ -18,7 +18,7 @@ from ..filters import Chebyshev, Filter
 from ..operators import Degrees, ScalarDegrees, SheafLaplacian
 from ..sheaf import Sheaf
 from .base import Configured, generator, linear, part, uniform
-from .conv import BundleConv, Learnable, with_parameters
+from .conv import BundleConv, with_parameters
 from .sheaf_maps import Remembered, SheafBuilder, SheafLearner, checked_features, outside_graphs
 
 Tensor = torch.Tensor
@@ -88,8 +88,9 @@ class SheafNetwork(Configured):
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()
-        if not 0.0 <= dropout < 1.0:
+        if not (isinstance(dropout, float | int) and 0.0 <= dropout < 1.0):
             raise InvalidInputError(f"dropout must lie in [0, 1), got {dropout}.")
+        own = part(own, True, bool, "own=True")
         builder = part(builder, SheafLearner(), SheafBuilder, "SheafLearner()")
         self.normalization = part(normalization, ScalarDegrees(shift=1.0), Degrees, "ScalarDegrees()")
         self.dim, self.channels = builder.dim, positive_integer(channels, "channels")
@@ -211,7 +212,7 @@ connection = Remembered(lambda *graph: Sheaf.from_edges(*graph).laplacian(Scalar
 """The connection Laplacian of ``edge_index, transport, edge_weight`` on n nodes."""
 
 
-class TangentConv(Configured):
+class TangentConv(BundleConv):
     r"""``BundleConv`` on the connection Laplacian of a graph with transports, ``(n, d, in) -> (n, d, out)``.
 
     .. math:: Y = \sum_{k=0}^{K-1} e^{-kT_s L} X H_k, \qquad
@@ -227,23 +228,13 @@ class TangentConv(Configured):
     torch.Size([2, 2, 8])
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        taps: int = 2,
-        step: float | Learnable = 1.0,
-        *,
-        filters: Sequence[Filter] | None = None,
-        seed: int | torch.Generator = 0,
-    ) -> None:
-        super().__init__()
-        self.conv = BundleConv(in_channels, out_channels, taps, step, filters=filters, seed=seed)
-
-    def forward(self, x: Tensor, edge_index: Tensor, transport: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+    def forward(  # type: ignore[override]
+        self, x: Tensor, edge_index: Tensor, transport: Tensor, edge_weight: Tensor | None = None
+    ) -> Tensor:
         if x.ndim != 3:
             raise ShapeError(f"x must have shape (n, d, channels), got {tuple(x.shape)}.")
-        return outside_graphs(lambda: self.conv(x, connection(edge_index, transport, edge_weight, len(x))))
+        filtered = super().forward
+        return outside_graphs(lambda: filtered(x, connection(edge_index, transport, edge_weight, len(x))))
 
 
 class SheafConv(Configured):
