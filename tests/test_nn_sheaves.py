@@ -81,6 +81,11 @@ def test_diffusion_is_its_formula(weight):
         assert torch.allclose(net(x, EDGES, weight), net.decoder(expected), atol=1e-12)
 
 
+def test_a_node_has_weights_of_its_own_where_asked():
+    for kind, own in itertools.product((nn.SheafDiffusion, nn.SheafTNN), (True, False)):
+        assert all((block.own is not None) == own for block in kind(FEATURES, 4, 2, own=own).blocks)
+
+
 @pytest.mark.parametrize("order", [1, 3])
 def test_a_polynomial_network_is_its_formula(order):
     net = nn.SheafTNN(FEATURES, 4, 2, nn.SheafLearner(2, nn.Cayley()), layers=1, order=order).double()

@@ -100,9 +100,8 @@ class SheafNetwork(Configured):
         self.builders, self.blocks = torch.nn.ModuleList(), torch.nn.ModuleList()
         for level in range(positive_integer(layers, "layers")):
             if level == 0 or not self.shared:
-                own = builder.sized(width, source)
-                own.name = f"layer {level}"
-                self.builders.append(own)
+                self.builders.append(builder.sized(width, source))
+                self.builders[-1].name = f"layer {level}"  # type: ignore[assignment]
             self.blocks.append(SheafBlock(self.layer(source), width, own, dropout, source))
 
     @abstractmethod
