@@ -14,6 +14,8 @@ sheaf: gradients pass through its Laplacian, and through filters and networks on
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from scipy import sparse
@@ -138,7 +140,7 @@ class Sheaf:
         Orthogonal maps have multiples of the unit matrix there, as numbers (n, 1, 1).
         """
         maps, n, ends = self.maps, self.graph.num_nodes, self.graph.edges.flatten()
-        options = {"dtype": maps.dtype, "device": maps.device}
+        options: dict[str, Any] = {"dtype": maps.dtype, "device": maps.device}
         one = torch.ones(1, 1, 1, 1, **options) if self.orthogonal else maps
         weighted = one if self.weights is None else one * self.weights[:, None, None, None]
         squares = (one.mT @ weighted).expand(len(maps), 2, -1, -1).flatten(0, 1)

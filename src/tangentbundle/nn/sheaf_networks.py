@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
@@ -41,9 +41,8 @@ class SheafPowers(torch.nn.Module):
 
     def __init__(self, wide: int, high: int, order: int, source: torch.Generator) -> None:
         super().__init__()
-        self.weight = uniform(
-            positive_integer(order, "order") + 1, wide, high, fan_in=wide * (order + 1), source=source
-        )
+        taps = positive_integer(order, "order") + 1
+        self.weight = uniform(taps, wide, high, fan_in=taps * wide, source=source)
 
     def forward(self, x: Tensor, operator: SheafLaplacian) -> Tensor:
         *lower, total = (x @ weight for weight in self.weight)
@@ -53,7 +52,7 @@ class SheafPowers(torch.nn.Module):
 
 
 class SheafBlock(torch.nn.Module):
-    r"""A residual block :math:`X + \sigma(A\, N(X) + S(N(X)))`: N normalises, A acts on nodes, S on the sheaf."""
+    r"""What a layer adds to its input, :math:`\sigma(A X + S(X))` of the normalised one: A on nodes, S on the sheaf."""
 
     def __init__(self, layer: torch.nn.Module, width: int, own: bool, dropout: float, source: torch.Generator) -> None:
         super().__init__()
@@ -61,11 +60,9 @@ class SheafBlock(torch.nn.Module):
         self.own = linear(width, width, source) if own else None
         self.dropout = torch.nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, operator: Callable[[Tensor], SheafLaplacian]) -> Tensor:
-        normal = self.norm(x)
-        lap = operator(normal)
-        around = self.layer(normal.unflatten(1, (lap.dim, -1)), lap).flatten(1)
-        return x + self.dropout(F.elu(around if self.own is None else self.own(normal) + around))
+    def forward(self, x: Tensor, operator: SheafLaplacian) -> Tensor:
+        around = self.layer(x.unflatten(1, (operator.dim, -1)), operator).flatten(1)
+        return self.dropout(F.elu(around if self.own is None else self.own(x) + around))
 
 
 class SheafNetwork(Configured):
@@ -114,17 +111,13 @@ class SheafNetwork(Configured):
         return self.decoder(outside_graphs(self._blocks, signal, x, edge_index, edge_weight))
 
     def _blocks(self, signal: Tensor, x: Tensor, *graph: Tensor | None) -> Tensor:
-        known: list[SheafLaplacian] = []
-
-        def operator(features: Tensor) -> SheafLaplacian:
-            if len(known) < len(self.builders):
-                builder = self.builders[len(known)]
-                sheaf = builder(x if builder.from_inputs else features, *graph)
-                known.append(sheaf.laplacian(self.normalization))
-            return known[-1]
-
-        for block in self.blocks:
-            signal = block(signal, operator)
+        builders = iter(self.builders)
+        block: SheafBlock
+        for block in self.blocks:  # type: ignore[assignment]
+            normal = block.norm(signal)
+            if (builder := next(builders, None)) is not None:
+                operator = builder(x if builder.from_inputs else normal, *graph).laplacian(self.normalization)
+            signal = signal + block(normal, operator)
         return signal
 
 
