@@ -28,7 +28,7 @@ class SheafGraph:
     indptr: torch.Tensor
     cols: torch.Tensor
     slots: torch.Tensor
-    cache: dict = field(default_factory=dict, repr=False)
+    cache: dict = field(default_factory=dict, init=False, repr=False)
 
     def points(self, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Order and mass of the vertices, made once."""
