@@ -111,7 +111,7 @@ def forged(count: int) -> dict[str, Any]:
         net = tb.load(path)
         weights = list(net.state_dict().values())
         assert all(w.dtype == torch.float32 and bool(torch.isfinite(w).all()) for w in weights), "unsound weights"
-        if not isinstance(net, tb.nn.Activation | tb.nn.Bias | tb.nn.InvariantReadout):
+        if not isinstance(net, tb.nn.Activation | tb.nn.InvariantReadout):
             net(torch.ones(4, 30, 2, 1), lap)
 
     with tempfile.TemporaryDirectory() as folder:
