@@ -135,12 +135,14 @@ class Ambient(torch.nn.Module):
 
     def __init__(self, seed: int, diffuse: bool) -> None:
         super().__init__()
-        channels, taps = ([6, 44, 44, 3], 2) if diffuse else ([6, 64, 64, 3], 1)
-        options = {"activation": nn.Coordinatewise(torch.tanh), "bias": nn.ConstantBias(), "seed": seed}
+        channels, taps = ([7, 44, 44, 3], 2) if diffuse else ([7, 64, 64, 3], 1)
+        options = {"activation": nn.Coordinatewise(torch.tanh), "seed": seed}
         self.diffuse, self.net = diffuse, nn.TNN(channels, taps, step=0.01, **options)
 
     def forward(self, sample: Sample) -> torch.Tensor:
-        x = torch.cat([sample.points, sample.field], dim=1)[:, None]
+        x = torch.cat([sample.points, sample.field, torch.ones_like(sample.field[:, :1])], dim=1)[
+            :, None
+        ]  # with a bias
         operator = sample.operators.functions if self.diffuse else Identity.of(len(x), dtype=x.dtype)
         return self.net(x, operator)[:, 0]
 

@@ -7,6 +7,7 @@ the same names of parameters (``tests/test_benchmarks_sheaves.py`` compares them
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -92,7 +93,7 @@ try:
     from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 
     LIBRARY = "torch_geometric"
-    CONVOLUTIONS: dict[str, Callable] = {"GCN": GCNConv, "GraphSAGE": SAGEConv, "GAT": GATConv}
+    CONVOLUTIONS: dict[str, Callable] = {"GCN": partial(GCNConv, cached=True), "GraphSAGE": SAGEConv, "GAT": GATConv}
 except ImportError:
     LIBRARY = "plain torch"
     CONVOLUTIONS = dict(PLAIN)
@@ -112,19 +113,31 @@ class Mix(torch.nn.Linear):
 
 
 class Blocks(torch.nn.Module):
-    """A linear layer, blocks ``h + dropout(elu(conv(norm(h))))``, and a linear layer."""
+    """A linear layer, blocks ``h + dropout(elu(conv(norm(h)) [+ own(norm(h))]))``, and a linear layer."""
 
     def __init__(
-        self, conv: Callable[[], torch.nn.Module], inputs: int, width: int, outputs: int, layers: int, dropout: float
+        self,
+        conv: Callable[[], torch.nn.Module],
+        inputs: int,
+        width: int,
+        outputs: int,
+        layers: int,
+        dropout: float,
+        own: bool = False,
     ) -> None:
         super().__init__()
         self.dropout = dropout
         self.encoder, self.decoder = torch.nn.Linear(inputs, width), torch.nn.Linear(width, outputs)
         self.convs = torch.nn.ModuleList([conv() for _ in range(layers)])
+        self.owns = torch.nn.ModuleList([torch.nn.Linear(width, width) for _ in range(layers if own else 0)])
         self.norms = torch.nn.ModuleList([torch.nn.LayerNorm(width) for _ in range(layers)])
 
     def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
         h = F.dropout(F.elu(self.encoder(x)), self.dropout, self.training)
-        for conv, norm in zip(self.convs, self.norms, strict=True):
-            h = h + F.dropout(F.elu(conv(norm(h), edge_index)), self.dropout, self.training)
+        for level, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
+            normal = norm(h)
+            change = conv(normal, edge_index)
+            if self.owns:
+                change = change + self.owns[level](normal)
+            h = h + F.dropout(F.elu(change), self.dropout, self.training)
         return self.decoder(h)

@@ -33,22 +33,22 @@ Loss = Callable[[], torch.Tensor]
 def usual(net: tb.nn.SheafDiffusion, x: torch.Tensor, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     """The network in the usual formulation; edges in both directions, the second half reversed."""
     n, half = len(x), len(source) // 2
-    signal = F.elu(net.encoder(x)).unflatten(1, (DIM, CHANNELS))
-    for builder, left, right, keep in zip(net.builders, net.left, net.right, net.keep, strict=True):
-        flat = signal.flatten(1)
-        ends = torch.cat([flat.index_select(0, source), flat.index_select(0, target)], dim=1)
-        weight = torch.cat([builder.own.weight, builder.other.weight], dim=1)
-        maps = builder.parametrization(builder.last(torch.tanh(F.linear(ends, weight, builder.own.bias))), DIM)
+    signal = F.elu(net.encoder(x))
+    for builder, block in zip(net.builders, net.blocks, strict=True):
+        normal = block.norm(signal)
+        ends = torch.cat([normal.index_select(0, source), normal.index_select(0, target)], dim=1)
+        weight, bias = (torch.cat(p.chunk(2), dim=-1) for p in (builder.first.weight, builder.first.bias[:, None]))
+        maps = builder.parametrization(builder.last(torch.tanh(F.linear(ends, weight, bias.sum(1)))), DIM)
         others = torch.cat([maps[half:], maps[:half]])
         diagonal = maps.new_zeros(n, DIM, DIM).index_add(0, source, maps.mT @ maps)
         factor = (diagonal.diagonal(dim1=1, dim2=2).mean(1) + net.normalization.shift).rsqrt()
         scale = factor.index_select(0, source) * factor.index_select(0, target)
         across = scale[:, None, None] * (maps.mT @ others)
-        mixed = left @ signal @ right
-        change = factor.square()[:, None, None] * diagonal @ mixed
-        change = change.index_add(0, source, across @ mixed.index_select(0, target), alpha=-1.0)
-        signal = (1 + torch.tanh(keep)) * signal - F.elu(change)
-    return net.decoder(signal.flatten(1))
+        mixed = block.layer.left.T @ normal.unflatten(1, (DIM, CHANNELS)) @ block.layer.right
+        step = mixed - factor.square()[:, None, None] * diagonal @ mixed
+        step = step.index_add(0, source, across @ mixed.index_select(0, target))
+        signal = signal + F.elu(block.own(normal) + step.flatten(1))
+    return net.decoder(signal)
 
 
 def losses(device: str) -> tuple[torch.nn.Module, dict[str, Loss]]:

@@ -15,7 +15,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -26,11 +26,14 @@ import torch.nn.functional as F
 
 from tangentbundle import nn
 
-from .graph_models import CONVOLUTIONS, LIBRARY, Blocks, Mix, convolution
+from .graph_models import CONVOLUTIONS, LIBRARY, PLAIN, Blocks, Mix, convolution
 from .harness import RESULTS, MissingBaseline, Row, load, print_table, save
 
 FOLDER = Path(os.environ.get("TANGENTBUNDLE_GRAPHS", Path(__file__).parents[2] / "shared/data/graphs"))
 SPLITS, DIM, CHANNELS, ORDER = 10, 3, 20, 2
+GPU_JOBS = 4
+"""Processes that share a GPU."""
+
 WIDTH = DIM * CHANNELS
 """Features of a node in all networks."""
 
@@ -48,23 +51,24 @@ class DataSet:
     published: dict[str, float] = field(default_factory=dict)
 
     def settings(self, row: str) -> list[Row]:
-        """All combinations; logistic regression has no layers and no dropout."""
-        used = {
-            k: v[:1] if row == "logistic regression" and k in ("layers", "dropout") else v for k, v in self.grid.items()
-        }
+        """All combinations; logistic regression has no layers and no dropout, and no perceptron other weights."""
+        fixed = {"logistic regression": ("layers", "dropout", "own"), "MLP": ("own",)}.get(row, ())
+        used = {key: values[:1] if key in fixed else values for key, values in self.grid.items()}
         return [dict(zip(used, values, strict=True)) for values in itertools.product(*used.values())]
 
 
-SMALL = {"layers": (2, 4), "dropout": (0.5,), "rate": (0.01,), "decay": (5e-4, 5e-3)}
-LARGE = {"layers": (5,), "dropout": (0.2, 0.4), "rate": (0.01,), "decay": (0.0,)}
+SMALL = {"layers": (2,), "dropout": (0.5,), "rate": (0.01,), "decay": (5e-4, 5e-3), "own": (False, True)}
+LARGE = {"layers": (5,), "dropout": (0.2,), "rate": (0.01,), "decay": (0.0,), "own": (False, True)}
+"""The same for all rows: ``own`` is a matrix in every block for the features of the node itself."""
+
 ORTHOGONAL = "SheafDiffusion, orthogonal"
 
 DATA = {
-    "texas": DataSet("accuracy", 300, 100, 1, SMALL, published={ORTHOGONAL: 85.95}),
-    "wisconsin": DataSet("accuracy", 300, 100, 1, SMALL, published={ORTHOGONAL: 89.41}),
-    "cornell": DataSet("accuracy", 300, 100, 1, SMALL, published={ORTHOGONAL: 84.86}),
-    "chameleon_filtered": DataSet("accuracy", 300, 100, 1, SMALL, True, {"GCN": 40.9, "GraphSAGE": 37.8, "GAT": 39.2}),
-    "minesweeper": DataSet("ROC AUC", 500, 100, 5, LARGE, True, {"GCN": 89.75, "GraphSAGE": 93.51, "GAT": 92.01}),
+    "texas": DataSet("accuracy", 300, 100, 2, SMALL, published={ORTHOGONAL: 85.95}),
+    "wisconsin": DataSet("accuracy", 300, 100, 2, SMALL, published={ORTHOGONAL: 89.41}),
+    "cornell": DataSet("accuracy", 300, 100, 2, SMALL, published={ORTHOGONAL: 84.86}),
+    "chameleon_filtered": DataSet("accuracy", 300, 100, 2, SMALL, True, {"GCN": 40.9, "GraphSAGE": 37.8, "GAT": 39.2}),
+    "minesweeper": DataSet("ROC AUC", 400, 100, 10, LARGE, True, {"GCN": 89.75, "GraphSAGE": 93.51, "GAT": 92.01}),
 }
 
 
@@ -82,16 +86,17 @@ BUILDERS: dict[str, Callable[[], nn.SheafBuilder]] = {
 ROWS = ("logistic regression", "MLP", *CONVOLUTIONS, *BUILDERS)
 
 
-def network(row: str, inputs: int, outputs: int, layers: int, dropout: float, seed: int) -> torch.nn.Module:
-    """An untrained network of a row."""
+def network(row: str, inputs: int, outputs: int, setting: Row, seed: int, cuda: bool) -> torch.nn.Module:
+    """An untrained network of a row; on GPUs convolutions in plain torch, which CUDA graphs can record."""
     torch.manual_seed(seed)
+    options = {key: setting[key] for key in ("layers", "dropout", "own")}
     if row == "logistic regression":
         return Mix(inputs, outputs)
     if row == "MLP":
-        return Blocks(lambda: Mix(WIDTH, WIDTH), inputs, WIDTH, outputs, layers, dropout)
+        return Blocks(lambda: Mix(WIDTH, WIDTH), inputs, WIDTH, outputs, **options)
     if row in CONVOLUTIONS:
-        return Blocks(lambda: convolution(row, WIDTH), inputs, WIDTH, outputs, layers, dropout)
-    options = {"layers": layers, "dropout": dropout, "seed": seed}
+        return Blocks(lambda: convolution(row, WIDTH, PLAIN if cuda else None), inputs, WIDTH, outputs, **options)
+    options["seed"] = seed
     if row.startswith("SheafTNN"):
         return nn.SheafTNN(inputs, CHANNELS, outputs, BUILDERS[row](), order=ORDER, **options)
     return nn.SheafDiffusion(inputs, CHANNELS, outputs, BUILDERS[row](), **options)
@@ -127,48 +132,99 @@ def score(logits: torch.Tensor, y: torch.Tensor, metric: str) -> float:
     return 100 * float((ranks[positive].sum() - p * (p + 1) / 2) / (p * n))
 
 
-def train(graph: Graph, data: DataSet, row: str, setting: Row, split: int) -> tuple[float, float]:
-    """Validation and test score at the epoch of the best validation score (ties: the least validation loss)."""
-    learn, validate, test = graph.masks[:, split]
-    net = network(row, graph.x.shape[1], int(graph.y.max()) + 1, setting["layers"], setting["dropout"], split)
-    net.to(graph.x.device)
-    options = {"lr": setting["rate"], "weight_decay": setting["decay"], "fused": graph.x.is_cuda}
-    adam = torch.optim.Adam(net.parameters(), **options)
-    best, answer, waited = (-1.0, 0.0), 0.0, 0
-    for epoch in range(data.epochs):
-        net.train()
-        adam.zero_grad()
-        F.cross_entropy(net(graph.x, graph.edge_index)[learn], graph.y[learn]).backward()
-        adam.step()
-        if (epoch + 1) % data.every:
-            continue
-        net.eval()
+class Run:
+    """The training of one network on one split; on a GPU its steps are CUDA graphs on a stream of their own."""
+
+    def __init__(self, graph: Graph, row: str, setting: Row, split: int) -> None:
+        self.graph, (self.learn, self.validate, self.test) = graph, graph.masks[:, split]
+        classes = int(graph.y.max()) + 1
+        self.net = network(row, graph.x.shape[1], classes, setting, split, graph.x.is_cuda).to(graph.x.device)
+        options = {"lr": setting["rate"], "weight_decay": setting["decay"]}
+        if graph.x.is_cuda:
+            options |= {"fused": True, "capturable": True}
+        self.adam = torch.optim.Adam(self.net.parameters(), **options)
+        self.nodes = self.learn.nonzero().squeeze(1)
+        self.step, self.logits = self._step, self._logits
+        if graph.x.is_cuda:
+            self.stream = torch.cuda.Stream()
+            self.step, self.logits = self._captured(self._step), self._captured(self._logits)
+        self.best, self.answer, self.waited = (-1.0, 0.0), 0.0, 0
+
+    def _step(self) -> None:
+        self.net.train()
+        self.adam.zero_grad(set_to_none=True)
+        logits = self.net(self.graph.x, self.graph.edge_index).index_select(0, self.nodes)
+        F.cross_entropy(logits, self.graph.y.index_select(0, self.nodes)).backward()
+        self.adam.step()
+
+    def _logits(self) -> torch.Tensor:
+        self.net.eval()
         with torch.no_grad():
-            logits = net(graph.x, graph.edge_index)
-            loss = float(F.cross_entropy(logits[validate], graph.y[validate]))
-            now = score(logits[validate], graph.y[validate], data.metric), -loss
-            if now > best:
-                best, answer, waited = now, score(logits[test], graph.y[test], data.metric), 0
-                continue
-        waited += data.every
-        if waited >= data.patience:
-            break
-    return best[0], answer
+            return self.net(self.graph.x, self.graph.edge_index)
+
+    def _captured(self, function: Callable) -> Callable:
+        """The function as a CUDA graph, after two calls that fill caches; its result is always the same tensor."""
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.stream):
+            function()
+            function()
+        torch.cuda.synchronize()
+        recorded = torch.cuda.CUDAGraph()
+        with torch.cuda.stream(self.stream):
+            recorded.capture_begin()
+            result = function()
+            recorded.capture_end()
+
+        def replay() -> torch.Tensor | None:
+            with torch.cuda.stream(self.stream):
+                recorded.replay()
+            return result
+
+        return replay
+
+    def judge(self, logits: torch.Tensor, metric: str, epochs: int) -> None:
+        """Keep the test score of the best validation score so far (ties: the least validation loss)."""
+        y, validate, test = self.graph.y.cpu(), self.validate.cpu(), self.test.cpu()
+        loss = float(F.cross_entropy(logits[validate], y[validate]))
+        now = score(logits[validate], y[validate], metric), -loss
+        self.waited += epochs
+        if now > self.best:
+            self.best, self.answer, self.waited = now, score(logits[test], y[test], metric), 0
 
 
-def run_task(name: str, row: str, setting: Row, device: str, splits: int) -> Row:
+def train(graph: Graph, data: DataSet, row: str, setting: Row, splits: int) -> np.ndarray:
+    """Validation and test scores ``(splits, 2)`` at the epochs of the best validation scores."""
+    runs = [Run(graph, row, setting, split) for split in range(splits)]
+    left = runs
+    for epoch in range(1, data.epochs + 1):
+        for run in left:
+            run.step()
+        if epoch % data.every == 0:
+            found = [run.logits() for run in left]
+            if graph.x.is_cuda:
+                torch.cuda.synchronize()
+            for run, logits in zip(left, torch.stack(found).cpu(), strict=True):
+                run.judge(logits, data.metric, data.every)
+            left = [run for run in left if run.waited < data.patience]
+            if not left:
+                break
+    return np.array([(run.best[0], run.answer) for run in runs])
+
+
+def run_task(name: str, row: str, setting: Row, device: str, splits: int, epochs: int | None) -> Row:
     """All splits of one row with one setting, in a process with one thread."""
     torch.set_num_threads(1)
     start, data, graph = time.perf_counter(), DATA[name], Graph.read(name, device)
-    scores = np.array([train(graph, data, row, setting, split) for split in range(splits)])
+    scores = train(graph, replace(data, epochs=epochs or data.epochs), row, setting, splits)
     took = time.perf_counter() - start
     val, test = scores.T.tolist()
-    return {"data": name, "row": row, "setting": setting, "val": val, "test": test, "seconds": took}
+    library = "plain torch" if graph.x.is_cuda else LIBRARY
+    return {"data": name, "row": row, "setting": setting, "val": val, "test": test, "library": library, "seconds": took}
 
 
 def tasks(names: list[str], device: str) -> Iterator[tuple[str, str, Row, str]]:
     """The longest ones first."""
-    for name in sorted(names, key=lambda name: not DATA[name].on_gpu):
+    for name in reversed([name for name in DATA if name in names]):
         for row in reversed(ROWS):
             for setting in DATA[name].settings(row):
                 yield name, row, setting, device if DATA[name].on_gpu else "cpu"
@@ -189,7 +245,7 @@ def summarize(found: list[Row]) -> list[Row]:
             rows.append(
                 {
                     "data": name,
-                    "method": task["row"] + (f" ({LIBRARY})" if task["row"] in CONVOLUTIONS else ""),
+                    "method": task["row"] + (f" ({task['library']})" if task["row"] in CONVOLUTIONS else ""),
                     "metric": DATA[name].metric,
                     "test": float(np.mean(task["test"])),
                     "std": spread,
@@ -204,11 +260,17 @@ def summarize(found: list[Row]) -> list[Row]:
     return rows
 
 
+def workers(count: int) -> ProcessPoolExecutor:
+    """A pool of fresh processes."""
+    return ProcessPoolExecutor(count, get_context("spawn"))
+
+
 def run(
     device: str | None = None,
     jobs: int | None = None,
     names: list[str] | None = None,
     splits: int = SPLITS,
+    epochs: int | None = None,
     log: Path | None = None,
 ) -> list[Row]:
     """The table of some data sets (default all); small graphs on CPU cores, large ones on the device.
@@ -222,9 +284,12 @@ def run(
         print(f"{name}: grid {DATA[name].grid}, at most {DATA[name].epochs} epochs, patience {DATA[name].patience}")
     found = [json.loads(line) for line in log.read_text().splitlines()] if log is not None and log.exists() else []
     known = [(task["data"], task["row"], task["setting"]) for task in found]
-    with ProcessPoolExecutor(jobs or os.cpu_count(), get_context("spawn")) as pool:
-        left = [task for task in tasks(names, device) if task[:3] not in known]
-        for done in as_completed([pool.submit(run_task, *task, splits) for task in left]):
+    left = [task for task in tasks(names, device) if task[:3] not in known]
+    jobs = jobs or os.cpu_count() or 1
+    drivers = min(GPU_JOBS, jobs) if device == "cuda" else 0
+    with workers(max(jobs - drivers, 1)) as on_cores, workers(max(drivers, 1)) as on_gpu:
+        pools = {"cpu": on_cores, "cuda": on_gpu}
+        for done in as_completed([pools[task[3]].submit(run_task, *task, splits, epochs) for task in left]):
             found.append(task := done.result())
             means = f"validation {np.mean(task['val']):.2f}, test {np.mean(task['test']):.2f}, {task['seconds']:.0f} s"
             print(f"{task['data']}, {task['row']}, {task['setting']}: {means}", flush=True)
@@ -240,11 +305,12 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, help="processes; default: one for each core")
     parser.add_argument("--only", nargs="+", choices=DATA, help="data sets; saved rows of the others stay")
     parser.add_argument("--splits", type=int, default=SPLITS, help="the first so many, for a trial that is not saved")
+    parser.add_argument("--epochs", type=int, help="so many at most, for a trial that is not saved")
     parser.add_argument("--log", type=Path, help="file of finished tasks, for a run in several parts")
     options = parser.parse_args()
-    rows = run(options.device, options.jobs, options.only, options.splits, options.log)
+    rows = run(options.device, options.jobs, options.only, options.splits, options.epochs, options.log)
     print_table(rows)
-    if options.splits == SPLITS:
+    if options.splits == SPLITS and options.epochs is None:
         saved = load("sheaves") if (RESULTS / "sheaves.json").exists() else []
         rows += [row for row in saved if row["data"] not in (options.only or DATA)]
         save("sheaves", sorted(rows, key=lambda row: [*DATA].index(row["data"])))

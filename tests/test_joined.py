@@ -153,7 +153,7 @@ def test_networks_and_readouts_are_those_of_the_parts(kind):
     x = torch.stack([random_signal(both, seed=s) for s in range(3)])
     makers = (
         nn.InvariantReadout,
-        *(partial(r, dim=both.dim) for r in (nn.SumReadout, nn.MeanReadout, nn.MomentReadout)),
+        *(partial(r, dim=both.dim) for r in (nn.SumReadout, nn.MomentReadout)),
     )
     for method, maker in itertools.product((None, tb.Chebyshev(1e-13)), makers):
         readout = maker(4, 3)
@@ -193,12 +193,11 @@ def test_means_over_clouds_weigh_by_mass():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_coordinate_readouts_in_plain_numpy(kind):
-    """Sums, means and second moments of the coordinates of every cloud, then a perceptron."""
+    """Sums, and first and second moments of the coordinates of every cloud, then a perceptron."""
     both = joined(kind)
     x = random_signal(both)
     pools = {
         nn.SumReadout: lambda f, m: f.sum(0),
-        nn.MeanReadout: lambda f, m: m @ f / m.sum(),
         nn.MomentReadout: lambda f, m: np.concatenate([m @ f, m @ f**2]) / m.sum(),
     }
     for readout, pool in pools.items():

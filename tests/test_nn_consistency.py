@@ -45,29 +45,22 @@ def test_on_functions_it_is_a_graph_network(method):
     average = weights / weights.sum(1, keepdim=True)
     step = 4 * lap.scale
     shift = torch.linalg.matrix_exp((average - torch.eye(len(points))) * (step / lap.scale))
-    net = nn.TNN([3, 8, 4, 3], taps=3, step=step, activation=TANH, bias=nn.ConstantBias(), method=method).double()
-    with torch.no_grad():
-        for layer in net.layers[:2]:
-            layer.bias.shift.copy_(torch.linspace(-0.5, 0.7, len(layer.bias.shift)))
+    net = nn.TNN([3, 8, 4, 3], taps=3, step=step, activation=TANH, method=method).double()
     x = random_signal(lap, channels=3)
     h = x[:, 0]
-    for layer in net.layers:
+    for level, layer in enumerate(net.layers):
         h = sum(torch.linalg.matrix_power(shift, k) @ h @ layer.conv.weight[k] for k in range(3))
-        if layer.bias is not None:
-            h = torch.tanh(h + layer.bias.shift)
+        h = torch.tanh(h) if level < 2 else h
     assert relative_error(net(x, lap)[:, 0], h) < 1e-10
 
 
 def test_on_the_identity_it_is_a_perceptron():
     """All taps are the identity: their weights add up, and points do not see each other."""
     identity = Identity.of(20, 1)
-    net = nn.TNN([3, 8, 2], taps=3, activation=TANH, bias=nn.ConstantBias()).double()
-    with torch.no_grad():
-        net.layers[0].bias.shift.copy_(torch.linspace(-1, 1, 8))
-    first, second = torch.nn.Linear(3, 8).double(), torch.nn.Linear(8, 2, bias=False).double()
+    net = nn.TNN([3, 8, 2], taps=3, activation=TANH).double()
+    first, second = torch.nn.Linear(3, 8, bias=False).double(), torch.nn.Linear(8, 2, bias=False).double()
     with torch.no_grad():
         first.weight.copy_(net.layers[0].conv.weight.sum(0).T)
-        first.bias.copy_(net.layers[0].bias.shift)
         second.weight.copy_(net.layers[1].conv.weight.sum(0).T)
     x = signals(identity, 4, channels=3)
     expected = second(torch.tanh(first(x)))
@@ -103,19 +96,16 @@ def test_one_tap_mixes_channels_alone():
         assert conv.times.tolist() == [0.0]
 
 
-def test_residual_bias_and_output_are_where_they_are_said_to_be():
+def test_activation_and_output_are_where_they_are_said_to_be():
     lap = bundle().laplacian()
     x = random_signal(lap, channels=2)
-    net = nn.TNN([2, 2, 3, 3], step=0.1, bias=nn.RadialBias(), residual=True, output=nn.NormTanh()).double()
+    net = nn.TNN([2, 2, 3, 3], step=0.1, activation=TANH, output=nn.NormTanh()).double()
     with torch.no_grad():
         for p in net.parameters():
             p.add_(0.3)
     a, b, c = (layer.conv for layer in net.layers)
-    assert [layer.residual for layer in net.layers] == [True, False, True]
-    assert [layer.bias is None for layer in net.layers] == [False, False, True]
-    first = x + nn.NormTanh()(net.layers[0].bias(a(x, lap), lap), lap)
-    second = nn.NormTanh()(net.layers[1].bias(b(first, lap), lap), lap)
-    expected = second + nn.NormTanh()(c(second, lap), lap)
+    hidden = torch.tanh(b(torch.tanh(a(x, lap)), lap))
+    expected = nn.NormTanh()(c(hidden, lap), lap)
     assert relative_error(net(x, lap), expected) < 1e-14
 
 
@@ -260,7 +250,7 @@ def test_gates_that_are_shut_remember():
         (nn.RecurrentTNN([1, 1, 1, 1], taps=2), 12),
         (nn.RecurrentTNN([3, 3, 3, 3], taps=2), 108),
         (nn.TNN([1, 8, 1], taps=3, step=nn.Learnable()), 48 + 4),
-        (nn.TNN([1, 8, 1], activation=nn.NormGate(), bias=nn.RadialBias()), 32 + 16 + 8),
+        (nn.TNN([1, 8, 1], activation=nn.NormGate()), 32 + 16),
         (nn.GatedTNN([1, 4, 1], taps=2), 2 * (12 + 32 + 16 + 4) + 16),
         (nn.TNN([1, 4], readout=nn.InvariantReadout(4, 2, hidden=5)), 8 + 55 + 12),
         (nn.TNN([1, 4], readout=nn.SumReadout(4, 2, hidden=5)), 8 + 45 + 12),

@@ -235,7 +235,6 @@ def test_what_cannot_be_described_is_not_saved(tmp_path):
         ({"constraint": CONSTRAINT, "step": nn.Learnable()}, "use one of them"),
         ({"constraint": CONSTRAINT, "taps": 1}, "at least 2 taps"),
         ({"constraint": tb.LowpassNonAmplifying}, "such as LowpassNonAmplifying"),
-        ({"constraint": CONSTRAINT, "residual": True}, "constraint or residual"),
         ({"filters": [tb.Spectral(torch.exp, "mine", (parameter(1.0),))]}, "cannot learn the tensors of mine"),
         ({"filters": [tb.Heat(0.1)] * 1001}, "at most 1000 taps"),
     ],

@@ -136,9 +136,7 @@ def test_second_derivatives(name):
 
 def kinds():
     return {
-        "NormGate, RadialBias, residual": nn.TNN(
-            [1, 2, 2], step=STEP, activation=nn.NormGate(), bias=nn.RadialBias(), residual=True
-        ),
+        "NormGate": nn.TNN([1, 2, 2], step=STEP, activation=nn.NormGate()),
         "ambient": nn.TNN([1, 2, 1], step=STEP, activation=nn.AmbientThenProject()),
         "readout": nn.TNN([1, 2], step=STEP, output=nn.NormTanh(), readout=nn.InvariantReadout(2, 2, hidden=3)),
         "moments": nn.TNN([1, 2], step=STEP, output=nn.NormTanh(), readout=nn.MomentReadout(2, 2, hidden=3)),

@@ -39,9 +39,7 @@ def networks():
         "TNN, exact": lambda seed: nn.TNN([1, 4, 1], step=s, method=tb.Exact(), seed=seed),
         "coordinates": lambda seed: nn.TNN([1, 4, 1], step=s, activation=nn.Coordinatewise(), seed=seed),
         "ambient": lambda seed: nn.TNN([1, 4, 1], step=s, activation=nn.AmbientThenProject(), seed=seed),
-        "NormGate, RadialBias, residual": lambda seed: nn.TNN(
-            [1, 3, 3, 1], step=s, activation=nn.NormGate(), bias=nn.RadialBias(), residual=True, seed=seed
-        ),
+        "NormGate": lambda seed: nn.TNN([1, 3, 3, 1], step=s, activation=nn.NormGate(), seed=seed),
         "learned times": lambda seed: nn.TNN([1, 3, 1], taps=3, step=nn.Learnable(s), seed=seed),
         "learned times, exact": lambda seed: nn.TNN(
             [1, 3, 1], taps=3, step=nn.Learnable(s), method=tb.Exact(), seed=seed
@@ -123,7 +121,7 @@ def test_replicas_are_the_networks_that_were_made():
 
 
 def test_an_extracted_network_is_its_own():
-    nets = tb.training.Replicas(networks()["NormGate, RadialBias, residual"], COUNT).double()
+    nets = tb.training.Replicas(networks()["NormGate"], COUNT).double()
     net, before = nets[1], nets[1]
     assert isinstance(net, nn.TNN) and net.arguments["channels"] == [1, 3, 3, 1]
     with torch.no_grad():

@@ -1,6 +1,7 @@
 """Learned sheaves: layers against dense formulas, symmetries, PyTorch Geometric, files, and bad input."""
 
 import copy
+import itertools
 import pickle
 import subprocess
 import sys
@@ -35,9 +36,10 @@ def networks(builder=None):
     builder = builder or nn.SheafLearner(3, nn.General())
     return {
         "diffusion": nn.SheafDiffusion(FEATURES, 4, 2, builder, layers=2, seed=1),
-        "blocks": nn.SheafDiffusion(FEATURES, 4, 2, builder, normalization=BlockDegrees(1.0), activation=nn.NormGate()),
+        "blocks": nn.SheafDiffusion(FEATURES, 4, 2, builder, normalization=BlockDegrees(1.0), own=False),
+        "orthogonal": nn.SheafDiffusion(FEATURES, 4, 2, nn.SheafLearner(3), layers=2, seed=2),
         "sheaf network": nn.SheafTNN(FEATURES, 4, 2, builder, layers=2),
-        "polynomial": nn.SheafTNN(FEATURES, 4, 2, builder, order=3, activation=nn.NormTanh()),
+        "polynomial": nn.SheafTNN(FEATURES, 4, 2, builder, order=3),
         "heat": nn.SheafTNN(FEATURES, 4, 2, builder, filters=[tb.Heat(0.0), tb.Heat(0.7)]),
     }
 
@@ -58,37 +60,44 @@ def test_the_map_of_an_end_depends_on_its_own_and_the_other_features(parametriza
     sheaf = learner(x, EDGES)
     for edge, (source, target) in enumerate(EDGES.T):
         for side, (own, other) in enumerate(((source, target), (target, source))):
-            hidden = torch.tanh(learner.own(x[own]) + learner.other(x[other]))
+            hidden = torch.tanh(learner.first(x[own])[:16] + learner.first(x[other])[16:])
             assert torch.allclose(sheaf.maps[edge, side], parametrization(learner.last(hidden), 3), atol=1e-12)
 
 
 @pytest.mark.parametrize("weight", [None, weights()], ids=["", "weighted"])
 def test_diffusion_is_its_formula(weight):
-    net = nn.SheafDiffusion(FEATURES, 4, 2, nn.SheafLearner(3, nn.General()), layers=1, seed=1).double()
-    torch.nn.init.normal_(net.left[0])
-    torch.nn.init.normal_(net.keep[0])
-    x = normal(N, FEATURES)
-    signal = F.elu(net.encoder(x)).unflatten(1, (3, 4))
-    sheaf = net.builders[0](signal.flatten(1), EDGES, weight)
-    delta = torch.from_numpy(sheaf.coboundary().toarray())
-    square = delta.T @ delta
-    root = (square.diagonal().reshape(N, 3).mean(1) + 1).rsqrt().repeat_interleave(3)
-    step = (root[:, None] * square * root) @ (net.left[0] @ signal @ net.right[0]).flatten(0, 1)
-    expected = (1 + torch.tanh(net.keep[0])) * signal - F.elu(step).unflatten(0, (N, 3))
-    assert torch.allclose(net(x, EDGES, weight), net.decoder(expected.flatten(1)), atol=1e-12)
+    for parametrization in (nn.General(), nn.Cayley()):
+        net = nn.SheafDiffusion(FEATURES, 4, 2, nn.SheafLearner(3, parametrization), layers=1, seed=1).double()
+        block, x = net.blocks[0], normal(N, FEATURES)
+        torch.nn.init.normal_(block.layer.left)
+        signal = F.elu(net.encoder(x))
+        fed = F.layer_norm(signal, (12,))
+        delta = torch.from_numpy(net.builders[0](fed, EDGES, weight).coboundary().toarray())
+        square = delta.T @ delta
+        root = (square.diagonal().reshape(N, 3).mean(1) + 1).rsqrt().repeat_interleave(3)
+        step = torch.eye(3 * N) - root[:, None] * square * root
+        mixed = (block.layer.left.T @ fed.unflatten(1, (3, 4)) @ block.layer.right).flatten(0, 1)
+        expected = signal + F.elu(block.own(fed) + (step @ mixed).reshape(N, 12))
+        assert torch.allclose(net(x, EDGES, weight), net.decoder(expected), atol=1e-12)
+
+
+def test_a_node_has_weights_of_its_own_where_asked():
+    for kind, own in itertools.product((nn.SheafDiffusion, nn.SheafTNN), (True, False)):
+        assert all((block.own is not None) == own for block in kind(FEATURES, 4, 2, own=own).blocks)
 
 
 @pytest.mark.parametrize("order", [1, 3])
 def test_a_polynomial_network_is_its_formula(order):
     net = nn.SheafTNN(FEATURES, 4, 2, nn.SheafLearner(2, nn.Cayley()), layers=1, order=order).double()
     x = normal(N, FEATURES)
-    signal = F.elu(net.encoder(x)).unflatten(1, (2, 4))
-    operator = net.builder(signal.flatten(1), EDGES).laplacian(ScalarDegrees(1.0))
+    signal = F.elu(net.encoder(x))
+    fed = F.layer_norm(signal, (8,))
+    operator = net.builders[0](fed, EDGES).laplacian(ScalarDegrees(1.0))
     shift = torch.eye(2 * N, dtype=torch.float64) + operator.to_dense()
-    flat, bank = signal.flatten(0, 1), net.net.layers[0].conv.weight
+    flat, bank = fed.reshape(2 * N, 4), net.blocks[0].layer.weight
     taps = sum(torch.linalg.matrix_power(shift, k) @ flat @ bank[k] for k in range(order + 1))
-    expected = net.decoder((flat + F.elu(taps)).reshape(N, -1))
-    assert torch.allclose(net(x, EDGES), expected, atol=1e-6)
+    expected = net.decoder(signal + F.elu(net.blocks[0].own(fed) + taps.reshape(N, -1)))
+    assert torch.allclose(net(x, EDGES), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -270,6 +279,13 @@ def test_maps_that_are_not_finite_name_their_layer():
         (lambda net, x: nn.SheafConv(5, 4), InvalidInputError, "multiple"),
         (lambda net, x: nn.SheafDiffusion(5, 4, 2, nn.Cayley()), InvalidInputError, "SheafBuilder"),
         (lambda net, x: nn.SheafDiffusion(5, 4, 2, dropout=1.0), InvalidInputError, "dropout"),
+        (lambda net, x: nn.SheafDiffusion(5, 4, 2, dropout="0.5"), InvalidInputError, "dropout"),
+        (lambda net, x: nn.SheafDiffusion(5, 4, 2, own="no"), InvalidInputError, "own=True"),
+        (lambda net, x: net(x, EDGES, -weights()), InvalidInputError, "negative"),
+        (lambda net, x: net(x, EDGES, float("nan") * weights()), NonFiniteError, "weights"),
+        (lambda net, x: net(x, EDGES - 1), InvalidInputError, "at least 0"),
+        (lambda net, x: net(x, EDGES.double()), InvalidInputError, "integers"),
+        (lambda net, x: net(x, EDGES.T), ShapeError, r"\(2, e\)"),
         (lambda net, x: nn.TangentConv(1, 1)(x, EDGES, torch.eye(2)), ShapeError, "channels"),
     ],
 )
@@ -283,6 +299,41 @@ def test_the_numbering_of_nodes_does_not_matter(builder):
     net, x = nn.SheafDiffusion(FEATURES, 4, 2, builder).double(), normal(N, FEATURES)
     order = torch.randperm(N, generator=torch.Generator().manual_seed(0))
     assert relative_error(net(x[order], torch.argsort(order)[EDGES]), net(x, EDGES)[order]) < 1e-9
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_inference_has_cached_serves_training(name):
+    net, x, edge_index = networks()[name].double(), normal(N, FEATURES), EDGES.clone()
+    with torch.inference_mode():
+        expected = net(x, edge_index).clone()
+    got = net(x, edge_index)
+    got.square().sum().backward()
+    assert relative_error(got, expected.clone()) < 1e-14
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_self_loops_do_not_matter(name):
+    net, x = networks()[name].double(), normal(N, FEATURES)
+    loops = torch.cat([EDGES, torch.tensor([[3, 8], [3, 8]])], 1)
+    assert torch.equal(net(x, loops), net(x, EDGES))
+
+
+@pytest.mark.parametrize("parametrization", PARAMETRIZATIONS, ids=str)
+@pytest.mark.parametrize("dim", [1, 4])
+def test_any_dimension_of_the_stalks(parametrization, dim):
+    """Maps that are known to be orthogonal have the Laplacian that is computed of them."""
+    learner, x = nn.SheafLearner(dim, parametrization, FEATURES).double(), normal(N, FEATURES)
+    for weight, degrees in itertools.product((None, weights()), (None, ScalarDegrees(1.0), BlockDegrees())):
+        sheaf = learner(x, EDGES, weight)
+        plain = tb.Sheaf(sheaf.graph, sheaf.maps, sheaf.weights)
+        assert torch.allclose(sheaf.laplacian(degrees).to_dense(), plain.laplacian(degrees).to_dense(), atol=1e-12)
+
+
+def test_replicas_of_features():
+    net, x = networks()["orthogonal"].double(), torch.stack([normal(N, FEATURES, seed=s) for s in range(3)])
+    edge_index = EDGES.clone()
+    got = torch.vmap(lambda features: net(features, edge_index))(x)
+    assert relative_error(got, torch.stack([net(features, edge_index) for features in x])) < 1e-12
 
 
 def test_a_graph_without_edges():

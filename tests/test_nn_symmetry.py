@@ -57,7 +57,6 @@ def networks(dim):
     return {
         "NormTanh": nn.TNN([2, 4, 3, 2], taps=3, step=s),
         "NormGate": nn.TNN([2, 4, 2], taps=2, step=s, activation=nn.NormGate(), output=nn.NormTanh()),
-        "RadialBias": nn.TNN([2, 4, 4, 2], step=s, bias=nn.RadialBias(), residual=True),
         "AmbientThenProject": nn.TNN([2, 4, 2], step=s, activation=nn.AmbientThenProject()),
         "learned times": nn.TNN([2, 3, 2], taps=3, step=nn.Learnable(s)),
         "sparse": nn.TNN([2, 4, 2], taps=3, step=s, method=tb.Chebyshev(1e-13)),
@@ -132,7 +131,6 @@ ACTIVATIONS = {
     "Linear": nn.Linear(),
     "NormTanh": nn.NormTanh(),
     "NormGate": shuffled(nn.NormGate(2)),
-    "RadialBias": shuffled(nn.RadialBias(2)),
     "AmbientThenProject tanh": nn.AmbientThenProject(torch.tanh),
     "AmbientThenProject relu": nn.AmbientThenProject(torch.relu),
     "Coordinatewise tanh": nn.Coordinatewise(torch.tanh),
@@ -234,7 +232,7 @@ def test_the_order_of_the_points_does_not_matter(activation):
     assert relative_error(states[0], ends[0][mix]) < TOLERANCE
 
 
-@pytest.mark.parametrize("act", [nn.NormTanh(), shuffled(nn.NormGate(1)), shuffled(nn.RadialBias(1))], ids=repr)
+@pytest.mark.parametrize("act", [nn.NormTanh(), shuffled(nn.NormGate(1))], ids=repr)
 def test_norm_activations_keep_directions_and_are_smooth(act):
     lap = bundle(3).laplacian()
     x = torch.cat([random_signal(lap, 1) * size for size in (1e-9, 1e-2, 0.0316, 1.0, 30.0)], dim=-1)

@@ -39,8 +39,8 @@ def test_both_rotations_agree_along_a_line(d):
 
 def test_plain_maps():
     entries = torch.arange(4.0)
-    assert tb.nn.General()(entries, 2).tolist() == [[0.0, 1.0], [2.0, 3.0]]
-    assert torch.equal(tb.nn.Diagonal()(entries, 4), torch.diag(entries))
+    assert tb.nn.General()(entries, 2).tolist() == [[1.0, 1.0], [2.0, 4.0]]
+    assert torch.equal(tb.nn.Diagonal()(entries, 4), torch.diag(1 + entries))
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 4])

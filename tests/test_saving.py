@@ -20,10 +20,9 @@ nn = tb.nn
 
 NETWORKS = {
     "paper": nn.TNN([1, 8, 4, 1], activation=nn.Coordinatewise(torch.tanh), seed=3),
-    "gated": nn.TNN([2, 3, 3, 1], taps=3, step=nn.Learnable(0.2), activation=nn.NormGate(), bias=nn.RadialBias()),
-    "classes": nn.TNN([1, 4], activation=nn.NormTanh(), readout=nn.InvariantReadout(4, 3), residual=True),
+    "gated": nn.TNN([2, 3, 3, 1], taps=3, step=nn.Learnable(0.2), activation=nn.NormGate()),
+    "classes": nn.TNN([1, 4], activation=nn.NormTanh(), readout=nn.InvariantReadout(4, 3)),
     "sum": nn.TNN([1, 4, 1], readout=nn.SumReadout(1, 2, seed=5)),
-    "mean": nn.TNN([3, 4, 3], readout=nn.MeanReadout(3, 2, hidden=5, dim=1)),
     "moments": nn.TNN([1, 2], readout=nn.MomentReadout(2, 3, dim=3)),
     "method": nn.TNN([1, 4, 1], method=tb.Chebyshev(1e-5), output=nn.AmbientThenProject(torch.relu)),
     "generator": nn.TNN([1, 4, 1], seed=torch.Generator().manual_seed(7)),
@@ -137,7 +136,7 @@ ARCHITECTURES = {
     "null": None,
     "unknown argument": tnn(nonsense=1),
     "text as channels": tnn(channels="ab"),
-    "text as flag": tnn(residual="no"),
+    "text as activation": tnn(activation="no"),
     "text as taps": tnn(taps="2"),
     "number as method": tnn(method=5),
     "number as readout": tnn(readout=5),

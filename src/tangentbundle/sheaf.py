@@ -14,6 +14,8 @@ sheaf: gradients pass through its Laplacian, and through filters and networks on
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from scipy import sparse
@@ -28,7 +30,8 @@ class Sheaf:
     r"""A cellular sheaf with stalks :math:`\mathbb{R}^d` over an undirected graph, made with ``from_edges``.
 
     Attributes: ``graph`` (the edges, each once, as ``graph.edges (m, 2)``), ``maps (m, 2, k, d)`` and ``weights (m,)``.
-    Maps that change with every step of training use the graph again: ``Sheaf(sheaf.graph, maps, weights)``.
+    Maps that change with every step of training use the graph again: ``Sheaf(sheaf.graph, maps, weights)``. Those that
+    are ``orthogonal`` by construction have :math:`V^T V = I`, which then is not computed.
 
     >>> maps = [([[2.0, 0.0]], [[1.0, 3.0]])]                                                  # stalks: planes, a line
     >>> sheaf = Sheaf.from_edges([[0], [1]], np.array(maps))
@@ -38,7 +41,9 @@ class Sheaf:
     [0.0, 0.0, 0.0, 0.0]
     """
 
-    def __init__(self, graph: SheafGraph, maps: Array, weights: Array | None = None) -> None:
+    def __init__(
+        self, graph: SheafGraph, maps: Array, weights: Array | None = None, *, orthogonal: bool = False
+    ) -> None:
         tensor, self.kind = float_tensor(maps, "maps")
         m, shape = len(graph.edges), tuple(tensor.shape)
         fits = (len(shape) == 4 and shape[1] == 2) or (len(shape) == 3 and shape[1] == shape[2])
@@ -49,6 +54,7 @@ class Sheaf:
         if len(shape) == 3:
             tensor = torch.stack([tensor, eye_like(tensor).expand(shape)], dim=1)
         self.graph, self.maps, self.weights = graph, finite_where_seen(tensor, "maps"), None
+        self.orthogonal = orthogonal
         if weights is not None:
             self.weights = finite_where_seen(float_tensor(weights, "weights")[0], "weights").to(tensor)
             if self.weights.shape != (m,):
@@ -110,27 +116,46 @@ class Sheaf:
         With ``BlockDegrees()`` or ``ScalarDegrees()`` it is normalised on both sides; these need no look at the
         values, so that a GPU is not waited for.
         """
-        graph, maps, weights, d = self.graph, self.maps, self.weights, self.dim
-        n, ends = graph.num_nodes, graph.edges.flatten()
-        weighted = maps if weights is None else maps * weights[:, None, None, None]
-        diagonal = maps.new_zeros(n, d, d).index_add(0, ends, (maps.mT @ weighted).flatten(0, 1))
-        across = maps[:, 1].mT @ weighted[:, 0]  # minus the blocks (target, source)
+        if not (degrees is None or isinstance(degrees, Degrees)):
+            raise InvalidInputError(f"degrees must be an object such as BlockDegrees(), got {degrees!r}.")
+        graph, maps = self.graph, self.maps
+        fixed = degrees, maps.dtype, self.dim
+        if not (self.orthogonal and self.weights is None and degrees is not None):
+            diagonal, left, right, bound = self._degrees(degrees)
+        elif (found := graph.cache.get(fixed)) is not None:
+            diagonal, left, right, bound = found
+        else:
+            with torch.inference_mode(False):
+                diagonal, left, right, bound = graph.cache[fixed] = self._degrees(degrees)
+        source, target = maps.unbind(1)
+        across = target.mT @ source  # minus the blocks (target, source)
+        across = across if self.weights is None else across * self.weights[:, None, None]
+        across = left * across if right is None else left @ across @ right
+        values = torch.cat([diagonal, across, across.mT]).index_select(0, graph.slots)
+        return SheafLaplacian(graph.indptr, graph.cols, values, *graph.points(maps), 1.0 / bound, self.dim, self.kind)
+
+    def _degrees(self, degrees: Degrees | None) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, float]:
+        """Blocks (n, d, d) on the diagonal of P, factors of the others on the left and right (or one), and the bound.
+
+        Orthogonal maps have multiples of the unit matrix there, as numbers (n, 1, 1).
+        """
+        maps, n, ends = self.maps, self.graph.num_nodes, self.graph.edges.flatten()
+        options: dict[str, Any] = {"dtype": maps.dtype, "device": maps.device}
+        one = torch.ones(1, 1, 1, 1, **options) if self.orthogonal else maps
+        weighted = one if self.weights is None else one * self.weights[:, None, None, None]
+        squares = (one.mT @ weighted).expand(len(maps), 2, -1, -1).flatten(0, 1)
+        diagonal = torch.zeros(n, *squares.shape[1:], **options).index_add(0, ends, squares)
         if degrees is None:
             bound = 2.0 * float(diagonal.detach().abs().sum(-1).amax()) or 1.0
-            across, diagonal = across / bound, diagonal / bound
-        elif not isinstance(degrees, Degrees):
-            raise InvalidInputError(f"degrees must be an object such as BlockDegrees(), got {degrees!r}.")
+            factors = torch.full((n, 1, 1), bound**-0.5, **options)
         else:
-            bound = degrees.bound(d)
+            bound = degrees.bound(diagonal.shape[-1])
             factors = bound**-0.5 * degrees.factors(diagonal)
-            source, target = factors.index_select(0, ends).unflatten(0, (-1, 2)).unbind(1)
-            multiply = torch.mul if factors.shape[-1] == 1 else torch.matmul
-            across = multiply(multiply(target, across), source)
-            diagonal = multiply(multiply(factors, diagonal), factors)
-        values = torch.cat([eye_like(maps) - diagonal, across, across.mT]).index_select(0, graph.slots)
-        order = torch.arange(n, dtype=torch.int32, device=maps.device)
-        mass = torch.full((n,), 1 / n, dtype=maps.dtype, device=maps.device)
-        return SheafLaplacian(graph.indptr, graph.cols, values, order, mass, 1.0 / bound, d, self.kind)
+        source, target = factors.index_select(0, ends).unflatten(0, (-1, 2)).unbind(1)
+        if factors.shape[-1] > 1:
+            return eye_like(maps) - factors @ diagonal @ factors, target, source, bound
+        scaled = factors.square() * diagonal
+        return eye_like(maps) - scaled * (eye_like(maps) if self.orthogonal else 1), source * target, None, bound
 
     def __repr__(self) -> str:
         m, _, _, d = self.maps.shape

@@ -3,20 +3,17 @@
 from .activations import (
     Activation,
     AmbientThenProject,
-    Bias,
-    ConstantBias,
     Coordinatewise,
     Linear,
     NormGate,
     NormTanh,
-    RadialBias,
 )
 from .base import Configured
 from .conv import BundleConv, Learnable
 from .mixed import MixedOperators, MixedTNN
 from .models import TNN
 from .parametrizations import Cayley, Diagonal, General, Householder, MatrixExponential, Parametrization
-from .readouts import InvariantReadout, MeanReadout, MomentReadout, Readout, SumReadout
+from .readouts import InvariantReadout, MomentReadout, Readout, SumReadout
 from .recurrent import GatedTNN, Recurrent, RecurrentTNN
 from .sheaf_maps import ConnectionSheaf, SheafBuilder, SheafLearner
 from .sheaf_networks import SheafConv, SheafDiffusion, SheafTNN, TangentConv
@@ -25,12 +22,10 @@ __all__ = [
     "TNN",
     "Activation",
     "AmbientThenProject",
-    "Bias",
     "BundleConv",
     "Cayley",
     "Configured",
     "ConnectionSheaf",
-    "ConstantBias",
     "Coordinatewise",
     "Diagonal",
     "GatedTNN",
@@ -40,14 +35,12 @@ __all__ = [
     "Learnable",
     "Linear",
     "MatrixExponential",
-    "MeanReadout",
     "MixedOperators",
     "MixedTNN",
     "MomentReadout",
     "NormGate",
     "NormTanh",
     "Parametrization",
-    "RadialBias",
     "Readout",
     "Recurrent",
     "RecurrentTNN",

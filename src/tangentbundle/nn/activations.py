@@ -1,4 +1,4 @@
-"""Nonlinearities, and biases.
+"""Nonlinearities.
 
 All but ``Coordinatewise`` are independent of the frames, and all but ``AmbientThenProject`` commute with rotations of
 the ambient space. On scalar bundles (rank 1) they are pointwise functions; ``AmbientThenProject`` needs frames.
@@ -126,36 +126,3 @@ class NormGate(Activation):
 
     def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
         return x * torch.sigmoid(self.slope * (1 + squared_norm(x)).sqrt() + self.shift)
-
-
-class Bias(Configured):
-    """A learned shift of a signal, one number a channel."""
-
-    def __init__(self, channels: int = 1) -> None:
-        super().__init__()
-        self.shift = torch.nn.Parameter(torch.zeros(positive_integer(channels, "channels")))
-
-    def sized(self, channels: int) -> Bias:
-        return type(self)(channels)
-
-
-class RadialBias(Bias):
-    r"""Lengthens or shortens vectors: :math:`f \mapsto f + b\, f/\sqrt{1 + |f|^2}`.
-
-    No constant can be added to a vector field: on a curved space there is no constant field. This is the bias that
-    commutes with changes of frames.
-    """
-
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
-        return x * (1 + self.shift / (1 + squared_norm(x)).sqrt())
-
-
-class ConstantBias(Bias):
-    """Adds a constant: for scalar bundles alone, where constants are what diffusion leaves unchanged."""
-
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
-        if operator.dim != 1 or has_frames(operator):
-            raise InvalidInputError(
-                f"a constant can be added to functions, not to fields of rank {operator.dim}. Use RadialBias()."
-            )
-        return x + self.shift

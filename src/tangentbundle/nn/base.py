@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Sequence
 from math import prod
 from numbers import Integral
@@ -107,7 +108,9 @@ def generator(seed: int | torch.Generator) -> torch.Generator:
 
 def linear(inputs: int, outputs: int, source: torch.Generator, bias: bool = True) -> torch.nn.Linear:
     """A linear layer with torch's initial weights, which leaves the global generator alone."""
-    layer = torch.nn.utils.skip_init(torch.nn.Linear, inputs, outputs, bias, device=torch.get_default_device())
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Initializing zero-element")  # rotations of a line take no numbers
+        layer = torch.nn.utils.skip_init(torch.nn.Linear, inputs, outputs, bias, device=torch.get_default_device())
     bound = max(inputs, 1) ** -0.5
     with torch.no_grad():
         for parameter in layer.parameters():

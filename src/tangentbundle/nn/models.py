@@ -14,29 +14,23 @@ from itertools import pairwise
 
 import torch
 
-from ..errors import InvalidInputError
 from ..filters import Filter, LowpassNonAmplifying, Method
 from ..operators import LinearOperator
-from .activations import Activation, Bias, Linear, NormTanh
+from .activations import Activation, Linear, NormTanh
 from .base import Configured, checked, generator, part, widths
 from .conv import BundleConv, Learnable, with_parameters
 from .readouts import Readout
 
 
 class TNNLayer(Configured):
-    """A bank of filters, an optional bias and residual, and a nonlinearity."""
+    """A bank of filters and a nonlinearity."""
 
-    def __init__(self, conv: BundleConv, activation: Activation, bias: Bias | None = None, residual: bool = False):
+    def __init__(self, conv: BundleConv, activation: Activation) -> None:
         super().__init__()
-        self.conv, self.activation, self.bias = conv, activation, bias
-        self.residual = residual
+        self.conv, self.activation = conv, activation
 
     def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
-        y = self.conv(x, operator)
-        if self.bias is not None:
-            y = self.bias(y, operator)
-        y = self.activation(y, operator)
-        return x + y if self.residual else y
+        return self.activation(self.conv(x, operator), operator)
 
 
 class TNN(Configured):
@@ -52,8 +46,6 @@ class TNN(Configured):
         activation: nonlinearity of the hidden layers, default ``NormTanh()``, which depends on no frames; the paper's
             experiments use ``Coordinatewise(torch.tanh)``.
         output: nonlinearity of the last layer, default none.
-        bias: of the hidden layers: ``RadialBias()`` (any bundle) or ``ConstantBias()`` (scalar bundles).
-        residual: add the input to the output of every layer that keeps the number of channels.
         readout: such as ``SumReadout`` or ``InvariantReadout``, for numbers or classes instead of fields.
         method: how filters are evaluated; by default the operator's size decides.
         seed: of the initial weights.
@@ -75,8 +67,6 @@ class TNN(Configured):
         constraint: LowpassNonAmplifying | None = None,
         activation: Activation | None = None,
         output: Activation | None = None,
-        bias: Bias | None = None,
-        residual: bool = False,
         readout: Readout | None = None,
         method: Method | None = None,
         seed: int | torch.Generator = 0,
@@ -85,21 +75,12 @@ class TNN(Configured):
         channels, source = widths(channels, least=2), generator(seed)
         hidden = part(activation, NormTanh(), Activation, "NormTanh() or Coordinatewise(torch.tanh)")
         final = part(output, Linear(), Activation, "NormTanh() or Coordinatewise(torch.tanh)")
-        bias, residual = part(bias, None, Bias, "RadialBias()"), part(residual, False, bool, "residual=True")
-        if constraint is not None and residual:
-            raise InvalidInputError("a residual adds an identity, which is not lowpass: use constraint or residual.")
-        last = len(channels) - 2
+        acts = [hidden] * (len(channels) - 2) + [final]
         self.layers = torch.nn.ModuleList()
-        for level, (wide, high) in enumerate(pairwise(channels)):
-            act, bank = hidden if level < last else final, with_parameters(filters, copy.deepcopy)
-            self.layers.append(
-                TNNLayer(
-                    BundleConv(wide, high, taps, step, filters=bank, constraint=constraint, method=method, seed=source),
-                    act.sized(high),
-                    None if bias is None or level == last else bias.sized(high),
-                    residual and wide == high,
-                )
-            )
+        for act, (wide, high) in zip(acts, pairwise(channels), strict=True):
+            bank = with_parameters(filters, copy.deepcopy)
+            conv = BundleConv(wide, high, taps, step, filters=bank, constraint=constraint, method=method, seed=source)
+            self.layers.append(TNNLayer(conv, act.sized(high)))
         self.readout = part(readout, None, Readout, "SumReadout(channels=1, outputs=2)")
 
     def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:

@@ -35,23 +35,23 @@ class Parametrization(ABC):
 
 
 class General(Parametrization):
-    """Any matrix, row by row."""
+    """Any matrix: the numbers, row by row, are added to the unit matrix."""
 
     def count(self, d: int) -> int:
         return d * d
 
     def build(self, numbers: torch.Tensor, d: int) -> torch.Tensor:
-        return numbers.unflatten(-1, (d, d))
+        return numbers.unflatten(-1, (d, d)) + torch.eye(d, dtype=numbers.dtype, device=numbers.device)
 
 
 class Diagonal(Parametrization):
-    """A diagonal matrix."""
+    """A diagonal matrix: the numbers are added to one."""
 
     def count(self, d: int) -> int:
         return d
 
     def build(self, numbers: torch.Tensor, d: int) -> torch.Tensor:
-        return torch.diag_embed(numbers)
+        return torch.diag_embed(1 + numbers)
 
 
 class Orthogonal(Parametrization):

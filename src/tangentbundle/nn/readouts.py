@@ -1,7 +1,7 @@
 """Readouts: numbers or classes from fields, through a perceptron with one hidden layer.
 
-``SumReadout``, the paper's, ``MeanReadout`` and ``MomentReadout`` pool the coordinates of each cloud. They depend on
-the frames, except on scalar bundles; ``InvariantReadout`` does not.
+``SumReadout``, the paper's, and ``MomentReadout`` pool the coordinates of each cloud. They depend on the frames, except
+on scalar bundles; ``InvariantReadout`` does not.
 """
 
 from __future__ import annotations
@@ -79,12 +79,6 @@ class SumReadout(_CoordinateReadout):
     """
 
     pool = staticmethod(cloud_sums)
-
-
-class MeanReadout(_CoordinateReadout):
-    """Means over each cloud, weighted by the mass, so that the sampling density does not matter."""
-
-    pool = staticmethod(cloud_means)
 
 
 class MomentReadout(_CoordinateReadout):

@@ -19,7 +19,7 @@ from ..geometry.transport import closest_orthogonal
 from ..operators import SheafGraph
 from ..sheaf import Sheaf
 from .base import Configured, generator, linear, part
-from .parametrizations import Cayley, Parametrization
+from .parametrizations import Cayley, Orthogonal, Parametrization
 
 Tensor = torch.Tensor
 
@@ -44,7 +44,9 @@ class Remembered:
         key = [(id(t), t._version) if isinstance(t, Tensor) else t for t in others], first._version
         found = self.results.get(first)
         if found is None or found[0] != key:
-            found = self.results[first] = key, self.function(first, *others), others  # these stay, and so do their ids
+            with torch.inference_mode(False):  # a cached result must serve training, too
+                result = self.function(first, *others)
+            found = self.results[first] = key, result, others  # these stay, and so do their ids
         return found[1]
 
 
@@ -66,6 +68,9 @@ class SheafBuilder(Configured):
 
     dim: int
     name = "this sheaf"
+    orthogonal = False
+    """Whether its maps are orthogonal by construction."""
+
     from_inputs = False
     """Whether a network hands it the inputs, instead of its own features."""
 
@@ -88,7 +93,8 @@ class SheafBuilder(Configured):
                 f"the restriction maps of {self.name} have NaN or infinity, though its features are finite: training "
                 "diverged. Use a smaller learning rate, or clip gradients."
             )
-        return Sheaf(graph, maps, None if edge_weight is None else edge_weight.index_select(0, graph.listings))
+        weights = None if edge_weight is None else edge_weight.index_select(0, graph.listings)
+        return Sheaf(graph, maps, weights, orthogonal=self.orthogonal)
 
 
 class SheafLearner(SheafBuilder):
@@ -123,19 +129,24 @@ class SheafLearner(SheafBuilder):
         self.parametrization = part(parametrization, Cayley(), Parametrization, "Cayley()")
         self.dim, self.features = positive_integer(dim, "dim"), positive_integer(features, "features")
         self.hidden, source = positive_integer(hidden, "hidden"), generator(seed)
-        self.own = linear(features, hidden, source)
-        self.other = linear(features, hidden, source, bias=False)
+        self.orthogonal = isinstance(self.parametrization, Orthogonal)
+        self.first = linear(features, 2 * hidden, source)  # A_1 and A_2
         self.last = linear(hidden, self.parametrization.count(dim), source)
+        with torch.no_grad():
+            for parameter in self.last.parameters():  # training starts near the constant sheaf, the graph itself
+                parameter.mul_(START)
 
     def sized(self, channels: int, seed: int | torch.Generator = 0) -> Self:
         return type(self)(self.dim, self.parametrization, channels, self.hidden, seed=seed)
 
     def maps(self, x: Tensor, edges: Tensor) -> Tensor:
-        x = checked_features(x, self.own, self.name)
-        ends = ((self.own, edges), (self.other, edges.flip(1)))
-        own, other = (layer(x).index_select(0, e.flatten()).unflatten(0, e.shape) for layer, e in ends)
-        return self.parametrization(self.last(torch.tanh(own + other)), self.dim)
+        x = checked_features(x, self.first, self.name)
+        own, other = self.first(x).index_select(0, edges.flatten()).view(-1, 2, 2, self.hidden).unbind(2)
+        return self.parametrization(self.last(torch.tanh(own + other.flip(1))), self.dim)
 
+
+START = 0.1
+"""Size of the first numbers of a learner, relative to the usual: maps start near the unit matrix."""
 
 MAX_COMPONENTS = 64
 """Most principal components of the features that neighbourhoods are compared in."""
@@ -157,7 +168,7 @@ class ConnectionSheaf(SheafBuilder):
     Sheaf(4 vertices, 3 edges, stalks of dimension 2)
     """
 
-    from_inputs = True
+    from_inputs = orthogonal = True
 
     def __init__(self, dim: int = 2) -> None:
         super().__init__()

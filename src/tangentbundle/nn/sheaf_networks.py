@@ -5,29 +5,71 @@ All take ``(x, edge_index, ...)`` as the modules of PyTorch Geometric do, and ar
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Sequence
-from math import comb
 
 import torch
 import torch.nn.functional as F
 
 from ..arrays import positive_integer
 from ..errors import InvalidInputError, ShapeError
-from ..filters import Chebyshev, Filter, Polynomial
+from ..filters import Chebyshev, Filter
 from ..operators import Degrees, ScalarDegrees, SheafLaplacian
 from ..sheaf import Sheaf
-from .activations import Activation, Coordinatewise
 from .base import Configured, generator, linear, part, uniform
-from .conv import BundleConv, Learnable
-from .models import TNN
+from .conv import BundleConv, with_parameters
 from .sheaf_maps import Remembered, SheafBuilder, SheafLearner, checked_features, outside_graphs
 
 Tensor = torch.Tensor
 
 
+class SheafStep(torch.nn.Module):
+    r"""A step of heat flow with left and right weights, :math:`(I - L)(I \otimes W_1^T)\, X W_2`."""
+
+    def __init__(self, dim: int, channels: int, source: torch.Generator) -> None:
+        super().__init__()
+        self.left = torch.nn.Parameter(torch.eye(dim))
+        self.right = uniform(channels, channels, fan_in=channels, source=source)
+
+    def forward(self, x: Tensor, operator: SheafLaplacian) -> Tensor:
+        return operator.heat_step((x.flatten(1) @ torch.kron(self.left, self.right)).view(x.shape))
+
+
+class SheafPowers(torch.nn.Module):
+    r"""A polynomial of one step of heat flow, :math:`\sum_{k \le K} (I - L)^k X H_k`, by Horner's rule."""
+
+    def __init__(self, wide: int, high: int, order: int, source: torch.Generator) -> None:
+        super().__init__()
+        taps = positive_integer(order, "order") + 1
+        self.weight = uniform(taps, wide, high, fan_in=taps * wide, source=source)
+
+    def forward(self, x: Tensor, operator: SheafLaplacian) -> Tensor:
+        *lower, total = (x @ weight for weight in self.weight)
+        for term in reversed(lower):
+            total = operator.heat_step(total) + term
+        return total
+
+
+class SheafBlock(torch.nn.Module):
+    r"""What a layer adds to its input, :math:`\sigma(A X + S(X))` of the normalised one: A on nodes, S on the sheaf."""
+
+    def __init__(self, layer: torch.nn.Module, width: int, own: bool, dropout: float, source: torch.Generator) -> None:
+        super().__init__()
+        self.norm, self.layer = torch.nn.LayerNorm(width), layer
+        self.own = linear(width, width, source) if own else None
+        self.dropout = torch.nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, operator: SheafLaplacian) -> Tensor:
+        around = self.layer(x.unflatten(1, (operator.dim, -1)), operator).flatten(1)
+        return self.dropout(F.elu(around if self.own is None else self.own(x) + around))
+
+
 class SheafNetwork(Configured):
-    """Features ``(n, in_features)`` to signals ``(n, d, c)`` of a sheaf, layers on it, and ``(n, out_features)``."""
+    """Features ``(n, in_features)`` to signals ``(n, d c)`` of a sheaf, blocks on it, ``(n, out_features)``."""
+
+    shared = False
+    """Whether all layers have one sheaf."""
 
     def __init__(
         self,
@@ -37,56 +79,64 @@ class SheafNetwork(Configured):
         builder: SheafBuilder | None = None,
         layers: int = 2,
         *,
-        activation: Activation | None = None,
         normalization: Degrees | None = None,
+        own: bool = True,
         dropout: float = 0.0,
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()
-        if not 0.0 <= dropout < 1.0:
+        if not (isinstance(dropout, float | int) and 0.0 <= dropout < 1.0):
             raise InvalidInputError(f"dropout must lie in [0, 1), got {dropout}.")
+        own = part(own, True, bool, "own=True")
         builder = part(builder, SheafLearner(), SheafBuilder, "SheafLearner()")
-        activation = part(activation, Coordinatewise(F.elu), Activation, "Coordinatewise(torch.tanh)")
         self.normalization = part(normalization, ScalarDegrees(shift=1.0), Degrees, "ScalarDegrees()")
         self.dim, self.channels = builder.dim, positive_integer(channels, "channels")
         self.dropout, source, width = torch.nn.Dropout(dropout), generator(seed), builder.dim * channels
         self.encoder = linear(positive_integer(in_features, "in_features"), width, source)
         self.decoder = linear(width, positive_integer(out_features, "out_features"), source)
-        self.build(builder, activation, positive_integer(layers, "layers"), source)
+        self.builders, self.blocks = torch.nn.ModuleList(), torch.nn.ModuleList()
+        for level in range(positive_integer(layers, "layers")):
+            if level == 0 or not self.shared:
+                self.builders.append(builder.sized(width, source))
+                self.builders[-1].name = f"layer {level}"  # type: ignore[assignment]
+            self.blocks.append(SheafBlock(self.layer(source), width, own, dropout, source))
 
     @abstractmethod
-    def build(self, builder: SheafBuilder, act: Activation, layers: int, source: torch.Generator) -> None:
-        """Make the layers in between."""
-
-    @abstractmethod
-    def diffuse(self, signal: Tensor, x: Tensor, *graph: Tensor | None) -> Tensor:
-        """The last signal ``(n, d, c)`` from the first; ``graph`` is ``edge_index, edge_weight``."""
-
-    def laplacian(self, builder: torch.nn.Module, signal: Tensor, x: Tensor, *graph: Tensor | None) -> SheafLaplacian:
-        """The Laplacian of the sheaf that a builder makes of the signal, or of the inputs x."""
-        return builder(x if builder.from_inputs else signal.flatten(1), *graph).laplacian(self.normalization)
+    def layer(self, source: torch.Generator) -> torch.nn.Module:
+        """What a block does on the sheaf, ``(n, d, c), operator -> (n, d, c)``."""
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         x = checked_features(x, self.encoder, "the network")
-        signal = F.elu(self.encoder(x)).unflatten(1, (self.dim, self.channels))
-        return self.decoder(self.dropout(outside_graphs(self.diffuse, signal, x, edge_index, edge_weight)).flatten(1))
+        signal = self.dropout(F.elu(self.encoder(x)))
+        return self.decoder(outside_graphs(self._blocks, signal, x, edge_index, edge_weight))
+
+    def _blocks(self, signal: Tensor, x: Tensor, *graph: Tensor | None) -> Tensor:
+        builders = iter(self.builders)
+        block: SheafBlock
+        for block in self.blocks:  # type: ignore[assignment]
+            normal = block.norm(signal)
+            if (builder := next(builders, None)) is not None:
+                operator = builder(x if builder.from_inputs else normal, *graph).laplacian(self.normalization)
+            signal = signal + block(normal, operator)
+        return signal
 
 
 class SheafDiffusion(SheafNetwork):
     r"""Neural sheaf diffusion (Bodnar et al., 2022): every layer learns a sheaf and takes a step of its heat flow.
 
-    .. math:: X_{l+1} = (1 + \tanh\varepsilon_l)\, X_l - \sigma\big(L_l\, (I \otimes W_{1,l})\, X_l W_{2,l}\big),
+    .. math:: X_{l+1} = X_l + \sigma\big(A_l N(X_l) + (I - L_l)(I \otimes W_{1,l}^T)\, N(X_l)\, W_{2,l}\big),
 
-    with :math:`L_l` the Laplacian of the sheaf that is made of :math:`X_l`, left weights :math:`W_1` ``(d, d)``, right
-    weights :math:`W_2` ``(c, c)`` and a factor :math:`\varepsilon` for each coordinate of the stalks.
+    with N the layer normalisation of each node, :math:`L_l` the Laplacian of the sheaf that is made of :math:`N(X_l)`,
+    left weights :math:`W_1` ``(d, d)``, right weights :math:`W_2` ``(c, c)``, and weights A of the nodes themselves.
+    With A the sum has all steps :math:`-L` as well.
 
     Args:
         in_features, out_features: of each node, in and out.
         channels: c, of the signals ``(n, d, c)`` in between.
         builder: of the sheaf of each layer, default ``SheafLearner(2)``.
-        activation: :math:`\sigma`, default ``Coordinatewise(elu)``.
         normalization: of the Laplacians, default ``ScalarDegrees(shift=1.0)``.
-        dropout: of the inputs of all layers but the first.
+        own: whether there is a matrix A; without it a node is always mixed with its neighbours.
+        dropout: of the first signal and of what the layers add to it.
 
     >>> import torch, tangentbundle as tb
     >>> net = tb.nn.SheafDiffusion(7, 8, 3, tb.nn.SheafLearner(3), layers=2)
@@ -94,32 +144,14 @@ class SheafDiffusion(SheafNetwork):
     torch.Size([4, 3])
     """
 
-    def build(self, builder: SheafBuilder, act: Activation, layers: int, source: torch.Generator) -> None:
-        self.builders, self.activations = torch.nn.ModuleList(), torch.nn.ModuleList()
-        self.left, self.right, self.keep = (torch.nn.ParameterList() for _ in range(3))
-        for level in range(layers):
-            own = builder.sized(self.dim * self.channels, source)
-            own.name = f"layer {level}"
-            self.builders.append(own)
-            self.activations.append(act.sized(self.channels))
-            self.left.append(torch.eye(self.dim))
-            self.right.append(uniform(self.channels, self.channels, fan_in=self.channels, source=source))
-            self.keep.append(torch.zeros(self.dim, 1))
-
-    def diffuse(self, signal: Tensor, x: Tensor, *graph: Tensor | None) -> Tensor:
-        layers = zip(self.builders, self.activations, self.left, self.right, self.keep, strict=True)
-        for builder, activation, left, right, keep in layers:
-            fed = self.dropout(signal)
-            operator = self.laplacian(builder, fed, x, *graph)  # -L
-            step = activation(-(operator @ (left @ fed @ right)), operator)
-            signal = (1 + torch.tanh(keep)) * signal - step
-        return signal
+    def layer(self, source: torch.Generator) -> torch.nn.Module:
+        return SheafStep(self.dim, self.channels, source)
 
 
 class SheafTNN(SheafNetwork):
     r"""A tangent bundle network on a learned sheaf: banks of filters of one Laplacian, in every layer.
 
-    .. math:: X_{l+1} = X_l + \sigma\Big(\sum_{k=0}^{K} (I - L)^k X_l H_{l,k}\Big).
+    .. math:: X_{l+1} = X_l + \sigma\Big(A_l N(X_l) + \sum_{k=0}^{K} (I - L)^k N(X_l) H_{l,k}\Big).
 
     K = 1 is the sheaf neural network of Hansen and Gebhart (2020), K > 1 a polynomial sheaf network.
 
@@ -134,6 +166,8 @@ class SheafTNN(SheafNetwork):
     torch.Size([4, 3])
     """
 
+    shared = True
+
     def __init__(
         self,
         in_features: int,
@@ -144,40 +178,33 @@ class SheafTNN(SheafNetwork):
         *,
         order: int = 1,
         filters: Sequence[Filter] | None = None,
-        activation: Activation | None = None,
         normalization: Degrees | None = None,
+        own: bool = True,
         dropout: float = 0.0,
         seed: int | torch.Generator = 0,
     ) -> None:
-        self.bank = bank_of(order, filters)
-        options = {"activation": activation, "normalization": normalization, "dropout": dropout, "seed": seed}
+        self.bank = order, filters
+        options = {"normalization": normalization, "own": own, "dropout": dropout, "seed": seed}
         super().__init__(in_features, channels, out_features, builder, layers, **options)  # type: ignore[arg-type]
 
-    def build(self, builder: SheafBuilder, act: Activation, layers: int, source: torch.Generator) -> None:
-        filters, method = self.bank
-        self.builder = builder.sized(self.dim * self.channels, source)
-        widths = [self.channels] * (layers + 1)
-        self.net = TNN(widths, filters=filters, activation=act, output=act, residual=True, method=method, seed=source)
-
-    def diffuse(self, signal: Tensor, x: Tensor, *graph: Tensor | None) -> Tensor:
-        signal = self.dropout(signal)
-        return self.net(signal, self.laplacian(self.builder, signal, x, *graph))
+    def layer(self, source: torch.Generator) -> torch.nn.Module:
+        return filter_layer(self.channels, self.channels, *self.bank, source)
 
 
-def bank_of(order: int, filters: Sequence[Filter] | None) -> tuple[Sequence[Filter], Chebyshev]:
-    r"""The filters, default :math:`(I + \Delta)^k` up to ``order``, and the method for operators that change."""
-    if filters is not None:
-        return filters, Chebyshev()
-    order = positive_integer(order, "order")
-    powers = [Polynomial([float(comb(k, j)) for j in range(k + 1)]) for k in range(order + 1)]
-    return powers, Chebyshev(order=order)
+def filter_layer(
+    wide: int, high: int, order: int, filters: Sequence[Filter] | None, source: torch.Generator
+) -> torch.nn.Module:
+    """Powers up to ``order``, or the filters; each layer learns its own copy of their parameters."""
+    if filters is None:
+        return SheafPowers(wide, high, order, source)
+    return BundleConv(wide, high, filters=with_parameters(filters, copy.deepcopy), method=Chebyshev(), seed=source)
 
 
 connection = Remembered(lambda *graph: Sheaf.from_edges(*graph).laplacian(ScalarDegrees()))
 """The connection Laplacian of ``edge_index, transport, edge_weight`` on n nodes."""
 
 
-class TangentConv(Configured):
+class TangentConv(BundleConv):
     r"""``BundleConv`` on the connection Laplacian of a graph with transports, ``(n, d, in) -> (n, d, out)``.
 
     .. math:: Y = \sum_{k=0}^{K-1} e^{-kT_s L} X H_k, \qquad
@@ -193,23 +220,13 @@ class TangentConv(Configured):
     torch.Size([2, 2, 8])
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        taps: int = 2,
-        step: float | Learnable = 1.0,
-        *,
-        filters: Sequence[Filter] | None = None,
-        seed: int | torch.Generator = 0,
-    ) -> None:
-        super().__init__()
-        self.conv = BundleConv(in_channels, out_channels, taps, step, filters=filters, seed=seed)
-
-    def forward(self, x: Tensor, edge_index: Tensor, transport: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+    def forward(  # type: ignore[override]
+        self, x: Tensor, edge_index: Tensor, transport: Tensor, edge_weight: Tensor | None = None
+    ) -> Tensor:
         if x.ndim != 3:
             raise ShapeError(f"x must have shape (n, d, channels), got {tuple(x.shape)}.")
-        return outside_graphs(lambda: self.conv(x, connection(edge_index, transport, edge_weight, len(x))))
+        filtered = super().forward
+        return outside_graphs(lambda: filtered(x, connection(edge_index, transport, edge_weight, len(x))))
 
 
 class SheafConv(Configured):
@@ -242,9 +259,8 @@ class SheafConv(Configured):
             if positive_integer(value, name) % builder.dim:
                 raise InvalidInputError(f"{name} must be a multiple of {builder.dim}, dim of the stalks, got {value}.")
         self.normalization = part(normalization, ScalarDegrees(shift=1.0), Degrees, "ScalarDegrees()")
-        self.builder, (bank, method) = builder.sized(in_channels, source), bank_of(order, filters)
-        wide, high = in_channels // builder.dim, out_channels // builder.dim
-        self.conv = BundleConv(wide, high, filters=bank, method=method, seed=source)
+        self.builder = builder.sized(in_channels, source)
+        self.conv = filter_layer(in_channels // builder.dim, out_channels // builder.dim, order, filters, source)
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         return outside_graphs(self._filter, x, edge_index, edge_weight)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -28,6 +28,15 @@ class SheafGraph:
     indptr: torch.Tensor
     cols: torch.Tensor
     slots: torch.Tensor
+    cache: dict = field(default_factory=dict, init=False, repr=False)
+
+    def points(self, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Order and mass of the vertices, made once."""
+        if like.dtype not in self.cache:
+            with torch.inference_mode(False):
+                order = torch.arange(self.num_nodes, dtype=torch.int32, device=like.device)
+                self.cache[like.dtype] = order, torch.full_like(order, 1, dtype=like.dtype) / self.num_nodes
+        return self.cache[like.dtype]
 
     @property
     def num_nodes(self) -> int:
@@ -153,3 +162,8 @@ class SheafLaplacian(ConnectionLaplacian):
         return self.indptr, self.cols, self.values, self.order, self.mass
 
     curve = matrix
+
+    def heat_step(self, x: torch.Tensor) -> torch.Tensor:
+        """An explicit step of heat flow, ``(I - L) x``, for signals ``(n, d, c)``: one product."""
+        bound = 1.0 / self.generator.scale
+        return self.average(x, bound, 1.0 - bound)
