@@ -9,7 +9,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -235,10 +234,8 @@ def test_too_large_files_are_refused(folder, monkeypatch):
     np.savez_compressed("bomb.npz", points=np.zeros((3_000_000, 3), np.int8))
     assert Path("bomb.npz").stat().st_size < 20_000
     monkeypatch.setattr("tangentbundle.io.npz.np.load", None)
-    started = time.process_time()
-    error = run("inspect", "bomb.npz", "--max-points", "2000000", code=2).stderr
-    assert re.search(r"has 3000000 points, more than --max-points 2000000.*--workers", error)
-    assert time.process_time() - started < 2
+    monkeypatch.setattr("tangentbundle.memory.memory_limit", lambda limit: 1e8)
+    assert "bomb.npz would need about 0.144 GB" in run("inspect", "bomb.npz", code=2).stderr
 
 
 def test_progress_is_told_when_output_is_captured(folder, monkeypatch):
@@ -325,12 +322,11 @@ def test_levels_are_selected_or_all_computed(folder):
         levels.assign_coords(level=[500, 850]).to_netcdf("levels.nc")
     run("filter", "levels.nc", "--heat", 0.01, "-o", "all.nc")
     run("filter", "levels.nc", "--heat", 0.01, "-o", "one.nc", "--select", "level=850")
-    run("filter", "levels.nc", "--heat", 0.01, "-o", "all.csv")
+    assert "hold one field" in run("filter", "levels.nc", "--heat", 0.01, "-o", "all.csv", code=2).stderr
     with xr.open_dataset("all.nc") as made, xr.open_dataset("one.nc") as one, xr.open_dataset("levels.nc") as levels:
         assert made["u"].sizes == levels["u"].sizes and np.array_equal(made["level"], [500, 850])
         assert np.allclose(made["u"].sel(level=850), 2 * made["u"].sel(level=500))
         assert np.allclose(made["u"].sel(level=850), one["u"].squeeze())
-    assert {*pd.read_csv("all.csv")["level"]} == {500, 850}
     assert "850" in run("inspect", "levels.nc", "--select", "level=700", code=2).stderr
     assert "--select" in run("forecast", "levels.nc", "--horizon", 2, "-o", "x.nc", code=2).stderr
 

@@ -172,11 +172,11 @@ def test_every_kind_of_dataset_is_written_in_every_format(kind, suffix, tmp_path
     ds = grid().isel(lat=slice(1, -1))
     source = tmp_path / ("in.zarr" if "Zarr" in kind else "in.nc")
     written(ds, kind, source)
-    field = read_field(source)
+    field = read_field(source, Request(select={"time": "2026-01-01"} if suffix in ("csv", "parquet") else {}))
     write_field(field, tmp_path / f"out.{suffix}")
     again = read_field(tmp_path / f"out.{suffix}", Request(vectors=("uo", "vo")))
     orders = [np.lexsort([f.space.lon, f.space.lat]) for f in (field, again)]
-    assert len(again) == 2 and np.allclose(field.values[:, orders[0]], again.values[:, orders[1]], atol=1e-9)
+    assert len(again) == len(field) and np.allclose(field.values[:, orders[0]], again.values[:, orders[1]], atol=1e-9)
     assert np.allclose(field.vectors[0], np.cross([0, 0, 1], field.space.points), atol=1e-4)
 
 

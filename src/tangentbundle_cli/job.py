@@ -54,11 +54,9 @@ def columns(
     latlon: Annotated[str, _column("columns in degrees: LAT,LON")] = "",
     vectors: Annotated[str, _column("columns of vectors: VX,VY,VZ or 'dpc*' or EAST,NORTH")] = "",
     wind: Annotated[str, _column("columns of wind: SPEED,DIRECTION (degrees, where it comes from)")] = "",
-    time: Annotated[str, _column("column of times, in tables with rows for each time and place")] = "",
     sigma: Annotated[str, _column("column of standard errors of the vectors' components")] = "",
     drop_missing: Annotated[bool, _column("leave out rows with missing numbers", "--drop-missing")] = False,
     drop_duplicates: Annotated[bool, _column("keep the first of coincident points", "--drop-duplicates")] = False,
-    max_points: Annotated[int | None, _column("refuse larger files; default by memory", min=1)] = None,
     select: Annotated[list[str] | None, _column("one value of a dimension of NetCDF or Zarr: level=500")] = None,
 ) -> None:
     """Options of commands that read files; columns that are not named are guessed, and the guess is printed."""

@@ -149,7 +149,7 @@ def interpolate(
         step(f"reading {file.name}")
         field = job.read(file)
         step(f"reading {at.name}")
-        own = {"points": (), "latlon": (), "time": "", "select": {}}  # options name columns of the first file
+        own = {"points": (), "latlon": (), "select": {}}  # options name columns of the first file
         places = read_field(at, job.request(only_points=True, **own))
         before = None
         if history is not None:
@@ -184,12 +184,11 @@ def forecast(
 ) -> None:
     """Predict the next fields of a series in time.
 
-    A series is a NetCDF or Zarr file with a time axis, a table with a row for each time and place, or an NPZ file with
-    vectors (T, n, D).
+    A series is a NetCDF or Zarr file with a time axis, or an NPZ file with vectors (T, n, D).
 
     Examples:
         tangentbundle forecast series.nc --horizon 20 -o next.nc --std
-        tangentbundle forecast series.csv --time day --horizon 5 -o next.csv
+        tangentbundle forecast series.npz --horizon 5 -o next.npz
     """
     import numpy as np
 

@@ -16,7 +16,6 @@ from .datasets import GridFile
 from .field import Field
 from .guards import warn
 from .spaces import Globe
-from .tables import after_rows
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
@@ -174,7 +173,7 @@ def forecasted(field: Field, estimator: Any, horizon: int, learned: Callable[[],
             ahead.append(line.next(ahead[-1]))
         later = np.concatenate(ahead[1:])
     std = np.stack([_component_spread(field, one) for one in spread])
-    return replace(field.with_vectors(future), std=std, times=later, origin=after_rows(field.origin))
+    return replace(field.with_vectors(future), std=std, times=later)
 
 
 def recent_fields(field: Field, most: int = 60) -> slice:

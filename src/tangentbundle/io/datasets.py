@@ -8,68 +8,67 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..earth.xarrays import EAST_NORTH, coordinate, degrees, find_vectors, unit_of, with_components, without_fill
-from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError
+from ..earth.xarrays import (
+    EAST_NORTH,
+    coordinate,
+    find_vectors,
+    unit_of,
+    with_components,
+    without_fill,
+    without_impossible,
+)
+from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError, NonFiniteError
 from ..extras import extra
 from ..memory import require_memory
-from .columns import from_columns
-from .field import Field, Request, check_count, distinct_places
+from ..units import common_unit
+from .columns import from_columns, with_errors
+from .field import Field, Request, check_count
 from .names import expanded, find_columns, listed, split_unit
 from .spaces import Globe, Space
+
+if TYPE_CHECKING:
+    from ..earth import Grid
 
 
 @dataclass(frozen=True, eq=False)
 class GridFile:
-    """The rest of a dataset: cells ``lat``, ``lon`` along the dimensions ``places``, variables and their attributes."""
+    """The dataset of a field, its grid, the numbers ``(n,)`` of those points of the grid that the field has, the
+    attributes of its components, and the dimension of its times.
+    """
 
     ds: Any
-    lat: Any
-    lon: Any
+    grid: Grid
+    points: np.ndarray
     attributes: list[dict]
-    dimension: str | None
-
-    @property
-    def places(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*self.lat.dims, *self.lon.dims)))
-
-    def angles(self) -> tuple[np.ndarray, np.ndarray]:
-        """Latitude and longitude of every cell in degrees, shaped along ``places``."""
-        lat, lon = extra("xarray", "Grids").broadcast(*(a.drop_vars(list(a.coords)) for a in (self.lat, self.lon)))
-        lat, lon = (a.transpose(*self.places) for a in (lat, lon))
-        return degrees(lat).reshape(lat.shape), degrees(lon).reshape(lon.shape)
+    dimension: str | None = None
 
     def coordinates(self) -> dict[str, Any]:
         """All coordinates of the cells."""
-        known = {str(name): c for name, c in self.ds.coords.items() if set(c.dims) <= {*self.places}}
-        return known | {str(a.name): a.drop_vars(list(set(a.coords) - {a.name})) for a in (self.lat, self.lon)}
+        return {str(name): c for name, c in self.ds.coords.items() if set(c.dims) <= {*self.grid.dims}}
 
     def cells(self, field: Field) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """Components and standard deviations in every cell's own frame, NaN where the file had no point.
+        """Components and standard deviations in every cell's own axes, NaN where the field has no point.
 
-        Poles are one point in many frames; where a cell's frame is turned, both components have the same deviation.
+        Poles are one point in many frames; where a cell's axes are turned, both components have the same deviation.
         """
-        from scipy.spatial import cKDTree
+        grid = self.grid
 
-        from ..geometry.known_frames import latlon_frames
+        def on_grid(numbers: np.ndarray) -> np.ndarray:
+            every = np.full((len(numbers), len(grid), numbers.shape[-1]), np.nan)
+            every[:, self.points] = numbers
+            return every
 
-        lat, lon = self.angles()
-        points, frames, _ = latlon_frames(lat.ravel(), lon.ravel())
-        distance, nearest = cKDTree(field.space.points).query(points)
-        there, values, std = distance[:, None] < 1e-6, None, None
+        values = std = None
         if field.values is not None:
-            turned = field.values[:, nearest]
-            if len(field.names) > 1:
-                turned = np.einsum("nda,tnd->tna", frames, field.vectors[:, nearest])
-            values = np.where(there, turned, np.nan).reshape(-1, *lat.shape, len(field.names))
+            values = (grid.to_components if len(field.names) > 1 else grid.to_cells)(on_grid(field.values))
         if field.std is not None:
-            apart = np.abs((lon.ravel() - field.space.coordinates[nearest, 1] + 180) % 360 - 180) > 1e-6
-            both = np.sqrt(np.mean(field.std**2, axis=-1, keepdims=True))
-            even = np.where(apart[:, None], both[:, nearest], field.std[:, nearest])
-            std = np.where(there, even, np.nan).reshape(-1, *lat.shape, 2)
+            std = grid.to_cells(on_grid(field.std))
+            turned = (np.abs(grid.turns - 1) > 1e-6).reshape(*grid.shape, 1)
+            std = np.where(turned, np.sqrt(np.mean(std**2, axis=-1, keepdims=True)), std)
         return values, std
 
 
@@ -109,82 +108,112 @@ def check_names(variables: Sequence[str], dimensions: Sequence[str], request: Re
     """Refuse a request for variables or dimensions that are not there."""
     if missing := [name for name in request.select if name not in dimensions]:
         raise MissingColumnsError(f"there is no dimension {missing[0]} to select; there are {listed(dimensions)}.")
-    for option in ("latlon", "vectors", "wind"):
-        asked = expanded(getattr(request, option), variables)
+    for option in ("points", "latlon", "vectors", "wind", "sigma"):
+        given = getattr(request, option)
+        asked = expanded([given] if isinstance(given, str) and given else given, variables)
         if missing := [name for name in asked if name not in variables]:
             text = f"there is no variable {listed(missing)}; the file has {listed(variables)}. Correct {option}=."
             raise MissingColumnsError(text)
-        if asked and option != "vectors" and len(asked) != 2:
+        if asked and option in ("latlon", "wind") and len(asked) != 2:
             raise MissingColumnsError(f"{option}= takes two variables, got {listed(asked)}.")
 
 
 def from_dataset(ds: Any, request: Request) -> Field:
     """The field of an ``xarray.Dataset``."""
+    from ..earth import Grid
+    from ..earth.healpix import find_healpix
+
     notes: list[str] = []
     check_names([*map(str, ds.variables)], [*map(str, ds.dims)], request)
     ds = _selected(ds, request.select, notes)
     for name, standard in zip(request.latlon, ("latitude", "longitude"), strict=False):
         ds = ds.set_coords(name)
         ds[name].attrs["standard_name"] = standard
-    try:
-        lat, lon = (coordinate(ds, ds, name) for name in ("latitude", "longitude"))
-    except InvalidInputError:
+    angles: list[Any] = []
+    with contextlib.suppress(InvalidInputError):
+        angles = [coordinate(ds, ds, name).name for name in ("latitude", "longitude")]
+    if request.points or not (angles or find_healpix(ds)):
         return _from_variables(ds, request)
-    ds = ds.set_coords([lat.name, lon.name])
-    if request.only_points:
-        return _cells(ds, lat, lon, request)
-    ds, names, wind = _names(ds, request)
-    return _winds(ds, names, wind, request, notes) if names else _cells(ds, lat, lon, request)
+    ds = ds.set_coords(angles)
+    ds, names, wind = (ds, (), ()) if request.only_points else _names(ds, request)
+    places = tuple(map(str, angles)) or ("lat", "lon")
+    if names:
+        return _winds(ds, places, names, wind, request, notes)
+    grid = Grid.of(ds)
+    globe = _globe(grid, places, request, notes)
+    return Field(globe, notes=tuple(notes), origin=GridFile(ds, grid, np.arange(len(grid)), [{}, {}]))
 
 
-def _winds(ds: Any, names: tuple[str, ...], wind: tuple[str, ...], request: Request, notes: list[str]) -> Field:
-    """The fields of all times, and of all values of other dimensions such as levels, of which time is the last."""
-    from ..earth.grid import ANGLES, find_variable
-    from ..earth.reading import from_xarray
+def _globe(grid: Grid, places: tuple[str, ...], request: Request, notes: list[str]) -> Globe:
+    """The points of a grid, described in the notes."""
+    check_count(len(grid), request)
+    notes.append(f"points: {', '.join(places)}, in degrees")
+    if (merged := int((grid.cell >= 0).sum()) - len(grid)) > 0:
+        notes.append(f"{merged} cells at the place of another (poles) counted once")
+    return Globe(grid.lat, grid.lon, places)
 
-    east = ds[names[0]]
-    lat, lon = (coordinate(ds, east, name) for name in ("latitude", "longitude"))
-    eastward = str(east.attrs.get("standard_name", "")).startswith("eastward")
-    if lat.dims == lon.dims and not eastward and find_variable(ds, lat.dims, ANGLES) is not None:
-        raise InvalidInputError(
-            f"{east.name} is along the axes of a grid with an angle. Use the functions of tangentbundle.earth, such as "
-            "interpolate_to, or `filter --scale`; or give it the standard_name of an eastward variable."
-        )
-    along = [str(d) for d in east.dims if d not in {*lat.dims, *lon.dims}]
+
+def _winds(
+    ds: Any, places: tuple[str, ...], names: tuple[str, ...], wind: tuple[str, ...], request: Request, notes: list[str]
+) -> Field:
+    """The fields of all times, and of all values of other dimensions such as levels."""
+    from ..earth.blocks import GridFields
+
+    source = f"speed {wind[0]} and direction {wind[1]}, where it comes from" if wind else f"variables {listed(names)}"
+    notes.insert(0, f"vectors: {source}" + ", found by name" * (not (request.vectors or request.wind)))
+    units = common_unit(names, [unit_of(ds[name]) for name in names], notes)[0]
+    notes.append(f"units: {units}" if units else "units: the file gives none")
+    fields = GridFields.of(ds, names)
+    ds, grid, east = fields.ds, fields.grid, fields.ds[names[0]]
+    globe = _globe(grid, places, request, notes)
+    along = [str(d) for d in east.dims if d not in grid.dims]
+    components = np.stack([ds[name].transpose(*along, *grid.dims).values for name in names], axis=-1)
+    components = without_impossible(components.astype(float), units, notes)
+    values = grid.to_coordinates(components).reshape(-1, len(grid), 2)
     dates = [d for d in along if ds[d].dtype.kind == "M"][:1]
     others = [d for d in along if d not in dates and east.sizes[d] > 1]
-    dated = any(c.dtype.kind == "M" for c in east.coords.values())
-    series = ds if dated else ds.expand_dims({"undated": [np.datetime64("2000-01-01", "ns")]})
-    parts = []
-    for index in np.ndindex(*(east.sizes[d] for d in others)):
-        data = from_xarray(series.isel(dict(zip(others, index, strict=True))), "", *names)
-        parts.append(data.during(~data.filled))
-    data = parts[0]
-    if any(len(p.lat) != len(data.lat) or not np.array_equal(p.times, data.times) for p in parts):
-        raise InvalidInputError(f"values of {listed(others)} lack different points or times. Choose one with select=.")
-    check_count(len(data.lat), request)
-    units = unit_of(east) or unit_of(ds[names[1]])
-    source = f"speed {wind[0]} and direction {wind[1]}, where it comes from" if wind else f"variables {listed(names)}"
-    notes = [f"vectors: {source}" + ", found by name" * (not (request.vectors or request.wind)), *notes]
-    notes.append(f"units: {units}" if units else "units: the file gives none")
-    notes.append(f"points: {lat.name}, {lon.name}, in degrees")
-    notes += [note.strip() for note in data.provenance.split(";") if note.strip()]
+    times = np.concatenate([np.ravel(c.values) for c in east.coords.values() if c.dtype.kind == "M"][:1] or [[]])
+    there = np.isfinite(values).all(axis=-1)
+    if dates and not others and not (seen := there.any(axis=1)).all() and seen.any():
+        notes.append(f"{int((~seen).sum())} of {len(seen)} times without values left out")
+        values, there, times = values[seen], there[seen], times[seen]
+    points = _complete_points(there, request, notes)
     if others:
-        notes.append(f"{len(parts)} values of {listed(others)}, each by itself; select= chooses one")
+        notes.append(f"{len(values)} fields along {listed(along)}, each by itself; select= chooses one")
     attributes = [{**ds[name].attrs, **({"units": units} if units else {})} for name in names]
-    origin = GridFile(ds, lat, lon, attributes, dates[0] if dates else None)
-    axes = [(d, ds[d].values) for d in others] + [(d, data.times) for d in dates]
-    return Field(
-        Globe(data.lat, data.lon, (str(lat.name), str(lon.name))),
-        np.concatenate([part.components for part in parts]),
+    field = Field(
+        globe.select(points),
+        values[:, points],
         names,
-        times=data.times if dated and not others else None,
+        times=times if len(times) == len(values) and not others else None,
         units=units,
         notes=tuple(notes),
-        origin=origin,
-        axes=tuple(axes) if others else (),
+        origin=GridFile(ds, grid, points, attributes, dates[0] if dates else None),
+        axes=tuple((d, ds[d].values) for d in along if d in (*dates, *others)) if others else (),
         wind=wind,
     )
+    sigma = request.sigma or ("sigma" if "sigma" in ds else "")
+    if not sigma:
+        return field
+    if {*ds[sigma].dims} != {*grid.dims}:
+        raise InvalidInputError(f"{sigma} must have a standard error for each place, along {', '.join(grid.dims)}.")
+    errors = grid.to_points(ds[sigma].transpose(*grid.dims).values[..., None].astype(float))[points, 0]
+    return with_errors(field, errors, sigma, unit_of(ds[sigma]))
+
+
+def _complete_points(there: np.ndarray, request: Request, notes: list[str]) -> np.ndarray:
+    """Numbers of points with values in all fields, of ``there (T, n)``: those without any are land, others holes."""
+    points = np.flatnonzero(there.all(axis=0) if request.drop_missing else there.any(axis=0))
+    holes = ~there[:, points] if len(points) else ~there
+    if holes.any():
+        why = "".join(f" ({note})" for note in notes if "missing" in note)
+        raise NonFiniteError(
+            f"{int(holes.sum())} of {holes.size} vectors are missing{why}. Leave out incomplete places with "
+            "drop_missing=True, choose with select=, or interpolate in xarray first."
+        )
+    if len(points) < there.shape[1]:
+        notes.append(f"{there.shape[1] - len(points)} of {there.shape[1]} points with missing values left out")
+    return points
 
 
 def _selected(ds: Any, select: Mapping[str, Any], notes: list[str]) -> Any:
@@ -219,22 +248,6 @@ def _names(ds: Any, request: Request) -> tuple[Any, tuple[str, ...], tuple[str, 
     return ds, (), ()
 
 
-def _cells(ds: Any, lat: Any, lon: Any, request: Request) -> Field:
-    """The cells of a grid, each place once, without vectors."""
-    from ..geometry.known_frames import latlon_frames
-
-    origin = GridFile(ds, lat, lon, [{}, {}], None)
-    latitude, longitude = (angle.ravel() for angle in origin.angles())
-    check_count(len(latitude), request)
-    places = np.round(latlon_frames(latitude, longitude)[0], 9)
-    first = distinct_places(places)[0]
-    notes = [f"points: {lat.name}, {lon.name}, in degrees"]
-    if len(first) < len(latitude):
-        notes.append(f"{len(latitude) - len(first)} cells at the place of another (poles) counted once")
-    globe = Globe(latitude[first], longitude[first], (str(lat.name), str(lon.name)))
-    return Field(globe, notes=tuple(notes), origin=origin)
-
-
 def _from_variables(ds: Any, request: Request) -> Field:
     """Points and vectors as variables along one dimension."""
     flat = {str(n): ds[n] for n in ds.variables if ds[n].ndim == 1 and ds[n].dtype.kind in "fiu"}
@@ -255,7 +268,7 @@ def to_dataset(field: Field) -> Any:
     grid = field.origin if isinstance(field.origin, GridFile) else None
     coords = _points_along(field.space) if grid is None else grid.coordinates()
     values, std = (field.values, field.std) if grid is None else grid.cells(field)
-    places: tuple[str, ...] = ("point",) if grid is None else grid.places
+    places: tuple[str, ...] = ("point",) if grid is None else grid.grid.dims
     lead: tuple[str, ...] = ("step",) if len(field) > 1 else ()
     if field.axes:
         lead, shape = tuple(name for name, _ in field.axes), [len(axis) for _, axis in field.axes]

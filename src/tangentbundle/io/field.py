@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from ..earth.xarrays import NETCDF_FILL
-from ..errors import InvalidInputError, MemoryLimitError, NonFiniteError, ShapeError, TooFewPointsError
+from ..errors import InvalidInputError, NonFiniteError, ShapeError, TooFewPointsError
 from .spaces import Globe, Space
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to read: names of columns (guessed where not given), what to do with unusable rows, and how much at most.
+    """What to read: names of columns (guessed where not given), and what to do with unusable rows.
 
     Names may be patterns (``pc*``) and ranges (``pc1:pc50``). ``wind`` names speed and direction, ``select`` chooses
     values of dimensions such as ``{"level": 500}``. ``sigma`` names the column of standard errors.
@@ -25,13 +25,11 @@ class Request:
     latlon: tuple[str, ...] = ()
     vectors: tuple[str, ...] = ()
     wind: tuple[str, ...] = ()
-    time: str = ""
     sigma: str = ""
     drop_missing: bool = False
     drop_duplicates: bool = False
     only_points: bool = False
     needs_vectors: bool = True
-    max_points: int | None = None
     select: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -124,7 +122,7 @@ def distinct_rows(space: Space, request: Request, notes: list[str]) -> np.ndarra
         second = int(np.setdiff1d(np.arange(len(space)), first)[0])
         raise InvalidInputError(
             f"{repeats} of {len(space)} points coincide with an earlier one (first: row {second + 1}). Keep the first "
-            "of each with drop_duplicates=True, or average them."
+            "of each with drop_duplicates=True, or average them. Series in time are read from .nc, .zarr and .npz."
         )
     notes += [f"{repeats} of {len(space)} points that coincide with an earlier one left out"] if repeats else []
     return first
@@ -144,12 +142,7 @@ def distinct_places(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check_count(n: int, request: Request) -> None:
-    """Refuse files with too few points for any geometry (one is enough to predict at), or with too many."""
+    """Refuse files with too few points for any geometry (one is enough to predict at)."""
     least = 1 if request.only_points else 3
     if n < least:
         raise TooFewPointsError(f"a field needs at least {least} points, the file has {n}. Give more points.")
-    if request.max_points is not None and n > request.max_points:
-        raise MemoryLimitError(
-            f"the file has {n} points, more than max_points={request.max_points}. Sample its rows, raise the limit, or "
-            "filter it part by part (tangentbundle filter --workers)."
-        )

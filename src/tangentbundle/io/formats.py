@@ -17,26 +17,29 @@ from .tables import read_csv, read_parquet, write_csv, write_parquet
 
 @dataclass(frozen=True)
 class Format:
-    """How files with these suffixes are read and written, and how an existing one is recognized."""
+    """How files with these suffixes are read and written, how an existing one is recognized, and whether they hold
+    several fields.
+    """
 
     suffixes: tuple[str, ...]
     read: Callable[[Path, Request], Field]
     write: Callable[[Field, Path], None]
     recognize: Recognizer
+    several: bool = False
 
 
 FORMATS = (
     Format((".csv", ".txt", ".tsv"), read_csv, write_csv, starts_with()),
     Format((".parquet", ".pq"), read_parquet, write_parquet, starts_with(b"PAR1")),
-    Format((".npz",), read_npz, write_npz, starts_with(b"PK")),
+    Format((".npz",), read_npz, write_npz, starts_with(b"PK"), several=True),
     Format(
         (".ply", ".obj", ".stl", ".vtk", ".vtu", ".off"),
         read_mesh,
         write_mesh,
         starts_with(b"ply", b"# vtk", b"<?xml", b"<VTKFile"),
     ),
-    Format((".nc", ".nc4", ".cdf"), read_dataset, write_netcdf, starts_with(b"CDF", b"\x89HDF")),
-    Format((".zarr",), read_dataset, write_zarr, is_zarr),
+    Format((".nc", ".nc4", ".cdf"), read_dataset, write_netcdf, starts_with(b"CDF", b"\x89HDF"), several=True),
+    Format((".zarr",), read_dataset, write_zarr, is_zarr, several=True),
 )
 
 
@@ -85,6 +88,10 @@ def check_output(field: Field | None, path: str | Path, *, overwrite: bool = Fal
     target = Path(path).expanduser()
     form = format_of(target)
     check_place(target, form.recognize, overwrite=overwrite)
+    if field is not None and len(field) > 1 and not form.several:
+        raise OutputError(
+            f"{form.suffixes[0]} files hold one field, and there are {len(field)}. Write .nc, .zarr or .npz."
+        )
     if field is not None and form.write is write_mesh:
         check_mesh_output(field, target)
 

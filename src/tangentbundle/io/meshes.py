@@ -243,7 +243,5 @@ def check_mesh_output(field: Field, path: Path) -> None:
         raise OutputError(
             f"{path.suffix[1:].upper()} files hold no vectors. Write {path.with_suffix('.ply').name} or .vtk."
         )
-    if len(field) > 1:
-        raise OutputError(f"a mesh file holds one field, and there are {len(field)}. Write .nc, .zarr or .npz instead.")
     if field.space.points.shape[1] != 3:
         raise OutputError("a mesh file holds points of space, with x, y and z. Write .csv or .npz instead.")

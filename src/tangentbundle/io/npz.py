@@ -18,12 +18,11 @@ from ..errors import (
     MemoryLimitError,
     MissingColumnsError,
     ShapeError,
-    TooFewPointsError,
 )
 from ..files import starts_with
 from ..memory import require_memory
 from .columns import assemble, from_columns, to_columns
-from .field import Field, Request, check_count
+from .field import Field, Request
 from .names import Columns, find_columns
 from .spaces import Globe, Mesh
 
@@ -42,7 +41,7 @@ class ArrayFile:
 
 def read_npz(path: Path, request: Request) -> Field:
     """A field from ``points (n, D)`` and ``vectors (n, D)`` or ``(T, n, D)``, or from arrays such as lat, lon, u, v."""
-    arrays = _load(path, request)
+    arrays = _load(path)
     name, key, faces = _array(arrays, request.points, POINTS), None, None
     if name is None:
         columns = find_columns([n for n, a in arrays.items() if a.ndim in (1, 2)], request)
@@ -85,7 +84,7 @@ def _columns(arrays: dict[str, np.ndarray], name: str, key: str | None, request:
     return Columns(axes, names, False, ("",) * len(names), tuple(notes))
 
 
-def _load(path: Path, request: Request) -> dict[str, np.ndarray]:
+def _load(path: Path) -> dict[str, np.ndarray]:
     if not zipfile.is_zipfile(path):
         single = starts_with(b"\x93NUMPY")(path)
         problem = "is a single array, not an archive" if single else "is no readable NumPy archive"
@@ -95,12 +94,9 @@ def _load(path: Path, request: Request) -> dict[str, np.ndarray]:
             shapes = {name: _shape(archive, name) for name in archive.namelist()}
         need = 16.0 * sum(map(math.prod, shapes.values()))  # numbers become floats
         require_memory(need, f"reading {path.name}", "Split it, or sample rows.")
-        for name in (f"{name}.npy" for name in (*request.points, *POINTS)):
-            if len(shapes.get(name, ())) > 1:
-                check_count(shapes[name][0], request)
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
-    except (MemoryLimitError, TooFewPointsError):
+    except MemoryLimitError:
         raise
     except Exception as error:  # NumPy evaluates headers as Python's literals, whose parser has errors of many kinds
         text = str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,8 +1,7 @@
-"""Text tables: the line of names, columns of numbers and text by Arrow, and dates."""
+"""Text tables: the line of names, and columns of numbers and text by Arrow."""
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import re
 from collections import Counter
@@ -102,36 +101,3 @@ def numbers(column: Any, name: str) -> np.ndarray:
     if array.dtype.kind not in "fiu":
         raise DTypeError(f"column {name} holds {column.type}, not numbers. Name another: points= or vectors=.")
     return array if array.dtype == np.float32 else array.astype(np.float64)
-
-
-def times(column: Any, name: str) -> np.ndarray | None:
-    """Dates in UTC, or numbers that only tell the order, of each row of an Arrow column; None if it is neither."""
-    import pyarrow
-    import pyarrow.compute
-    import pyarrow.csv
-
-    kinds = [column.type]
-    if is_text := column.type in (pyarrow.string(), pyarrow.large_string()):
-        column = pyarrow.compute.utf8_trim_whitespace(column)
-        kinds = [pyarrow.float64(), pyarrow.timestamp("ns"), pyarrow.timestamp("ns", "UTC")]
-    missing = column.null_count
-    if is_text:
-        missing += sum(cell in pyarrow.csv.ConvertOptions().null_values for cell in column.to_pylist())
-    if missing:
-        raise InvalidInputError(f"column {name} lacks the time of {missing} rows. Fill it.")
-    for kind in kinds:
-        with contextlib.suppress(pyarrow.ArrowInvalid):
-            array = column.cast(kind).to_numpy()
-            return array if array.dtype.kind in "Mfiu" else None
-    return None
-
-
-def cells(column: Any) -> list:
-    """What is written for an Arrow column: numbers and dates with as few digits as identify them, text as it is."""
-    kind = str(column.type)
-    if kind.startswith("timestamp"):
-        dates = column.to_numpy()
-        there = dates[~np.isnat(dates)]
-        unit = next(u for u in ("D", "m", "s", "ns") if (there.astype(f"datetime64[{u}]") == there).all())
-        return np.where(np.isnat(dates), "", np.datetime_as_string(dates.astype(f"datetime64[{unit}]"))).tolist()
-    return column.to_numpy().astype(str).tolist() if kind in ("float", "double") else column.to_pylist()
