@@ -70,10 +70,9 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_inspect(folder):
-    found = told("inspect", "field.csv", "-k", 4, "--figures", "figures")
+    found = told("inspect", "field.csv", "-k", 4)
     assert found["dimension"] == 2 and found["components"] == 1 and len(found["eigenvalues"]) == 4
     assert 0 < found["normal_share"] < 0.2 and found["points"] == 120 and len(found["notes"]) == 2
-    assert sorted(p.name for p in Path("figures").iterdir()) == ["field.png", "spectrum.png"]
     text = run("inspect", "field.csv", "-k", 0).stdout
     assert "orientable" in text and "guessed by name" in text and "eigenvalues" not in text
     assert run("inspect", "field.csv", "--quiet", "-k", 0).stdout == ""

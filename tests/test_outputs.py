@@ -248,8 +248,6 @@ def test_the_tool_says_what_it_overwrote(folder):
         assert f"{output} (overwritten)" in run(f"spectrum field.npz --dim 2 -k 3 -o {output}").stdout
     Path("values.npz").write_bytes(b"a thesis")
     assert "another kind" in run("spectrum field.npz --dim 2 -k 3 -o values.npz", code=2).stderr
-    run("inspect field.npz --dim 2 -k 0 --figures figures")
-    assert "field.png (overwritten)" in run("inspect field.npz --dim 2 -k 0 --figures figures").stdout
 
 
 def test_results_in_parts_have_a_format():

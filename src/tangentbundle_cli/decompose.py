@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .fields import build_bundle
+from .fields import build_bundle, given
 from .job import Dim, Eps, Job, Neighbors, Output, Overwrite, Source, command
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def decompose(
         from tangentbundle.diagnostics import normal_share
         from tangentbundle.io.actions import decomposed
 
-        bundle = build_bundle(job, field, dim, neighbors, eps)
+        bundle = build_bundle(job, field, given(dim=dim, neighbors=neighbors, eps=eps))
         share = normal_share(bundle, field.vectors)
         job.summary.tell("normal part", f"{share:.1%} of the vectors' energy, left out", normal_share=share)
         step("decomposing")

@@ -26,8 +26,6 @@ def predict_each(job: Job, estimator: Any, field: Field, target: Field, noise: f
         step(f"comparing models on field 1 of {count}")
 
         def fitted(number: int) -> None:
-            if number == 0 and job.report is not None and target is not field:
-                job.summary.fitted = field.with_vectors(estimator.predict(field.space.points)[None])
             step(f"predicting field {number + 1} of {count} at {len(target.space)} points")
             if number + 1 < count:
                 step(f"comparing models on field {number + 2} of {count}")
