@@ -73,10 +73,6 @@ class DownloadError(TangentBundleError, OSError):
     """A file could not be had from the network; nothing half-written was left."""
 
 
-class CacheWriteError(DownloadError):
-    """The cache folder is full or cannot be written."""
-
-
 class TrainingError(TangentBundleError, RuntimeError):
     """Training gave no usable network."""
 

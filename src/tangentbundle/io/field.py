@@ -115,30 +115,16 @@ def usable_rows(numbers: np.ndarray, request: Request, notes: list[str]) -> np.n
 
 def distinct_rows(space: Space, request: Request, notes: list[str]) -> np.ndarray:
     """The first row at each place; repeats are refused unless ``drop_duplicates``."""
-    on_globe = isinstance(space, Globe)
-    first = distinct_places(np.round(space.points, 9) if on_globe else space.points)[0]  # to a centimetre on the Earth
-    repeats = len(space) - len(first)
-    if repeats and not request.drop_duplicates:
-        second = int(np.setdiff1d(np.arange(len(space)), first)[0])
-        raise InvalidInputError(
-            f"{repeats} of {len(space)} points coincide with an earlier one (first: row {second + 1}). Keep the first "
-            "of each with drop_duplicates=True, or average them. Series in time are read from .nc, .zarr and .npz."
-        )
-    notes += [f"{repeats} of {len(space)} points that coincide with an earlier one left out"] if repeats else []
-    return first
-
-
-def distinct_places(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The first row of each place ``(m,)``, and the number of the place of every row ``(n,)``, of rows ``(n, D)``.
-
-    >>> [part.tolist() for part in distinct_places(np.array([[0.0, 1.0], [2.0, 3.0], [-0.0, 1.0]]))]
-    [[0, 1], [0, 1, 0]]
-    """
+    points = np.round(space.points, 9) if isinstance(space, Globe) else space.points  # to a centimetre on the Earth
     order = np.lexsort(points.T)  # stable: the first row of a place comes first
-    new = np.any(points[order[1:]] != points[order[:-1]], axis=1)
-    first, place = order[np.append(True, new)[: len(order)]], np.empty(len(order), np.int64)
-    place[order] = np.argsort(np.argsort(first))[np.cumsum(np.append(0, new))[: len(order)]]
-    return np.sort(first), place
+    later = np.sort(order[1:][np.all(points[order[1:]] == points[order[:-1]], axis=1)])
+    if len(later) and not request.drop_duplicates:
+        raise InvalidInputError(
+            f"{len(later)} of {len(space)} points coincide with an earlier one (first: row {later[0] + 1}). Keep the "
+            "first of each with drop_duplicates=True, or average them. Series in time are read from .nc, .zarr, .npz."
+        )
+    notes += [f"{len(later)} of {len(space)} points that coincide with an earlier one left out"] if len(later) else []
+    return np.delete(np.arange(len(space)), later)
 
 
 def check_count(n: int, request: Request) -> None:

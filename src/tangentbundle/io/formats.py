@@ -33,7 +33,7 @@ FORMATS = (
     Format((".parquet", ".pq"), read_parquet, write_parquet, starts_with(b"PAR1")),
     Format((".npz",), read_npz, write_npz, starts_with(b"PK"), several=True),
     Format(
-        (".ply", ".obj", ".stl", ".vtk", ".vtu", ".off"),
+        (".ply", ".obj", ".stl", ".vtk", ".vtu"),
         read_mesh,
         write_mesh,
         starts_with(b"ply", b"# vtk", b"<?xml", b"<VTKFile"),

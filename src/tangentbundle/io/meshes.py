@@ -6,7 +6,6 @@ import contextlib
 import io
 import math
 import re
-import struct
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,10 @@ import numpy as np
 
 from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError, OutputError
 from ..extras import extra
-from ..memory import require_memory
 from .columns import assemble, to_columns
 from .field import Field, Request, check_count
 from .names import Columns, find_columns, listed, split_unit
-from .spaces import Cloud, Mesh, Space
+from .spaces import Mesh
 
 
 @dataclass(frozen=True)
@@ -48,35 +46,33 @@ def read_mesh(path: Path, request: Request) -> Field:
     except (SystemExit, Exception) as error:  # meshio raises whatever its parsers meet, and exits on its own errors
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DamagedFileError(f"{path.name} is no readable {path.suffix[1:].upper()} mesh ({text}).") from error
-    if claimed.get("vertex", len(mesh.points)) != len(mesh.points):
-        raise DamagedFileError(f"{path.name} has {len(mesh.points)} of {claimed['vertex']} vertices: it is cut short.")
+    if (said := claimed.get("element vertex", len(mesh.points))) != len(mesh.points):
+        raise DamagedFileError(f"{path.name} has {len(mesh.points)} of {said} vertices: it is cut short.")
     field = from_meshio(mesh, request, path.name)
     if path.suffix.lower() == ".obj" and isinstance(field.origin, MeshFile):
         field = replace(field, origin=replace(field.origin, up="y"))
     return field
 
 
-COUNTS = {
-    ".ply": rb"^element\s+(\w+)\s+(\d+)",
-    ".vtk": rb"^(POINTS|CELLS|CELL_TYPES|POLYGONS|VERTICES|LINES|TRIANGLE_STRIPS|POINT_DATA|CELL_DATA)[ \t]+(\d+)",
-    ".off": rb"\A(OFF)\s+(?:#[^\n]*\n\s*)*(\d+[ \t]+\d+)",
-}
-"""Where files say how many of what they have."""
+COUNTS = (
+    rb"^(element\s+\w+|POINTS|CELLS|CELL_TYPES|POLYGONS|VERTICES|LINES|TRIANGLE_STRIPS|POINT_DATA|CELL_DATA|DIMENSIONS)"
+    rb"[ \t]+(\d[\d \t]*)"
+)
+"""Where PLY and VTK files say how many of what they have."""
 
 
 def check_counts(path: Path) -> dict[str, int]:
     """How many of what a mesh file says it has; refused, before it is parsed, if that is more than it can hold."""
     content, suffix = path.read_bytes(), path.suffix.lower()
-    text = content.partition(b"end_header")[0] if suffix == ".ply" else content
-    counts = re.findall(COUNTS.get(suffix, rb"(?!)()()"), text, re.MULTILINE)
-    found = {what.decode(): max(map(int, numbers.split())) for what, numbers in counts}
-    if (suffix == ".ply" and text == content) or (suffix == ".off" and not found):
-        raise DamagedFileError(f"{path.name} is no readable {suffix[1:].upper()} mesh: its header is not complete.")
+    head = content.partition(b"end_header")[0] if suffix == ".ply" else content
+    if suffix == ".ply" and head == content:
+        raise DamagedFileError(f"{path.name} is no readable PLY mesh: its header is not complete.")
+    found = {}
+    for what, text in re.findall(COUNTS, head, re.MULTILINE):
+        numbers = [*map(int, text.split())]
+        found[what.decode()] = math.prod(numbers) if what == b"DIMENSIONS" else max(numbers)
     if suffix == ".stl" and len(content) >= 84 and not content.lstrip().startswith(b"solid"):
-        found = {"bytes of triangles": 50 * struct.unpack("<I", content[80:84])[0]}
-    if grid := suffix == ".vtk" and re.search(rb"^DIMENSIONS[ \t]+(\d+)[ \t]+(\d+)[ \t]+(\d+)", content, re.MULTILINE):
-        cells = math.prod(map(int, grid.groups()))
-        require_memory(100.0 * cells, f"the grid of {path.name}, {cells:.3g} points,", "Sample it first.")
+        found = {"bytes of triangles": 50 * int.from_bytes(content[80:84], "little")}
     for what, number in found.items():
         if number > len(content):
             raise DamagedFileError(
@@ -92,18 +88,14 @@ def from_meshio(mesh: Any, request: Request, name: str = "the mesh") -> Field:
     faces, notes = _triangles(mesh)
     data = _with_face_data(mesh, points, faces, request, notes)
     names, values, array = _vectors(data, points, request, notes)
-    normals = _normals(mesh.point_data, points, notes)
     units = tuple(split_unit(name)[1] for name in names)
     columns = Columns(("x", "y", "z")[: points.shape[1]], names, False, units, tuple(notes))
     field, rows = assemble(points, values, columns, request)
-    space: Space = Cloud(points, columns.points, normals)
     if len(faces):
         if rows is not None:
             raise InvalidInputError(f"rows of {name} cannot be left out: its triangles count them. Clean the mesh.")
-        space = Mesh(field.space.points, faces, normals=normals)
-    elif rows is not None:
-        space = space.select(rows)
-    return replace(field, space=space, origin=MeshFile(data, array) if rows is None else None)
+        field = replace(field, space=Mesh(field.space.points, faces))
+    return replace(field, origin=MeshFile(data, array) if rows is None else None)
 
 
 def _triangles(mesh: Any) -> tuple[np.ndarray, list[str]]:
@@ -151,24 +143,6 @@ def _with_face_data(
             data[name] = np.stack([s / sums[0] for s in sums[1:]], axis=1).reshape(len(points), *values.shape[1:])
         notes.append(f"face data {name} averaged to the vertices, by area")
     return data
-
-
-def _normals(data: dict[str, np.ndarray], points: np.ndarray, notes: list[str]) -> np.ndarray | None:
-    """Normals that the file brings for all its vertices, as one array or as three."""
-    named = {name.lower(): name for name in reversed(data)}
-    for group in (["normals"], ["normal"], ["nx", "ny", "nz"]):
-        if not all(name in named for name in group):
-            continue
-        said = ", ".join(named[name] for name in group)
-        normals = np.column_stack([data[named[name]] for name in group]).astype(float)
-        if normals.shape != points.shape or points.shape[1] != 3:
-            continue
-        if not np.isfinite(normals).all() or not np.linalg.norm(normals, axis=1).all():
-            notes.append(f"vertex data {said} not used as normals: some are missing")
-            return None
-        notes.append(f"tangent planes: perpendicular to vertex data {said}")
-        return normals
-    return None
 
 
 def _arrays(data: dict[str, np.ndarray], points: np.ndarray) -> list[str]:
@@ -220,11 +194,6 @@ def vertex_data(field: Field, numbers_only: bool = False) -> dict[str, np.ndarra
     """Arrays at the vertices: vectors, their standard deviations, and what else the mesh had."""
     origin = field.origin if isinstance(field.origin, MeshFile) else MeshFile({}, "vectors")
     data = dict(origin.point_data)
-    normals, named = field.space.normals, {name.lower() for name in data}
-    if normals is not None and numbers_only:  # arrays of vectors are left out
-        data = {n: a for n, a in data.items() if a.ndim == 1} | dict(zip(("nx", "ny", "nz"), normals.T, strict=True))
-    elif normals is not None and not named & {"normals", "normal", "nx"}:
-        data["normals"] = normals
     if field.values is None:
         return data
     if numbers_only or origin.array is None:
@@ -239,7 +208,7 @@ def vertex_data(field: Field, numbers_only: bool = False) -> dict[str, np.ndarra
 
 def check_mesh_output(field: Field, path: Path) -> None:
     """Refuse what a mesh file cannot hold."""
-    if path.suffix in (".obj", ".stl", ".off"):
+    if path.suffix in (".obj", ".stl"):
         raise OutputError(
             f"{path.suffix[1:].upper()} files hold no vectors. Write {path.with_suffix('.ply').name} or .vtk."
         )
