@@ -83,7 +83,7 @@ def test_bad_formats_and_places(command, folder):
         refused(f"{head} -o out.xyz")
         refused(f"{head} -o none/out{suffix}", "no folder")
         Path(f"folder{suffix}").mkdir()
-        refused(f"{head} -o folder{suffix}", "another kind")
+        refused(f"{head} -o folder{suffix}", "a folder of that name")
     assert not [p for p in folder.iterdir() if p.name.startswith("out") or p.name == "none"]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .fields import build_bundle, given
-from .job import Dim, Eps, Job, Neighbors, Output, Overwrite, Source, command
+from .job import Dim, Eps, Job, Neighbors, Output, Source, command
 
 if TYPE_CHECKING:
     from tangentbundle.filters import Filter
@@ -29,7 +29,6 @@ def filter(
     workers: Annotated[
         int | None, typer.Option(min=1, help="parts that are computed at the same time: for files larger than memory")
     ] = None,
-    overwrite: Overwrite = False,
 ) -> None:
     """Filter a field with a function of the connection Laplacian; its normal part is left out.
 
@@ -45,7 +44,7 @@ def filter(
 
     if [heat is None, tikhonov is None, not scale].count(False) != 1:
         raise InvalidInputError("give one filter: --heat TIME, --tikhonov STRENGTH, or --scale LENGTH on the globe.")
-    check_output(None, output, overwrite=overwrite)
+    check_output(None, output)
     options = given(dim=dim, neighbors=neighbors, eps=eps)
     if scale:
         if options or job.report:
@@ -58,7 +57,7 @@ def filter(
 
         filter_in_parts(job, file, output, _chosen(heat, tikhonov), workers, options)
     else:
-        _filter_in_memory(job, file, output, _chosen(heat, tikhonov), overwrite, options)
+        _filter_in_memory(job, file, output, _chosen(heat, tikhonov), options)
 
 
 def _chosen(heat: float | None, tikhonov: float | None) -> Filter:
@@ -73,12 +72,10 @@ def tell_filter(job: Job, response: Filter, share: float, left: float) -> None:
     job.summary.tell("filter", f"{response}; {left:.1%} of the tangent energy is left", energy_left=left)
 
 
-def _filter_in_memory(
-    job: Job, file: Path, output: Path, response: Filter, overwrite: bool, options: dict[str, Any]
-) -> None:
+def _filter_in_memory(job: Job, file: Path, output: Path, response: Filter, options: dict[str, Any]) -> None:
     with job.steps(4) as step:
         step("reading")
-        field = job.read(file, output, overwrite=overwrite)
+        field = job.read(file, output)
         step("building the bundle")
         from tangentbundle.diagnostics import normal_share
         from tangentbundle.io.actions import filtered
@@ -89,7 +86,7 @@ def _filter_in_memory(
         result, left = filtered(field, bundle, response)
         tell_filter(job, response, share, left)
         step("writing")
-        job.write(result, output, overwrite=overwrite)
+        job.write(result, output)
 
 
 def _smooth_in_blocks(job: Job, file: Path, output: Path, scale: str, variables: str, workers: int) -> None:

@@ -97,12 +97,12 @@ def _write_like(file: Path, names: tuple[str, ...], result: Path, output: Path) 
     import numpy as np
 
     from tangentbundle.extras import extra
-    from tangentbundle.files import replacing, starts_with
+    from tangentbundle.files import replacing
 
     pyarrow, parquet = (extra(name, "Parquet") for name in ("pyarrow", "pyarrow.parquet"))
     new = extra("zarr", "Filtering in parts", "cluster").open_group(result, mode="r")["vectors"]
     data, energy, start = extra("pyarrow.dataset", "Parquet").dataset(file, format="parquet"), 0.0, 0
-    with replacing(output, starts_with(b"PAR1")) as place, parquet.ParquetWriter(place, data.schema) as writer:
+    with replacing(output) as place, parquet.ParquetWriter(place, data.schema) as writer:
         for batch in data.to_batches(batch_size=ROWS_AT_ONCE):
             table, rows = pyarrow.table(batch), new[start : start + len(batch)]
             for name, column in zip(names, rows.T, strict=True):

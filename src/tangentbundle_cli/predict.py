@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .job import Dim, Job, Noise, Output, Overwrite, Seed, Source, Std, command
+from .job import Dim, Job, Noise, Output, Seed, Source, Std, command
 
 if TYPE_CHECKING:
     from tangentbundle.io import Field
@@ -94,7 +94,6 @@ def denoise(
     std: Std = False,
     dim: Dim = None,
     seed: Seed = 0,
-    overwrite: Overwrite = False,
 ) -> None:
     """Remove noise from a field: its level and the field's own scales are estimated from the data.
 
@@ -104,7 +103,7 @@ def denoise(
     """
     with job.steps(1) as step:
         step("reading")
-        field = job.read(file, output, overwrite=overwrite)
+        field = job.read(file, output)
     from tangentbundle import FieldDenoiser
     from tangentbundle.geometry.scale import affordable_neighbors
     from tangentbundle.io.actions import assumed
@@ -118,7 +117,7 @@ def denoise(
     job.summary.tell("dimension", str(dimension), dimension=dimension)
     if abs(result.vectors - field.vectors).max() <= 1e-6 * abs(field.vectors).max():
         job.summary.notes.append("the field is unchanged: its detail is finer than its noise, and no filter helps")
-    job.write(result, output, overwrite=overwrite)
+    job.write(result, output)
 
 
 @command
@@ -132,7 +131,6 @@ def interpolate(
     noise: Noise = None,
     dim: Dim = None,
     seed: Seed = 0,
-    overwrite: Overwrite = False,
 ) -> None:
     """Predict a field at other points, with its uncertainty.
 
@@ -142,7 +140,7 @@ def interpolate(
     """
     from tangentbundle.io import check_output, read_field
 
-    check_output(None, output, overwrite=overwrite)
+    check_output(None, output)
     with job.steps(3) as step:
         step(f"reading {file.name}")
         field = job.read(file)
@@ -159,14 +157,14 @@ def interpolate(
 
     job.summary.tell("at", f"{at.name}: {places}", places=len(places.space))
     job.summary.notes += [f"{at.name}: {note}" for note in places.notes]
-    check_output(places, output, overwrite=overwrite)
+    check_output(places, output)
     learned = {} if before is None else past(field, before)
     estimator = FieldInterpolator(**assumed(field, dim), **learned, random_state=seed)
     result = predict_each(job, estimator, field, places, noise, std)
     if result.std is not None:
         typical = float(result.std.mean())
         job.summary.tell("standard deviation", f"{_with_unit(typical, field)} on average", mean_std=typical)
-    job.write(result, output, overwrite=overwrite)
+    job.write(result, output)
 
 
 @command
@@ -178,7 +176,6 @@ def forecast(
     std: Std = False,
     dim: Dim = None,
     seed: Seed = 0,
-    overwrite: Overwrite = False,
 ) -> None:
     """Predict the next fields of a series in time.
 
@@ -192,7 +189,7 @@ def forecast(
 
     from tangentbundle.io import check_output
 
-    check_output(None, output, overwrite=overwrite)
+    check_output(None, output)
     with job.steps(3) as step:
         step("reading")
         field = job.read(file)
@@ -201,7 +198,7 @@ def forecast(
         from tangentbundle.timeline import calendar_period
 
         shape = (horizon, len(field.space), len(field.names))
-        check_output(replace(field, values=np.zeros(shape)), output, overwrite=overwrite)
+        check_output(replace(field, values=np.zeros(shape)), output)
         step("learning")
         estimator = FieldForecaster(**known(field, dim), period=calendar_period(field.times), random_state=seed)
         result = forecasted(field, estimator, horizon, lambda: step("forecasting"))
@@ -215,4 +212,4 @@ def forecast(
     text = f"{_with_unit(near, field)} at the first step, {_with_unit(far, field)} at the last"
     tell("standard deviation", text, first_std=near, last_std=far)
     print_skill(job, estimator.skill_[:horizon])
-    job.write(result if std else replace(result, std=None), output, overwrite=overwrite)
+    job.write(result if std else replace(result, std=None), output)

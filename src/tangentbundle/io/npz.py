@@ -19,7 +19,6 @@ from ..errors import (
     MissingColumnsError,
     ShapeError,
 )
-from ..files import starts_with
 from ..memory import require_memory
 from .columns import assemble, from_columns, to_columns
 from .field import Field, Request
@@ -86,9 +85,7 @@ def _columns(arrays: dict[str, np.ndarray], name: str, key: str | None, request:
 
 def _load(path: Path) -> dict[str, np.ndarray]:
     if not zipfile.is_zipfile(path):
-        single = starts_with(b"\x93NUMPY")(path)
-        problem = "is a single array, not an archive" if single else "is no readable NumPy archive"
-        raise DamagedFileError(f"{path.name} {problem}. Use np.savez(file, points=...).")
+        raise DamagedFileError(f"{path.name} is no readable NumPy archive. Use np.savez(file, points=...).")
     try:
         with zipfile.ZipFile(path) as archive:
             shapes = {name: _shape(archive, name) for name in archive.namelist()}
