@@ -49,15 +49,6 @@ def hollow_zarr(path: Path, size: int) -> Path:
     return path
 
 
-def full_npz(path: Path, size: int) -> Path:
-    """A small archive of many equal points."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("points.npy", "w") as file:
-        np.lib.format.write_array_header_1_0(file, {"descr": "|i1", "fortran_order": False, "shape": (size, 3)})
-        for _ in range(3):
-            file.write(bytes(size))
-    return path
-
-
 def text(path: Path, content: str) -> Path:
     path.write_text(content)
     return path

@@ -19,7 +19,7 @@ from tangentbundle.interop import (
     to_pyvista,
 )
 from tangentbundle.io import Cloud, Field, Mesh, Request, read_field
-from tangentbundle.io.meshes import up_axis
+from tangentbundle.io.arrays import up_axis
 
 SPHERE = tb.manifolds.Sphere(2)
 CLOUDS = {

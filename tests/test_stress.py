@@ -67,7 +67,7 @@ def test_damage_and_traps():
 
 
 def test_existing_outputs():
-    rows = outputs.run(0.2)
+    rows = outputs.run(0.4)
     assert not any(row["failures"] for row in rows) and sum(row["inputs"] for row in rows) > 100
 
 
@@ -170,7 +170,7 @@ def test_a_truncated_mesh_is_no_smaller_mesh(tmp_path):
 def test_a_single_array_is_no_archive(tmp_path):
     with (tmp_path / "a.npz").open("wb") as file:
         np.save(file, np.ones((3, 3)))
-    with pytest.raises(DamagedFileError, match="is a single array"):
+    with pytest.raises(DamagedFileError, match="no readable NumPy archive"):
         read_field(tmp_path / "a.npz")
 
 

@@ -12,8 +12,9 @@ import numpy as np
 
 from ..extras import extra
 from ..io import Field, Mesh, Request
+from ..io.arrays import to_arrays
 from ..io.meshes import from_meshio as read_meshio
-from ..io.meshes import to_meshio, vertex_data
+from ..io.meshes import to_meshio
 
 __all__ = ["from_meshio", "from_pyvista", "to_meshio", "to_pyvista"]
 
@@ -47,6 +48,6 @@ def to_pyvista(field: Field) -> Any:
         mesh = pyvista.PolyData.from_regular_faces(points, field.space.faces)
     else:
         mesh = pyvista.PolyData(points)
-    for name, array in vertex_data(field).items():
+    for name, array in to_arrays(field).items():
         mesh.point_data[name] = array
     return mesh

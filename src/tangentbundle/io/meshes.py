@@ -6,34 +6,18 @@ import contextlib
 import io
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError, OutputError
+from ..errors import DamagedFileError, InvalidInputError, OutputError
 from ..extras import extra
-from .columns import assemble, to_columns
+from .arrays import ArrayFile, from_arrays, to_arrays, vector_arrays
 from .field import Field, Request, check_count
-from .names import Columns, find_columns, listed, split_unit
+from .names import split_unit
 from .spaces import Mesh
-
-
-@dataclass(frozen=True)
-class MeshFile:
-    """The rest of a mesh file: data at its vertices, the name of its vectors if they are one array, and the axis that
-    points up: y in most OBJ files, z in others.
-    """
-
-    point_data: dict[str, np.ndarray]
-    array: str | None
-    up: str = "z"
-
-
-def up_axis(field: Field) -> str:
-    """The axis of a field's points that figures should show as up, ``"y"`` or ``"z"``."""
-    return field.origin.up if isinstance(field.origin, MeshFile) else "z"
 
 
 def read_mesh(path: Path, request: Request) -> Field:
@@ -49,9 +33,7 @@ def read_mesh(path: Path, request: Request) -> Field:
     if (said := claimed.get("element vertex", len(mesh.points))) != len(mesh.points):
         raise DamagedFileError(f"{path.name} has {len(mesh.points)} of {said} vertices: it is cut short.")
     field = from_meshio(mesh, request, path.name)
-    if path.suffix.lower() == ".obj" and isinstance(field.origin, MeshFile):
-        field = replace(field, origin=replace(field.origin, up="y"))
-    return field
+    return replace(field, origin=replace(field.origin, up="y")) if path.suffix.lower() == ".obj" else field
 
 
 COUNTS = (
@@ -87,15 +69,14 @@ def from_meshio(mesh: Any, request: Request, name: str = "the mesh") -> Field:
     check_count(len(points), request)
     faces, notes = _triangles(mesh)
     data = _with_face_data(mesh, points, faces, request, notes)
-    names, values, array = _vectors(data, points, request, notes)
-    units = tuple(split_unit(name)[1] for name in names)
-    columns = Columns(("x", "y", "z")[: points.shape[1]], names, False, units, tuple(notes))
-    field, rows = assemble(points, values, columns, request)
-    if len(faces):
-        if rows is not None:
-            raise InvalidInputError(f"rows of {name} cannot be left out: its triangles count them. Clean the mesh.")
-        field = replace(field, space=Mesh(field.space.points, faces))
-    return replace(field, origin=MeshFile(data, array) if rows is None else None)
+    field, rows, array = from_arrays(points, data, replace(request, points=(), latlon=()), notes)
+    if rows is None:
+        origin = ArrayFile(data, array)
+    elif len(faces):
+        raise InvalidInputError(f"rows of {name} cannot be left out: its triangles count them. Clean the mesh.")
+    else:
+        origin = ArrayFile({n: a[rows] for n, a in data.items()}, array)
+    return replace(field, space=Mesh(field.space.points, faces) if len(faces) else field.space, origin=origin)
 
 
 def _triangles(mesh: Any) -> tuple[np.ndarray, list[str]]:
@@ -122,7 +103,7 @@ def _with_face_data(
 ) -> dict[str, np.ndarray]:
     """Vertex data; if no vectors are among them, also the real numbers and vectors of faces, averaged by area."""
     data = dict(mesh.point_data)
-    there = set(request.vectors) <= set(data) if request.vectors else _arrays(data, points)
+    there = set(request.vectors) <= set(data) if request.vectors else vector_arrays(data, points)
     if request.only_points or not len(faces) or there:
         return data
     a, b, c = points[faces].swapaxes(0, 1)
@@ -145,65 +126,24 @@ def _with_face_data(
     return data
 
 
-def _arrays(data: dict[str, np.ndarray], points: np.ndarray) -> list[str]:
-    """Names of vertex data that are vectors, but no normals."""
-    return [name for name, a in data.items() if a.shape == points.shape and "normal" not in name.lower()]
-
-
-def _vectors(
-    data: dict[str, np.ndarray], points: np.ndarray, request: Request, notes: list[str]
-) -> tuple[tuple[str, ...], np.ndarray | None, str | None]:
-    """Names of components, vectors ``(n, 3)``, and the array they come from if it is one."""
-    if request.only_points:
-        return (), None, None
-    arrays, asked = _arrays(data, points), request.vectors
-    single = asked[0] if len(asked) == 1 else arrays[0] if len(arrays) == 1 and not asked else None
-    if single is not None:
-        if single not in arrays:
-            raise MissingColumnsError(f"the mesh has no vectors {single}; its vertices have {listed([*data])}.")
-        notes += [] if asked else [f"vectors: vertex data {single}, the only ones"]
-        return ("vx", "vy", "vz"), np.asarray(data[single]), single
-    if len(arrays) > 1 and not asked:
-        raise MissingColumnsError(f"the vertices have several vectors: {', '.join(arrays)}. Choose: vectors=('NAME',).")
-    scalars = {n: a for n, a in data.items() if a.ndim == 1}
-    found = find_columns(["x", "y", "z", *scalars], replace(request, points=("x", "y", "z"), latlon=()))
-    notes += found.notes
-    if not found.vectors:
-        return (), None, None
-    return found.vectors, np.stack([np.asarray(scalars[n], float) for n in found.vectors], axis=1), None
-
-
 def write_mesh(field: Field, path: Path) -> None:
-    """A mesh with the vectors as vertex data: one array, or vx, vy, vz where a format has numbers only."""
+    """A mesh with the vectors as vertex data: one array, or vx, vy, vz in PLY files, which have numbers only."""
     meshio = extra("meshio", "Writing meshes", "files")
-    mesh = to_meshio(field, numbers_only=path.suffix == ".ply")
+    mesh = to_meshio(field)
+    if path.suffix == ".ply":
+        single = {name: a for name, a in to_arrays(field, columns=True).items() if a.ndim == 1}
+        mesh.point_data = {name if name in mesh.point_data else split_unit(name)[0]: a for name, a in single.items()}
     with contextlib.redirect_stdout(io.StringIO()):
         meshio.write(path, mesh)
 
 
-def to_meshio(field: Field, *, numbers_only: bool = False) -> Any:
+def to_meshio(field: Field) -> Any:
     """A ``meshio.Mesh`` with the vectors as vertex data, added to that of the file they came from."""
     meshio = extra("meshio", "Meshes", "files")
     points = field.space.points
     faces = field.space.faces if isinstance(field.space, Mesh) else np.zeros((0, 3), np.int64)
     cells = [("triangle", faces.astype(np.int32))] if len(faces) else [("vertex", np.arange(len(points))[:, None])]
-    return meshio.Mesh(points, cells, point_data=vertex_data(field, numbers_only))
-
-
-def vertex_data(field: Field, numbers_only: bool = False) -> dict[str, np.ndarray]:
-    """Arrays at the vertices: vectors, their standard deviations, and what else the mesh had."""
-    origin = field.origin if isinstance(field.origin, MeshFile) else MeshFile({}, "vectors")
-    data = dict(origin.point_data)
-    if field.values is None:
-        return data
-    if numbers_only or origin.array is None:
-        data = {n: a for n, a in data.items() if n != origin.array and (a.ndim == 1 or not numbers_only)}
-        table = {n: c for n, c in to_columns(field).items() if n not in field.space.names}
-        return data | {n if n in data else split_unit(n)[0]: np.ascontiguousarray(c) for n, c in table.items()}
-    data[origin.array] = field.values[0]
-    if field.std is not None:
-        data[f"{origin.array}_std"] = field.std[0]
-    return data | {name: part.array[0] for name, part in field.parts.items()}
+    return meshio.Mesh(points, cells, point_data=to_arrays(field))
 
 
 def check_mesh_output(field: Field, path: Path) -> None:

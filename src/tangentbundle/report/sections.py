@@ -14,7 +14,7 @@ import numpy as np
 
 from ..earth.maps import EqualAreaMap
 from ..io import Field, Globe, Mesh, Summary
-from ..io.meshes import up_axis
+from ..io.arrays import up_axis
 from ..plot.curves import spectrum
 from ..plot.interactive import layered_field, layered_map
 from ..plot.maps import quantity
