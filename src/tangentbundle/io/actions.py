@@ -12,7 +12,6 @@ from ..earth import RADIUS
 from ..errors import InvalidInputError, UnitsError
 from ..timeline import regular
 from ..units import conversion
-from .datasets import GridFile
 from .field import Field
 from .guards import warn
 from .spaces import Globe
@@ -82,23 +81,18 @@ def decomposed(field: Field, bundle: TangentBundle) -> tuple[Field, dict[str, np
     speed = conversion(field.units, "m s-1") if isinstance(field.space, Globe) else None
     length, speed, units = (1.0, 1.0, ("", "")) if speed is None else (RADIUS, speed, ("s-1", "m2 s-1"))
 
-    def part(name: str, values: np.ndarray, names: tuple[str, ...], unit: str, what: str) -> Field:
-        origin = field.origin
-        if isinstance(origin, GridFile):
-            origin = replace(origin, attributes=[{"long_name": what}] * len(names))
-        return replace(field, values=values, names=names, units=unit, origin=origin, wind=())
+    def part(values: np.ndarray, names: tuple[str, ...], unit: str) -> Field:
+        return replace(field, values=values, names=names, units=unit, wind=())
 
     parts = {}
     for name in found.energies:
         values = field.space.components(bundle.to_ambient(getattr(found, name)))
-        names = tuple(f"{name}_{component}" for component in field.names)
-        parts[name] = part(name, values, names, field.units, f"{name} part of the field")
+        parts[name] = part(values, tuple(f"{name}_{component}" for component in field.names), field.units)
     scales = {"divergence": (speed / length, units[0]), "vorticity": (speed / length, units[0])}
     scales |= {"potential": (speed * length, units[1]), "stream": (speed * length, units[1])}
     for name, (scale, unit) in scales.items():
         if (values := getattr(found, name)) is not None:
-            names = (f"{name} [{unit}]" if unit else name,)
-            parts[name] = part(name, scale * values[..., 0], names, unit, name.replace("stream", "stream function"))
+            parts[name] = part(scale * values[..., 0], (f"{name} [{unit}]" if unit else name,), unit)
     return replace(field, parts=parts), {name: share[:, 0] for name, share in found.energies.items()}
 
 

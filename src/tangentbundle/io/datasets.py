@@ -36,14 +36,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class GridFile:
-    """The dataset of a field, its grid, the numbers ``(n,)`` of those points of the grid that the field has, the
-    attributes of its components, and the dimension of its times.
+    """The dataset of a field, its grid, the numbers ``(n,)`` of those points of the grid that the field has, and the
+    dimension of its times.
     """
 
     ds: Any
     grid: Grid
     points: np.ndarray
-    attributes: list[dict]
     dimension: str | None = None
 
     def coordinates(self) -> dict[str, Any]:
@@ -141,7 +140,7 @@ def from_dataset(ds: Any, request: Request) -> Field:
         return _winds(ds, places, names, wind, request, notes)
     grid = Grid.of(ds)
     globe = _globe(grid, places, request, notes)
-    return Field(globe, notes=tuple(notes), origin=GridFile(ds, grid, np.arange(len(grid)), [{}, {}]))
+    return Field(globe, notes=tuple(notes), origin=GridFile(ds, grid, np.arange(len(grid))))
 
 
 def _globe(grid: Grid, places: tuple[str, ...], request: Request, notes: list[str]) -> Globe:
@@ -180,7 +179,6 @@ def _winds(
     points = _complete_points(there, request, notes)
     if others:
         notes.append(f"{len(values)} fields along {listed(along)}, each by itself; select= chooses one")
-    attributes = [{**ds[name].attrs, **({"units": units} if units else {})} for name in names]
     field = Field(
         globe.select(points),
         values[:, points],
@@ -188,7 +186,7 @@ def _winds(
         times=times if len(times) == len(values) and not others else None,
         units=units,
         notes=tuple(notes),
-        origin=GridFile(ds, grid, points, attributes, dates[0] if dates else None),
+        origin=GridFile(ds, grid, points, dates[0] if dates else None),
         axes=tuple((d, ds[d].values) for d in along if d in (*dates, *others)) if others else (),
         wind=wind,
     )
@@ -217,19 +215,16 @@ def _complete_points(there: np.ndarray, request: Request, notes: list[str]) -> n
 
 
 def _selected(ds: Any, select: Mapping[str, Any], notes: list[str]) -> Any:
-    """The dataset at chosen values of dimensions: numbers, dates or names."""
+    """The dataset at chosen values of dimensions: numbers, names, or dates by their beginning."""
     for name, value in select.items():
-        there = ds[name].values
-        with contextlib.suppress(ValueError, TypeError):
-            value = float(value) if there.dtype.kind in "fiu" else str(value)
-        wanted = slice(value, value) if there.dtype.kind == "M" else [value]  # a day has many times
-        try:
-            ds = ds.assign_coords({name: ds[name]}).sel({name: wanted})
-        except (KeyError, ValueError):
-            ds = ds.isel({name: []})
-        if not ds.sizes[name]:
+        there, wanted = ds[name].values, []
+        with contextlib.suppress(ValueError):
+            numeric = there.dtype.kind in "fiu"
+            wanted = there == float(value) if numeric else [str(v).startswith(str(value)) for v in there]
+        if not np.any(wanted):
             ends = " to ".join(str(v)[:16] for v in (there[0], there[-1]))
             raise InvalidInputError(f"{name} has no value {value}; it has {len(there)}, from {ends}.")
+        ds = ds.isel({name: np.flatnonzero(wanted)})
         notes.append(f"selected: {name} {value}")
     return ds
 
@@ -237,9 +232,7 @@ def _selected(ds: Any, select: Mapping[str, Any], notes: list[str]) -> Any:
 def _names(ds: Any, request: Request) -> tuple[Any, tuple[str, ...], tuple[str, ...]]:
     """The dataset, its eastward and northward variables (as asked, or by name), and speed and direction, if used."""
     if request.vectors:
-        if len(request.vectors) != 2:
-            raise MissingColumnsError(f"expected two variables, east and north, got {listed(request.vectors)}.")
-        return ds, request.vectors, ()
+        return ds, expanded(request.vectors, [*map(str, ds.variables)]), ()
     if request.wind:
         return with_components(ds, request.wind)[0], EAST_NORTH, request.wind
     with contextlib.nullcontext() if request.needs_vectors else contextlib.suppress(MissingColumnsError):
@@ -279,11 +272,13 @@ def to_dataset(field: Field) -> Any:
         coords[lead[0]] = (lead, field.times.astype("datetime64[ns]"))
     units, variables = {"units": field.units} if field.units else {}, {}
     for k, name in enumerate(split_unit(name)[0] for name in field.names):
+        known = dict(grid.ds[name].attrs) if grid and name in grid.ds else {}
+        known.pop("units", None)
         label = {"long_name": f"standard deviation of {name}"}
-        for key, numbers, attrs in ((name, values, grid.attributes[k] if grid else {}), (f"{name}_std", std, label)):
+        for key, numbers, attrs in ((name, values, known), (f"{name}_std", std, label)):
             if numbers is not None:
                 numbers = numbers[..., k] if lead else numbers[0, ..., k]
-                variables[key] = ((*lead, *places), numbers, units | attrs)
+                variables[key] = ((*lead, *places), numbers, attrs | units)
     base = dict(grid.ds.attrs) if grid else {}
     ds = extra("xarray", "Writing datasets").Dataset(variables, coords, attrs={"Conventions": "CF-1.8", **base})
     ds = ds.assign({name: array for part in field.parts.values() for name, array in to_dataset(part).items()})
