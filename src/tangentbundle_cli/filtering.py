@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -46,6 +47,12 @@ def filter(
         raise InvalidInputError("give one filter: --heat TIME, --tikhonov STRENGTH, or --scale LENGTH on the globe.")
     check_output(None, output)
     options = given(dim=dim, neighbors=neighbors, eps=eps)
+
+    def chosen() -> Filter:
+        from tangentbundle.filters import Heat, Tikhonov  # slow to load: the file is read before
+
+        return Heat(heat) if heat is not None else Tikhonov(tikhonov)
+
     if scale:
         if options or job.report:
             raise InvalidInputError("--scale works on cells: leave out --dim, --neighbors, --eps and --report.")
@@ -55,15 +62,9 @@ def filter(
     elif workers is not None:
         from .parts import filter_in_parts
 
-        filter_in_parts(job, file, output, _chosen(heat, tikhonov), workers, options)
+        filter_in_parts(job, file, output, chosen, workers, options)
     else:
-        _filter_in_memory(job, file, output, _chosen(heat, tikhonov), options)
-
-
-def _chosen(heat: float | None, tikhonov: float | None) -> Filter:
-    from tangentbundle.filters import Heat, Tikhonov
-
-    return Heat(heat) if heat is not None else Tikhonov(tikhonov)
+        _filter_in_memory(job, file, output, chosen, options)
 
 
 def tell_filter(job: Job, response: Filter, share: float, left: float) -> None:
@@ -72,7 +73,9 @@ def tell_filter(job: Job, response: Filter, share: float, left: float) -> None:
     job.summary.tell("filter", f"{response}; {left:.1%} of the tangent energy is left", energy_left=left)
 
 
-def _filter_in_memory(job: Job, file: Path, output: Path, response: Filter, options: dict[str, Any]) -> None:
+def _filter_in_memory(
+    job: Job, file: Path, output: Path, chosen: Callable[[], Filter], options: dict[str, Any]
+) -> None:
     with job.steps(4) as step:
         step("reading")
         field = job.read(file, output)
@@ -80,7 +83,7 @@ def _filter_in_memory(job: Job, file: Path, output: Path, response: Filter, opti
         from tangentbundle.diagnostics import normal_share
         from tangentbundle.io.actions import filtered
 
-        bundle = build_bundle(job, field, options)
+        bundle, response = build_bundle(job, field, options), chosen()
         share = normal_share(bundle, field.vectors)
         step("filtering")
         result, left = filtered(field, bundle, response)
@@ -91,10 +94,13 @@ def _filter_in_memory(job: Job, file: Path, output: Path, response: Filter, opti
 
 def _smooth_in_blocks(job: Job, file: Path, output: Path, scale: str, variables: str, workers: int) -> None:
     """Smooth the vectors of NetCDF or Zarr files; what a killed run has finished is not computed again."""
-    from tangentbundle.errors import InvalidInputError, MissingColumnsError
+    from tangentbundle.errors import InvalidInputError
+    from tangentbundle.io.datasets import check_header, check_names
 
     if any(path.suffix not in (".nc", ".nc4", ".zarr") for path in (file, output)):
         raise InvalidInputError("--scale goes from NetCDF or Zarr to NetCDF or Zarr. Use --heat for other files.")
+    names = [name for name in map(str.strip, variables.split(",")) if name]
+    check_header(file, job.request(), {"variables": names})
     from tangentbundle.console import progress
     from tangentbundle.earth import smooth
     from tangentbundle.earth.blocks import GridFields
@@ -102,9 +108,7 @@ def _smooth_in_blocks(job: Job, file: Path, output: Path, scale: str, variables:
     from tangentbundle.earth.sources import open_dataset
 
     with open_dataset(file, chunks={}) as ds:
-        names = [name for name in map(str.strip, variables.split(",")) if name]
-        if missing := [name for name in names if name not in ds.data_vars]:
-            raise MissingColumnsError(f"no variable {missing[0]}; there are {', '.join(map(str, ds.data_vars))}.")
+        check_names([*map(str, ds.variables)], [*map(str, ds.dims)], job.request(), {"variables": names})
         fields = GridFields.of(ds[names] if names else ds, job.request().vectors)
         blocks, along = in_blocks(fields)
         times = blocks.sizes.get(along, 1)

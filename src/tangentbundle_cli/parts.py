@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ MAX_PARTITION = 500_000
 
 
 def filter_in_parts(
-    job: Job, file: Path, output: Path, response: Filter, workers: int, options: dict[str, Any]
+    job: Job, file: Path, output: Path, chosen: Callable[[], Filter], workers: int, options: dict[str, Any]
 ) -> None:
     """Filter a file part by part. The bundle is built in a hidden folder next to the output; a second run uses it."""
     from tangentbundle.errors import InvalidInputError, TangentBundleError
@@ -41,7 +42,7 @@ def filter_in_parts(
             step("building the bundle in parts")
             bundle, names = _bundle_of(job, file, work, workers, options)
             step("filtering in parts")
-            total, tangent = bundle.energies()
+            response, (total, tangent) = chosen(), bundle.energies()
             bundle.filter(response, work / "result.zarr", overwrite=True)
             step("writing")
             with job.summary.writing(output):

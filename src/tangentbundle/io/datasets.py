@@ -73,8 +73,7 @@ class GridFile:
 
 def read_dataset(path: Path, request: Request) -> Field:
     """A field on the globe from eastward and northward variables, or on a cloud from variables along one dimension."""
-    if path.is_file() and find_spec("netCDF4") is not None:
-        _check_header(path, request)
+    check_header(path, request)
     from ..earth.sources import open_dataset
 
     try:
@@ -90,8 +89,10 @@ def read_dataset(path: Path, request: Request) -> Field:
     return from_dataset(ds, request)
 
 
-def _check_header(path: Path, request: Request) -> None:
-    """Refuse what the header of a NetCDF file suffices to refuse: xarray takes a while to load."""
+def check_header(path: Path, request: Request, more: Mapping[str, Sequence[str]] | None = None) -> None:
+    """Refuse what the header of a NetCDF file suffices to refuse: xarray takes a while to load. See ``check_names``."""
+    if not path.is_file() or find_spec("netCDF4") is None:
+        return
     import netCDF4
 
     try:
@@ -100,16 +101,22 @@ def _check_header(path: Path, request: Request) -> None:
     except OSError as error:
         text = f"{path.name} cannot be opened: it is truncated, damaged or of another format ({error})."
         raise DamagedFileError(text) from error
-    check_names(variables, dimensions, request)
+    check_names(variables, dimensions, request, more)
 
 
-def check_names(variables: Sequence[str], dimensions: Sequence[str], request: Request) -> None:
-    """Refuse a request for variables or dimensions that are not there."""
+def check_names(
+    variables: Sequence[str],
+    dimensions: Sequence[str],
+    request: Request,
+    more: Mapping[str, Sequence[str]] | None = None,
+) -> None:
+    """Refuse a request for variables or dimensions that are not there; ``more`` are other options with variables."""
     if missing := [name for name in request.select if name not in dimensions]:
         raise MissingColumnsError(f"there is no dimension {missing[0]} to select; there are {listed(dimensions)}.")
-    for option in ("points", "latlon", "vectors", "wind", "sigma"):
-        given = getattr(request, option)
-        asked = expanded([given] if isinstance(given, str) and given else given, variables)
+    given = {option: getattr(request, option) for option in ("points", "latlon", "vectors", "wind")}
+    given |= {"sigma": [request.sigma] if request.sigma else [], **(more or {})}
+    for option, names in given.items():
+        asked = expanded(names, variables)
         if missing := [name for name in asked if name not in variables]:
             text = f"there is no variable {listed(missing)}; the file has {listed(variables)}. Correct {option}=."
             raise MissingColumnsError(text)
