@@ -11,6 +11,7 @@ from .job import Dim, Eps, Job, Neighbors, Source, command
 
 if TYPE_CHECKING:
     from tangentbundle import TangentBundle
+    from tangentbundle.filters import Filter
     from tangentbundle.io import Field
 
 MAX_BETTI_POINTS = 10_000
@@ -44,6 +45,12 @@ def build_bundle(job: Job, field: Field, options: dict[str, Any]) -> TangentBund
     chosen = "automatic" if automatic else "given"
     job.summary.tell("scale", f"{text} ({chosen})", eps=bundle.eps, median_neighbors=median)
     return bundle
+
+
+def tell_filter(job: Job, response: Filter, share: float, left: float) -> None:
+    """Describe what a filter leaves out and what is left."""
+    job.summary.tell("normal part", f"{share:.1%} of the vectors' energy, left out", normal_share=share)
+    job.summary.tell("filter", f"{response}; {left:.1%} of the tangent energy is left", energy_left=left)
 
 
 def compute_spectrum(job: Job, bundle: TangentBundle, k: int, *, scalar: bool = False) -> Any:

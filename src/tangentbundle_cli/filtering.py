@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .fields import build_bundle, given
+from .fields import build_bundle, given, tell_filter
 from .job import Dim, Eps, Job, Neighbors, Output, Source, command
 
 if TYPE_CHECKING:
@@ -65,12 +65,6 @@ def filter(
         filter_in_parts(job, file, output, chosen, workers, options)
     else:
         _filter_in_memory(job, file, output, chosen, options)
-
-
-def tell_filter(job: Job, response: Filter, share: float, left: float) -> None:
-    """Describe what a filter leaves out and what is left."""
-    job.summary.tell("normal part", f"{share:.1%} of the vectors' energy, left out", normal_share=share)
-    job.summary.tell("filter", f"{response}; {left:.1%} of the tangent energy is left", energy_left=left)
 
 
 def _filter_in_memory(

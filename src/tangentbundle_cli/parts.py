@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .filtering import tell_filter
+from .fields import tell_filter
 from .job import Job
 
 if TYPE_CHECKING:
