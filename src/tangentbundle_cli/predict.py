@@ -105,12 +105,8 @@ def denoise(
         step("reading")
         field = job.read(file, output)
     from tangentbundle import FieldDenoiser
-    from tangentbundle.geometry.scale import affordable_neighbors
     from tangentbundle.io.actions import assumed
 
-    few = affordable_neighbors(len(field.space))
-    if few is not None:
-        job.summary.notes.append(f"{few} neighbours are used, to save memory")
     estimator = FieldDenoiser(**assumed(field, dim), random_state=seed)
     result = predict_each(job, estimator, field, field, noise, std)
     dimension = estimator.frames_.shape[2]
@@ -145,7 +141,7 @@ def interpolate(
         step(f"reading {file.name}")
         field = job.read(file)
         step(f"reading {at.name}")
-        own = {"points": (), "latlon": (), "select": {}}  # options name columns of the first file
+        own: Any = {"points": (), "latlon": (), "select": {}}  # options name columns of the first file
         places = read_field(at, job.request(only_points=True, **own))
         before = None
         if history is not None:

@@ -11,7 +11,8 @@ from ..earth import fields
 from ..extras import extra
 from ..io import Field, Request
 from ..io.actions import forecasted, known
-from ..io.datasets import from_dataset, to_dataset
+from ..io.datasets import from_dataset
+from ..io.grids import to_dataset
 from ..io.guards import warn_if_suspicious
 from ..timeline import calendar_period
 

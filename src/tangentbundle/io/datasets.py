@@ -1,11 +1,11 @@
-"""NetCDF and Zarr through xarray: variables found by their CF names, grids written back as grids, with their units."""
+"""NetCDF and Zarr read by xarray: variables are found by their CF names."""
 
 from __future__ import annotations
 
 import contextlib
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,53 +22,16 @@ from ..earth.xarrays import (
     without_impossible,
 )
 from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError, NonFiniteError
-from ..extras import extra
 from ..memory import require_memory
 from ..units import common_unit
 from .columns import from_columns, with_errors
 from .field import Field, Request, check_count
-from .names import expanded, find_columns, listed, split_unit
-from .spaces import Globe, Space
+from .grids import GridFile
+from .names import expanded, find_columns, listed
+from .spaces import Globe
 
 if TYPE_CHECKING:
     from ..earth import Grid
-
-
-@dataclass(frozen=True, eq=False)
-class GridFile:
-    """The dataset of a field, its grid, the numbers ``(n,)`` of those points of the grid that the field has, and the
-    dimension of its times.
-    """
-
-    ds: Any
-    grid: Grid
-    points: np.ndarray
-    dimension: str | None = None
-
-    def coordinates(self) -> dict[str, Any]:
-        """All coordinates of the cells."""
-        return {str(name): c for name, c in self.ds.coords.items() if set(c.dims) <= {*self.grid.dims}}
-
-    def cells(self, field: Field) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """Components and standard deviations in every cell's own axes, NaN where the field has no point.
-
-        Poles are one point in many frames; where a cell's axes are turned, both components have the same deviation.
-        """
-        grid = self.grid
-
-        def on_grid(numbers: np.ndarray) -> np.ndarray:
-            every = np.full((len(numbers), len(grid), numbers.shape[-1]), np.nan)
-            every[:, self.points] = numbers
-            return every
-
-        values = std = None
-        if field.values is not None:
-            values = (grid.to_components if len(field.names) > 1 else grid.to_cells)(on_grid(field.values))
-        if field.std is not None:
-            std = grid.to_cells(on_grid(field.std))
-            turned = (np.abs(grid.turns - 1) > 1e-6).reshape(*grid.shape, 1)
-            std = np.where(turned, np.sqrt(np.mean(std**2, axis=-1, keepdims=True)), std)
-        return values, std
 
 
 def read_dataset(path: Path, request: Request) -> Field:
@@ -178,7 +141,8 @@ def _winds(
     values = grid.to_coordinates(components).reshape(-1, len(grid), 2)
     dates = [d for d in along if ds[d].dtype.kind == "M"][:1]
     others = [d for d in along if d not in dates and east.sizes[d] > 1]
-    times = np.concatenate([np.ravel(c.values) for c in east.coords.values() if c.dtype.kind == "M"][:1] or [[]])
+    dated = [np.ravel(c.values) for c in east.coords.values() if c.dtype.kind == "M"]
+    times = dated[0] if dated else np.empty(0, "datetime64[ns]")
     there = np.isfinite(values).all(axis=-1)
     if dates and not others and not (seen := there.any(axis=1)).all() and seen.any():
         notes.append(f"{int((~seen).sum())} of {len(seen)} times without values left out")
@@ -224,7 +188,8 @@ def _complete_points(there: np.ndarray, request: Request, notes: list[str]) -> n
 def _selected(ds: Any, select: Mapping[str, Any], notes: list[str]) -> Any:
     """The dataset at chosen values of dimensions: numbers, names, or dates by their beginning."""
     for name, value in select.items():
-        there, wanted = ds[name].values, []
+        there: np.ndarray = ds[name].values
+        wanted: Any = []
         with contextlib.suppress(ValueError):
             numeric = there.dtype.kind in "fiu"
             wanted = there == float(value) if numeric else [str(v).startswith(str(value)) for v in there]
@@ -261,54 +226,3 @@ def _from_variables(ds: Any, request: Request) -> Field:
     numbers = {n: without_fill(flat[n], notes).values for n in columns.numeric}
     field, rows = from_columns(numbers.__getitem__, replace(columns, units=units, notes=tuple(notes)), request)
     return replace(field, origin=ds if rows is None else None)
-
-
-def to_dataset(field: Field) -> Any:
-    """A CF dataset: on the grid of its file where it came from one, otherwise along a dimension ``point``."""
-    grid = field.origin if isinstance(field.origin, GridFile) else None
-    coords = _points_along(field.space) if grid is None else grid.coordinates()
-    values, std = (field.values, field.std) if grid is None else grid.cells(field)
-    places: tuple[str, ...] = ("point",) if grid is None else grid.grid.dims
-    lead: tuple[str, ...] = ("step",) if len(field) > 1 else ()
-    if field.axes:
-        lead, shape = tuple(name for name, _ in field.axes), [len(axis) for _, axis in field.axes]
-        coords |= {name: ((name,), axis) for name, axis in field.axes}
-        values, std = (None if a is None else a.reshape(*shape, *a.shape[1:]) for a in (values, std))
-    elif field.times is not None and (grid is None or grid.dimension is not None or len(field) > 1):
-        lead = ((grid and grid.dimension) or "time",)
-        coords[lead[0]] = (lead, field.times.astype("datetime64[ns]"))
-    units, variables = {"units": field.units} if field.units else {}, {}
-    for k, name in enumerate(split_unit(name)[0] for name in field.names):
-        known = dict(grid.ds[name].attrs) if grid and name in grid.ds else {}
-        known.pop("units", None)
-        label = {"long_name": f"standard deviation of {name}"}
-        for key, numbers, attrs in ((name, values, known), (f"{name}_std", std, label)):
-            if numbers is not None:
-                numbers = numbers[..., k] if lead else numbers[0, ..., k]
-                variables[key] = ((*lead, *places), numbers, attrs | units)
-    base = dict(grid.ds.attrs) if grid else {}
-    ds = extra("xarray", "Writing datasets").Dataset(variables, coords, attrs={"Conventions": "CF-1.8", **base})
-    ds = ds.assign({name: array for part in field.parts.values() for name, array in to_dataset(part).items()})
-    return ds.drop_encoding()  # how the file of the coordinates was packed does not fit other formats
-
-
-def _points_along(space: Space) -> dict[str, Any]:
-    """Coordinates along a dimension ``point``."""
-    said: list[dict] = [{} for _ in space.names]
-    if isinstance(space, Globe):
-        angles = (("latitude", "degrees_north"), ("longitude", "degrees_east"))
-        said = [{"standard_name": name, "units": unit} for name, unit in angles]
-    columns = zip(space.names, space.coordinates.T, said, strict=True)
-    return {split_unit(name)[0]: ("point", column, attributes) for name, column, attributes in columns}
-
-
-def write_netcdf(field: Field, path: Path) -> None:
-    """A NetCDF file."""
-    extra("netCDF4", "Writing NetCDF")
-    to_dataset(field).to_netcdf(path, engine="netcdf4")
-
-
-def write_zarr(field: Field, path: Path) -> None:
-    """A Zarr folder."""
-    extra("zarr", "Writing Zarr", "files")
-    to_dataset(field).to_zarr(path, mode="w", zarr_format=2, consolidated=True)

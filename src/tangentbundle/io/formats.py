@@ -8,8 +8,9 @@ from pathlib import Path
 
 from ..errors import InvalidInputError, OutputError
 from ..files import check_place, replacing
-from .datasets import read_dataset, write_netcdf, write_zarr
+from .datasets import read_dataset
 from .field import Field, Request
+from .grids import write_netcdf, write_zarr
 from .meshes import check_mesh_output, read_mesh, write_mesh
 from .npz import read_npz, write_npz
 from .tables import read_csv, read_parquet, write_csv, write_parquet
