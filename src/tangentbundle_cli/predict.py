@@ -134,26 +134,29 @@ def interpolate(
         tangentbundle interpolate stations.csv --at grid.csv -o wind.nc --std
         tangentbundle interpolate stations.csv --at grid.nc --history lastmonth.nc -o wind.nc
     """
-    from tangentbundle.io import check_output, read_field
+    import numpy as np
+
+    from tangentbundle.io import Request, check_output, read_field
 
     check_output(None, output)
     with job.steps(3) as step:
         step(f"reading {file.name}")
         field = job.read(file)
         step(f"reading {at.name}")
-        own: Any = {"points": (), "latlon": (), "select": {}}  # options name columns of the first file
-        places = read_field(at, job.request(only_points=True, **own))
+        others = Request(drop_missing=job.columns["drop_missing"], drop_duplicates=job.columns["drop_duplicates"])
+        places = read_field(at, replace(others, only_points=True))  # options name columns of the first file only
         before = None
         if history is not None:
             step(f"reading {history.name}")
-            before = read_field(history, job.request(vectors=(), wind=(), **own))
+            before = read_field(history, others)
             job.summary.tell("history", f"{history.name}: {before}", history=len(before))
     from tangentbundle import FieldInterpolator
     from tangentbundle.io.actions import assumed, past
 
     job.summary.tell("at", f"{at.name}: {places}", places=len(places.space))
     job.summary.notes += [f"{at.name}: {note}" for note in places.notes]
-    check_output(places, output)
+    shape = (len(field), len(places.space), len(places.names))
+    check_output(replace(places, values=np.zeros(shape)), output)
     learned = {} if before is None else past(field, before)
     estimator = FieldInterpolator(**assumed(field, dim), **learned, random_state=seed)
     result = predict_each(job, estimator, field, places, noise, std)

@@ -6,6 +6,7 @@ import math
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -69,7 +70,7 @@ def _shape(archive: zipfile.ZipFile, name: str) -> tuple[int, ...]:
 
 def write_npz(field: Field, path: Path) -> None:
     """The arrays of the file it came from with new vectors, or ``points`` and ``vectors``."""
-    arrays = to_arrays(field)
+    arrays: dict[str, Any] = to_arrays(field)
     points = field.origin.points if isinstance(field.origin, ArrayFile) else "points"
     if points is None or isinstance(field.space, Globe):
         arrays |= zip(field.space.names, field.space.coordinates.T, strict=True)
