@@ -287,6 +287,19 @@ def test_transposed_arrays_radians_and_filters_that_leave_nothing_are_told(folde
     assert re.search(r"leaves \S+e-\d+ of .*Try", run("filter", "field.csv", "--heat", 5, "-o", "a.csv").stderr)
 
 
+def test_noise_that_cannot_be_estimated_is_told(folder):
+    """In the words of the tool: the library says noise_std."""
+    table = pd.read_csv("field.csv")
+    table[["vx", "vy", "vz"]] = np.random.default_rng(12).standard_normal((120, 3))
+    table.to_csv("noise.csv", index=False)
+    warned = run("denoise", "noise.csv", "-o", "clean.csv").stderr
+    assert "no better than noise of their own size" in warned and "Give --noise if" in warned
+
+
+def test_version():
+    assert run("--version").stdout == f"tangentbundle {tb.__version__}\n"
+
+
 def test_many_columns(folder):
     """Patterns, ranges and guesses name the same columns."""
     points = np.random.default_rng(0).random((200, 2)) @ np.random.default_rng(1).standard_normal((2, 12))

@@ -200,6 +200,7 @@ def as_options(text: str, options: set[str]) -> str:
         plain = re.sub("[(){}\"']", "", value).replace(", ", ",").replace(": ", "=").rstrip(",")
         return f"--{name.replace('_', '-')} {'' if value == 'True' else plain}".rstrip()
 
+    text = re.sub(r"\bnoise_std\b=?", "noise=", text)  # the estimators' name of it
     return re.sub(r"\b([a-z]+(?:_[a-z]+)*)=(\(.*?\)|\{.*?\}|\"[^\"]*\"|'[^']*'|\.\.\.|\w+(?:\.\w+)*)?", option, text)
 
 

@@ -54,6 +54,10 @@ class DatasetAccessor:
     def __init__(self, ds: xarray.Dataset) -> None:
         self._ds = ds
 
+    def __getattr__(self, name: str) -> Any:
+        known = ", ".join(sorted(key for key in vars(type(self)) if not key.startswith("_")))
+        raise AttributeError(f"there is no {name!r}, but {known}. Filter with smooth(filter_scale='500 km').")
+
     smooth = _method(fields.smooth)
     denoise = _method(fields.denoise)
     interpolate_to = _method(fields.interpolate_to)

@@ -110,21 +110,21 @@ def predicted(
     field: Field,
     target: Field,
     *,
-    noise: float | np.ndarray | None = None,
+    noise: float | None = None,
     std: bool = False,
     fitted: Callable[[int], None] = lambda number: None,
 ) -> tuple[Field, list[float]]:
     """Fit to the field of each time and predict at the points of ``target``; also the levels of noise.
 
-    ``noise`` are standard errors, a number or one for each point; by default the field's own, or they are estimated.
+    ``noise`` is a standard error; by default errors are those of the field, or estimated.
     ``fitted`` is called with the number of each field after its fit.
     """
     _same_space(field, target)
     points, places, vectors = field.space.points, target.space.points, field.vectors
     means, spreads, levels = [], [], []
-    known: Any = field.noise if noise is None else np.asarray(noise)
+    known: Any = field.noise if noise is None else noise
     for number, one in enumerate(vectors):
-        estimator.fit(points, one, noise_std=known[number] if np.ndim(known) == 2 else known)
+        estimator.fit(points, one, noise_std=known)
         levels.append(float(estimator.noise_))
         fitted(number)
         if std:
@@ -133,12 +133,6 @@ def predicted(
         else:
             mean = estimator.predict(places)
         means.append(mean)
-    size = float(np.sqrt(np.mean(np.square(vectors))))
-    if known is None and levels and np.mean(levels) > 0.9 * size:
-        warn(
-            f"the noise is estimated as {np.mean(levels):.3g}, and the vectors have size {size:.3g}: no field was "
-            "found below it. Give more points, or the noise level if it is known (noise=)."
-        )
     names = field.names if len(field.names) == len(target.names) else target.names
     result = replace(target, names=names, units=field.units, times=field.times, axes=field.axes)
     return result.with_vectors(np.stack(means), std=np.stack(spreads) if std else None), levels

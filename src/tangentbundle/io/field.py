@@ -41,7 +41,7 @@ class Field:
     ``notes`` say what was guessed, and ``origin`` is the other content of the file, for writing a similar one. ``axes``
     are names and values of leading dimensions if there are others than time, such as levels: the T fields run through
     them, the last one fastest. ``wind`` names the columns of speed and direction that vectors were computed from.
-    ``noise`` are known standard errors of the vectors, ``(n,)`` or ``(T, n)``.
+    ``noise`` are known standard errors of the vectors, ``(n,)``.
     ``parts`` are other vectors, or numbers (c = 1), at the same points and times, to write next to these.
     """
 
