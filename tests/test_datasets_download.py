@@ -105,6 +105,12 @@ def busy(handler, content):
     handler.send_error(503)
 
 
+def downgrade(handler, content):
+    handler.send_response(302)
+    handler.send_header("Location", "http://example.org/file.nc")
+    handler.end_headers()
+
+
 NAME = "uwnd.sig995.2016.nc"
 ALWAYS = 99
 
@@ -173,6 +179,7 @@ def test_passing_faults_are_retried(server, get, fault):
         (truncated, errors.DamagedFileError, 1, "truncated, damaged"),
         (portal, errors.DamagedFileError, 1, "another format"),
         (busy, errors.DownloadError, 3, "503"),
+        (downgrade, errors.DownloadError, 1, "https://"),
     ],
 )
 @pytest.mark.parametrize("name", [NAME, "classic.nc"])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 from .errors import DamagedFileError, DownloadError, InvalidInputError
 from .extras import extra
@@ -45,13 +46,11 @@ def fetch(
         check(path)
         return path
     url = f"{(mirror or base).rstrip('/')}/{name}"
-    parts = urlsplit(url)
-    if parts.scheme != "https" and (parts.scheme, parts.hostname) not in (("http", "localhost"), ("http", "127.0.0.1")):
-        raise DownloadError(f"expected an address that begins with https://, got {url}.")
+    _require_https(url)
     folder = Path(cache or pooch.os_cache("tangentbundle"))
     store = pooch.create(folder, "", registry={name: sha256}, urls={name: url}, retry_if_failed=2)
     try:
-        path = Path(store.fetch(name, downloader=pooch.HTTPDownloader(timeout=30)))
+        path = Path(store.fetch(name, downloader=pooch.HTTPDownloader(timeout=30, hooks={"response": _check_redirect})))
     except OSError as error:  # also those of requests
         raise DownloadError(
             f"{url} cannot be downloaded into {folder} ({error}). Check the connection and the disk, pass another "
@@ -65,3 +64,14 @@ def fetch(
         path.unlink()
         raise DamagedFileError(f"{url} is damaged, or not the expected file: {error}") from error
     return path
+
+
+def _require_https(url: str) -> None:
+    """Refuse other addresses, except on this machine."""
+    parts = urlsplit(url)
+    if parts.scheme != "https" and (parts.scheme, parts.hostname) not in (("http", "localhost"), ("http", "127.0.0.1")):
+        raise DownloadError(f"expected an address that begins with https://, got {url}.")
+
+
+def _check_redirect(response: Any, **_: Any) -> None:
+    _require_https(urljoin(response.url, response.headers.get("Location", "")))
