@@ -16,7 +16,7 @@ import numpy as np
 
 import tangentbundle as tb
 from tangentbundle.errors import DamagedFileError, MemoryLimitError
-from tangentbundle.io import Request, read_field
+from tangentbundle.io import read_field
 
 ALLOWANCE = 100e6
 """Bytes by which the process may grow on the way to a refusal."""
@@ -49,15 +49,6 @@ def hollow_zarr(path: Path, size: int) -> Path:
     return path
 
 
-def full_npz(path: Path, size: int) -> Path:
-    """A small archive of many equal points."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("points.npy", "w") as file:
-        np.lib.format.write_array_header_1_0(file, {"descr": "|i1", "fortran_order": False, "shape": (size, 3)})
-        for _ in range(3):
-            file.write(bytes(size))
-    return path
-
-
 def text(path: Path, content: str) -> Path:
     path.write_text(content)
     return path
@@ -86,15 +77,11 @@ def requests(n: int, folder: Path) -> dict[str, Callable[[], Any]]:
         "neighbors with 1 MB allowed": lambda: tb.TangentBundle.from_points(points, neighbors=100, max_memory=1e6),
         "a sample of 10^12 points": lambda: tb.manifolds.Sphere(2).sample(huge, seed=0),
         "npz header of 10^12 rows": lambda: read_field(hollow_npz(folder / "a.npz", (huge, 3))),
-        "npz of 5 10^7 equal points": lambda: read_field(
-            full_npz(folder / "b.npz", 50_000_000), Request(max_points=10_000_000)
-        ),
         "zarr of 10^12 fill values": lambda: read_field(hollow_zarr(folder / "a.zarr", huge)),
         "ASCII PLY of 10^12 vertices": lambda: read_field(text(folder / "a.ply", PLY.format("ascii", huge))),
         "binary PLY of 10^12 vertices": lambda: read_field(
             text(folder / "b.ply", PLY.format("binary_little_endian", huge))
         ),
-        "OFF of 10^12 vertices": lambda: read_field(text(folder / "a.off", f"OFF\n{huge} 1 0\n0 0 0\n")),
         "VTK of 10^12 points": lambda: read_field(
             text(folder / "a.vtk", VTK.format("POLYDATA") + f"POINTS {huge} float\n0 0 0\n")
         ),

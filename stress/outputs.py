@@ -23,10 +23,10 @@ from .tally import Tally
 SUFFIXES = (".csv", ".txt", ".tsv", ".parquet", ".pq", ".npz", ".ply", ".vtk", ".vtu", ".nc", ".nc4", ".zarr")
 
 
-def write(path: Path, version: float, **options: Any) -> None:
+def write(path: Path, version: float) -> None:
     points = np.random.default_rng(0).standard_normal((20, 3))
     with contextlib.redirect_stderr(io.StringIO()):  # meshio prints
-        write_field(Field(Cloud(points, ("x", "y", "z")), np.full((1, 20, 3), version)), path, **options)
+        write_field(Field(Cloud(points, ("x", "y", "z")), np.full((1, 20, 3), version)), path)
 
 
 def snapshot(folder: Path) -> dict[str, Any]:
@@ -65,7 +65,7 @@ EXISTING: dict[str, Callable[[Path], Any]] = {
 }
 
 
-def attempt(folder: Path, suffix: str, make: Callable[[Path], Any], linked: bool, overwrite: bool) -> None:
+def attempt(folder: Path, suffix: str, make: Callable[[Path], Any], linked: bool) -> None:
     """Written, with links and mode as they were, or refused with nothing changed."""
     path = folder / f"out{suffix}"
     real = folder / f"real{suffix}" if linked else path
@@ -76,7 +76,7 @@ def attempt(folder: Path, suffix: str, make: Callable[[Path], Any], linked: bool
         real.chmod(0o700 if real.is_dir() else 0o600)
     before = snapshot(folder)
     try:
-        write(path, 2.0, overwrite=overwrite)
+        write(path, 2.0)
     except OutputError:
         assert snapshot(folder) == before, "a refused output was changed"
         raise
@@ -92,10 +92,10 @@ def run(share: float = 1.0) -> list[dict[str, Any]]:
     rows, rng = [], np.random.default_rng(0)
     for name, make in EXISTING.items():
         tally = Tally(f"existing {name}")
-        for suffix, linked, overwrite in itertools.product(SUFFIXES, (False, True), (False, True)):
+        for suffix, linked in itertools.product(SUFFIXES, (False, True)):
             if rng.random() < share:
                 with tempfile.TemporaryDirectory() as folder:
-                    case = functools.partial(attempt, Path(folder), suffix, make, linked, overwrite)
-                    tally.try_out(case, (suffix, linked, overwrite))
+                    case = functools.partial(attempt, Path(folder), suffix, make, linked)
+                    tally.try_out(case, (suffix, linked))
         rows.append(tally.row())
     return rows

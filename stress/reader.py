@@ -80,7 +80,6 @@ def field_seeds(suffix: str, **other: bytes) -> list[bytes]:
 
 
 MESHES = (".ply", ".vtk", ".vtu")
-OFF = b"OFF\n4 2 0\n0 0 0\n1 0 0\n0 1 0\n0 0 1\n3 0 1 2\n3 0 2 3\n"
 OBJ = b"v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 2 3\nf 1 3 4\n"
 FACET = b"facet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\nendloop\nendfacet\n"
 STL = b"solid x\n" + FACET + b"endsolid x\n"
@@ -137,7 +136,6 @@ READERS = {
     "model": Reader(".safetensors", lambda: [_model()[0]], read_model),
     "VTK": Reader(".vtk", lambda: field_seeds(".vtk"), read_field_file),
     "VTU": Reader(".vtu", lambda: field_seeds(".vtu"), read_field_file),
-    "OFF": Reader(".off", lambda: [OFF], read_field_file),
     "OBJ": Reader(".obj", lambda: [OBJ], read_field_file),
     "STL": Reader(".stl", lambda: [STL], read_field_file),
     "Parquet": Reader(".parquet", lambda: field_seeds(".parquet"), read_field_file),

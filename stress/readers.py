@@ -12,7 +12,7 @@ from typing import Any
 
 INPUTS = {
     **{"CSV": 25_000, "NPZ": 20_000, "PLY": 10_000, "JSON lines": 20_000, "model": 6_000},
-    **{"VTK": 2_000, "VTU": 2_000, "OFF": 3_000, "OBJ": 3_000, "STL": 3_000, "Parquet": 4_000, "NetCDF": 1_000},
+    **{"VTK": 2_000, "VTU": 2_000, "OBJ": 3_000, "STL": 3_000, "Parquet": 4_000, "NetCDF": 1_000},
 }
 
 

@@ -26,7 +26,7 @@ from tangentbundle.parallel import one_thread
 
 EPOCHS = 40
 TASKS = 12
-SUFFIXES = (".csv", ".npz", ".parquet", ".ply", ".zarr", ".safetensors")
+SUFFIXES = (".csv", ".npz", ".parquet", ".ply", ".nc", ".safetensors")
 
 Mark = MutableSequence[float]
 """Numbers in memory that two processes share; they outlive the one that is killed."""
@@ -67,7 +67,7 @@ def write(begun: Mark, folder: str, reported: Mark, most: int | None = None) -> 
             else:
                 field = Field(Cloud(points, ("x", "y", "z")), np.full((1, 200, 3), float(version)))
                 with contextlib.redirect_stderr(io.StringIO()):  # meshio prints
-                    write_field(field, path, overwrite=True)
+                    write_field(field, path)
             reported[number] = version
 
 

@@ -95,7 +95,7 @@ def test_parts_on_a_mesh():
     found = json.loads(run("decompose", "mesh.vtk", "-o", "parts.vtk", "--json").stdout)
     assert found["energies"]["rotational"][0] > 0.99
     again = read_field("parts.vtk", Request(vectors=("rotational",)))
-    assert isinstance(again.space, Mesh) and {"divergence", "stream"} <= {*again.origin.point_data}
+    assert isinstance(again.space, Mesh) and {"divergence", "stream"} <= {*again.origin.arrays}
 
 
 def test_the_report_shows_parts_and_energies():

@@ -67,6 +67,11 @@ MISTAKES = {
     "no second file": ("interpolate", "field.csv", "--at", "none.csv", "-o", "out.csv"),
     "no variable": ("filter", "wind.nc", "--vectors", "a,b", "--heat", "1", "-o", "out.nc"),
     "no dimension": ("filter", "wind.nc", "--select", "lev=500", "--heat", "1", "-o", "out.nc"),
+    "no variable to smooth": ("filter", "wind.nc", "--variables", "a,b", "--scale", "500 km", "-o", "out.nc"),
+    "no coordinates": ("decompose", "wind.nc", "--latlon", "a,b", "-o", "out.nc"),
+    "no history": ("interpolate", "field.csv", "--at", "field.csv", "--history", "none.nc", "-o", "out.csv"),
+    "no member": ("forecast", "wind.nc", "--select", "member=1", "--horizon", "2", "-o", "out.nc"),
+    "output is the input": ("denoise", "field.csv", "-o", "field.csv"),
     "no NetCDF": ("inspect", "bad.nc"),
 }
 

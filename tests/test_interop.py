@@ -16,8 +16,8 @@ from tangentbundle.interop import (
     to_pyg,
     to_pyvista,
 )
-from tangentbundle.io import Cloud, Field, Mesh, Request, read_field, write_field
-from tangentbundle.io.meshes import up_axis
+from tangentbundle.io import Cloud, Field, Mesh, Request, read_field
+from tangentbundle.io.arrays import up_axis
 
 SPHERE = tb.manifolds.Sphere(2)
 CLOUDS = {
@@ -162,38 +162,9 @@ def test_data_of_faces_are_averaged_to_the_vertices():
     assert np.array_equal(from_meshio(both, "wind").vectors, field.vectors)
 
 
-@pytest.mark.parametrize("suffix", ["ply", "vtk", "vtu"])
-def test_normals_are_written(suffix, tmp_path):
-    points, faces = octahedron()
-    tilted = points + 0.1
-    field = Field(Mesh(points, faces, normals=tilted), np.ones((1, 6, 3)))
-    for _ in range(2):
-        write_field(field, tmp_path / f"mesh.{suffix}")
-        field = read_field(tmp_path / f"mesh.{suffix}")
-        assert np.allclose(field.space.normals, tilted) and np.allclose(field.values, 1.0)
-    assert np.abs(np.einsum("nd,ndk->nk", tilted, field.space.bundle().frames)).max() < 1e-12
-    assert up_axis(field) == "z"
-
-
 def test_obj_files_have_y_up(tmp_path):
     meshio.write(tmp_path / "mesh.obj", meshio.Mesh(octahedron()[0], [("triangle", octahedron()[1])]))
     assert up_axis(read_field(tmp_path / "mesh.obj", Request(needs_vectors=False))) == "y"
-
-
-def test_a_cloud_with_normals_has_exact_planes():
-    """Scanned points bring normals: the planes come from them, not from an estimate."""
-    points = SPHERE.sample(400, seed=0)
-    flow = SPHERE.gradient_field(points, 2)
-    whole = meshio.Mesh(points, [], {"flow": flow, "Normals": points})
-    parts = meshio.Mesh(points, [], {"flow": flow, **{f"n{a}": points[:, k] for k, a in enumerate("xyz")}})
-    for mesh in (whole, parts):
-        field = from_meshio(mesh)
-        bundle = field.space.bundle()
-        assert isinstance(field.space, Cloud) and np.abs(np.einsum("nd,ndk->nk", points, bundle.frames)).max() < 1e-12
-        assert np.allclose(bundle.to_ambient(bundle.to_coordinates(flow)), flow)
-        assert "tangent planes" in field.notes[-1]
-    holes = meshio.Mesh(points, [], {"flow": flow, "Normals": points * (np.arange(400) > 0)[:, None]})
-    assert from_meshio(holes).space.normals is None
 
 
 def test_pyvista_in_and_out():
@@ -201,7 +172,7 @@ def test_pyvista_in_and_out():
     mesh = pyvista.Sphere(theta_resolution=20, phi_resolution=20)
     mesh.point_data["flow"] = np.cross(mesh.points, [0.0, 0.0, 1.0]).astype(np.float32)
     field = from_pyvista(mesh)
-    assert isinstance(field.space, Mesh) and field.space.normals is not None
+    assert isinstance(field.space, Mesh)
     bundle = field.space.bundle()
     smooth = tb.Heat(0.01)(bundle.laplacian(), bundle.to_coordinates(field.vectors[0]))
     made = to_pyvista(field.with_vectors(bundle.to_ambient(smooth)[None]))

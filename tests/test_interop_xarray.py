@@ -96,3 +96,5 @@ def test_mistakes_are_named():
         rotation().tangentbundle.interpolate_to(LAT)
     with pytest.raises(InvalidInputError, match="series"):
         rotation().tangentbundle.forecast(2)
+    with pytest.raises(AttributeError, match=r"no 'filter', but bundle, .*smooth\(filter_scale='500 km'\)"):
+        rotation().tangentbundle.filter(0.01)

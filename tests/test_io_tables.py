@@ -1,90 +1,27 @@
-"""Tables: series with a row for each time and place, and text of all kinds."""
+"""Tables: text of all kinds, and columns that are passed through."""
 
 import random
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet
 import pytest
 
-import tangentbundle as tb
-from tangentbundle.errors import DTypeError, InvalidInputError, TangentBundleError
+from tangentbundle.errors import DTypeError, InvalidInputError, OutputError, TangentBundleError
 from tangentbundle.io import Cloud, Field, Request, read_field, write_field
-from tangentbundle.io.actions import forecasted
 
 
-def series(times=4, seed=0):
-    """A table with a row for each time and place, in random order."""
-    sphere = tb.manifolds.Sphere(2)
-    points = sphere.sample(30, seed=1)
-    dates = np.datetime64("2024-02-28") + np.arange(times) * np.timedelta64(12, "h")
-    vectors = sphere.gradient_field(points, 2) * np.arange(1, times + 1)[:, None, None]
-    rows = np.c_[np.tile(points, (times, 1)), vectors.reshape(-1, 3)]
-    table = pd.DataFrame(rows, columns=["x", "y", "z", "vx [m/s]", "vy [m/s]", "vz [m/s]"])
-    table.insert(0, "time", np.repeat(dates, 30))
-    table["station"] = [f"no. {k}" for k in np.tile(np.arange(30), times)]
-    return table.sample(frac=1, random_state=seed), points, vectors, dates
-
-
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_series_in_tables(suffix, tmp_path):
-    table, points, vectors, dates = series()
-    path = tmp_path / f"a.{suffix}"
-    getattr(table, f"to_{suffix}")(path, index=False)
-    field = read_field(path)
-    order = [int(np.flatnonzero((points == p).all(axis=1))[0]) for p in field.space.points]
-    assert sorted(order) == list(range(30)) and np.array_equal(field.values, vectors[:, order])
-    assert np.array_equal(field.times, dates) and field.units == "m/s" and "times: column time" in field.notes[-1]
-    write_field(field.with_vectors(2 * field.vectors), tmp_path / f"b.{suffix}")
-    again = getattr(pd, f"read_{suffix}")(tmp_path / f"b.{suffix}")
-    assert list(again.columns) == list(table.columns) and list(again["station"]) == list(table["station"])
-    assert np.array_equal(again["vx [m/s]"], 2 * table["vx [m/s]"])
-    later = replace(field, values=field.values[:2], times=field.times[-1] + np.array([12, 24], "m8[h]"))
-    write_field(later, tmp_path / f"next.{suffix}")
-    assert np.array_equal(read_field(tmp_path / f"next.{suffix}").times, later.times)
-
-
-def test_series_with_gaps_and_repeats(tmp_path):
-    table, *_ = series()
-    table.iloc[1:].to_csv(tmp_path / "gap.csv", index=False)
-    with pytest.raises(InvalidInputError, match="1 of 30 places lack some of the 4 times"):
-        read_field(tmp_path / "gap.csv")
-    field = read_field(tmp_path / "gap.csv", Request(drop_missing=True))
-    assert field.values.shape == (4, 29, 3)
-    write_field(field, tmp_path / "less.csv")
-    assert len(pd.read_csv(tmp_path / "less.csv")) == 4 * 29
-    pd.concat([table, table.iloc[:1]]).to_csv(tmp_path / "twice.csv", index=False)
-    with pytest.raises(InvalidInputError, match="row 121 repeats the time and place"):
-        read_field(tmp_path / "twice.csv")
-    table.iloc[:30].assign(time="noon").to_csv(tmp_path / "one.csv", index=False)
-    with pytest.raises(InvalidInputError, match="coincide"):  # one time: an ordinary field
-        read_field(tmp_path / "one.csv")
-
-
-def test_numbers_tell_the_order_of_times(tmp_path):
-    table, *_, dates = series()
-    table["step"] = np.searchsorted(dates, table.pop("time").to_numpy())
-    table.to_csv(tmp_path / "a.csv", index=False)
-    field = read_field(tmp_path / "a.csv", Request(time="step"))
-    assert len(field) == 4 and field.times is None
-    sizes = np.linalg.norm(field.values, axis=(1, 2))
-    assert np.allclose(sizes, sizes[0] * np.arange(1, 5))
-
-
-@pytest.mark.parametrize("dated", [True, False])
-def test_forecasts_of_tables_come_after_them(dated, tmp_path):
-    """As many steps ahead as the table has: they are new rows, not the old ones with other numbers."""
-    table, *_, dates = series(times=20)
-    if not dated:
-        table["time"] = 10 * np.searchsorted(dates, table["time"].to_numpy())
-    table.to_csv(tmp_path / "a.csv", index=False)
-    field = read_field(tmp_path / "a.csv")
-    made = forecasted(field, tb.FieldForecaster(dim=2, random_state=0), 20)
-    write_field(replace(made, std=None), tmp_path / "b.csv")
-    again = pd.read_csv(tmp_path / "b.csv", parse_dates=["time"] if dated else None)
-    later = dates[-1] + np.arange(1, 21) * np.timedelta64(12, "h") if dated else 190 + 10 * np.arange(1, 21)
-    assert np.array_equal(again["time"].unique(), later) and len(again) == 20 * 30
+def test_tables_hold_one_field(tmp_path):
+    """Repeated places are refused with a word on series, and several fields are not written."""
+    rows = "".join(f"{t},{k},1,0,{t}\n" for t in range(3) for k in range(5))
+    (tmp_path / "a.csv").write_text("time,x,y,vx,vy\n" + rows)
+    with pytest.raises(InvalidInputError, match=r"10 of 15 points coincide.*Series in time are read from .nc"):
+        read_field(tmp_path / "a.csv")
+    points = np.random.default_rng(0).standard_normal((5, 3))
+    field = Field(Cloud(points, ("x", "y", "z")), np.stack([points, points]))
+    for name in ("a.csv", "a.parquet", "a.ply"):
+        with pytest.raises(OutputError, match="hold one field, and there are 2"):
+            write_field(field, tmp_path / name)
 
 
 def test_other_columns_stay_as_they_were_written(tmp_path):
@@ -113,7 +50,6 @@ HEADER = "x,y,z,vx,vy,vz\n"
 ROWS = "".join(f"{i},{i * i},1,0,{-i / 7!r},1e-3\n" for i in range(5))
 NAMES = ",".join(f"column-{k}-{'n' * 40}" for k in range(2000))
 MORE = ",".join("0" for _ in range(2000))
-SERIES = series()[0].to_csv(index=False)
 FILES = {
     "plain": HEADER + ROWS,
     "line ends": (HEADER + ROWS).replace("\n", "\r\n"),
@@ -133,9 +69,6 @@ FILES = {
     "line ends in cells": "x,y,vx,vy,note\n" + "".join(f'{i},1,0,1,"a\nb"\n' for i in range(5)),
     "line ends in cells between blanks": "x y vx vy note\n" + "".join(f'{i} 1 0 1 "a\nb"\n' for i in range(5)),
     "a long header": f"x,y,{NAMES},vx,vy\n" + "".join(f"{i},1,{MORE},0,1\n" for i in range(5)),
-    "series": SERIES,
-    "series in UTC": SERIES.replace(":00:00,", ":00:00Z,"),
-    "series in steps": "step,x,y,vx,vy\n" + "".join(f"{t},{i},1,{t},0\n" for t in range(3) for i in range(4)),
     "underscores": HEADER + ROWS + "7,7,1_000,0,0,1\n",
     "thousands": HEADER + ROWS + '7,7,"1,000",0,0,1\n',
     "decimal commas": (HEADER + ROWS).replace(",", ";").replace(".", ","),
@@ -150,8 +83,6 @@ FILES = {
     "empty": "",
     "repeats": HEADER + ROWS + ROWS,
     "not UTF-8": (HEADER + ROWS).encode() + b"7,7,\xff,0,0,1\n",
-    "a gap in time": SERIES.replace("2024-02-28", "", 1),
-    "times of two kinds": SERIES.replace("2024-02-28 12:00:00", "noon"),
 }
 
 
@@ -166,7 +97,7 @@ REFUSED = {
     "long line",
 }
 REFUSED |= {"open quote", "no rows", "no header", "empty", "not UTF-8"}
-INCOMPLETE = {"missing cells", "infinite cells", "repeats", "a gap in time", "times of two kinds"}
+INCOMPLETE = {"missing cells", "infinite cells", "repeats"}
 
 
 def described(field):
@@ -196,9 +127,8 @@ def outcome(path, request):
 def test_files_come_back_or_are_refused(name, tmp_path):
     content = FILES[name]
     (tmp_path / "a.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
-    time = "step" if name == "series in steps" else ""
-    assert outcome(tmp_path / "a.csv", Request(time=time)) == (name not in REFUSED | INCOMPLETE)
-    dropped = outcome(tmp_path / "a.csv", Request(time=time, drop_missing=True, drop_duplicates=True))
+    assert outcome(tmp_path / "a.csv", Request()) == (name not in REFUSED | INCOMPLETE)
+    dropped = outcome(tmp_path / "a.csv", Request(drop_missing=True, drop_duplicates=True))
     assert dropped == (name not in REFUSED)
 
 
@@ -275,6 +205,6 @@ def test_columns_of_parquet_keep_their_types(tmp_path):
     before, after = (pyarrow.parquet.read_table(tmp_path / f"{name}.parquet", columns=others) for name in "ab")
     assert before.equals(after)
     write_field(field, tmp_path / "b.csv")
-    assert (tmp_path / "b.csv").read_text().splitlines()[2].endswith("2024-01-02,a,,")
+    assert (tmp_path / "b.csv").read_text().splitlines()[2].endswith("2024-01-02 00:00:00,a,,")
     with pytest.raises(DTypeError, match="day holds timestamp"):
         read_field(tmp_path / "a.parquet", Request(points=("x", "day"), vectors=("vx", "vy")))

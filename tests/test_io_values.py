@@ -297,3 +297,37 @@ def test_datasets_that_are_not_decoded_are_refused(tmp_path):
     ds = xr.Dataset({n: (("lat", "lon"), np.ones((4, 6), "i2"), {"scale_factor": 0.1}) for n in "uv"})
     with pytest.raises(InvalidInputError, match="decode_cf"):
         ds.assign_coords(lat=np.unique(LAT), lon=np.unique(LON)).tangentbundle.field()
+
+
+def test_standard_errors_of_stations_in_datasets(tmp_path):
+    """A variable ``sigma`` along the places, or one that is named, in the unit of the vectors."""
+    columns = {"u": NUMBERS[0] * 1.0, "v": NUMBERS[1] * 1.0, "sigma": np.arange(24.0), "err": np.ones(24)}
+    ds = xr.Dataset({name: ("point", column) for name, column in columns.items()})
+    ds = ds.assign_coords(lat=("point", LAT), lon=("point", LON))
+    ds["u"].attrs["units"] = ds["v"].attrs["units"] = "m/s"
+    ds["err"].attrs["units"] = "km/h"
+    ds.to_netcdf(tmp_path / "a.nc")
+    assert np.array_equal(read_field(tmp_path / "a.nc").noise, np.arange(24.0))
+    assert np.allclose(read_field(tmp_path / "a.nc", Request(sigma="err")).noise, 1 / 3.6)
+    with pytest.raises(InvalidInputError, match="no variable none"):
+        read_field(tmp_path / "a.nc", Request(sigma="none"))
+
+
+def test_places_with_gaps_in_time_are_left_out_when_asked(tmp_path):
+    """Land has no values at any time; a place that lacks some times is refused, or left out."""
+    u = np.ones((3, 4, 6))
+    u[:, 0, 0] = np.nan
+    ds = xr.Dataset({n: (("time", "lat", "lon"), u.copy()) for n in "uv"})
+    ds = ds.assign_coords(time=np.arange("2026-01", "2026-04", dtype="M8[M]").astype("M8[ns]"))
+    ds = ds.assign_coords(lat=np.unique(LAT)[::-1], lon=np.unique(LON))
+    ds.to_netcdf(tmp_path / "land.nc")
+    assert read_field(tmp_path / "land.nc").values.shape == (3, 23, 2)
+    ds["u"][1, 2, 2] = np.nan
+    ds.to_netcdf(tmp_path / "gap.nc")
+    with pytest.raises(NonFiniteError, match=r"1 of 69 vectors are missing.*drop_missing=True"):
+        read_field(tmp_path / "gap.nc")
+    field = read_field(tmp_path / "gap.nc", Request(drop_missing=True))
+    assert field.values.shape == (3, 22, 2)
+    write_field(field, tmp_path / "out.nc")
+    with xr.open_dataset(tmp_path / "out.nc") as made:
+        assert made["u"].shape == (3, 4, 6) and int(made["u"].isnull().sum()) == 6

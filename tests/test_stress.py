@@ -67,7 +67,7 @@ def test_damage_and_traps():
 
 
 def test_existing_outputs():
-    rows = outputs.run(0.2)
+    rows = outputs.run(0.4)
     assert not any(row["failures"] for row in rows) and sum(row["inputs"] for row in rows) > 100
 
 
@@ -84,7 +84,7 @@ def test_kills():
     assert not any(row["failures"] for row in kills.run(0.05))
 
 
-@pytest.mark.parametrize("suffix", [suffix for suffix in victims.SUFFIXES if suffix != ".zarr"])
+@pytest.mark.parametrize("suffix", victims.SUFFIXES)
 def test_the_killer_sees_what_is_lost(suffix, tmp_path):
     victims.write([0.0], str(tmp_path), [6.0] * len(victims.SUFFIXES), most=1)
     path = tmp_path / f"field{suffix}"
@@ -170,7 +170,7 @@ def test_a_truncated_mesh_is_no_smaller_mesh(tmp_path):
 def test_a_single_array_is_no_archive(tmp_path):
     with (tmp_path / "a.npz").open("wb") as file:
         np.save(file, np.ones((3, 3)))
-    with pytest.raises(DamagedFileError, match="is a single array"):
+    with pytest.raises(DamagedFileError, match="no readable NumPy archive"):
         read_field(tmp_path / "a.npz")
 
 
@@ -182,13 +182,10 @@ def test_headers_of_arrays_are_parsed_with_care(header, tmp_path):
         read_field(tmp_path / "a.npz")
 
 
-@pytest.mark.parametrize(
-    "name, content", [("a.ply", b"ply\nformat ascii 1.0\ncomment x"), ("a.off", b"OFF\n# 4 4 0\n")]
-)
-def test_headers_without_an_end_are_no_endless_loops(name, content, tmp_path):
-    (tmp_path / name).write_bytes(content)
+def test_a_header_without_an_end_is_no_endless_loop(tmp_path):
+    (tmp_path / "a.ply").write_bytes(b"ply\nformat ascii 1.0\ncomment x")
     with pytest.raises(DamagedFileError, match="no readable"):
-        read_field(tmp_path / name)
+        read_field(tmp_path / "a.ply")
 
 
 @pytest.mark.parametrize("name", ["../evil.nc", "..", "", "folder/file.nc", "/etc/hosts"])

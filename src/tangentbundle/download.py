@@ -1,10 +1,9 @@
-"""Files from the network: downloaded once over HTTPS, checked, and cached."""
+"""Files from the network: downloaded once over HTTPS by pooch, checked, and cached."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -22,7 +21,6 @@ def fetch(
     cache: Path | str | None = None,
     sha256: str | None = None,
     check: Callable[[Path], None] = lambda path: None,
-    attempts: int = 3,
 ) -> Path:
     """Download a file once and return its path.
 
@@ -33,10 +31,8 @@ def fetch(
         name: name of the file, without folders.
         base: HTTPS address of the folder that holds it.
         cache: local folder; default ``pooch.os_cache("tangentbundle")``.
-        sha256: checksum. Without it, the checksum of the first download is stored next to the file, and a cached file
-            that no longer matches is downloaded again.
-        check: raises an error for a file that must not enter the cache.
-        attempts: number of tries while the download fails.
+        sha256: checksum; a cached file that does not match is downloaded again.
+        check: raises a ``ValueError`` or a ``DamagedFileError`` for a file that must not stay in the cache.
     """
     if name in ("", ".", "..") or Path(name).name != name:
         raise InvalidInputError(f"expected the name of a file without folders, got {name!r}.")
@@ -52,42 +48,22 @@ def fetch(
     url = f"{(mirror or base).rstrip('/')}/{name}"
     _require_https(url)
     folder = Path(cache or pooch.os_cache("tangentbundle"))
-    with _named_errors(url, folder):
-        note = folder / f"{name}.sha256"
-        known = sha256 or (note.read_text().strip() if note.is_file() else None)
-        store = pooch.create(folder, "", registry={name: known}, urls={name: url}, retry_if_failed=attempts - 1)
-
-        def download(url: str, output: str, store: Any) -> None:
-            pooch.HTTPDownloader(timeout=30, hooks={"response": _refuse_downgrade})(url, output, store)
-            check(Path(output))
-
-        path = Path(store.fetch(name, downloader=download))
-        if known is None:
-            check(path)  # it may have been put there by hand
-            note.write_text(pooch.file_hash(path) + "\n")
-        return path
-
-
-@contextlib.contextmanager
-def _named_errors(url: str, folder: Path) -> Iterator[None]:
-    """Errors of pooch, requests and the disk as errors of this library."""
-    requests = extra("requests", "Downloading data")
+    store = pooch.create(folder, "", registry={name: sha256}, urls={name: url}, retry_if_failed=2)
     try:
-        yield
-    except DownloadError:
-        raise
-    except requests.RequestException as error:
+        path = Path(store.fetch(name, downloader=pooch.HTTPDownloader(timeout=30, hooks={"response": _check_redirect})))
+    except OSError as error:  # also those of requests
         raise DownloadError(
-            f"{url} cannot be downloaded ({error}). Check the connection, or download the file by hand into a folder "
-            f"and set {MIRROR} to that folder."
+            f"{url} cannot be downloaded into {folder} ({error}). Check the connection and the disk, pass another "
+            f"folder (cache=...), or download the file by hand into a folder and set {MIRROR} to that folder."
         ) from error
-    except OSError as error:
-        raise DownloadError(
-            f"cannot write {url.rpartition('/')[2]} into {folder} ({error}). Free some space, or pass another folder: "
-            "cache=..."
-        ) from error
-    except ValueError as error:  # a checksum that differs, or what the check found
+    except ValueError as error:  # a checksum that differs
         raise DamagedFileError(f"{url} is damaged, or not the expected file: {error}") from error
+    try:
+        check(path)
+    except (ValueError, DamagedFileError) as error:
+        path.unlink()
+        raise DamagedFileError(f"{url} is damaged, or not the expected file: {error}") from error
+    return path
 
 
 def _require_https(url: str) -> None:
@@ -97,5 +73,5 @@ def _require_https(url: str) -> None:
         raise DownloadError(f"expected an address that begins with https://, got {url}.")
 
 
-def _refuse_downgrade(response: Any, **_: Any) -> None:
+def _check_redirect(response: Any, **_: Any) -> None:
     _require_https(urljoin(response.url, response.headers.get("Location", "")))

@@ -1,4 +1,4 @@
-"""Atomic writing that overwrites only files of the same kind, tensors with a checksum, and one writer for a folder."""
+"""Atomic writing, tensors with a checksum, and one writer for a folder."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import json
 import os
 import shutil
 import tempfile
-import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,37 +22,16 @@ if TYPE_CHECKING:
 MAX_NAME_BYTES = 255
 """Of a file's name, on all common file systems."""
 
-Recognizer = Callable[[Path], bool]
-"""Whether an existing file or folder is of the kind that is about to be written; nothing else is overwritten."""
-
-
-def starts_with(*marks: bytes, at: int = 0) -> Recognizer:
-    """Recognize files by their first bytes, or without marks as text: no zero bytes."""
-
-    def recognize(path: Path) -> bool:
-        if not path.is_file():
-            return False
-        with path.open("rb") as file:
-            head = file.read(4096)
-        return head.startswith(marks, at) if marks else b"\0" not in head
-
-    return recognize
-
-
-def is_zarr(path: Path) -> bool:
-    """Whether a folder is a Zarr store, of format 2 or 3."""
-    return any((path / name).is_file() for name in (".zgroup", ".zarray", ".zattrs", "zarr.json"))
-
 
 @contextlib.contextmanager
-def replacing(path: Path, recognize: Recognizer = Path.is_file, *, overwrite: bool = False) -> Iterator[Path]:
+def replacing(path: Path) -> Iterator[Path]:
     """A temporary place for a file or folder, which becomes ``path`` if the block succeeds; see ``check_place``.
 
     Other processes see the old file or the new one, never a part. Errors of writing, such as a full disk, become an
     ``OutputError``; temporary files are removed.
     """
     try:
-        target = check_place(path, recognize, overwrite=overwrite)
+        target = check_place(path)
         with tempfile.TemporaryDirectory(prefix=".writing.", dir=target.parent, ignore_cleanup_errors=True) as folder:
             place = Path(folder) / path.name
             yield place
@@ -66,36 +44,28 @@ def replacing(path: Path, recognize: Recognizer = Path.is_file, *, overwrite: bo
 
 
 def put(place: Path, target: Path) -> None:
-    """Rename what was written to its target, whose mode stays; an old folder is first renamed, then removed."""
-    before = target.with_name(f".{target.name[:50]}.{uuid.uuid4().hex[:8]}.before")
+    """Rename what was written to its target; the mode of a file that was there stays."""
     if place.is_file():
         with place.open("rb") as file:
             os.fsync(file.fileno())
-    try:
-        if target.exists():
-            shutil.copymode(target, place)
-        if target.is_dir():
-            target.replace(before)
-        place.replace(target)
-    finally:
-        if before.exists() and not target.exists():
-            before.replace(target)
-    shutil.rmtree(before, ignore_errors=True)
+    if target.exists():
+        shutil.copymode(target, place)
+    place.replace(target)
 
 
-def write_atomically(path: str | os.PathLike, content: bytes, recognize: Recognizer = Path.is_file) -> None:
+def write_atomically(path: str | os.PathLike, content: bytes) -> None:
     """Write a file atomically, and create the folders it lies in."""
     target = Path(path)
     with contextlib.suppress(OSError):  # reported when the file is written
         target.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(target, recognize) as place:
+    with replacing(target) as place:
         place.write_bytes(content)
 
 
-def check_place(path: Path, recognize: Recognizer = Path.is_file, *, overwrite: bool = False) -> Path:
-    """Where an output goes, links followed; refused, before any work, if it cannot or must not be written.
+def check_place(path: Path) -> Path:
+    """Where an output goes, links followed; refused, before any work, if it cannot be written.
 
-    Existing files are overwritten if they are empty or of the same kind, folders only with ``overwrite``.
+    Existing files are overwritten; folders and devices are not.
     """
     place = Path(os.path.realpath(path))
     exists = os.path.lexists(place)
@@ -105,10 +75,9 @@ def check_place(path: Path, recognize: Recognizer = Path.is_file, *, overwrite: 
         problem = f"there is no folder {place.parent}. Create it, or choose another place."
     elif not os.access(place.parent, os.W_OK) or (exists and not os.access(place, os.R_OK | os.W_OK)):
         problem = "there is no permission. Choose another place."
-    elif exists and not recognize(place) and not (place.is_file() and place.stat().st_size == 0):
-        problem = "what is there is of another kind, and not overwritten. Choose another name, or remove it first."
-    elif exists and place.is_dir() and not overwrite:
-        problem = "it exists. Use overwrite=True to replace it, or choose another name."
+    elif exists and not place.is_file():
+        kind = "a folder" if place.is_dir() else "a device"
+        problem = f"there is {kind} of that name. Choose another name, or remove it first."
     else:
         return place
     raise OutputError(f"cannot write {path}: {problem}")
@@ -143,7 +112,7 @@ def write_tensors(path: str | os.PathLike, kind: str, tensors: Mapping[str, torc
     plain = {name: t.detach().to("cpu").contiguous().clone() for name, t in tensors.items()}
     text = json.dumps(notes, sort_keys=True, allow_nan=True)
     metadata = {"format": kind, "version": "1", "notes": text, "sha256": _digest(kind, plain, text)}
-    write_atomically(path, save(plain, metadata), starts_with(b'{"', at=8))
+    write_atomically(path, save(plain, metadata))
 
 
 def read_tensors(path: str | os.PathLike, kind: str) -> tuple[dict[str, torch.Tensor], Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .fields import build_bundle
-from .job import Dim, Eps, Job, Neighbors, Output, Overwrite, Source, command
+from .fields import build_bundle, given
+from .job import Dim, Eps, Job, Neighbors, Output, Source, command
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,7 +22,6 @@ def decompose(
     dim: Dim = None,
     neighbors: Neighbors = None,
     eps: Eps = None,
-    overwrite: Overwrite = False,
 ) -> None:
     """Split a field into a gradient, a rotational part and a remainder; also potentials, divergence and vorticity.
 
@@ -34,19 +33,19 @@ def decompose(
     """
     with job.steps(4) as step:
         step("reading")
-        field = job.read(file, output, overwrite=overwrite)
+        field = job.read(file, output)
         step("building the bundle")
         from tangentbundle.diagnostics import normal_share
         from tangentbundle.io.actions import decomposed
 
-        bundle = build_bundle(job, field, dim, neighbors, eps)
+        bundle = build_bundle(job, field, given(dim=dim, neighbors=neighbors, eps=eps))
         share = normal_share(bundle, field.vectors)
         job.summary.tell("normal part", f"{share:.1%} of the vectors' energy, left out", normal_share=share)
         step("decomposing")
         result, energies = decomposed(field, bundle)
         tell_parts(job, bundle, result, energies)
         step("writing")
-        job.write(result, output, overwrite=overwrite)
+        job.write(result, output)
 
 
 def tell_parts(job: Job, bundle: TangentBundle, field: Field, energies: dict[str, np.ndarray]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,27 +17,23 @@ MAX_BETTI_POINTS = 10_000
 """Most points whose harmonic fields are counted; of larger clouds, so many random points are looked at."""
 
 
-def build_bundle(job: Job, field: Field, dim: int | None, neighbors: int | None, eps: float | None) -> TangentBundle:
-    """The bundle of a file's points, described in the summary."""
+def given(**options: Any) -> dict[str, Any]:
+    """The options that were given."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def build_bundle(job: Job, field: Field, options: dict[str, Any]) -> TangentBundle:
+    """The bundle of a file's points, described in the summary; ``options`` of it are dim, neighbors and eps."""
     import numpy as np
 
-    from tangentbundle.errors import IsolatedPointsError
     from tangentbundle.geometry.scale import affordable_neighbors
 
-    options = {"dim": dim, "neighbors": neighbors, "eps": eps}
-    given = {name: value for name, value in options.items() if value is not None}
-    automatic = neighbors is None and eps is None
-    few = None if hasattr(field.space, "faces") else affordable_neighbors(len(field.space))
-    try:
-        limited = {**given, "neighbors": few} if few and automatic else given
-        bundle = field.space.bundle(**limited)
-        if limited is not given:
-            job.summary.notes.append(f"{few} neighbours are used, to save memory; see --neighbors")
-    except IsolatedPointsError:
-        if limited is given:
-            raise
-        bundle = field.space.bundle(**given)
-    job.summary.bundle = bundle
+    automatic = not {"neighbors", "eps"} & {*options}
+    few = affordable_neighbors(len(field.space)) if automatic and not hasattr(field.space, "faces") else None
+    if few is not None:
+        options = {**options, "neighbors": few}
+        job.summary.notes.append(f"{few} neighbours are used, to save memory; see --neighbors")
+    bundle = field.space.bundle(**options)
     median = float(np.median(bundle.sorted_graph.degrees))
     frames = "known frames" if bundle.pca is None else "frames estimated"
     job.summary.tell("dimension", f"{bundle.dim} in R^{bundle.ambient_dim} ({frames})", dimension=bundle.dim)
@@ -72,7 +67,6 @@ def inspect(
     job: Job,
     file: Source,
     k: Annotated[int, typer.Option("-k", min=0, help="eigenvalues to compute; 0 for none")] = 6,
-    figures: Annotated[Path | None, typer.Option(help="folder for figures of the field and its spectrum")] = None,
     dim: Dim = None,
     neighbors: Neighbors = None,
     eps: Eps = None,
@@ -81,13 +75,13 @@ def inspect(
 
     Examples:
         tangentbundle inspect field.csv
-        tangentbundle inspect wind.nc --figures figures --json
+        tangentbundle inspect wind.nc --report wind.html
     """
-    with job.steps(5) as step:
+    with job.steps(4) as step:
         step("reading")
         field = job.read(file, needs_vectors=False)
         step("building the bundle")
-        bundle = build_bundle(job, field, dim, neighbors, eps)
+        bundle = build_bundle(job, field, given(dim=dim, neighbors=neighbors, eps=eps))
         step("diagnosing")
         _diagnose(job, field, bundle)
         step("eigenvalues")
@@ -95,9 +89,6 @@ def inspect(
         if k:
             compute_spectrum(job, sample, k)
         _tell_shape(job, sample, count_holes=k > 0)
-        step("figures")
-        if figures is not None:
-            _draw(job, figures)
 
 
 def _diagnose(job: Job, field: Field, bundle: TangentBundle) -> None:
@@ -162,20 +153,6 @@ def _sample(job: Job, field: Field, bundle: TangentBundle, size: int = MAX_BETTI
     return field.space.select(rows).bundle(dim=bundle.dim)
 
 
-def _draw(job: Job, folder: Path) -> None:
-    """Write ``field.png`` and, where there are eigenvalues, ``spectrum.png``."""
-    from tangentbundle import plot
-
-    field: Any = ("field.png", plot.file_field, job.summary.before)
-    spectrum = partial(plot.spectrum, errors=job.summary.eigenvalue_errors)
-    for name, draw, data in (field, ("spectrum.png", spectrum, job.summary.eigenvalues)):
-        if data is not None:
-            figure, axes = plot.canvas(size=(8.4, 5.0))
-            draw(data, axes=axes[0, 0])
-            with job.summary.writing(folder / name):
-                plot.save(figure, folder / name)
-
-
 @command
 def spectrum(
     job: Job,
@@ -209,7 +186,7 @@ def spectrum(
         step("reading")
         field = job.read(file, needs_vectors=False)
         step("building the bundle")
-        bundle = build_bundle(job, field, dim, neighbors, eps)
+        bundle = build_bundle(job, field, given(dim=dim, neighbors=neighbors, eps=eps))
         step("eigenvalues")
         values, fields = compute_spectrum(job, bundle, k, scalar=scalar)
     if job.report is not None and not scalar:  # it shows the first few eigenfields

@@ -1,18 +1,18 @@
-"""``tangentbundle filter``: in memory, or part by part where the Laplacian is larger than memory."""
+"""``tangentbundle filter``: in memory, with the Laplacian on disk, or in blocks of times of a grid."""
 
 from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .fields import build_bundle
-from .job import Dim, Eps, Job, Neighbors, Output, Overwrite, Source, command
+from .fields import build_bundle, given
+from .job import Dim, Eps, Job, Neighbors, Output, Source, command
 
 if TYPE_CHECKING:
     from tangentbundle.distributed import DistributedBundle
@@ -41,8 +41,6 @@ def filter(
             min=1, help="parts that are computed at the same time, with the Laplacian on disk: for large clouds"
         ),
     ] = None,
-    cluster: Annotated[str | None, typer.Option(help="the same on a Dask scheduler's workers, tcp://...")] = None,
-    overwrite: Overwrite = False,
 ) -> None:
     """Filter a field with a function of the connection Laplacian; its normal part is left out.
 
@@ -54,87 +52,88 @@ def filter(
         tangentbundle filter 'wind_*.nc' --scale "500 km" -o smooth.zarr --workers 2
     """
     from tangentbundle.errors import InvalidInputError
+    from tangentbundle.io import check_output
 
     if [heat is None, tikhonov is None, not scale].count(False) != 1:
         raise InvalidInputError("give one filter: --heat TIME, --tikhonov STRENGTH, or --scale LENGTH on the globe.")
-    options = {"dim": dim, "neighbors": neighbors, "eps": eps}
+    check_output(None, output)
+    options = given(dim=dim, neighbors=neighbors, eps=eps)
+
+    def chosen() -> Filter:
+        from tangentbundle.filters import Heat, Tikhonov  # slow to load: the file is read before
+
+        return Heat(heat) if heat is not None else Tikhonov(tikhonov)
+
     if scale:
-        from .gridded import smooth_in_blocks
-
-        if cluster or any(options.values()):
-            raise InvalidInputError("--scale works on cells: leave out --dim, --neighbors, --eps and --cluster.")
-        smooth_in_blocks(job, file, output, scale, variables, workers or 1, overwrite)
-    elif workers is None and cluster is None:
-        _filter_in_memory(job, file, output, heat, tikhonov, overwrite, **options)
+        if options or job.report:
+            raise InvalidInputError("--scale works on cells: leave out --dim, --neighbors, --eps and --report.")
+        _smooth_in_blocks(job, file, output, scale, variables, workers or 1)
+    elif variables:
+        raise InvalidInputError("--variables goes with --scale. Choose components with --vectors.")
     else:
-        _filter_in_parts(job, file, output, heat, tikhonov, machines(workers, cluster), overwrite, **options)
+        _filter_cloud(job, file, output, chosen, workers, options)
 
 
-def chosen_filter(heat: float | None, tikhonov: float | None) -> Filter:
-    """The filter of the options."""
-    from tangentbundle import Heat, Tikhonov
-
-    return Heat(heat) if heat is not None else Tikhonov(tikhonov)
-
-
-def tell_filter(job: Job, heat: float | None, tikhonov: float | None, share: float, left: float) -> None:
-    """Describe what a filter leaves out and what is left."""
-    name = f"Tikhonov smoothing of strength {tikhonov:g}" if heat is None else f"heat flow for a time of {heat:g}"
-    job.summary.tell("normal part", f"{share:.1%} of the vectors' energy, left out", normal_share=share)
-    job.summary.tell("filter", f"{name}; {left:.1%} of the tangent energy is left", energy_left=left)
-
-
-def _filter_in_memory(
-    job: Job, file: Path, output: Path, heat: float | None, tikhonov: float | None, overwrite: bool, **scale: Any
+def _filter_cloud(
+    job: Job, file: Path, output: Path, chosen: Callable[[], Filter], workers: int | None, options: dict[str, Any]
 ) -> None:
     with job.steps(4) as step:
         step("reading")
-        field = job.read(file, output, overwrite=overwrite)
+        field = job.read(file, output)
         step("building the bundle")
+        import numpy as np
+
         from tangentbundle.diagnostics import normal_share
         from tangentbundle.io.actions import filtered
 
-        job.summary.filter = chosen_filter(heat, tikhonov)
-        bundle = build_bundle(job, field, **scale)
-        share = normal_share(bundle, field.vectors)
-        step("filtering")
-        result, left = filtered(field, bundle, partial(job.summary.filter, bundle.laplacian()))
-        tell_filter(job, heat, tikhonov, share, left)
-        step("writing")
-        job.write(result, output, overwrite=overwrite)
-
-
-def _filter_in_parts(
-    job: Job,
-    file: Path,
-    output: Path,
-    heat: float | None,
-    tikhonov: float | None,
-    where: contextlib.AbstractContextManager[int],
-    overwrite: bool,
-    **scale: Any,
-) -> None:
-    """The same with the operator in a hidden folder next to the output; a run after an interruption uses it again."""
-    import numpy as np
-
-    from tangentbundle.diagnostics import normal_share
-    from tangentbundle.errors import TangentBundleError
-    from tangentbundle.io.actions import filtered
-
-    work = output.absolute().with_name(f".{output.name}.work")
-    fresh = not work.exists()
-    try:
-        with job.steps(4) as step, where as workers:
-            step("reading")
-            field = job.read(file, output, overwrite=overwrite)
-            step("building the bundle in parts")
-            bundle = bundle_in_parts(job, field, work, workers, **scale)
+        with contextlib.ExitStack() as stack:
+            bundle: Any
+            if workers is None:
+                bundle, response = build_bundle(job, field, options), chosen()
+                apply: Callable[[Any], Any] = partial(response, bundle.laplacian())
+            else:
+                bundle, response = stack.enter_context(_in_parts(job, field, output, workers, options)), chosen()
+                apply = partial(bundle.filter, response)
             share = normal_share(bundle, np.ascontiguousarray(field.vectors.transpose(1, 2, 0)))
-            step("filtering in parts")
-            result, left = filtered(field, bundle, partial(bundle.filter, chosen_filter(heat, tikhonov)))
-            tell_filter(job, heat, tikhonov, share, left)
+            step("filtering")
+            result, left = filtered(field, bundle, apply)
+            job.summary.tell("normal part", f"{share:.1%} of the vectors' energy, left out", normal_share=share)
+            job.summary.tell("filter", f"{response}; {left:.1%} of the tangent energy is left", energy_left=left)
             step("writing")
-            job.write(result, output, overwrite=overwrite)
+            job.write(result, output)
+
+
+@contextlib.contextmanager
+def _in_parts(
+    job: Job, field: Field, output: Path, workers: int, options: dict[str, Any]
+) -> Iterator[DistributedBundle]:
+    """The bundle in a hidden folder next to the output, where a run after an interruption finds what is built."""
+    from tangentbundle.distributed import DistributedBundle
+    from tangentbundle.errors import InvalidInputError, TangentBundleError
+    from tangentbundle.extras import extra
+    from tangentbundle.geometry.scale import affordable_neighbors
+    from tangentbundle.io import Cloud
+
+    n, tell = len(field.space), job.summary.tell
+    if type(field.space) is not Cloud:
+        raise InvalidInputError(
+            "--workers estimates tangent spaces from points in space: it takes no latitude and longitude or faces. "
+            "Leave it out, or write x, y, z and the vectors' three components first."
+        )
+    if not {"neighbors", "eps"} & {*options} and (few := affordable_neighbors(n)):
+        options = {**options, "neighbors": few}
+        job.summary.notes.append(f"{few} neighbours are used, to save memory; see --neighbors")
+    work = output.absolute().with_name(f".{output.name}.work")
+    fresh, size = not work.exists(), min(MAX_PARTITION, -(-n // workers))
+    dask = extra("dask", "Filtering in parts", "cluster")
+    try:
+        with dask.config.set(scheduler="threads", num_workers=workers):
+            bundle = DistributedBundle.from_points(field.space.points, work, partition=size, **options)
+            tell("dimension", f"{bundle.dim} in R^{bundle.ambient_dim} (frames estimated)", dimension=bundle.dim)
+            near = bundle.edges / n
+            tell("scale", f"eps {bundle.eps:.4g}, radius {bundle.eps**0.5:.4g}, {near:.0f} neighbours", eps=bundle.eps)
+            tell("partitions", str(bundle.num_parts), partitions=bundle.num_parts)
+            yield bundle
     except TangentBundleError:
         if fresh:  # there is nothing to go on with; another run's folder stays
             shutil.rmtree(work, ignore_errors=True)
@@ -142,49 +141,32 @@ def _filter_in_parts(
     shutil.rmtree(work, ignore_errors=True)
 
 
-@contextlib.contextmanager
-def machines(workers: int | None, cluster: str | None) -> Iterator[int]:
-    """Tasks run on the workers of a cluster, or on so many threads of this machine; their number."""
-    from tangentbundle.distributed.tasks import extra
+def _smooth_in_blocks(job: Job, file: Path, output: Path, scale: str, variables: str, workers: int) -> None:
+    """Smooth the vectors of NetCDF or Zarr files; what a killed run has finished is not computed again."""
     from tangentbundle.errors import InvalidInputError
+    from tangentbundle.io.datasets import check_header, check_names
 
-    if cluster is None:
-        with extra("dask").config.set(scheduler="threads", num_workers=workers):
-            yield workers or 1
-        return
-    if workers is not None:
-        raise InvalidInputError("give --workers, for this machine, or --cluster, not both.")
-    try:
-        client = extra("distributed").Client(cluster, timeout=20)
-    except (OSError, ValueError) as error:
-        raise InvalidInputError(f"no Dask scheduler answers at {cluster}. Start one: dask scheduler.") from error
-    with client:
-        yield max(1, len(client.nthreads()))
+    if any(path.suffix not in (".nc", ".nc4", ".zarr") for path in (file, output)):
+        raise InvalidInputError("--scale goes from NetCDF or Zarr to NetCDF or Zarr. Use --heat for other files.")
+    names = [name for name in map(str.strip, variables.split(",")) if name]
+    check_header(file, job.request(), {"variables": names})
+    from tangentbundle.console import progress
+    from tangentbundle.earth import smooth
+    from tangentbundle.earth.blocks import GridFields
+    from tangentbundle.earth.series import in_blocks, write_blocks
+    from tangentbundle.earth.sources import open_dataset
 
-
-def bundle_in_parts(
-    job: Job, field: Field, work: Path, workers: int, dim: int | None, neighbors: int | None, eps: float | None
-) -> DistributedBundle:
-    """The bundle of a file's points with its operator in a folder, described in the summary."""
-    from tangentbundle.distributed import DistributedBundle
-    from tangentbundle.errors import InvalidInputError
-    from tangentbundle.geometry.scale import affordable_neighbors
-    from tangentbundle.io import Cloud
-
-    n, tell = len(field.space), job.summary.tell
-    if type(field.space) is not Cloud or field.space.normals is not None:
-        raise InvalidInputError(
-            "--workers and --cluster estimate tangent spaces from points in space: they take no latitude and "
-            "longitude, normals or faces. Leave them out, or write x, y, z and the vectors' three components first."
-        )
-    if neighbors is None and eps is None and (few := affordable_neighbors(n)):
-        neighbors = few
-        job.summary.notes.append(f"{few} neighbours are used, to save memory; see --neighbors")
-    size = min(MAX_PARTITION, -(-n // workers))
-    points, scale = field.space.points, {"dim": dim, "neighbors": neighbors, "eps": eps}
-    bundle = DistributedBundle.from_points(points, work, partition=size, **scale)  # type: ignore[arg-type]
-    tell("dimension", f"{bundle.dim} in R^{bundle.ambient_dim} (frames estimated)", dimension=bundle.dim)
-    near = bundle.edges / n
-    tell("scale", f"eps {bundle.eps:.4g}, radius {bundle.eps**0.5:.4g}, {near:.0f} neighbours", eps=bundle.eps)
-    tell("partitions", str(bundle.num_parts), partitions=bundle.num_parts)
-    return bundle
+    with open_dataset(file, chunks={}) as ds:
+        check_names([*map(str, ds.variables)], [*map(str, ds.dims)], job.request(), {"variables": names})
+        fields = GridFields.of(ds[names] if names else ds, job.request().vectors)
+        blocks, along = in_blocks(fields)
+        times = blocks.sizes.get(along, 1)
+        text = f"{file.name}: {', '.join(fields.names)} on {fields.grid}, {times} fields"
+        job.summary.source = file
+        job.summary.tell("read", text, points=len(fields.grid), times=times)
+        job.summary.tell("filter", f"wavelengths of {scale} damped by half", scale=scale)
+        changed = max(path.stat().st_mtime_ns for path in file.parent.glob(file.name))
+        plan = {"scale": scale, "variables": names, "times": times, "grid": fields.grid.token, "changed": changed}
+        with job.summary.writing(output), progress(times, "field", not job.silent) as show:
+            result = smooth(blocks, scale, vectors=fields.names)
+            write_blocks(result, along, output, plan, workers, lambda done: show(done, "smoothing"))

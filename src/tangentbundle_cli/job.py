@@ -29,7 +29,6 @@ FILES = "CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF or Zarr"
 
 Source = Annotated[Path, typer.Argument(help=f"{FILES}, by the suffix", show_default=False)]
 Output = Annotated[Path, typer.Option("-o", "--output", help="file to write, in the format of its suffix")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="replace an existing Zarr store or Parquet folder")]
 Dim = Annotated[int | None, typer.Option(min=1, help="intrinsic dimension; default estimated")]
 Neighbors = Annotated[int | None, typer.Option(min=1, help="neighbours of the median point; default automatic")]
 Eps = Annotated[float | None, typer.Option(help="squared radius of neighbourhoods, instead of --neighbors")]
@@ -54,11 +53,9 @@ def columns(
     latlon: Annotated[str, _column("columns in degrees: LAT,LON")] = "",
     vectors: Annotated[str, _column("columns of vectors: VX,VY,VZ or 'dpc*' or EAST,NORTH")] = "",
     wind: Annotated[str, _column("columns of wind: SPEED,DIRECTION (degrees, where it comes from)")] = "",
-    time: Annotated[str, _column("column of times, in tables with rows for each time and place")] = "",
     sigma: Annotated[str, _column("column of standard errors of the vectors' components")] = "",
     drop_missing: Annotated[bool, _column("leave out rows with missing numbers", "--drop-missing")] = False,
     drop_duplicates: Annotated[bool, _column("keep the first of coincident points", "--drop-duplicates")] = False,
-    max_points: Annotated[int | None, _column("refuse larger files; default by memory", min=1)] = None,
     select: Annotated[list[str] | None, _column("one value of a dimension of NetCDF or Zarr: level=500")] = None,
 ) -> None:
     """Options of commands that read files; columns that are not named are guessed, and the guess is printed."""
@@ -118,16 +115,14 @@ class Job:
             raise InvalidInputError("--select takes NAME=VALUE, such as level=500.")
         return Request(**{**asked, **changes})
 
-    def read(
-        self, path: Path, output: Path | None = None, *, overwrite: bool = False, needs_vectors: bool = True
-    ) -> Field:
+    def read(self, path: Path, output: Path | None = None, *, needs_vectors: bool = True) -> Field:
         """Read the field of a file and describe it in the summary; refuse an output that could not be written."""
         from tangentbundle.errors import DimensionWarning
         from tangentbundle.io import check_output, read_field
         from tangentbundle.io.guards import FEW_POINTS, warn_if_suspicious
 
         if output is not None:
-            check_output(None, output, overwrite=overwrite)
+            check_output(None, output)
         found = read_field(path, self.request(needs_vectors=needs_vectors))
         self.check_report()
         warn_if_suspicious(found)
@@ -139,7 +134,7 @@ class Job:
         n, dims = found.space.points.shape
         summary.tell("read", f"{path.name}: {found}", points=n, ambient_dim=dims, times=len(found))
         if output is not None:
-            check_output(found, output, overwrite=overwrite)
+            check_output(found, output)
         return found
 
     def show(self, table: Table) -> None:
@@ -153,12 +148,12 @@ class Job:
 
             check_report(self.report)
 
-    def write(self, field: Field, path: Path, *, overwrite: bool) -> None:
+    def write(self, field: Field, path: Path) -> None:
         """Write a result, atomically."""
         from tangentbundle.io import write_field
 
         with self.summary.writing(path):
-            write_field(field, path, overwrite=overwrite)
+            write_field(field, path)
         self.summary.after = field
 
     @contextlib.contextmanager
@@ -181,7 +176,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     def run(context: typer.Context, **given: Any) -> None:
         shared = {p.name: given.pop(p.name) for p in shown} | {"columns": {p.name: given.pop(p.name) for p in read}}
         inputs = [given[name] for name in INPUTS if given.get(name)]
-        _run(Job(function.__name__, context.obj, **shared), inputs, options, lambda job: function(job, **given))
+        job = Job(function.__name__, context.obj, **shared)
+        _run(job, inputs, given.get("output"), options, lambda job: function(job, **given))
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__
     context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
@@ -204,16 +200,17 @@ def as_options(text: str, options: set[str]) -> str:
         plain = re.sub("[(){}\"']", "", value).replace(", ", ",").replace(": ", "=").rstrip(",")
         return f"--{name.replace('_', '-')} {'' if value == 'True' else plain}".rstrip()
 
+    text = re.sub(r"\bnoise_std\b=?", "noise=", text)  # the estimators' name of it
     return re.sub(r"\b([a-z]+(?:_[a-z]+)*)=(\(.*?\)|\{.*?\}|\"[^\"]*\"|'[^']*'|\.\.\.|\w+(?:\.\w+)*)?", option, text)
 
 
-def _run(job: Job, inputs: list[Path], options: set[str], work: Callable[[Job], None]) -> None:
+def _run(job: Job, inputs: list[Path], output: Path | None, options: set[str], work: Callable[[Job], None]) -> None:
     """Do the work; print results on stdout, warnings and errors on stderr, each in a sentence."""
     with contextlib.suppress(ValueError):  # not in the main thread
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing half-written stays
     started = time.perf_counter()
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin while they wait stall busy machines
-    from tangentbundle.errors import TangentBundleError, TangentBundleWarning
+    from tangentbundle.errors import InvalidInputError, TangentBundleError, TangentBundleWarning
 
     caught: list[warnings.WarningMessage] = []
     try:
@@ -222,6 +219,10 @@ def _run(job: Job, inputs: list[Path], options: set[str], work: Callable[[Job], 
 
             for path in inputs:
                 check_input(path)
+                if output is not None and path.exists() and output.exists() and path.samefile(output):
+                    raise InvalidInputError(
+                        f"{output} is the input, too: it would be overwritten. Choose another name."
+                    )
         with warnings.catch_warnings(record=True) as recorded:
             caught = recorded
             warnings.simplefilter("ignore")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .job import Dim, Job, Noise, Output, Overwrite, Seed, Source, Std, command
+from .job import Dim, Job, Noise, Output, Seed, Source, Std, command
 
 if TYPE_CHECKING:
     from tangentbundle.io import Field
@@ -26,8 +26,6 @@ def predict_each(job: Job, estimator: Any, field: Field, target: Field, noise: f
         step(f"comparing models on field 1 of {count}")
 
         def fitted(number: int) -> None:
-            if number == 0 and job.report is not None and target is not field:
-                job.summary.fitted = field.with_vectors(estimator.predict(field.space.points)[None])
             step(f"predicting field {number + 1} of {count} at {len(target.space)} points")
             if number + 1 < count:
                 step(f"comparing models on field {number + 2} of {count}")
@@ -96,7 +94,6 @@ def denoise(
     std: Std = False,
     dim: Dim = None,
     seed: Seed = 0,
-    overwrite: Overwrite = False,
 ) -> None:
     """Remove noise from a field: its level and the field's own scales are estimated from the data.
 
@@ -106,21 +103,17 @@ def denoise(
     """
     with job.steps(1) as step:
         step("reading")
-        field = job.read(file, output, overwrite=overwrite)
+        field = job.read(file, output)
     from tangentbundle import FieldDenoiser
-    from tangentbundle.geometry.scale import affordable_neighbors
     from tangentbundle.io.actions import assumed
 
-    few = affordable_neighbors(len(field.space))
-    if few is not None:
-        job.summary.notes.append(f"{few} neighbours are used, to save memory")
     estimator = FieldDenoiser(**assumed(field, dim), random_state=seed)
     result = predict_each(job, estimator, field, field, noise, std)
     dimension = estimator.frames_.shape[2]
     job.summary.tell("dimension", str(dimension), dimension=dimension)
     if abs(result.vectors - field.vectors).max() <= 1e-6 * abs(field.vectors).max():
         job.summary.notes.append("the field is unchanged: its detail is finer than its noise, and no filter helps")
-    job.write(result, output, overwrite=overwrite)
+    job.write(result, output)
 
 
 @command
@@ -134,7 +127,6 @@ def interpolate(
     noise: Noise = None,
     dim: Dim = None,
     seed: Seed = 0,
-    overwrite: Overwrite = False,
 ) -> None:
     """Predict a field at other points, with its uncertainty.
 
@@ -142,33 +134,36 @@ def interpolate(
         tangentbundle interpolate stations.csv --at grid.csv -o wind.nc --std
         tangentbundle interpolate stations.csv --at grid.nc --history lastmonth.nc -o wind.nc
     """
-    from tangentbundle.io import check_output, read_field
+    import numpy as np
 
-    check_output(None, output, overwrite=overwrite)
+    from tangentbundle.io import Request, check_output, read_field
+
+    check_output(None, output)
     with job.steps(3) as step:
         step(f"reading {file.name}")
         field = job.read(file)
         step(f"reading {at.name}")
-        own = {"points": (), "latlon": (), "time": "", "select": {}}  # options name columns of the first file
-        places = read_field(at, job.request(only_points=True, **own))
+        others = Request(drop_missing=job.columns["drop_missing"], drop_duplicates=job.columns["drop_duplicates"])
+        places = read_field(at, replace(others, only_points=True))  # options name columns of the first file only
         before = None
         if history is not None:
             step(f"reading {history.name}")
-            before = read_field(history, job.request(vectors=(), wind=(), **own))
+            before = read_field(history, others)
             job.summary.tell("history", f"{history.name}: {before}", history=len(before))
     from tangentbundle import FieldInterpolator
     from tangentbundle.io.actions import assumed, past
 
     job.summary.tell("at", f"{at.name}: {places}", places=len(places.space))
     job.summary.notes += [f"{at.name}: {note}" for note in places.notes]
-    check_output(places, output, overwrite=overwrite)
+    shape = (len(field), len(places.space), len(places.names))
+    check_output(replace(places, values=np.zeros(shape)), output)
     learned = {} if before is None else past(field, before)
     estimator = FieldInterpolator(**assumed(field, dim), **learned, random_state=seed)
     result = predict_each(job, estimator, field, places, noise, std)
     if result.std is not None:
         typical = float(result.std.mean())
         job.summary.tell("standard deviation", f"{_with_unit(typical, field)} on average", mean_std=typical)
-    job.write(result, output, overwrite=overwrite)
+    job.write(result, output)
 
 
 @command
@@ -180,22 +175,20 @@ def forecast(
     std: Std = False,
     dim: Dim = None,
     seed: Seed = 0,
-    overwrite: Overwrite = False,
 ) -> None:
     """Predict the next fields of a series in time.
 
-    A series is a NetCDF or Zarr file with a time axis, a table with a row for each time and place, or an NPZ file with
-    vectors (T, n, D).
+    A series is a NetCDF or Zarr file with a time axis, or an NPZ file with vectors (T, n, D).
 
     Examples:
         tangentbundle forecast series.nc --horizon 20 -o next.nc --std
-        tangentbundle forecast series.csv --time day --horizon 5 -o next.csv
+        tangentbundle forecast series.npz --horizon 5 -o next.npz
     """
     import numpy as np
 
     from tangentbundle.io import check_output
 
-    check_output(None, output, overwrite=overwrite)
+    check_output(None, output)
     with job.steps(3) as step:
         step("reading")
         field = job.read(file)
@@ -204,7 +197,7 @@ def forecast(
         from tangentbundle.timeline import calendar_period
 
         shape = (horizon, len(field.space), len(field.names))
-        check_output(replace(field, values=np.zeros(shape)), output, overwrite=overwrite)
+        check_output(replace(field, values=np.zeros(shape)), output)
         step("learning")
         estimator = FieldForecaster(**known(field, dim), period=calendar_period(field.times), random_state=seed)
         result = forecasted(field, estimator, horizon, lambda: step("forecasting"))
@@ -218,4 +211,4 @@ def forecast(
     text = f"{_with_unit(near, field)} at the first step, {_with_unit(far, field)} at the last"
     tell("standard deviation", text, first_std=near, last_std=far)
     print_skill(job, estimator.skill_[:horizon])
-    job.write(result if std else replace(result, std=None), output, overwrite=overwrite)
+    job.write(result if std else replace(result, std=None), output)

@@ -1,7 +1,7 @@
 """meshio and PyVista: meshes and clouds with vectors at their vertices, in and out as ``Field``.
 
-``field.space.bundle()`` is the bundle (perpendicular to the mesh's own normals where it has any), ``field.vectors`` the
-vectors ``(1, n, 3)``, and ``field.with_vectors(...)`` the same mesh with others.
+``field.space.bundle()`` is the bundle, ``field.vectors`` the vectors ``(1, n, 3)``, and ``field.with_vectors(...)`` the
+same mesh with others.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import numpy as np
 
 from ..extras import extra
 from ..io import Field, Mesh, Request
+from ..io.arrays import to_arrays
 from ..io.meshes import from_meshio as read_meshio
-from ..io.meshes import to_meshio, vertex_data
+from ..io.meshes import to_meshio
 
 __all__ = ["from_meshio", "from_pyvista", "to_meshio", "to_pyvista"]
 
@@ -26,7 +27,7 @@ def from_meshio(mesh: Any, vectors: str | None = None) -> Field:
 
     >>> import meshio, tangentbundle as tb
     >>> points = tb.manifolds.Sphere(2).sample(100, seed=0)
-    >>> cloud = meshio.Mesh(points, [], {"flow": np.cross(points, [0, 0, 1]), "normals": points})
+    >>> cloud = meshio.Mesh(points, [], {"flow": np.cross(points, [0, 0, 1])})
     >>> field = from_meshio(cloud)
     >>> str(field), field.space.bundle().dim
     ('100 points in R^3', 2)
@@ -47,6 +48,6 @@ def to_pyvista(field: Field) -> Any:
         mesh = pyvista.PolyData.from_regular_faces(points, field.space.faces)
     else:
         mesh = pyvista.PolyData(points)
-    for name, array in vertex_data(field).items():
+    for name, array in to_arrays(field).items():
         mesh.point_data[name] = array
     return mesh

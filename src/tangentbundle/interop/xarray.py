@@ -11,7 +11,8 @@ from ..earth import fields
 from ..extras import extra
 from ..io import Field, Request
 from ..io.actions import forecasted, known
-from ..io.datasets import from_dataset, to_dataset
+from ..io.datasets import from_dataset
+from ..io.grids import to_dataset
 from ..io.guards import warn_if_suspicious
 from ..timeline import calendar_period
 
@@ -52,6 +53,10 @@ class DatasetAccessor:
 
     def __init__(self, ds: xarray.Dataset) -> None:
         self._ds = ds
+
+    def __getattr__(self, name: str) -> Any:
+        known = ", ".join(sorted(key for key in vars(type(self)) if not key.startswith("_")))
+        raise AttributeError(f"there is no {name!r}, but {known}. Filter with smooth(filter_scale='500 km').")
 
     smooth = _method(fields.smooth)
     denoise = _method(fields.denoise)

@@ -12,11 +12,9 @@ from ..earth import RADIUS
 from ..errors import InvalidInputError, UnitsError
 from ..timeline import regular
 from ..units import conversion
-from .datasets import GridFile
 from .field import Field
 from .guards import warn
 from .spaces import Globe
-from .tables import after_rows
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
@@ -85,23 +83,18 @@ def decomposed(field: Field, bundle: TangentBundle) -> tuple[Field, dict[str, np
     speed = conversion(field.units, "m s-1") if isinstance(field.space, Globe) else None
     length, speed, units = (1.0, 1.0, ("", "")) if speed is None else (RADIUS, speed, ("s-1", "m2 s-1"))
 
-    def part(name: str, values: np.ndarray, names: tuple[str, ...], unit: str, what: str) -> Field:
-        origin = field.origin
-        if isinstance(origin, GridFile):
-            origin = replace(origin, attributes=[{"long_name": what}] * len(names))
-        return replace(field, values=values, names=names, units=unit, origin=origin, wind=())
+    def part(values: np.ndarray, names: tuple[str, ...], unit: str) -> Field:
+        return replace(field, values=values, names=names, units=unit, wind=())
 
     parts = {}
     for name in found.energies:
         values = field.space.components(bundle.to_ambient(getattr(found, name)))
-        names = tuple(f"{name}_{component}" for component in field.names)
-        parts[name] = part(name, values, names, field.units, f"{name} part of the field")
+        parts[name] = part(values, tuple(f"{name}_{component}" for component in field.names), field.units)
     scales = {"divergence": (speed / length, units[0]), "vorticity": (speed / length, units[0])}
     scales |= {"potential": (speed * length, units[1]), "stream": (speed * length, units[1])}
     for name, (scale, unit) in scales.items():
         if (values := getattr(found, name)) is not None:
-            names = (f"{name} [{unit}]" if unit else name,)
-            parts[name] = part(name, scale * values[..., 0], names, unit, name.replace("stream", "stream function"))
+            parts[name] = part(scale * values[..., 0], (f"{name} [{unit}]" if unit else name,), unit)
     return replace(field, parts=parts), {name: share[:, 0] for name, share in found.energies.items()}
 
 
@@ -119,21 +112,21 @@ def predicted(
     field: Field,
     target: Field,
     *,
-    noise: float | np.ndarray | None = None,
+    noise: float | None = None,
     std: bool = False,
     fitted: Callable[[int], None] = lambda number: None,
 ) -> tuple[Field, list[float]]:
     """Fit to the field of each time and predict at the points of ``target``; also the levels of noise.
 
-    ``noise`` are standard errors, a number or one for each point; by default the field's own, or they are estimated.
+    ``noise`` is a standard error; by default errors are those of the field, or estimated.
     ``fitted`` is called with the number of each field after its fit.
     """
     _same_space(field, target)
     points, places, vectors = field.space.points, target.space.points, field.vectors
     means, spreads, levels = [], [], []
-    known: Any = field.noise if noise is None else np.asarray(noise)
+    known: Any = field.noise if noise is None else noise
     for number, one in enumerate(vectors):
-        estimator.fit(points, one, noise_std=known[number] if np.ndim(known) == 2 else known)
+        estimator.fit(points, one, noise_std=known)
         levels.append(float(estimator.noise_))
         fitted(number)
         if std:
@@ -142,12 +135,6 @@ def predicted(
         else:
             mean = estimator.predict(places)
         means.append(mean)
-    size = float(np.sqrt(np.mean(np.square(vectors))))
-    if known is None and levels and np.mean(levels) > 0.9 * size:
-        warn(
-            f"the noise is estimated as {np.mean(levels):.3g}, and the vectors have size {size:.3g}: no field was "
-            "found below it. Give more points, or the noise level if it is known (noise=)."
-        )
     names = field.names if len(field.names) == len(target.names) else target.names
     result = replace(target, names=names, units=field.units, times=field.times, axes=field.axes)
     return result.with_vectors(np.stack(means), std=np.stack(spreads) if std else None), levels
@@ -176,7 +163,7 @@ def forecasted(field: Field, estimator: Any, horizon: int, learned: Callable[[],
             ahead.append(line.next(ahead[-1]))
         later = np.concatenate(ahead[1:])
     std = np.stack([_component_spread(field, one) for one in spread])
-    return replace(field.with_vectors(future), std=std, times=later, origin=after_rows(field.origin))
+    return replace(field.with_vectors(future), std=std, times=later)
 
 
 def recent_fields(field: Field, most: int = 60) -> slice:

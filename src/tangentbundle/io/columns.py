@@ -27,18 +27,17 @@ def from_columns(
         raise ShapeError(f"columns of points and vectors must be equally long, got {shapes}.")
     values = np.stack(list(vectors.values()), axis=-1) if vectors else None
     field, rows = assemble(np.stack(list(points.values()), axis=1), values, columns, request)
-    return with_errors(field, lambda name: column(name)[slice(None) if rows is None else rows], columns), rows
+    if name := columns.sigma:
+        field = with_errors(field, column(name)[slice(None) if rows is None else rows], name, split_unit(name)[1])
+    return field, rows
 
 
-def with_errors(field: Field, column: Callable[[str], np.ndarray], columns: Columns) -> Field:
-    """The field with the standard errors in the column ``sigma``, if there is one, in the field's unit."""
-    if not columns.sigma:
-        return field
-    unit = split_unit(columns.sigma)[1]
+def with_errors(field: Field, errors: np.ndarray, name: str, unit: str) -> Field:
+    """The field with the standard errors ``(n,)`` of a column, converted to the unit of the field."""
     factor = conversion(unit or field.units, field.units or unit)
     if factor is None:
-        raise UnitsError(f"{columns.sigma} must be in the unit of the vectors, {field.units!r}, or one of speed.")
-    return replace(field, noise=factor * column(columns.sigma))
+        raise UnitsError(f"{name} must be in the unit of the vectors, {field.units!r}, or one of speed.")
+    return replace(field, noise=factor * errors)
 
 
 def assemble(

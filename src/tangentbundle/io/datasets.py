@@ -1,82 +1,42 @@
-"""NetCDF and Zarr through xarray: variables found by their CF names, grids written back as grids, with their units."""
+"""NetCDF and Zarr read by xarray: variables are found by their CF names."""
 
 from __future__ import annotations
 
 import contextlib
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..earth.xarrays import EAST_NORTH, coordinate, degrees, find_vectors, unit_of, with_components, without_fill
-from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError
-from ..extras import extra
+from ..earth.xarrays import (
+    EAST_NORTH,
+    coordinate,
+    find_vectors,
+    unit_of,
+    with_components,
+    without_fill,
+    without_impossible,
+)
+from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError, NonFiniteError
 from ..memory import require_memory
-from .columns import from_columns
-from .field import Field, Request, check_count, distinct_places
-from .names import expanded, find_columns, listed, split_unit
-from .spaces import Globe, Space
+from ..units import common_unit
+from .columns import from_columns, with_errors
+from .field import Field, Request, check_count
+from .grids import GridFile
+from .names import expanded, find_columns, listed
+from .spaces import Globe
 
-
-@dataclass(frozen=True, eq=False)
-class GridFile:
-    """The rest of a dataset: cells ``lat``, ``lon`` along the dimensions ``places``, variables and their attributes."""
-
-    ds: Any
-    lat: Any
-    lon: Any
-    attributes: list[dict]
-    dimension: str | None
-
-    @property
-    def places(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*self.lat.dims, *self.lon.dims)))
-
-    def angles(self) -> tuple[np.ndarray, np.ndarray]:
-        """Latitude and longitude of every cell in degrees, shaped along ``places``."""
-        lat, lon = extra("xarray", "Grids").broadcast(*(a.drop_vars(list(a.coords)) for a in (self.lat, self.lon)))
-        lat, lon = (a.transpose(*self.places) for a in (lat, lon))
-        return degrees(lat).reshape(lat.shape), degrees(lon).reshape(lon.shape)
-
-    def coordinates(self) -> dict[str, Any]:
-        """All coordinates of the cells."""
-        known = {str(name): c for name, c in self.ds.coords.items() if set(c.dims) <= {*self.places}}
-        return known | {str(a.name): a.drop_vars(list(set(a.coords) - {a.name})) for a in (self.lat, self.lon)}
-
-    def cells(self, field: Field) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """Components and standard deviations in every cell's own frame, NaN where the file had no point.
-
-        Poles are one point in many frames; where a cell's frame is turned, both components have the same deviation.
-        """
-        from scipy.spatial import cKDTree
-
-        from ..geometry.known_frames import latlon_frames
-
-        lat, lon = self.angles()
-        points, frames, _ = latlon_frames(lat.ravel(), lon.ravel())
-        distance, nearest = cKDTree(field.space.points).query(points)
-        there, values, std = distance[:, None] < 1e-6, None, None
-        if field.values is not None:
-            turned = field.values[:, nearest]
-            if len(field.names) > 1:
-                turned = np.einsum("nda,tnd->tna", frames, field.vectors[:, nearest])
-            values = np.where(there, turned, np.nan).reshape(-1, *lat.shape, len(field.names))
-        if field.std is not None:
-            apart = np.abs((lon.ravel() - field.space.coordinates[nearest, 1] + 180) % 360 - 180) > 1e-6
-            both = np.sqrt(np.mean(field.std**2, axis=-1, keepdims=True))
-            even = np.where(apart[:, None], both[:, nearest], field.std[:, nearest])
-            std = np.where(there, even, np.nan).reshape(-1, *lat.shape, 2)
-        return values, std
+if TYPE_CHECKING:
+    from ..earth import Grid
 
 
 def read_dataset(path: Path, request: Request) -> Field:
     """A field on the globe from eastward and northward variables, or on a cloud from variables along one dimension."""
-    if path.is_file() and find_spec("netCDF4") is not None:
-        _check_header(path, request)
+    check_header(path, request)
     from ..earth.sources import open_dataset
 
     try:
@@ -92,8 +52,10 @@ def read_dataset(path: Path, request: Request) -> Field:
     return from_dataset(ds, request)
 
 
-def _check_header(path: Path, request: Request) -> None:
-    """Refuse what the header of a NetCDF file suffices to refuse: xarray takes a while to load."""
+def check_header(path: Path, request: Request, more: Mapping[str, Sequence[str]] | None = None) -> None:
+    """Refuse what the header of a NetCDF file suffices to refuse: xarray takes a while to load. See ``check_names``."""
+    if not path.is_file() or find_spec("netCDF4") is None:
+        return
     import netCDF4
 
     try:
@@ -102,105 +64,139 @@ def _check_header(path: Path, request: Request) -> None:
     except OSError as error:
         text = f"{path.name} cannot be opened: it is truncated, damaged or of another format ({error})."
         raise DamagedFileError(text) from error
-    check_names(variables, dimensions, request)
+    check_names(variables, dimensions, request, more)
 
 
-def check_names(variables: Sequence[str], dimensions: Sequence[str], request: Request) -> None:
-    """Refuse a request for variables or dimensions that are not there."""
+def check_names(
+    variables: Sequence[str],
+    dimensions: Sequence[str],
+    request: Request,
+    more: Mapping[str, Sequence[str]] | None = None,
+) -> None:
+    """Refuse a request for variables or dimensions that are not there; ``more`` are other options with variables."""
     if missing := [name for name in request.select if name not in dimensions]:
         raise MissingColumnsError(f"there is no dimension {missing[0]} to select; there are {listed(dimensions)}.")
-    for option in ("latlon", "vectors", "wind"):
-        asked = expanded(getattr(request, option), variables)
+    given = {option: getattr(request, option) for option in ("points", "latlon", "vectors", "wind")}
+    given |= {"sigma": [request.sigma] if request.sigma else [], **(more or {})}
+    for option, names in given.items():
+        asked = expanded(names, variables)
         if missing := [name for name in asked if name not in variables]:
             text = f"there is no variable {listed(missing)}; the file has {listed(variables)}. Correct {option}=."
             raise MissingColumnsError(text)
-        if asked and option != "vectors" and len(asked) != 2:
+        if asked and option in ("latlon", "wind") and len(asked) != 2:
             raise MissingColumnsError(f"{option}= takes two variables, got {listed(asked)}.")
 
 
 def from_dataset(ds: Any, request: Request) -> Field:
     """The field of an ``xarray.Dataset``."""
+    from ..earth import Grid
+    from ..earth.healpix import find_healpix
+
     notes: list[str] = []
     check_names([*map(str, ds.variables)], [*map(str, ds.dims)], request)
     ds = _selected(ds, request.select, notes)
     for name, standard in zip(request.latlon, ("latitude", "longitude"), strict=False):
         ds = ds.set_coords(name)
         ds[name].attrs["standard_name"] = standard
-    try:
-        lat, lon = (coordinate(ds, ds, name) for name in ("latitude", "longitude"))
-    except InvalidInputError:
+    angles: list[Any] = []
+    with contextlib.suppress(InvalidInputError):
+        angles = [coordinate(ds, ds, name).name for name in ("latitude", "longitude")]
+    if request.points or not (angles or find_healpix(ds)):
         return _from_variables(ds, request)
-    ds = ds.set_coords([lat.name, lon.name])
-    if request.only_points:
-        return _cells(ds, lat, lon, request)
-    ds, names, wind = _names(ds, request)
-    return _winds(ds, names, wind, request, notes) if names else _cells(ds, lat, lon, request)
+    ds = ds.set_coords(angles)
+    ds, names, wind = (ds, (), ()) if request.only_points else _names(ds, request)
+    places = tuple(map(str, angles)) or ("lat", "lon")
+    if names:
+        return _winds(ds, places, names, wind, request, notes)
+    grid = Grid.of(ds)
+    globe = _globe(grid, places, request, notes)
+    return Field(globe, notes=tuple(notes), origin=GridFile(ds, grid, np.arange(len(grid))))
 
 
-def _winds(ds: Any, names: tuple[str, ...], wind: tuple[str, ...], request: Request, notes: list[str]) -> Field:
-    """The fields of all times, and of all values of other dimensions such as levels, of which time is the last."""
-    from ..earth.grid import ANGLES, find_variable
-    from ..earth.reading import from_xarray
+def _globe(grid: Grid, places: tuple[str, ...], request: Request, notes: list[str]) -> Globe:
+    """The points of a grid, described in the notes."""
+    check_count(len(grid), request)
+    notes.append(f"points: {', '.join(places)}, in degrees")
+    if (merged := int((grid.cell >= 0).sum()) - len(grid)) > 0:
+        notes.append(f"{merged} cells at the place of another (poles) counted once")
+    return Globe(grid.lat, grid.lon, places)
 
-    east = ds[names[0]]
-    lat, lon = (coordinate(ds, east, name) for name in ("latitude", "longitude"))
-    eastward = str(east.attrs.get("standard_name", "")).startswith("eastward")
-    if lat.dims == lon.dims and not eastward and find_variable(ds, lat.dims, ANGLES) is not None:
-        raise InvalidInputError(
-            f"{east.name} is along the axes of a grid with an angle. Use the functions of tangentbundle.earth, such as "
-            "interpolate_to, or `filter --scale`; or give it the standard_name of an eastward variable."
-        )
-    along = [str(d) for d in east.dims if d not in {*lat.dims, *lon.dims}]
+
+def _winds(
+    ds: Any, places: tuple[str, ...], names: tuple[str, ...], wind: tuple[str, ...], request: Request, notes: list[str]
+) -> Field:
+    """The fields of all times, and of all values of other dimensions such as levels."""
+    from ..earth.blocks import GridFields
+
+    source = f"speed {wind[0]} and direction {wind[1]}, where it comes from" if wind else f"variables {listed(names)}"
+    notes.insert(0, f"vectors: {source}" + ", found by name" * (not (request.vectors or request.wind)))
+    units = common_unit(names, [unit_of(ds[name]) for name in names], notes)[0]
+    notes.append(f"units: {units}" if units else "units: the file gives none")
+    fields = GridFields.of(ds, names)
+    ds, grid, east = fields.ds, fields.grid, fields.ds[names[0]]
+    globe = _globe(grid, places, request, notes)
+    along = [str(d) for d in east.dims if d not in grid.dims]
+    components = np.stack([ds[name].transpose(*along, *grid.dims).values for name in names], axis=-1)
+    components = without_impossible(components.astype(float), units, notes)
+    values = grid.to_coordinates(components).reshape(-1, len(grid), 2)
     dates = [d for d in along if ds[d].dtype.kind == "M"][:1]
     others = [d for d in along if d not in dates and east.sizes[d] > 1]
-    dated = any(c.dtype.kind == "M" for c in east.coords.values())
-    series = ds if dated else ds.expand_dims({"undated": [np.datetime64("2000-01-01", "ns")]})
-    parts = []
-    for index in np.ndindex(*(east.sizes[d] for d in others)):
-        data = from_xarray(series.isel(dict(zip(others, index, strict=True))), "", *names)
-        parts.append(data.during(~data.filled))
-    data = parts[0]
-    if any(len(p.lat) != len(data.lat) or not np.array_equal(p.times, data.times) for p in parts):
-        raise InvalidInputError(f"values of {listed(others)} lack different points or times. Choose one with select=.")
-    check_count(len(data.lat), request)
-    units = unit_of(east) or unit_of(ds[names[1]])
-    source = f"speed {wind[0]} and direction {wind[1]}, where it comes from" if wind else f"variables {listed(names)}"
-    notes = [f"vectors: {source}" + ", found by name" * (not (request.vectors or request.wind)), *notes]
-    notes.append(f"units: {units}" if units else "units: the file gives none")
-    notes.append(f"points: {lat.name}, {lon.name}, in degrees")
-    notes += [note.strip() for note in data.provenance.split(";") if note.strip()]
+    dated = [np.ravel(c.values) for c in east.coords.values() if c.dtype.kind == "M"]
+    times = dated[0] if dated else np.empty(0, "datetime64[ns]")
+    there = np.isfinite(values).all(axis=-1)
+    if dates and not others and not (seen := there.any(axis=1)).all() and seen.any():
+        notes.append(f"{int((~seen).sum())} of {len(seen)} times without values left out")
+        values, there, times = values[seen], there[seen], times[seen]
+    points = _complete_points(there, request, notes)
     if others:
-        notes.append(f"{len(parts)} values of {listed(others)}, each by itself; select= chooses one")
-    attributes = [{**ds[name].attrs, **({"units": units} if units else {})} for name in names]
-    origin = GridFile(ds, lat, lon, attributes, dates[0] if dates else None)
-    axes = [(d, ds[d].values) for d in others] + [(d, data.times) for d in dates]
-    return Field(
-        Globe(data.lat, data.lon, (str(lat.name), str(lon.name))),
-        np.concatenate([part.components for part in parts]),
+        notes.append(f"{len(values)} fields along {listed(along)}, each by itself; select= chooses one")
+    field = Field(
+        globe.select(points),
+        values[:, points],
         names,
-        times=data.times if dated and not others else None,
+        times=times if len(times) == len(values) and not others else None,
         units=units,
         notes=tuple(notes),
-        origin=origin,
-        axes=tuple(axes) if others else (),
+        origin=GridFile(ds, grid, points, dates[0] if dates else None),
+        axes=tuple((d, ds[d].values) for d in along if d in (*dates, *others)) if others else (),
         wind=wind,
     )
+    sigma = request.sigma or ("sigma" if "sigma" in ds else "")
+    if not sigma:
+        return field
+    if {*ds[sigma].dims} != {*grid.dims}:
+        raise InvalidInputError(f"{sigma} must have a standard error for each place, along {', '.join(grid.dims)}.")
+    errors = grid.to_points(ds[sigma].transpose(*grid.dims).values[..., None].astype(float))[points, 0]
+    return with_errors(field, errors, sigma, unit_of(ds[sigma]))
+
+
+def _complete_points(there: np.ndarray, request: Request, notes: list[str]) -> np.ndarray:
+    """Numbers of points with values in all fields, of ``there (T, n)``: those without any are land, others holes."""
+    points = np.flatnonzero(there.all(axis=0) if request.drop_missing else there.any(axis=0))
+    holes = ~there[:, points] if len(points) else ~there
+    if holes.any():
+        why = "".join(f" ({note})" for note in notes if "missing" in note)
+        raise NonFiniteError(
+            f"{int(holes.sum())} of {holes.size} vectors are missing{why}. Leave out incomplete places with "
+            "drop_missing=True, choose with select=, or interpolate in xarray first."
+        )
+    if len(points) < there.shape[1]:
+        notes.append(f"{there.shape[1] - len(points)} of {there.shape[1]} points with missing values left out")
+    return points
 
 
 def _selected(ds: Any, select: Mapping[str, Any], notes: list[str]) -> Any:
-    """The dataset at chosen values of dimensions: numbers, dates or names."""
+    """The dataset at chosen values of dimensions: numbers, names, or dates by their beginning."""
     for name, value in select.items():
-        there = ds[name].values
-        with contextlib.suppress(ValueError, TypeError):
-            value = float(value) if there.dtype.kind in "fiu" else str(value)
-        wanted = slice(value, value) if there.dtype.kind == "M" else [value]  # a day has many times
-        try:
-            ds = ds.assign_coords({name: ds[name]}).sel({name: wanted})
-        except (KeyError, ValueError):
-            ds = ds.isel({name: []})
-        if not ds.sizes[name]:
+        there: np.ndarray = ds[name].values
+        wanted: Any = []
+        with contextlib.suppress(ValueError):
+            numeric = there.dtype.kind in "fiu"
+            wanted = there == float(value) if numeric else [str(v).startswith(str(value)) for v in there]
+        if not np.any(wanted):
             ends = " to ".join(str(v)[:16] for v in (there[0], there[-1]))
             raise InvalidInputError(f"{name} has no value {value}; it has {len(there)}, from {ends}.")
+        ds = ds.isel({name: np.flatnonzero(wanted)})
         notes.append(f"selected: {name} {value}")
     return ds
 
@@ -208,31 +204,13 @@ def _selected(ds: Any, select: Mapping[str, Any], notes: list[str]) -> Any:
 def _names(ds: Any, request: Request) -> tuple[Any, tuple[str, ...], tuple[str, ...]]:
     """The dataset, its eastward and northward variables (as asked, or by name), and speed and direction, if used."""
     if request.vectors:
-        if len(request.vectors) != 2:
-            raise MissingColumnsError(f"expected two variables, east and north, got {listed(request.vectors)}.")
-        return ds, request.vectors, ()
+        return ds, expanded(request.vectors, [*map(str, ds.variables)]), ()
     if request.wind:
         return with_components(ds, request.wind)[0], EAST_NORTH, request.wind
     with contextlib.nullcontext() if request.needs_vectors else contextlib.suppress(MissingColumnsError):
         found, names = find_vectors(ds)
         return found, names, () if found is ds else with_components(ds)[1]
     return ds, (), ()
-
-
-def _cells(ds: Any, lat: Any, lon: Any, request: Request) -> Field:
-    """The cells of a grid, each place once, without vectors."""
-    from ..geometry.known_frames import latlon_frames
-
-    origin = GridFile(ds, lat, lon, [{}, {}], None)
-    latitude, longitude = (angle.ravel() for angle in origin.angles())
-    check_count(len(latitude), request)
-    places = np.round(latlon_frames(latitude, longitude)[0], 9)
-    first = distinct_places(places)[0]
-    notes = [f"points: {lat.name}, {lon.name}, in degrees"]
-    if len(first) < len(latitude):
-        notes.append(f"{len(latitude) - len(first)} cells at the place of another (poles) counted once")
-    globe = Globe(latitude[first], longitude[first], (str(lat.name), str(lon.name)))
-    return Field(globe, notes=tuple(notes), origin=origin)
 
 
 def _from_variables(ds: Any, request: Request) -> Field:
@@ -248,52 +226,3 @@ def _from_variables(ds: Any, request: Request) -> Field:
     numbers = {n: without_fill(flat[n], notes).values for n in columns.numeric}
     field, rows = from_columns(numbers.__getitem__, replace(columns, units=units, notes=tuple(notes)), request)
     return replace(field, origin=ds if rows is None else None)
-
-
-def to_dataset(field: Field) -> Any:
-    """A CF dataset: on the grid of its file where it came from one, otherwise along a dimension ``point``."""
-    grid = field.origin if isinstance(field.origin, GridFile) else None
-    coords = _points_along(field.space) if grid is None else grid.coordinates()
-    values, std = (field.values, field.std) if grid is None else grid.cells(field)
-    places: tuple[str, ...] = ("point",) if grid is None else grid.places
-    lead: tuple[str, ...] = ("step",) if len(field) > 1 else ()
-    if field.axes:
-        lead, shape = tuple(name for name, _ in field.axes), [len(axis) for _, axis in field.axes]
-        coords |= {name: ((name,), axis) for name, axis in field.axes}
-        values, std = (None if a is None else a.reshape(*shape, *a.shape[1:]) for a in (values, std))
-    elif field.times is not None and (grid is None or grid.dimension is not None or len(field) > 1):
-        lead = ((grid and grid.dimension) or "time",)
-        coords[lead[0]] = (lead, field.times.astype("datetime64[ns]"))
-    units, variables = {"units": field.units} if field.units else {}, {}
-    for k, name in enumerate(split_unit(name)[0] for name in field.names):
-        label = {"long_name": f"standard deviation of {name}"}
-        for key, numbers, attrs in ((name, values, grid.attributes[k] if grid else {}), (f"{name}_std", std, label)):
-            if numbers is not None:
-                numbers = numbers[..., k] if lead else numbers[0, ..., k]
-                variables[key] = ((*lead, *places), numbers, units | attrs)
-    base = dict(grid.ds.attrs) if grid else {}
-    ds = extra("xarray", "Writing datasets").Dataset(variables, coords, attrs={"Conventions": "CF-1.8", **base})
-    ds = ds.assign({name: array for part in field.parts.values() for name, array in to_dataset(part).items()})
-    return ds.drop_encoding()  # how the file of the coordinates was packed does not fit other formats
-
-
-def _points_along(space: Space) -> dict[str, Any]:
-    """Coordinates along a dimension ``point``."""
-    said: list[dict] = [{} for _ in space.names]
-    if isinstance(space, Globe):
-        angles = (("latitude", "degrees_north"), ("longitude", "degrees_east"))
-        said = [{"standard_name": name, "units": unit} for name, unit in angles]
-    columns = zip(space.names, space.coordinates.T, said, strict=True)
-    return {split_unit(name)[0]: ("point", column, attributes) for name, column, attributes in columns}
-
-
-def write_netcdf(field: Field, path: Path) -> None:
-    """A NetCDF file."""
-    extra("netCDF4", "Writing NetCDF")
-    to_dataset(field).to_netcdf(path, engine="netcdf4")
-
-
-def write_zarr(field: Field, path: Path) -> None:
-    """A Zarr folder."""
-    extra("zarr", "Writing Zarr", "files")
-    to_dataset(field).to_zarr(path, mode="w", zarr_format=2, consolidated=True)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from ..earth.xarrays import NETCDF_FILL
-from ..errors import InvalidInputError, MemoryLimitError, NonFiniteError, ShapeError, TooFewPointsError
+from ..errors import InvalidInputError, NonFiniteError, ShapeError, TooFewPointsError
 from .spaces import Globe, Space
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to read: names of columns (guessed where not given), what to do with unusable rows, and how much at most.
+    """What to read: names of columns (guessed where not given), and what to do with unusable rows.
 
     Names may be patterns (``pc*``) and ranges (``pc1:pc50``). ``wind`` names speed and direction, ``select`` chooses
     values of dimensions such as ``{"level": 500}``. ``sigma`` names the column of standard errors.
@@ -25,13 +25,11 @@ class Request:
     latlon: tuple[str, ...] = ()
     vectors: tuple[str, ...] = ()
     wind: tuple[str, ...] = ()
-    time: str = ""
     sigma: str = ""
     drop_missing: bool = False
     drop_duplicates: bool = False
     only_points: bool = False
     needs_vectors: bool = True
-    max_points: int | None = None
     select: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -43,7 +41,7 @@ class Field:
     ``notes`` say what was guessed, and ``origin`` is the other content of the file, for writing a similar one. ``axes``
     are names and values of leading dimensions if there are others than time, such as levels: the T fields run through
     them, the last one fastest. ``wind`` names the columns of speed and direction that vectors were computed from.
-    ``noise`` are known standard errors of the vectors, ``(n,)`` or ``(T, n)``.
+    ``noise`` are known standard errors of the vectors, ``(n,)``.
     ``parts`` are other vectors, or numbers (c = 1), at the same points and times, to write next to these.
     """
 
@@ -117,39 +115,20 @@ def usable_rows(numbers: np.ndarray, request: Request, notes: list[str]) -> np.n
 
 def distinct_rows(space: Space, request: Request, notes: list[str]) -> np.ndarray:
     """The first row at each place; repeats are refused unless ``drop_duplicates``."""
-    on_globe = isinstance(space, Globe)
-    first = distinct_places(np.round(space.points, 9) if on_globe else space.points)[0]  # to a centimetre on the Earth
-    repeats = len(space) - len(first)
-    if repeats and not request.drop_duplicates:
-        second = int(np.setdiff1d(np.arange(len(space)), first)[0])
-        raise InvalidInputError(
-            f"{repeats} of {len(space)} points coincide with an earlier one (first: row {second + 1}). Keep the first "
-            "of each with drop_duplicates=True, or average them."
-        )
-    notes += [f"{repeats} of {len(space)} points that coincide with an earlier one left out"] if repeats else []
-    return first
-
-
-def distinct_places(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The first row of each place ``(m,)``, and the number of the place of every row ``(n,)``, of rows ``(n, D)``.
-
-    >>> [part.tolist() for part in distinct_places(np.array([[0.0, 1.0], [2.0, 3.0], [-0.0, 1.0]]))]
-    [[0, 1], [0, 1, 0]]
-    """
+    points = np.round(space.points, 9) if isinstance(space, Globe) else space.points  # to a centimetre on the Earth
     order = np.lexsort(points.T)  # stable: the first row of a place comes first
-    new = np.any(points[order[1:]] != points[order[:-1]], axis=1)
-    first, place = order[np.append(True, new)[: len(order)]], np.empty(len(order), np.int64)
-    place[order] = np.argsort(np.argsort(first))[np.cumsum(np.append(0, new))[: len(order)]]
-    return np.sort(first), place
+    later = np.sort(order[1:][np.all(points[order[1:]] == points[order[:-1]], axis=1)])
+    if len(later) and not request.drop_duplicates:
+        raise InvalidInputError(
+            f"{len(later)} of {len(space)} points coincide with an earlier one (first: row {later[0] + 1}). Keep the "
+            "first of each with drop_duplicates=True, or average them. Series in time are read from .nc, .zarr, .npz."
+        )
+    notes += [f"{len(later)} of {len(space)} points that coincide with an earlier one left out"] if len(later) else []
+    return np.delete(np.arange(len(space)), later)
 
 
 def check_count(n: int, request: Request) -> None:
-    """Refuse files with too few points for any geometry (one is enough to predict at), or with too many."""
+    """Refuse files with too few points for any geometry (one is enough to predict at)."""
     least = 1 if request.only_points else 3
     if n < least:
         raise TooFewPointsError(f"a field needs at least {least} points, the file has {n}. Give more points.")
-    if request.max_points is not None and n > request.max_points:
-        raise MemoryLimitError(
-            f"the file has {n} points, more than max_points={request.max_points}. Sample its rows, raise the limit, or "
-            "filter it part by part (tangentbundle filter --workers)."
-        )

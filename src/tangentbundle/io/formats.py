@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InvalidInputError, OutputError
-from ..files import Recognizer, check_place, is_zarr, replacing, starts_with
-from .datasets import read_dataset, write_netcdf, write_zarr
+from ..files import check_place, replacing
+from .datasets import read_dataset
 from .field import Field, Request
+from .grids import write_netcdf, write_zarr
 from .meshes import check_mesh_output, read_mesh, write_mesh
 from .npz import read_npz, write_npz
 from .tables import read_csv, read_parquet, write_csv, write_parquet
@@ -17,26 +18,21 @@ from .tables import read_csv, read_parquet, write_csv, write_parquet
 
 @dataclass(frozen=True)
 class Format:
-    """How files with these suffixes are read and written, and how an existing one is recognized."""
+    """How files with these suffixes are read and written, and whether they hold several fields."""
 
     suffixes: tuple[str, ...]
     read: Callable[[Path, Request], Field]
     write: Callable[[Field, Path], None]
-    recognize: Recognizer
+    several: bool = False
 
 
 FORMATS = (
-    Format((".csv", ".txt", ".tsv"), read_csv, write_csv, starts_with()),
-    Format((".parquet", ".pq"), read_parquet, write_parquet, starts_with(b"PAR1")),
-    Format((".npz",), read_npz, write_npz, starts_with(b"PK")),
-    Format(
-        (".ply", ".obj", ".stl", ".vtk", ".vtu", ".off"),
-        read_mesh,
-        write_mesh,
-        starts_with(b"ply", b"# vtk", b"<?xml", b"<VTKFile"),
-    ),
-    Format((".nc", ".nc4", ".cdf"), read_dataset, write_netcdf, starts_with(b"CDF", b"\x89HDF")),
-    Format((".zarr",), read_dataset, write_zarr, is_zarr),
+    Format((".csv", ".txt", ".tsv"), read_csv, write_csv),
+    Format((".parquet", ".pq"), read_parquet, write_parquet),
+    Format((".npz",), read_npz, write_npz, several=True),
+    Format((".ply", ".obj", ".stl", ".vtk", ".vtu"), read_mesh, write_mesh),
+    Format((".nc", ".nc4", ".cdf"), read_dataset, write_netcdf, several=True),
+    Format((".zarr",), read_dataset, write_zarr, several=True),
 )
 
 
@@ -80,21 +76,24 @@ def check_input(path: str | Path) -> tuple[Path, Format]:
     raise InvalidInputError(f"there is no file {source}. Check the path.")
 
 
-def check_output(field: Field | None, path: str | Path, *, overwrite: bool = False) -> None:
-    """Refuse, before any work, an output that cannot be written, or a file or folder that must not be overwritten."""
+def check_output(field: Field | None, path: str | Path) -> None:
+    """Refuse, before any work, an output that cannot be written, or a folder that must not be overwritten."""
     target = Path(path).expanduser()
     form = format_of(target)
-    check_place(target, form.recognize, overwrite=overwrite)
+    check_place(target)
+    if field is not None and len(field) > 1 and not form.several:
+        raise OutputError(
+            f"{form.suffixes[0]} files hold one field, and there are {len(field)}. Write .nc, .zarr or .npz."
+        )
     if field is not None and form.write is write_mesh:
         check_mesh_output(field, target)
 
 
-def write_field(field: Field, path: str | Path, *, overwrite: bool = False) -> None:
-    """Write a field in the format of the suffix, atomically; ``overwrite`` replaces an existing Zarr store."""
+def write_field(field: Field, path: str | Path) -> None:
+    """Write a field in the format of the suffix, atomically."""
     target = Path(path).expanduser()
-    check_output(field, target, overwrite=overwrite)
+    check_output(field, target)
     if field.values is None:
         raise OutputError("there are no vectors to write.")
-    form = format_of(target)
-    with replacing(target, form.recognize, overwrite=overwrite) as place:
-        form.write(field, place)
+    with replacing(target) as place:
+        format_of(target).write(field, place)

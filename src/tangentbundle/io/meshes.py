@@ -6,36 +6,18 @@ import contextlib
 import io
 import math
 import re
-import struct
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError, OutputError
+from ..errors import DamagedFileError, InvalidInputError, OutputError
 from ..extras import extra
-from ..memory import require_memory
-from .columns import assemble, to_columns
+from .arrays import ArrayFile, from_arrays, to_arrays, vector_arrays
 from .field import Field, Request, check_count
-from .names import Columns, find_columns, listed, split_unit
-from .spaces import Cloud, Mesh, Space
-
-
-@dataclass(frozen=True)
-class MeshFile:
-    """The rest of a mesh file: data at its vertices, the name of its vectors if they are one array, and the axis that
-    points up: y in most OBJ files, z in others.
-    """
-
-    point_data: dict[str, np.ndarray]
-    array: str | None
-    up: str = "z"
-
-
-def up_axis(field: Field) -> str:
-    """The axis of a field's points that figures should show as up, ``"y"`` or ``"z"``."""
-    return field.origin.up if isinstance(field.origin, MeshFile) else "z"
+from .names import split_unit
+from .spaces import Mesh
 
 
 def read_mesh(path: Path, request: Request) -> Field:
@@ -48,35 +30,31 @@ def read_mesh(path: Path, request: Request) -> Field:
     except (SystemExit, Exception) as error:  # meshio raises whatever its parsers meet, and exits on its own errors
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DamagedFileError(f"{path.name} is no readable {path.suffix[1:].upper()} mesh ({text}).") from error
-    if claimed.get("vertex", len(mesh.points)) != len(mesh.points):
-        raise DamagedFileError(f"{path.name} has {len(mesh.points)} of {claimed['vertex']} vertices: it is cut short.")
+    if (said := claimed.get("element vertex", len(mesh.points))) != len(mesh.points):
+        raise DamagedFileError(f"{path.name} has {len(mesh.points)} of {said} vertices: it is cut short.")
     field = from_meshio(mesh, request, path.name)
-    if path.suffix.lower() == ".obj" and isinstance(field.origin, MeshFile):
-        field = replace(field, origin=replace(field.origin, up="y"))
-    return field
+    return replace(field, origin=replace(field.origin, up="y")) if path.suffix.lower() == ".obj" else field
 
 
-COUNTS = {
-    ".ply": rb"^element\s+(\w+)\s+(\d+)",
-    ".vtk": rb"^(POINTS|CELLS|CELL_TYPES|POLYGONS|VERTICES|LINES|TRIANGLE_STRIPS|POINT_DATA|CELL_DATA)[ \t]+(\d+)",
-    ".off": rb"\A(OFF)\s+(?:#[^\n]*\n\s*)*(\d+[ \t]+\d+)",
-}
-"""Where files say how many of what they have."""
+COUNTS = (
+    rb"^(element\s+\w+|POINTS|CELLS|CELL_TYPES|POLYGONS|VERTICES|LINES|TRIANGLE_STRIPS|POINT_DATA|CELL_DATA|DIMENSIONS)"
+    rb"[ \t]+(\d[\d \t]*)"
+)
+"""Where PLY and VTK files say how many of what they have."""
 
 
 def check_counts(path: Path) -> dict[str, int]:
     """How many of what a mesh file says it has; refused, before it is parsed, if that is more than it can hold."""
     content, suffix = path.read_bytes(), path.suffix.lower()
-    text = content.partition(b"end_header")[0] if suffix == ".ply" else content
-    counts = re.findall(COUNTS.get(suffix, rb"(?!)()()"), text, re.MULTILINE)
-    found = {what.decode(): max(map(int, numbers.split())) for what, numbers in counts}
-    if (suffix == ".ply" and text == content) or (suffix == ".off" and not found):
-        raise DamagedFileError(f"{path.name} is no readable {suffix[1:].upper()} mesh: its header is not complete.")
+    head = content.partition(b"end_header")[0] if suffix == ".ply" else content
+    if suffix == ".ply" and head == content:
+        raise DamagedFileError(f"{path.name} is no readable PLY mesh: its header is not complete.")
+    found = {}
+    for what, text in re.findall(COUNTS, head, re.MULTILINE):
+        numbers = [*map(int, text.split())]
+        found[what.decode()] = math.prod(numbers) if what == b"DIMENSIONS" else max(numbers)
     if suffix == ".stl" and len(content) >= 84 and not content.lstrip().startswith(b"solid"):
-        found = {"bytes of triangles": 50 * struct.unpack("<I", content[80:84])[0]}
-    if grid := suffix == ".vtk" and re.search(rb"^DIMENSIONS[ \t]+(\d+)[ \t]+(\d+)[ \t]+(\d+)", content, re.MULTILINE):
-        cells = math.prod(map(int, grid.groups()))
-        require_memory(100.0 * cells, f"the grid of {path.name}, {cells:.3g} points,", "Sample it first.")
+        found = {"bytes of triangles": 50 * int.from_bytes(content[80:84], "little")}
     for what, number in found.items():
         if number > len(content):
             raise DamagedFileError(
@@ -91,19 +69,14 @@ def from_meshio(mesh: Any, request: Request, name: str = "the mesh") -> Field:
     check_count(len(points), request)
     faces, notes = _triangles(mesh)
     data = _with_face_data(mesh, points, faces, request, notes)
-    names, values, array = _vectors(data, points, request, notes)
-    normals = _normals(mesh.point_data, points, notes)
-    units = tuple(split_unit(name)[1] for name in names)
-    columns = Columns(("x", "y", "z")[: points.shape[1]], names, False, units, tuple(notes))
-    field, rows = assemble(points, values, columns, request)
-    space: Space = Cloud(points, columns.points, normals)
-    if len(faces):
-        if rows is not None:
-            raise InvalidInputError(f"rows of {name} cannot be left out: its triangles count them. Clean the mesh.")
-        space = Mesh(field.space.points, faces, normals=normals)
-    elif rows is not None:
-        space = space.select(rows)
-    return replace(field, space=space, origin=MeshFile(data, array) if rows is None else None)
+    field, rows, array = from_arrays(points, data, replace(request, points=(), latlon=()), notes)
+    if rows is None:
+        origin = ArrayFile(data, array)
+    elif len(faces):
+        raise InvalidInputError(f"rows of {name} cannot be left out: its triangles count them. Clean the mesh.")
+    else:
+        origin = ArrayFile({n: a[rows] for n, a in data.items()}, array)
+    return replace(field, space=Mesh(field.space.points, faces) if len(faces) else field.space, origin=origin)
 
 
 def _triangles(mesh: Any) -> tuple[np.ndarray, list[str]]:
@@ -130,7 +103,7 @@ def _with_face_data(
 ) -> dict[str, np.ndarray]:
     """Vertex data; if no vectors are among them, also the real numbers and vectors of faces, averaged by area."""
     data = dict(mesh.point_data)
-    there = set(request.vectors) <= set(data) if request.vectors else _arrays(data, points)
+    there = set(request.vectors) <= set(data) if request.vectors else vector_arrays(data, points)
     if request.only_points or not len(faces) or there:
         return data
     a, b, c = points[faces].swapaxes(0, 1)
@@ -153,97 +126,31 @@ def _with_face_data(
     return data
 
 
-def _normals(data: dict[str, np.ndarray], points: np.ndarray, notes: list[str]) -> np.ndarray | None:
-    """Normals that the file brings for all its vertices, as one array or as three."""
-    named = {name.lower(): name for name in reversed(data)}
-    for group in (["normals"], ["normal"], ["nx", "ny", "nz"]):
-        if not all(name in named for name in group):
-            continue
-        said = ", ".join(named[name] for name in group)
-        normals = np.column_stack([data[named[name]] for name in group]).astype(float)
-        if normals.shape != points.shape or points.shape[1] != 3:
-            continue
-        if not np.isfinite(normals).all() or not np.linalg.norm(normals, axis=1).all():
-            notes.append(f"vertex data {said} not used as normals: some are missing")
-            return None
-        notes.append(f"tangent planes: perpendicular to vertex data {said}")
-        return normals
-    return None
-
-
-def _arrays(data: dict[str, np.ndarray], points: np.ndarray) -> list[str]:
-    """Names of vertex data that are vectors, but no normals."""
-    return [name for name, a in data.items() if a.shape == points.shape and "normal" not in name.lower()]
-
-
-def _vectors(
-    data: dict[str, np.ndarray], points: np.ndarray, request: Request, notes: list[str]
-) -> tuple[tuple[str, ...], np.ndarray | None, str | None]:
-    """Names of components, vectors ``(n, 3)``, and the array they come from if it is one."""
-    if request.only_points:
-        return (), None, None
-    arrays, asked = _arrays(data, points), request.vectors
-    single = asked[0] if len(asked) == 1 else arrays[0] if len(arrays) == 1 and not asked else None
-    if single is not None:
-        if single not in arrays:
-            raise MissingColumnsError(f"the mesh has no vectors {single}; its vertices have {listed([*data])}.")
-        notes += [] if asked else [f"vectors: vertex data {single}, the only ones"]
-        return ("vx", "vy", "vz"), np.asarray(data[single]), single
-    if len(arrays) > 1 and not asked:
-        raise MissingColumnsError(f"the vertices have several vectors: {', '.join(arrays)}. Choose: vectors=('NAME',).")
-    scalars = {n: a for n, a in data.items() if a.ndim == 1}
-    found = find_columns(["x", "y", "z", *scalars], replace(request, points=("x", "y", "z"), latlon=()))
-    notes += found.notes
-    if not found.vectors:
-        return (), None, None
-    return found.vectors, np.stack([np.asarray(scalars[n], float) for n in found.vectors], axis=1), None
-
-
 def write_mesh(field: Field, path: Path) -> None:
-    """A mesh with the vectors as vertex data: one array, or vx, vy, vz where a format has numbers only."""
+    """A mesh with the vectors as vertex data: one array, or vx, vy, vz in PLY files, which have numbers only."""
     meshio = extra("meshio", "Writing meshes", "files")
-    mesh = to_meshio(field, numbers_only=path.suffix == ".ply")
+    mesh = to_meshio(field)
+    if path.suffix == ".ply":
+        single = {name: a for name, a in to_arrays(field, columns=True).items() if a.ndim == 1}
+        mesh.point_data = {name if name in mesh.point_data else split_unit(name)[0]: a for name, a in single.items()}
     with contextlib.redirect_stdout(io.StringIO()):
         meshio.write(path, mesh)
 
 
-def to_meshio(field: Field, *, numbers_only: bool = False) -> Any:
+def to_meshio(field: Field) -> Any:
     """A ``meshio.Mesh`` with the vectors as vertex data, added to that of the file they came from."""
     meshio = extra("meshio", "Meshes", "files")
     points = field.space.points
     faces = field.space.faces if isinstance(field.space, Mesh) else np.zeros((0, 3), np.int64)
     cells = [("triangle", faces.astype(np.int32))] if len(faces) else [("vertex", np.arange(len(points))[:, None])]
-    return meshio.Mesh(points, cells, point_data=vertex_data(field, numbers_only))
-
-
-def vertex_data(field: Field, numbers_only: bool = False) -> dict[str, np.ndarray]:
-    """Arrays at the vertices: vectors, their standard deviations, and what else the mesh had."""
-    origin = field.origin if isinstance(field.origin, MeshFile) else MeshFile({}, "vectors")
-    data = dict(origin.point_data)
-    normals, named = field.space.normals, {name.lower() for name in data}
-    if normals is not None and numbers_only:  # arrays of vectors are left out
-        data = {n: a for n, a in data.items() if a.ndim == 1} | dict(zip(("nx", "ny", "nz"), normals.T, strict=True))
-    elif normals is not None and not named & {"normals", "normal", "nx"}:
-        data["normals"] = normals
-    if field.values is None:
-        return data
-    if numbers_only or origin.array is None:
-        data = {n: a for n, a in data.items() if n != origin.array and (a.ndim == 1 or not numbers_only)}
-        table = {n: c for n, c in to_columns(field).items() if n not in field.space.names}
-        return data | {n if n in data else split_unit(n)[0]: np.ascontiguousarray(c) for n, c in table.items()}
-    data[origin.array] = field.values[0]
-    if field.std is not None:
-        data[f"{origin.array}_std"] = field.std[0]
-    return data | {name: part.array[0] for name, part in field.parts.items()}
+    return meshio.Mesh(points, cells, point_data=to_arrays(field))
 
 
 def check_mesh_output(field: Field, path: Path) -> None:
     """Refuse what a mesh file cannot hold."""
-    if path.suffix in (".obj", ".stl", ".off"):
+    if path.suffix in (".obj", ".stl"):
         raise OutputError(
             f"{path.suffix[1:].upper()} files hold no vectors. Write {path.with_suffix('.ply').name} or .vtk."
         )
-    if len(field) > 1:
-        raise OutputError(f"a mesh file holds one field, and there are {len(field)}. Write .nc, .zarr or .npz instead.")
     if field.space.points.shape[1] != 3:
         raise OutputError("a mesh file holds points of space, with x, y and z. Write .csv or .npz instead.")

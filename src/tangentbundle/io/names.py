@@ -15,7 +15,6 @@ from .field import Request
 LATITUDE, LONGITUDE = ("lat", "latitude", "nav_lat"), ("lon", "longitude", "nav_lon", "long", "lng")
 EASTWARD = (*EAST, "east", "eastward", "eastward_wind", "zonal")
 NORTHWARD = (*NORTH, "north", "northward", "northward_wind", "meridional")
-TIME = ("time", "date", "datetime", "timestamp", "valid_time")
 NUMBERED = ("x", "pc")
 """Prefixes of numbered coordinates; others count if there is a velocity for each."""
 VELOCITY = ("v", "v_", "d", "d_")
@@ -24,7 +23,7 @@ VELOCITY = ("v", "v_", "d", "d_")
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of a file's columns of points, vectors and times, the units of the vectors, and notes on guesses.
+    """The names of a file's columns of points and vectors, the units of the vectors, and notes on guesses.
 
     ``wind`` are the columns of speed and direction, if the vectors are given so; ``sigma`` is that of standard errors.
     """
@@ -34,7 +33,6 @@ class Columns:
     on_globe: bool
     units: tuple[str, ...]
     notes: tuple[str, ...] = ()
-    time: str | None = None
     wind: tuple[str, ...] = ()
     sigma: str = ""
 
@@ -76,11 +74,10 @@ def find_columns(names: Sequence[str], request: Request) -> Columns:
         notes.append(f"vectors: columns {listed(vectors)}, guessed by name" + ", taken as east, north" * on_globe)
     if any(units):
         notes.append(f"units of the vectors: {', '.join(dict.fromkeys(filter(None, units)))}, from the column names")
-    time = _named([request.time], names, "time")[0] if request.time else _usual(known, TIME)
     sigma = _named([request.sigma], names, "sigma")[0] if request.sigma else _usual(known, ("sigma",) * bool(vectors))
     if sigma:
         notes.append(f"standard errors: column {sigma}")
-    return Columns(points, vectors, on_globe, units, tuple(notes), time or None, wind, sigma)
+    return Columns(points, vectors, on_globe, units, tuple(notes), wind, sigma)
 
 
 def _points(names: Sequence[str], known: dict[str, str], request: Request) -> tuple[tuple[str, ...], bool]:

@@ -20,7 +20,6 @@ class Space(ABC):
 
     points: np.ndarray
     names: tuple[str, ...]
-    normals: np.ndarray | None = None
     manifold: Any = None
 
     def __len__(self) -> int:
@@ -29,7 +28,7 @@ class Space(ABC):
     @property
     def dim(self) -> int | None:
         """The dimension, where it is known."""
-        return None if self.normals is None else 2
+        return None
 
     @property
     def coordinates(self) -> np.ndarray:
@@ -44,11 +43,8 @@ class Space(ABC):
     def bundle(self, **scale: Any) -> TangentBundle:
         """The tangent bundle; ``scale`` are options such as ``neighbors``."""
         from ..bundle import TangentBundle
-        from ..geometry.known_frames import normal_frames
 
-        if self.normals is None:
-            return TangentBundle.from_points(self.points, **scale)
-        return TangentBundle.from_frames(self.points, normal_frames(self.normals), **_without_dim(scale))
+        return TangentBundle.from_points(self.points, **scale)
 
     def ambient(self, values: np.ndarray) -> np.ndarray:
         """Components ``(T, n, c)`` as the file has them to ambient vectors ``(T, n, D)``."""
@@ -80,14 +76,13 @@ def _earth() -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Cloud(Space):
-    """Bare points ``(n, D)``: tangent spaces and dimension are estimated, or given by normals ``(n, 3)``."""
+    """Bare points ``(n, D)``: tangent spaces and dimension are estimated."""
 
     points: np.ndarray
     names: tuple[str, ...]
-    normals: np.ndarray | None = None
 
     def select(self, rows: np.ndarray) -> Cloud:
-        return Cloud(self.points[rows], self.names, None if self.normals is None else self.normals[rows])
+        return Cloud(self.points[rows], self.names)
 
     def __str__(self) -> str:
         return f"{len(self)} points in R^{self.points.shape[1]}"
@@ -95,7 +90,7 @@ class Cloud(Space):
 
 @dataclass(frozen=True, eq=False)
 class Mesh(Space):
-    """A triangle mesh in space: tangent planes from its own normals ``(n, 3)``, or from those of its triangles.
+    """A triangle mesh in space, with tangent planes from its triangles.
 
     ``bundle()`` is that of the surface; with ``neighbors`` or ``eps``, that of the vertices as a cloud of points.
     """
@@ -103,24 +98,21 @@ class Mesh(Space):
     points: np.ndarray
     faces: np.ndarray
     names: tuple[str, ...] = ("x", "y", "z")
-    normals: np.ndarray | None = None
     dim = 2
 
     def bundle(self, **scale: Any) -> TangentBundle:
         from ..bundle import TangentBundle
         from ..geometry.halfedges import check_faces
-        from ..geometry.known_frames import mesh_frames, normal_frames
+        from ..geometry.known_frames import mesh_frames
 
-        frames = None if self.normals is None else normal_frames(self.normals)
-        if scale.keys() <= {"dim"}:
-            try:
-                return TangentBundle.from_mesh(self.points, self.faces, frames=frames)
-            except NotManifoldError as error:
-                problem = str(error).partition(". ")[0]
-                raise NotManifoldError(f"{problem}. Clean the mesh, or use its vertices only: neighbors=20.") from error
-        if frames is None:
+        if not scale.keys() <= {"dim"}:
             frames = mesh_frames(self.points, check_faces(self.faces, self.points))
-        return TangentBundle.from_frames(self.points, frames, **_without_dim(scale))
+            return TangentBundle.from_frames(self.points, frames, **_without_dim(scale))
+        try:
+            return TangentBundle.from_mesh(self.points, self.faces)
+        except NotManifoldError as error:
+            problem = str(error).partition(". ")[0]
+            raise NotManifoldError(f"{problem}. Clean the mesh, or use its vertices only: neighbors=20.") from error
 
     def __str__(self) -> str:
         return f"a mesh of {len(self)} vertices and {len(self.faces)} triangles"

@@ -9,15 +9,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .field import Field
-
-if TYPE_CHECKING:
-    from ..bundle import TangentBundle
-    from ..filters import Filter
 
 
 @dataclass(frozen=True)
@@ -64,10 +60,9 @@ def short_name(model: str, width: int = 60) -> str:
 class Summary:
     """A command's result. ``rows`` are (label, text) for people, ``data`` the same for machines.
 
-    ``line`` is what was typed, ``before`` and ``after`` are the fields read and computed, ``fitted`` is the result at
-    the points of ``before`` where ``after`` has others. ``bundle``, ``eigenvalues`` with their standard errors and the
-    first few of their ambient fields ``modes (k, n, D)``, and ``filter`` are what was computed on the way, ``table``
-    is what was measured, ``files`` are what was written.
+    ``line`` is what was typed, ``before`` and ``after`` are the fields read and computed. ``eigenvalues`` have standard
+    errors, and ``modes (k, n, D)`` are the first few of their ambient fields. ``table`` is what was measured, ``files``
+    are what was written.
     """
 
     command: str
@@ -80,12 +75,9 @@ class Summary:
     files: list[Path] = field(default_factory=list)
     before: Field | None = None
     after: Field | None = None
-    fitted: Field | None = None
-    bundle: TangentBundle | None = None
     eigenvalues: np.ndarray | None = None
     eigenvalue_errors: np.ndarray | None = None
     modes: np.ndarray | None = None
-    filter: Filter | None = None
     table: Table | None = None
     seconds: float = 0.0
 

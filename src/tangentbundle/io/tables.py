@@ -3,35 +3,123 @@
 from __future__ import annotations
 
 import csv
+import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import DamagedFileError
+from ..errors import DamagedFileError, DTypeError, InvalidInputError, MissingColumnsError
 from ..memory import require_memory
-from . import text
 from .columns import from_columns, to_columns
 from .field import Field, Request
 from .names import Columns, find_columns
-from .series import Series, from_series
+
+NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan)", re.ASCII | re.IGNORECASE)
+"""What is a number in a table; Python's ``float`` also accepts 1_000."""
 
 
 @dataclass(frozen=True, eq=False)
 class TableFile:
-    """The Arrow table that a field came from, its separator, and its rows by time and place."""
+    """The Arrow table that a field came from, and its separator."""
 
     table: Any
     separator: str = ","
-    series: Series | None = None
+
+
+@dataclass(frozen=True)
+class Header:
+    """The line of names of a text, its separator, and the number of lines up to it and including it."""
+
+    names: tuple[str, ...]
+    separator: str
+    lines: int
+
+
+def read_header(path: Path) -> Header:
+    """The first line that is not blank; separated by the commonest of comma, semicolon and tab, otherwise by blanks."""
+    number, line = 1, ""
+    try:
+        with path.open(encoding="utf-8-sig") as text:
+            while (line := text.readline(1 << 24)) and not line.strip():
+                number += 1
+        separator = max(",;\t", key=line.count)
+        separator = separator if separator in line else " "
+        cells = next(csv.reader([line.strip("\n")], delimiter=separator), []) if separator != " " else line.split()
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DamagedFileError(f"{path.name} does not begin with names in UTF-8 text ({error}). Convert it.") from error
+    if "\0" in line:
+        raise DamagedFileError(f"{path.name} is no text, whatever its name says. Give it the suffix of its format.")
+    names = tuple(cell.strip() for cell in cells)
+    if not names:
+        raise DamagedFileError(f"{path.name} is empty. Give a table whose first line names its columns.")
+    if all(NUMBER.fullmatch(name) for name in names):
+        raise MissingColumnsError(
+            f"the first line of {path.name} holds numbers, not names of columns: {line[:60]!r}. Add a line such as "
+            "x,y,z,vx,vy,vz."
+        )
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise InvalidInputError(f"{path.name} has several columns called {twice[0]!r}. Rename them.")
+    return Header(names, separator if len(names) > 1 else ",", number)
+
+
+def read_rows(path: Path, header: Header, numeric: Sequence[str]) -> Any:
+    """The Arrow table below a header: float64 columns where named, otherwise text."""
+    import pyarrow
+    import pyarrow.csv as arrow
+
+    wrong: list[Any] = []
+
+    def refuse(row: Any) -> str:
+        wrong.append(row)
+        return "error"
+
+    types = {name: pyarrow.float64() if name in numeric else pyarrow.string() for name in header.names}
+    try:
+        source: Any = str(path)
+        if header.separator == " ":  # runs of blanks separate: Arrow knows single ones
+            with path.open(encoding="utf-8-sig") as file:
+                source = pyarrow.BufferReader("\n".join(" ".join(line.split()) for line in file).encode())
+        options = arrow.ReadOptions(use_threads=False, column_names=header.names, skip_rows=header.lines)
+        options.block_size = 2**24  # a line must fit
+        reader = arrow.open_csv(
+            source,
+            options,
+            arrow.ParseOptions(delimiter=header.separator, newlines_in_values=True, invalid_row_handler=refuse),
+            arrow.ConvertOptions(column_types=types),
+        )
+        return pyarrow.Table.from_batches(reader, reader.schema)
+    except (ValueError, OSError, LookupError) as error:  # of Arrow, all of these kinds
+        if wrong:
+            raise DamagedFileError(
+                f"row {wrong[0].number - header.lines} of {path.name} has {wrong[0].actual_columns} fields, but there "
+                f"are {len(header.names)} columns: {wrong[0].text[:60]!r}. Correct or delete that line."
+            ) from error
+        if bad := re.search(r"column #(\d+): Row #(\d+): .* to double: invalid value '(.*)'", str(error), re.DOTALL):
+            raise DTypeError(
+                f"column {header.names[int(bad[1])]} should hold numbers with a decimal point, but row "
+                f"{int(bad[2]) - header.lines} has {bad[3][:30]!r}. Correct such cells, or leave them empty and use "
+                "drop_missing=True."
+            ) from error
+        raise DamagedFileError(f"{path.name} is no table of UTF-8 text ({error}). Convert it first.") from error
+
+
+def numbers(column: Any, name: str) -> np.ndarray:
+    """An Arrow column as floats, missing ones as NaN."""
+    array = column.to_numpy()
+    if array.dtype.kind not in "fiu":
+        raise DTypeError(f"column {name} holds {column.type}, not numbers. Name another: points= or vectors=.")
+    return array if array.dtype == np.float32 else array.astype(np.float64)
 
 
 def read_csv(path: Path, request: Request) -> Field:
     """A field from text with a line of names: separated by commas, semicolons, tabs or blanks."""
-    header = text.read_header(path)
+    header = read_header(path)
     columns = find_columns(header.names, request)
-    table = text.read_rows(path, header, columns.numeric)
+    table = read_rows(path, header, columns.numeric)
     field = _from_table(TableFile(table, header.separator), path, columns, request)
     if header.separator == ",":
         return field
@@ -56,55 +144,23 @@ def read_parquet(path: Path, request: Request) -> Field:
 def _from_table(origin: TableFile, path: Path, columns: Columns, request: Request) -> Field:
     if not len(origin.table):
         raise DamagedFileError(f"{path.name} has names of columns, but no rows. Give at least three points.")
-
-    def column(name: str) -> np.ndarray:
-        return text.numbers(origin.table[name], name)
-
-    if columns.time is not None:
-        times = text.times(origin.table[columns.time], columns.time)
-        if found := from_series(column, times, columns, request):
-            return replace(found[0], origin=replace(origin, series=found[1]))
-    field, rows = from_columns(column, columns, request)
+    field, rows = from_columns(lambda name: numbers(origin.table[name], name), columns, request)
     return replace(field, origin=origin if rows is None else replace(origin, table=origin.table.take(rows)))
 
 
 def to_table(field: Field) -> Any:
-    """The Arrow table of a field: that of its file with new numbers, or a new one; several times below each other."""
+    """The Arrow table of a field: that of its file with new numbers, or a new one."""
     import pyarrow
 
-    origin = field.origin if isinstance(field.origin, TableFile) else None
-    series = origin.series if origin else None
-    parts = [to_columns(field, k) for k in range(max(len(field), 1))]
-    numbers = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    if origin is None or len(parts) != (1 if series is None else len(series.rows)):
-        axes = field.axes
-        if not axes and (series is not None or len(parts) > 1):
-            axes = ((series.name if series else "time", _labels(field, series)),)
-        cells = np.meshgrid(*(axis for _, axis in axes), indexing="ij") if axes else ()
-        head = {n: np.repeat(cell.ravel(), len(field.space)) for (n, _), cell in zip(axes, cells, strict=True)}
-        return pyarrow.table({**head, **numbers})
-    table = origin.table if series is None else origin.table.take(series.rows.ravel())
+    if not isinstance(field.origin, TableFile):
+        return pyarrow.table(to_columns(field))
+    table = field.origin.table
     columns = dict(zip(table.column_names, table.columns, strict=True))
-    for name, column in numbers.items():
+    for name, column in to_columns(field).items():
         if name not in field.space.names:
             single = name in columns and columns[name].type == pyarrow.float32()
             columns[name] = column.astype(np.float32) if single else column
-    table = pyarrow.table(columns)
-    return table if series is None else table.take(np.argsort(series.rows.ravel()))  # in the order of the file
-
-
-def _labels(field: Field, series: Series | None) -> np.ndarray:
-    """Dates, or numbers that tell the order."""
-    if field.times is not None:
-        return field.times
-    return np.arange(len(field)) if series is None else series.labels(len(field))
-
-
-def after_rows(origin: Any) -> Any:
-    """What a field came from, for the fields that follow its series."""
-    if isinstance(origin, TableFile) and origin.series is not None:
-        return replace(origin, series=replace(origin.series, rows=origin.series.rows[:0]))
-    return origin
+    return pyarrow.table(columns)
 
 
 def write_csv(field: Field, path: Path) -> None:
@@ -120,7 +176,7 @@ def write_csv(field: Field, path: Path) -> None:
             file.flush()
             arrow.write_csv(table, file.buffer, arrow.WriteOptions(include_header=False, delimiter=separator))
         else:
-            writer.writerows(zip(*map(text.cells, table.columns), strict=True))
+            writer.writerows(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
 def write_parquet(field: Field, path: Path) -> None:

@@ -15,7 +15,7 @@ from ..errors import ShapeError
 from ..extras import extra
 from ..geometry.known_frames import latlon_frames
 from ..io import Field, Globe, Mesh
-from ..io.meshes import up_axis
+from ..io.arrays import up_axis
 from .fields import ARROW
 from .fields import field as draw
 from .style import (

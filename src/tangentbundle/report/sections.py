@@ -6,17 +6,16 @@ import base64
 import dataclasses
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..earth.maps import EqualAreaMap
-from ..extras import extra
 from ..io import Field, Globe, Mesh, Summary
-from ..io.meshes import up_axis
-from ..plot.curves import bundle_numbers, histogram, spectrum
+from ..io.arrays import up_axis
+from ..plot.curves import spectrum
 from ..plot.interactive import layered
 from ..plot.layers import MAX_ARROWS, MAX_DOTS, Layer, aligned
 from ..plot.maps import quantity
@@ -50,32 +49,35 @@ class Panel:
 
 @dataclass(frozen=True)
 class Section:
-    """A heading with panels next to each other whose views are linked, or with charts, as images."""
+    """A heading with panels next to each other whose views are linked, or with a chart: SVG in base64."""
 
     title: str
     note: str = ""
     panels: tuple[Panel, ...] = ()
-    charts: tuple[str, ...] = ()
+    chart: str = ""
 
     @classmethod
-    def of_charts(cls, title: str, *figures: Any, note: str = "") -> Section:
-        """Figures of matplotlib."""
-        charts = []
-        for figure in figures:
-            for axes in figure.axes:
-                axes.spines[["top", "right"]].set_visible(False)
-            content = io.BytesIO()
-            figure.savefig(content, format="svg", transparent=True)
-            charts.append(base64.b64encode(content.getvalue()).decode())
-        return cls(title, note, charts=tuple(charts))
+    def of_chart(cls, title: str, figure: Any, note: str = "") -> Section:
+        """A figure of matplotlib."""
+        figure.axes[0].spines[["top", "right"]].set_visible(False)
+        content = io.BytesIO()
+        figure.savefig(content, format="svg", transparent=True)
+        return cls(title, note, chart=base64.b64encode(content.getvalue()).decode())
 
 
 def sections(summary: Summary) -> list[Section]:
-    """All that can be drawn of a summary: first the field, then charts."""
-    if summary.before is None:
-        return list(_charts(summary, []))
-    layers = aligned(layers_of(summary, summary.before))
-    return [_fields(summary, summary.before, layers), *_charts(summary, layers)]
+    """All that can be drawn of a summary: the fields, the spectrum, and the skill of a forecast."""
+    found = [] if summary.before is None else [_fields(summary, summary.before, aligned(layers_of(summary)))]
+    if summary.eigenvalues is not None:
+        figure, axes = canvas(size=CHART)
+        spectrum(summary.eigenvalues, summary.eigenvalue_errors, axes=axes[0, 0])
+        errors = "within their sampling errors, the vertical bars"
+        note = f"Brackets: eigenvalues that agree {'to six digits' if summary.eigenvalue_errors is None else errors}."
+        found.append(Section.of_chart("Spectrum", figure, note))
+    if summary.before is not None and (rows := summary.data.get("skill")):
+        note = "Forecasts of held-out times: below the climatology there is skill."
+        found.append(Section.of_chart("Skill", _skill(rows, summary.before.units), note))
+    return found
 
 
 def _fields(summary: Summary, before: Field, layers: list[Layer]) -> Section:
@@ -114,81 +116,26 @@ def _places(fields: Sequence[Field | None]) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([globe.lat for globe in globes]), np.concatenate([globe.lon for globe in globes])
 
 
-def _charts(summary: Summary, layers: list[Layer]) -> Iterator[Section]:
-    before, after = summary.before, summary.after
-    if summary.filter is not None:
-        ends = 1.5 ** np.arange(60)
-        end = ends[np.argmax(np.abs(np.asarray(summary.filter.response(ends))) < 0.01)]
-        line = np.linspace(0, end, 300)
-        response = {"": (line, np.asarray(summary.filter.response(line)))}
-        yield Section.of_charts("Response of the filter", _lines(response, "eigenvalue of $-\\Delta$", "factor"))
-    if summary.eigenvalues is not None:
-        figure, axes = canvas(size=CHART)
-        spectrum(summary.eigenvalues, summary.eigenvalue_errors, axes=axes[0, 0])
-        agree = (
-            "to six digits" if summary.eigenvalue_errors is None else "within their sampling errors, the vertical bars"
-        )
-        note = f"Brackets: eigenvalues that agree {agree}."
-        yield Section.of_charts("Spectrum", figure, note=note)
-    if before is not None and after is not None and summary.command == "forecast":
-        if skill := summary.data.get("skill"):
-            yield _skill(skill, before)
-        yield Section.of_charts("In time", _series(before, after))
-    elif errors := [layer for layer in layers if layer.palette == ERRORS]:
-        figures = [histogram(with_unit(layer.label, layer.unit), layer.numbers, CHART) for layer in errors]
-        note = "The fit used the values at observed places; elsewhere see the standard deviation."
-        yield Section.of_charts("Residuals", *figures, note=note if summary.fitted is not None else "")
-    if summary.command == "inspect" and summary.bundle is not None:
-        numbers = bundle_numbers(summary.bundle)
-        yield Section.of_charts("The bundle", *(histogram(*pair, CHART) for pair in numbers.items()))
-
-
-def _lines(lines: dict[str, tuple[np.ndarray, np.ndarray]], x: str, y: str) -> Any:
+def _skill(rows: Sequence[Mapping[str, float]], unit: str) -> Any:
+    """Errors of forecasts of held-out times against the lead time."""
     figure, axes = canvas(size=CHART)
     axis = axes[0, 0]
-    for number, (name, (across, up)) in enumerate(lines.items()):
-        axis.plot(across, up, label=name, color=LINES[number], marker="o" if len(up) < 30 else "", ms=3)
-    axis.set_xlabel(x)
-    axis.set_ylabel(y, parse_math=False)
+    names = {"this forecast": "error", "persistence": "persistence", "climatology": "climatology"}
+    for color, (name, key) in zip(LINES, names.items(), strict=False):
+        axis.plot([row["lead"] for row in rows], [row[key] for row in rows], label=name, color=color, marker="o", ms=3)
+    axis.set_xlabel("steps ahead")
+    axis.set_ylabel(with_unit("root mean square error", unit), parse_math=False)
+    axis.set_ylim(bottom=0)
     axis.grid(alpha=0.25)
-    axis.set_ylim(bottom=min(0.0, axis.get_ylim()[0]))
-    if lines and np.asarray(across).dtype.kind == "M":
-        dates = extra("matplotlib.dates", "Reports", "plot")
-        axis.xaxis.set_major_formatter(dates.ConciseDateFormatter(axis.xaxis.get_major_locator()))
-    if len(lines) > 1:
-        axis.legend(frameon=False)
+    axis.legend(frameon=False)
+    axis.xaxis.get_major_locator().set_params(integer=True)
     return figure
 
 
-def _skill(rows: Sequence[Mapping[str, float]], before: Field) -> Section:
-    """Errors of forecasts of held-out times against the lead time: rows of lead, error, persistence, climatology."""
-    names = {"this forecast": "error", "persistence": "persistence", "climatology": "climatology"}
-    lead, *errors = (np.array([row[key] for row in rows], dtype=float) for key in ("lead", *names.values()))
-    lines = {name: (lead, error) for name, error in zip(names, errors, strict=True)}
-    note = "Forecasts of held-out times: below the climatology there is skill."
-    figure = _lines(lines, "steps ahead", with_unit("root mean square error", before.units))
-    figure.axes[0].xaxis.get_major_locator().set_params(integer=True)
-    return Section.of_charts("Skill", figure, note=note)
-
-
-def _series(before: Field, after: Field) -> Any:
-    """Root mean squares of observed and predicted fields against time."""
-    assert before.values is not None and after.values is not None
-    past, future = (np.sqrt(np.square(v).sum(axis=2).mean(axis=1)) for v in (before.values, after.values))
-    recent = past[-4 * len(future) :]
-    ends = np.arange(1 - len(recent), 1), np.arange(1, len(after) + 1)
-    dated = before.times is not None and after.times is not None
-    if before.times is not None and after.times is not None:
-        ends = before.times[-len(recent) :], after.times
-    lines = {"observed": (ends[0], recent), "forecast": (ends[1], future)}
-    if after.std is not None:
-        lines["expected error"] = (ends[1], np.sqrt(np.square(after.std).sum(axis=2).mean(axis=1)))
-    return _lines(lines, "date" if dated else "step", with_unit("root mean square", before.units))
-
-
-def layers_of(summary: Summary, before: Field) -> list[Layer]:
+def layers_of(summary: Summary) -> list[Layer]:
     """The field that was read comes first, then results, the main one before others."""
-    after = summary.after
+    before, after = summary.before, summary.after
+    assert before is not None
     if summary.modes is not None and summary.eigenvalues is not None:
         pairs = zip(summary.eigenvalues, summary.modes, strict=False)
         place = Field(before.space)
@@ -206,10 +153,9 @@ def layers_of(summary: Summary, before: Field) -> list[Layer]:
     same = after.space is before.space
     names = ("before", "after") if same else ("observed", "predicted")
     layers = [_field_layer(names[0], before), *_and_streamlines(_field_layer(names[1], after))]
-    fitted = after if same else summary.fitted
-    if fitted is not None:
-        name, difference = "difference" if same else "residual", _ambient(fitted) - _ambient(before)
-        layers.append(_layer(name, before, "length of the difference", {}, vectors=difference))
+    if same:
+        difference = _ambient(after) - _ambient(before)
+        layers.append(_layer("difference", before, "length of the difference", {}, vectors=difference))
     if after.std is not None:
         layers.append(_layer("uncertainty", after, "standard deviation", {}, color=_deviation(after)))
     return layers

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..errors import OutputError
 from ..extras import extra
-from ..files import check_place, replacing, starts_with
+from ..files import check_place, replacing
 from ..io import Summary
 from .sections import sections
 
@@ -20,14 +20,14 @@ def check_report(path: Path) -> None:
         extra(name, "Reports", "plot")
     if path.suffix.lower() not in (".html", ".htm"):
         raise OutputError(f"a report is an .html file, not {path.name}. Choose such a name.")
-    check_place(path, starts_with(b"<!doctype html"))
+    check_place(path)
 
 
 def write_report(summary: Summary, path: Path) -> None:
     """Write what a command read, found and wrote to one HTML file that loads nothing from elsewhere, atomically."""
     check_report(path)
     content = render(summary)
-    with replacing(path, starts_with(b"<!doctype html")) as place:
+    with replacing(path) as place:
         place.write_text(content, encoding="utf-8")
 
 
