@@ -130,6 +130,23 @@ def test_gain_is_that_of_the_heat_flow(name):
     assert error.max() < 2e-3 and error[polar].max() < 1.5 * error[~polar].max()
 
 
+@pytest.mark.parametrize("first", [90.0, 88.75])
+def test_rotations_have_no_larger_errors_at_the_poles(first):
+    """The Laplacian of a rotation is minus the rotation, up to a quarter of the squared step, in every row."""
+    ds = xr.Dataset(coords={"lat": np.arange(first, -90.01, -2.5), "lon": np.arange(0, 360, 2.5)})
+    grid = earth.Grid.of(ds)
+    part = grid_bundle(grid, np.ones(len(grid), bool))
+    polar, scale = np.abs(grid.lat) > 80, 2000.0
+    gain = earth.response(scale).response(np.ones(1))
+    for axis in ((0.0, 0.0, 1.0), (1.0, 0.0, 0.0), (0.3, -0.5, 0.81)):
+        x = rotation(grid, axis)
+        assert (
+            np.linalg.norm(part.laplacians["d"] @ x[..., None] + x[..., None], axis=1).max() < np.radians(2.5) ** 2 / 4
+        )
+        error = np.abs(at_points(earth.smooth(wind(ds, x), scale)) - gain * x).max(axis=1)
+        assert error[polar].max() < 1.01 * error[~polar].max() < 2e-6
+
+
 def test_layouts_agree():
     """The same places as a grid and as a list have the same neighbours, weights and areas."""
     ds = regular(10.0)
@@ -208,6 +225,40 @@ def test_nothing_passes_through_land(strait):
     assert (beyond.max() > 1e-6) if strait else (beyond == 0).all()
     for found in (earth.divergence(field), earth.vorticity(field)):
         assert np.isnan(found[25, 6]) and int(np.isnan(found).sum()) == land.sum() + 1
+
+
+def test_no_normal_flow_at_coasts():
+    """In a channel along the equator: flow along it is free, flow across it decays as a sine that is zero at walls."""
+    ds = xr.Dataset(coords={"lat": np.arange(-19.5, 20, 1.0), "lon": np.arange(0, 360, 4.0)})
+    channel = (abs(ds.lat) < 8) & (ds.lon >= 0)
+    wave = np.cos(np.pi * ds.lat / 16)  # zero at the sides of cells, 8 degrees north and south
+    across = ds.assign(u=0 * wave + 0 * ds.lon, v=wave + 0 * ds.lon).where(channel)
+    along = ds.assign(u=np.cos(np.radians(ds.lat)) + 0 * ds.lon, v=0 * wave + 0 * ds.lon).where(channel)
+    for scale in (1000.0, 4000.0):
+        found = earth.smooth(across, scale, no_normal_flow=True)
+        gain = earth.response(scale).response(np.array([(180 / 16) ** 2]))
+        assert abs(found.v - gain * across.v).max() < 4e-3 and abs(found.u).max() < 1e-3
+        free, walled = (earth.smooth(along, scale, no_normal_flow=option) for option in (False, True))
+        assert abs(walled.u - free.u).max() < 1e-6 and abs(walled.v).max() < 1e-9
+    assert "no_normal_flow=True" in found.attrs["history"]
+    assert float(earth.smooth(across, 4000.0).v.sel(lat=0.5).mean()) > 0.5  # natural: the mean stays
+
+
+def test_no_normal_flow_is_a_contraction():
+    ds, land = sea()
+    grid = earth.Grid.of(ds)
+    x = np.random.default_rng(0).standard_normal((2, len(grid), 2))
+    field = wind(ds, x).where(xr.DataArray(~land, dims=DIMS))
+    y = earth.smooth(field, "3000 km", no_normal_flow=True)
+    weight = xr.DataArray(grid.to_cells(grid.areas[:, None])[..., 0], dims=DIMS)  # land at the poles: each cell once
+    inner = lambda a, b: float((weight * (a.u * b.u + a.v * b.v)).sum())  # noqa: E731
+    first, second = (dict(time=k) for k in (0, 1))
+    ab, ba = inner(field.isel(first), y.isel(second)), inner(y.isel(first), field.isel(second))
+    assert np.isclose(ab, ba, rtol=1e-5) and inner(y, y) < inner(field, field)
+    free = earth.smooth(field, "3000 km")
+    assert inner(y, y) < inner(free, free) and np.array_equal(np.isnan(y.u), np.isnan(free.u))
+    whole = wind(ds, x)
+    xr.testing.assert_allclose(earth.smooth(whole, "3000 km").u, earth.smooth(whole, "3000 km", no_normal_flow=True).u)
 
 
 def test_derivatives_and_decomposition_of_harmonics():

@@ -33,7 +33,7 @@ Compute = Callable[[GridBundle, np.ndarray], Sequence[np.ndarray]]
 class GridFields:
     """The vectors of a dataset, over all dimensions besides those of the grid.
 
-    ``unit`` is that of all components; ``relative_scale`` is that of ``grid_bundle``.
+    ``unit`` is that of all components; ``relative_scale`` and ``no_normal_flow`` are those of ``grid_bundle``.
     """
 
     ds: xarray.Dataset
@@ -41,6 +41,7 @@ class GridFields:
     grid: Grid
     unit: str
     relative_scale: np.ndarray | None = None
+    no_normal_flow: bool = False
 
     @classmethod
     def of(cls, ds: xarray.Dataset, vectors: Sequence[str] = ()) -> GridFields:
@@ -154,7 +155,7 @@ class GridFields:
         if (there != masks).any():
             masks, group = np.unique(there, axis=0, return_inverse=True)
         for k, mask in enumerate(masks):
-            if (part := grid_bundle(self.grid, mask, self.relative_scale)) is not None:
+            if (part := grid_bundle(self.grid, mask, self.relative_scale, self.no_normal_flow)) is not None:
                 rows = np.flatnonzero(group.ravel() == k)
                 yield rows, part, np.ascontiguousarray(batch[rows][:, part.index].transpose(1, 2, 0))
 

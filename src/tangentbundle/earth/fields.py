@@ -49,7 +49,12 @@ def response(filter_scale: Length, *, taper: bool = False) -> Filter:
 
 
 def smooth(
-    ds: xarray.Dataset, filter_scale: Length | xarray.DataArray, *, taper: bool = False, vectors: Sequence[str] = ()
+    ds: xarray.Dataset,
+    filter_scale: Length | xarray.DataArray,
+    *,
+    taper: bool = False,
+    no_normal_flow: bool = False,
+    vectors: Sequence[str] = (),
 ) -> xarray.Dataset:
     """Winds or currents without what is shorter than ``filter_scale``, the wavelength damped by half.
 
@@ -57,11 +62,13 @@ def smooth(
         filter_scale: a length such as ``"500 km"`` (numbers are km), or a variable along the grid's dimensions with
             units of length, for a scale that changes from place to place.
         taper: a sharper cutoff instead of the Gaussian gain (see ``response``).
+        no_normal_flow: nothing flows across coasts. By default the boundary is natural (no flux), so that a field that
+            is parallel up to the coast stays so. The edges of a region are natural in both cases.
         vectors: names of the components, by default found by standard and usual names.
 
-    Cells where a component is NaN are land: they stay NaN, and nothing passes through them. The boundary is natural
-    (no flux), so that a field that is parallel up to the coast stays so. Cells without a neighbour that has data keep
-    their values. Other variables, coordinates, attributes, encodings and chunks are those of the dataset.
+    Cells where a component is NaN are land: they stay NaN, and nothing passes through them. Cells without a neighbour
+    that has data keep their values. Other variables, coordinates, attributes, encodings and chunks are those of the
+    dataset.
 
     >>> import xarray as xr
     >>> lat, lon = np.arange(90, -91, -5.0), np.arange(0, 360, 5.0)
@@ -72,7 +79,7 @@ def smooth(
     >>> round(float(out["u"].sel(lat=0).mean()), 3), out["u"].attrs["units"]
     (0.998, 'm s-1')
     """
-    fields = GridFields.of(ds, vectors)
+    fields = replace(GridFields.of(ds, vectors), no_normal_flow=no_normal_flow)
     if hasattr(filter_scale, "dims"):
         local = _local_scale(filter_scale, fields)
         filters = [response(float(local.max()) * RADIUS / 1e3, taper=taper)]
@@ -86,7 +93,8 @@ def smooth(
     made = zip(fields.names, fields.apply(compute, [2], keep=True), strict=True)
     new = {name: like(a, fields.ds[name]) for name, a in made}
     named = getattr(filter_scale, "name", filter_scale)
-    return described(fields.ds.assign(new), f"smooth(filter_scale={named!r}, taper={taper})")
+    call = f"smooth(filter_scale={named!r}, taper={taper}, no_normal_flow={no_normal_flow})"
+    return described(fields.ds.assign(new), call)
 
 
 def divergence(ds: xarray.Dataset, *, vectors: Sequence[str] = ()) -> xarray.DataArray:
