@@ -26,14 +26,13 @@ from .covariances import planetary
 from .decomposition import decomposed
 from .lengths import radians
 from .operator import GridBundle
-from .regrid import Kriging, Linear, Quadratic, Regridder
+from .regrid import Kriging, Regridder
 from .xarrays import unit_of
 
 if TYPE_CHECKING:
     import xarray
 
 Length = str | float
-Method = Linear | Quadratic | Kriging
 
 
 def response(filter_scale: Length, *, taper: bool = False) -> Filter:
@@ -185,7 +184,7 @@ def spectrum(
 def interpolate_to(
     ds: xarray.Dataset,
     target: xarray.Dataset,
-    method: Method | None = None,
+    method: str | Kriging = "linear",
     *,
     beyond: Length | None = None,
     vectors: Sequence[str] = (),

@@ -1,10 +1,7 @@
 r"""``Regridder``: vector fields from one grid of the Earth to another, by weights that are computed once.
 
 A place t lies in the triangle of :math:`s_1, s_2, s_3` with weights :math:`w_k`, and :math:`P_k` carries vectors from
-:math:`s_k` to t along a great circle. With the covariant derivative :math:`\nabla v` and the way :math:`y_k` to t,
-
-.. math:: v(t) = \sum_k w_k P_k v_k + O(h^2)
-               = \sum_k w_k P_k \left(v_k + \tfrac12 \nabla_{y_k} v_k\right) + O(h^3).
+:math:`s_k` to t along a great circle. Then :math:`v(t) = \sum_k w_k P_k v_k + O(h^2)`, and lengths never grow.
 """
 
 from __future__ import annotations
@@ -12,16 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from scipy import sparse
 from scipy.spatial import cKDTree
 
-from ..bundle import TangentBundle
-from ..calculus import Derivatives
-from ..errors import DamagedFileError, InvalidInputError, IsolatedPointsError, OutsideSourceError, ShapeError
+from ..errors import DamagedFileError, InvalidInputError, OutsideSourceError, ShapeError
 from ..files import read_tensors, write_tensors
 from ..manifolds import Sphere
 from . import RADIUS
@@ -36,56 +31,6 @@ if TYPE_CHECKING:
     import xarray
 
 KIND = "tangentbundle.regridder"
-
-
-class Stencil(NamedTuple):
-    """Points ``(n, 3)`` with frames, and the three of them around each place: ``corners (m, 3)``.
-
-    ``turns (m, 3, 2, 2)`` are the transport from there, times the weights, and ``ways (m, 3, 2)`` lead to the place.
-    """
-
-    points: np.ndarray
-    frames: np.ndarray
-    corners: np.ndarray
-    turns: np.ndarray
-    ways: np.ndarray
-
-    def matrix(self, blocks: np.ndarray) -> sparse.csr_array:
-        """The matrix ``(m p, n q)`` with the blocks ``(m, 3, p, q)`` of the corners."""
-        m, _, p, q = blocks.shape
-        parts = blocks.reshape(-1, p, q), self.corners.ravel(), np.arange(0, 3 * m + 1, 3)
-        return sparse.csr_array(sparse.bsr_array(parts, shape=(m * p, len(self.points) * q)))
-
-
-@dataclass(frozen=True)
-class Linear:
-    """Vectors of a triangle's corners, carried to a place inside and weighted linearly. Lengths never grow.
-
-    The error is of second order in the distance of the points.
-    """
-
-    def weights(self, stencil: Stencil) -> sparse.csr_array:
-        return stencil.matrix(stencil.turns)
-
-
-@dataclass(frozen=True)
-class Quadratic:
-    """``Linear`` with covariant derivatives at the corners, from polynomials fitted to the nearest points.
-
-    The error is of third order in the distance of the points: choose it for smooth fields without noise or lakes.
-    """
-
-    def weights(self, stencil: Stencil) -> sparse.csr_array:
-        steps = np.einsum("mkac,mkb->mkacb", stencil.turns, stencil.ways / 2).reshape(len(stencil.ways), 3, 2, 4)
-        try:
-            bundle = TangentBundle.from_frames(stencil.points, stencil.frames)
-        except IsolatedPointsError as error:
-            raise IsolatedPointsError(
-                "Quadratic() fits polynomials to points near each other, but some of the source have none near them. "
-                f"Use Linear(), or make lone points missing (NaN). {error}"
-            ) from error
-        derivative = Derivatives(bundle, degree=2).jacobian().to_scipy()
-        return stencil.matrix(stencil.turns) + stencil.matrix(steps) @ derivative
 
 
 @dataclass(frozen=True)
@@ -128,15 +73,16 @@ class Regridder:
     Args:
         source: a dataset with a vector field; points without a value in its first field are land. Or a ``Grid``.
         target: a dataset with latitude and longitude in any layout.
-        method: ``Linear()``, ``Quadratic()`` or ``Kriging()``.
+        method: ``"linear"`` in the triangles of the source, whose error is of second order in the distance of the
+            points, or ``Kriging()``.
         beyond: places outside of the source, behind its edge or on its land, get the vector of the nearest point with
-            a value if that is at most so far, such as ``"100 km"``, and NaN otherwise. By default they are refused,
-            but not by ``Kriging``, whose standard deviations grow there.
+            a value if that is at most so far, such as ``"100 km"``, and NaN otherwise. By default they are refused.
+            With ``Kriging``, whose standard deviations grow there, only places further from all data are NaN.
         vectors: names of the components, by default found by standard and usual names.
 
     Attributes:
         weights: the SciPy CSR array; None of ``Kriging``.
-        distance: ``(m,)`` km to the nearest point with a value, of places outside of the source; 0 inside.
+        distance: ``(m,)`` km to the nearest point with a value; 0 in the triangles of the source.
 
     >>> import xarray as xr
     >>> def grid(step):
@@ -152,24 +98,37 @@ class Regridder:
         self,
         source: xarray.Dataset | Grid,
         target: xarray.Dataset,
-        method: Linear | Quadratic | Kriging | None = None,
+        method: str | Kriging = "linear",
         *,
         beyond: str | float | None = None,
         vectors: Sequence[str] = (),
     ):
-        self._method = Linear() if method is None else method
-        if not isinstance(self._method, (Linear, Quadratic, Kriging)):
-            raise InvalidInputError(f"method must be Linear(), Quadratic() or Kriging(), got {method!r}.")
-        self._limit = np.inf if beyond is None else radians(beyond) * RADIUS / 1000
+        if method != "linear" and not isinstance(method, Kriging):
+            raise InvalidInputError(f"method must be 'linear' or Kriging(), got {method!r}.")
+        self._method, self._limit = method, np.inf if beyond is None else radians(beyond) * RADIUS / 1000
         self._set_grids(source, target, vectors)
         self._rows = np.flatnonzero(self._with_data(source))
-        stencil, self.distance = self._stencil(refuse=beyond is None and not isinstance(self._method, Kriging))
-        self.weights = None
-        if not isinstance(self._method, Kriging):
-            columns = (2 * self._rows[:, None] + np.arange(2)).ravel()
-            every = sparse.eye_array(2 * len(self.source), format="csr")[columns]
-            self.weights = sparse.csr_array(self._method.weights(stencil) @ every)
-            self.weights.eliminate_zeros()  # they would keep NaN
+        points, places = self.source.points[self._rows], self.target.points
+        if isinstance(method, Kriging):
+            self.weights, nearest = None, cKDTree(points).query(places)[1]
+            self.distance = central_angles(points[nearest], places) * RADIUS / 1000
+            return
+        triangles = Triangulation(points)
+        corners, shares, inside = triangles.locate(places)
+        inside &= np.isin(cKDTree(self.source.points).query(places)[1], self._rows)  # not on land
+        corners[~inside], shares[~inside] = triangles.tree.query(places[~inside])[1][:, None], (1.0, 0.0, 0.0)
+        self.distance = np.where(inside, 0.0, central_angles(points[corners[:, 0]], places)) * RADIUS / 1000
+        if beyond is None and not inside.all():
+            raise OutsideSourceError(
+                f"{(~inside).sum()} of {len(places)} places lie outside of the source, up to {self.distance.max():.0f} "
+                'km from its data. Use beyond="100 km" to take the nearest vector up to that distance, and NaN further '
+                "away; beyond=0 gives NaN in all of them."
+            )
+        numbers, shape = self._rows[corners], (2 * len(places), 2 * len(self.source))
+        carried = great_circle_rotations(self.target.frames[:, None], self.source.frames[numbers])
+        blocks, starts = (shares[..., None, None] * carried).reshape(-1, 2, 2), np.arange(0, numbers.size + 1, 3)
+        self.weights = sparse.csr_array(sparse.bsr_array((blocks, numbers.ravel(), starts), shape=shape))
+        self.weights.eliminate_zeros()  # they would keep NaN
 
     def _set_grids(self, source: xarray.Dataset | Grid, target: xarray.Dataset, vectors: Sequence[str] = ()) -> None:
         self._vectors = vectors
@@ -188,26 +147,6 @@ class Regridder:
         fields, dims = GridFields.of(source, self._vectors), self.source.dims
         first = (a.isel({d: 0 for d in a.dims if d not in dims}).transpose(*dims) for a in fields.arrays())
         return np.isfinite(next(fields.batches([a.values for a in first]))[0]).all(axis=-1)
-
-    def _stencil(self, refuse: bool) -> tuple[Stencil, np.ndarray]:
-        """Triangles around the places, and distances in km of those that are outside."""
-        points, frames, places = self.source.points[self._rows], self.source.frames[self._rows], self.target.points
-        triangles = Triangulation(points)
-        corners, weights, inside = triangles.locate(places)
-        inside &= np.isin(cKDTree(self.source.points).query(places)[1], self._rows)  # not on land
-        corners[~inside], weights[~inside] = triangles.tree.query(places[~inside])[1][:, None], (1.0, 0.0, 0.0)
-        angles = central_angles(points[corners], places[:, None])
-        distance = np.where(inside, 0.0, angles[:, 0]) * RADIUS / 1000
-        if refuse and not inside.all():
-            raise OutsideSourceError(
-                f"{(~inside).sum()} of {len(places)} places lie outside of the source, up to {distance.max():.0f} km "
-                'from its data. Use beyond="100 km" to take the nearest vector up to that distance, and NaN further '
-                "away; beyond=0 gives NaN in all of them."
-            )
-        turns = weights[..., None, None] * great_circle_rotations(self.target.frames[:, None], frames[corners])
-        flat = np.einsum("mkda,mkd->mka", frames[corners], places[:, None] - points[corners])
-        ways = flat * (inside[:, None] * angles / np.maximum(np.linalg.norm(flat, axis=-1), 1e-300))[..., None]
-        return Stencil(points, frames, corners, turns, ways), distance
 
     def __repr__(self) -> str:
         return f"Regridder({self.source} to {self.target})"
