@@ -13,14 +13,11 @@ from ..errors import InvalidInputError, MissingColumnsError
 from ..extras import extra
 from ..units import common_unit
 from .grid import Grid
-from .operator import GridBundle, grid_bundle
+from .operator import AT_ONCE, GridBundle, grid_bundle
 from .xarrays import find_vectors, unit_of, without_fill
 
 if TYPE_CHECKING:
     import xarray
-
-AT_ONCE = 32
-"""Fields that are computed together: enough for the speed of products with matrices, few for memory."""
 
 MISSING = 1e30
 """Absolute values above this are fill values, and mark missing ones as NaN does."""

@@ -13,9 +13,12 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import splu
+from scipy.spatial import cKDTree
 
-from ..errors import ConvergenceError
-from .operator import GridBundle
+from ..calculus.helmholtz import Decomposition
+from ..errors import ConvergenceError, TooFewPointsError
+from .grid import Grid
+from .operator import AT_ONCE, GridBundle, grid_bundle
 
 Solve = Callable[[np.ndarray], np.ndarray]
 
@@ -98,3 +101,39 @@ def decomposed(part: GridBundle, field: np.ndarray, tol: float) -> list[np.ndarr
     rotational = clockwise.T @ turned
     stream = stream if part.coast.any() else solver.centred(stream)
     return [divergent, rotational, v - divergent - rotational, solver.centred(potential)[:, None], stream[:, None]]
+
+
+def decompose_points(
+    grid: Grid, points: np.ndarray, fields: np.ndarray, tol: float = 5e-3
+) -> tuple[Decomposition, np.ndarray]:
+    """Fields ``(t, n, 2)``, east and north at those points ``(n, 3)`` of a grid that hold data, on the unit sphere.
+
+    Isolated points have all of their vectors in the remainder. Also returns the areas ``(n,)``.
+    """
+    number = cKDTree(grid.points).query(points)[1]
+    part = grid_bundle(grid, np.isin(np.arange(len(grid)), number))
+    if part is None:
+        raise TooFewPointsError("no two points are neighbours on their grid, so that no field has a derivative.")
+    place = np.full(len(grid), -1)
+    place[number] = np.arange(len(points))
+    rows, areas = place[part.index], grid.areas[number]
+    sizes = {
+        "gradient": 2,
+        "rotational": 2,
+        "remainder": 2,
+        "potential": 1,
+        "stream": 1,
+        "divergence": 1,
+        "vorticity": 1,
+    }
+    found = {name: np.zeros((*fields.shape[:2], size, 1)) for name, size in sizes.items()}
+    for k in range(0, len(fields), AT_ONCE):
+        x = np.ascontiguousarray(fields[k : k + AT_ONCE, rows].transpose(1, 2, 0), np.float64)
+        values = [*decomposed(part, x, tol), *(derivative @ x for derivative in part.sources.values())]
+        for target, value in zip(found.values(), values, strict=True):
+            target[k : k + AT_ONCE, rows] = value.transpose(2, 0, 1)[..., None]
+    found["remainder"] = fields[..., None] - found["gradient"] - found["rotational"]
+    squares = {name: np.einsum("n,tndc->tc", areas, found[name] ** 2) for name in [*found][:3]}
+    total = np.maximum(sum(squares.values()), 1e-300)
+    energies = {name: square / total for name, square in squares.items()}
+    return Decomposition(energies=energies, **found), areas

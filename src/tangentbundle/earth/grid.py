@@ -107,6 +107,11 @@ class Grid:
         return cls._merged(np.repeat(lat, shape[1]), np.tile(lon, shape[0]), dims, shape, axes=(lat, lon), **known)
 
     @classmethod
+    def scattered(cls, lat: np.ndarray, lon: np.ndarray) -> Grid:
+        """The grid of points without order, in degrees."""
+        return cls._merged(lat, lon, ("point",), lat.shape)
+
+    @classmethod
     def _merged(cls, lat: np.ndarray, lon: np.ndarray, dims: tuple, shape: tuple, **known: Any) -> Grid:
         """Cells of one place, to a centimetre on the Earth, become one point, that of the first."""
         there = np.flatnonzero(np.isfinite(lat) & np.isfinite(lon))

@@ -71,15 +71,27 @@ def filtered(field: Field, bundle: TangentBundle, response: Filter, at_once: int
     return field.with_vectors(smooth), left
 
 
-def decomposed(field: Field, bundle: TangentBundle) -> tuple[Field, dict[str, np.ndarray]]:
+def decomposed(field: Field, bundle: TangentBundle | None) -> tuple[Field, dict[str, np.ndarray], np.ndarray]:
     """The field with its parts, potentials, divergence and vorticity as ``parts``; energies ``(T,)`` of its parts.
 
-    Speeds on the globe give rates in s-1 and potentials in m2 s-1; otherwise lengths are those of the points.
+    Also returns the areas ``(n,)`` of the points. On the globe the cells of the file's grid are used, as by
+    ``earth.decompose``, and no bundle is needed. Speeds there give rates in s-1 and potentials in m2 s-1; otherwise
+    lengths are those of the points.
     """
-    from ..calculus import helmholtz
+    if bundle is None:
+        from ..earth.decomposition import decompose_points
+        from ..earth.grid import Grid
 
-    vectors = field.vectors.astype(field.space.coordinates.dtype, copy=False)
-    found = helmholtz(bundle, bundle.to_coordinates(vectors[..., None]))
+        assert isinstance(field.space, Globe)
+        ds, name = getattr(field.origin, "ds", {}), field.names[0]
+        grid = Grid.of(ds, ds[name]) if name in ds else Grid.scattered(field.space.lat, field.space.lon)
+        found, areas = decompose_points(grid, field.space.points, field.array)
+    else:
+        from ..calculus import helmholtz
+
+        vectors = field.vectors.astype(field.space.coordinates.dtype, copy=False)
+        found = helmholtz(bundle, bundle.to_coordinates(vectors[..., None]))
+        areas = bundle._unsorted(bundle.sorted_mass)
     speed = conversion(field.units, "m s-1") if isinstance(field.space, Globe) else None
     length, speed, units = (1.0, 1.0, ("", "")) if speed is None else (RADIUS, speed, ("s-1", "m2 s-1"))
 
@@ -91,7 +103,8 @@ def decomposed(field: Field, bundle: TangentBundle) -> tuple[Field, dict[str, np
 
     parts = {}
     for name in found.energies:
-        values = field.space.components(bundle.to_ambient(getattr(found, name)))
+        values = getattr(found, name)
+        values = values[..., 0] if bundle is None else field.space.components(bundle.to_ambient(values))
         names = tuple(f"{name}_{component}" for component in field.names)
         parts[name] = part(name, values, names, field.units, f"{name} part of the field")
     scales = {"divergence": (speed / length, units[0]), "vorticity": (speed / length, units[0])}
@@ -100,7 +113,7 @@ def decomposed(field: Field, bundle: TangentBundle) -> tuple[Field, dict[str, np
         if (values := getattr(found, name)) is not None:
             names = (f"{name} [{unit}]" if unit else name,)
             parts[name] = part(name, scale * values[..., 0], names, unit, name.replace("stream", "stream function"))
-    return replace(field, parts=parts), {name: share[:, 0] for name, share in found.energies.items()}
+    return replace(field, parts=parts), {name: share[:, 0] for name, share in found.energies.items()}, areas
 
 
 def warn_if_nothing_left(left: float, eps: float) -> None:
