@@ -57,11 +57,23 @@ def filter(
         raise InvalidInputError("give one filter: --heat TIME, --tikhonov STRENGTH, or --scale LENGTH on the globe.")
     options = {"dim": dim, "neighbors": neighbors, "eps": eps}
     if scale:
-        from .gridded import smooth_in_blocks
+        from tangentbundle.earth import smooth
+
+        from .gridded import write_in_blocks
 
         if cluster or any(options.values()):
             raise InvalidInputError("--scale works on cells: leave out --dim, --neighbors, --eps and --cluster.")
-        smooth_in_blocks(job, file, output, scale, variables, workers or 1, overwrite)
+        job.summary.tell("filter", f"wavelengths of {scale} damped by half", scale=scale)
+        said = {"scale": scale, "variables": variables}
+        write_in_blocks(
+            job,
+            file,
+            output,
+            lambda ds, u: smooth(ds, scale, vectors=u),
+            said,
+            workers=workers or 1,
+            overwrite=overwrite,
+        )
     elif workers is None and cluster is None:
         _filter_in_memory(job, file, output, heat, tikhonov, overwrite, **options)
     else:

@@ -1,18 +1,32 @@
-"""``tangentbundle filter --scale``: winds and currents on grids, block by block along time."""
+"""Winds and currents on grids, block by block along time: ``filter --scale``, and commands with ``--workers``."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from .job import Job
 
 
-def smooth_in_blocks(
-    job: Job, file: Path, output: Path, scale: str, variables: str, workers: int, overwrite: bool
+def write_in_blocks(
+    job: Job,
+    file: Path,
+    output: Path,
+    function: Callable[[Any, tuple[str, ...]], Any],
+    options: dict[str, Any],
+    *,
+    workers: int,
+    overwrite: bool,
+    fields_at_once: int | None = None,
+    refuse: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Smooth the vectors of NetCDF or Zarr files; what a killed run has finished is not computed again."""
+    """Write ``function(dataset, names of its components)``, lazy, for NetCDF or Zarr files of any length.
+
+    What a killed run with the same ``options`` has finished is not computed again. Options to ``refuse`` must be None.
+    """
     from tangentbundle.console import progress
-    from tangentbundle.earth import smooth
     from tangentbundle.earth.blocks import GridFields
     from tangentbundle.earth.series import in_blocks, write_blocks
     from tangentbundle.earth.sources import open_dataset
@@ -20,21 +34,24 @@ def smooth_in_blocks(
     from tangentbundle.io import check_output
 
     check_output(None, output, overwrite=overwrite)
-    if any(path.suffix not in (".nc", ".nc4", ".zarr") for path in (file, output)) or job.report:
-        raise InvalidInputError("--scale goes from NetCDF or Zarr to NetCDF or Zarr, without --report. Use --heat.")
+    if any(path.suffix not in (".nc", ".nc4", ".zarr") for path in (file, output)):
+        raise InvalidInputError("blocks of time go from NetCDF or Zarr to NetCDF or Zarr. Leave out --workers.")
+    given = {**job.columns, "report": job.report, **refuse}
+    if refused := [name for name in given if given[name] and name != "vectors"]:
+        option = refused[0].replace("_", "-")
+        raise InvalidInputError(f"--{option} does not go with --scale and --workers, which read the file in blocks.")
     with open_dataset(file, chunks={}) as ds:
-        names = [name for name in map(str.strip, variables.split(",")) if name]
+        names = [name for name in map(str.strip, options.get("variables", "").split(",")) if name]
         if missing := [name for name in names if name not in ds.data_vars]:
             raise MissingColumnsError(f"no variable {missing[0]}; there are {', '.join(map(str, ds.data_vars))}.")
         fields = GridFields.of(ds[names] if names else ds, job.request().vectors)
-        blocks, along = in_blocks(fields)
+        blocks, along = in_blocks(fields, fields_at_once)
         times = blocks.sizes.get(along, 1)
         text = f"{file.name}: {', '.join(fields.names)} on {fields.grid}, {times} fields"
         job.summary.source = file
         job.summary.tell("read", text, points=len(fields.grid), times=times)
-        job.summary.tell("filter", f"wavelengths of {scale} damped by half", scale=scale)
         changed = max(path.stat().st_mtime_ns for path in file.parent.glob(file.name))
-        plan = {"scale": scale, "variables": names, "times": times, "grid": fields.grid.token, "changed": changed}
+        plan = {**options, "names": [*fields.names], "times": times, "grid": fields.grid.token, "changed": changed}
         with job.summary.writing(output), progress(times, "field", not job.silent) as show:
-            result = smooth(blocks, scale, vectors=fields.names)
-            write_blocks(result, along, output, plan, workers, lambda done: show(done, "smoothing"))
+            result = function(blocks, fields.names)
+            write_blocks(result, along, output, plan, workers, lambda done: show(done, job.command))

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .job import Dim, Job, Noise, Output, Overwrite, Seed, Source, Std, command
+from .job import Dim, Job, Noise, Output, Overwrite, Seed, Source, Std, Workers, command
 
 if TYPE_CHECKING:
     from tangentbundle.io import Field
+
+FIELDS_AT_ONCE = 8
+"""Fields in a block of time: a fit takes seconds, and a killed run loses the blocks that are not finished."""
 
 
 def predict_each(job: Job, estimator: Any, field: Field, target: Field, noise: float | None, std: bool) -> Field:
@@ -96,6 +99,7 @@ def denoise(
     std: Std = False,
     dim: Dim = None,
     seed: Seed = 0,
+    workers: Workers = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Remove noise from a field: its level and the field's own scales are estimated from the data.
@@ -103,7 +107,22 @@ def denoise(
     Examples:
         tangentbundle denoise field.csv -o clean.csv
         tangentbundle denoise field.csv --vectors ex,ey,ez --std -o clean.parquet
+        tangentbundle denoise 'wind_*.nc' -o clean.zarr --workers 2
     """
+    if workers is not None:
+        from tangentbundle import earth
+
+        from .gridded import write_in_blocks
+
+        said: Any = {"noise": noise, "std": std, "seed": seed}
+        options: Any = {
+            "refuse": {"dim": dim},
+            "workers": workers,
+            "overwrite": overwrite,
+            "fields_at_once": FIELDS_AT_ONCE,
+        }
+        write_in_blocks(job, file, output, lambda ds, names: earth.denoise(ds, **said, vectors=names), said, **options)
+        return
     with job.steps(1) as step:
         step("reading")
         field = job.read(file, output, overwrite=overwrite)
@@ -134,6 +153,7 @@ def interpolate(
     noise: Noise = None,
     dim: Dim = None,
     seed: Seed = 0,
+    workers: Workers = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Predict a field at other points, with its uncertainty.
@@ -141,8 +161,28 @@ def interpolate(
     Examples:
         tangentbundle interpolate stations.csv --at grid.csv -o wind.nc --std
         tangentbundle interpolate stations.csv --at grid.nc --history lastmonth.nc -o wind.nc
+        tangentbundle interpolate 'wind_*.nc' --at stations.csv -o there.zarr --workers 2
     """
     from tangentbundle.io import check_output, read_field
+
+    if workers is not None:
+        from tangentbundle.earth import interpolate_to
+        from tangentbundle.earth.regrid import Kriging
+        from tangentbundle.io.datasets import to_dataset
+
+        from .gridded import write_in_blocks
+
+        target = to_dataset(read_field(at, job.request(only_points=True)))
+
+        def predict(ds: Any, names: tuple[str, ...]) -> Any:
+            found = interpolate_to(ds, target, Kriging(noise, seed=seed), vectors=names)
+            return found if std else found.drop_vars([f"{name}_std" for name in names])
+
+        said = {"noise": noise, "std": std, "seed": seed, "at": str(at), "changed at": at.stat().st_mtime_ns}
+        refuse = {"dim": dim, "history": history}
+        options: Any = {"refuse": refuse, "workers": workers, "overwrite": overwrite, "fields_at_once": FIELDS_AT_ONCE}
+        write_in_blocks(job, file, output, predict, said, **options)
+        return
 
     check_output(None, output, overwrite=overwrite)
     with job.steps(3) as step:

@@ -18,15 +18,13 @@ from ..arrays import positive
 from ..errors import InvalidInputError, UnitsError
 from ..filters import Chebyshev, Filter, Heat, Spectral
 from ..filters.banks import apply_bank
-from ..manifolds import Sphere
 from ..units import conversion, in_metres
 from . import RADIUS
 from .blocks import GridFields, described, like
-from .covariances import planetary
 from .decomposition import decomposed
 from .lengths import radians
 from .operator import GridBundle
-from .regrid import Kriging, Regridder
+from .regrid import Kriging, Regridder, planetary_model
 from .xarrays import unit_of
 
 if TYPE_CHECKING:
@@ -201,11 +199,11 @@ def denoise(
     ``noise`` is its standard deviation in the unit of the components, estimated if not given; with ``std`` the result
     has standard deviations ``u_std`` and ``v_std``, too; ``seed`` is that of the estimator's random choices.
     """
-    from ..estimators import FieldDenoiser, helmholtz
+    from ..estimators import FieldDenoiser
 
     fields = GridFields.of(ds, vectors)
-    model = FieldDenoiser(manifold=Sphere(2), covariance=[planetary(), helmholtz()], random_state=seed)
-    found = Regridder(fields.ds, fields.ds, Kriging(noise, model))(fields.ds)
+    model = planetary_model(FieldDenoiser, seed)
+    found = Regridder(fields.ds, fields.ds, Kriging(noise, model), vectors=fields.names)(fields.ds)
     names = [*fields.names, *(f"{name}_std" for name in fields.names if std)]
     there = fields.ds[fields.names[0]].notnull()
     new = {name: like(found[name].where(there), found[name]) for name in names}

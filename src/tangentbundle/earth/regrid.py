@@ -33,25 +33,35 @@ if TYPE_CHECKING:
 KIND = "tangentbundle.regridder"
 
 
+def planetary_model(kind: type, seed: int = 0) -> Any:
+    """An estimator of that kind for winds and currents of the Earth."""
+    from ..estimators import helmholtz
+    from .covariances import planetary
+
+    return kind(manifold=Sphere(2), covariance=[planetary(), helmholtz()], random_state=seed)
+
+
 @dataclass(frozen=True)
 class Kriging:
     """A Gaussian process fitted to the field of each time, which takes seconds, with standard deviations.
 
     For stations, noisy data and gaps. ``noise_std`` are known standard errors of the components, a number or one for
     each point of the source; by default one level is estimated. ``estimator`` is another ``FieldInterpolator`` than
-    that with covariances of planetary winds.
+    that with covariances of planetary winds, for which ``seed`` is that of random choices.
     """
 
     noise_std: Any = None
     estimator: Any = None
+    seed: int = 0
 
     def predict(self, source: Grid, rows: np.ndarray, target: Grid, fields: np.ndarray) -> np.ndarray:
         """Coordinates ``(t, n, 2)`` to means, mean and half difference of variances, and covariances ``(t, m, 5)``."""
-        from ..estimators import FieldInterpolator, helmholtz
-        from .covariances import planetary
+        from sklearn.base import clone
 
-        default: dict[str, Any] = {"manifold": Sphere(2), "covariance": [planetary(), helmholtz()], "random_state": 0}
-        estimator, frames, found = self.estimator or FieldInterpolator(**default), target.frames, []
+        from ..estimators import FieldInterpolator
+
+        estimator = clone(self.estimator or planetary_model(FieldInterpolator, self.seed))  # blocks run side by side
+        frames, found = target.frames, []
         if np.shape(self.noise_std) not in ((), (len(source),)):
             raise ShapeError(f"noise_std must be a number or one for each of {len(source)} points of the source.")
         noise = np.asarray(self.noise_std, float)[rows] if np.ndim(self.noise_std) else self.noise_std
