@@ -104,7 +104,7 @@ def test_a_single_field_has_its_date():
         (xarray.concat([dataset(), dataset()], "member"), "2 values along 'member'"),
         (xarray.Dataset(), "the dataset has none"),
         (dataset().assign_coords(lat=LAT * 2), "swapped"),
-        (dataset().assign(v10=dataset().v10.isel(lon=0)), "share their dimensions"),
+        (dataset().assign(v10=dataset().v10.isel(lon=0)), "lie on one grid"),
     ],
 )
 def test_what_cannot_be_read_is_refused(ds, match):
@@ -179,7 +179,7 @@ def test_gfs_blocks(folder, gfs):
     missing = ["2026-04-08T00", "2026-07-06T12", "2026-07-09T06", "2026-08-06T12"]
     assert np.array_equal(data.times[data.filled], np.array(missing, "datetime64[ns]"))
     assert [s.stop - s.start for s in regular(data.times).segments()] == [175, 190]
-    assert len(data.lat) == 73 * 144 - 2 * 143 and "pole as one point" in data.provenance  # both poles
+    assert len(data.lat) == 73 * 144 - 2 * 143 and "286 cells at the place of another" in data.provenance  # both poles
     for horizon in (20, 50, 80):
         w = data.windows(horizon)
         assert len(w) == 175 + 190 - 4 * horizon

@@ -12,17 +12,18 @@ import numpy as np
 from ..errors import InvalidInputError, MissingColumnsError
 from ..extras import extra
 from ..units import common_unit
-from .grid import Grid
-from .operator import AT_ONCE, GridBundle, grid_bundle
+from .grid import AT_ONCE, Grid
 from .xarrays import find_vectors, unit_of, without_fill
 
 if TYPE_CHECKING:
     import xarray
 
+    from .operator import GridBundle
+
 MISSING = 1e30
 """Absolute values above this are fill values, and mark missing ones as NaN does."""
 
-Compute = Callable[[GridBundle, np.ndarray], Sequence[np.ndarray]]
+Compute = Callable[["GridBundle", np.ndarray], Sequence[np.ndarray]]
 """Coordinates ``(m, 2, c)`` at the points of a bundle to results ``(m, k, c)`` there."""
 
 
@@ -41,8 +42,12 @@ class GridFields:
     no_normal_flow: bool = False
 
     @classmethod
-    def of(cls, ds: xarray.Dataset, vectors: Sequence[str] = ()) -> GridFields:
-        """The fields of the variables ``vectors``: two components, or three ambient ones; by default found by name."""
+    def of(cls, ds: xarray.Dataset, vectors: Sequence[str] = (), notes: list[str] | None = None) -> GridFields:
+        """The fields of the variables ``vectors``: two components, or three ambient ones; by default found by name.
+
+        ``notes`` gets what was changed on the way, such as units.
+        """
+        notes = [] if notes is None else notes
         if not hasattr(ds, "data_vars"):
             raise InvalidInputError(f"expected an xarray.Dataset with a vector field, got {type(ds).__name__}.")
         ds, names = (ds, tuple(vectors)) if vectors else find_vectors(ds)
@@ -51,8 +56,8 @@ class GridFields:
                 f"expected two variables, or three ambient ones, got {', '.join(names)}; the dataset has "
                 f"{', '.join(map(str, ds.data_vars)) or 'none'}."
             )
-        unit, factors = common_unit(names, [unit_of(ds[name]) for name in names], [])
-        parts = [without_fill(ds[name], []) for name in names]
+        unit, factors = common_unit(names, [unit_of(ds[name]) for name in names], notes)
+        parts = [without_fill(ds[name], notes) for name in names]
         parts = [a if f == 1 else like(a * f, a) for a, f in zip(parts, factors, strict=True)]
         units = {"units": unit} if unit else {}
         ds = ds.assign({name: a.assign_attrs(units) for name, a in zip(names, parts, strict=True)})
@@ -147,6 +152,8 @@ class GridFields:
 
     def _groups(self, batch: np.ndarray) -> Iterator[tuple[np.ndarray, GridBundle, np.ndarray]]:
         """Fields with data at the same points: their numbers, the bundle of these points, and signals ``(m, 2, c)``."""
+        from .operator import grid_bundle  # torch is loaded when there is something to compute
+
         there = np.isfinite(batch).all(axis=-1)
         masks, group = there[:1], np.zeros(len(there), np.int64)
         if (there != masks).any():

@@ -8,7 +8,7 @@ the method of conjugate gradients, preconditioned by the Laplacian of functions,
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 from scipy import sparse
@@ -17,8 +17,8 @@ from scipy.spatial import cKDTree
 
 from ..calculus.helmholtz import Decomposition
 from ..errors import ConvergenceError, TooFewPointsError
-from .grid import Grid
-from .operator import AT_ONCE, GridBundle, grid_bundle
+from .grid import AT_ONCE, Grid
+from .operator import GridBundle, grid_bundle
 
 Solve = Callable[[np.ndarray], np.ndarray]
 
@@ -34,39 +34,18 @@ class Projections:
 
     def __init__(self, part: GridBundle) -> None:
         bundle, graph, n = part.bundle, part.bundle.sorted_graph, part.bundle.num_points
-        self.gradient, self.inside = part.derivatives.gradient().to_scipy(), np.flatnonzero(~part.coast)
+        self.gradient, self.areas = part.derivatives.gradient().to_scipy(), bundle._unsorted(bundle.sorted_mass)
         places = bundle.order[graph.rows], bundle.order[graph.indices]
         weights = sparse.csr_array((bundle.edge_weights(), places), shape=(n, n))
-        self.stiffness = sparse.csr_array(sparse.diags_array(weights.sum(axis=1)) - weights)
-        self.areas = bundle._unsorted(bundle.sorted_mass)
-        labels = bundle._unsorted(graph.components())
-        self.members = sparse.csr_array((np.ones(n), (labels, np.arange(n))))
+        laplacian = sparse.diags_array(weights.sum(axis=1) + 1e-6 * self.areas) - weights  # without a kernel
+        self.free = _inverse(laplacian.tocsc(), np.arange(n))
+        self.fixed = _inverse(laplacian.tocsc(), np.flatnonzero(~part.coast)) if part.coast.any() else self.free
+        self.members = sparse.csr_array((np.ones(n), (bundle._unsorted(graph.components()), np.arange(n))))
 
     def centred(self, x: np.ndarray) -> np.ndarray:
         """Functions ``(n, c)`` less their means over connected parts."""
         means = (self.members @ (self.areas[:, None] * x)) / (self.members @ self.areas)[:, None]
         return x - self.members.T @ means
-
-    @cached_property
-    def free(self) -> Solve:
-        """The inverse of the Laplacian of functions, nearly, since constants are in its kernel."""
-        return splu((self.stiffness + 1e-6 * sparse.diags_array(self.areas)).tocsc()).solve
-
-    @cached_property
-    def fixed(self) -> Solve:
-        """The inverse for functions that are zero at coasts, where there are any."""
-        if len(self.inside) == len(self.areas):
-            return self.free
-        if not len(self.inside):
-            return np.zeros_like
-        solve = splu(self.stiffness[self.inside][:, self.inside].tocsc()).solve
-
-        def extended(x: np.ndarray) -> np.ndarray:
-            out = np.zeros_like(x)
-            out[self.inside] = solve(np.ascontiguousarray(x[self.inside]))
-            return out
-
-        return extended
 
     def nearest(self, field: np.ndarray, solve: Solve, tol: float) -> tuple[np.ndarray, np.ndarray]:
         """The gradients nearest to fields ``(n, 2, c)``, and their potentials ``(n, c)``."""
@@ -86,6 +65,18 @@ class Projections:
             product = (residual * z).sum(axis=0)
             direction = z + product / np.maximum(before, 1e-300) * direction
         raise ConvergenceError(f"the decomposition did not converge to {tol:g} in {MAX_STEPS} steps. Loosen tol.")
+
+
+def _inverse(matrix: sparse.csc_array, rows: np.ndarray) -> Solve:
+    """The inverse of a matrix for functions ``(n, c)`` that are zero outside of some rows."""
+    solve = splu(matrix[rows][:, rows]).solve if len(rows) else np.zeros_like
+
+    def extended(x: np.ndarray) -> np.ndarray:
+        out = np.zeros_like(x)
+        out[rows] = solve(np.ascontiguousarray(x[rows]))
+        return out
+
+    return extended
 
 
 @lru_cache(maxsize=4)

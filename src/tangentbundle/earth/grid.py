@@ -23,6 +23,9 @@ from .xarrays import coordinate, degrees, unit_of
 if TYPE_CHECKING:
     import xarray
 
+AT_ONCE = 32
+"""Fields that are computed together: enough for the speed of products with matrices, few for memory."""
+
 ANGLES = ("angle_of_rotation_from_east_to_x", "angle", "anglet", "grid_angle", "gridrot")
 """Standard name and usual names of the angle from east to the first axis of a grid."""
 

@@ -28,9 +28,6 @@ from ..operators.assembly import VertexAreas, assemble
 from .grid import Grid
 from .triangles import central_angles
 
-AT_ONCE = 32
-"""Fields that are computed together: enough for the speed of products with matrices, few for memory."""
-
 
 class GridDerivatives(Derivatives):
     r"""First derivatives by least squares over the neighbours of each cell, weighted as in the Laplacian.

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import InvalidInputError, NonFiniteError, ShapeError
+from ..errors import InvalidInputError, NonFiniteError
 from ..timeline import Times, fill_single_steps
-from ..units import common_unit, conversion
+from ..units import conversion
+from .blocks import GridFields
 from .grid import Grid
 from .wind import WindData
-from .xarrays import find_vectors, unit_of, without_fill, without_impossible
+from .xarrays import without_impossible
 
 if TYPE_CHECKING:
     import xarray
@@ -20,57 +21,31 @@ if TYPE_CHECKING:
 def from_xarray(ds: xarray.Dataset, provenance: str, u: str = "", v: str = "", unit: str = "") -> WindData:
     """The wind of a dataset, in ``unit`` if it has units of speed; ``u`` and ``v`` name its variables."""
     notes = [provenance] if provenance else []
-    if not (u and v):
-        ds, names = find_vectors(ds)
-        u, v = u or names[0], v or names[1]
-    east, north = (without_fill(ds[name], notes) for name in (u, v))
-    own, factors = common_unit((str(east.name), str(north.name)), [unit_of(east), unit_of(north)], notes)
-    if own and (factor := conversion(own, unit)):
-        factors *= factor
-        notes += [f"converted from {own} to {unit}"] * (factor != 1.0)
-        own = unit
-    grid = Grid.of(ds, east)
-    places = grid.dims
-    east, north = (_with_time(a, places) for a in (east, north))
-    if set(east.dims) != set(north.dims):
-        raise InvalidInputError(f"u and v must share their dimensions, got {east.dims} and {north.dims}.")
-    time = next(d for d in east.dims if d not in places)
-    if not np.array_equal(east[time].values, north[time].values):
-        raise InvalidInputError("u and v must have the same times. Select the times they share with xarray.align.")
-    components = np.stack([a.transpose(time, *places).values for a in (east, north)], axis=-1) * factors
-    components, times = without_impossible(components, own, notes), east[time].values
-    provenance = "; ".join(notes)
-    if grid.axes is not None:
-        return from_grid(times, *grid.axes, components, provenance)
-    area = np.ones(len(grid)) if grid.given_areas is None else grid.given_areas
+    fields = GridFields.of(ds, (u, v) if u or v else (), notes)
+    grid, own, factor = fields.grid, fields.unit, 1.0
+    if own and (known := conversion(own, unit)):
+        notes += [f"converted from {own} to {unit}"] * (known != 1.0)
+        own, factor = unit, known
+    arrays = [_with_time(fields.ds[name], grid.dims) for name in fields.names]
+    time = next(d for d in arrays[0].dims if d not in grid.dims)
+    components = factor * np.stack([a.transpose(time, *grid.dims).values for a in arrays], axis=-1)
+    components = grid.to_coordinates(without_impossible(components, own, notes))
+    if copies := int((grid.cell >= 0).sum()) - len(grid):
+        notes.append(f"{copies} cells at the place of another, such as a pole: the mean of their vectors")
+    area = grid.areas if grid.axes is not None else grid.given_areas
+    area = np.ones(len(grid)) if area is None else area
     filled = ds["filled"].values.astype(bool) if "filled" in ds.coords and ds["filled"].dims == (time,) else None
-    return from_points(times, grid.lat, grid.lon, grid.to_coordinates(components), area, provenance, filled)
+    return from_points(arrays[0][time].values, grid.lat, grid.lon, components, area, "; ".join(notes), filled)
 
 
-def from_grid(
-    times: Times, lat: np.ndarray, lon: np.ndarray, wind: np.ndarray, provenance: str, pole_tolerance: float = 0.1
-) -> WindData:
+def from_grid(times: Times, lat: np.ndarray, lon: np.ndarray, wind: np.ndarray, provenance: str) -> WindData:
     """Wind ``(T, rows, columns, 2)``, east and north, on rows ``lat`` and columns ``lon`` in degrees and any order.
 
-    A row at a pole holds many copies of *one* point, in frames that turn with longitude. It becomes one point with the
-    mean of the ambient vectors. If the copies differ from their mean by more than
-    ``pole_tolerance`` times the typical speed, they are not the wind at a point, and the row is dropped.
+    A row at a pole holds many copies of one point, in frames that turn with longitude: their vectors are averaged.
     """
-    lat, lon, wind = (np.asarray(a, np.float64) for a in (lat, lon, wind))
-    if wind.shape != (shape := (len(times), len(lat), len(lon), 2)):
-        raise ShapeError(f"the wind must have shape (T, rows, columns, 2) = {shape}, got {wind.shape}.")
-    grid = Grid.regular(lat, lon)
-    components, keep = grid.to_coordinates(wind), np.ones(len(grid), bool)
-    typical = np.sqrt(np.nanmean(wind**2) * 2) if np.isfinite(wind).any() else 0.0
-    for row in np.flatnonzero(np.abs(lat) > 90 - 1e-6):
-        name = "north" if lat[row] > 0 else "south"
-        differences = grid.to_components(components)[:, row] - wind[:, row]
-        if np.sqrt(np.square(differences).sum(-1).mean()) > pole_tolerance * typical:
-            keep[grid.cell.reshape(grid.shape)[row, 0]] = False
-            provenance += f"; {name} pole dropped, as its {len(lon)} copies disagree"
-        else:
-            provenance += f"; {name} pole as one point, the mean of {len(lon)} copies"
-    return from_points(times, grid.lat[keep], grid.lon[keep], components[:, keep], grid.areas[keep], provenance)
+    grid = Grid.regular(np.asarray(lat, np.float64), np.asarray(lon, np.float64))
+    components = grid.to_coordinates(np.asarray(wind, np.float64))
+    return from_points(times, grid.lat, grid.lon, components, grid.areas, provenance)
 
 
 def from_points(

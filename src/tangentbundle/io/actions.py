@@ -83,7 +83,8 @@ def decomposed(field: Field, bundle: TangentBundle | None) -> tuple[Field, dict[
         from ..earth.grid import Grid
 
         assert isinstance(field.space, Globe)
-        ds, name = getattr(field.origin, "ds", {}), field.names[0]
+        ds: Any = getattr(field.origin, "ds", {})
+        name = field.names[0]
         grid = Grid.of(ds, ds[name]) if name in ds else Grid.scattered(field.space.lat, field.space.lon)
         found, areas = decompose_points(grid, field.space.points, field.array)
     else:
