@@ -9,7 +9,7 @@ import pytest
 import tangentbundle
 import tangentbundle_cli
 from tangentbundle import errors
-from tangentbundle.datasets import load_gfs, load_wind, regular, wind_folder
+from tangentbundle.datasets import load_wind, regular, wind_folder
 
 xarray = pytest.importorskip("xarray", reason="needs the extra `data`")
 pytest.importorskip("netCDF4", reason="needs the extra `data`")
@@ -146,7 +146,7 @@ def test_files_that_cannot_be_opened(tmp_path):
     with pytest.raises(errors.DamagedFileError, match="GRIB needs cfgrib"):
         load_wind(tmp_path / "wind.grib")
     with pytest.raises(errors.InvalidInputError, match="TANGENTBUNDLE_WIND"):
-        load_gfs(tmp_path / "nowhere")
+        wind_folder(tmp_path / "nowhere")
 
 
 def test_an_installed_package_never_looks_above_itself(monkeypatch):
@@ -171,7 +171,7 @@ def folder():
 
 @pytest.fixture(scope="module")
 def gfs(folder):
-    return load_gfs(folder)
+    return load_wind(folder / "gfs_10m_2p5deg_6h_block?.nc")
 
 
 def test_gfs_blocks(folder, gfs):

@@ -473,5 +473,3 @@ def test_mistakes_are_named():
     ring = xr.Dataset(coords={"lat": ("cell", np.full(5, 30.0)), "lon": ("cell", np.arange(5.0))})
     with pytest.raises(RankDeficientError, match="circle"):
         earth.divergence(wind(ring, np.zeros((5, 2))))
-    with pytest.raises(UnitsError, match="cell areas"):
-        earth.Grid.of(ds.assign(cell_area=(DIMS, np.ones((7, 12)), {"units": "acres"})))

@@ -10,7 +10,7 @@ from ..errors import InvalidInputError, NonFiniteError
 from ..timeline import Times, fill_single_steps
 from ..units import conversion
 from .blocks import GridFields
-from .grid import Grid
+from .grid import Grid, find_variable
 from .wind import WindData
 from .xarrays import without_impossible
 
@@ -32,8 +32,11 @@ def from_xarray(ds: xarray.Dataset, provenance: str, u: str = "", v: str = "", u
     components = grid.to_coordinates(without_impossible(components, own, notes))
     if copies := int((grid.cell >= 0).sum()) - len(grid):
         notes.append(f"{copies} cells at the place of another, such as a pole: the mean of their vectors")
-    area = grid.areas if grid.axes is not None else grid.given_areas
-    area = np.ones(len(grid)) if area is None else area
+    area, share = np.ones(len(grid)), find_variable(ds, grid.dims, ("cell_area",))
+    if grid.axes is not None:
+        area = grid.areas
+    elif share is not None:
+        area = grid.to_points(np.asarray(share.values, np.float64)[..., None])[:, 0]
     filled = ds["filled"].values.astype(bool) if "filled" in ds.coords and ds["filled"].dims == (time,) else None
     return from_points(arrays[0][time].values, grid.lat, grid.lon, components, area, "; ".join(notes), filled)
 
