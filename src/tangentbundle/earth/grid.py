@@ -153,6 +153,13 @@ class Grid:
         """Unit vectors east and north, ``(n, 3, 2)``; at a pole, those of its first cell's longitude."""
         return latlon_frames(self.lat, self.lon)[1]
 
+    @property
+    def cell_axes(self) -> np.ndarray:
+        """Unit vectors ``(cells, 3, 2)`` along which each cell's components are."""
+        east = self.frames[self.cell] @ np.stack([self.turns.real, self.turns.imag], axis=-1)[..., None]
+        north = self.frames[self.cell] @ np.stack([-self.turns.imag, self.turns.real], axis=-1)[..., None]
+        return np.concatenate([east, north], axis=-1)
+
     @cached_property
     def volumes(self) -> Volumes:
         """Neighbouring points, weights and areas, as if there were no land."""

@@ -55,21 +55,24 @@ class Kriging:
     seed: int = 0
 
     def predict(self, source: Grid, rows: np.ndarray, target: Grid, fields: np.ndarray) -> np.ndarray:
-        """Coordinates ``(t, n, 2)`` to means, mean and half difference of variances, and covariances ``(t, m, 5)``."""
+        """Coordinates ``(t, n, 2)`` to means and standard deviations along the axes of cells, ``(t, *shape, 4)``."""
         from sklearn.base import clone
 
         from ..estimators import FieldInterpolator
 
         estimator = clone(self.estimator or planetary_model(FieldInterpolator, self.seed))  # blocks run side by side
-        frames, found = target.frames, []
         if np.shape(self.noise_std) not in ((), (len(source),)):
             raise ShapeError(f"noise_std must be a number or one for each of {len(source)} points of the source.")
         noise = np.asarray(self.noise_std, float)[rows] if np.ndim(self.noise_std) else self.noise_std
-        for vectors in np.einsum("nda,tna->tnd", source.frames[rows], fields.astype(float)):
+        there, found = target.cell >= 0, np.full((len(fields), len(target.cell), 4), np.nan)
+        axes, cell = target.cell_axes[there], target.cell[there]
+        for out, vectors in zip(
+            found, np.einsum("nda,tna->tnd", source.frames[rows], fields.astype(float)), strict=True
+        ):
             mean, spread = estimator.fit(source.points[rows], vectors, noise).predict(target.points, return_cov=True)
-            (xx, xy), (_, yy) = np.einsum("mda,mde,meb->abm", frames, spread, frames)
-            found.append(np.stack([*np.einsum("mda,md->am", frames, mean), (xx + yy) / 2, (xx - yy) / 2, xy], axis=1))
-        return np.stack(found)
+            variance = np.einsum("cda,cde,cea->ca", axes, spread[cell], axes)
+            out[there] = np.hstack([np.einsum("cda,cd->ca", axes, mean[cell]), np.sqrt(np.maximum(variance, 0.0))])
+        return found.reshape(len(fields), *target.shape, 4)
 
 
 class Regridder:
@@ -197,20 +200,14 @@ class Regridder:
 
     def _cells(self, coordinates: np.ndarray, count: int) -> np.ndarray:
         """Tangent coordinates ``(t, n, 2)`` to ``count`` components in the cells, and their standard deviations."""
-        target = self.target
-        if self.weights is None:
-            assert isinstance(self._method, Kriging)
-            found = self._method.predict(self.source, self._rows, target, coordinates[:, self._rows])
-        else:
-            columns = np.ascontiguousarray(coordinates.reshape(len(coordinates), -1).T)
-            found = (self.weights.astype(columns.dtype, copy=False) @ columns).T.reshape(len(coordinates), -1, 2)
-        found[:, self.distance > self._limit] = np.nan
-        mean = target.to_components(found[..., :2], count)
-        if self.weights is not None:
-            return mean
-        half, real, imaginary = np.moveaxis(target.to_cells(found[..., 2:]), -1, 0)
-        turned = ((real + 1j * imaginary) * target.turns.reshape(target.shape).conj() ** 2).real
-        return np.concatenate([mean, np.sqrt(np.maximum(np.stack([half + turned, half - turned], -1), 0.0))], axis=-1)
+        far = self.distance > self._limit
+        if isinstance(self._method, Kriging):
+            found = self._method.predict(self.source, self._rows, self.target, coordinates[:, self._rows])
+            return np.where(self.target.to_cells(far[:, None]), np.nan, found)
+        columns = np.ascontiguousarray(coordinates.reshape(len(coordinates), -1).T)
+        found = (self.weights.astype(columns.dtype, copy=False) @ columns).T.reshape(len(coordinates), -1, 2)
+        found[:, far] = np.nan
+        return self.target.to_components(found, count)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the weights to a safetensors file, atomically."""
@@ -224,6 +221,7 @@ class Regridder:
     def load(cls, path: str | os.PathLike, source: xarray.Dataset | Grid, target: xarray.Dataset) -> Regridder:
         """Read the weights that ``save`` wrote, for the same two grids."""
         new, (tensors, notes) = cls.__new__(cls), read_tensors(path, KIND)
+        new._method = "linear"
         new._set_grids(source, target)
         *tokens, new._limit = notes
         if tokens != [new.source.token, new.target.token]:
