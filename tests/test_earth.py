@@ -355,6 +355,20 @@ def test_speed_direction_axes_and_ambient_components_are_one_field():
     assert np.allclose(at_points(a), at_points(b)) and not np.allclose(a["u"], b["u"])
 
 
+@pytest.mark.parametrize("names", [("clat", "clon"), ("latCell", "lonCell"), ("TLAT", "TLON"), ("lat_rho", "lon_rho")])
+def test_usual_names_of_coordinates(names):
+    ds = unstructured(400)
+    expected = earth.Grid.of(ds)
+    for old, new in zip(("clat", "clon"), names, strict=True):
+        del ds[old].attrs["standard_name"]
+        ds = ds.rename({old: new}) if old != new else ds
+    assert earth.Grid.of(ds) == expected
+    for name in names:
+        del ds[name].attrs["units"]
+    with pytest.raises(InvalidInputError, match="look like radians"):
+        earth.Grid.of(ds)
+
+
 def test_the_reader_of_series_knows_radians_and_angles():
     """``load_wind`` and the tool's reader have the points and vectors of ``Grid``, or refuse what they cannot write."""
     for ds in (unstructured(500), curvilinear(15.0)):

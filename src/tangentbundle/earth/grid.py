@@ -15,7 +15,7 @@ from ..extras import extra
 from ..geometry.known_frames import latlon_frames
 from .healpix import find_healpix, healpix_latlon
 from .volumes import Volumes, regular_volumes, voronoi_volumes
-from .xarrays import coordinate, degrees
+from .xarrays import coordinate, degrees, unit_of
 
 if TYPE_CHECKING:
     import xarray
@@ -78,6 +78,8 @@ class Grid:
             return cls._merged(latitude, longitude, (dim,), (len(pixels),))
         lat, lon = (coordinate(ds, ds if like is None else like, name) for name in ("latitude", "longitude"))
         dims = tuple(str(d) for d in dict.fromkeys((*lat.dims, *lon.dims)))
+        if not unit_of(lat) and np.ptp(lat.values) > 2.5 and abs(lat).max() < 1.571 and 5 < np.ptp(lon.values) < 6.284:
+            raise InvalidInputError(f"{lat.name} and {lon.name} look like radians. Set their units: radian or degrees.")
         if lat.dims != lon.dims:
             if lat.ndim != 1 or lon.ndim != 1:
                 raise InvalidInputError(f"latitude and longitude must share dimensions, got {lat.dims} and {lon.dims}.")

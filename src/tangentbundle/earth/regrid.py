@@ -120,11 +120,11 @@ class Regridder:
             raise InvalidInputError(f"method must be 'linear' or Kriging(), got {method!r}.")
         self._method, self._limit = method, np.inf if beyond is None else radians(beyond) * RADIUS / 1000
         self._set_grids(source, target, vectors)
+        self.weights: Any = None
         self._rows = np.flatnonzero(self._with_data(source))
         points, places = self.source.points[self._rows], self.target.points
         if isinstance(method, Kriging):
-            self.weights, nearest = None, cKDTree(points).query(places)[1]
-            self.distance = central_angles(points[nearest], places) * RADIUS / 1000
+            self.distance = central_angles(points[cKDTree(points).query(places)[1]], places) * RADIUS / 1000
             return
         triangles = Triangulation(points)
         corners, shares, inside = triangles.locate(places)

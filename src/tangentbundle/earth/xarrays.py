@@ -21,6 +21,8 @@ DIRECTION = ("wind_from_direction", *(f"wind{s}" for s in ("_direction", "direct
 DIRECTION = (*DIRECTION, "wd", "drct", "dd")
 EAST_NORTH = ("eastward_wind", "northward_wind")
 """Names of the components of wind that is given as speed and direction."""
+FORMS = ("{}", "nav_{}", "c{}", "t{}", "x{}", "{}cell", "{}_rho")
+"""Usual names of lat and lon: also of NEMO, ICON, CICE, WRF, MPAS and ROMS."""
 NETCDF_FILL = 9.969209968386869e36
 """What NetCDF stores in a cell of floats that was never written; in one of integers it is their largest magnitude."""
 
@@ -146,7 +148,7 @@ def coordinate(ds: xarray.Dataset, wind: xarray.DataArray | xarray.Dataset, name
     tests = (
         lambda a: a.attrs.get("standard_name") == name,
         lambda a: str(a.attrs.get("units", "")).lower() in units,
-        lambda a: str(a.name).lower() in (name, name[:3], f"nav_{name[:3]}"),
+        lambda a: str(a.name).lower() in (name, *(form.format(name[:3]) for form in FORMS)),
     )
     for test in tests:
         if found := [a for a in here if test(a)]:
