@@ -18,20 +18,20 @@ from .xarrays import find_vectors, unit_of, without_fill
 if TYPE_CHECKING:
     import xarray
 
-    from .operator import GridBundle
+    from .operator import Cells
 
 MISSING = 1e30
 """Absolute values above this are fill values, and mark missing ones as NaN does."""
 
-Compute = Callable[["GridBundle", np.ndarray], Sequence[np.ndarray]]
-"""Coordinates ``(m, 2, c)`` at the points of a bundle to results ``(m, k, c)`` there."""
+Compute = Callable[["Cells", np.ndarray], Sequence[np.ndarray]]
+"""Coordinates ``(m, 2, c)`` at the points of cells to results ``(m, k, c)`` there."""
 
 
 @dataclass(frozen=True, eq=False)
 class GridFields:
     """The vectors of a dataset, over all dimensions besides those of the grid.
 
-    ``unit`` is that of all components; ``relative_scale`` and ``no_normal_flow`` are those of ``grid_bundle``.
+    ``unit`` is that of all components; ``relative_scale`` and ``no_normal_flow`` are those of ``cells_of``.
     """
 
     ds: xarray.Dataset
@@ -95,9 +95,9 @@ class GridFields:
             out = [np.full((*batch.shape[:2], size), np.nan, self.dtype) for size in sizes]
             if keep:
                 out[0] = batch.copy()
-            for rows, part, signal in self._groups(batch):
-                for target, result in zip(out, compute(part, signal), strict=True):
-                    target[rows[:, None], part.index] = result.transpose(2, 0, 1)
+            for rows, cells, signal in self._groups(batch):
+                for target, result in zip(out, compute(cells, signal), strict=True):
+                    target[rows[:, None], cells.index] = result.transpose(2, 0, 1)
             cells = (grid.to_cells(a) if a.shape[-1] == 1 else grid.to_components(a, len(self.names)) for a in out)
             return [a[..., k] for a in cells for k in range(a.shape[-1])]
 
@@ -109,8 +109,8 @@ class GridFields:
 
         def one(batch: np.ndarray) -> list[np.ndarray]:
             sums = np.full((len(batch), size), np.nan, self.dtype)
-            for rows, part, signal in self._groups(batch):
-                sums[rows] = compute(part, signal)[0].sum(axis=0).T
+            for rows, cells, signal in self._groups(batch):
+                sums[rows] = compute(cells, signal)[0].sum(axis=0).T
             return [sums]
 
         return self.lazily(one, [[dim]], {dim: size})[0]
@@ -150,18 +150,18 @@ class GridFields:
             values[~(np.abs(values) < MISSING).all(axis=-1)] = np.nan
             yield self.grid.to_coordinates(values)
 
-    def _groups(self, batch: np.ndarray) -> Iterator[tuple[np.ndarray, GridBundle, np.ndarray]]:
-        """Fields with data at the same points: their numbers, the bundle of these points, and signals ``(m, 2, c)``."""
-        from .operator import grid_bundle  # torch is loaded when there is something to compute
+    def _groups(self, batch: np.ndarray) -> Iterator[tuple[np.ndarray, Cells, np.ndarray]]:
+        """Fields with data at the same points: their numbers, the cells of these points, and signals ``(m, 2, c)``."""
+        from .operator import cells_of  # torch is loaded when there is something to compute
 
         there = np.isfinite(batch).all(axis=-1)
         masks, group = there[:1], np.zeros(len(there), np.int64)
         if (there != masks).any():
             masks, group = np.unique(there, axis=0, return_inverse=True)
         for k, mask in enumerate(masks):
-            if (part := grid_bundle(self.grid, mask, self.relative_scale, self.no_normal_flow)) is not None:
+            if (cells := cells_of(self.grid, mask, self.relative_scale, self.no_normal_flow)) is not None:
                 rows = np.flatnonzero(group.ravel() == k)
-                yield rows, part, np.ascontiguousarray(batch[rows][:, part.index].transpose(1, 2, 0))
+                yield rows, cells, np.ascontiguousarray(batch[rows][:, cells.index].transpose(1, 2, 0))
 
 
 def described(result: xarray.Dataset, call: str) -> xarray.Dataset:

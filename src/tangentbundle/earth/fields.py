@@ -23,7 +23,7 @@ from . import RADIUS
 from .blocks import GridFields, described, like
 from .decomposition import decomposed
 from .lengths import radians
-from .operator import GridBundle
+from .operator import Cells
 from .regrid import Kriging, Regridder, planetary_model
 from .xarrays import unit_of
 
@@ -84,8 +84,8 @@ def smooth(
     else:
         filters = [response(cast(Length, filter_scale), taper=taper)]
 
-    def compute(part: GridBundle, x: np.ndarray) -> list[np.ndarray]:
-        return apply_bank(filters, part.laplacians[x.dtype.char], x, Chebyshev())
+    def compute(cells: Cells, x: np.ndarray) -> list[np.ndarray]:
+        return apply_bank(filters, cells.laplacians[x.dtype.char], x, Chebyshev())
 
     made = zip(fields.names, fields.apply(compute, [2], keep=True), strict=True)
     new = {name: like(a, fields.ds[name]) for name, a in made}
@@ -128,9 +128,11 @@ def decompose(ds: xarray.Dataset, *, vectors: Sequence[str] = (), tol: float = 5
     tol, fields = positive(tol, "tol"), GridFields.of(ds, vectors)
     names, (length, unit) = fields.names, _per_metre(fields.unit, -1)
 
-    def compute(part: GridBundle, x: np.ndarray) -> Sequence[np.ndarray]:
-        *parts, potential, stream = decomposed(part, x, tol)
-        return [*parts, potential * length * RADIUS, stream * length * RADIUS]
+    def compute(cells: Cells, x: np.ndarray) -> Sequence[np.ndarray]:
+        v = x[:, 0] + 1j * x[:, 1].astype(float)
+        divergent, rotational, *potentials = decomposed(cells, v, tol)
+        parts = (np.stack([z.real, z.imag], axis=1) for z in (divergent, rotational, v - divergent - rotational))
+        return [*parts, *(length * RADIUS * function[:, None] for function in potentials)]
 
     found = iter(fields.apply(compute, [2, 2, 2, 1, 1]))
     result = fields.ds.drop_vars(names)
@@ -166,9 +168,9 @@ def spectrum(
             raise InvalidInputError("wavelengths must have at least one length, such as 1000 km.")
     filters = [response(float(end) * RADIUS / 1e3) for end in ends]
 
-    def compute(part: GridBundle, x: np.ndarray) -> list[np.ndarray]:
-        passed = [*apply_bank(filters, part.laplacians[x.dtype.char], x, Chebyshev()), x]
-        weights = areas[part.index] / areas[part.index].sum() * (known or 1.0) ** 2 / 2
+    def compute(cells: Cells, x: np.ndarray) -> list[np.ndarray]:
+        passed = [*apply_bank(filters, cells.laplacians[x.dtype.char], x, Chebyshev()), x]
+        weights = areas[cells.index] / areas[cells.index].sum() * (known or 1.0) ** 2 / 2
         longer = np.stack([np.einsum("n,ndc,ndc->nc", weights, x, y) for y in passed], axis=1)
         return [np.diff(longer, axis=1, prepend=0.0)]
 
@@ -214,8 +216,9 @@ def _derivative(ds: xarray.Dataset, vectors: Sequence[str], name: str) -> xarray
     fields = GridFields.of(ds, vectors)
     length, unit = _per_metre(fields.unit, 1)
 
-    def compute(part: GridBundle, x: np.ndarray) -> list[np.ndarray]:
-        return [length / RADIUS * (part.sources[name] @ x.astype(np.float64))]
+    def compute(cells: Cells, x: np.ndarray) -> list[np.ndarray]:
+        rates = cells.derivative @ (x[:, 0] + 1j * x[:, 1].astype(float))
+        return [length / RADIUS * (rates.real if name == "divergence" else rates.imag)[:, None]]
 
     attrs = {"long_name": f"{name} of {', '.join(fields.names)}", "units": unit}
     if str(fields.ds[fields.names[0]].attrs.get("standard_name", "")).endswith("wind"):

@@ -24,7 +24,7 @@ from .blocks import GridFields, described
 from .grid import ANGLES, Grid, find_variable
 from .lengths import radians
 from .series import PACKING
-from .triangles import Triangulation, central_angles, great_circle_rotations
+from .triangles import Triangulation, central_angles, transports
 from .xarrays import standard_name
 
 if TYPE_CHECKING:
@@ -79,9 +79,9 @@ class Regridder:
     r"""Takes vector fields from the grid of one dataset to that of another, with weights that are computed once.
 
     Tangent vectors are carried along great circles and then combined: poles, the date line and rotated grids are like
-    any other place. The weights are a sparse matrix :math:`(2m \times 2n)` of tangent coordinates, applied to all times
-    at once, lazily where the data are. Results are eastward and northward, or, if the target has the angle of its axes,
-    along these, and named so. No method is conservative.
+    any other place. The weights are a sparse matrix :math:`(m \times n)` for vectors as complex numbers, east + i
+    north, applied to all times at once, lazily where the data are. Results are eastward and northward, or, if the
+    target has the angle of its axes, along these, and named so. No method is conservative.
 
     Args:
         source: a dataset with a vector field; points without a value in its first field are land. Or a ``Grid``.
@@ -137,10 +137,10 @@ class Regridder:
                 'km from its data. Use beyond="100 km" to take the nearest vector up to that distance, and NaN further '
                 "away; beyond=0 gives NaN in all of them."
             )
-        numbers, shape = self._rows[corners], (2 * len(places), 2 * len(self.source))
-        carried = great_circle_rotations(self.target.frames[:, None], self.source.frames[numbers])
-        blocks, starts = (shares[..., None, None] * carried).reshape(-1, 2, 2), np.arange(0, numbers.size + 1, 3)
-        self.weights = sparse.csr_array(sparse.bsr_array((blocks, numbers.ravel(), starts), shape=shape))
+        numbers, starts = self._rows[corners], np.arange(0, corners.size + 1, 3)
+        carried = shares * transports(self.target.frames[:, None], self.source.frames[numbers])
+        shape = len(places), len(self.source)
+        self.weights = sparse.csr_array((carried.ravel(), numbers.ravel(), starts), shape=shape)
         self.weights.eliminate_zeros()  # they would keep NaN
 
     def _set_grids(self, source: xarray.Dataset | Grid, target: xarray.Dataset, vectors: Sequence[str] = ()) -> None:
@@ -204,17 +204,18 @@ class Regridder:
         if isinstance(self._method, Kriging):
             found = self._method.predict(self.source, self._rows, self.target, coordinates[:, self._rows])
             return np.where(self.target.to_cells(far[:, None]), np.nan, found)
-        columns = np.ascontiguousarray(coordinates.reshape(len(coordinates), -1).T)
-        found = (self.weights.astype(columns.dtype, copy=False) @ columns).T.reshape(len(coordinates), -1, 2)
+        vectors = np.ascontiguousarray((coordinates[..., 0] + 1j * coordinates[..., 1]).T)
+        found = (self.weights.astype(vectors.dtype, copy=False) @ vectors).T
         found[:, far] = np.nan
-        return self.target.to_components(found, count)
+        return self.target.to_components(np.stack([found.real, found.imag], axis=-1), count)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the weights to a safetensors file, atomically."""
         if self.weights is None:
             raise InvalidInputError("kriging has no weights to save: it is fitted to every field.")
-        arrays = {key: getattr(self.weights, key) for key in ("data", "indices", "indptr")}
-        tensors = {key: torch.tensor(a) for key, a in (arrays | {"distance": self.distance}).items()}
+        arrays = {key: getattr(self.weights, key) for key in ("indices", "indptr")}
+        arrays |= {"data": self.weights.data.view(float), "distance": self.distance}
+        tensors = {key: torch.tensor(a) for key, a in arrays.items()}
         write_tensors(path, KIND, tensors, [self.source.token, self.target.token, float(self._limit)])
 
     @classmethod
@@ -227,8 +228,8 @@ class Regridder:
         if tokens != [new.source.token, new.target.token]:
             raise ShapeError(f"the weights in {path} belong to other grids than {new.source} and {new.target}.")
         try:
-            *arrays, new.distance = (tensors[key].numpy() for key in ("data", "indices", "indptr", "distance"))
-            new.weights = sparse.csr_array(tuple(arrays), shape=(2 * len(new.target), 2 * len(new.source)))
+            data, *places, new.distance = (tensors[key].numpy() for key in ("data", "indices", "indptr", "distance"))
+            new.weights = sparse.csr_array((data.view(complex), *places), shape=(len(new.target), len(new.source)))
         except (KeyError, ValueError) as error:
             raise DamagedFileError(f"{path} holds no weights ({error!r:.200}).") from error
         return new
