@@ -98,8 +98,8 @@ class GridFields:
             for rows, cells, signal in self._groups(batch):
                 for target, result in zip(out, compute(cells, signal), strict=True):
                     target[rows[:, None], cells.index] = result.transpose(2, 0, 1)
-            cells = (grid.to_cells(a) if a.shape[-1] == 1 else grid.to_components(a, len(self.names)) for a in out)
-            return [a[..., k] for a in cells for k in range(a.shape[-1])]
+            values = (grid.to_cells(a) if a.shape[-1] == 1 else grid.to_components(a, len(self.names)) for a in out)
+            return [a[..., k] for a in values for k in range(a.shape[-1])]
 
         found = self.lazily(one, [list(grid.dims)] * count, dict(zip(grid.dims, grid.shape, strict=True)))
         return [a.transpose(*self.ds[self.names[0]].dims) for a in found]
