@@ -120,6 +120,10 @@ def test_names_say_along_which_axes_components_are():
         source[name].attrs["standard_name"] = said
     turned = Regridder(source, rotated(3.0).reset_coords("angle"))(source)
     assert turned.v.attrs["standard_name"] == "sea_water_y_velocity" and "angle" in turned.coords
+    source.u.attrs["standard_name"] = "eastward_drift"  # whose name along axes is not known
+    assert "standard_name" not in Regridder(source, rotated(10.0), vectors=("u", "v"))(source).u.attrs
+    again = Regridder(turned, rotated(5.0), beyond=0, vectors=("u", "v"))(turned)
+    assert again.u.attrs["standard_name"] == "sea_water_x_velocity"
     back = Regridder(turned, targets()["stations"], beyond=0, vectors=("u", "v"))(turned)
     assert back.u.attrs["standard_name"] == "eastward_sea_water_velocity"
     exact = with_field(targets()["stations"], harmonic)

@@ -188,13 +188,12 @@ class Regridder:
         new = dict(zip(names, found, strict=True))
         for name, variable in new.items():
             like = fields.ds[name.removesuffix("_std")]
-            variable.attrs = dict(like.attrs)
-            if count == 2 and "standard_name" in like.attrs:
-                variable.attrs["standard_name"] = standard_name(like.attrs["standard_name"], self._angle is not None)
+            variable.attrs, said = dict(like.attrs), str(like.attrs.get("standard_name", ""))
             variable.encoding = {key: value for key, value in like.encoding.items() if key in PACKING}
+            variable.attrs["standard_name"] = said if count == 3 else standard_name(said, self._angle is not None)
             if name not in fields.names:
-                variable.attrs.pop("standard_name", None)  # that of the components
-                variable.attrs["long_name"] = f"standard deviation of {like.name}"
+                variable.attrs |= {"standard_name": "", "long_name": f"standard deviation of {like.name}"}
+            variable.attrs = {key: value for key, value in variable.attrs.items() if key != "standard_name" or value}
         kept = ds.drop_vars([name for name in ds.variables if {*ds[name].dims} & {*self.source.dims}])
         return described(kept.assign(new).assign_coords(self._coords), f"regrid to {self.target}")
 
