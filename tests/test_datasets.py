@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 import tangentbundle as tb
 from tangentbundle import errors
 from tangentbundle.datasets import WindData, load_wind, regular
-from tangentbundle.earth.reading import from_grid, from_points
 from tangentbundle.earth.volumes import latitude_bands, longitude_widths
-from tangentbundle.earth.wind import inclusion
+from tangentbundle.earth.wind import from_grid, from_points, inclusion
 from tangentbundle.timeline import fill_single_steps
 
 HOUR = np.timedelta64(1, "h")

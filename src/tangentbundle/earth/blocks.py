@@ -13,17 +13,16 @@ from ..errors import InvalidInputError, MissingColumnsError
 from ..extras import extra
 from ..units import common_unit
 from .grid import AT_ONCE, Grid
+from .operator import Cells, cells_of
 from .xarrays import find_vectors, unit_of, without_fill
 
 if TYPE_CHECKING:
     import xarray
 
-    from .operator import Cells
-
 MISSING = 1e30
 """Absolute values above this are fill values, and mark missing ones as NaN does."""
 
-Compute = Callable[["Cells", np.ndarray], Sequence[np.ndarray]]
+Compute = Callable[[Cells, np.ndarray], Sequence[np.ndarray]]
 """Coordinates ``(m, 2, c)`` at the points of cells to results ``(m, k, c)`` there."""
 
 
@@ -152,8 +151,6 @@ class GridFields:
 
     def _groups(self, batch: np.ndarray) -> Iterator[tuple[np.ndarray, Cells, np.ndarray]]:
         """Fields with data at the same points: their numbers, the cells of these points, and signals ``(m, 2, c)``."""
-        from .operator import cells_of  # torch is loaded when there is something to compute
-
         there = np.isfinite(batch).all(axis=-1)
         masks, group = there[:1], np.zeros(len(there), np.int64)
         if (there != masks).any():

@@ -19,10 +19,9 @@ from ..errors import InvalidInputError, UnitsError
 from ..filters import Chebyshev, Filter, Heat, Spectral
 from ..filters.banks import apply_bank
 from ..units import conversion, in_metres
-from . import RADIUS
+from . import RADIUS, radians
 from .blocks import GridFields, described, like
 from .decomposition import decomposed
-from .lengths import radians
 from .operator import Cells
 from .regrid import Kriging, Regridder, planetary_model
 from .xarrays import unit_of

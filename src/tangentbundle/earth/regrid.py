@@ -19,10 +19,9 @@ from scipy.spatial import cKDTree
 from ..errors import DamagedFileError, InvalidInputError, OutsideSourceError, ShapeError
 from ..files import read_tensors, write_tensors
 from ..manifolds import Sphere
-from . import RADIUS
+from . import RADIUS, radians
 from .blocks import GridFields, described
 from .grid import ANGLES, Grid, find_variable
-from .lengths import radians
 from .series import PACKING
 from .triangles import Triangulation, central_angles, transports
 from .xarrays import standard_name

@@ -15,11 +15,10 @@ from scipy.io import netcdf_file
 from ..download import fetch
 from ..errors import DamagedFileError, InvalidInputError
 from ..extras import extra
+from .wind import WindData, from_grid, from_xarray
 
 if TYPE_CHECKING:
     import xarray
-
-    from .wind import WindData
 
 
 def load_wind(
@@ -48,8 +47,6 @@ def load_wind(
             title = ds.attrs.get("title") or ds.attrs.get("source")
             name = Path(source).name
             return load_wind(ds, u=u, v=v, provenance=provenance or (f"{name}: {title}" if title else name))
-    from .reading import from_xarray  # torch is loaded when there is a dataset
-
     if not hasattr(source, "data_vars"):
         raise InvalidInputError(f"expected a path or an xarray.Dataset of wind, got {source!r}.")
     titles = [str(source.attrs[key]) for key in ("title", "source") if source.attrs.get(key)]
@@ -57,8 +54,6 @@ def load_wind(
 
 
 def _embedded() -> WindData:
-    from .reading import from_grid
-
     content = lzma.decompress(Path(__file__).with_name("navy_wind.nc.xz").read_bytes())
     with netcdf_file(io.BytesIO(content)) as file:
         hours, lat, lon = (np.array(file.variables[name][:], np.float64) for name in ("time", "lat", "lon"))

@@ -140,7 +140,7 @@ def from_dataset(ds: Any, request: Request) -> Field:
 def _winds(ds: Any, names: tuple[str, ...], wind: tuple[str, ...], request: Request, notes: list[str]) -> Field:
     """The fields of all times, and of all values of other dimensions such as levels, of which time is the last."""
     from ..earth.grid import ANGLES, find_variable
-    from ..earth.reading import from_xarray
+    from ..earth.wind import from_xarray
 
     east = ds[names[0]]
     lat, lon = (coordinate(ds, east, name) for name in ("latitude", "longitude"))
