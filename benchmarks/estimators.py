@@ -2,7 +2,7 @@
 
 All methods see the same draws, parameters are estimated from what a method may see, and rows that lose are kept. The
 design is not blind, though: the kinds of covariance were chosen on other draws of the same torus and of wind block B.
-Errors of baselines are those of their tangent parts. ``interpolate`` needs the GFS blocks (``datasets.load_gfs``); A
+Errors of baselines are those of their tangent parts. ``interpolate`` needs the GFS blocks in ``TANGENTBUNDLE_WIND``; A
 and B are from spring and summer of one year.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 import tangentbundle as tb
-from tangentbundle.datasets import WindData, load_gfs
+from tangentbundle.datasets import WindData, load_wind, wind_folder
 from tangentbundle.earth.covariances import planetary
 from tangentbundle.estimators import SpectralFilter, helmholtz
 from tangentbundle.experiments.baselines import AmbientProcess, ComponentProcess, InverseDistance, Mean, ThinPlate, Zero
@@ -83,7 +83,7 @@ def denoise(runs: int) -> list[Row]:
 @cache
 def blocks() -> tuple[WindData, WindData]:
     """Block A, the history, and block B."""
-    past, data = (load_gfs(blocks=(block,)) for block in "AB")
+    past, data = (load_wind(wind_folder() / f"gfs_10m_2p5deg_6h_block{block}.nc") for block in "AB")
     return past, data
 
 

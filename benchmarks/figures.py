@@ -326,7 +326,7 @@ def regrid() -> None:
         wind = grid.to_coordinates(np.stack([data.u10.values, data.v10.values], axis=-1))
         tb.plot.earth_map(grid.lat, grid.lon, wind, projection=chart, title=title, top=15.0, axes=axis)
     rows, axis = load("regrid_harmonics"), axes[0, 2]
-    for name, color in (("components, bilinear", "0.6"), ("Linear", "#2a788e"), ("Quadratic", "#440154")):
+    for name, color in (("components, bilinear", "0.6"), ("Regridder", "#2a788e")):
         wavelengths = [row["wavelength km"] for row in rows]
         axis.loglog(wavelengths, [row[f"{name} %"] for row in rows], "o-", ms=4, label=name, color=color)
     axis.set(xlabel="wavelength, km", ylabel="error, %", title="from 2.5 degrees to 1 degree")

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.interpolate import RegularGridInterpolator
 
 import tangentbundle as tb
-from tangentbundle.earth import Grid, Linear, Quadratic, Regridder, block_cv
+from tangentbundle.earth import Grid, Regridder, block_cv
 from tangentbundle.earth.covariances import planetary
 from tangentbundle.earth.healpix import healpix_latlon
 from tangentbundle.earth.sources import wind_folder
@@ -87,8 +86,8 @@ Apply = Callable[[np.ndarray], np.ndarray]
 """Components ``(t, *source.shape, 2)`` to vectors ``(t, m, 3)``."""
 
 
-def vector_method(method: Linear | Quadratic, source: Any, target: Any) -> Apply:
-    regridder, grid = Regridder(Grid.of(source), target, method), Grid.of(target)
+def linear(source: Any, target: Any) -> Apply:
+    regridder, grid = Regridder(Grid.of(source), target), Grid.of(target)
 
     def apply(components: np.ndarray) -> np.ndarray:
         u, v = np.moveaxis(components, -1, 0)
@@ -112,11 +111,7 @@ def bilinear(source: Any, target: Any) -> Apply:
     return apply
 
 
-METHODS = {
-    "Linear": partial(vector_method, Linear()),
-    "Quadratic": partial(vector_method, Quadratic()),
-    "components, bilinear": bilinear,
-}
+METHODS = {"Regridder": linear, "components, bilinear": bilinear}
 
 
 def components_of(grid: Grid, field: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:

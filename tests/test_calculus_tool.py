@@ -73,6 +73,29 @@ def test_parts_of_wind_on_a_grid():
         assert np.sqrt((area * (ds["potential"].values - potential) ** 2).sum() / (area * potential**2).sum()) < 0.02
 
 
+def test_winds_are_decomposed_as_by_the_library():
+    """The tool and ``earth.decompose`` use the same cells: for a globe with land, a region, and a table of places."""
+    write_winds()
+    with xr.open_dataset("wind.nc") as ds:
+        whole = ds.isel(time=[1]).load()
+    land = (abs(whole.lat) < 20) & (whole.lon < 60)
+    for ds in (whole.where(~land), whole.sel(lat=slice(20, 70), lon=slice(10, 90))):
+        ds.to_netcdf("some.nc")
+        run("decompose", "some.nc", "-o", "parts.nc")
+        exact = tb.earth.decompose(ds)
+        with xr.open_dataset("parts.nc") as found:
+            xr.testing.assert_allclose(found.gradient_u, exact.u_divergent, atol=1e-9)
+            xr.testing.assert_allclose(found.rotational_v, exact.v_rotational, atol=1e-9)
+            np.testing.assert_allclose(found.stream, exact.stream_function, rtol=1e-6, atol=1.0)
+    grid = tb.earth.Grid.of(whole)
+    wind = grid.to_coordinates(np.stack([whole.u, whole.v], -1))[0]
+    table = pd.DataFrame({"lat": grid.lat, "lon": grid.lon, "u [km/h]": wind[:, 0], "v [km/h]": wind[:, 1]})
+    table.to_csv("places.csv", index=False)
+    found = json.loads(run("decompose", "places.csv", "-o", "parts.csv", "--json").stdout)
+    assert found["energies"]["remainder"][0] < 1e-3
+    assert "cells" in run("decompose", "places.csv", "-o", "parts.csv", "--neighbors", 20, code=2).stderr
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz", ".nc", ".zarr", ".ply", ".vtk"])
 def test_parts_in_every_format(suffix):
     before = write_torus()

@@ -222,7 +222,7 @@ def test_only_https(url, tmp_path, monkeypatch):
 def test_ncep_through_a_mirror(server, tmp_path, monkeypatch):
     monkeypatch.setenv(MIRROR, server.url)
     data = fetch_ncep(2016, cache=tmp_path)
-    assert len(data) == 4 and "2016" in data.provenance and "pole as one point" in data.provenance
+    assert len(data) == 4 and "2016" in data.provenance and "such as a pole" in data.provenance
     assert np.allclose(data.ambient, np.cross([0, 0, 1], data.points))
     assert len(server.requests) == 2
     fetch_ncep(2016, cache=tmp_path)

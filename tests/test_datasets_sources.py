@@ -9,7 +9,7 @@ import pytest
 import tangentbundle
 import tangentbundle_cli
 from tangentbundle import errors
-from tangentbundle.datasets import load_gfs, load_wind, regular, wind_folder
+from tangentbundle.datasets import load_wind, regular, wind_folder
 
 xarray = pytest.importorskip("xarray", reason="needs the extra `data`")
 pytest.importorskip("netCDF4", reason="needs the extra `data`")
@@ -104,7 +104,7 @@ def test_a_single_field_has_its_date():
         (xarray.concat([dataset(), dataset()], "member"), "2 values along 'member'"),
         (xarray.Dataset(), "the dataset has none"),
         (dataset().assign_coords(lat=LAT * 2), "swapped"),
-        (dataset().assign(v10=dataset().v10.isel(lon=0)), "share their dimensions"),
+        (dataset().assign(v10=dataset().v10.isel(lon=0)), "lie on one grid"),
     ],
 )
 def test_what_cannot_be_read_is_refused(ds, match):
@@ -146,7 +146,7 @@ def test_files_that_cannot_be_opened(tmp_path):
     with pytest.raises(errors.DamagedFileError, match="GRIB needs cfgrib"):
         load_wind(tmp_path / "wind.grib")
     with pytest.raises(errors.InvalidInputError, match="TANGENTBUNDLE_WIND"):
-        load_gfs(tmp_path / "nowhere")
+        wind_folder(tmp_path / "nowhere")
 
 
 def test_an_installed_package_never_looks_above_itself(monkeypatch):
@@ -171,7 +171,7 @@ def folder():
 
 @pytest.fixture(scope="module")
 def gfs(folder):
-    return load_gfs(folder)
+    return load_wind(folder / "gfs_10m_2p5deg_6h_block?.nc")
 
 
 def test_gfs_blocks(folder, gfs):
@@ -179,7 +179,7 @@ def test_gfs_blocks(folder, gfs):
     missing = ["2026-04-08T00", "2026-07-06T12", "2026-07-09T06", "2026-08-06T12"]
     assert np.array_equal(data.times[data.filled], np.array(missing, "datetime64[ns]"))
     assert [s.stop - s.start for s in regular(data.times).segments()] == [175, 190]
-    assert len(data.lat) == 73 * 144 - 2 * 143 and "pole as one point" in data.provenance  # both poles
+    assert len(data.lat) == 73 * 144 - 2 * 143 and "286 cells at the place of another" in data.provenance  # both poles
     for horizon in (20, 50, 80):
         w = data.windows(horizon)
         assert len(w) == 175 + 190 - 4 * horizon

@@ -9,7 +9,7 @@ from scipy.special import sph_harm_y
 
 import tangentbundle as tb
 from tangentbundle import earth
-from tangentbundle.earth.operator import grid_bundle
+from tangentbundle.earth.operator import cells_of
 from tangentbundle.errors import InvalidInputError, MissingColumnsError, RankDeficientError, UnitsError
 from tangentbundle.geometry.known_frames import latlon_frames
 from tangentbundle.io import Request
@@ -130,6 +130,23 @@ def test_gain_is_that_of_the_heat_flow(name):
     assert error.max() < 2e-3 and error[polar].max() < 1.5 * error[~polar].max()
 
 
+@pytest.mark.parametrize("first", [90.0, 88.75])
+def test_rotations_have_no_larger_errors_at_the_poles(first):
+    """The Laplacian of a rotation is minus the rotation, up to a quarter of the squared step, in every row."""
+    ds = xr.Dataset(coords={"lat": np.arange(first, -90.01, -2.5), "lon": np.arange(0, 360, 2.5)})
+    grid = earth.Grid.of(ds)
+    part = cells_of(grid, np.ones(len(grid), bool))
+    polar, scale = np.abs(grid.lat) > 80, 2000.0
+    gain = earth.response(scale).response(np.ones(1))
+    for axis in ((0.0, 0.0, 1.0), (1.0, 0.0, 0.0), (0.3, -0.5, 0.81)):
+        x = rotation(grid, axis)
+        assert (
+            np.linalg.norm(part.laplacians["d"] @ x[..., None] + x[..., None], axis=1).max() < np.radians(2.5) ** 2 / 4
+        )
+        error = np.abs(at_points(earth.smooth(wind(ds, x), scale)) - gain * x).max(axis=1)
+        assert error[polar].max() < 1.01 * error[~polar].max() < 2e-6
+
+
 def test_layouts_agree():
     """The same places as a grid and as a list have the same neighbours, weights and areas."""
     ds = regular(10.0)
@@ -210,6 +227,40 @@ def test_nothing_passes_through_land(strait):
         assert np.isnan(found[25, 6]) and int(np.isnan(found).sum()) == land.sum() + 1
 
 
+def test_no_normal_flow_at_coasts():
+    """In a channel along the equator: flow along it is free, flow across it decays as a sine that is zero at walls."""
+    ds = xr.Dataset(coords={"lat": np.arange(-19.5, 20, 1.0), "lon": np.arange(0, 360, 4.0)})
+    channel = (abs(ds.lat) < 8) & (ds.lon >= 0)
+    wave = np.cos(np.pi * ds.lat / 16)  # zero at the sides of cells, 8 degrees north and south
+    across = ds.assign(u=0 * wave + 0 * ds.lon, v=wave + 0 * ds.lon).where(channel)
+    along = ds.assign(u=np.cos(np.radians(ds.lat)) + 0 * ds.lon, v=0 * wave + 0 * ds.lon).where(channel)
+    for scale in (1000.0, 4000.0):
+        found = earth.smooth(across, scale, no_normal_flow=True)
+        gain = earth.response(scale).response(np.array([(180 / 16) ** 2]))
+        assert abs(found.v - gain * across.v).max() < 4e-3 and abs(found.u).max() < 1e-3
+        free, walled = (earth.smooth(along, scale, no_normal_flow=option) for option in (False, True))
+        assert abs(walled.u - free.u).max() < 1e-6 and abs(walled.v).max() < 1e-9
+    assert "no_normal_flow=True" in found.attrs["history"]
+    assert float(earth.smooth(across, 4000.0).v.sel(lat=0.5).mean()) > 0.5  # natural: the mean stays
+
+
+def test_no_normal_flow_is_a_contraction():
+    ds, land = sea()
+    grid = earth.Grid.of(ds)
+    x = np.random.default_rng(0).standard_normal((2, len(grid), 2))
+    field = wind(ds, x).where(xr.DataArray(~land, dims=DIMS))
+    y = earth.smooth(field, "3000 km", no_normal_flow=True)
+    weight = xr.DataArray(grid.to_cells(grid.areas[:, None])[..., 0], dims=DIMS)  # land at the poles: each cell once
+    inner = lambda a, b: float((weight * (a.u * b.u + a.v * b.v)).sum())  # noqa: E731
+    first, second = (dict(time=k) for k in (0, 1))
+    ab, ba = inner(field.isel(first), y.isel(second)), inner(y.isel(first), field.isel(second))
+    assert np.isclose(ab, ba, rtol=1e-5) and inner(y, y) < inner(field, field)
+    free = earth.smooth(field, "3000 km")
+    assert inner(y, y) < inner(free, free) and np.array_equal(np.isnan(y.u), np.isnan(free.u))
+    whole = wind(ds, x)
+    xr.testing.assert_allclose(earth.smooth(whole, "3000 km").u, earth.smooth(whole, "3000 km", no_normal_flow=True).u)
+
+
 def test_derivatives_and_decomposition_of_harmonics():
     ds = regular(2.5)
     grid = earth.Grid.of(ds)
@@ -259,12 +310,12 @@ def test_decomposition_of_a_sea():
     """Gradients of any function, and rotated gradients of functions that vanish at coasts, are recovered."""
     ds, land = sea(isolated=False)
     grid = earth.Grid.of(ds)
-    part = grid_bundle(grid, ~grid.to_points(land[..., None].astype(float))[:, 0].astype(bool))
-    maps = part.derivatives
-    smooth = np.exp(-((grid.lat[part.index] - 10) ** 2 + (grid.lon[part.index] - 40) ** 2) / 300)[:, None, None]
+    part = cells_of(grid, ~grid.to_points(land[..., None].astype(float))[:, 0].astype(bool))
+    smooth = np.exp(-((grid.lat[part.index] - 10) ** 2 + (grid.lon[part.index] - 40) ** 2) / 300)
     x = np.full((2, len(grid), 2), np.nan)
-    x[0, part.index] = (maps.gradient() @ (grid.points[part.index, 1, None, None] ** 2))[:, :, 0]
-    x[1, part.index] = (maps.rot() @ np.where(part.coast[:, None, None], 0.0, smooth))[:, :, 0]
+    for k, z in enumerate((grid.points[part.index, 1] ** 2, 1j * np.where(part.coast, 0.0, smooth))):
+        vectors = part.gradient @ z
+        x[k, part.index] = np.stack([vectors.real, vectors.imag], axis=-1)
     parts = earth.decompose(wind(ds, x), tol=1e-6)
     energy = lambda a: np.nansum(grid.areas[:, None] * a**2)  # noqa: E731
     for k, name in enumerate(("divergent", "rotational")):
@@ -302,6 +353,20 @@ def test_speed_direction_axes_and_ambient_components_are_one_field():
     x = rotation(earth.Grid.of(turned))
     a, b = earth.smooth(wind(turned, x), "5000 km"), earth.smooth(wind(east, x), "5000 km")
     assert np.allclose(at_points(a), at_points(b)) and not np.allclose(a["u"], b["u"])
+
+
+@pytest.mark.parametrize("names", [("clat", "clon"), ("latCell", "lonCell"), ("TLAT", "TLON"), ("lat_rho", "lon_rho")])
+def test_usual_names_of_coordinates(names):
+    ds = unstructured(400)
+    expected = earth.Grid.of(ds)
+    for old, new in zip(("clat", "clon"), names, strict=True):
+        del ds[old].attrs["standard_name"]
+        ds = ds.rename({old: new}) if old != new else ds
+    assert earth.Grid.of(ds) == expected
+    for name in names:
+        del ds[name].attrs["units"]
+    with pytest.raises(InvalidInputError, match="look like radians"):
+        earth.Grid.of(ds)
 
 
 def test_the_reader_of_series_knows_radians_and_angles():
@@ -422,5 +487,3 @@ def test_mistakes_are_named():
     ring = xr.Dataset(coords={"lat": ("cell", np.full(5, 30.0)), "lon": ("cell", np.arange(5.0))})
     with pytest.raises(RankDeficientError, match="circle"):
         earth.divergence(wind(ring, np.zeros((5, 2))))
-    with pytest.raises(UnitsError, match="cell areas"):
-        earth.Grid.of(ds.assign(cell_area=(DIMS, np.ones((7, 12)), {"units": "acres"})))

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import tangentbundle as tb
-from tangentbundle.earth import block_cv, block_reduce
-from tangentbundle.earth.lengths import radians
+from tangentbundle.earth import block_cv, block_reduce, radians
 from tangentbundle.earth.observations import block_numbers
 from tangentbundle.errors import InvalidInputError, NonFiniteError, ShapeError, UnitsError
 

@@ -110,3 +110,48 @@ def test_files_that_are_no_grids_are_refused(wind):
     assert "NetCDF or Zarr" in run("filter", "wind_0.nc", *SCALE, "-o", "out.csv", code=2).stderr
     wind.isel(time=slice(3), lat=slice(9)).to_netcdf("wind_9.nc")
     assert "wind_*.nc" in run("filter", "wind_*.nc", *SCALE, "-o", "out.nc", code=2).stderr  # two grids mixed
+
+
+def coarse_series(times=3):
+    """Noisy rotations on a coarse grid, as a NetCDF file."""
+    lat, lon = np.linspace(60, -60, 5), np.arange(0, 360, 30.0)
+    rng, dims = np.random.default_rng(0), ("time", "lat", "lon")
+    u = np.cos(np.radians(lat))[:, None] * np.ones(12) + 0.1 * rng.standard_normal((times, 5, 12))
+    coords = {"time": np.arange(times), "lat": lat, "lon": lon}
+    ds = xr.Dataset({"u": (dims, u), "v": (dims, 0.1 * rng.standard_normal(u.shape))}, coords)
+    ds.to_netcdf("coarse.nc")
+    return ds
+
+
+def test_fits_run_side_by_side(wind, monkeypatch):
+    """Blocks on several threads, by the library and the tool, have the results of one field after the other."""
+    import dask
+
+    from tangentbundle import earth
+    from tangentbundle_cli import predict
+
+    monkeypatch.setattr(predict, "FIELDS_AT_ONCE", 1)
+    ds = coarse_series()
+    target = xr.Dataset(coords={"lat": ("point", [10.0, -20.0]), "lon": ("point", [5.0, 200.0])})
+    clean, there = earth.denoise(ds, std=True), earth.interpolate_to(ds, target, earth.Kriging())
+    with dask.config.set(scheduler="threads", num_workers=3):
+        xr.testing.assert_allclose(earth.denoise(ds.chunk(time=1), std=True).compute(), clean)
+    run("denoise", "coarse.nc", "-o", "clean.zarr", "--std", "--workers", 2)
+    xr.testing.assert_allclose(xr.open_zarr("clean.zarr").compute(), clean)
+    Path("places.csv").write_text("lat,lon\n10,5\n-20,200\n")
+    run("interpolate", "coarse.nc", "--at", "places.csv", "-o", "there.nc", "--std", "--workers", 2)
+    with xr.open_dataset("there.nc") as found:
+        for name in ("u", "v_std"):
+            np.testing.assert_allclose(found[name], there[name], rtol=1e-6)
+    run("interpolate", "coarse.nc", "--at", "places.csv", "-o", "there.nc", "--workers", 1)
+    with xr.open_dataset("there.nc") as found:
+        assert {*found.data_vars} == {"u", "v"} and found.u.dims == ("time", "point")
+
+
+def test_options_that_blocks_do_not_know_are_refused(wind):
+    coarse_series()
+    for options in (("--dim", 2), ("--report", "x.html"), ("--select", "time=1")):
+        refused = run("denoise", "coarse.nc", "-o", "out.nc", "--workers", 1, *options, code=2).stderr
+        assert options[0] in refused
+    assert "--select" in run("filter", "coarse.nc", *SCALE, "-o", "out.nc", "--select", "time=1", code=2).stderr
+    assert "NetCDF or Zarr" in run("denoise", "coarse.nc", "-o", "out.csv", "--workers", 1, code=2).stderr

@@ -85,9 +85,7 @@ def endless(path):
 def test_folders_devices_and_loops_are_refused(name, make, tmp_path):
     make(tmp_path / name)
     before = content(tmp_path / name), (tmp_path / name).lstat().st_ino
-    with pytest.raises(
-        OutputError, match="permission" if make is endless else "a (folder|device) of that name"
-    ):
+    with pytest.raises(OutputError, match="permission" if make is endless else "a (folder|device) of that name"):
         {**FILES, **STORES}[name](tmp_path / name, 1)
     assert before == (content(tmp_path / name), (tmp_path / name).lstat().st_ino)
     assert [p.name for p in tmp_path.iterdir()] == [name]

@@ -65,9 +65,18 @@ def filter(
         return Heat(heat) if heat is not None else Tikhonov(tikhonov)
 
     if scale:
-        if options or job.report:
-            raise InvalidInputError("--scale works on cells: leave out --dim, --neighbors, --eps and --report.")
-        _smooth_in_blocks(job, file, output, scale, variables, workers or 1)
+        from .gridded import write_in_blocks
+
+        if options:
+            raise InvalidInputError("--scale works on cells: leave out --dim, --neighbors and --eps.")
+
+        def smoothed(ds: Any, names: tuple[str, ...]) -> Any:
+            from tangentbundle.earth import smooth
+
+            return smooth(ds, scale, vectors=names)
+
+        write_in_blocks(job, file, output, smoothed, {"scale": scale, "variables": variables}, workers or 1)
+        job.summary.tell("filter", f"wavelengths of {scale} damped by half", scale=scale)
     elif variables:
         raise InvalidInputError("--variables goes with --scale. Choose components with --vectors.")
     else:
@@ -139,34 +148,3 @@ def _in_parts(
             shutil.rmtree(work, ignore_errors=True)
         raise
     shutil.rmtree(work, ignore_errors=True)
-
-
-def _smooth_in_blocks(job: Job, file: Path, output: Path, scale: str, variables: str, workers: int) -> None:
-    """Smooth the vectors of NetCDF or Zarr files; what a killed run has finished is not computed again."""
-    from tangentbundle.errors import InvalidInputError
-    from tangentbundle.io.datasets import check_header, check_names
-
-    if any(path.suffix not in (".nc", ".nc4", ".zarr") for path in (file, output)):
-        raise InvalidInputError("--scale goes from NetCDF or Zarr to NetCDF or Zarr. Use --heat for other files.")
-    names = [name for name in map(str.strip, variables.split(",")) if name]
-    check_header(file, job.request(), {"variables": names})
-    from tangentbundle.console import progress
-    from tangentbundle.earth import smooth
-    from tangentbundle.earth.blocks import GridFields
-    from tangentbundle.earth.series import in_blocks, write_blocks
-    from tangentbundle.earth.sources import open_dataset
-
-    with open_dataset(file, chunks={}) as ds:
-        check_names([*map(str, ds.variables)], [*map(str, ds.dims)], job.request(), {"variables": names})
-        fields = GridFields.of(ds[names] if names else ds, job.request().vectors)
-        blocks, along = in_blocks(fields)
-        times = blocks.sizes.get(along, 1)
-        text = f"{file.name}: {', '.join(fields.names)} on {fields.grid}, {times} fields"
-        job.summary.source = file
-        job.summary.tell("read", text, points=len(fields.grid), times=times)
-        job.summary.tell("filter", f"wavelengths of {scale} damped by half", scale=scale)
-        changed = max(path.stat().st_mtime_ns for path in file.parent.glob(file.name))
-        plan = {"scale": scale, "variables": names, "times": times, "grid": fields.grid.token, "changed": changed}
-        with job.summary.writing(output), progress(times, "field", not job.silent) as show:
-            result = smooth(blocks, scale, vectors=fields.names)
-            write_blocks(result, along, output, plan, workers, lambda done: show(done, "smoothing"))

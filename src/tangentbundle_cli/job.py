@@ -35,6 +35,9 @@ Eps = Annotated[float | None, typer.Option(help="squared radius of neighbourhood
 Noise = Annotated[float | None, typer.Option(help="known standard deviation of the noise; default estimated")]
 Std = Annotated[bool, typer.Option("--std", help="also write the standard deviation of each component")]
 Seed = Annotated[int, typer.Option(help="seed of random choices")]
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="blocks of time computed at once, of NetCDF or Zarr grids larger than memory")
+]
 
 INPUTS = ("file", "at", "history")
 """Options that are files to read: missing ones are refused before anything is loaded."""

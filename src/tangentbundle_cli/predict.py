@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .job import Dim, Job, Noise, Output, Seed, Source, Std, command
+from .job import Dim, Job, Noise, Output, Seed, Source, Std, Workers, command
 
 if TYPE_CHECKING:
     from tangentbundle.io import Field
+
+FIELDS_AT_ONCE = 8
+"""Fields in a block of time: a fit takes seconds, and a killed run loses the blocks that are not finished."""
 
 
 def predict_each(job: Job, estimator: Any, field: Field, target: Field, noise: float | None, std: bool) -> Field:
@@ -94,13 +97,27 @@ def denoise(
     std: Std = False,
     dim: Dim = None,
     seed: Seed = 0,
+    workers: Workers = None,
 ) -> None:
     """Remove noise from a field: its level and the field's own scales are estimated from the data.
 
     Examples:
         tangentbundle denoise field.csv -o clean.csv
         tangentbundle denoise field.csv --vectors ex,ey,ez --std -o clean.parquet
+        tangentbundle denoise 'wind_*.nc' -o clean.zarr --workers 2
     """
+    if workers is not None:
+        from tangentbundle import earth
+
+        from .gridded import write_in_blocks
+
+        said: Any = {"noise": noise, "std": std, "seed": seed}
+
+        def clean(ds: Any, names: tuple[str, ...]) -> Any:
+            return earth.denoise(ds, **said, vectors=names)
+
+        write_in_blocks(job, file, output, clean, said, workers, FIELDS_AT_ONCE, {"dim": dim})
+        return
     with job.steps(1) as step:
         step("reading")
         field = job.read(file, output)
@@ -127,18 +144,37 @@ def interpolate(
     noise: Noise = None,
     dim: Dim = None,
     seed: Seed = 0,
+    workers: Workers = None,
 ) -> None:
     """Predict a field at other points, with its uncertainty.
 
     Examples:
         tangentbundle interpolate stations.csv --at grid.csv -o wind.nc --std
         tangentbundle interpolate stations.csv --at grid.nc --history lastmonth.nc -o wind.nc
+        tangentbundle interpolate 'wind_*.nc' --at stations.csv -o there.zarr --workers 2
     """
     import numpy as np
 
     from tangentbundle.io import Request, check_output, read_field
 
     check_output(None, output)
+    if workers is not None:
+        from tangentbundle.earth import interpolate_to
+        from tangentbundle.earth.regrid import Kriging
+        from tangentbundle.io.grids import to_dataset
+
+        from .gridded import write_in_blocks
+
+        target = to_dataset(read_field(at, Request(only_points=True)))
+
+        def predict(ds: Any, names: tuple[str, ...]) -> Any:
+            found = interpolate_to(ds, target, Kriging(noise, seed=seed), vectors=names)
+            return found if std else found.drop_vars([f"{name}_std" for name in names])
+
+        said: Any = {"noise": noise, "std": std, "seed": seed, "at": str(at), "changed at": at.stat().st_mtime_ns}
+        refused = {"dim": dim, "history": history}
+        write_in_blocks(job, file, output, predict, said, workers, FIELDS_AT_ONCE, refused)
+        return
     with job.steps(3) as step:
         step(f"reading {file.name}")
         field = job.read(file)

@@ -1,7 +1,7 @@
 """Data: wind on the Earth, and the paper's synthetic fields and clouds. See docs/data.md."""
 
 from ..download import fetch
-from ..earth.sources import fetch_ncep, load_gfs, load_wind, wind_folder
+from ..earth.sources import fetch_ncep, load_wind, wind_folder
 from ..earth.wind import WindData
 from ..timeline import Timeline, Windows, regular
 from .synthetic import Clouds, FieldSample, torus_field, torus_klein_clouds
@@ -14,7 +14,6 @@ __all__ = [
     "Windows",
     "fetch",
     "fetch_ncep",
-    "load_gfs",
     "load_wind",
     "regular",
     "torus_field",

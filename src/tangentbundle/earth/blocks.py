@@ -12,28 +12,25 @@ import numpy as np
 from ..errors import InvalidInputError, MissingColumnsError
 from ..extras import extra
 from ..units import common_unit
-from .grid import Grid
-from .operator import GridBundle, grid_bundle
+from .grid import AT_ONCE, Grid
+from .operator import Cells, cells_of
 from .xarrays import find_vectors, unit_of, without_fill
 
 if TYPE_CHECKING:
     import xarray
 
-AT_ONCE = 32
-"""Fields that are computed together: enough for the speed of products with matrices, few for memory."""
-
 MISSING = 1e30
 """Absolute values above this are fill values, and mark missing ones as NaN does."""
 
-Compute = Callable[[GridBundle, np.ndarray], Sequence[np.ndarray]]
-"""Coordinates ``(m, 2, c)`` at the points of a bundle to results ``(m, k, c)`` there."""
+Compute = Callable[[Cells, np.ndarray], Sequence[np.ndarray]]
+"""Coordinates ``(m, 2, c)`` at the points of cells to results ``(m, k, c)`` there."""
 
 
 @dataclass(frozen=True, eq=False)
 class GridFields:
     """The vectors of a dataset, over all dimensions besides those of the grid.
 
-    ``unit`` is that of all components; ``relative_scale`` is that of ``grid_bundle``.
+    ``unit`` is that of all components; ``relative_scale`` and ``no_normal_flow`` are those of ``cells_of``.
     """
 
     ds: xarray.Dataset
@@ -41,10 +38,15 @@ class GridFields:
     grid: Grid
     unit: str
     relative_scale: np.ndarray | None = None
+    no_normal_flow: bool = False
 
     @classmethod
-    def of(cls, ds: xarray.Dataset, vectors: Sequence[str] = ()) -> GridFields:
-        """The fields of the variables ``vectors``: two components, or three ambient ones; by default found by name."""
+    def of(cls, ds: xarray.Dataset, vectors: Sequence[str] = (), notes: list[str] | None = None) -> GridFields:
+        """The fields of the variables ``vectors``: two components, or three ambient ones; by default found by name.
+
+        ``notes`` gets what was changed on the way, such as units.
+        """
+        notes = [] if notes is None else notes
         if not hasattr(ds, "data_vars"):
             raise InvalidInputError(f"expected an xarray.Dataset with a vector field, got {type(ds).__name__}.")
         ds, names = (ds, tuple(vectors)) if vectors else find_vectors(ds)
@@ -53,8 +55,8 @@ class GridFields:
                 f"expected two variables, or three ambient ones, got {', '.join(names)}; the dataset has "
                 f"{', '.join(map(str, ds.data_vars)) or 'none'}."
             )
-        unit, factors = common_unit(names, [unit_of(ds[name]) for name in names], [])
-        parts = [without_fill(ds[name], []) for name in names]
+        unit, factors = common_unit(names, [unit_of(ds[name]) for name in names], notes)
+        parts = [without_fill(ds[name], notes) for name in names]
         parts = [a if f == 1 else like(a * f, a) for a, f in zip(parts, factors, strict=True)]
         units = {"units": unit} if unit else {}
         ds = ds.assign({name: a.assign_attrs(units) for name, a in zip(names, parts, strict=True)})
@@ -92,11 +94,11 @@ class GridFields:
             out = [np.full((*batch.shape[:2], size), np.nan, self.dtype) for size in sizes]
             if keep:
                 out[0] = batch.copy()
-            for rows, part, signal in self._groups(batch):
-                for target, result in zip(out, compute(part, signal), strict=True):
-                    target[rows[:, None], part.index] = result.transpose(2, 0, 1)
-            cells = (grid.to_cells(a) if a.shape[-1] == 1 else grid.to_components(a, len(self.names)) for a in out)
-            return [a[..., k] for a in cells for k in range(a.shape[-1])]
+            for rows, cells, signal in self._groups(batch):
+                for target, result in zip(out, compute(cells, signal), strict=True):
+                    target[rows[:, None], cells.index] = result.transpose(2, 0, 1)
+            values = (grid.to_cells(a) if a.shape[-1] == 1 else grid.to_components(a, len(self.names)) for a in out)
+            return [a[..., k] for a in values for k in range(a.shape[-1])]
 
         found = self.lazily(one, [list(grid.dims)] * count, dict(zip(grid.dims, grid.shape, strict=True)))
         return [a.transpose(*self.ds[self.names[0]].dims) for a in found]
@@ -106,8 +108,8 @@ class GridFields:
 
         def one(batch: np.ndarray) -> list[np.ndarray]:
             sums = np.full((len(batch), size), np.nan, self.dtype)
-            for rows, part, signal in self._groups(batch):
-                sums[rows] = compute(part, signal)[0].sum(axis=0).T
+            for rows, cells, signal in self._groups(batch):
+                sums[rows] = compute(cells, signal)[0].sum(axis=0).T
             return [sums]
 
         return self.lazily(one, [[dim]], {dim: size})[0]
@@ -147,16 +149,16 @@ class GridFields:
             values[~(np.abs(values) < MISSING).all(axis=-1)] = np.nan
             yield self.grid.to_coordinates(values)
 
-    def _groups(self, batch: np.ndarray) -> Iterator[tuple[np.ndarray, GridBundle, np.ndarray]]:
-        """Fields with data at the same points: their numbers, the bundle of these points, and signals ``(m, 2, c)``."""
+    def _groups(self, batch: np.ndarray) -> Iterator[tuple[np.ndarray, Cells, np.ndarray]]:
+        """Fields with data at the same points: their numbers, the cells of these points, and signals ``(m, 2, c)``."""
         there = np.isfinite(batch).all(axis=-1)
         masks, group = there[:1], np.zeros(len(there), np.int64)
         if (there != masks).any():
             masks, group = np.unique(there, axis=0, return_inverse=True)
         for k, mask in enumerate(masks):
-            if (part := grid_bundle(self.grid, mask, self.relative_scale)) is not None:
+            if (cells := cells_of(self.grid, mask, self.relative_scale, self.no_normal_flow)) is not None:
                 rows = np.flatnonzero(group.ravel() == k)
-                yield rows, part, np.ascontiguousarray(batch[rows][:, part.index].transpose(1, 2, 0))
+                yield rows, cells, np.ascontiguousarray(batch[rows][:, cells.index].transpose(1, 2, 0))
 
 
 def described(result: xarray.Dataset, call: str) -> xarray.Dataset:

@@ -1,8 +1,8 @@
-r"""Covariances of fields around an axis and along it: the winds of a planet blow in bands of latitude.
+r"""Covariances of fields around the Earth's axis and along it: winds blow in bands of latitude.
 
-On an oriented surface in space with unit normals n, an axis a has two tangent fields: its own tangent part
-:math:`a_i = O_i^T a`, along the meridians, and that turned by a quarter, :math:`\pm O_i^T (a \times n_i)`, around the
-axis. Both vanish smoothly at the poles. Random multiples of them, alike along circles of latitude, are fields with
+At points with outward normals n, the axis a has two tangent fields: its own tangent part :math:`a_i = O_i^T a`, along
+the meridians, and that turned by a quarter, :math:`\pm O_i^T (a \times n_i)`, around the axis. Both vanish smoothly at
+the poles. Random multiples of them, alike along circles of latitude, are fields with
 
 .. math:: K_{ij} = \sigma^2 k(r_{ij})\, b_i b_j^T, \qquad
           r_{ij}^2 = \frac{\Delta_\parallel^2 + \Delta_\perp^2 / s^2}{\ell^2},
@@ -22,24 +22,10 @@ from torch import Tensor
 from ..errors import InvalidInputError
 from ..estimators.covariance import Covariance, Matern, Pairs, Sites, helmholtz
 
-Axis = tuple[float, float, float]
-
 
 @dataclass(frozen=True)
 class Bands(Covariance):
-    """Random multiples of a tangent field, alike along circles of latitude around ``axis``, a vector of space."""
-
-    axis: Axis = (0.0, 0.0, 1.0)
-
-    def __post_init__(self) -> None:
-        vector = torch.as_tensor(self.axis, dtype=torch.float64)
-        if vector.shape != (3,) or not 0 < float(vector.norm()) < torch.inf:
-            raise InvalidInputError(f"axis must be a vector of three numbers other than zero, got {self.axis!r}.")
-
-    @property
-    def direction(self) -> Tensor:
-        vector = torch.tensor(self.axis, dtype=torch.float64)
-        return vector / vector.norm()
+    """Random multiples of a tangent field, alike along circles of latitude; the axis is the third coordinate."""
 
     def check(self, ambient_dim: int, dim: int, oriented: bool) -> None:
         if (ambient_dim, dim) != (3, 2) or not oriented:
@@ -56,8 +42,7 @@ class Bands(Covariance):
         """What is multiplied, at each site ``(..., n, p)``."""
 
     def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:
-        heights = (sites.points @ self.direction for sites in (pairs.a, pairs.b))
-        a, b = heights
+        a, b = (sites.points[..., 2] for sites in (pairs.a, pairs.b))
         along = (a[..., :, None] - b[..., None, :]).square()[..., None, :, None, :]
         across = (pairs.squares - along).clamp_min(0.0)
         stretch = 1 + torch.exp(theta[2])
@@ -72,24 +57,24 @@ class Bands(Covariance):
 
 @dataclass(frozen=True)
 class Meridional(Bands):
-    """Fields along the meridians of an axis, alike along circles of latitude."""
+    """Fields along the meridians, alike along circles of latitude."""
 
     def field(self, sites: Sites) -> Tensor:
-        return sites.bases.mT @ self.direction
+        return sites.bases[..., 2, :]
 
 
 @dataclass(frozen=True)
 class Zonal(Bands):
-    """Fields around an axis, alike along circles of latitude: jets and trade winds."""
+    """Fields around the axis, alike along circles of latitude: jets and trade winds."""
 
     def field(self, sites: Sites) -> Tensor:
-        return sites.turned.bases.mT @ self.direction
+        return sites.turned.bases[..., 2, :]
 
 
-def planetary(axis: Axis = (0.0, 0.0, 1.0)) -> Covariance:
-    """A Helmholtz mixture with bands of latitude around an axis: wind and currents of a planet.
+def planetary() -> Covariance:
+    """A Helmholtz mixture with bands of latitude: wind and currents of a planet.
 
     >>> [type(term).__name__ for term in planetary().terms]
     ['DivergenceFree', 'CurlFree', 'Tangent', 'Zonal', 'Meridional']
     """
-    return helmholtz() + Zonal(axis) + Meridional(axis)
+    return helmholtz() + Zonal() + Meridional()

@@ -18,22 +18,18 @@ from ..arrays import positive
 from ..errors import InvalidInputError, UnitsError
 from ..filters import Chebyshev, Filter, Heat, Spectral
 from ..filters.banks import apply_bank
-from ..manifolds import Sphere
 from ..units import conversion, in_metres
-from . import RADIUS
+from . import RADIUS, radians
 from .blocks import GridFields, described, like
-from .covariances import planetary
 from .decomposition import decomposed
-from .lengths import radians
-from .operator import GridBundle
-from .regrid import Kriging, Linear, Quadratic, Regridder
+from .operator import Cells
+from .regrid import Kriging, Regridder, planetary_model
 from .xarrays import unit_of
 
 if TYPE_CHECKING:
     import xarray
 
 Length = str | float
-Method = Linear | Quadratic | Kriging
 
 
 def response(filter_scale: Length, *, taper: bool = False) -> Filter:
@@ -49,7 +45,12 @@ def response(filter_scale: Length, *, taper: bool = False) -> Filter:
 
 
 def smooth(
-    ds: xarray.Dataset, filter_scale: Length | xarray.DataArray, *, taper: bool = False, vectors: Sequence[str] = ()
+    ds: xarray.Dataset,
+    filter_scale: Length | xarray.DataArray,
+    *,
+    taper: bool = False,
+    no_normal_flow: bool = False,
+    vectors: Sequence[str] = (),
 ) -> xarray.Dataset:
     """Winds or currents without what is shorter than ``filter_scale``, the wavelength damped by half.
 
@@ -57,11 +58,13 @@ def smooth(
         filter_scale: a length such as ``"500 km"`` (numbers are km), or a variable along the grid's dimensions with
             units of length, for a scale that changes from place to place.
         taper: a sharper cutoff instead of the Gaussian gain (see ``response``).
+        no_normal_flow: nothing flows across coasts. By default the boundary is natural (no flux), so that a field that
+            is parallel up to the coast stays so. The edges of a region are natural in both cases.
         vectors: names of the components, by default found by standard and usual names.
 
-    Cells where a component is NaN are land: they stay NaN, and nothing passes through them. The boundary is natural
-    (no flux), so that a field that is parallel up to the coast stays so. Cells without a neighbour that has data keep
-    their values. Other variables, coordinates, attributes, encodings and chunks are those of the dataset.
+    Cells where a component is NaN are land: they stay NaN, and nothing passes through them. Cells without a neighbour
+    that has data keep their values. Other variables, coordinates, attributes, encodings and chunks are those of the
+    dataset.
 
     >>> import xarray as xr
     >>> lat, lon = np.arange(90, -91, -5.0), np.arange(0, 360, 5.0)
@@ -72,7 +75,7 @@ def smooth(
     >>> round(float(out["u"].sel(lat=0).mean()), 3), out["u"].attrs["units"]
     (0.998, 'm s-1')
     """
-    fields = GridFields.of(ds, vectors)
+    fields = replace(GridFields.of(ds, vectors), no_normal_flow=no_normal_flow)
     if hasattr(filter_scale, "dims"):
         local = _local_scale(filter_scale, fields)
         filters = [response(float(local.max()) * RADIUS / 1e3, taper=taper)]
@@ -80,13 +83,14 @@ def smooth(
     else:
         filters = [response(cast(Length, filter_scale), taper=taper)]
 
-    def compute(part: GridBundle, x: np.ndarray) -> list[np.ndarray]:
-        return apply_bank(filters, part.laplacians[x.dtype.char], x, Chebyshev())
+    def compute(cells: Cells, x: np.ndarray) -> list[np.ndarray]:
+        return apply_bank(filters, cells.laplacians[x.dtype.char], x, Chebyshev())
 
     made = zip(fields.names, fields.apply(compute, [2], keep=True), strict=True)
     new = {name: like(a, fields.ds[name]) for name, a in made}
     named = getattr(filter_scale, "name", filter_scale)
-    return described(fields.ds.assign(new), f"smooth(filter_scale={named!r}, taper={taper})")
+    call = f"smooth(filter_scale={named!r}, taper={taper}, no_normal_flow={no_normal_flow})"
+    return described(fields.ds.assign(new), call)
 
 
 def divergence(ds: xarray.Dataset, *, vectors: Sequence[str] = ()) -> xarray.DataArray:
@@ -123,9 +127,11 @@ def decompose(ds: xarray.Dataset, *, vectors: Sequence[str] = (), tol: float = 5
     tol, fields = positive(tol, "tol"), GridFields.of(ds, vectors)
     names, (length, unit) = fields.names, _per_metre(fields.unit, -1)
 
-    def compute(part: GridBundle, x: np.ndarray) -> Sequence[np.ndarray]:
-        *parts, potential, stream = decomposed(part, x, tol)
-        return [*parts, potential * length * RADIUS, stream * length * RADIUS]
+    def compute(cells: Cells, x: np.ndarray) -> Sequence[np.ndarray]:
+        v = x[:, 0] + 1j * x[:, 1].astype(float)
+        divergent, rotational, *potentials = decomposed(cells, v, tol)
+        parts = (np.stack([z.real, z.imag], axis=1) for z in (divergent, rotational, v - divergent - rotational))
+        return [*parts, *(length * RADIUS * function[:, None] for function in potentials)]
 
     found = iter(fields.apply(compute, [2, 2, 2, 1, 1]))
     result = fields.ds.drop_vars(names)
@@ -161,9 +167,9 @@ def spectrum(
             raise InvalidInputError("wavelengths must have at least one length, such as 1000 km.")
     filters = [response(float(end) * RADIUS / 1e3) for end in ends]
 
-    def compute(part: GridBundle, x: np.ndarray) -> list[np.ndarray]:
-        passed = [*apply_bank(filters, part.laplacians[x.dtype.char], x, Chebyshev()), x]
-        weights = areas[part.index] / areas[part.index].sum() * (known or 1.0) ** 2 / 2
+    def compute(cells: Cells, x: np.ndarray) -> list[np.ndarray]:
+        passed = [*apply_bank(filters, cells.laplacians[x.dtype.char], x, Chebyshev()), x]
+        weights = areas[cells.index] / areas[cells.index].sum() * (known or 1.0) ** 2 / 2
         longer = np.stack([np.einsum("n,ndc,ndc->nc", weights, x, y) for y in passed], axis=1)
         return [np.diff(longer, axis=1, prepend=0.0)]
 
@@ -177,7 +183,7 @@ def spectrum(
 def interpolate_to(
     ds: xarray.Dataset,
     target: xarray.Dataset,
-    method: Method | None = None,
+    method: str | Kriging = "linear",
     *,
     beyond: Length | None = None,
     vectors: Sequence[str] = (),
@@ -194,11 +200,11 @@ def denoise(
     ``noise`` is its standard deviation in the unit of the components, estimated if not given; with ``std`` the result
     has standard deviations ``u_std`` and ``v_std``, too; ``seed`` is that of the estimator's random choices.
     """
-    from ..estimators import FieldDenoiser, helmholtz
+    from ..estimators import FieldDenoiser
 
     fields = GridFields.of(ds, vectors)
-    model = FieldDenoiser(manifold=Sphere(2), covariance=[planetary(), helmholtz()], random_state=seed)
-    found = Regridder(fields.ds, fields.ds, Kriging(noise, model))(fields.ds)
+    model = planetary_model(FieldDenoiser, seed)
+    found = Regridder(fields.ds, fields.ds, Kriging(noise, model), vectors=fields.names)(fields.ds)
     names = [*fields.names, *(f"{name}_std" for name in fields.names if std)]
     there = fields.ds[fields.names[0]].notnull()
     new = {name: like(found[name].where(there), found[name]) for name in names}
@@ -209,8 +215,9 @@ def _derivative(ds: xarray.Dataset, vectors: Sequence[str], name: str) -> xarray
     fields = GridFields.of(ds, vectors)
     length, unit = _per_metre(fields.unit, 1)
 
-    def compute(part: GridBundle, x: np.ndarray) -> list[np.ndarray]:
-        return [length / RADIUS * (part.sources[name] @ x.astype(np.float64))]
+    def compute(cells: Cells, x: np.ndarray) -> list[np.ndarray]:
+        rates = cells.derivative @ (x[:, 0] + 1j * x[:, 1].astype(float))
+        return [length / RADIUS * (rates.real if name == "divergence" else rates.imag)[:, None]]
 
     attrs = {"long_name": f"{name} of {', '.join(fields.names)}", "units": unit}
     if str(fields.ds[fields.names[0]].attrs.get("standard_name", "")).endswith("wind"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,17 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from ..errors import InvalidInputError, ShapeError, UnitsError
+from ..errors import InvalidInputError, ShapeError
 from ..extras import extra
 from ..geometry.known_frames import latlon_frames
-from ..units import in_metres
-from . import RADIUS
 from .healpix import find_healpix, healpix_latlon
 from .volumes import Volumes, regular_volumes, voronoi_volumes
 from .xarrays import coordinate, degrees, unit_of
 
 if TYPE_CHECKING:
     import xarray
+
+AT_ONCE = 32
+"""Fields that are computed together: enough for the speed of products with matrices, few for memory."""
 
 ANGLES = ("angle_of_rotation_from_east_to_x", "angle", "anglet", "grid_angle", "gridrot")
 """Standard name and usual names of the angle from east to the first axis of a grid."""
@@ -42,7 +42,6 @@ class Grid:
         turns: ``(cells,)`` complex, :math:`e^{i\theta}`: from components in a cell's own axes to east and north at its
             point.
         axes: rows and columns of a regular grid, or None.
-        given_areas: ``(n,)`` areas on the unit sphere that the dataset gives, or None.
 
     >>> import xarray as xr
     >>> ds = xr.Dataset(coords={"lat": np.arange(90, -91, -30.0), "lon": np.arange(0, 360, 60.0)})
@@ -62,7 +61,6 @@ class Grid:
     cell: np.ndarray
     turns: np.ndarray
     axes: tuple[np.ndarray, np.ndarray] | None = None
-    given_areas: np.ndarray | None = None
 
     @classmethod
     def of(cls, data: xarray.Dataset | xarray.DataArray, like: xarray.DataArray | None = None) -> Grid:
@@ -77,37 +75,42 @@ class Grid:
         if (found := find_healpix(ds)) is not None:
             nside, pixels, nested, dim = found
             latitude, longitude = healpix_latlon(nside, pixels, nested)
-            areas = np.full(len(pixels), np.pi / 3 / nside**2)
-            return cls._merged(latitude, longitude, (dim,), (len(pixels),), areas=areas)
+            return cls._merged(latitude, longitude, (dim,), (len(pixels),))
         lat, lon = (coordinate(ds, ds if like is None else like, name) for name in ("latitude", "longitude"))
         dims = tuple(str(d) for d in dict.fromkeys((*lat.dims, *lon.dims)))
-        area = find_variable(ds, dims, ("cell_area",))
-        known: dict[str, Any] = {"areas": None if area is None else _area(area)}
+        if not unit_of(lat) and np.ptp(lat.values) > 2.5 and abs(lat).max() < 1.571 and 5 < np.ptp(lon.values) < 6.284:
+            raise InvalidInputError(f"{lat.name} and {lon.name} look like radians. Set their units: radian or degrees.")
         if lat.dims != lon.dims:
             if lat.ndim != 1 or lon.ndim != 1:
                 raise InvalidInputError(f"latitude and longitude must share dimensions, got {lat.dims} and {lon.dims}.")
-            return cls.regular(degrees(lat), degrees(lon), dims, **known)
+            return cls.regular(degrees(lat), degrees(lon), dims)
         said = "" if like is None else str(like.attrs.get("standard_name", ""))
         angle = None if said.startswith("eastward") else find_variable(ds, dims, ANGLES)
-        if angle is not None:
-            known["turns"] = np.exp(1j * np.radians(degrees(angle)))
-        elif "x" in said.split("_") or said.startswith("grid_eastward"):
+        if angle is None and ("x" in said.split("_") or said.startswith("grid_eastward")):
             raise InvalidInputError(
                 f"{said} is along the axes of the grid, so that their angle from east is needed: add a variable "
                 f"{ANGLES[1]!r} along {', '.join(dims)}, with units of degrees or radians."
             )
-        return cls._merged(degrees(lat), degrees(lon), dims, lat.shape, **known)
+        turns = 1.0 if angle is None else np.exp(1j * np.radians(degrees(angle)))
+        return cls._merged(degrees(lat), degrees(lon), dims, lat.shape, turns)
 
     @classmethod
-    def regular(cls, lat: np.ndarray, lon: np.ndarray, dims: tuple[str, ...] = ("lat", "lon"), **known: Any) -> Grid:
+    def regular(cls, lat: np.ndarray, lon: np.ndarray, dims: tuple[str, ...] = ("lat", "lon")) -> Grid:
         """The grid of rows ``lat`` and columns ``lon``, in degrees and any order."""
         shape = len(lat), len(lon)
         if not np.isfinite(lat).all() or not np.isfinite(lon).all() or len(np.unique(lat)) < len(lat):
             raise InvalidInputError("rows and columns must be finite, and no latitude occur twice. Drop such rows.")
-        return cls._merged(np.repeat(lat, shape[1]), np.tile(lon, shape[0]), dims, shape, axes=(lat, lon), **known)
+        return cls._merged(np.repeat(lat, shape[1]), np.tile(lon, shape[0]), dims, shape, axes=(lat, lon))
 
     @classmethod
-    def _merged(cls, lat: np.ndarray, lon: np.ndarray, dims: tuple, shape: tuple, **known: Any) -> Grid:
+    def scattered(cls, lat: np.ndarray, lon: np.ndarray) -> Grid:
+        """The grid of points without order, in degrees."""
+        return cls._merged(lat, lon, ("point",), lat.shape)
+
+    @classmethod
+    def _merged(
+        cls, lat: np.ndarray, lon: np.ndarray, dims: tuple, shape: tuple, angles: Any = 1.0, axes: Any = None
+    ) -> Grid:
         """Cells of one place, to a centimetre on the Earth, become one point, that of the first."""
         there = np.flatnonzero(np.isfinite(lat) & np.isfinite(lon))
         points, frames, _ = latlon_frames(lat[there], lon[there])
@@ -118,11 +121,9 @@ class Grid:
         cell, turns = np.full(len(lat), -1), np.ones(len(lat), complex)
         cell[there], kept = place, there[first]
         east = np.einsum("nxa,nx->na", frames[first][place], frames[:, :, 0])  # at a pole, frames differ
-        turns[there], axes, areas = east @ np.array([1.0, 1j]), known.get("axes"), known.get("areas")
+        turns[there] = east @ np.array([1.0, 1j])
         turns[kept] = 1.0  # to the last bit
-        if areas is not None:
-            areas = np.bincount(place, areas[there], len(first)) if axes is not None else areas[kept]
-        return cls(lat[kept], lon[kept], dims, tuple(shape), cell, turns * known.get("turns", 1.0), axes, areas)
+        return cls(lat[kept], lon[kept], dims, tuple(shape), cell, turns * angles, axes)
 
     def __repr__(self) -> str:
         kind = "regular" if self.axes else "curvilinear" if len(self.dims) > 1 else "unstructured"
@@ -135,8 +136,7 @@ class Grid:
     @cached_property
     def token(self) -> str:
         """A digest of the places: grids with one token are alike."""
-        areas = np.zeros(0) if self.given_areas is None else self.given_areas
-        parts = self.lat, self.lon, self.cell, self.turns, areas
+        parts = self.lat, self.lon, self.cell, self.turns
         return hashlib.sha256(b"".join(np.ascontiguousarray(a).tobytes() for a in parts)).hexdigest()
 
     def __eq__(self, other: object) -> bool:
@@ -155,14 +155,19 @@ class Grid:
         """Unit vectors east and north, ``(n, 3, 2)``; at a pole, those of its first cell's longitude."""
         return latlon_frames(self.lat, self.lon)[1]
 
+    @property
+    def cell_axes(self) -> np.ndarray:
+        """Unit vectors ``(cells, 3, 2)`` along which each cell's components are."""
+        east = self.frames[self.cell] @ np.stack([self.turns.real, self.turns.imag], axis=-1)[..., None]
+        north = self.frames[self.cell] @ np.stack([-self.turns.imag, self.turns.real], axis=-1)[..., None]
+        return np.concatenate([east, north], axis=-1)
+
     @cached_property
     def volumes(self) -> Volumes:
         """Neighbouring points, weights and areas, as if there were no land."""
         if self.axes is None:
-            volumes = voronoi_volumes(self.points)
-        else:
-            volumes = regular_volumes(*self.axes, self.cell.reshape(self.shape), len(self))
-        return volumes if self.given_areas is None else volumes._replace(areas=self.given_areas)
+            return voronoi_volumes(self.points)
+        return regular_volumes(*self.axes, self.cell.reshape(self.shape), len(self))
 
     @property
     def areas(self) -> np.ndarray:
@@ -237,16 +242,3 @@ def find_variable(ds: xarray.Dataset, dims: tuple[Any, ...], names: tuple[str, .
     here = (ds[name].transpose(*dims) for name in ds.variables if {*ds[name].dims} == {*dims})
     known = (a for a in here if a.attrs.get("standard_name") == names[0] or str(a.name).lower() in names)
     return next(known, None)
-
-
-def _area(variable: xarray.DataArray) -> np.ndarray:
-    """Areas of cells on the unit sphere, flat; without a unit they are shares of the sphere."""
-    values, unit = np.asarray(variable.values, np.float64).ravel(), unit_of(variable)
-    if unit in ("", "1"):
-        return values * 4 * np.pi / np.nansum(values)
-    if unit in ("sr", "steradian", "radian2", "rad2"):
-        return values
-    side = in_metres(re.sub(r"(\^|\*\*)?2$", "", unit)) if unit.endswith("2") else None
-    if side is None or side[1]:
-        raise UnitsError(f"cell areas {variable.name} are in {unit!r}; expected m2, km2, sr, or 1 (a share of all).")
-    return values * (side[0] / RADIUS) ** 2

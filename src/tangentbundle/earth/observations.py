@@ -9,7 +9,7 @@ import numpy as np
 from ..arrays import generator
 from ..errors import InvalidInputError, NonFiniteError, ShapeError
 from ..manifolds import Sphere
-from .lengths import radians
+from . import radians
 
 
 def block_numbers(points: np.ndarray, size: str | float) -> np.ndarray:

@@ -1,10 +1,7 @@
 r"""``Regridder``: vector fields from one grid of the Earth to another, by weights that are computed once.
 
 A place t lies in the triangle of :math:`s_1, s_2, s_3` with weights :math:`w_k`, and :math:`P_k` carries vectors from
-:math:`s_k` to t along a great circle. With the covariant derivative :math:`\nabla v` and the way :math:`y_k` to t,
-
-.. math:: v(t) = \sum_k w_k P_k v_k + O(h^2)
-               = \sum_k w_k P_k \left(v_k + \tfrac12 \nabla_{y_k} v_k\right) + O(h^3).
+:math:`s_k` to t along a great circle. Then :math:`v(t) = \sum_k w_k P_k v_k + O(h^2)`, and lengths never grow.
 """
 
 from __future__ import annotations
@@ -12,24 +9,21 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from scipy import sparse
 from scipy.spatial import cKDTree
 
-from ..bundle import TangentBundle
-from ..calculus import Derivatives
-from ..errors import DamagedFileError, InvalidInputError, IsolatedPointsError, OutsideSourceError, ShapeError
+from ..errors import DamagedFileError, InvalidInputError, OutsideSourceError, ShapeError
 from ..files import read_tensors, write_tensors
 from ..manifolds import Sphere
-from . import RADIUS
+from . import RADIUS, radians
 from .blocks import GridFields, described
 from .grid import ANGLES, Grid, find_variable
-from .lengths import radians
 from .series import PACKING
-from .triangles import Triangulation, central_angles, great_circle_rotations
+from .triangles import Triangulation, central_angles, transports
 from .xarrays import standard_name
 
 if TYPE_CHECKING:
@@ -38,54 +32,12 @@ if TYPE_CHECKING:
 KIND = "tangentbundle.regridder"
 
 
-class Stencil(NamedTuple):
-    """Points ``(n, 3)`` with frames, and the three of them around each place: ``corners (m, 3)``.
+def planetary_model(kind: type, seed: int = 0) -> Any:
+    """An estimator of that kind for winds and currents of the Earth."""
+    from ..estimators import helmholtz
+    from .covariances import planetary
 
-    ``turns (m, 3, 2, 2)`` are the transport from there, times the weights, and ``ways (m, 3, 2)`` lead to the place.
-    """
-
-    points: np.ndarray
-    frames: np.ndarray
-    corners: np.ndarray
-    turns: np.ndarray
-    ways: np.ndarray
-
-    def matrix(self, blocks: np.ndarray) -> sparse.csr_array:
-        """The matrix ``(m p, n q)`` with the blocks ``(m, 3, p, q)`` of the corners."""
-        m, _, p, q = blocks.shape
-        parts = blocks.reshape(-1, p, q), self.corners.ravel(), np.arange(0, 3 * m + 1, 3)
-        return sparse.csr_array(sparse.bsr_array(parts, shape=(m * p, len(self.points) * q)))
-
-
-@dataclass(frozen=True)
-class Linear:
-    """Vectors of a triangle's corners, carried to a place inside and weighted linearly. Lengths never grow.
-
-    The error is of second order in the distance of the points.
-    """
-
-    def weights(self, stencil: Stencil) -> sparse.csr_array:
-        return stencil.matrix(stencil.turns)
-
-
-@dataclass(frozen=True)
-class Quadratic:
-    """``Linear`` with covariant derivatives at the corners, from polynomials fitted to the nearest points.
-
-    The error is of third order in the distance of the points: choose it for smooth fields without noise or lakes.
-    """
-
-    def weights(self, stencil: Stencil) -> sparse.csr_array:
-        steps = np.einsum("mkac,mkb->mkacb", stencil.turns, stencil.ways / 2).reshape(len(stencil.ways), 3, 2, 4)
-        try:
-            bundle = TangentBundle.from_frames(stencil.points, stencil.frames)
-        except IsolatedPointsError as error:
-            raise IsolatedPointsError(
-                "Quadratic() fits polynomials to points near each other, but some of the source have none near them. "
-                f"Use Linear(), or make lone points missing (NaN). {error}"
-            ) from error
-        derivative = Derivatives(bundle, degree=2).jacobian().to_scipy()
-        return stencil.matrix(stencil.turns) + stencil.matrix(steps) @ derivative
+    return kind(manifold=Sphere(2), covariance=[planetary(), helmholtz()], random_state=seed)
 
 
 @dataclass(frozen=True)
@@ -94,49 +46,55 @@ class Kriging:
 
     For stations, noisy data and gaps. ``noise_std`` are known standard errors of the components, a number or one for
     each point of the source; by default one level is estimated. ``estimator`` is another ``FieldInterpolator`` than
-    that with covariances of planetary winds.
+    that with covariances of planetary winds, for which ``seed`` is that of random choices.
     """
 
     noise_std: Any = None
     estimator: Any = None
+    seed: int = 0
 
     def predict(self, source: Grid, rows: np.ndarray, target: Grid, fields: np.ndarray) -> np.ndarray:
-        """Coordinates ``(t, n, 2)`` to means, mean and half difference of variances, and covariances ``(t, m, 5)``."""
-        from ..estimators import FieldInterpolator, helmholtz
-        from .covariances import planetary
+        """Coordinates ``(t, n, 2)`` to means and standard deviations along the axes of cells, ``(t, *shape, 4)``."""
+        from sklearn.base import clone
 
-        default: dict[str, Any] = {"manifold": Sphere(2), "covariance": [planetary(), helmholtz()], "random_state": 0}
-        estimator, frames, found = self.estimator or FieldInterpolator(**default), target.frames, []
+        from ..estimators import FieldInterpolator
+
+        estimator = clone(self.estimator or planetary_model(FieldInterpolator, self.seed))  # blocks run side by side
         if np.shape(self.noise_std) not in ((), (len(source),)):
             raise ShapeError(f"noise_std must be a number or one for each of {len(source)} points of the source.")
         noise = np.asarray(self.noise_std, float)[rows] if np.ndim(self.noise_std) else self.noise_std
-        for vectors in np.einsum("nda,tna->tnd", source.frames[rows], fields.astype(float)):
+        there, found = target.cell >= 0, np.full((len(fields), len(target.cell), 4), np.nan)
+        axes, cell = target.cell_axes[there], target.cell[there]
+        for out, vectors in zip(
+            found, np.einsum("nda,tna->tnd", source.frames[rows], fields.astype(float)), strict=True
+        ):
             mean, spread = estimator.fit(source.points[rows], vectors, noise).predict(target.points, return_cov=True)
-            (xx, xy), (_, yy) = np.einsum("mda,mde,meb->abm", frames, spread, frames)
-            found.append(np.stack([*np.einsum("mda,md->am", frames, mean), (xx + yy) / 2, (xx - yy) / 2, xy], axis=1))
-        return np.stack(found)
+            variance = np.einsum("cda,cde,cea->ca", axes, spread[cell], axes)
+            out[there] = np.hstack([np.einsum("cda,cd->ca", axes, mean[cell]), np.sqrt(np.maximum(variance, 0.0))])
+        return found.reshape(len(fields), *target.shape, 4)
 
 
 class Regridder:
     r"""Takes vector fields from the grid of one dataset to that of another, with weights that are computed once.
 
     Tangent vectors are carried along great circles and then combined: poles, the date line and rotated grids are like
-    any other place. The weights are a sparse matrix :math:`(2m \times 2n)` of tangent coordinates, applied to all times
-    at once, lazily where the data are. Results are eastward and northward, or, if the target has the angle of its axes,
-    along these, and named so. No method is conservative.
+    any other place. The weights are a sparse matrix :math:`(m \times n)` for vectors as complex numbers, east + i
+    north, applied to all times at once, lazily where the data are. Results are eastward and northward, or, if the
+    target has the angle of its axes, along these, and named so. No method is conservative.
 
     Args:
         source: a dataset with a vector field; points without a value in its first field are land. Or a ``Grid``.
         target: a dataset with latitude and longitude in any layout.
-        method: ``Linear()``, ``Quadratic()`` or ``Kriging()``.
+        method: ``"linear"`` in the triangles of the source, whose error is of second order in the distance of the
+            points, or ``Kriging()``.
         beyond: places outside of the source, behind its edge or on its land, get the vector of the nearest point with
-            a value if that is at most so far, such as ``"100 km"``, and NaN otherwise. By default they are refused,
-            but not by ``Kriging``, whose standard deviations grow there.
+            a value if that is at most so far, such as ``"100 km"``, and NaN otherwise. By default they are refused.
+            With ``Kriging``, whose standard deviations grow there, only places further from all data are NaN.
         vectors: names of the components, by default found by standard and usual names.
 
     Attributes:
         weights: the SciPy CSR array; None of ``Kriging``.
-        distance: ``(m,)`` km to the nearest point with a value, of places outside of the source; 0 inside.
+        distance: ``(m,)`` km to the nearest point with a value; 0 in the triangles of the source.
 
     >>> import xarray as xr
     >>> def grid(step):
@@ -152,24 +110,37 @@ class Regridder:
         self,
         source: xarray.Dataset | Grid,
         target: xarray.Dataset,
-        method: Linear | Quadratic | Kriging | None = None,
+        method: str | Kriging = "linear",
         *,
         beyond: str | float | None = None,
         vectors: Sequence[str] = (),
     ):
-        self._method = Linear() if method is None else method
-        if not isinstance(self._method, (Linear, Quadratic, Kriging)):
-            raise InvalidInputError(f"method must be Linear(), Quadratic() or Kriging(), got {method!r}.")
-        self._limit = np.inf if beyond is None else radians(beyond) * RADIUS / 1000
+        if method != "linear" and not isinstance(method, Kriging):
+            raise InvalidInputError(f"method must be 'linear' or Kriging(), got {method!r}.")
+        self._method, self._limit = method, np.inf if beyond is None else radians(beyond) * RADIUS / 1000
         self._set_grids(source, target, vectors)
+        self.weights: Any = None
         self._rows = np.flatnonzero(self._with_data(source))
-        stencil, self.distance = self._stencil(refuse=beyond is None and not isinstance(self._method, Kriging))
-        self.weights = None
-        if not isinstance(self._method, Kriging):
-            columns = (2 * self._rows[:, None] + np.arange(2)).ravel()
-            every = sparse.eye_array(2 * len(self.source), format="csr")[columns]
-            self.weights = sparse.csr_array(self._method.weights(stencil) @ every)
-            self.weights.eliminate_zeros()  # they would keep NaN
+        points, places = self.source.points[self._rows], self.target.points
+        if isinstance(method, Kriging):
+            self.distance = central_angles(points[cKDTree(points).query(places)[1]], places) * RADIUS / 1000
+            return
+        triangles = Triangulation(points)
+        corners, shares, inside = triangles.locate(places)
+        inside &= np.isin(cKDTree(self.source.points).query(places)[1], self._rows)  # not on land
+        corners[~inside], shares[~inside] = triangles.tree.query(places[~inside])[1][:, None], (1.0, 0.0, 0.0)
+        self.distance = np.where(inside, 0.0, central_angles(points[corners[:, 0]], places)) * RADIUS / 1000
+        if beyond is None and not inside.all():
+            raise OutsideSourceError(
+                f"{(~inside).sum()} of {len(places)} places lie outside of the source, up to {self.distance.max():.0f} "
+                'km from its data. Use beyond="100 km" to take the nearest vector up to that distance, and NaN further '
+                "away; beyond=0 gives NaN in all of them."
+            )
+        numbers, starts = self._rows[corners], np.arange(0, corners.size + 1, 3)
+        carried = shares * transports(self.target.frames[:, None], self.source.frames[numbers])
+        shape = len(places), len(self.source)
+        self.weights = sparse.csr_array((carried.ravel(), numbers.ravel(), starts), shape=shape)
+        self.weights.eliminate_zeros()  # they would keep NaN
 
     def _set_grids(self, source: xarray.Dataset | Grid, target: xarray.Dataset, vectors: Sequence[str] = ()) -> None:
         self._vectors = vectors
@@ -188,26 +159,6 @@ class Regridder:
         fields, dims = GridFields.of(source, self._vectors), self.source.dims
         first = (a.isel({d: 0 for d in a.dims if d not in dims}).transpose(*dims) for a in fields.arrays())
         return np.isfinite(next(fields.batches([a.values for a in first]))[0]).all(axis=-1)
-
-    def _stencil(self, refuse: bool) -> tuple[Stencil, np.ndarray]:
-        """Triangles around the places, and distances in km of those that are outside."""
-        points, frames, places = self.source.points[self._rows], self.source.frames[self._rows], self.target.points
-        triangles = Triangulation(points)
-        corners, weights, inside = triangles.locate(places)
-        inside &= np.isin(cKDTree(self.source.points).query(places)[1], self._rows)  # not on land
-        corners[~inside], weights[~inside] = triangles.tree.query(places[~inside])[1][:, None], (1.0, 0.0, 0.0)
-        angles = central_angles(points[corners], places[:, None])
-        distance = np.where(inside, 0.0, angles[:, 0]) * RADIUS / 1000
-        if refuse and not inside.all():
-            raise OutsideSourceError(
-                f"{(~inside).sum()} of {len(places)} places lie outside of the source, up to {distance.max():.0f} km "
-                'from its data. Use beyond="100 km" to take the nearest vector up to that distance, and NaN further '
-                "away; beyond=0 gives NaN in all of them."
-            )
-        turns = weights[..., None, None] * great_circle_rotations(self.target.frames[:, None], frames[corners])
-        flat = np.einsum("mkda,mkd->mka", frames[corners], places[:, None] - points[corners])
-        ways = flat * (inside[:, None] * angles / np.maximum(np.linalg.norm(flat, axis=-1), 1e-300))[..., None]
-        return Stencil(points, frames, corners, turns, ways), distance
 
     def __repr__(self) -> str:
         return f"Regridder({self.source} to {self.target})"
@@ -236,52 +187,47 @@ class Regridder:
         new = dict(zip(names, found, strict=True))
         for name, variable in new.items():
             like = fields.ds[name.removesuffix("_std")]
-            variable.attrs = dict(like.attrs)
-            if count == 2 and "standard_name" in like.attrs:
-                variable.attrs["standard_name"] = standard_name(like.attrs["standard_name"], self._angle is not None)
+            variable.attrs, said = dict(like.attrs), str(like.attrs.get("standard_name", ""))
             variable.encoding = {key: value for key, value in like.encoding.items() if key in PACKING}
+            variable.attrs["standard_name"] = said if count == 3 else standard_name(said, self._angle is not None)
             if name not in fields.names:
-                variable.attrs.pop("standard_name", None)  # that of the components
-                variable.attrs["long_name"] = f"standard deviation of {like.name}"
+                variable.attrs |= {"standard_name": "", "long_name": f"standard deviation of {like.name}"}
+            variable.attrs = {key: value for key, value in variable.attrs.items() if key != "standard_name" or value}
         kept = ds.drop_vars([name for name in ds.variables if {*ds[name].dims} & {*self.source.dims}])
         return described(kept.assign(new).assign_coords(self._coords), f"regrid to {self.target}")
 
     def _cells(self, coordinates: np.ndarray, count: int) -> np.ndarray:
         """Tangent coordinates ``(t, n, 2)`` to ``count`` components in the cells, and their standard deviations."""
-        target = self.target
-        if self.weights is None:
-            assert isinstance(self._method, Kriging)
-            found = self._method.predict(self.source, self._rows, target, coordinates[:, self._rows])
-        else:
-            columns = np.ascontiguousarray(coordinates.reshape(len(coordinates), -1).T)
-            found = (self.weights.astype(columns.dtype, copy=False) @ columns).T.reshape(len(coordinates), -1, 2)
-        found[:, self.distance > self._limit] = np.nan
-        mean = target.to_components(found[..., :2], count)
-        if self.weights is not None:
-            return mean
-        half, real, imaginary = np.moveaxis(target.to_cells(found[..., 2:]), -1, 0)
-        turned = ((real + 1j * imaginary) * target.turns.reshape(target.shape).conj() ** 2).real
-        return np.concatenate([mean, np.sqrt(np.maximum(np.stack([half + turned, half - turned], -1), 0.0))], axis=-1)
+        far = self.distance > self._limit
+        if isinstance(self._method, Kriging):
+            found = self._method.predict(self.source, self._rows, self.target, coordinates[:, self._rows])
+            return np.where(self.target.to_cells(far[:, None]), np.nan, found)
+        vectors = np.ascontiguousarray((coordinates[..., 0] + 1j * coordinates[..., 1]).T)
+        found = (self.weights.astype(vectors.dtype, copy=False) @ vectors).T
+        found[:, far] = np.nan
+        return self.target.to_components(np.stack([found.real, found.imag], axis=-1), count)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the weights to a safetensors file, atomically."""
         if self.weights is None:
             raise InvalidInputError("kriging has no weights to save: it is fitted to every field.")
-        arrays = {key: getattr(self.weights, key) for key in ("data", "indices", "indptr")}
-        tensors = {key: torch.tensor(a) for key, a in (arrays | {"distance": self.distance}).items()}
+        arrays = {key: getattr(self.weights, key) for key in ("indices", "indptr")}
+        arrays |= {"data": self.weights.data.view(float), "distance": self.distance}
+        tensors = {key: torch.tensor(a) for key, a in arrays.items()}
         write_tensors(path, KIND, tensors, [self.source.token, self.target.token, float(self._limit)])
 
     @classmethod
     def load(cls, path: str | os.PathLike, source: xarray.Dataset | Grid, target: xarray.Dataset) -> Regridder:
         """Read the weights that ``save`` wrote, for the same two grids."""
         new, (tensors, notes) = cls.__new__(cls), read_tensors(path, KIND)
+        new._method = "linear"
         new._set_grids(source, target)
         *tokens, new._limit = notes
         if tokens != [new.source.token, new.target.token]:
             raise ShapeError(f"the weights in {path} belong to other grids than {new.source} and {new.target}.")
         try:
-            *arrays, new.distance = (tensors[key].numpy() for key in ("data", "indices", "indptr", "distance"))
-            new.weights = sparse.csr_array(tuple(arrays), shape=(2 * len(new.target), 2 * len(new.source)))
+            data, *places, new.distance = (tensors[key].numpy() for key in ("data", "indices", "indptr", "distance"))
+            new.weights = sparse.csr_array((data.view(complex), *places), shape=(len(new.target), len(new.source)))
         except (KeyError, ValueError) as error:
             raise DamagedFileError(f"{path} holds no weights ({error!r:.200}).") from error
         return new

@@ -25,15 +25,18 @@ PACKING = ("dtype", "scale_factor", "add_offset", "_FillValue", "units", "calend
 """What is kept of an encoding: how numbers are stored, and not how a format compresses them."""
 
 
-def in_blocks(fields: GridFields) -> tuple[xarray.Dataset, Any]:
-    """A dataset in chunks of ``BLOCK_BYTES`` along a dimension, the first besides those of the grid, and its name."""
+def in_blocks(fields: GridFields, at_once: int | None = None) -> tuple[xarray.Dataset, Any]:
+    """A dataset in chunks along a dimension, the first besides those of the grid, and its name.
+
+    Chunks have ``at_once`` values along it, by default whole chunks of the source up to ``BLOCK_BYTES``.
+    """
     first = fields.ds[fields.names[0]]
     along = next((d for d in first.dims if d not in fields.grid.dims), None)
     whole = dict.fromkeys(fields.ds.dims, -1)
     if along is None:
         return fields.ds.chunk(whole), None
     one, step = first.chunksizes.get(along, (1,))[0], BLOCK_BYTES * first.sizes[along] // (2 * first.nbytes)
-    return fields.ds.chunk({**whole, along: max(one, step // one * one)}), along
+    return fields.ds.chunk({**whole, along: at_once or max(one, step // one * one)}), along
 
 
 def write_blocks(

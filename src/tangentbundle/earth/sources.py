@@ -15,11 +15,10 @@ from scipy.io import netcdf_file
 from ..download import fetch
 from ..errors import DamagedFileError, InvalidInputError
 from ..extras import extra
+from .wind import WindData, from_grid, from_xarray
 
 if TYPE_CHECKING:
     import xarray
-
-    from .wind import WindData
 
 
 def load_wind(
@@ -28,8 +27,9 @@ def load_wind(
     """Wind as points, exact frames and vectors on the sphere, in m/s.
 
     Args:
-        source: a NetCDF, Zarr or GRIB file, or an ``xarray.Dataset``. The default is the series inside the package: US
-            Navy FNOC monthly mean surface wind, 1982 to 1992, 5 degrees, 85 S to 85 N, public domain.
+        source: a NetCDF, Zarr or GRIB file, a pattern such as ``wind_*.nc`` for several, or an ``xarray.Dataset``. The
+            default is the series inside the package: US Navy FNOC monthly mean surface wind, 1982 to 1992, 5 degrees,
+            85 S to 85 N, public domain.
         u, v: names of the eastward and northward variables. By default they are found by standard name, then by usual
             names such as u10, uwnd or u; coordinates by standard name, units or name.
         provenance: a sentence on where the data come from; by default the dataset's title or source.
@@ -47,8 +47,6 @@ def load_wind(
             title = ds.attrs.get("title") or ds.attrs.get("source")
             name = Path(source).name
             return load_wind(ds, u=u, v=v, provenance=provenance or (f"{name}: {title}" if title else name))
-    from .reading import from_xarray  # torch is loaded when there is a dataset
-
     if not hasattr(source, "data_vars"):
         raise InvalidInputError(f"expected a path or an xarray.Dataset of wind, got {source!r}.")
     titles = [str(source.attrs[key]) for key in ("title", "source") if source.attrs.get(key)]
@@ -56,8 +54,6 @@ def load_wind(
 
 
 def _embedded() -> WindData:
-    from .reading import from_grid
-
     content = lzma.decompress(Path(__file__).with_name("navy_wind.nc.xz").read_bytes())
     with netcdf_file(io.BytesIO(content)) as file:
         hours, lat, lon = (np.array(file.variables[name][:], np.float64) for name in ("time", "lat", "lon"))
@@ -67,24 +63,8 @@ def _embedded() -> WindData:
     return from_grid(times, lat, lon, wind, provenance)
 
 
-def load_gfs(folder: str | Path | None = None, blocks: tuple[str, ...] = ("A", "B")) -> WindData:
-    """Six-hourly 10 m wind analyses of NOAA/NCEP's GFS, 2.5 degrees, from files gfs_10m_2p5deg_6h_block*.nc.
-
-    The folder is the one given, or that of the environment variable ``TANGENTBUNDLE_WIND``. Four single analyses are
-    missing: they are filled in and flagged.
-    """
-    xarray, folder = extra("xarray", "load_gfs"), wind_folder(folder)
-    parts = []
-    for block in blocks:
-        with open_dataset(folder / f"gfs_10m_2p5deg_6h_block{block}.nc") as ds:
-            parts.append(ds.load())
-    joined = xarray.concat(parts, "time", data_vars="minimal", coords="minimal", compat="equals", join="exact")
-    about = f"NOAA/NCEP GFS 10 m wind analyses, 2.5 degrees, blocks {' and '.join(blocks)}"
-    return load_wind(joined, provenance=about)
-
-
 def wind_folder(folder: str | Path | None = None) -> Path:
-    """The folder of the GFS files: the one given, or that of the environment variable ``TANGENTBUNDLE_WIND``."""
+    """The folder of the GFS analyses of the experiments: that given, or of the variable ``TANGENTBUNDLE_WIND``."""
     named = folder or os.environ.get("TANGENTBUNDLE_WIND")
     if not named:
         raise InvalidInputError("the GFS files are not part of the package. Set TANGENTBUNDLE_WIND to their folder.")

@@ -19,12 +19,14 @@ MAX_GAP = 6.0
 across a gap in the data. No circle of 20 000 random points reaches it."""
 
 
-def great_circle_rotations(to: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """Parallel transport along great circles ``(..., 2, 2)``, in frames ``(..., 3, 2)`` of places not opposite."""
+def transports(to: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """Parallel transport along great circles ``(...)``, in frames ``(..., 3, 2)`` of places not opposite.
+
+    A vector (x, y) of the frame is the complex number x + iy, and transport multiplies it by one of modulus one.
+    """
     overlap = np.einsum("...da,...db->...ab", to, start)
-    cosine, sine = overlap[..., 0, 0] + overlap[..., 1, 1], overlap[..., 1, 0] - overlap[..., 0, 1]
-    turn = np.stack([cosine, -sine, sine, cosine], axis=-1) / np.maximum(np.hypot(cosine, sine), 1e-300)[..., None]
-    return turn.reshape(*turn.shape[:-1], 2, 2)
+    turn = overlap[..., 0, 0] + overlap[..., 1, 1] + 1j * (overlap[..., 1, 0] - overlap[..., 0, 1])
+    return turn / np.maximum(np.abs(turn), 1e-300)
 
 
 def central_angles(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +20,15 @@ DIRECTION = ("wind_from_direction", *(f"wind{s}" for s in ("_direction", "direct
 DIRECTION = (*DIRECTION, "wd", "drct", "dd")
 EAST_NORTH = ("eastward_wind", "northward_wind")
 """Names of the components of wind that is given as speed and direction."""
+ALONG_AXES = {
+    "eastward_wind": "x_wind",
+    "northward_wind": "y_wind",
+    "eastward_sea_water_velocity": "sea_water_x_velocity",
+    "northward_sea_water_velocity": "sea_water_y_velocity",
+}
+"""Standard names of components along the axes of a grid, by those of the eastward and northward ones."""
+FORMS = ("{}", "nav_{}", "c{}", "t{}", "x{}", "{}cell", "{}_rho")
+"""Usual names of lat and lon: also of NEMO, ICON, CICE, WRF, MPAS and ROMS."""
 NETCDF_FILL = 9.969209968386869e36
 """What NetCDF stores in a cell of floats that was never written; in one of integers it is their largest magnitude."""
 
@@ -68,19 +76,10 @@ def degrees(angle: xarray.DataArray) -> np.ndarray:
 
 
 def standard_name(said: str, along_axes: bool) -> str:
-    """The CF name of a component along the axes of a grid, or of the eastward or northward one.
-
-    >>> standard_name("eastward_sea_water_velocity", True), standard_name("x_wind", False)
-    ('sea_water_x_velocity', 'eastward_wind')
-    """
-    said = said.removeprefix("grid_")
-    for east, x in (("eastward", "x"), ("northward", "y")):
-        if along_axes:
-            said = re.sub(f"^{east}_(.*)velocity$", rf"\1{x}_velocity", said).replace(east, x)
-        else:
-            said = re.sub(f"^(.*_){x}_velocity$", rf"{east}_\1velocity", said)
-            said = re.sub(f"(?<![a-z]){x}(?![a-z])", east, said)
-    return said
+    """The standard name of a component along the axes of a grid, or of the eastward or northward one; "" if unknown."""
+    names = ALONG_AXES if along_axes else {along: east for east, along in ALONG_AXES.items()}
+    found = names.get(said, said)
+    return "" if along_axes and found.startswith(("eastward", "northward")) else found
 
 
 def without_impossible(values: np.ndarray, unit: str, notes: list[str], max_speed: float = 500.0) -> np.ndarray:
@@ -146,7 +145,7 @@ def coordinate(ds: xarray.Dataset, wind: xarray.DataArray | xarray.Dataset, name
     tests = (
         lambda a: a.attrs.get("standard_name") == name,
         lambda a: str(a.attrs.get("units", "")).lower() in units,
-        lambda a: str(a.name).lower() in (name, name[:3], f"nav_{name[:3]}"),
+        lambda a: str(a.name).lower() in (name, *(form.format(name[:3]) for form in FORMS)),
     )
     for test in tests:
         if found := [a for a in here if test(a)]:

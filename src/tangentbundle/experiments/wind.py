@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,13 +13,14 @@ import numpy as np
 import torch
 
 from ..bundle import TangentBundle
-from ..datasets import WindData, fetch_ncep, load_gfs, load_wind, wind_folder
+from ..datasets import WindData, fetch_ncep, load_wind, wind_folder
 from ..errors import InvalidInputError
 from ..operators import Identity
 from .base import Row
 from .networks import View
 
 ANALYSIS = "gfs_10m_1deg_20160430T06.nc"
+BLOCKS = "gfs_10m_2p5deg_6h_blockA.nc", "gfs_10m_2p5deg_6h_blockB.nc"
 
 
 @dataclass(eq=False)
@@ -80,10 +81,10 @@ def reanalysis(days: int = 250) -> Wind:
 SOURCES = {
     "gfs": Wind(
         "GFS 10 m analyses; field of 2016-04-30 06Z; six-hourly from 2026-03-24 (training) and 2026-07-06 (test)",
-        partial(load_gfs, blocks=("A",)),
-        partial(load_gfs, blocks=("B",)),
+        lambda: load_wind(wind_folder() / BLOCKS[0]),
+        lambda: load_wind(wind_folder() / BLOCKS[1]),
         gfs_field,
-        (ANALYSIS, "gfs_10m_2p5deg_6h_blockA.nc", "gfs_10m_2p5deg_6h_blockB.nc"),
+        (ANALYSIS, *BLOCKS),
     ),
     "embedded": Wind(
         "US Navy monthly means, 1982 to 1987 (training) and 1988 to 1992 (test)",

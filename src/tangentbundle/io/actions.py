@@ -13,6 +13,7 @@ from ..errors import InvalidInputError, UnitsError
 from ..timeline import regular
 from ..units import conversion
 from .field import Field
+from .grids import GridFile
 from .guards import warn
 from .spaces import Globe
 
@@ -71,15 +72,27 @@ def filtered(field: Field, bundle: Any, apply: Callable[[Any], Any], at_once: in
     return field.with_vectors(smooth), left
 
 
-def decomposed(field: Field, bundle: TangentBundle) -> tuple[Field, dict[str, np.ndarray]]:
+def decomposed(field: Field, bundle: TangentBundle | None) -> tuple[Field, dict[str, np.ndarray], np.ndarray]:
     """The field with its parts, potentials, divergence and vorticity as ``parts``; energies ``(T,)`` of its parts.
 
-    Speeds on the globe give rates in s-1 and potentials in m2 s-1; otherwise lengths are those of the points.
+    Also returns the areas ``(n,)`` of the points. On the globe the cells of the file's grid are used, as by
+    ``earth.decompose``, and no bundle is needed. Speeds there give rates in s-1 and potentials in m2 s-1; otherwise
+    lengths are those of the points.
     """
-    from ..calculus import helmholtz
+    if bundle is None:
+        from ..earth.decomposition import decompose_points
+        from ..earth.grid import Grid
 
-    vectors = field.vectors.astype(field.space.coordinates.dtype, copy=False)
-    found = helmholtz(bundle, bundle.to_coordinates(vectors[..., None]))
+        assert isinstance(field.space, Globe)
+        origin = field.origin
+        grid = origin.grid if isinstance(origin, GridFile) else Grid.scattered(field.space.lat, field.space.lon)
+        found, areas = decompose_points(grid, field.space.points, field.array)
+    else:
+        from ..calculus import helmholtz
+
+        vectors = field.vectors.astype(field.space.coordinates.dtype, copy=False)
+        found = helmholtz(bundle, bundle.to_coordinates(vectors[..., None]))
+        areas = bundle._unsorted(bundle.sorted_mass)
     speed = conversion(field.units, "m s-1") if isinstance(field.space, Globe) else None
     length, speed, units = (1.0, 1.0, ("", "")) if speed is None else (RADIUS, speed, ("s-1", "m2 s-1"))
 
@@ -88,14 +101,15 @@ def decomposed(field: Field, bundle: TangentBundle) -> tuple[Field, dict[str, np
 
     parts = {}
     for name in found.energies:
-        values = field.space.components(bundle.to_ambient(getattr(found, name)))
+        values = getattr(found, name)
+        values = values[..., 0] if bundle is None else field.space.components(bundle.to_ambient(values))
         parts[name] = part(values, tuple(f"{name}_{component}" for component in field.names), field.units)
     scales = {"divergence": (speed / length, units[0]), "vorticity": (speed / length, units[0])}
     scales |= {"potential": (speed * length, units[1]), "stream": (speed * length, units[1])}
     for name, (scale, unit) in scales.items():
         if (values := getattr(found, name)) is not None:
             parts[name] = part(scale * values[..., 0], (f"{name} [{unit}]" if unit else name,), unit)
-    return replace(field, parts=parts), {name: share[:, 0] for name, share in found.energies.items()}
+    return replace(field, parts=parts), {name: share[:, 0] for name, share in found.energies.items()}, areas
 
 
 def warn_if_nothing_left(left: float, eps: float) -> None:
