@@ -80,7 +80,7 @@ def test_forecasts_of_tables_come_after_them(dated, tmp_path):
         table["time"] = 10 * np.searchsorted(dates, table["time"].to_numpy())
     table.to_csv(tmp_path / "a.csv", index=False)
     field = read_field(tmp_path / "a.csv")
-    made = forecasted(field, tb.FieldForecaster(dim=2, random_state=0), 20)
+    made = forecasted(field, tb.FieldForecaster(dim=2), 20)
     write_field(replace(made, std=None), tmp_path / "b.csv")
     again = pd.read_csv(tmp_path / "b.csv", parse_dates=["time"] if dated else None)
     later = dates[-1] + np.arange(1, 21) * np.timedelta64(12, "h") if dated else 190 + 10 * np.arange(1, 21)

@@ -78,8 +78,9 @@ class GaussianPosterior(Posterior):
             own = bases if bases.ndim == 2 else np.concatenate([own, middle])
         evidence = Evidence(self.data.sites(points, own), as_tensor(values)[..., None], as_tensor(noise))
         with torch.no_grad():
-            factor = torch.linalg.cholesky(evidence.matrix(self.covariance, self._hyper))
-            weights = torch.cholesky_solve(evidence.columns(self.covariance), factor)
+            blocks, alone = self.covariance(self._hyper[:-1], evidence.pairs), self.covariance.independent
+            factor = torch.linalg.cholesky(evidence.matrix(blocks, alone, self._hyper[-1]))
+            weights = torch.cholesky_solve(evidence.columns(alone), factor)
         return System(members, evidence.sites, factor, weights)
 
     @cached_property

@@ -61,10 +61,9 @@ class GaussianProcess(Model):
         index = data.sample(min(sites, self.rows // (1 if covariance.independent else bases.shape[-1])), rng)
         names = covariance.parameters(*bases.shape[-2:])
         center, width = np.array([*names.values(), -2.0]), np.full(len(names) + 1, 3.0)  # a factor of 20
-        if observations.history is not None:  # its parameters hold for the field, to a third; the mean may have changed
-            past = maximize(covariance, data.past_evidence(index), center, width, self.steps)
-            steady = np.array([*(not name.startswith("ScaledMean") for name in names), False])
-            center, width = np.where(steady, past, center), np.where(steady, 0.3, width)
+        if observations.history is not None:  # its parameters but the noise hold for the field, to a third
+            center[:-1] = maximize(covariance, data.past_evidence(index), center, width, self.steps)[:-1]
+            width[:-1] = 0.3
         theta = maximize(covariance, data.evidence(index), center, width, self.steps, data.max_noise)
         parameters = dict(zip([*names, "noise"], np.exp(theta).tolist(), strict=True))
         return GaussianPosterior(covariance, theta, data, observations.parts(sites), parameters)
