@@ -288,7 +288,8 @@ def test_the_likelihood_finds_the_parameters_that_made_the_data():
     points = sphere.sample(120, seed=0)
     sites = Sites(*(torch.from_numpy(array) for array in (points, sphere.frames(points), points)))
     zeros = Evidence(sites, torch.zeros(120, 2, 1, dtype=torch.float64))
-    factor = torch.linalg.cholesky(zeros.matrix(Tangent(), torch.from_numpy(truth)))[0]
+    blocks = Tangent()(torch.from_numpy(truth[:-1]), zeros.pairs)
+    factor = torch.linalg.cholesky(zeros.matrix(blocks, False, torch.tensor(truth[-1])))[0]
     values = factor @ torch.from_numpy(np.random.default_rng(0).standard_normal((240, 8)))
     evidence = Evidence(sites, values.reshape(2, 120, 8).transpose(0, 1))
     found = maximize(Tangent(), evidence, np.array([0.0, -1.0, -2.0]), np.full(3, 3.0))

@@ -22,7 +22,7 @@ KINDS = {
 
 
 def denoiser(**options):
-    return tb.FieldDenoiser(SpectralFilter(neighbors=24), random_state=0, **({"dim": 2} | options))
+    return tb.FieldDenoiser(SpectralFilter(neighbors=24), **({"dim": 2, "random_state": 0} | options))
 
 
 def test_it_is_the_filter_of_least_risk():

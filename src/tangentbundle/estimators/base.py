@@ -70,6 +70,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
             oriented=self.spaces_.oriented,
             noise=_noise(noise_std, n, self.scale_),
             history=None if history is None else history.scaled(self.center_, self.unit_, 1 / self.scale_),
+            position_variance=self.spaces_.position_variance / self.unit_**2,
         )
         model = self._chosen_model(observations)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
@@ -141,7 +142,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         along = far.astype(float)  # far away at least the size of the data
         across = np.zeros(len(X)) if self.manifold is not None else along
         if with_noise:
-            along, across = along + self.posterior_.noise**2, across + self.posterior_.noise_across
+            along, across = along + self.posterior_.noise_along, across + self.posterior_.noise_across
         return found.widened(along, across)
 
     def _residuals(self, most: int = 512) -> np.ndarray:

@@ -107,7 +107,7 @@ class NeighborPosterior(Posterior):
     def __post_init__(self) -> None:
         known = self.observations.noise
         self.noise = float(np.sqrt(self.variance if known is None else known.mean()))  # at most: the field changes, too
-        self.noise_across = self.noise**2
+        self.noise_along = self.noise_across = self.noise**2
         self.parameters = {"neighbors": float(self.neighbors)}
 
     def predict(self, places: Places, spread: bool = True) -> Prediction:

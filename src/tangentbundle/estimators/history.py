@@ -8,12 +8,10 @@ zero from 2 L on. A parametric covariance supplements the T samples.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import torch
 from scipy.interpolate import RBFInterpolator
-from scipy.spatial import cKDTree
 from torch import Tensor
 
 from ..errors import NonFiniteError, ShapeError, TooFewPointsError
@@ -64,32 +62,6 @@ class History:
         unique = np.unique(points, axis=0, return_index=True)[1]  # coincident points have no interpolant
         neighbors = min(16, len(unique))
         return RBFInterpolator(points[unique], values[unique], neighbors=neighbors, kernel="linear", degree=0)(places)
-
-    @cached_property
-    def missed_share(self) -> float:
-        """The share of the anomalies' variance that neighbours do not explain, from 200 left-out points."""
-        m, missed = len(self.points), 0.0
-        anomalies = (self.fields - self.fields.mean(axis=0)).transpose(1, 0, 2).reshape(m, -1)
-        index = np.unique(np.linspace(0, m - 1, min(m, 200)).astype(int))
-        for one in index:
-            others = np.setdiff1d(self._tree.query(self.points[one], k=min(m, 20))[1], [one])
-            off = self._interpolate(self.points[others], anomalies[others], self.points[[one]]) - anomalies[one]
-            missed += float(np.square(off).sum())
-        return min(missed / max(float(np.square(anomalies[index]).sum()), 1e-300), 1.0)
-
-    def missed_variance(self, points: np.ndarray, left_out: bool = False) -> np.ndarray:
-        """The variance ``(n,)`` of each component between the points of the history, growing with squared distance.
-
-        With ``left_out`` points at them count as if they were half way to the next.
-        """
-        spacing = float(np.median(self._tree.query(self.points, k=2)[0][:, 1])) or 1.0
-        away = self._tree.query(points)[0] / spacing
-        away = np.where(away == 0.0, 0.5, 0.0) if left_out else np.minimum(away, 1.0)
-        return np.square(away) * self.missed_share * float(np.square(self.fields - self.fields.mean(axis=0)).mean())
-
-    @cached_property
-    def _tree(self) -> cKDTree:
-        return cKDTree(self.points)
 
 
 def gaspari_cohn(z: Tensor) -> Tensor:
