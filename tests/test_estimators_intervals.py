@@ -106,7 +106,7 @@ def test_the_spread_of_inexact_positions_is_found():
     assert spaces.position_variance < 1e-6
     off = points + 0.03 * rng.standard_normal(points.shape)
     assert TangentSpaces.of(off, 2).position_variance == pytest.approx(0.03**2, rel=0.2)
-    field = SPHERE.gradient_field(points, 4)
+    field = SPHERE.gradient_field(points, 3)
     vectors = field + 0.3 * np.sqrt(np.square(field).mean()) * rng.standard_normal(field.shape)
     model = FieldDenoiser(GaussianProcess(Ambient(Matern(np.inf))), dim=2, random_state=0).fit(off, vectors)
     found, std = model.predict(off, return_std=True)

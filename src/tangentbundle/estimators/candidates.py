@@ -26,7 +26,7 @@ class Candidates(Model):
     """
 
     models: Sequence[Model]
-    max_left_out: int = 200
+    max_left_out: int = 400
     uses_history = True
 
     def fit(self, observations: Observations, rng: np.random.Generator) -> Posterior:
@@ -142,13 +142,13 @@ class Identity(NeighborMean):
 def default_models(observations: Observations, covariances: Sequence[Covariance] | None = None) -> list[Model]:
     """Gaussian processes with given covariances, also without a history; the neighbours' mean, and the data.
 
-    By default covariances are those of smooth and of rough tangent fields, and of smooth ambient ones: any, those
-    without divergence, and those without curl.
+    By default covariances are those of smooth tangent fields, of smooth and of rough ambient ones, and of smooth
+    ambient ones without divergence or curl.
     """
     D, d = observations.dims
     if covariances is None:
         smooth = Matern(np.inf)
-        covariances = [Tangent(smooth), Tangent(Matern(1.5)), Ambient(smooth)]
+        covariances = [Tangent(smooth), Ambient(smooth), Ambient(Matern(1.5))]
         if 1 < D <= 6:  # of many components, no divergence says little about each
             covariances += [DivergenceFree(smooth, ambient=True), CurlFree(smooth, ambient=True)]
     for covariance in covariances:
