@@ -164,6 +164,10 @@ def of_kind(values: Any) -> tuple[Any, ArrayKind]:
     """Arrays of any library as NumPy's, all else as it is, and the kind that answers have: NumPy's float64 at last."""
     if hasattr(values, "__dlpack__") and not isinstance(values, np.ndarray):
         tensor, kind = float_tensor(values, "the input")
+        if kind.device.type != "cpu":
+            raise InvalidInputError(
+                f"the input is on {kind.device}, where only FieldDenoiser() and SpectralFilter() run. Move it: x.cpu()."
+            )
         return tensor.detach().cpu().numpy(), kind
     single = getattr(values, "dtype", None) == np.float32
     return values, ArrayKind(False, torch.float32 if single else torch.float64, torch.device("cpu"))

@@ -59,9 +59,7 @@ class Trial:
     seconds: float
 
     @classmethod
-    def of(
-        cls, model: Model, observations: Observations, seed: int, index: np.ndarray
-    ) -> Trial | TangentBundleError:
+    def of(cls, model: Model, observations: Observations, seed: int, index: np.ndarray) -> Trial | TangentBundleError:
         """The error if the model has no fit to these data. What a model warns of matters only if it is chosen."""
         start = time.perf_counter()
         try:

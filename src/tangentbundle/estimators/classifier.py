@@ -113,9 +113,7 @@ class ManifoldClassifier(ClassifierMixin, BaseEstimator):
         network: dict[str, Any] = {"step": self.step, "activation": self.activation or NormTanh(), "readout": readout}
         self.network_ = TNN([3, *self.channels], self.taps, **network, seed=source)
         bundles = self._bundles(points)
-        train, validation = (
-            self._batches([bundles[i] for i in part], numbers[part]) for part in (training, held)
-        )
+        train, validation = (self._batches([bundles[i] for i in part], numbers[part]) for part in (training, held))
         options: dict[str, Any] = {"epochs": self.epochs, "lr": self.lr, "patience": self.patience, "seed": seed}
         options |= {"validation": validation or None, "min_delta": 1e-3, "clip": 1.0, "progress": False}
         self.history_ = fit(self.network_, train, _cross_entropy, **options)

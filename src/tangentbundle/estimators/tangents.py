@@ -89,8 +89,8 @@ class TangentSpaces:
     def position_variance(self) -> float:
         """The variance of each coordinate of the points about the space, zero if that is known.
 
-        It is that of neighbours about quadratic functions on the tangent spaces, twice as many as these have coefficients;
-        less what a half more neighbours add, which curvature does and noise does not.
+        It is that of neighbours about quadratic functions on the tangent spaces, two for each coefficient; less what
+        a third one for each would add, which is due to curvature.
         """
         n, D, d = self.frames.shape
         terms = (d + 1) * (d + 2) // 2
