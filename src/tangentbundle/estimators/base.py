@@ -28,6 +28,7 @@ from ..parallel import one_thread
 from .candidates import Candidates, default_models
 from .history import History
 from .observations import JITTER, Model, Observations, Places, Prediction
+from .spectral import SpectralFilter
 from .tangents import TangentSpaces
 
 
@@ -35,7 +36,7 @@ from .tangents import TangentSpaces
 class FieldEstimator(RegressorMixin, BaseEstimator):
     """Points ``X (n, D)`` and ambient vectors ``y (n, D)``; subclasses say what else is known."""
 
-    model: Model | None = None
+    model: Model | SpectralFilter | None = None
     _: KW_ONLY
     covariance: Any = None
     dim: Any = None

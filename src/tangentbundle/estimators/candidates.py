@@ -21,8 +21,9 @@ class Candidates(Model):
 
     The criterion is the log density of ambient vectors, each predicted from all the others, so that models of
     tangent and of ambient vectors are comparable. Models are compared in their quick form at ``max_left_out`` points.
-    Of those that differ from the best by less than one standard error, the one with the fewest parameters is fitted in
-    full and answers; a baseline, the neighbours' mean or the data, only if no other is among them.
+    Of the best and those in the same bases, tangent or ambient, that differ from it by less than one standard error,
+    the one with the fewest parameters is fitted in full and answers. A baseline, the neighbours' mean or the data,
+    answers only if no other model is as near to it.
     """
 
     models: Sequence[Model]
@@ -41,6 +42,7 @@ class Candidates(Model):
         top = max(trials, key=lambda trial: float(trial.density.mean()))
         scores = {trial: trial.score(top) for trial in trials}
         near = [trial for trial, row in scores.items() if row.margin <= row.margin_error]
+        near = [t for t in near if t.model.ambient == top.model.ambient or top.model.baseline]
         best = min(near, key=lambda t: (t.model.baseline, len(t.posterior.parameters), scores[t].margin))
         posterior = best.model.fit(observations, np.random.default_rng(seed))
         scores[best] = scores[best]._replace(noise=posterior.noise)

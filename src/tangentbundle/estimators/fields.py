@@ -57,11 +57,12 @@ class FieldDenoiser(FieldEstimator):
             return super().fit(X, y, noise_std)
         if self.manifold is not None or self.covariance is not None:
             raise InvalidInputError("a SpectralFilter has no use for manifold= or covariance=. Leave them out.")
-        filter, seed = self.model or SpectralFilter(), check_random_state(self.random_state).randint(2**31)
-        self.posterior_ = filter.fit(X, y, noise_std, self.dim, seed)
-        self.noise_, self.scores_ = self.posterior_.noise, []
-        self.frames_ = float_tensor(X, "points")[1].wrap(self.posterior_.frames)
-        self.n_features_in_ = self.posterior_.points.shape[1]
+        filter = self.model if isinstance(self.model, SpectralFilter) else SpectralFilter()
+        seed = check_random_state(self.random_state).randint(2**31)
+        found = filter.fit(X, y, noise_std, self.dim, seed)
+        self.posterior_, self.noise_, self.scores_ = found, found.noise, []  # type: ignore[assignment]
+        self.frames_ = float_tensor(X, "points")[1].wrap(found.frames)
+        self.n_features_in_ = found.points.shape[1]
         return self
 
     def predict(self, X, return_std=False, return_cov=False, with_noise=False):

@@ -170,6 +170,7 @@ class Model(ABC):
     """A way to estimate a field from noisy vectors at some points."""
 
     uses_history: bool = False  # whether it takes past fields into account
+    ambient: bool = True  # whether vectors are described in axes of ambient space instead of tangent bases
     baseline: bool = False  # so simple that it is only chosen where it is clearly better than others
 
     @abstractmethod

@@ -45,6 +45,10 @@ class GaussianProcess(Model):
         if self.sites is not None and not (isinstance(self.sites, (int, np.integer)) and self.sites >= 8):
             raise InvalidInputError(f"sites must be an integer of at least 8, or None, got {self.sites!r}.")
 
+    @property
+    def ambient(self) -> bool:  # type: ignore[override]
+        return self.covariance.ambient
+
     def __str__(self) -> str:
         return f"GaussianProcess({self.covariance})" + ("" if self.uses_history else ", no history")
 
