@@ -69,9 +69,9 @@ class GaussianPosterior(Posterior):
         moves = np.sqrt(observations.position_variance) * np.random.default_rng(0).standard_normal(points.shape)
         a, b = (self.data.sites(where[:, None], bases) for where in (points, points + moves))
         with torch.no_grad():
-            same, moved = (self.covariance(self._hyper[:-1], Pairs(a, other)) for other in (a, b))
-            change = stacked(2 * (same - moved), self.covariance.independent).diagonal(dim1=-2, dim2=-1).mean()
-        return min(float(change), self.noise**2)
+            here, there, both = (self.covariance(self._hyper[:-1], Pairs(*two)) for two in ((a, a), (b, b), (a, b)))
+            blocks = stacked(here + there - 2 * both, self.covariance.independent)
+        return min(max(float(blocks.diagonal(dim1=-2, dim2=-1).mean()), 0.0), self.noise**2)
 
     @cached_property
     def _full_system(self) -> System:
