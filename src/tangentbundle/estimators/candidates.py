@@ -151,8 +151,8 @@ def default_models(observations: Observations, covariances: Sequence[Covariance]
         covariances = [Tangent(smooth), Ambient(smooth), Ambient(Matern(1.5))]
         if 1 < D <= 6:  # of many components, no divergence says little about each
             covariances += [DivergenceFree(smooth, ambient=True), CurlFree(smooth, ambient=True)]
-    for covariance in covariances:
-        covariance.check(D, d, observations.oriented)
     kinds = (True,) if observations.history is None else (True, False)
     processes = [GaussianProcess(covariance, uses_history=past) for past in kinds for covariance in covariances]
+    for covariance in covariances:
+        covariance.check(D, d, observations.oriented)
     return [*processes, NeighborMean(), Identity()]
