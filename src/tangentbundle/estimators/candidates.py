@@ -142,13 +142,13 @@ class Identity(NeighborMean):
 def default_models(observations: Observations, covariances: Sequence[Covariance] | None = None) -> list[Model]:
     """Gaussian processes with given covariances, also without a history; the neighbours' mean, and the data.
 
-    By default covariances are those of smooth tangent fields, of smooth and of rough ambient ones, and of smooth
-    ambient ones without divergence or curl.
+    By default covariances are those of smooth and of rough fields, tangent and ambient, and of smooth ambient ones
+    without divergence or curl.
     """
     D, d = observations.dims
     if covariances is None:
-        smooth = Matern(np.inf)
-        covariances = [Tangent(smooth), Ambient(smooth), Ambient(Matern(1.5))]
+        smooth, rough = Matern(np.inf), Matern(1.5)
+        covariances = [Tangent(smooth), Tangent(rough), Ambient(smooth), Ambient(rough)]
         if 1 < D <= 6:  # of many components, no divergence says little about each
             covariances += [DivergenceFree(smooth, ambient=True), CurlFree(smooth, ambient=True)]
     kinds = (True,) if observations.history is None else (True, False)
