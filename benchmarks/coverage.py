@@ -8,6 +8,7 @@ not counted.
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -17,7 +18,7 @@ import tangentbundle as tb
 from tangentbundle.manifolds import Manifold
 
 from .general import held, measured
-from .harness import Row
+from .harness import Row, print_table, save
 
 Field = Callable[[np.ndarray], np.ndarray]
 
@@ -77,9 +78,23 @@ def once(name: str, spaces: str, n: int, noise: float, seed: int) -> list[float]
     return shares
 
 
-def run() -> list[Row]:
+def run(jobs: int = -1, draws: int = DRAWS) -> list[Row]:
     kinds = [f"{kind} {level}" for kind in ("denoised", "interpolated", "measured") for level in (50, 90)]
-    calls = (delayed(once)(*cell, seed) for cell in cells() for seed in range(DRAWS))
-    shares = np.array(Parallel(n_jobs=-1)(calls)).reshape(-1, DRAWS, len(kinds)).mean(axis=1).round(3).tolist()
+    calls = (delayed(once)(*cell, seed) for cell in cells() for seed in range(draws))
+    shares = np.array(Parallel(n_jobs=jobs)(calls)).reshape(-1, draws, len(kinds)).mean(axis=1).round(3).tolist()
     names = ("field", "tangent spaces", "n", "noise")
     return [dict(zip((*names, *kinds), (*cell, *row), strict=True)) for cell, row in zip(cells(), shares, strict=True)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage", description=__doc__)
+    parser.add_argument("--jobs", type=int, default=-1, help="processes; default: all cores")
+    parser.add_argument("--draws", type=int, default=DRAWS, help="samples for each cell")
+    options = parser.parse_args()
+    rows = run(options.jobs, options.draws)
+    print_table(rows)
+    save("coverage", rows)
+
+
+if __name__ == "__main__":
+    main()

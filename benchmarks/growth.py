@@ -194,7 +194,7 @@ def run(max_n: int = max(SIZES), jobs: int = 1, draws: int = 3, resume: bool = F
     """One row for each space, size and draw; those finished are in the file of results at any time."""
     cells = list(product(SPACES, (n for n in SIZES if n <= max_n), range(draws)))
     rows = [row for row in load("growth") if _cell(row) in cells] if resume else []
-    missing = sorted({*cells} - {_cell(row) for row in rows}, key=lambda cell: cell[1:])
+    missing = sorted({*cells} - {_cell(row) for row in rows}, key=lambda cell: (-cell[1], cell[2]))  # the longest first
     threads = max(1, (os.cpu_count() or 1) // jobs)
     with ProcessPoolExecutor(jobs, get_context("spawn"), _warm, (threads,)) as pool:
         for future in as_completed([pool.submit(once, *cell) for cell in missing]):

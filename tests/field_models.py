@@ -10,7 +10,6 @@ from tangentbundle.estimators import (
     GaussianProcess,
     Identity,
     NeighborMean,
-    SpectralFilter,
     Tangent,
     helmholtz,
 )
@@ -34,7 +33,7 @@ PROCESSES = [
         Ambient() + CurlFree(ambient=True),
     )
 ]
-SIMPLE = [SpectralFilter(), NeighborMean(), Identity()]
+SIMPLE = [NeighborMean(), Identity()]
 
 
 def history(points, count=10):

@@ -13,7 +13,8 @@ from tangentbundle.earth.operator import cells_of
 from tangentbundle.errors import InvalidInputError, MissingColumnsError, RankDeficientError, UnitsError
 from tangentbundle.geometry.known_frames import latlon_frames
 from tangentbundle.io import Request
-from tangentbundle.io.datasets import from_dataset, to_dataset
+from tangentbundle.io.datasets import from_dataset
+from tangentbundle.io.grids import to_dataset
 
 DIMS = ("lat", "lon")
 

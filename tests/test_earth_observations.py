@@ -94,8 +94,8 @@ def test_bad_measurements_are_refused():
 
 
 def test_the_column_sigma_of_a_file_reaches_the_estimators(tmp_path):
-    """Also in other units than the vectors', and for each time of a series; NaN is refused."""
-    from tangentbundle.io import Field, Globe, Request, read_field
+    """Also in other units than the vectors'; NaN is refused."""
+    from tangentbundle.io import Field, Globe, read_field
     from tangentbundle.io.actions import predicted
 
     rng = np.random.default_rng(0)
@@ -114,10 +114,6 @@ def test_the_column_sigma_of_a_file_reaches_the_estimators(tmp_path):
 
     predicted(Seen(covariance=tb.estimators.Tangent(), manifold=SPHERE), field, field)
     np.testing.assert_allclose(seen[0], sigma)
-    series = np.concatenate([np.insert(rows, 0, t, axis=1) * np.array([1, 1, 1, 1, 1, 1 + t]) for t in (0, 1)])
-    np.savetxt(tmp_path / "b.csv", series, delimiter=",", header="time,lat,lon,u,v,errors", comments="")
-    both = read_field(tmp_path / "b.csv", Request(sigma="errors"))
-    np.testing.assert_allclose(both.noise, 100 * np.outer([1, 2], sigma))
     rows[3, 4] = np.nan
     np.savetxt(tmp_path / "c.csv", rows, delimiter=",", header="lat,lon,u,v,sigma", comments="")
     with pytest.raises(NonFiniteError):

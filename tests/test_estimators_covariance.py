@@ -11,7 +11,7 @@ from tangentbundle.earth.covariances import Meridional, Zonal, planetary
 from tangentbundle.errors import InvalidInputError
 from tangentbundle.estimators import Ambient, CurlFree, DivergenceFree, Matern, Tangent, helmholtz
 from tangentbundle.estimators.covariance import CovarianceSum
-from tangentbundle.estimators.history import Empirical, Modulated, ScaledMean, from_history, gaspari_cohn
+from tangentbundle.estimators.history import Empirical, from_history, gaspari_cohn
 from tangentbundle.estimators.likelihood import Evidence, maximize, stacked
 from tangentbundle.estimators.sites import Pairs, Sites
 from tangentbundle.manifolds import Sphere
@@ -24,8 +24,6 @@ TANGENT = [
     *(CurlFree(kernel) for kernel in SMOOTH),
     *(DivergenceFree(kernel) for kernel in SMOOTH),
     Empirical(),
-    Modulated(CurlFree()),
-    ScaledMean(),
     Zonal(),
     Meridional(),
     helmholtz(),
@@ -37,8 +35,6 @@ AMBIENT = [
     *(CurlFree(kernel, ambient=True) for kernel in SMOOTH),
     *(DivergenceFree(kernel, ambient=True) for kernel in SMOOTH),
     Empirical(ambient=True),
-    Modulated(Ambient()),
-    ScaledMean(ambient=True),
     Ambient() + Ambient(Matern(0.5)),
     Ambient() + CurlFree(ambient=True),
     from_history(Ambient()),
@@ -54,11 +50,11 @@ cases = pytest.mark.parametrize(("covariance", "D", "p"), CASES, ids=str)
 def random_sites(ambient, D, p, n=7, seed=0):
     """Any points with any orthonormal bases, and a history of any values."""
     rng = np.random.default_rng(seed)
-    points, past, mean = rng.standard_normal((n, D)), rng.standard_normal((n, p, 9)), rng.standard_normal((n, p))
+    points, past = rng.standard_normal((n, D)), rng.standard_normal((n, p, 9))
     fixed = np.random.default_rng(99)  # what all sets of sites share
     axes = np.linalg.qr(fixed.standard_normal((D, D)))[0]
     bases = axes[:, -p:] if ambient else np.linalg.qr(rng.standard_normal((n, D, p)))[0]
-    arrays = points, bases, points @ axes[:, : min(3, D)], past, mean
+    arrays = points, bases, points @ axes[:, : min(3, D)], past
     return Sites(*(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays))
 
 
@@ -76,7 +72,7 @@ def full(covariance, theta, a, b):
     return blocks.movedim((-3, -1, -4, -2), (-4, -3, -2, -1))
 
 
-# The same in a few lines for two points: x, y, bases B, C, principal coordinates, anomalies, means.
+# The same in a few lines for two points: x, y, bases B, C, principal coordinates, anomalies.
 
 
 @dataclass
@@ -85,12 +81,11 @@ class Site:
     B: np.ndarray
     principal: np.ndarray
     past: np.ndarray
-    mean: np.ndarray
 
 
 def site(sites, i):
     bases = sites.bases if sites.bases.ndim == 2 else sites.bases[i]
-    tensors = sites.points[i], bases, sites.principal[i], sites.past[i], sites.past_mean[i]
+    tensors = sites.points[i], bases, sites.principal[i], sites.past[i]
     return Site(*(tensor.numpy() for tensor in tensors))
 
 
@@ -136,9 +131,6 @@ def block(covariance, theta, a, b):
         parts = np.split(theta, np.cumsum(sizes)[:-1])
         return sum(block(term, part, a, b) for term, part in zip(covariance.terms, parts, strict=True))
     p, r = a.B.shape[1], np.linalg.norm(a.x - b.x)
-    if isinstance(covariance, Modulated):
-        sizes = [np.sqrt(np.mean(one.past**2)) for one in (a, b)]
-        return sizes[0] * sizes[1] * block(covariance.base, theta, a, b)
     if isinstance(covariance, Ambient):
         parts = (a.principal - b.principal) ** 2
         if len(parts) < len(a.x):
@@ -158,8 +150,6 @@ def block(covariance, theta, a, b):
     if isinstance(covariance, Empirical):
         taper = float(gaspari_cohn(torch.tensor(r * np.exp(-theta[1]))))
         return size * taper * a.past @ b.past.T / a.past.shape[1]
-    if isinstance(covariance, ScaledMean):
-        return size * matern(r * np.exp(-theta[1]), 1.5) * np.outer(a.mean, b.mean)
     axis = np.array([0.0, 0.0, 1.0])
     along = (a.x - b.x) @ axis
     across = np.sqrt(r**2 - along**2) if r > 0 else 0.0
@@ -190,7 +180,7 @@ def test_positive_symmetric_and_equal_to_its_diagonal(covariance, D, p):
 @cases
 def test_batches_equal_single_sets(covariance, D, p):
     theta, sets = start(covariance, D, p), [random_sites(covariance.ambient, D, p, 5, seed) for seed in range(3)]
-    names = ("points", "bases", "principal", "past", "past_mean")
+    names = ("points", "bases", "principal", "past")
     stacks = {name: torch.stack([getattr(one, name) for one in sets]) for name in names}
     batch = Sites(**(stacks | ({"bases": sets[0].bases} if covariance.ambient else {})))
     together = full(covariance, theta, batch, batch)
@@ -207,7 +197,7 @@ def test_rotations_of_space_change_nothing(covariance, D, p):
     turn, bands = np.eye(D), D - 1 if "Zonal" in str(covariance) or "Meridional" in str(covariance) else D
     turn[:bands, :bands] = np.linalg.qr(np.random.default_rng(3).standard_normal((bands, bands)))[0]
     Q = torch.from_numpy(turn)
-    b = Sites(a.points @ Q.T, Q @ a.bases, a.principal, a.past, a.past_mean)
+    b = Sites(a.points @ Q.T, Q @ a.bases, a.principal, a.past)
     expected = covariance(theta, Pairs(a, a))
     assert torch.allclose(covariance(theta, Pairs(b, b)), expected, atol=1e-10)
 
@@ -217,7 +207,7 @@ def test_a_change_of_bases_changes_coordinates_alone(covariance):
     theta, a = start(covariance, 3, 2), random_sites(False, 3, 2)
     angles = torch.from_numpy(np.random.default_rng(4).uniform(0, 6, 7))
     Q = torch.stack([angles.cos(), -angles.sin(), angles.sin(), angles.cos()], dim=1).reshape(7, 2, 2)
-    b = Sites(a.points, a.bases @ Q, a.principal, Q.mT @ a.past, torch.einsum("nji,nj->ni", Q, a.past_mean))
+    b = Sites(a.points, a.bases @ Q, a.principal, Q.mT @ a.past)
     expected = torch.einsum("nki,nmkl,mlj->nmij", Q, full(covariance, theta, a, a), Q)
     assert torch.allclose(full(covariance, theta, b, b), expected, atol=1e-10)
 
@@ -289,7 +279,8 @@ def test_the_likelihood_finds_the_parameters_that_made_the_data():
     points = sphere.sample(120, seed=0)
     sites = Sites(*(torch.from_numpy(array) for array in (points, sphere.frames(points), points)))
     zeros = Evidence(sites, torch.zeros(120, 2, 1, dtype=torch.float64))
-    factor = torch.linalg.cholesky(zeros.matrix(Tangent(), torch.from_numpy(truth)))[0]
+    blocks = Tangent()(torch.from_numpy(truth[:-1]), zeros.pairs)
+    factor = torch.linalg.cholesky(zeros.matrix(blocks, False, torch.tensor(truth[-1])))[0]
     values = factor @ torch.from_numpy(np.random.default_rng(0).standard_normal((240, 8)))
     evidence = Evidence(sites, values.reshape(2, 120, 8).transpose(0, 1))
     found = maximize(Tangent(), evidence, np.array([0.0, -1.0, -2.0]), np.full(3, 3.0))

@@ -5,11 +5,12 @@ import pytest
 from scipy.stats import norm
 
 from tangentbundle import FieldDenoiser, FieldInterpolator
-from tangentbundle.estimators import GaussianProcess, Matern, Tangent
+from tangentbundle.estimators import Ambient, GaussianProcess, Matern, Tangent
 from tangentbundle.estimators.observations import tail
+from tangentbundle.estimators.tangents import TangentSpaces
 from tangentbundle.manifolds import Sphere, Torus
 
-LEVELS = (0.5, 0.9)
+LEVELS, SPHERE = (0.5, 0.9), Sphere(2)
 
 
 def waves(space, length, rng):
@@ -96,3 +97,18 @@ def test_widths_are_conformal_quantiles():
         inside = [abs(new) <= tail(level, np.array(rest)) for new, *rest in errors]
         assert np.mean(inside) == pytest.approx(level, abs=0.03)
     assert tail(0.95, errors[0, :9]) == pytest.approx(norm.ppf(0.975))  # too few for that level
+
+
+def test_the_spread_of_inexact_positions_is_found():
+    """The variance of points about a surface, and what it adds to that of the field."""
+    points, rng = SPHERE.sample(800, seed=1), np.random.default_rng(2)
+    spaces = TangentSpaces.of(points, 2)
+    assert spaces.position_variance < 1e-6
+    off = points + 0.03 * rng.standard_normal(points.shape)
+    assert TangentSpaces.of(off, 2).position_variance == pytest.approx(0.03**2, rel=0.2)
+    field = SPHERE.gradient_field(points, 3)
+    vectors = field + 0.3 * np.sqrt(np.square(field).mean()) * rng.standard_normal(field.shape)
+    model = FieldDenoiser(GaussianProcess(Ambient(Matern(np.inf))), dim=2, random_state=0).fit(off, vectors)
+    found, std = model.predict(off, return_std=True)
+    inside = [np.mean(np.abs(found - field) < width * std) for width in (0.6745, 1.6449)]
+    assert abs(inside[0] - 0.5) < 0.06 and abs(inside[1] - 0.9) < 0.05

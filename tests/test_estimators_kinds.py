@@ -32,7 +32,7 @@ def field_answers(make, kind):
 
 
 def forecasts(kind):
-    model = tb.FieldForecaster(manifold=SPHERE, random_state=0).fit(kind(POINTS), kind(SERIES))
+    model = tb.FieldForecaster(manifold=SPHERE).fit(kind(POINTS), kind(SERIES))
     yield from model.predict(kind(SERIES[-5:]), 3, return_std=True)
     yield from model.predict_interval(kind(SERIES[-5:]), 3)
 

@@ -13,7 +13,6 @@ from tangentbundle.estimators import (
     Identity,
     Matern,
     NeighborMean,
-    SpectralFilter,
     Tangent,
 )
 from tangentbundle.manifolds import Sphere, Torus
@@ -22,7 +21,7 @@ SPHERE = Sphere(2)
 POINTS = SPHERE.sample(60, seed=0)
 CLEAN = SPHERE.gradient_field(POINTS, 2)
 VECTORS = CLEAN + 0.3 * np.random.default_rng(100).standard_normal((60, 3))
-MODELS = [GaussianProcess(Tangent()), GaussianProcess(Ambient()), SpectralFilter(), NeighborMean(), Identity()]
+MODELS = [GaussianProcess(Tangent()), GaussianProcess(Ambient()), NeighborMean(), Identity()]
 
 
 def densities(model, points=POINTS, vectors=VECTORS):

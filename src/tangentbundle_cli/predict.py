@@ -210,7 +210,6 @@ def forecast(
     output: Output,
     std: Std = False,
     dim: Dim = None,
-    seed: Seed = 0,
 ) -> None:
     """Predict the next fields of a series in time.
 
@@ -235,7 +234,7 @@ def forecast(
         shape = (horizon, len(field.space), len(field.names))
         check_output(replace(field, values=np.zeros(shape)), output)
         step("learning")
-        estimator = FieldForecaster(**known(field, dim), period=calendar_period(field.times), random_state=seed)
+        estimator = FieldForecaster(**known(field, dim), period=calendar_period(field.times))
         result = forecasted(field, estimator, horizon, lambda: step("forecasting"))
     tell, recent = job.summary.tell, recent_fields(field)
     if result.times is not None:

@@ -5,26 +5,21 @@ from .classifier import ManifoldClassifier
 from .covariance import Ambient, Covariance, CurlFree, DivergenceFree, Matern, Tangent, helmholtz
 from .fields import FieldDenoiser, FieldInterpolator
 from .process import GaussianProcess
-from .shape import CloudFeature, Holonomy, LowSpectrum, Neighborhoods
 from .spectral import SpectralFilter
 
 __all__ = [
     "Ambient",
     "Candidates",
-    "CloudFeature",
     "Covariance",
     "CurlFree",
     "DivergenceFree",
     "FieldDenoiser",
     "FieldInterpolator",
     "GaussianProcess",
-    "Holonomy",
     "Identity",
-    "LowSpectrum",
     "ManifoldClassifier",
     "Matern",
     "NeighborMean",
-    "Neighborhoods",
     "SpectralFilter",
     "Tangent",
     "helmholtz",

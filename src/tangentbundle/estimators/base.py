@@ -28,6 +28,7 @@ from ..parallel import one_thread
 from .candidates import Candidates, default_models
 from .history import History
 from .observations import JITTER, Model, Observations, Places, Prediction
+from .spectral import SpectralFilter
 from .tangents import TangentSpaces
 
 
@@ -35,7 +36,7 @@ from .tangents import TangentSpaces
 class FieldEstimator(RegressorMixin, BaseEstimator):
     """Points ``X (n, D)`` and ambient vectors ``y (n, D)``; subclasses say what else is known."""
 
-    model: Model | None = None
+    model: Model | SpectralFilter | None = None
     _: KW_ONLY
     covariance: Any = None
     dim: Any = None
@@ -70,6 +71,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
             oriented=self.spaces_.oriented,
             noise=_noise(noise_std, n, self.scale_),
             history=None if history is None else history.scaled(self.center_, self.unit_, 1 / self.scale_),
+            position_variance=self.spaces_.position_variance / self.unit_**2,
         )
         model = self._chosen_model(observations)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
@@ -141,7 +143,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         along = far.astype(float)  # far away at least the size of the data
         across = np.zeros(len(X)) if self.manifold is not None else along
         if with_noise:
-            along, across = along + self.posterior_.noise**2, across + self.posterior_.noise_across
+            along, across = along + self.posterior_.noise_along, across + self.posterior_.noise_across
         return found.widened(along, across)
 
     def _residuals(self, most: int = 512) -> np.ndarray:
@@ -163,6 +165,10 @@ def of_kind(values: Any) -> tuple[Any, ArrayKind]:
     """Arrays of any library as NumPy's, all else as it is, and the kind that answers have: NumPy's float64 at last."""
     if hasattr(values, "__dlpack__") and not isinstance(values, np.ndarray):
         tensor, kind = float_tensor(values, "the input")
+        if kind.device.type != "cpu":
+            raise InvalidInputError(
+                f"the input is on {kind.device}, where only FieldDenoiser() and SpectralFilter() run. Move it: x.cpu()."
+            )
         return tensor.detach().cpu().numpy(), kind
     single = getattr(values, "dtype", None) == np.float32
     return values, ArrayKind(False, torch.float32 if single else torch.float64, torch.device("cpu"))

@@ -90,16 +90,15 @@ class FieldInBases:
     def sites(self, points: np.ndarray, bases: np.ndarray) -> Sites:
         """Points ``(..., D)`` with bases, as tensors, with their history where there is one."""
         history = self.observations.history
-        past = mean = None
+        past = None
         if history is not None:
             fields = history.at(points.reshape(-1, points.shape[-1]))  # (T, n, D)
             flat = bases if bases.ndim == 2 else bases.reshape(-1, *bases.shape[-2:])
             own = np.stack([coordinates_in(flat, one) for one in fields], axis=-1)
             own = own.reshape(*points.shape[:-1], *own.shape[1:])  # (..., p, T)
-            mean = own.mean(axis=-1)
-            past, mean = torch.from_numpy(own - mean[..., None]), torch.from_numpy(mean)
+            past = torch.from_numpy(own - own.mean(axis=-1, keepdims=True))
         principal = points @ self.observations.axes
-        return Sites(as_tensor(points), as_tensor(bases), as_tensor(principal), past, mean)
+        return Sites(as_tensor(points), as_tensor(bases), as_tensor(principal), past)
 
     def at(self, index: np.ndarray) -> Sites:
         """The sites of some of the observations."""

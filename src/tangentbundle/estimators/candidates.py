@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..errors import InvalidInputError, TangentBundleError, TangentBundleWarning
-from .covariance import Ambient, Covariance, CurlFree, DivergenceFree, Matern, Tangent, helmholtz
+from .covariance import Ambient, Covariance, CurlFree, DivergenceFree, Matern, Tangent
 from .observations import JITTER, Model, Observations, Places, Posterior, Prediction, Score
 from .process import QUICK_SITES, GaussianProcess
 
@@ -20,10 +20,10 @@ class Candidates(Model):
     """Fits several models and takes the one that predicts left-out vectors best.
 
     The criterion is the log density of ambient vectors, each predicted from all the others, so that models of
-    tangent and of ambient vectors are comparable. Models are compared in their quick form, at a quarter of
-    ``max_left_out`` points; the best three once more at all of these, unless they are worse than the best by more than
-    three standard errors. The best is then fitted in full. Baselines, the neighbours' mean and the data, are chosen if
-    they are better by more than one standard error.
+    tangent and of ambient vectors are comparable. Models are compared in their quick form at ``max_left_out`` points.
+    Of the best and those in the same bases, tangent or ambient, that differ from it by less than one standard error,
+    the one with the fewest parameters is fitted in full and answers. A baseline, the neighbours' mean or the data,
+    answers only if no other model is as near to it.
     """
 
     models: Sequence[Model]
@@ -31,78 +31,52 @@ class Candidates(Model):
     uses_history = True
 
     def fit(self, observations: Observations, rng: np.random.Generator) -> Posterior:
-        seed, order = int(rng.integers(2**32)), rng.permutation(len(observations.parts(QUICK_SITES).groups))
-        tried = [_try(model, observations, seed) for model in self.models]
+        seed, groups = int(rng.integers(2**32)), observations.parts(QUICK_SITES).groups
+        order = rng.permutation(len(groups))  # of groups, each of which shares one linear system
+        enough = int(np.searchsorted(np.cumsum([len(groups[k]) for k in order]), self.max_left_out)) + 1
+        index = np.sort(np.concatenate([groups[k] for k in order[:enough]]))
+        tried = [Trial.of(model, observations, seed, index) for model in self.models]
         trials = [trial for trial in tried if isinstance(trial, Trial)]
         if not trials:
             raise InvalidInputError(f"none of the candidates can be fitted to these data: {tried or 'there are none'}")
-        scores: dict[str, Score] = {}
-        for count in (self.max_left_out // 4, self.max_left_out):
-            index = _points(observations, order, count)
-            for trial in trials:
-                trial.leave_out(observations, index)
-            top = trials[int(np.argmax([trial.density.mean() for trial in trials]))]
-            rows = [trial.score(top) for trial in trials]
-            scores |= {row.model: row for row in rows}
-            near = [trial for trial, row in zip(trials, rows, strict=True) if row.margin <= 3 * row.margin_error]
-            trials = sorted(near, key=lambda trial: -float(trial.density.mean()))[:3]
-            if len(trials) == 1:
-                break
-        best = top
-        if top.model.baseline:
-            rivals = [trial for trial in trials if not trial.model.baseline]
-            rivals = [trial for trial in rivals if (row := trial.score(top)).margin <= row.margin_error]
-            best = max(rivals, key=lambda trial: float(trial.density.mean()), default=top)
-        posterior, name, highest = best.posterior, str(best.model), scores[str(top.model)].score
-        if best.quick is not best.model:
-            posterior = best.model.fit(observations, np.random.default_rng(seed))
-        scores[name] = scores[name]._replace(noise=posterior.noise)
-        table = [row._replace(score=highest - row.margin) for row in scores.values()]  # on the vectors of the best
-        posterior.model = name
-        posterior.scores = sorted(table, key=lambda row: (row.model != name, row.margin))
+        top = max(trials, key=lambda trial: float(trial.density.mean()))
+        scores = {trial: trial.score(top) for trial in trials}
+        near = [trial for trial, row in scores.items() if row.margin <= row.margin_error]
+        near = [t for t in near if t.model.ambient == top.model.ambient or top.model.baseline]
+        best = min(near, key=lambda t: (t.model.baseline, len(t.posterior.parameters), scores[t].margin))
+        posterior = best.model.fit(observations, np.random.default_rng(seed))
+        scores[best] = scores[best]._replace(noise=posterior.noise)
+        posterior.model = str(best.model)
+        posterior.scores = sorted(scores.values(), key=lambda row: (row.model != posterior.model, row.margin))
         return posterior
 
 
-def _points(observations: Observations, order: np.ndarray, count: int) -> np.ndarray:
-    """At least ``count`` points where there are as many, of groups in this order: each shares one linear system."""
-    groups = observations.parts(QUICK_SITES).groups
-    enough = int(np.searchsorted(np.cumsum([len(groups[k]) for k in order]), count)) + 1
-    return np.sort(np.concatenate([groups[k] for k in order[:enough]]))
-
-
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Trial:
     """A model fitted in its quick form, with the log densities of left-out vectors ``(m,)``."""
 
     model: Model
-    quick: Model
     posterior: Posterior
+    density: np.ndarray
     seconds: float
-    density: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
-    def leave_out(self, observations: Observations, index: np.ndarray) -> None:
+    @classmethod
+    def of(cls, model: Model, observations: Observations, seed: int, index: np.ndarray) -> Trial | TangentBundleError:
+        """The error if the model has no fit to these data. What a model warns of matters only if it is chosen."""
         start = time.perf_counter()
-        self.density = self.posterior.left_out(index).log_density(observations.vectors[index])
-        self.seconds += time.perf_counter() - start
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", TangentBundleWarning)
+                posterior = model.quick().fit(observations, np.random.default_rng(seed))
+                density = posterior.left_out(index).log_density(observations.vectors[index])
+        except TangentBundleError as error:
+            return error
+        return cls(model, posterior, density, time.perf_counter() - start)
 
     def score(self, best: Trial) -> Score:
-        margin = best.density - self.density
+        margin, mean = best.density - self.density, float(self.density.mean())
         error = float(margin.std() / np.sqrt(len(margin)))
-        mean = float(self.density.mean())
         return Score(str(self.model), mean, float(margin.mean()), error, self.posterior.noise, self.seconds)
-
-
-def _try(model: Model, observations: Observations, seed: int) -> Trial | TangentBundleError:
-    """The error if the model has no fit to these data. What a model warns of matters only if it is chosen."""
-    start, quick = time.perf_counter(), model.quick()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TangentBundleWarning)
-            return Trial(
-                model, quick, quick.fit(observations, np.random.default_rng(seed)), time.perf_counter() - start
-            )
-    except TangentBundleError as error:
-        return error
 
 
 @dataclass(frozen=True)
@@ -133,7 +107,7 @@ class NeighborPosterior(Posterior):
     def __post_init__(self) -> None:
         known = self.observations.noise
         self.noise = float(np.sqrt(self.variance if known is None else known.mean()))  # at most: the field changes, too
-        self.noise_across = self.noise**2
+        self.noise_along = self.noise_across = self.noise**2
         self.parameters = {"neighbors": float(self.neighbors)}
 
     def predict(self, places: Places, spread: bool = True) -> Prediction:
@@ -168,14 +142,13 @@ class Identity(NeighborMean):
 def default_models(observations: Observations, covariances: Sequence[Covariance] | None = None) -> list[Model]:
     """Gaussian processes with given covariances, also without a history; the neighbours' mean, and the data.
 
-    By default covariances are those of smooth tangent fields, a Helmholtz mixture with a rough part, ambient fields,
-    and some without divergence or curl.
+    By default covariances are those of smooth and of rough fields, tangent and ambient, and of smooth ambient ones
+    without divergence or curl.
     """
     D, d = observations.dims
     if covariances is None:
-        smooth, surface = Matern(np.inf), d == 2 and observations.oriented
-        rough = helmholtz() if surface else CurlFree() + Tangent(Matern(0.5))
-        covariances = [Tangent(smooth), rough, Ambient(smooth), Ambient(Matern(1.5))]
+        smooth, rough = Matern(np.inf), Matern(1.5)
+        covariances = [Tangent(smooth), Tangent(rough), Ambient(smooth), Ambient(rough)]
         if 1 < D <= 6:  # of many components, no divergence says little about each
             covariances += [DivergenceFree(smooth, ambient=True), CurlFree(smooth, ambient=True)]
     kinds = (True,) if observations.history is None else (True, False)

@@ -81,14 +81,6 @@ class Covariance(ABC):
         one = torch.exp(2 * theta[0]) * torch.eye(sites.dim, dtype=torch.float64)
         return one.expand(*sites.points.shape[:-1], -1, -1)
 
-    def slopes(self, theta: Tensor, pairs: Pairs, weights: Tensor, step: float = 1e-4) -> Tensor:
-        """The derivatives of ``sum(weights * blocks)`` by every parameter, as differences.
-
-        Smaller steps amplify rounding where there is no noise.
-        """
-        blocks, moves = self(theta, pairs), step * torch.eye(len(theta), dtype=theta.dtype)
-        return torch.stack([(weights * (self(theta + move, pairs) - blocks)).sum() / step for move in moves])
-
     @property
     def independent(self) -> bool:
         """Whether components along the bases, the same everywhere, are independent."""
@@ -152,11 +144,6 @@ class CovarianceSum(Covariance):
         if term.independent and not self.independent:
             return torch.diag_embed(blocks.movedim(-3, -1)).movedim(-2, -4).movedim(-1, -2)
         return blocks
-
-    def slopes(self, theta: Tensor, pairs: Pairs, weights: Tensor, step: float = 1e-4) -> Tensor:
-        alone = weights if self.independent else weights.diagonal(dim1=-4, dim2=-2).movedim(-1, -3)
-        parts = self._parts(theta, pairs.a)
-        return torch.cat([term.slopes(own, pairs, alone if term.independent else weights, step) for term, own in parts])
 
     def diagonal(self, theta: Tensor, sites: Sites) -> Tensor:
         return sum(term.diagonal(part, sites) for term, part in self._parts(theta, sites))  # type: ignore[return-value]

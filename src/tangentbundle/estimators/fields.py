@@ -6,12 +6,14 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_array
+from sklearn.utils import check_array, check_random_state
 
-from ..errors import ShapeError
+from ..arrays import float_tensor
+from ..errors import InvalidInputError, ShapeError
 from .base import FieldEstimator
 from .history import History
 from .observations import share, tail
+from .spectral import FilteredField, SpectralFilter
 
 
 @dataclass(eq=False, repr=False)
@@ -21,9 +23,10 @@ class FieldDenoiser(FieldEstimator):
     Several models are fitted: Gaussian processes of tangent vectors with covariance :math:`O_i^T K(x_i, x_j) O_j`, of
     ambient vectors, of fields without divergence or curl; the mean of neighbours, and the data as they are. The one
     that predicts left-out vectors best answers; ``scores_`` shows by what margin. All choices come from the data.
+    Points on a GPU are denoised there, by ``SpectralFilter()``.
 
     Args:
-        model: such as ``GaussianProcess(Tangent())`` or ``Candidates([...])``; default as above.
+        model: such as ``GaussianProcess(Tangent())``, ``Candidates([...])`` or ``SpectralFilter()``; default as above.
         covariance: a ``Covariance`` or several: Gaussian processes with these instead of the default ones.
         dim: intrinsic dimension, or a rule to estimate it; default estimated.
         manifold: a known manifold, for exact tangent spaces; answers are then tangent to it.
@@ -47,6 +50,29 @@ class FieldDenoiser(FieldEstimator):
     >>> bool(0.25 < denoiser.noise_ < 0.35)
     True
     """
+
+    def fit(self, X, y, noise_std=None):
+        on_device = self.model is None and self.covariance is None and getattr(X, "is_cuda", False)
+        if not (on_device or isinstance(self.model, SpectralFilter)):
+            return super().fit(X, y, noise_std)
+        if self.manifold is not None or self.covariance is not None:
+            raise InvalidInputError("a SpectralFilter has no use for manifold= or covariance=. Leave them out.")
+        filter = self.model if isinstance(self.model, SpectralFilter) else SpectralFilter()
+        seed = check_random_state(self.random_state).randint(2**31)
+        found = filter.fit(X, y, noise_std, self.dim, seed)
+        self.posterior_, self.noise_, self.scores_ = found, found.noise, []  # type: ignore[assignment]
+        self.frames_ = float_tensor(X, "points")[1].wrap(found.frames)
+        self.n_features_in_ = found.points.shape[1]
+        return self
+
+    def predict(self, X, return_std=False, return_cov=False, with_noise=False):
+        if not isinstance(getattr(self, "posterior_", None), FilteredField):
+            return super().predict(X, return_std, return_cov, with_noise)
+        if return_std or return_cov:
+            raise InvalidInputError("a SpectralFilter gives no uncertainty. Use a Gaussian process.")
+        return self.posterior_.predict(X)
+
+    fit.__doc__, predict.__doc__ = FieldEstimator.fit.__doc__, FieldEstimator.predict.__doc__
 
 
 @dataclass(eq=False, repr=False)

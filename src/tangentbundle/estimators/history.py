@@ -2,23 +2,20 @@ r"""Covariances learned from past fields.
 
 The anomalies :math:`a_t` of T past fields about their mean :math:`\mu` give the localised empirical covariance
 :math:`\frac1T \sum_t a_t(x) a_t(y)^T \rho(|x - y|/L)`, with Gaspari and Cohn's taper :math:`\rho` (1999), which is
-zero from 2 L on. A parametric covariance scaled by the anomalies' local size supplements the T samples, and a
-slowly varying multiple of the mean allows for its change since.
+zero from 2 L on. A parametric covariance supplements the T samples.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import torch
 from scipy.interpolate import RBFInterpolator
-from scipy.spatial import cKDTree
 from torch import Tensor
 
 from ..errors import NonFiniteError, ShapeError, TooFewPointsError
-from .covariance import Covariance, Matern, Pairs, Sites
+from .covariance import Covariance, Pairs, Sites
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,32 +63,6 @@ class History:
         neighbors = min(16, len(unique))
         return RBFInterpolator(points[unique], values[unique], neighbors=neighbors, kernel="linear", degree=0)(places)
 
-    @cached_property
-    def missed_share(self) -> float:
-        """The share of the anomalies' variance that neighbours do not explain, from 200 left-out points."""
-        m, missed = len(self.points), 0.0
-        anomalies = (self.fields - self.fields.mean(axis=0)).transpose(1, 0, 2).reshape(m, -1)
-        index = np.unique(np.linspace(0, m - 1, min(m, 200)).astype(int))
-        for one in index:
-            others = np.setdiff1d(self._tree.query(self.points[one], k=min(m, 20))[1], [one])
-            off = self._interpolate(self.points[others], anomalies[others], self.points[[one]]) - anomalies[one]
-            missed += float(np.square(off).sum())
-        return min(missed / max(float(np.square(anomalies[index]).sum()), 1e-300), 1.0)
-
-    def missed_variance(self, points: np.ndarray, left_out: bool = False) -> np.ndarray:
-        """The variance ``(n,)`` of each component between the points of the history, growing with squared distance.
-
-        With ``left_out`` points at them count as if they were half way to the next.
-        """
-        spacing = float(np.median(self._tree.query(self.points, k=2)[0][:, 1])) or 1.0
-        away = self._tree.query(points)[0] / spacing
-        away = np.where(away == 0.0, 0.5, 0.0) if left_out else np.minimum(away, 1.0)
-        return np.square(away) * self.missed_share * float(np.square(self.fields - self.fields.mean(axis=0)).mean())
-
-    @cached_property
-    def _tree(self) -> cKDTree:
-        return cKDTree(self.points)
-
 
 def gaspari_cohn(z: Tensor) -> Tensor:
     """The compactly supported correlation of Gaspari and Cohn, equation (4.10): one at 0, zero from 2 on."""
@@ -111,73 +82,21 @@ class Empirical(Covariance):
         return {"amplitude": 0.0, "length": -0.7}
 
     def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:
-        a, b = (_required(sites.past).movedim(-2, -3) for sites in (pairs.a, pairs.b))  # (..., p, n, T)
+        a, b = (_past(sites).movedim(-2, -3) for sites in (pairs.a, pairs.b))  # (..., p, n, T)
         products = pairs.blocks(a.flatten(-3, -2) @ b.flatten(-3, -2).mT / a.shape[-1])
         taper = gaspari_cohn(pairs.squares.sqrt() * torch.exp(-theta[1]))
         return torch.exp(2 * theta[0]) * taper * products
 
     def diagonal(self, theta: Tensor, sites: Sites) -> Tensor:
-        past = _required(sites.past)
+        past = _past(sites)
         return torch.exp(2 * theta[0]) * (past @ past.mT) / past.shape[-1]
 
 
-@dataclass(frozen=True)
-class Modulated(Covariance):
-    """Another covariance times the local size of past anomalies at both sites."""
-
-    base: Covariance
-
-    @property
-    def ambient(self) -> bool:  # type: ignore[override]
-        return self.base.ambient
-
-    def check(self, ambient_dim: int, dim: int, oriented: bool) -> None:
-        self.base.check(ambient_dim, dim, oriented)
-
-    def parameters(self, ambient_dim: int, dim: int) -> dict[str, float]:
-        return self.base.parameters(ambient_dim, dim)
-
-    def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:
-        sizes = _size(pairs.a)[..., :, None] * _size(pairs.b)[..., None, :]
-        return self.base(theta, pairs) * (sizes[..., None, :, :] if self.independent else sizes[..., None, :, None, :])
-
-    @property
-    def independent(self) -> bool:
-        return self.base.independent
-
-    def diagonal(self, theta: Tensor, sites: Sites) -> Tensor:
-        return self.base.diagonal(theta, sites) * _size(sites).square()[..., None, None]
-
-
-@dataclass(frozen=True)
-class ScaledMean(Covariance):
-    r"""The past mean times a slowly varying factor: :math:`\sigma^2 k(|x_i - x_j|/\ell)\, \mu_i \mu_j^T`."""
-
-    ambient: bool = False
-
-    def parameters(self, ambient_dim: int, dim: int) -> dict[str, float]:
-        return {"amplitude": -1.0, "length": 0.0}
-
-    def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:
-        k = torch.exp(2 * theta[0]) * Matern(1.5)(pairs.squares * torch.exp(-2 * theta[1]))
-        a, b = _required(pairs.a.past_mean).mT, _required(pairs.b.past_mean).mT
-        return k * a[..., :, :, None, None] * b[..., None, None, :, :]
-
-    def diagonal(self, theta: Tensor, sites: Sites) -> Tensor:
-        mean = _required(sites.past_mean)
-        return torch.exp(2 * theta[0]) * mean[..., :, None] * mean[..., None, :]
-
-
-def _required(past: Tensor | None) -> Tensor:
-    assert past is not None, "a covariance of past fields needs a history"
-    return past
-
-
-def _size(sites: Sites) -> Tensor:
-    """The root mean square of past anomalies ``(..., n)``."""
-    return _required(sites.past).square().mean(dim=(-1, -2)).sqrt()
+def _past(sites: Sites) -> Tensor:
+    assert sites.past is not None, "a covariance of past fields needs a history"
+    return sites.past
 
 
 def from_history(base: Covariance) -> Covariance:
-    """The covariance used with a history: empirical, a modulated ``base``, and a change of the mean."""
-    return Empirical(base.ambient) + Modulated(base) + ScaledMean(base.ambient)
+    """The covariance used with a history: the empirical one, and ``base`` for what T samples miss."""
+    return Empirical(base.ambient) + base

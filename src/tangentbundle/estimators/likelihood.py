@@ -34,30 +34,31 @@ class Evidence:
     def pairs(self) -> Pairs:
         return Pairs(self.sites, self.sites)
 
-    def matrix(self, covariance: Covariance, theta: Tensor) -> Tensor:
+    def matrix(self, blocks: Tensor, independent: bool, log_noise: Tensor) -> Tensor:
         """``K + N``, see ``stacked``."""
-        matrix = stacked(covariance(theta[:-1], self.pairs), covariance.independent)
-        n = self.sites.count
-        noise = torch.exp(2 * theta[-1]).expand(n) if self.noise is None else self.noise
+        matrix, n = stacked(blocks, independent), self.sites.count
+        noise = torch.exp(2 * log_noise).expand(n) if self.noise is None else self.noise
         return matrix + torch.diag_embed((noise + JITTER).tile(matrix.shape[-1] // n))
 
-    def columns(self, covariance: Covariance) -> Tensor:
+    def columns(self, independent: bool) -> Tensor:
         """The values as right-hand sides ``(g, N, c)``."""
         columns = self.values.transpose(0, 1)
-        return columns if covariance.independent else columns.flatten(0, 1)[None]
+        return columns if independent else columns.flatten(0, 1)[None]
 
     def loss(self, covariance: Covariance, theta: Tensor) -> float:
         """The negative log marginal likelihood, infinite where the matrix is not positive definite."""
-        return self._solve(covariance, theta)[0]
+        return self._solve(covariance(theta[:-1], self.pairs), covariance.independent, theta[-1])[0]
 
     def loss_and_gradient(self, covariance: Covariance, theta: Tensor) -> tuple[float, Tensor]:
         r"""By :math:`\partial L/\partial K = \frac12 (c K^{-1} - A A^T)`, :math:`A = K^{-1} Y`."""
-        loss, factor, weights = self._solve(covariance, theta)
+        alone, parameters = covariance.independent, theta[:-1].clone().requires_grad_()
+        blocks = covariance(parameters, self.pairs)
+        loss, factor, weights = self._solve(blocks.detach(), alone, theta[-1])
+        gradient = torch.zeros_like(theta)
         if not np.isfinite(loss):
-            return loss, torch.zeros_like(theta)
+            return loss, gradient
         slope = 0.5 * (weights.shape[-1] * torch.cholesky_inverse(factor) - weights @ weights.mT)
-        blocks = slope if covariance.independent else self.pairs.blocks(slope[0])
-        gradient = torch.cat([covariance.slopes(theta[:-1], self.pairs, blocks), torch.zeros(1, dtype=theta.dtype)])
+        (gradient[:-1],) = torch.autograd.grad(blocks, parameters, slope if alone else self.pairs.blocks(slope[0]))
         if self.noise is None:
             count, squares = self.white
             variance, trace = torch.exp(2 * theta[-1]), slope.diagonal(dim1=-2, dim2=-1).sum()
@@ -65,17 +66,17 @@ class Evidence:
             gradient[-1] = 2 * variance * (trace + white)
         return loss, gradient
 
-    def _solve(self, covariance: Covariance, theta: Tensor) -> tuple[float, Tensor, Tensor]:
+    def _solve(self, blocks: Tensor, independent: bool, log_noise: Tensor) -> tuple[float, Tensor, Tensor]:
         """The loss, the factor of the matrix, and A."""
-        factor, info = torch.linalg.cholesky_ex(self.matrix(covariance, theta))
-        columns = self.columns(covariance)
+        factor, info = torch.linalg.cholesky_ex(self.matrix(blocks, independent, log_noise))
+        columns = self.columns(independent)
         if int(info.max()) > 0 or not torch.isfinite(factor).all():
             return np.inf, factor, columns
         weights = torch.cholesky_solve(columns, factor)
         total = 0.5 * float((columns * weights).sum())
         total += columns.shape[-1] * float(factor.diagonal(dim1=-2, dim2=-1).log().sum())
         count, squares = self.white
-        variance = float(torch.exp(2 * theta[-1])) + JITTER
+        variance = float(torch.exp(2 * log_noise)) + JITTER
         total += 0.5 * (count * np.log(2 * np.pi * variance) + squares / variance)
         return total + 0.5 * columns.numel() * np.log(2 * np.pi), factor, weights
 

@@ -45,6 +45,7 @@ class Observations:
     oriented: bool  # whether they agree in orientation everywhere
     noise: np.ndarray | None = None  # known variances of each component (n,); None: to be estimated
     history: History | None = None
+    position_variance: float = 0.0  # of each coordinate of the points
 
     @property
     def dims(self) -> tuple[int, int]:
@@ -150,7 +151,8 @@ class Posterior(ABC):
     """A fitted model."""
 
     noise: float  # estimated standard deviation of each component (root mean square of a known one)
-    noise_across: float  # variance of the noise of each component across the bases
+    noise_along: float  # variance of the noise of each component along the bases
+    noise_across: float  # the same across them
     parameters: dict[str, float]  # fitted hyperparameters by name
     model: str = ""  # of a choice between models: the best, and a row for each
     scores: list[Score] = []  # noqa: RUF012
@@ -168,6 +170,7 @@ class Model(ABC):
     """A way to estimate a field from noisy vectors at some points."""
 
     uses_history: bool = False  # whether it takes past fields into account
+    ambient: bool = True  # whether vectors are described in axes of ambient space instead of tangent bases
     baseline: bool = False  # so simple that it is only chosen where it is clearly better than others
 
     @abstractmethod

@@ -55,6 +55,23 @@ class GaussianPosterior(Posterior):
         self._variances = np.full(n, np.exp(2 * self.theta[-1])) if known is None else known  # of the noise (n,)
         self.noise = float(np.exp(self.theta[-1])) if known is None else float(np.sqrt(known.mean()))
         self.noise_across = min(self.noise**2, self.data.variance_across)
+        self.noise_along = self.noise**2 - self._variance_of_positions
+
+    @cached_property
+    def _variance_of_positions(self) -> float:
+        """Of a component of the field because points are inexact: part of what is estimated as noise."""
+        observations = self.data.observations
+        if observations.position_variance == 0.0:
+            return 0.0
+        index = np.unique(np.linspace(0, len(observations.points) - 1, 100).astype(int))
+        points, bases = observations.points[index], self.data.bases
+        bases = bases if bases.ndim == 2 else bases[index, None]
+        moves = np.sqrt(observations.position_variance) * np.random.default_rng(0).standard_normal(points.shape)
+        a, b = (self.data.sites(where[:, None], bases) for where in (points, points + moves))
+        with torch.no_grad():
+            here, there, both = (self.covariance(self._hyper[:-1], Pairs(*two)) for two in ((a, a), (b, b), (a, b)))
+            blocks = stacked(here + there - 2 * both, self.covariance.independent)
+        return min(max(float(blocks.diagonal(dim1=-2, dim2=-1).mean()), 0.0), self.noise**2)
 
     @cached_property
     def _full_system(self) -> System:
@@ -78,8 +95,9 @@ class GaussianPosterior(Posterior):
             own = bases if bases.ndim == 2 else np.concatenate([own, middle])
         evidence = Evidence(self.data.sites(points, own), as_tensor(values)[..., None], as_tensor(noise))
         with torch.no_grad():
-            factor = torch.linalg.cholesky(evidence.matrix(self.covariance, self._hyper))
-            weights = torch.cholesky_solve(evidence.columns(self.covariance), factor)
+            blocks, alone = self.covariance(self._hyper[:-1], evidence.pairs), self.covariance.independent
+            factor = torch.linalg.cholesky(evidence.matrix(blocks, alone, self._hyper[-1]))
+            weights = torch.cholesky_solve(evidence.columns(alone), factor)
         return System(members, evidence.sites, factor, weights)
 
     @cached_property
@@ -144,10 +162,9 @@ class GaussianPosterior(Posterior):
             mean[known] += share[:, None] * self.data.across[nearest[known]]
             across[known] = share * noise
         across += np.square(values) @ self._angle_variances
-        history, missed = observations.history, np.zeros(m)
-        if history is not None:
-            mean, missed = mean + history.mean(places.points), history.missed_variance(places.points)
-        return Prediction(mean, here, blocks, across).widened(missed, 0.0)
+        if observations.history is not None:
+            mean = mean + observations.history.mean(places.points)
+        return Prediction(mean, here, blocks, across).widened(self._variance_of_positions, 0.0)
 
     @cached_property
     def _angle_variances(self) -> np.ndarray:
@@ -183,12 +200,9 @@ class GaussianPosterior(Posterior):
 
         self._solve(self.parts.group_of[index], work)
         here = bases if bases.ndim == 2 else bases[index]
-        observations, history = self.data.observations, self.data.observations.history
-        rest = observations.vectors[index] - self.data.vectors[index]
+        rest = self.data.observations.vectors[index] - self.data.vectors[index]
         mean = ambient_of(here, self.data.values[index] - errors) + rest
-        missed = 0.0 if history is None else history.missed_variance(observations.points[index], left_out=True)
-        across = np.full(len(index), self.data.variance_across)
-        return Prediction(mean, here, blocks, across).widened(missed, 0.0)
+        return Prediction(mean, here, blocks, np.full(len(index), self.data.variance_across))
 
     def _errors(self, system: System, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         order = np.argsort(system.members)

@@ -35,7 +35,7 @@ class GaussianProcess(Model):
 
     covariance: Covariance
     sites: int | None = None
-    rows: int = 400
+    rows: int = 500
     steps: int = 60
     uses_history: bool = True
 
@@ -45,11 +45,15 @@ class GaussianProcess(Model):
         if self.sites is not None and not (isinstance(self.sites, (int, np.integer)) and self.sites >= 8):
             raise InvalidInputError(f"sites must be an integer of at least 8, or None, got {self.sites!r}.")
 
+    @property
+    def ambient(self) -> bool:  # type: ignore[override]
+        return self.covariance.ambient
+
     def __str__(self) -> str:
         return f"GaussianProcess({self.covariance})" + ("" if self.uses_history else ", no history")
 
     def quick(self) -> GaussianProcess:
-        return replace(self, sites=min(self.sites or QUICK_SITES, QUICK_SITES), rows=200, steps=12)
+        return replace(self, sites=min(self.sites or QUICK_SITES, QUICK_SITES), steps=12)
 
     def fit(self, observations: Observations, rng: np.random.Generator) -> GaussianPosterior:
         self.covariance.check(*observations.dims, observations.oriented)
@@ -61,10 +65,9 @@ class GaussianProcess(Model):
         index = data.sample(min(sites, self.rows // (1 if covariance.independent else bases.shape[-1])), rng)
         names = covariance.parameters(*bases.shape[-2:])
         center, width = np.array([*names.values(), -2.0]), np.full(len(names) + 1, 3.0)  # a factor of 20
-        if observations.history is not None:  # its parameters hold for the field, to a third; the mean may have changed
-            past = maximize(covariance, data.past_evidence(index), center, width, self.steps)
-            steady = np.array([*(not name.startswith("ScaledMean") for name in names), False])
-            center, width = np.where(steady, past, center), np.where(steady, 0.3, width)
+        if observations.history is not None:  # its parameters but the noise hold for the field, to a third
+            center[:-1] = maximize(covariance, data.past_evidence(index), center, width, self.steps)[:-1]
+            width[:-1] = 0.3
         theta = maximize(covariance, data.evidence(index), center, width, self.steps, data.max_noise)
         parameters = dict(zip([*names, "noise"], np.exp(theta).tolist(), strict=True))
         return GaussianPosterior(covariance, theta, data, observations.parts(sites), parameters)

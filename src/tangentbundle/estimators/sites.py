@@ -13,13 +13,12 @@ QUARTER_TURN = torch.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=torch.float64)
 
 @dataclass(frozen=True, eq=False)
 class Sites:
-    """Points with bases, as tensors; any leading axes are batches. ``past`` and its mean are those of a history."""
+    """Points with bases, as tensors; any leading axes are batches. ``past`` is that of a history."""
 
     points: Tensor  # (..., n, D)
     bases: Tensor  # (..., n, D, p), or (D, p): the same everywhere
     principal: Tensor  # the points along up to three principal axes of the cloud (..., n, k)
     past: Tensor | None = None  # anomalies in the bases (..., n, p, T)
-    past_mean: Tensor | None = None  # (..., n, p)
 
     @property
     def count(self) -> int:

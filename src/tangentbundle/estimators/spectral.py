@@ -1,23 +1,26 @@
-"""Denoising by a filter of the connection Laplacian, at a cost that grows linearly with the number of points."""
+"""Denoising by a filter of the connection Laplacian, where the points are: on the CPU or on a GPU."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
-import numpy as np
 import torch
+from torch import Tensor
 
+from ..arrays import float_tensor
 from ..bundle import TangentBundle
+from ..errors import InvalidInputError, NonFiniteError, ShapeError
 from ..filters.shrinkage import least_risk
-from .bases import FieldInBases, ambient_of, coordinates_in
-from .observations import JITTER, Model, Observations, Places, Posterior, Prediction
 
 
 @dataclass(frozen=True)
-class SpectralFilter(Model):
+class SpectralFilter:
     """The filter of the connection Laplacian with the least estimated risk, of a family of low-pass responses.
 
-    The risk is Stein's unbiased estimate; the noise is given, or read off the highest frequencies.
+    For ``FieldDenoiser``: it answers at the points of ``fit`` only, without uncertainty, at a cost that grows linearly
+    with their number. Tensors stay on their device. The risk is Stein's unbiased estimate; the noise is given, or read
+    off the highest frequencies.
 
     Args:
         neighbors: neighbours of the median point in the graph; default automatic.
@@ -27,57 +30,46 @@ class SpectralFilter(Model):
     neighbors: int | None = None
     probes: int = 8
 
-    def fit(self, observations: Observations, rng: np.random.Generator) -> FilteredField:
-        frames = observations.frames
-        laplacian = TangentBundle.from_frames(observations.points, frames, neighbors=self.neighbors).laplacian()
-        x = torch.from_numpy(coordinates_in(frames, observations.vectors))[:, :, None]
-        signs = torch.from_numpy(rng.choice([-1.0, 1.0], size=(*x.shape[:2], self.probes)))
-        known = observations.noise
-        response, variance = least_risk(laplacian, x, signs, None if known is None else torch.from_numpy(known))
-        smooth = response(laplacian, torch.cat([x, signs], dim=2)).numpy()
-        share = float((smooth[:, :, 1:] * signs.numpy()).mean())
-        std = float(np.sqrt(variance if known is None else known.mean()))
-        return FilteredField(observations, smooth[:, :, 0], min(share, 0.99), np.square(smooth[:, :, 1:]).mean(), std)
+    def fit(self, points: Any, vectors: Any, noise_std: Any = None, dim: Any = None, seed: int = 0) -> FilteredField:
+        """Filter ambient vectors ``(n, D)`` at points ``(n, D)``; ``noise_std`` is a number or ``(n,)``."""
+        points, vectors = (float_tensor(a, name)[0].detach() for a, name in ((points, "points"), (vectors, "vectors")))
+        if vectors.shape != points.shape:
+            shapes = tuple(points.shape), tuple(vectors.shape)
+            raise ShapeError(f"vectors must be ambient, of the points' shape {shapes[0]}, got {shapes[1]}.")
+        if not torch.isfinite(vectors).all():
+            raise NonFiniteError("vectors hold NaN or infinite values. Drop those points.")
+        bundle = TangentBundle.from_points(points, dim=dim, neighbors=self.neighbors)
+        laplacian, scale = bundle.laplacian(), vectors.square().mean().sqrt().clamp_min(1e-30)
+        x = bundle.to_coordinates((vectors / scale).to(points))
+        source = torch.Generator(x.device).manual_seed(seed)
+        signs = 2 * torch.randint(0, 2, (*x.shape[:2], self.probes), generator=source, device=x.device).to(x) - 1
+        variances = None if noise_std is None else _variances(noise_std, x) / scale**2
+        response, variance = least_risk(laplacian, x, signs, variances)
+        noise = scale * (variance if variances is None else float(variances.mean())) ** 0.5
+        smooth = scale * bundle.to_ambient(response(laplacian, x))
+        return FilteredField(points, smooth, torch.as_tensor(bundle.frames), float(noise))
 
 
-@dataclass(eq=False)
-class FilteredField(Posterior):
-    """A filtered field ``values (n, d)``, carried to other points by the nearest ones.
+@dataclass(frozen=True, eq=False)
+class FilteredField:
+    """A filtered field ``vectors (n, D)`` at its points ``(n, D)``, with tangent bases ``(n, D, d)``."""
 
-    ``share`` is the mean weight of a vector in its own answer, ``passed`` the share of the noise that is left.
-    """
+    points: Tensor = field(repr=False)
+    vectors: Tensor = field(repr=False)
+    frames: Tensor = field(repr=False)
+    noise: float  # standard deviation of each component
 
-    observations: Observations = field(repr=False)
-    values: np.ndarray = field(repr=False)
-    share: float
-    passed: float
-    noise: float
+    def predict(self, points: Any) -> Any:
+        """The field at the same points, in their kind."""
+        found, kind = float_tensor(points, "points")
+        if found.shape != self.points.shape or not torch.equal(found.to(self.points), self.points):
+            raise InvalidInputError("a filter answers at the points of fit only. Use a Gaussian process elsewhere.")
+        return kind.wrap(self.vectors)
 
-    def __post_init__(self) -> None:
-        self._across = FieldInBases(self.observations, self.observations.frames).variance_across
-        self.noise_across = min(self.noise**2, self._across)
-        self.parameters = {"own weight": self.share, "noise": self.noise}
 
-    def predict(self, places: Places, spread: bool = True) -> Prediction:
-        m, d = len(places.points), self.values.shape[1]
-        k = min(6, len(self.values))
-        distances, index = (a.reshape(m, k) for a in self.observations.tree.query(places.points, k=k))
-        weights = 1.0 / np.maximum(np.square(distances), 1e-24)
-        weights /= weights.sum(axis=1, keepdims=True)
-        filtered, frames = ambient_of(self.observations.frames, self.values), places.frames
-        ambient = np.einsum("mk,mki->mi", weights, filtered[index])
-        mean = np.einsum("mij,mkj,mk->mi", frames, frames, ambient)
-        away = np.minimum(distances[:, 0] / max(float(np.median(distances[:, -1])), 1e-300), 1.0)
-        variance = self.passed * self.noise**2 + np.square(away) * float(np.square(self.values).mean())
-        blocks = (variance + JITTER)[:, None, None] * np.eye(d)
-        return Prediction(mean, frames, blocks, np.full(m, max(self._across - self.noise**2, 0.0)))
-
-    def left_out(self, index: np.ndarray) -> Prediction:
-        """By the usual formula for linear smoothers: an error over one minus the vector's own weight."""
-        observations = self.observations
-        frames, d = observations.frames[index], self.values.shape[1]
-        own = coordinates_in(frames, observations.vectors[index])
-        errors = (own - self.values[index]) / (1 - self.share)
-        mean = ambient_of(frames, own - errors)
-        blocks = np.broadcast_to(np.square(errors).mean() * np.eye(d), (len(index), d, d))
-        return Prediction(mean, frames, blocks, np.full(len(index), self._across))
+def _variances(noise_std: Any, x: Tensor) -> Tensor:
+    """Known variances of the noise ``(n,)``."""
+    std = torch.as_tensor(noise_std).to(x)
+    if std.shape not in ((), x.shape[:1]) or not bool((torch.isfinite(std) & (std >= 0)).all()):
+        raise InvalidInputError(f"noise_std must be a number, or one for each of the {len(x)} points, of at least 0.")
+    return std.square().expand(len(x))

@@ -85,6 +85,30 @@ class TangentSpaces:
             return spacing
         return float(NearestPoints(unique).query(unique, k=2)[0][:, 1].max())
 
+    @cached_property
+    def position_variance(self) -> float:
+        """The variance of each coordinate of the points about the space, zero if that is known.
+
+        It is that of neighbours about quadratic functions on the tangent spaces, two for each coefficient; less what
+        a third one for each would add, which is due to curvature.
+        """
+        n, D, d = self.frames.shape
+        terms = (d + 1) * (d + 2) // 2
+        if d == D or self.manifold is not None or n <= 4 * terms:
+            return 0.0
+        rows = np.unique(np.linspace(0, n - 1, min(n, 300)).astype(int))
+        frames, (i, j) = self.frames[rows], np.triu_indices(d)
+        away = self.points[self.tree.query(self.points[rows], k=3 * terms)[1]] - self.points[rows, None]
+        along = away @ frames
+        across = away - along @ frames.transpose(0, 2, 1)
+        basis = np.concatenate([np.ones_like(along[..., :1]), along, along[..., i] * along[..., j]], axis=2)
+        found = []
+        for k in (2 * terms, 3 * terms):
+            axes = np.linalg.qr(basis[:, :k])[0]
+            rest = across[:, :k] - axes @ (axes.transpose(0, 2, 1) @ across[:, :k])
+            found.append(float(np.median(np.square(rest).sum(axis=(1, 2)))) / ((k - terms) * (D - d)))
+        return max(2 * found[0] - found[1], 0.0)
+
     def at(self, points: np.ndarray) -> np.ndarray:
         """Bases ``(m, D, d)`` at other points: at training points those of training, elsewhere a mean of the nearest.
 

@@ -86,8 +86,7 @@ def scene(task: Task, seed: int) -> tuple[Sites, Period, Period]:
 def forecasters(sites: Sites, training: Period, task: Task, seed: int) -> dict[str, Forecaster]:
     """All methods, fitted to the training period."""
     if task["protocol"] == "best":
-        names = {"FieldForecaster": False, "FieldForecaster, all places": True}
-        fitted = {name: field_forecaster(sites, training, task, seed, everywhere) for name, everywhere in names.items()}
+        fitted = {"FieldForecaster": field_forecaster(sites, training, task)}
     else:
         rng_of = (seed, "weights", task["n"], task["sampling"], task["horizon"])
         fitted = {view.name: recurrent(view, training, draw(*rng_of)) for view in sites.views("RNN")}
@@ -145,15 +144,14 @@ def recurrent(view: View, training: Period, rng: np.random.Generator) -> Forecas
     return forecast
 
 
-def field_forecaster(sites: Sites, training: Period, task: Task, seed: int, everywhere: bool = False) -> Forecaster:
-    """The library's estimator, which knows dates; with ``everywhere`` it also learns from all points of the grid."""
+def field_forecaster(sites: Sites, training: Period, task: Task) -> Forecaster:
+    """The library's estimator, which knows dates."""
     train, test = source_of(task["data"]).training, source_of(task["data"]).test
     observed = ~training.filled
-    grid = (train.points, train.ambient[observed] / training.unit) if everywhere else None
     period = calendar_period(train.times[observed])
-    model = FieldForecaster(manifold=Sphere(2), period=period, random_state=seed)
+    model = FieldForecaster(manifold=Sphere(2), period=period)
     series = sites.ambient(training.wind[observed].astype(float))
-    model.fit(sites.points, series, times=train.times[observed], support=grid)
+    model.fit(sites.points, series, times=train.times[observed])
     times = test.times[test.windows(task["horizon"]).inputs]
 
     def forecast(inputs: np.ndarray) -> np.ndarray:

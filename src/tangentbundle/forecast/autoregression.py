@@ -5,8 +5,8 @@ With features z of a point, its own lags and the neighbours' vectors now, carrie
 .. math:: \hat a_i(t+h) = b_h\, B_{hi}^T z_i(t), \qquad B_{hi} = \big(\overline{z z^T} + \lambda I\big)^{-1}
           \big(\overline{z(t)\, a(t+h)^T} + \lambda P_h\big) :
 
-ridge regression, shrunk to the damped persistence P of all points together. Means run over times and over copies of the
-neighbourhood at places nearby. Time-blocked cross-validation gives :math:`\lambda`, the damping b and the errors.
+ridge regression, shrunk to the damped persistence P of all points together. Time-blocked cross-validation gives
+:math:`\lambda`, the damping b and the errors.
 """
 
 from __future__ import annotations
@@ -33,20 +33,16 @@ class Autoregression(ForecastMethod):
         reach: largest lead time with coefficients; anomalies are zero beyond.
         neighbors: number of neighbours.
         penalties: candidates for the ridge penalty, in units of the mean variance of a feature.
-        copies: places nearby from which each point's regression learns, too.
-        spread: standard deviation of their displacement, in distances between neighbours.
     """
 
     lags: tuple[int, ...] = (0, 1, 2)
     reach: int = 24
     neighbors: int = 10
     penalties: tuple[float, ...] = (10.0, 5.0, 2.0, 1.0, 0.5, 0.1, 0.01)
-    copies: int = 24
-    spread: float = 0.7
 
     def __post_init__(self) -> None:
         enough = min(self.reach, self.neighbors) > 0 and min(self.penalties, default=0.0) > 0
-        if 0 not in self.lags or min(*self.lags, self.copies) < 0 or not enough:
+        if 0 not in self.lags or min(self.lags) < 0 or not enough:
             raise InvalidInputError(f"lags must include 0; reach, neighbors and penalties be positive, got {self}.")
 
     def fit(self, record: Record) -> FittedMethod:
@@ -57,7 +53,7 @@ class Autoregression(ForecastMethod):
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Sums over origins ``(m,)`` and copies, for each part of time; ``parts (m,)`` numbers the part of an origin.
+    """Sums over origins ``(m,)`` for each part of time; ``parts (m,)`` numbers the part of an origin.
 
     Of features ``grams (p, n, f, f)``, of features and later anomalies ``sides (p, leads, n, f, d)``; ``counts
     (p, 1 + leads)`` of the terms of each.
@@ -89,10 +85,7 @@ class LinearForecast(FittedMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        points, frames, n = self.record.points, self.record.frames, self.record.size
-        self.near, self.weights, spacing = nearest(points[:n], frames[:n], self.method.neighbors)
-        shifts = spacing * self.method.spread * self.record.rng.standard_normal((self.method.copies, points.shape[1]))
-        self.places = [self.near, *displaced(self.near, points, frames, shifts)]
+        self.near, self.weights = nearest(self.record.points, self.record.frames, self.method.neighbors)
         self._moments: dict[int, Moments] = {}
         self._coefficients: dict[tuple[int, int], np.ndarray] = {}
 
@@ -108,8 +101,8 @@ class LinearForecast(FittedMethod):
         moments = self._moments[window]
         scored = np.isin(moments.origins, self.record.origins(lead, window))
         origins, parts = moments.origins[scored], moments.parts[scored]
-        truth = self.record.here[origins + lead]
-        features = self._features(self.near.gather(self.record.here), origins, window)
+        truth = self.record.anomalies[origins + lead]
+        features = self._features(self.near.gather(self.record.anomalies), origins, window)
         forecasts = np.zeros((len(self.method.penalties), *truth.shape))
         gap, numbers = int(np.ceil((lead + window - 1) / max(moments.counts[0, 0], 1))), np.arange(PARTS)
         for first in range(0, PARTS, 2):
@@ -121,7 +114,7 @@ class LinearForecast(FittedMethod):
                 forecasts[k, held_out] = np.einsum("nmf,nfa->mna", features[:, held_out], coefficients, optimize=True)
         best = int(np.square(forecasts - truth).mean(axis=(1, 2, 3)).argmin())
         (self._coefficients[lead, window],) = moments.solve(lead, numbers >= 0, self.method.penalties[best : best + 1])
-        return HeldOut.of(forecasts[best], self.record.here[origins], truth)
+        return HeldOut.of(forecasts[best], self.record.anomalies[origins], truth)
 
     def _features(self, around: np.ndarray, origins: np.ndarray, window: int) -> np.ndarray:
         """Own lags and neighbours now ``(n, m, f)``, of fields ``(n, T, k + 1, d)``."""
@@ -130,21 +123,17 @@ class LinearForecast(FittedMethod):
         return np.concatenate([*own, now.reshape(*now.shape[:2], now.shape[2] * now.shape[3])], axis=-1)
 
     def _sums(self, window: int) -> Moments:
-        values = self.record.anomalies.astype(np.float32)
+        values = self.record.anomalies
         origins = self.record.origins(0, window)
         later = origins[:, None] + np.arange(1, self.reach + 1)
         seen = later < len(values)
         later = np.where(seen, later, 0)
         seen &= self.record.observed[later]
         parts = np.array_split(np.arange(len(origins)), PARTS)
-        grams, sides = [0.0] * PARTS, [0.0] * PARTS
-        for place in self.places:
-            around = place.gather(values).astype(np.float32)
-            x = self._features(around, origins, window).astype(np.float32)
-            y = around[:, later, 0] * seen[:, :, None]
-            for p, part in enumerate(parts):
-                grams[p] = grams[p] + np.einsum("nmf,nmg->nfg", x[:, part], x[:, part], optimize=True)
-                sides[p] = sides[p] + np.einsum("nmf,nmha->hnfa", x[:, part], y[:, part], optimize=True)
+        around = self.near.gather(values)
+        x, y = self._features(around, origins, window), around[:, later, 0] * seen[:, :, None]
+        grams = [np.einsum("nmf,nmg->nfg", x[:, part], x[:, part], optimize=True) for part in parts]
+        sides = [np.einsum("nmf,nmha->hnfa", x[:, part], y[:, part], optimize=True) for part in parts]
         counts = np.array([[len(part), *seen[part].sum(axis=0)] for part in parts])
         numbers = np.repeat(np.arange(PARTS), [len(part) for part in parts])
         return Moments(origins, numbers, np.stack(grams), np.stack(sides), counts)
@@ -160,36 +149,14 @@ class Neighborhoods:
     maps: np.ndarray
 
     def gather(self, values: np.ndarray) -> np.ndarray:
-        """Fields ``(T, m, d)`` at the places, in coordinates of the points: ``(n, T, k + 1, d)``."""
+        """Fields ``(T, n, d)`` at the places, in coordinates of the points: ``(n, T, k + 1, d)``."""
         return np.einsum("nkab,tnkb->ntka", self.maps, values[:, self.index], optimize=True)
 
 
-def nearest(points: np.ndarray, frames: np.ndarray, count: int) -> tuple[Neighborhoods, np.ndarray, float]:
-    """The nearest points, weights ``(n, k)`` that fall with their distance, and the typical distance."""
+def nearest(points: np.ndarray, frames: np.ndarray, count: int) -> tuple[Neighborhoods, np.ndarray]:
+    """The nearest points, and weights ``(n, k)`` that fall with their distance."""
     away, index = cKDTree(points).query(points, k=min(count, len(points) - 1) + 1)
     index[:, 0] = np.arange(len(points))
     spacing = float(np.median(away[:, 1:9])) or 1.0
     maps = np.einsum("nia,nkib->nkab", frames, frames[index], optimize=True)
-    return Neighborhoods(index, maps), np.exp(-np.square(away[:, 1:] / spacing) / 2), spacing
-
-
-def displaced(
-    near: Neighborhoods, points: np.ndarray, frames: np.ndarray, shifts: np.ndarray
-) -> Iterator[Neighborhoods]:
-    """Neighbourhoods of the first n of m known points, moved along each of the ambient ``shifts (s, D)``."""
-    n, tree = len(near.index), cKDTree(points)
-    here = frames[:n]
-    away = points[near.index] - points[:n, None]
-    for shift in shifts:
-        centre = tree.query(points[:n] + np.einsum("nia,nja,j->ni", here, here, shift))[1]
-        there = frames[centre]
-        u, cosines, vt = np.linalg.svd(there.transpose(0, 2, 1) @ here)
-        a, b, c = here @ vt.transpose(0, 2, 1), there @ u, cosines[:, None]
-        along_a, along_b = away @ a, away @ b
-        # the smallest rotation from the tangent space here to that there turns the differences to the neighbours
-        turned = away + ((1 + 2 * c) * along_a - along_b) / (1 + c) @ b.transpose(0, 2, 1)
-        turned -= (along_a + along_b) / (1 + c) @ a.transpose(0, 2, 1)
-        index = tree.query(points[centre][:, None] + turned)[1]
-        index[:, 0] = centre
-        carried = np.einsum("nic,nkib->nkcb", there, frames[index], optimize=True)
-        yield Neighborhoods(index, np.einsum("nca,nkcb->nkab", u @ vt, carried, optimize=True))
+    return Neighborhoods(index, maps), np.exp(-np.square(away[:, 1:] / spacing) / 2)

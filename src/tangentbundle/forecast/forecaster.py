@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..arrays import positive_integer
@@ -35,7 +34,6 @@ class FieldForecaster(BaseEstimator):
         dim: intrinsic dimension, or a rule to estimate it; default estimated.
         manifold: a known manifold, such as ``manifolds.Sphere(2)``, for exact tangent spaces.
         period: steps of a cycle in time; default no cycle.
-        random_state: seed of the displacements of supporting points.
 
     Attributes:
         climate_: mean and cycle of the training series.
@@ -63,14 +61,12 @@ class FieldForecaster(BaseEstimator):
     dim: Any = None
     manifold: Any = None
     period: int | None = None
-    random_state: Any = None
 
-    def fit(self, points, series, times=None, support=None):
+    def fit(self, points, series, times=None):
         """Fit to points ``(n, D)`` and a series ``(T, n, D)`` of ambient vectors.
 
         ``times`` ``(T,)`` are dates (datetime64) on a regular clock, gaps allowed, or step numbers; default one step
-        after the other. ``support`` are other points ``(m, D)`` and the series there at the same times ``(T, m, D)``,
-        to learn from. Forecasts are made from, and for, the points alone.
+        after the other.
         """
         points = validate_data(self, of_kind(points)[0], dtype=np.float64)
         if len(points) < 3:
@@ -81,22 +77,17 @@ class FieldForecaster(BaseEstimator):
         period = 1 if self.period is None else positive_integer(self.period, "period")
         series = _checked_series(series, points.shape, 16, "fit")  # with fewer, no error of the climatology is known
         self.clock_, steps = Clock.of(times, len(series))
-        others, elsewhere = _checked_support(support, points, len(series))
-        n, known = len(points), np.concatenate([points, others])
-        frames = TangentSpaces.of(known, self.dim, self.manifold).frames
-        self.frames_ = frames[:n]
-        values = np.einsum("nij,tni->tnj", frames, np.concatenate([series, elsewhere], axis=1), optimize=True)
-        here = values[:, :n]
-        self.normal_share_ = check_tangent(series.reshape(-1, series.shape[2]), here.reshape(-1, here.shape[2]))
-        self.scale_ = float(here.std(axis=0).mean())
-        if self.scale_ <= 1e-9 * float(np.abs(here).max()):
+        self.frames_ = TangentSpaces.of(points, self.dim, self.manifold).frames
+        values = np.einsum("nij,tni->tnj", self.frames_, series, optimize=True)
+        self.normal_share_ = check_tangent(series.reshape(-1, series.shape[2]), values.reshape(-1, values.shape[2]))
+        self.scale_ = float(values.std(axis=0).mean())
+        if self.scale_ <= 1e-9 * float(np.abs(values).max()):
             raise InvalidInputError("the series is constant: there is nothing to learn. Its forecast is its value.")
         values /= self.scale_
-        self.climate_ = Climate.of(values[:, :n], steps, period)
-        anomalies = values - Climate.of(values, steps, period).at(steps)
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        self.climate_ = Climate.of(values, steps, period)
+        anomalies = values - self.climate_.at(steps)
         self.last_step_ = int(steps[-1])
-        self.fitted_ = method.fit(Record(*fill_gaps(anomalies, steps), known, frames, n, rng))
+        self.fitted_ = method.fit(Record(*fill_gaps(anomalies, steps), points, self.frames_))
         if self.fitted_.too_short():
             warnings.warn(
                 f"a series of {len(series)} fields is too short, or has too many gaps, for {type(method).__name__}: "
@@ -170,18 +161,3 @@ def _checked_series(series: Any, shape: tuple[int, int], fewest: int, name: str)
             "fields and give times=, or fill them."
         )
     return series
-
-
-def _checked_support(support: Any, points: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Supporting points ``(m, D)`` and their series ``(T, m, D)``; without any, m is 0."""
-    if support is None:
-        return points[:0], np.zeros((count, 0, points.shape[1]))
-    if not (isinstance(support, (tuple, list)) and len(support) == 2):
-        raise InvalidInputError("support must be a pair: other points (m, D) and the series there (T, m, D).")
-    others = check_array(support[0], dtype=np.float64)
-    if others.shape[1] != points.shape[1]:
-        raise ShapeError(f"the supporting points must have shape (m, {points.shape[1]}), got {others.shape}.")
-    series = _checked_series(support[1], others.shape, count, "support")
-    if len(series) != count:
-        raise ShapeError(f"the series at supporting points must have the times of fit, {count}, got {len(series)}.")
-    return others, series

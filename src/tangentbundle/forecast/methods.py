@@ -11,10 +11,9 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """A training series: anomalies ``(T, m, d)`` at every step of a regular clock, in frames ``(m, D, d)`` at points.
+    """A training series: anomalies ``(T, n, d)`` at every step of a regular clock, in frames ``(n, D, d)`` at points.
 
-    Forecasts are made for the first ``size`` points; the others support them. ``observed (T,)`` is false where fields
-    were filled in, ``usable (T,)`` where they are missing.
+    ``observed (T,)`` is false where fields were filled in, ``usable (T,)`` where they are missing.
     """
 
     anomalies: np.ndarray
@@ -22,12 +21,6 @@ class Record:
     usable: np.ndarray
     points: np.ndarray
     frames: np.ndarray
-    size: int
-    rng: np.random.Generator
-
-    @property
-    def here(self) -> np.ndarray:
-        return self.anomalies[:, : self.size]
 
     def origins(self, lead: int, window: int) -> np.ndarray:
         """Steps with ``window`` usable fields up to them and an observed field ``lead`` steps later."""
@@ -110,7 +103,7 @@ class FittedMethod(ABC):
     window: int
 
     def __post_init__(self) -> None:
-        anomalies = self.record.here[self.record.observed]
+        anomalies = self.record.anomalies[self.record.observed]
         self._climatology = HeldOut.of(np.zeros_like(anomalies), anomalies, anomalies)
         self._held_out: dict[tuple[int, int], HeldOut | None] = {}
 
@@ -190,6 +183,6 @@ class LastAnomaly(FittedMethod):
         return np.repeat(recent[-1:], leads, axis=0)
 
     def evaluate(self, lead: int, window: int) -> HeldOut | None:
-        origins, anomalies = self.record.origins(lead, 1), self.record.here
+        origins, anomalies = self.record.origins(lead, 1), self.record.anomalies
         now, later = anomalies[origins], anomalies[origins + lead]
         return HeldOut.of(now, now, later) if len(origins) > 1 else None

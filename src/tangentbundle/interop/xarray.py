@@ -76,14 +76,12 @@ class DatasetAccessor:
         """The tangent bundle of the places; ``scale`` are options such as ``neighbors``."""
         return self.field(needs_vectors=False).space.bundle(**scale)
 
-    def forecast(
-        self, horizon: int, *, std: bool = False, vectors: tuple[str, ...] = (), seed: int = 0
-    ) -> xarray.Dataset:
+    def forecast(self, horizon: int, *, std: bool = False, vectors: tuple[str, ...] = ()) -> xarray.Dataset:
         """The next ``horizon`` fields of a series in time."""
         from ..forecast import FieldForecaster
 
         field = self.field(vectors)
-        estimator = FieldForecaster(**known(field), period=calendar_period(field.times), random_state=seed)
+        estimator = FieldForecaster(**known(field), period=calendar_period(field.times))
         result = to_dataset(forecasted(field, estimator, horizon))
         result = result if std else result[list(field.names)]
         for name in field.names:
