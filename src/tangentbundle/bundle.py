@@ -35,11 +35,11 @@ from .geometry.pipeline import (
     warn_of_scale,
 )
 from .geometry.search import one_search
-from .geometry.tensor_cloud import TensorCloud
-from .geometry.transport import Connection, connect, connect_exactly, trivial_connection
+from .geometry.tensor_cloud import TensorCloud, tensor_of
+from .geometry.transport import Connection, connect, connect_exactly
 from .manifolds import Sphere
 from .operators import Calibration, ConnectionLaplacian, Joined, Normalization, join
-from .operators.assembly import VertexAreas, assemble, coordinate_moments, normalise
+from .operators.assembly import Averages, VertexAreas, assemble, coordinate_moments
 from .operators.calibration import calibrated_scale
 from .sheaf import Sheaf
 
@@ -250,7 +250,8 @@ class TangentBundle:
         >>> bool(bundle.scalar().laplacian().spectrum(1)[0][0] < 1e-8)     # constants are harmonic
         True
         """
-        line, other = trivial_connection(self.sorted_graph, self.kind.numpy_dtype), copy(self)
+        graph, other = self.sorted_graph, copy(self)
+        line = Connection.identity(graph.num_edges, self.kind.numpy_dtype, graph.tensors[0].device)
         vars(other).update(connection=line, sorted_frames=None, pca=None)
         return other
 
@@ -365,11 +366,11 @@ class TangentBundle:
                     "calibrate= and order= are for clouds: the Laplacian of a mesh has no kernel. Leave them out, or "
                     "use TangentBundle.from_points on the vertices."
                 )
-            return self._assemble(self._weights(), 1.0, VertexAreas(areas=self.mesh.areas, bound=self.mesh.bound))
-        weights, constant = self._weights(), check_kernel(self.kernel).calibration(self.dim)
-        moments = partial(coordinate_moments, self.sorted_graph, weights, vars(self)["sorted_points"])
+            return self._assemble(self._averages(VertexAreas(areas=self.mesh.areas, bound=self.mesh.bound)))
+        averages, constant = self._averages(), check_kernel(self.kernel).calibration(self.dim)
+        moments = partial(coordinate_moments, self.sorted_graph, averages, tensor_of(vars(self)["sorted_points"]))
         scale, usual = calibrated_scale(calibrate, constant, self.eps, self.dim, moments)
-        return self._assemble(weights, scale, terms=usual if order is None else positive_integer(order, "order"))
+        return self._assemble(averages, scale, usual if order is None else positive_integer(order, "order"))
 
     def graph_laplacian(self, normalization: Normalization) -> ConnectionLaplacian:
         r"""Minus a Laplacian of the weighted neighbour graph, without the factor :math:`1/(c\,\epsilon)`.
@@ -379,19 +380,20 @@ class TangentBundle:
         """
         if not isinstance(normalization, Normalization):
             raise InvalidInputError(f"expected a normalization such as operators.Symmetric(), got {normalization!r}.")
-        return self._assemble(self._weights(), 1.0, normalization)
+        return self._assemble(self._averages(normalization))
 
     @cached_property
     def sorted_mass(self) -> np.ndarray:
         """Masses ``(n,)`` along the curve: areas of the vertices of a mesh, otherwise one over the density."""
-        return host(normalise(self.sorted_graph, self._weights())[1]) if self.mesh is None else self.mesh.areas
+        return host(self._averages().mass) if self.mesh is None else self.mesh.areas
 
-    def _assemble(
-        self, weights: Any, scale: float, normalization: Normalization | None = None, terms: int = 1
-    ) -> ConnectionLaplacian:
+    def _averages(self, normalization: Normalization | None = None) -> Averages:
+        return Averages.of(self.sorted_graph, self._weights(), normalization)
+
+    def _assemble(self, averages: Averages, scale: float = 1.0, terms: int = 1) -> ConnectionLaplacian:
         held = vars(self)
-        parts = self.sorted_graph, self.connection, weights, scale, held["order"], self.kind
-        return assemble(*parts, held["sorted_frames"], normalization, terms)
+        parts = self.sorted_graph, self.connection, averages, scale, held["order"], self.kind
+        return assemble(*parts, held["sorted_frames"], terms)
 
     def hodge(self, *, ricci: Array | None = None) -> ConnectionLaplacian:
         """The Hodge Laplacian of vector fields; see ``calculus.hodge_laplacian``."""
@@ -422,7 +424,7 @@ class TangentBundle:
 
     def _weights(self) -> Any:
         if self.mesh is not None:
-            return self.mesh.weights
+            return torch.as_tensor(self.mesh.weights)
         return edge_weights(self.sorted_graph, check_kernel(self.kernel), float(np.sqrt(self.eps)))
 
     def sheaf(self) -> Sheaf:

@@ -15,7 +15,7 @@ from .arrays import Array, ArrayKind, float_tensor
 from .errors import NotTangentWarning
 from .geometry.graph import NeighborGraph
 from .geometry.transport import CHUNK, Connection
-from .operators.assembly import assemble
+from .operators.assembly import Averages, assemble
 
 if TYPE_CHECKING:
     from .bundle import TangentBundle
@@ -134,11 +134,11 @@ def orientability(bundle: TangentBundle) -> tuple[bool, bool, float]:
     renamed = (np.cumsum(largest) - 1)[edges.indices[inside]].astype(np.int32)
     graph, det = NeighborGraph(indptr, renamed, np.abs(edges.distances[inside])), det[inside]
     kind = ArrayKind(False, torch.float64, torch.device("cpu"))
-    order = np.arange(graph.num_points)
+    order, averages = np.arange(graph.num_points), Averages.of(graph, graph.tensors[2])
 
     def lowest(signs: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         line = Connection(np.empty((len(signs), 0)), signs, 1)
-        return assemble(graph, line, graph.distances, 1.0, order, kind).spectrum(k, tol=1e-6)
+        return assemble(graph, line, averages, 1.0, order, kind).spectrum(k, tol=1e-6)
 
     twisted, field = lowest(det, 1)
     plain, _ = lowest(np.ones_like(det), 2)

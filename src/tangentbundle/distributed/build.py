@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
 from ..arrays import positive_integer
 from ..errors import DuplicatePointsWarning, InvalidInputError, IsolatedPointsError, TooFewPointsError
@@ -24,7 +25,7 @@ from ..geometry.pipeline import Scale
 from ..geometry.scale import target_neighbors
 from ..geometry.search import edge_distances, sample_rows
 from ..geometry.transport import Connection, connect
-from ..operators.assembly import FAINT, average_blocks, row_sums
+from ..operators.assembly import FAINT, average_blocks, edge_factors, row_sums
 from ..parallel import run_ranges
 from .cloud import SLACK, Cloud
 from .files import load_array, save_array
@@ -121,9 +122,7 @@ def build_frames(cloud: Cloud, geometry: Geometry, p: int) -> tuple[int, float]:
             )
         save_array(part(name("counts"), p), graph.degrees)
         save_array(part(name("neighbors"), p), numbers.astype(np.min_scalar_type(-cloud.rows))[graph.indices])
-        degree = np.empty(graph.num_points)
-        weights = edge_weights(graph, geometry.kernel, geometry.radius)
-        run_ranges(row_sums, len(degree), graph.indptr, graph.indices, weights, np.ones(len(points)), degree)
+        degree = row_sums(graph.tensors[0], edge_weights(graph, geometry.kernel, geometry.radius)).numpy()
         if geometry.eps_pca > geometry.eps:
             graph = rows_of(radius_graph(points, float(np.sqrt(geometry.eps_pca))), inside)
         centers = points[inside]
@@ -160,22 +159,21 @@ def build_operator(cloud: Cloud, geometry: Geometry, p: int, median_degree: floa
     counts[1:][inside] = load_array(part(name("counts"), p))
     graph = NeighborGraph(np.cumsum(counts), places[near], np.empty(len(near)))
     run_ranges(edge_distances, n, points, points, graph.indptr, graph.indices, graph.distances)
-    degree, mass = cloud.gather(name("degree"), numbers), np.empty(n)
+    degree = cloud.gather(name("degree"), numbers)
     if faint := int((~(degree[inside] > FAINT * median_degree)).sum()):
         raise IsolatedPointsError(
             f"the kernel gives {faint} points of partition {p} no weight to speak of: their neighbours lie at the rim "
             "of its support. Use a larger eps, more neighbors, or a kernel that falls off less steeply."
         )
-    weights = edge_weights(graph, geometry.kernel, geometry.radius)
-    run_ranges(row_sums, n, graph.indptr, graph.indices, weights, 1.0 / degree, mass)
+    weights, degree = edge_weights(graph, geometry.kernel, geometry.radius), torch.from_numpy(degree)
+    mass = row_sums(graph.tensors[0], weights / degree[graph.tensors[1]]) / degree
     mass[: inside.start] = mass[inside.stop :] = 1.0  # rows without edges
     line = Connection.identity(graph.num_edges)
     connection = connect(cloud.gather(name("frames"), numbers), graph, geometry.real)
-    arrays = {"numbers": numbers, "mass": mass[inside], "indptr": graph.indptr}
+    arrays = {"numbers": numbers, "mass": mass[inside].numpy(), "indptr": graph.indptr}
     for key, array in arrays.items():
         save_array(part(name(key), p), array)
-    for kind, maps, real in (("functions", line, np.float64), ("fields", connection, geometry.real)):
-        for key, array in zip(
-            ("cols", "values"), average_blocks(graph, maps, weights, degree, mass, real), strict=True
-        ):
-            save_array(part(name(f"{kind}-{key}"), p), array)
+    factors = edge_factors(graph, weights, degree, mass)
+    for kind, maps in (("functions", line), ("fields", connection)):
+        for key, tensor in zip(("cols", "values"), average_blocks(graph, maps, factors), strict=True):
+            save_array(part(name(f"{kind}-{key}"), p), tensor.numpy())

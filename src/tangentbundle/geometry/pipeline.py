@@ -21,8 +21,7 @@ from ..errors import (
     RankDeficientError,
     TooFewPointsError,
 )
-from . import tensor_frames  # noqa: F401
-from .frames import LocalPCA, local_pca, pca_of_some
+from .frames import LocalPCA, local_pca, pca_of_nearest
 from .graph import NeighborGraph, check_memory, nearest_distances, nearest_in_graph, radius_graph
 from .ordering import curve_order
 from .scale import connecting_radius, least_neighbors, radius_for_neighbors, target_neighbors
@@ -201,7 +200,7 @@ def estimate_frames(points: Any, graph: NeighborGraph, eps: float, dim: int, sca
     poor = pca.sparse_rows(least)
     if len(poor) and scale.eps_pca is None:
         nearest = nearest_in_graph(points, graph, least, poor)
-        pca.replace(poor, pca_of_some(points, poor, *nearest, axes=dim, center=scale.pca_center))
+        pca.replace(poor, pca_of_nearest(points, *nearest, points[poor], axes=dim, center=scale.pca_center))
     return pca, float(eps_pca)
 
 

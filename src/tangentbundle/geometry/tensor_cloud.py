@@ -89,6 +89,11 @@ class TensorCloud:
         return {name: value for name, value in vars(self).items() if name != "boxes"}
 
 
+def tensor_of(points: Any) -> Tensor:
+    """Points ``(n, D)`` of an array or a ``TensorCloud`` as a float64 tensor, where they are."""
+    return points.points.double() if isinstance(points, TensorCloud) else torch.as_tensor(points)
+
+
 def _axes(centred: Tensor) -> Tensor:
     """Principal axes ``(D, q)``, from a sample."""
     n, dims = centred.shape
