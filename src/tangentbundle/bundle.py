@@ -36,15 +36,12 @@ from .geometry.pipeline import (
 )
 from .geometry.search import one_search
 from .geometry.tensor_cloud import TensorCloud, tensor_of
-from .geometry.transport import Connection, connect, connect_exactly
+from .geometry.transport import Connection, connect
 from .manifolds import Sphere
 from .operators import Calibration, ConnectionLaplacian, Joined, Normalization, join
 from .operators.assembly import Averages, VertexAreas, assemble, coordinate_moments
 from .operators.calibration import calibrated_scale
 from .sheaf import Sheaf
-
-Transport = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""Exact parallel transport: source and target points ``(m, D)`` to ambient maps ``(m, D, D)``."""
 
 SecondForm = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """The exact second fundamental form: points ``(n, D)``, tangent vectors ``(n, D, m)`` to ``(n, D, m, m)``."""
@@ -163,7 +160,6 @@ class TangentBundle:
         points: Array,
         frames: Array,
         *,
-        transport: Transport | None = None,
         second_form: SecondForm | None = None,
         eps: float | None = None,
         neighbors: int | None = None,
@@ -172,9 +168,8 @@ class TangentBundle:
     ) -> TangentBundle:
         """A bundle with known tangent bases ``(n, D, d)``, orthonormal columns.
 
-        ``transport`` gives exact parallel transport, for example ``Sphere(2).transport``; without it the
-        closest orthogonal maps are used. ``second_form``, such as ``Torus().second_form``, gives exact curvature to
-        ``curvature()`` and ``hodge()``, which otherwise estimate it. The other arguments are those of ``from_points``.
+        ``second_form``, such as ``Torus().second_form``, gives exact curvature to ``curvature()`` and ``hodge()``,
+        which otherwise estimate it. The other arguments are those of ``from_points``.
         """
         scale = Scale(eps, neighbors, None, max_memory)
         cloud, order, kind = sorted_cloud(points)
@@ -183,17 +178,12 @@ class TangentBundle:
             warn_of_duplicates(cloud)
             graph, eps = build_graph(cloud, bases.shape[2], scale)
         warn_of_scale(graph)
-        if transport is None:
-            connection = connect(bases, graph, kind.numpy_dtype)
-        else:
-            connection = connect_exactly(cloud, bases, graph, transport, kind.numpy_dtype)
+        connection = connect(bases, graph, kind.numpy_dtype)
         geometry = cloud, graph, connection, order, check_kernel(kernel), eps, bases.shape[2], kind, bases
         return cls(*geometry, second_form=second_form)
 
     @classmethod
-    def from_latlon(
-        cls, lat: Array, lon: Array, *, radius: float = 1.0, exact_transport: bool = False, **options: Any
-    ) -> TangentBundle:
+    def from_latlon(cls, lat: Array, lon: Array, *, radius: float = 1.0, **options: Any) -> TangentBundle:
         r"""Points on a sphere from latitude and longitude ``(n,)`` in degrees.
 
         ``radius`` is the unit of all lengths: with that of the Earth in metres, ``earth.RADIUS``, divergence and
@@ -201,7 +191,7 @@ class TangentBundle:
 
         The frames are exactly (east, north), so coordinates are zonal and meridional components. On a sphere the
         closest orthogonal map between exact frames *is* parallel transport along the great circle for points less than
-        90 degrees apart; ``exact_transport`` uses the closed form everywhere. ``options`` are those of ``from_frames``.
+        90 degrees apart. ``options`` are those of ``from_frames``.
 
         >>> import tangentbundle as tb
         >>> rng = np.random.default_rng(0)
@@ -213,8 +203,7 @@ class TangentBundle:
         """
         points, frames, kind = latlon_frames(lat, lon)
         sphere = Sphere(2, positive(radius, "radius"))
-        options |= {"transport": sphere.transport if exact_transport else None, "second_form": sphere.second_form}
-        return cls.from_frames(kind.wrap(radius * points), frames, **options)
+        return cls.from_frames(kind.wrap(radius * points), frames, second_form=sphere.second_form, **options)
 
     @classmethod
     def from_mesh(cls, vertices: Array, faces: Array, *, frames: Array | None = None) -> TangentBundle:

@@ -192,7 +192,7 @@ def _steps(
     center: bool,
     counts: Tensor,
 ) -> Tensor:
-    """Weighted displacements ``(rows, k, D)`` of the neighbours of some rows, padded by zeros; counts those weighted."""
+    """Weighted displacements ``(rows, k, D)`` of the neighbours of some rows, padded by zeros; counts them."""
     _, indices, distances = graph.tensors
     edges, valid = graph.padded(rows)
     weights = Biweight()(distances[edges].double() / reach[:, None]) * valid

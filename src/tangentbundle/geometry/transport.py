@@ -6,7 +6,6 @@ edge is computed from its ordered end points, so that :math:`O_{ji} = O_{ij}^T` 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 import torch
 
 from ..arrays import host, on_host
-from ..errors import InvalidInputError, RankDeficientError, ShapeError
+from ..errors import RankDeficientError
 from ..jit import njit
 from ..parallel import run_ranges
 from .graph import NeighborGraph
@@ -22,8 +21,8 @@ from .small_matrices import polar_factors
 
 Tensor = torch.Tensor
 
-CHUNK = 2**13
-"""Edges whose ambient maps are computed at a time."""
+CHUNK, CPU_CHUNK = 2**25, 2**21
+"""Products of numbers at a time, on GPUs and on CPUs."""
 
 
 @on_host("values", "det")
@@ -117,66 +116,34 @@ def connect(frames: Any, graph: NeighborGraph, dtype: type = np.float64) -> Conn
     >>> connect(frames, radius_graph(plane, 2.0)).blocks()[0].tolist()   # from point 1 to point 0
     [[0.0, -1.0], [1.0, 0.0]]
     """
-    (n, dims, d), bases = frames.shape, torch.as_tensor(frames)
-    on_cpu = bases.device.type == "cpu"
-    if d == 2 and on_cpu:
+    (n, _, d), bases = frames.shape, torch.as_tensor(frames)
+    if d == 2 and bases.device.type == "cpu":
         values: np.ndarray = np.empty((graph.num_edges, 2), dtype)
         det, rows, weak = np.empty(graph.num_edges, np.int8), bases.mT.contiguous().numpy(), np.zeros(n, np.int64)
         run_ranges(_transport_plane, n, rows, graph.indptr, graph.indices, values, det, weak, grain=512)
         _refuse_weak(weak)
         return Connection(values, det, d)
-    columns = [list(axis.T.contiguous()) for axis in bases.unbind(1)]  # single numbers are gathered fastest
+    return _connect_tensors(bases, graph, dtype)
 
-    def products(low: Tensor, high: Tensor) -> Tensor:
-        maps = bases.new_zeros((d, d, len(low)))
+
+def _connect_tensors(bases: Tensor, graph: NeighborGraph, dtype: type = np.float64) -> Connection:
+    """The same in torch, for any d; maps of edges are found for their ends low < high, and transposed for others."""
+    _, dims, d = bases.shape
+    columns = [list(axis.T.contiguous()) for axis in bases.unbind(1)]  # single numbers are gathered fastest
+    chunk = max(1, (CPU_CHUNK if bases.device.type == "cpu" else CHUNK) // (dims * d * d))
+    edges, (_, indices, _), rows = graph.num_edges, graph.tensors, graph.edge_rows
+    shape = {1: (edges, 0), 2: (edges, 2)}.get(d, (edges, d, d))
+    values = torch.empty(shape, dtype=_real(dtype), device=rows.device)
+    det, weak = torch.empty(edges, dtype=torch.int8, device=rows.device), [rows[:0]]
+    for start in range(0, edges, chunk):
+        some = slice(start, start + chunk)
+        i, j = rows[some], indices[some].long()
+        low, high, maps = torch.minimum(i, j), torch.maximum(i, j), bases.new_zeros((d, d, len(i)))
         for axis in columns:
             left, right = ([column[ends] for column in axis] for ends in (low, high))
             for a in range(d):
                 for b in range(d):
                     maps[a, b].addcmul_(left[a], right[b])
-        return maps
-
-    return _connect_edges(graph, d, products, dtype, (2**21 if on_cpu else 2**25) // (dims * d * d))
-
-
-def connect_exactly(
-    points: np.ndarray,
-    frames: np.ndarray,
-    graph: NeighborGraph,
-    transport: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    dtype: type = np.float64,
-) -> Connection:
-    r"""Maps :math:`O_{ij} = O_i^T P_{ij} O_j` with known parallel transports P from j to i.
-
-    ``transport(source, target)`` takes points ``(m, D)`` and gives ambient maps ``(m, D, D)``.
-    """
-    d, dims = frames.shape[2], points.shape[1]
-
-    def products(low: Tensor, high: Tensor) -> Tensor:
-        ambient = np.asarray(transport(points[high.numpy()], points[low.numpy()]))
-        if ambient.shape != (len(low), dims, dims):
-            raise ShapeError(f"transport must give maps (m, D, D) for m pairs of points, got {ambient.shape}.")
-        maps = frames[low.numpy()].transpose(0, 2, 1) @ ambient @ frames[high.numpy()]
-        if not np.abs(maps.transpose(0, 2, 1) @ maps - np.eye(d)).max() < 0.5:
-            raise InvalidInputError(
-                "transport must carry the tangent space at each source isometrically onto the one at its target; "
-                "it does not. Do the frames belong to the same manifold?"
-            )
-        return torch.from_numpy(maps).permute(1, 2, 0)
-
-    return _connect_edges(graph, d, products, dtype, CHUNK)
-
-
-def _connect_edges(graph: NeighborGraph, d: int, products: Callable, dtype: type, chunk: int) -> Connection:
-    """The orthogonal maps closest to ``products(low, high)`` (d, d, m), for the ends of each edge with low < high."""
-    edges, (_, indices, _), rows = graph.num_edges, graph.tensors, graph.edge_rows
-    shape = {1: (edges, 0), 2: (edges, 2)}.get(d, (edges, d, d))
-    values = torch.empty(shape, dtype=_real(dtype), device=rows.device)
-    det, weak = torch.empty(edges, dtype=torch.int8, device=rows.device), [rows[:0]]
-    for start in range(0, edges, max(1, chunk)):
-        some = slice(start, start + max(1, chunk))
-        i, j = rows[some], indices[some].long()
-        maps = products(torch.minimum(i, j), torch.maximum(i, j))
         if d == 1:
             flip, faint = maps[0, 0] < 0, maps[0, 0].abs() < 1e-9
         elif d == 2:

@@ -1,7 +1,7 @@
 """Other libraries: PyTorch Geometric here, meshio and PyVista in ``meshes``, xarray in ``xarray``.
 
 Arrays of any library that speaks DLPack (JAX, CuPy) need nothing from here: they go wherever NumPy arrays go, and the
-same kind comes back. ``operator.as_linear_operator()`` and ``operator.to_scipy()`` are the ways to scipy.
+same kind comes back. ``operator.to_scipy()`` is the way to scipy.
 """
 
 from .meshes import from_meshio, from_pyvista, to_meshio, to_pyvista

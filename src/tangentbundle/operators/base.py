@@ -5,10 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from functools import cached_property
 
-import numpy as np
 import torch
 import torch.autograd.forward_ad as forward_ad
-from scipy.sparse.linalg import LinearOperator as ScipyLinearOperator
 
 from ..arrays import Array, ArrayKind, finite_where_seen, float_tensor
 from ..errors import DeviceError, DTypeError, InvalidInputError, MemoryLimitError, ShapeError
@@ -20,8 +18,8 @@ MAX_DENSE_SIZE = 5_000
 class LinearOperator(ABC):
     """A linear map on signals ``(..., n, d, c)`` that acts on each channel alike.
 
-    A new operator supplies ``dim``, ``mass``, ``apply`` and ``adjoint``; products with arrays, dense and scipy forms
-    and checks come from here. ``mass`` (n,) weighs the inner product ``<f, g> = sum_i mass_i f_i . g_i`` in which
+    A new operator supplies ``dim``, ``mass``, ``apply`` and ``adjoint``; products with arrays, the dense form and
+    checks come from here. ``mass`` (n,) weighs the inner product ``<f, g> = sum_i mass_i f_i . g_i`` in which
     adjoints are taken.
     """
 
@@ -166,27 +164,6 @@ class LinearOperator(ABC):
         """Numbers that enclose the eigenvalues of minus the operator."""
         values = self.eigenbasis[0]
         return 0.0, max(float(values[-1]), 1e-12)
-
-    def as_linear_operator(self) -> ScipyLinearOperator:
-        """A scipy ``LinearOperator`` on flat vectors, for scipy's solvers (CPU)."""
-        weights = self.mass.repeat_interleave(self.dim)
-
-        def product(operator: LinearOperator, vectors: np.ndarray) -> np.ndarray:
-            signal = torch.as_tensor(np.ascontiguousarray(vectors), dtype=self.dtype)
-            return operator.apply(signal.reshape(self.num_points, self.dim, -1)).reshape(vectors.shape).numpy()
-
-        def transposed(vectors: np.ndarray) -> np.ndarray:  # A^T = M A* M^-1, with the mass adjoint A*
-            w = weights.numpy().reshape(-1, *([1] * (vectors.ndim - 1)))
-            return w * product(self.adjoint, vectors / w)
-
-        return ScipyLinearOperator(
-            self.shape,
-            matvec=lambda v: product(self, v),
-            matmat=lambda v: product(self, v),
-            rmatvec=transposed,
-            rmatmat=transposed,
-            dtype=weights.numpy().dtype,
-        )
 
 
 class Negated(LinearOperator):
