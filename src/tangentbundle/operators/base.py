@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from functools import cached_property
 
 import torch
 import torch.autograd.forward_ad as forward_ad
 
-from ..arrays import Array, ArrayKind, finite_where_seen, float_tensor
+from ..arrays import Array, ArrayKind, finite_where_seen, float_tensor, half_precision
 from ..errors import DeviceError, DTypeError, InvalidInputError, MemoryLimitError, ShapeError
 
 MAX_DENSE_SIZE = 5_000
@@ -67,8 +68,17 @@ class LinearOperator(ABC):
         return (self.num_points * self.dim,) * 2
 
     def check(self, signal: Array, name: str = "signal") -> tuple[torch.Tensor, ArrayKind]:
-        """Validate a signal against this operator; returns a tensor and the kind it came in."""
-        tensor, kind = float_tensor(signal, name)
+        """Validate a signal against this operator; returns a tensor and the kind it came in.
+
+        Signals in float16 or bfloat16 become float32 for an operator in float32, and results are rounded back once: to
+        a relative 2^-11 or 2^-8. In float16 results above 65504 overflow.
+        """
+        half = half_precision(signal) if self.dtype == torch.float32 else None
+        if half is None:
+            tensor, kind = float_tensor(signal, name)
+        else:
+            tensor, kind = float_tensor(torch.as_tensor(signal).float(), name)
+            kind = replace(kind, is_torch=isinstance(signal, torch.Tensor), dtype=half)
         n, d = self.num_points, self.dim
         if tensor.ndim < 3 or tensor.shape[-3:-1] != (n, d):
             hint = ""
