@@ -23,7 +23,7 @@ from ..geometry.graph import NeighborGraph, edge_weights, radius_graph
 from ..geometry.kernels import Gaussian, Kernel
 from ..geometry.pipeline import Scale
 from ..geometry.scale import target_neighbors
-from ..geometry.search import edge_distances, sample_rows
+from ..geometry.search import edge_distances, sample_rows, sample_step
 from ..geometry.transport import Connection, connect
 from ..operators.assembly import FAINT, average_blocks, edge_factors, row_sums
 from ..parallel import run_ranges
@@ -86,7 +86,7 @@ def resolve_geometry(
     eps = asked.eps
     if eps is None:
         wanted = asked.neighbors or target_neighbors(n, rule)
-        eps = (float(np.median(distances[:, wanted - 1])) * (1 + 1e-6)) ** 2
+        eps = (float(np.median(distances[:: sample_step(n, wanted), wanted - 1])) * (1 + 1e-6)) ** 2
         if eps == 0.0:
             raise TooFewPointsError(f"half of the points have {wanted} or more exact duplicates; remove them.")
     return Geometry(

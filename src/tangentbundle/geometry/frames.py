@@ -104,26 +104,22 @@ def _covariances(
         mean[:] = 0.0
         total = 0.0
         for e in range(ends[i], ends[i + 1]):
-            u, j = distances[e] / reach[i], indices[e]
+            u = distances[e] / reach[i]
             if u < 1.0:
                 w = (1.0 - u * u) ** 2
                 total += w
                 counts[i] += 1
                 for a in range(dims):
-                    mean[a] += w * (points[j, a] - centers[i, a])
-        for a in range(dims):
-            mean[a] = mean[a] / total if center and total > 0.0 else 0.0
-        for e in range(ends[i], ends[i + 1]):
-            u, j = distances[e] / reach[i], indices[e]
-            if u < 1.0:
-                w = (1.0 - u * u) ** 2 / total
-                for a in range(dims):
-                    step[a] = points[j, a] - centers[i, a] - mean[a]
-                for a in range(dims):
+                    step[a] = points[indices[e], a] - centers[i, a]
+                    mean[a] += w * step[a]
                     for b in range(a + 1):
                         out[i, a, b] += w * step[a] * step[b]
         for a in range(dims):
-            for b in range(a):
+            for b in range(a + 1):
+                if total > 0.0:
+                    out[i, a, b] /= total
+                    if center:
+                        out[i, a, b] -= mean[a] * mean[b] / (total * total)
                 out[i, b, a] = out[i, a, b]
 
 
