@@ -29,6 +29,7 @@ ORDER = [
     "diagnostics",
     "calculus",
     "batch",
+    "bundle_operators",
     "bundle",
     "differentiable",
     "filters",

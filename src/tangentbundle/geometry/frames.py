@@ -93,7 +93,7 @@ class LocalPCA:
         return float(self._residual(d).median())
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
 def _covariances(
     start, stop, centers, points, ends, indices, distances, reach, center, counts, out
 ):  # pragma: no cover
@@ -102,18 +102,19 @@ def _covariances(
     mean, step = np.empty(dims), np.empty(dims)
     for i in range(start, stop):
         mean[:] = 0.0
-        total = 0.0
+        total, count, narrowing = 0.0, 0, 1.0 / reach[i]
         for e in range(ends[i], ends[i + 1]):
-            u = distances[e] / reach[i]
+            u = distances[e] * narrowing
             if u < 1.0:
                 w = (1.0 - u * u) ** 2
                 total += w
-                counts[i] += 1
+                count += 1
                 for a in range(dims):
                     step[a] = points[indices[e], a] - centers[i, a]
                     mean[a] += w * step[a]
                     for b in range(a + 1):
                         out[i, a, b] += w * step[a] * step[b]
+        counts[i] = count
         for a in range(dims):
             for b in range(a + 1):
                 if total > 0.0:

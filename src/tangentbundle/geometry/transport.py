@@ -78,15 +78,15 @@ def closest_orthogonal(matrices: np.ndarray) -> np.ndarray:
     return left @ right
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
 def _transport_plane(start, stop, frames, indptr, indices, values, det, weak):  # pragma: no cover
     for i in range(start, stop):
         for e in range(indptr[i], indptr[i + 1]):
             j = indices[e]
             a = b = c = d = 0.0
-            for q in range(frames.shape[2]):
-                p0, p1 = frames[i, 0, q], frames[i, 1, q]
-                q0, q1 = frames[j, 0, q], frames[j, 1, q]
+            for q in range(frames.shape[1]):
+                p0, p1 = frames[i, q, 0], frames[i, q, 1]
+                q0, q1 = frames[j, q, 0], frames[j, q, 1]
                 a += p0 * q0
                 b += p0 * q1
                 c += p1 * q0
@@ -119,7 +119,7 @@ def connect(frames: Any, graph: NeighborGraph, dtype: type = np.float64) -> Conn
     (n, _, d), bases = frames.shape, torch.as_tensor(frames)
     if d == 2 and bases.device.type == "cpu":
         values: np.ndarray = np.empty((graph.num_edges, 2), dtype)
-        det, rows, weak = np.empty(graph.num_edges, np.int8), bases.mT.contiguous().numpy(), np.zeros(n, np.int64)
+        det, rows, weak = np.empty(graph.num_edges, np.int8), bases.contiguous().numpy(), np.zeros(n, np.int64)
         run_ranges(_transport_plane, n, rows, graph.indptr, graph.indices, values, det, weak, grain=512)
         _refuse_weak(weak)
         return Connection(values, det, d)
