@@ -50,15 +50,9 @@ class TensorCloud:
         if tensor.ndim != 2 or tensor.shape[1] < 1:
             raise ShapeError(f"{name} must have shape (n, D), one point a row, got {tuple(tensor.shape)}.")
         tensor = finite(tensor.detach(), name).contiguous()
-        if len(tensor) < 3:
-            raise TooFewPointsError(f"a bundle needs at least 3 points in general position, got {len(tensor)}.")
         exact = tensor.double()
-        low = exact.amin(0)
-        extent = float((exact.amax(0) - low).max())
-        if extent == 0:
-            raise TooFewPointsError(f"all {len(tensor)} points coincide; there is no manifold to estimate.")
-        if not 1e-140 < extent < 1e150:
-            raise InvalidInputError(f"the cloud is {extent:.2g} wide, so its squared distances overflow. Rescale it.")
+        extent = float((exact.amax(0) - exact.amin(0)).max()) if len(tensor) else 0.0
+        refuse_degenerate(len(tensor), extent)
         unit = 2.0 ** math.ceil(math.log2(extent))
         centred = (exact - exact.mean(0)) / unit
         turned = exact if tensor.shape[1] <= 3 else centred @ _axes(centred)
@@ -88,6 +82,16 @@ class TensorCloud:
 
     def __getstate__(self) -> dict:
         return {name: value for name, value in vars(self).items() if name != "boxes"}
+
+
+def refuse_degenerate(n: int, extent: float) -> None:
+    """Refuse clouds of ``n`` points in a cube of width ``extent`` with nothing to estimate."""
+    if n < 3:
+        raise TooFewPointsError(f"a bundle needs at least 3 points in general position, got {n}. Give more points.")
+    if extent == 0:
+        raise TooFewPointsError(f"all {n} points coincide; there is no manifold to estimate.")
+    if not 1e-140 < extent < 1e150:
+        raise InvalidInputError(f"the cloud is {extent:.2g} wide: squared distances underflow or overflow. Rescale it.")
 
 
 def tensor_of(points: Any) -> Tensor:
