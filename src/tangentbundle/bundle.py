@@ -12,6 +12,8 @@ import numpy as np
 from .arrays import Array, ArrayKind, float_tensor, host, on_host, positive
 from .batch import clouds_of, joined_laplacian
 from .bundle_operators import BundleOperators
+from .calculus import Curvature, Derivatives, LinearMap, curvature, hodge_laplacian
+from .diagnostics import Diagnosis, diagnose
 from .geometry.dimension import DimensionRule, resolve_dimension
 from .geometry.frames import LocalPCA
 from .geometry.graph import NeighborGraph
@@ -31,10 +33,9 @@ from .geometry.pipeline import (
     warn_of_scale,
 )
 from .geometry.search import one_search
-from .geometry.tensor_cloud import TensorCloud
 from .geometry.transport import Connection, connect
 from .manifolds import Sphere
-from .operators import Joined, join
+from .operators import ConnectionLaplacian, Joined, join
 
 SecondForm = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """The exact second fundamental form: points ``(n, D)``, tangent vectors ``(n, D, m)`` to ``(n, D, m, m)``."""
@@ -224,6 +225,18 @@ class TangentBundle(BundleOperators):
         eps = float(np.square(graph.distances).mean())
         return cls(cloud, graph, connection, order, None, eps, 2, kind, bases, mesh=mesh)
 
+    def __repr__(self) -> str:
+        how = ""
+        if self.local_dimensions is not None:
+            how = f" (estimated, {np.mean(self.local_dimensions == self.dim):.0%} of points agree)"
+        pca = "" if self.eps_pca is None else f", eps_pca={self.eps_pca:.4g}"
+        near = f"{np.median(self.sorted_graph.degrees):.0f} neighbours a point"
+        edges = f"eps={self.eps:.4g}{pca}, {near}, {self.kernel}" if self.mesh is None else f"mesh of {self.mesh}"
+        return (
+            f"TangentBundle({self.num_points} points in R^{self.ambient_dim}, dim={self.dim}{how}, rank={self.rank}, "
+            f"{edges})"
+        )
+
     def scalar(self) -> TangentBundle:
         """The trivial line bundle over the same points: functions instead of fields.
 
@@ -237,33 +250,35 @@ class TangentBundle(BundleOperators):
         vars(other).update(connection=line, sorted_frames=None, pca=None)
         return other
 
-    @property
-    def points(self) -> Array:
-        """The points ``(n, D)`` in the kind they came in."""
-        held = vars(self)["sorted_points"]
-        return self.kind.wrap(self._unsorted(held.points if isinstance(held, TensorCloud) else held))
+    def hodge(self, *, ricci: Array | None = None) -> ConnectionLaplacian:
+        """The Hodge Laplacian of vector fields; see ``calculus.hodge_laplacian``."""
+        return hodge_laplacian(self, ricci)
 
-    @property
-    def frames(self) -> Array:
-        """Orthonormal tangent bases, ``(n, D, d)``, in the kind of the points."""
-        return self.kind.wrap(self._frames())
+    def curvature(self, *, degree: int | None = None, neighbors: int | None = None) -> Curvature:
+        """Ricci, scalar and Gaussian curvature: exact where it is known, as on the sphere of ``from_latlon``.
 
-    @property
-    def graph(self) -> NeighborGraph:
-        """The neighbour graph."""
-        return self.sorted_graph.relabel(self.order)
+        Otherwise, and if a degree or neighbours are given, from a polynomial fit of the points to each tangent plane.
+        """
+        return curvature(self, degree, neighbors)
 
-    def _bases(self) -> np.ndarray:
-        return host(self._frames())
+    def gradient(self, **options: Any) -> LinearMap:
+        """Functions ``(..., n, 1, c)`` to fields ``(..., n, d, c)``; options are those of ``calculus.Derivatives``."""
+        return Derivatives(self, **options).gradient()
 
-    def __repr__(self) -> str:
-        how = ""
-        if self.local_dimensions is not None:
-            how = f" (estimated, {np.mean(self.local_dimensions == self.dim):.0%} of points agree)"
-        pca = "" if self.eps_pca is None else f", eps_pca={self.eps_pca:.4g}"
-        near = f"{np.median(self.sorted_graph.degrees):.0f} neighbours a point"
-        edges = f"eps={self.eps:.4g}{pca}, {near}, {self.kernel}" if self.mesh is None else f"mesh of {self.mesh}"
-        return (
-            f"TangentBundle({self.num_points} points in R^{self.ambient_dim}, dim={self.dim}{how}, rank={self.rank}, "
-            f"{edges})"
-        )
+    def divergence(self, **options: Any) -> LinearMap:
+        """Fields ``(..., n, d, c)`` to functions ``(..., n, 1, c)``; options as of ``gradient``."""
+        return Derivatives(self, **options).divergence()
+
+    def curl(self, **options: Any) -> LinearMap:
+        """The vorticity of fields on an oriented surface, ``(..., n, 1, c)``; options as of ``gradient``."""
+        return Derivatives(self, **options).curl()
+
+    def diagnose(self, field: Array | None = None, *, quiet: bool = False) -> Diagnosis:
+        """Look the bundle over: scale, components, dimension, frames, orientability, and a field's tangency.
+
+        Prints the report unless ``quiet``, and returns it as an object.
+        """
+        report = diagnose(self, field)
+        if not quiet:
+            print(report)
+        return report

@@ -9,13 +9,11 @@ import numpy as np
 import torch
 
 from .arrays import Array, ArrayKind, finite_where_seen, float_tensor, host, positive_integer
-from .calculus import Curvature, Derivatives, LinearMap, curvature, hodge_laplacian
-from .diagnostics import Diagnosis, diagnose
 from .errors import InvalidInputError, ShapeError
 from .geometry.graph import NeighborGraph, edge_weights
 from .geometry.kernels import Kernel, check_kernel
 from .geometry.mesh import MeshGeometry
-from .geometry.tensor_cloud import tensor_of
+from .geometry.tensor_cloud import TensorCloud, tensor_of
 from .geometry.transport import Connection
 from .operators import Calibration, ConnectionLaplacian, Normalization
 from .operators.assembly import Averages, VertexAreas, assemble, coordinate_moments
@@ -60,6 +58,25 @@ class BundleOperators:
         if held is None:
             raise InvalidInputError("the scalar bundle has no frames: its signals are functions (n, 1, c) already.")
         return self._unsorted(held)
+
+    @property
+    def points(self) -> Array:
+        """The points ``(n, D)`` in the kind they came in."""
+        held = vars(self)["sorted_points"]
+        return self.kind.wrap(self._unsorted(held.points if isinstance(held, TensorCloud) else held))
+
+    @property
+    def frames(self) -> Array:
+        """Orthonormal tangent bases, ``(n, D, d)``, in the kind of the points."""
+        return self.kind.wrap(self._frames())
+
+    @property
+    def graph(self) -> NeighborGraph:
+        """The neighbour graph."""
+        return self.sorted_graph.relabel(self.order)
+
+    def _bases(self) -> np.ndarray:
+        return host(self._frames())
 
     def to_coordinates(self, vectors: Array) -> Array:
         r"""Ambient vectors to coordinates, :math:`f_i = O_i^T v_i`; the normal component is dropped.
@@ -144,29 +161,6 @@ class BundleOperators:
         parts = self.sorted_graph, self.connection, averages, scale, held["order"], self.kind
         return assemble(*parts, held["sorted_frames"], terms)
 
-    def hodge(self, *, ricci: Array | None = None) -> ConnectionLaplacian:
-        """The Hodge Laplacian of vector fields; see ``calculus.hodge_laplacian``."""
-        return hodge_laplacian(self, ricci)
-
-    def curvature(self, *, degree: int | None = None, neighbors: int | None = None) -> Curvature:
-        """Ricci, scalar and Gaussian curvature: exact where it is known, as on the sphere of ``from_latlon``.
-
-        Otherwise, and if a degree or neighbours are given, from a polynomial fit of the points to each tangent plane.
-        """
-        return curvature(self, degree, neighbors)
-
-    def gradient(self, **options: Any) -> LinearMap:
-        """Functions ``(..., n, 1, c)`` to fields ``(..., n, d, c)``; options are those of ``calculus.Derivatives``."""
-        return Derivatives(self, **options).gradient()
-
-    def divergence(self, **options: Any) -> LinearMap:
-        """Fields ``(..., n, d, c)`` to functions ``(..., n, 1, c)``; options as of ``gradient``."""
-        return Derivatives(self, **options).divergence()
-
-    def curl(self, **options: Any) -> LinearMap:
-        """The vorticity of fields on an oriented surface, ``(..., n, 1, c)``; options as of ``gradient``."""
-        return Derivatives(self, **options).curl()
-
     def edge_weights(self) -> np.ndarray:
         """The weight of each edge of ``sorted_graph``: the kernel at its length, or on a mesh its cotangents."""
         return host(self._weights())
@@ -192,13 +186,3 @@ class BundleOperators:
         weights = np.maximum(self.edge_weights()[once], 0.0)  # of a mesh, a few may be negative at the boundary
         maps = self.kind.wrap(self.connection.blocks(once))
         return Sheaf.from_edges(edge_index, maps, self.kind.wrap(weights), len(self.order))
-
-    def diagnose(self, field: Array | None = None, *, quiet: bool = False) -> Diagnosis:
-        """Look the bundle over: scale, components, dimension, frames, orientability, and a field's tangency.
-
-        Prints the report unless ``quiet``, and returns it as an object.
-        """
-        report = diagnose(self, field)
-        if not quiet:
-            print(report)
-        return report

@@ -165,15 +165,15 @@ def build_operator(cloud: Cloud, geometry: Geometry, p: int, median_degree: floa
             f"the kernel gives {faint} points of partition {p} no weight to speak of: their neighbours lie at the rim "
             "of its support. Use a larger eps, more neighbors, or a kernel that falls off less steeply."
         )
-    weights, degree = edge_weights(graph, geometry.kernel, geometry.radius), torch.from_numpy(degree)
-    mass = row_sums(graph.tensors[0], weights / degree[graph.tensors[1]]) / degree
+    weights, degrees = edge_weights(graph, geometry.kernel, geometry.radius), torch.from_numpy(degree)
+    mass = row_sums(graph.tensors[0], weights / degrees[graph.tensors[1]]) / degrees
     mass[: inside.start] = mass[inside.stop :] = 1.0  # rows without edges
     line = Connection.identity(graph.num_edges)
     connection = connect(cloud.gather(name("frames"), numbers), graph, geometry.real)
     arrays = {"numbers": numbers, "mass": mass[inside].numpy(), "indptr": graph.indptr}
     for key, array in arrays.items():
         save_array(part(name(key), p), array)
-    factors = edge_factors(graph, weights, degree, mass)
+    factors = edge_factors(graph, weights, degrees, mass)
     for kind, maps in (("functions", line), ("fields", connection)):
         for key, tensor in zip(("cols", "values"), average_blocks(graph, maps, factors), strict=True):
             save_array(part(name(f"{kind}-{key}"), p), tensor.numpy())

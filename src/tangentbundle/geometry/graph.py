@@ -43,7 +43,7 @@ class NeighborGraph:
     distances: np.ndarray
 
     @property
-    def tensors(self) -> tuple[Tensor, Tensor, Tensor]:
+    def tensors(self) -> tuple[Tensor, ...]:
         """``indptr``, ``indices`` and ``distances`` as tensors, where they are."""
         return tuple(torch.as_tensor(vars(self)[name]) for name in ("indptr", "indices", "distances"))
 
@@ -257,4 +257,4 @@ def graph_of_lists(distances: Any, indices: Any) -> NeighborGraph:
     distances, indices = torch.as_tensor(distances), torch.as_tensor(indices)
     rows, k = indices.shape
     ends = torch.arange(rows + 1, device=indices.device) * k
-    return NeighborGraph(ends, indices.flatten().int(), distances.flatten())  # type: ignore[arg-type]
+    return NeighborGraph(ends, indices.flatten().int(), distances.flatten())

@@ -67,7 +67,7 @@ def orthonormal(vectors: Tensor) -> Tensor:
     return torch.stack(columns, 2)
 
 
-def leading(matrices: Tensor, count: int, exact: bool = False) -> tuple[Tensor, Tensor]:
+def leading(matrices: Tensor, count: int, exact: bool = False) -> tuple[Tensor, ...]:
     """The ``count`` largest eigenvalues and their vectors of positive semidefinite matrices ``(n, m, m)``.
 
     With ``exact``, which is faster on CPUs, larger matrices are left to LAPACK.
