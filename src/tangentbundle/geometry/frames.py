@@ -77,8 +77,10 @@ class LocalPCA:
 
     def replace(self, rows: np.ndarray, other: LocalPCA) -> None:
         """Take some neighbourhoods from another analysis."""
-        for name, field in vars(self).items():
+        for name in ("axes", "variances", "total", "counts"):
+            field = vars(self)[name]
             field[torch.as_tensor(rows, device=field.device)] = vars(other)[name].to(field)
+            vars(self).pop(f"{name} on the host", None)
 
     def _residual(self, d: int) -> Tensor:
         variances, total = vars(self)["variances"], vars(self)["total"]

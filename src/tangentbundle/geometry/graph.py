@@ -229,11 +229,13 @@ def _tensor_graph(cloud: TensorCloud, radius: float, max_memory: float | None, a
     return NeighborGraph(indptr, indices, distances * cloud.unit)
 
 
-def nearest_in_graph(points: Any, graph: NeighborGraph, k: int, rows: np.ndarray) -> tuple[Tensor, Tensor]:
+def nearest_in_graph(points: Any, graph: NeighborGraph, k: int, rows: np.ndarray) -> tuple[Any, Any]:
     """Distances and indices ``(m, k)`` of the k nearest points of some rows of the graph of a ball.
 
-    Rows with k neighbours find them in the graph, others by a search.
+    On a device rows with k neighbours find them in the graph, others by a search.
     """
+    if not isinstance(points, TensorCloud):
+        return nearest_distances(points, k, rows)
     _, indices, distances = graph.tensors
     some = torch.as_tensor(rows, device=indices.device)
     edges, valid = graph.padded(some)

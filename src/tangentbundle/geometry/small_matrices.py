@@ -33,8 +33,8 @@ MAX_ROUNDS = 12
 
 def jacobi(matrices: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues, descending, and eigenvectors of symmetric matrices ``(n, m, m)``, m small."""
-    size = matrices.shape[1]
-    a = {(p, q): matrices[:, p, q] for p in range(size) for q in range(p, size)}
+    size, unit = matrices.shape[1], matrices.abs().amax((1, 2)).clamp_min(TINY)  # no squares overflow
+    a = {(p, q): matrices[:, p, q] / unit for p in range(size) for q in range(p, size)}
     at = lambda p, q: a[min(p, q), max(p, q)]  # noqa: E731
     vectors = list(torch.eye(size).to(matrices).expand(matrices.shape).unbind(2))
     for _ in range(SWEEPS):
@@ -42,7 +42,9 @@ def jacobi(matrices: Tensor) -> tuple[Tensor, Tensor]:
             for q in range(p + 1, size):
                 off, gap = a[p, q], a[q, q] - a[p, p]
                 sign = torch.where(gap < 0, -1.0, 1.0)
-                tan = 2 * sign * off / (gap.abs() + torch.hypot(gap, 2 * off)).clamp_min(TINY)  # makes (p, q) zero
+                tan = (
+                    2 * sign * off / (gap.abs() + (gap * gap + 4 * off * off).sqrt()).clamp_min(TINY)
+                )  # makes (p, q) zero
                 cos = (1 + tan * tan).rsqrt()
                 sin = tan * cos
                 a[p, p], a[q, q], a[p, q] = a[p, p] - tan * off, a[q, q] + tan * off, torch.zeros_like(off)
@@ -52,7 +54,7 @@ def jacobi(matrices: Tensor) -> tuple[Tensor, Tensor]:
                         a[min(r, p), max(r, p)], a[min(r, q), max(r, q)] = cos * rp - sin * rq, sin * rp + cos * rq
                 c, s = cos[:, None], sin[:, None]
                 vectors[p], vectors[q] = c * vectors[p] - s * vectors[q], s * vectors[p] + c * vectors[q]
-    values, sort = torch.stack([a[p, p] for p in range(size)], 1).sort(1, descending=True)
+    values, sort = torch.stack([unit * a[p, p] for p in range(size)], 1).sort(1, descending=True)
     return values, torch.stack(vectors, 2).gather(2, sort[:, None].expand(matrices.shape))
 
 
