@@ -23,7 +23,7 @@ import torch
 from .arrays import float_tensor
 from .bundle import TangentBundle
 from .errors import InvalidInputError
-from .geometry.graph import radius_graph
+from .geometry.graph import NeighborGraph, radius_graph
 from .geometry.kernels import Biweight, check_kernel
 from .geometry.search import nearest_distances
 from .operators import ConnectionLaplacian
@@ -138,7 +138,9 @@ class DifferentiableBundle:
 
     def laplacian(self, **options: Any) -> ConnectionLaplacian:
         """The connection Laplacian; ``options`` are those of ``TangentBundle.laplacian``."""
-        constant, graph = self.bundle.laplacian(**options), self.bundle.sorted_graph
+        constant = self.bundle.laplacian(**options)
+        tensors: Any = (tensor.to(self.points.device) for tensor in self.bundle.sorted_graph.tensors)
+        graph = NeighborGraph(*tensors)
         rows, cols = graph.edge_rows, graph.tensors[1]
         steps = self._sorted[cols] - self._sorted[rows]
         averages = Averages.of(graph, check_kernel(self.bundle.kernel)(steps.norm(dim=1) / self.bundle.eps**0.5))
