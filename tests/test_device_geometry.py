@@ -25,8 +25,8 @@ from tangentbundle.geometry.balls import ball_edges
 from tangentbundle.geometry.graph import radius_graph
 from tangentbundle.geometry.ordering import curve_order
 from tangentbundle.geometry.pipeline import Scale
+from tangentbundle.geometry.small_matrices import jacobi, leading, polar_factors
 from tangentbundle.geometry.tensor_cloud import TensorCloud, tensor_nearest
-from tangentbundle.geometry.tensor_frames import closest_orthogonal, jacobi, leading
 from tangentbundle.manifolds import FlatTorus, Sphere, Torus
 from tangentbundle.testing import relative_error
 
@@ -164,7 +164,7 @@ def test_closest_orthogonal_matrices():
     maps /= np.linalg.norm(maps, 2, axis=(1, 2))[:, None, None]
     maps[0] = np.diag([1.0, 0.5, 1e-5])
     maps[1] = np.diag([1.0, 1.0, 0.0])
-    found, undefined = closest_orthogonal(torch.from_numpy(maps))
+    found, undefined = polar_factors(torch.from_numpy(maps))
     left, _, right = np.linalg.svd(maps)
     np.testing.assert_allclose(found.numpy()[2:], (left @ right)[2:], atol=1e-6)
     np.testing.assert_allclose(found.numpy()[0], np.eye(3), atol=1e-9)

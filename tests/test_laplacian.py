@@ -5,7 +5,7 @@ import pytest
 import torch
 from spaces import bundle_of
 
-from tangentbundle import ConnectionLaplacian, LinearOperator, TangentBundle
+from tangentbundle import ConnectionLaplacian, Heat, LinearOperator, TangentBundle
 from tangentbundle.errors import (
     DTypeError,
     InvalidInputError,
@@ -192,3 +192,19 @@ def test_forward_mode_is_refused_not_wrong():
     x = torch.ones(100, 2, 1, dtype=torch.float64)
     with pytest.raises(InvalidInputError, match="apply it to the tangent itself"):
         torch.func.jvp(lambda y: lap @ y, (x,), (x,))
+
+
+@pytest.mark.parametrize("dtype, unit", [(torch.float16, 2.0**-11), (torch.bfloat16, 2.0**-8)], ids=str)
+def test_half_precision_is_summed_in_float32_and_rounded_once(dtype, unit):
+    lap, f = LAP.to(dtype=torch.float32), Heat(0.1)
+    x = torch.from_numpy(signal(N, 2, 3)).to(dtype).requires_grad_()
+    for y, exact in ((lap @ x, lap @ x.float()), (f(lap, x), f(lap, x.float()))):
+        assert y.dtype == dtype and torch.equal(y, exact.to(dtype))
+        assert bool(((y.float() - exact).abs() <= unit * exact.abs() + 2.0**-25).all())
+    f(lap, x).float().square().sum().backward()
+    assert x.grad.dtype == dtype and bool(x.grad.isfinite().all())
+    if dtype == torch.float16:
+        array = x.detach().numpy()
+        assert (f(lap, array)).dtype == np.float16 and np.array_equal(lap @ array, (lap @ x).detach().numpy())
+    with pytest.raises(DTypeError):
+        LAP @ x  # in float64

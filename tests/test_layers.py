@@ -28,6 +28,7 @@ ORDER = [
     "diagnostics",
     "calculus",
     "batch",
+    "bundle_operators",
     "bundle",
     "differentiable",
     "filters",

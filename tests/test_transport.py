@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+import torch
 from spaces import SPACES, reverse_edges
 
 from tangentbundle import TangentBundle
-from tangentbundle.errors import InvalidInputError, RankDeficientError, ShapeError
+from tangentbundle.errors import RankDeficientError
 from tangentbundle.geometry.graph import radius_graph
-from tangentbundle.geometry.transport import closest_orthogonal, connect, connect_exactly
-from tangentbundle.manifolds import FlatTorus, Product, Sphere, SwissRoll, Torus
+from tangentbundle.geometry.transport import _connect_tensors, closest_orthogonal, connect
+from tangentbundle.manifolds import FlatTorus, Sphere, SwissRoll
 from tangentbundle.testing import random_orthogonal
 
 
@@ -34,7 +35,10 @@ def test_compiled_maps_equal_the_reference(d, ambient):
     connection = connect(frames, graph)
     blocks = connection.blocks()
     np.testing.assert_allclose(blocks, closest_orthogonal(overlaps(frames, graph)), atol=1e-12)
+    tensors = _connect_tensors(torch.from_numpy(frames), graph)
+    np.testing.assert_allclose(tensors.blocks(), blocks, atol=1e-12)
     assert np.array_equal(connection.det, np.sign(np.linalg.det(blocks)))
+    assert np.array_equal(connection.det, tensors.det)
     assert {-1, 1} == set(connection.det.tolist())  # both kinds occur
     np.testing.assert_allclose(blocks[5:9], connection.blocks(slice(5, 9)), atol=0)
 
@@ -74,21 +78,9 @@ def test_a_map_takes_coordinates_at_j_to_coordinates_at_i():
     np.testing.assert_allclose(frames[graph.rows] @ blocks, frames[graph.indices], atol=1e-14)
 
 
-EXACT = [Sphere(1), Sphere(2), Sphere(3), Sphere(5), FlatTorus((1.0, 0.5)), SwissRoll(), Product(Sphere(2), Sphere(1))]
-
-
-@pytest.mark.parametrize("space", EXACT, ids=repr)
-def test_exact_transport_in_the_convention(space):
-    points = space.sample(300, seed=0)
-    frames = space.frames(points) @ random_orthogonal(300, space.dim)
-    graph = radius_graph(points, 0.3 * np.ptp(points))
-    connection = connect_exactly(points, frames, graph, space.transport)
+def exact_blocks(space, points, frames, graph):
     i, j = graph.rows, graph.indices
-    expected = frames[i].swapaxes(1, 2) @ space.transport(points[j], points[i]) @ frames[j]
-    blocks = connection.blocks()
-    np.testing.assert_allclose(blocks, expected, atol=1e-10)
-    assert np.array_equal(blocks[reverse_edges(graph)].swapaxes(1, 2), blocks)
-    assert np.array_equal(connection.det, np.sign(np.linalg.det(blocks)))
+    return frames[i].swapaxes(1, 2) @ space.transport(points[j], points[i]) @ frames[j]
 
 
 @pytest.mark.parametrize("space", [Sphere(1), Sphere(2), Sphere(3), Sphere(5)], ids=repr)
@@ -97,13 +89,10 @@ def test_on_spheres_the_closest_map_is_parallel_transport(space):
     points = space.sample(300, seed=0)
     frames = space.frames(points) @ random_orthogonal(300, space.dim)
     graph = radius_graph(points, 1.2)
-    closest, exact = connect(frames, graph), connect_exactly(points, frames, graph, space.transport)
-    np.testing.assert_allclose(closest.blocks(), exact.blocks(), atol=1e-9)
+    np.testing.assert_allclose(connect(frames, graph).blocks(), exact_blocks(space, points, frames, graph), atol=1e-9)
     # Beyond a quarter the normal component wins and the closest map is a reflection of it.
     far = radius_graph(points, 1.9)
-    assert (
-        np.abs(connect(frames, far).blocks() - connect_exactly(points, frames, far, space.transport).blocks()).max() > 1
-    )
+    assert np.abs(connect(frames, far).blocks() - exact_blocks(space, points, frames, far)).max() > 1
 
 
 @pytest.mark.parametrize("space, radius", [(FlatTorus((1.0, 0.5)), 0.6), (SwissRoll(), 4.0)], ids=["torus", "roll"])
@@ -112,8 +101,7 @@ def test_on_flat_spaces_the_closest_map_is_parallel_transport(space, radius):
     points = space.sample(800, seed=0)
     frames = space.frames(points)
     graph = radius_graph(points, radius)
-    closest, exact = connect(frames, graph), connect_exactly(points, frames, graph, space.transport)
-    np.testing.assert_allclose(closest.blocks(), exact.blocks(), atol=1e-9)
+    np.testing.assert_allclose(connect(frames, graph).blocks(), exact_blocks(space, points, frames, graph), atol=1e-9)
 
 
 def test_holonomy_of_the_sphere_is_its_area():
@@ -130,34 +118,13 @@ def test_holonomy_of_the_sphere_is_its_area():
     assert abs(np.arctan2(loop[1, 0], loop[0, 0])) == pytest.approx(area, rel=1e-9)
 
 
-@pytest.mark.parametrize("space", EXACT, ids=repr)
-def test_bundles_with_exact_transport(space):
-    points = space.sample(300, seed=1)
-    bundle = TangentBundle.from_frames(points, space.frames(points), transport=space.transport)
-    lap = bundle.laplacian()
-    assert bundle.rank == space.dim
-    x = np.random.default_rng(0).standard_normal((300, space.dim, 2))
-    energy = (lap.inner(x, lap @ x)).numpy()
-    assert (energy < 0).all()
-
-
 def test_parallel_frames_of_flat_spaces_have_no_energy():
-    """With exact transport the constant combinations of a parallel frame are in the kernel to rounding."""
+    """The constant combinations of a parallel frame are in the kernel to rounding."""
     for space in (FlatTorus((1.0, 0.5)), SwissRoll()):
         points = space.sample(400, seed=0)
-        lap = TangentBundle.from_frames(points, space.frames(points), transport=space.transport).laplacian()
+        lap = TangentBundle.from_frames(points, space.frames(points)).laplacian()
         ones = np.tile(np.array([[0.6, 1.0], [0.8, -2.0]]), (400, 1, 1))
         assert np.abs(lap @ ones).max() < 1e-11 / lap.scale
-
-
-def test_from_latlon_exact_and_closest_agree():
-    rng = np.random.default_rng(0)
-    lat, lon = np.degrees(np.arcsin(rng.uniform(-1, 1, 800))), rng.uniform(-180, 180, 800)
-    closest = TangentBundle.from_latlon(lat, lon)
-    exact = TangentBundle.from_latlon(lat, lon, exact_transport=True)
-    np.testing.assert_allclose(closest.connection.blocks(), exact.connection.blocks(), atol=1e-10)
-    x = rng.standard_normal((800, 2, 3))
-    np.testing.assert_allclose(closest.laplacian() @ x, exact.laplacian() @ x, rtol=1e-8, atol=1e-7)
 
 
 @pytest.mark.parametrize("space", [s for s in SPACES if s.dim in (2, 3)], ids=repr)
@@ -183,29 +150,3 @@ def test_perpendicular_tangent_spaces(d):
     frames = np.stack([eye[:, :d], eye[:, d:]])
     with pytest.raises(RankDeficientError, match="perpendicular"):
         connect(frames, radius_graph(points, 2.0))
-
-
-POINTS = Sphere(2).sample(60, seed=0)
-FRAMES = Sphere(2).frames(POINTS)
-
-
-@pytest.mark.parametrize(
-    "transport, error",
-    [
-        (lambda x, y: np.eye(3), ShapeError),
-        (lambda x, y: np.zeros((len(x), 2, 2)), ShapeError),
-        (lambda x, y: np.zeros((len(x), 3, 3)), InvalidInputError),
-        (lambda x, y: np.full((len(x), 3, 3), np.nan), InvalidInputError),
-        (lambda x, y: 5 * Sphere(2).transport(x, y), InvalidInputError),
-    ],
-    ids=["one map", "too small", "zero", "nan", "stretched"],
-)
-def test_bad_transport(transport, error):
-    with pytest.raises(error, match="transport"):
-        TangentBundle.from_frames(POINTS, FRAMES, transport=transport)
-
-
-def test_transport_of_another_manifold():
-    torus = Torus().sample(60, seed=0)
-    with pytest.raises(InvalidInputError, match="same manifold"):
-        TangentBundle.from_frames(torus, Torus().frames(torus), transport=Sphere(2).transport)

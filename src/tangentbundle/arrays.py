@@ -94,6 +94,14 @@ def float_tensor(value: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
     return tensor, ArrayKind(is_torch, tensor.dtype, tensor.device)
 
 
+def half_precision(value: Array) -> torch.dtype | None:
+    """The dtype of an array or tensor in float16 or bfloat16; None for others."""
+    if isinstance(value, np.ndarray):
+        return torch.float16 if value.dtype == np.float16 else None
+    dtype = value.dtype if isinstance(value, torch.Tensor) else None
+    return dtype if dtype in (torch.float16, torch.bfloat16) else None
+
+
 def _from_numpy(value: Any, name: str) -> torch.Tensor:
     """The tensor in the memory of an array, or of a copy where torch cannot share it."""
     try:

@@ -23,8 +23,8 @@ from .geometry.search import WIDE
 from .geometry.tensor_cloud import CHUNK, TensorCloud
 from .geometry.transport import connect
 from .operators import ConnectionLaplacian, Joined, SampleEnergy
-from .operators.assembly import average_blocks, normalise
-from .operators.tensor_assembly import moments_of_clouds, sums_by
+from .operators.assembly import Averages, average_blocks, coordinate_moments
+from .operators.moments import sums_by
 
 Tensor = torch.Tensor
 
@@ -60,15 +60,14 @@ def joined_laplacian(points: Array, batch: Array, dim: int, scale: Scale, kernel
         warnings.warn(message, DisconnectedWarning, stacklevel=3)
     eps_pca = scale.eps_pca / scale.eps if scale.eps_pca and scale.eps else None
     pca, _ = estimate_frames(together, graph, 1.0, dim, Scale(1.0, None, eps_pca, scale.max_memory, scale.pca_center))
-    frames = pca.frames(dim)
-    connection, weights = connect(frames, graph, kind.numpy_dtype), edge_weights(graph, kernel, 1.0)
-    degree, mass = normalise(graph, weights)
-    cols, values = average_blocks(graph, connection, weights, degree, mass, kind.numpy_dtype)
+    frames = torch.as_tensor(pca.frames(dim))
+    averages = Averages.of(graph, edge_weights(graph, kernel, 1.0))
+    cols, values = average_blocks(graph, connect(frames, graph, kind.numpy_dtype), averages.factors)
     calibration, constant = SampleEnergy(), kernel.calibration(dim)
-    moments = moments_of_clouds(graph, weights, together.points.double(), cloud, calibration.terms)
+    moments = coordinate_moments(graph, averages, together.points.double(), calibration.terms, cloud)
     factors = calibration.factors(moments, dim, np.full(len(sizes), constant))
     scales = constant * factors * radii.square().cpu().numpy()
-    share = (mass / sums_by(cloud, mass, len(sizes))[cloud]).to(values.dtype)
+    share = (averages.mass / sums_by(cloud, averages.mass, len(sizes))[cloud]).to(values.dtype)
     within = (together.order - starts[cloud]).int()
     parts = _split(graph, starts, cloud, cols, values, within, share, frames)
     sized = ((*part[:5], size, dim, kind, part[5], 2) for part, size in zip(parts, scales.tolist(), strict=True))

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field
-from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-import torch
 
-from .arrays import Array, ArrayKind, finite_where_seen, float_tensor, host, on_host, positive, positive_integer
+from .arrays import Array, ArrayKind, float_tensor, host, on_host, positive
 from .batch import clouds_of, joined_laplacian
+from .bundle_operators import BundleOperators
 from .calculus import Curvature, Derivatives, LinearMap, curvature, hodge_laplacian
 from .diagnostics import Diagnosis, diagnose
-from .errors import InvalidInputError, ShapeError
 from .geometry.dimension import DimensionRule, resolve_dimension
 from .geometry.frames import LocalPCA
-from .geometry.graph import NeighborGraph, edge_weights
+from .geometry.graph import NeighborGraph
 from .geometry.halfedges import check_faces
 from .geometry.kernels import Kernel, check_kernel
 from .geometry.known_frames import check_frames, latlon_frames
@@ -35,16 +33,9 @@ from .geometry.pipeline import (
     warn_of_scale,
 )
 from .geometry.search import one_search
-from .geometry.tensor_cloud import TensorCloud
-from .geometry.transport import Connection, connect, connect_exactly, trivial_connection
+from .geometry.transport import Connection, connect
 from .manifolds import Sphere
-from .operators import Calibration, ConnectionLaplacian, Joined, Normalization, join
-from .operators.assembly import VertexAreas, assemble, coordinate_moments, normalise
-from .operators.calibration import calibrated_scale
-from .sheaf import Sheaf
-
-Transport = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""Exact parallel transport: source and target points ``(m, D)`` to ambient maps ``(m, D, D)``."""
+from .operators import ConnectionLaplacian, Joined, join
 
 SecondForm = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """The exact second fundamental form: points ``(n, D)``, tangent vectors ``(n, D, m)`` to ``(n, D, m, m)``."""
@@ -52,7 +43,7 @@ SecondForm = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 @on_host("sorted_points", "order", "sorted_frames")
 @dataclass(frozen=True, eq=False)
-class TangentBundle:
+class TangentBundle(BundleOperators):
     r"""A discrete tangent bundle (an orthogonal cellular sheaf) over sampled points.
 
     Build one with ``from_points``, ``from_latlon``, ``from_frames`` or ``from_mesh``; ``scalar()`` is the trivial
@@ -163,7 +154,6 @@ class TangentBundle:
         points: Array,
         frames: Array,
         *,
-        transport: Transport | None = None,
         second_form: SecondForm | None = None,
         eps: float | None = None,
         neighbors: int | None = None,
@@ -172,9 +162,8 @@ class TangentBundle:
     ) -> TangentBundle:
         """A bundle with known tangent bases ``(n, D, d)``, orthonormal columns.
 
-        ``transport`` gives exact parallel transport, for example ``Sphere(2).transport``; without it the
-        closest orthogonal maps are used. ``second_form``, such as ``Torus().second_form``, gives exact curvature to
-        ``curvature()`` and ``hodge()``, which otherwise estimate it. The other arguments are those of ``from_points``.
+        ``second_form``, such as ``Torus().second_form``, gives exact curvature to ``curvature()`` and ``hodge()``,
+        which otherwise estimate it. The other arguments are those of ``from_points``.
         """
         scale = Scale(eps, neighbors, None, max_memory)
         cloud, order, kind = sorted_cloud(points)
@@ -183,17 +172,12 @@ class TangentBundle:
             warn_of_duplicates(cloud)
             graph, eps = build_graph(cloud, bases.shape[2], scale)
         warn_of_scale(graph)
-        if transport is None:
-            connection = connect(bases, graph, kind.numpy_dtype)
-        else:
-            connection = connect_exactly(cloud, bases, graph, transport, kind.numpy_dtype)
+        connection = connect(bases, graph, kind.numpy_dtype)
         geometry = cloud, graph, connection, order, check_kernel(kernel), eps, bases.shape[2], kind, bases
         return cls(*geometry, second_form=second_form)
 
     @classmethod
-    def from_latlon(
-        cls, lat: Array, lon: Array, *, radius: float = 1.0, exact_transport: bool = False, **options: Any
-    ) -> TangentBundle:
+    def from_latlon(cls, lat: Array, lon: Array, *, radius: float = 1.0, **options: Any) -> TangentBundle:
         r"""Points on a sphere from latitude and longitude ``(n,)`` in degrees.
 
         ``radius`` is the unit of all lengths: with that of the Earth in metres, ``earth.RADIUS``, divergence and
@@ -201,7 +185,7 @@ class TangentBundle:
 
         The frames are exactly (east, north), so coordinates are zonal and meridional components. On a sphere the
         closest orthogonal map between exact frames *is* parallel transport along the great circle for points less than
-        90 degrees apart; ``exact_transport`` uses the closed form everywhere. ``options`` are those of ``from_frames``.
+        90 degrees apart. ``options`` are those of ``from_frames``.
 
         >>> import tangentbundle as tb
         >>> rng = np.random.default_rng(0)
@@ -213,8 +197,7 @@ class TangentBundle:
         """
         points, frames, kind = latlon_frames(lat, lon)
         sphere = Sphere(2, positive(radius, "radius"))
-        options |= {"transport": sphere.transport if exact_transport else None, "second_form": sphere.second_form}
-        return cls.from_frames(kind.wrap(radius * points), frames, **options)
+        return cls.from_frames(kind.wrap(radius * points), frames, second_form=sphere.second_form, **options)
 
     @classmethod
     def from_mesh(cls, vertices: Array, faces: Array, *, frames: Array | None = None) -> TangentBundle:
@@ -242,63 +225,6 @@ class TangentBundle:
         eps = float(np.square(graph.distances).mean())
         return cls(cloud, graph, connection, order, None, eps, 2, kind, bases, mesh=mesh)
 
-    def scalar(self) -> TangentBundle:
-        """The trivial line bundle over the same points: functions instead of fields.
-
-        >>> import tangentbundle as tb
-        >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(600, seed=0))
-        >>> bool(bundle.scalar().laplacian().spectrum(1)[0][0] < 1e-8)     # constants are harmonic
-        True
-        """
-        line, other = trivial_connection(self.sorted_graph, self.kind.numpy_dtype), copy(self)
-        vars(other).update(connection=line, sorted_frames=None, pca=None)
-        return other
-
-    @property
-    def num_points(self) -> int:
-        return len(vars(self)["order"])
-
-    @property
-    def ambient_dim(self) -> int:
-        return vars(self)["sorted_points"].shape[1]
-
-    @property
-    def rank(self) -> int:
-        """Dimension of the fibres: d for the tangent bundle, 1 for the scalar bundle."""
-        return self.connection.dim
-
-    @property
-    def points(self) -> Array:
-        """The points ``(n, D)`` in the kind they came in."""
-        held = vars(self)["sorted_points"]
-        return self.kind.wrap(self._unsorted(held.points if isinstance(held, TensorCloud) else held))
-
-    @property
-    def frames(self) -> Array:
-        """Orthonormal tangent bases, ``(n, D, d)``, in the kind of the points."""
-        return self.kind.wrap(self._frames())
-
-    @property
-    def graph(self) -> NeighborGraph:
-        """The neighbour graph."""
-        return self.sorted_graph.relabel(self.order)
-
-    def _unsorted(self, array: Any) -> Any:
-        """An array or a tensor, along the curve, in the user's order."""
-        out = np.empty_like(array) if isinstance(array, np.ndarray) else torch.empty_like(array)
-        out[self.order if isinstance(array, np.ndarray) else vars(self)["order"]] = array
-        return out
-
-    def _frames(self) -> Any:
-        """The bases in the user's order, where they are."""
-        held = vars(self)["sorted_frames"]
-        if held is None:
-            raise InvalidInputError("the scalar bundle has no frames: its signals are functions (n, 1, c) already.")
-        return self._unsorted(held)
-
-    def _bases(self) -> np.ndarray:
-        return host(self._frames())
-
     def __repr__(self) -> str:
         how = ""
         if self.local_dimensions is not None:
@@ -311,87 +237,18 @@ class TangentBundle:
             f"{edges})"
         )
 
-    def to_coordinates(self, vectors: Array) -> Array:
-        r"""Ambient vectors to coordinates, :math:`f_i = O_i^T v_i`; the normal component is dropped.
+    def scalar(self) -> TangentBundle:
+        """The trivial line bundle over the same points: functions instead of fields.
 
-        This is the paper's sampling operator: it turns a field into a signal (0-cochain) of the sheaf.
-        ``(..., n, D)`` becomes ``(..., n, d, 1)``, and ``(..., n, D, c)`` becomes ``(..., n, d, c)``.
+        >>> import tangentbundle as tb
+        >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(600, seed=0))
+        >>> bool(bundle.scalar().laplacian().spectrum(1)[0][0] < 1e-8)     # constants are harmonic
+        True
         """
-        tensor, kind = float_tensor(vectors, "vectors")
-        finite_where_seen(tensor, "vectors")
-        n, dims = self.num_points, self.ambient_dim
-        if tensor.ndim == 2 or tensor.shape[-3:-1] != (n, dims):
-            tensor = tensor[..., None]
-        if tensor.ndim < 3 or tensor.shape[-3:-1] != (n, dims):
-            raise ShapeError(
-                f"vectors must have shape (..., n, D) = (..., {n}, {dims}) or (..., n, D, channels), "
-                f"got {tuple(tensor.shape[:-1])}."
-            )
-        bases = torch.as_tensor(self._frames()).to(tensor)
-        return kind.wrap(torch.einsum("nij,...nic->...njc", bases, tensor))
-
-    def to_ambient(self, signal: Array) -> Array:
-        r"""Coordinates to ambient vectors, :math:`v_i = O_i f_i`.
-
-        ``(..., n, d, c)`` becomes ``(..., n, D, c)``; a single channel is dropped: ``(..., n, D)``.
-        """
-        tensor, kind = float_tensor(signal, "signal")
-        finite_where_seen(tensor, "signal")
-        n, d = self.num_points, self.rank
-        if tensor.ndim < 3 or tensor.shape[-3:-1] != (n, d):
-            raise ShapeError(
-                f"signal must have shape (..., n, d, channels) = (..., {n}, {d}, c), got {tuple(tensor.shape)}."
-            )
-        vectors = torch.einsum("nij,...njc->...nic", torch.as_tensor(self._frames()).to(tensor), tensor)
-        return kind.wrap(vectors[..., 0] if vectors.shape[-1] == 1 else vectors)
-
-    def laplacian(self, *, calibrate: Calibration | bool = True, order: int | None = None) -> ConnectionLaplacian:
-        r"""The connection Laplacian :math:`\Delta \le 0`, a function of the average :math:`P = M^{-1} S`.
-
-        .. math:: -\Delta = \frac{1}{c\,\epsilon} \sum_{k=1}^{order} \frac{(I - P)^k}{k}
-
-        Args:
-            calibrate: how c is found: ``operators.SampleEnergy()``, the default, from the points, or
-                ``operators.KernelMoments()``, from the kernel alone. ``False`` gives the paper's operator, with c = 1
-                and order 1; its eigenvalues are off by the constant of the kernel.
-            order: terms of the series of :math:`-\log P`, default 2. Order 1 is the usual difference
-                :math:`(P - I)/(c\,\epsilon)`, whose eigenvalues are too small by :math:`c\,\epsilon\lambda^2/2`.
-
-        On a mesh there is no kernel, and both arguments are refused: :math:`\Delta = A^{-1}(S - D)`, see ``from_mesh``.
-        """
-        if self.mesh is not None:
-            if calibrate is not True or order is not None:
-                raise InvalidInputError(
-                    "calibrate= and order= are for clouds: the Laplacian of a mesh has no kernel. Leave them out, or "
-                    "use TangentBundle.from_points on the vertices."
-                )
-            return self._assemble(self._weights(), 1.0, VertexAreas(areas=self.mesh.areas, bound=self.mesh.bound))
-        weights, constant = self._weights(), check_kernel(self.kernel).calibration(self.dim)
-        moments = partial(coordinate_moments, self.sorted_graph, weights, vars(self)["sorted_points"])
-        scale, usual = calibrated_scale(calibrate, constant, self.eps, self.dim, moments)
-        return self._assemble(weights, scale, terms=usual if order is None else positive_integer(order, "order"))
-
-    def graph_laplacian(self, normalization: Normalization) -> ConnectionLaplacian:
-        r"""Minus a Laplacian of the weighted neighbour graph, without the factor :math:`1/(c\,\epsilon)`.
-
-        ``normalization`` is ``RandomWalk()``, ``Symmetric()`` or ``Unnormalized()`` of ``tangentbundle.operators``. On
-        the scalar bundle these are the usual graph (or cloud) Laplacians; on others, edges transport the vectors.
-        """
-        if not isinstance(normalization, Normalization):
-            raise InvalidInputError(f"expected a normalization such as operators.Symmetric(), got {normalization!r}.")
-        return self._assemble(self._weights(), 1.0, normalization)
-
-    @cached_property
-    def sorted_mass(self) -> np.ndarray:
-        """Masses ``(n,)`` along the curve: areas of the vertices of a mesh, otherwise one over the density."""
-        return host(normalise(self.sorted_graph, self._weights())[1]) if self.mesh is None else self.mesh.areas
-
-    def _assemble(
-        self, weights: Any, scale: float, normalization: Normalization | None = None, terms: int = 1
-    ) -> ConnectionLaplacian:
-        held = vars(self)
-        parts = self.sorted_graph, self.connection, weights, scale, held["order"], self.kind
-        return assemble(*parts, held["sorted_frames"], normalization, terms)
+        graph, other = self.sorted_graph, copy(self)
+        line = Connection.identity(graph.num_edges, self.kind.numpy_dtype, graph.tensors[0].device)
+        vars(other).update(connection=line, sorted_frames=None, pca=None)
+        return other
 
     def hodge(self, *, ricci: Array | None = None) -> ConnectionLaplacian:
         """The Hodge Laplacian of vector fields; see ``calculus.hodge_laplacian``."""
@@ -415,32 +272,6 @@ class TangentBundle:
     def curl(self, **options: Any) -> LinearMap:
         """The vorticity of fields on an oriented surface, ``(..., n, 1, c)``; options as of ``gradient``."""
         return Derivatives(self, **options).curl()
-
-    def edge_weights(self) -> np.ndarray:
-        """The weight of each edge of ``sorted_graph``: the kernel at its length, or on a mesh its cotangents."""
-        return host(self._weights())
-
-    def _weights(self) -> Any:
-        if self.mesh is not None:
-            return self.mesh.weights
-        return edge_weights(self.sorted_graph, check_kernel(self.kernel), float(np.sqrt(self.eps)))
-
-    def sheaf(self) -> Sheaf:
-        r"""The bundle as an orthogonal cellular sheaf over the neighbour graph, of the same kind of arrays.
-
-        An edge e = ij has the weight of the graph and the restriction maps :math:`V_{i,e} = I` and :math:`V_{j,e} =
-        O_{ij}`, so that L has the blocks :math:`L_{ii} = \deg_i I` and :math:`L_{ij} = -w_{ij} O_{ij}`.
-
-        >>> import tangentbundle as tb
-        >>> tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(100, seed=0), neighbors=9).sheaf()
-        Sheaf(100 vertices, 438 edges, stalks of dimension 2)
-        """
-        graph = self.sorted_graph
-        once = np.flatnonzero(graph.rows < graph.indices)
-        edge_index = self.order[np.stack([graph.indices[once], graph.rows[once]])]
-        weights = np.maximum(self.edge_weights()[once], 0.0)  # of a mesh, a few may be negative at the boundary
-        maps = self.kind.wrap(self.connection.blocks(once))
-        return Sheaf.from_edges(edge_index, maps, self.kind.wrap(weights), len(self.order))
 
     def diagnose(self, field: Array | None = None, *, quiet: bool = False) -> Diagnosis:
         """Look the bundle over: scale, components, dimension, frames, orientability, and a field's tangency.

@@ -14,7 +14,6 @@ from scipy.sparse import csgraph
 from .arrays import Array, float_tensor
 from .errors import NotTangentWarning
 from .geometry.graph import NeighborGraph
-from .geometry.transport import CHUNK
 
 if TYPE_CHECKING:
     from .bundle import TangentBundle
@@ -109,8 +108,8 @@ def confident_edges(bundle: TangentBundle, facing: float = 0.8) -> NeighborGraph
     det = bundle.connection.det.astype(float)
     if frames is not None:
         rows, cols = graph.rows, graph.indices
-        for a in range(0, graph.num_edges, CHUNK):
-            part = slice(a, a + CHUNK)
+        for a in range(0, graph.num_edges, 2**13):
+            part = slice(a, a + 2**13)
             det[part] = np.linalg.det(frames[rows[part]].transpose(0, 2, 1) @ frames[cols[part]])
     keep = np.abs(det) > facing
     indptr = np.concatenate([[0], np.cumsum(keep)])[graph.indptr]

@@ -23,10 +23,11 @@ import torch
 from .arrays import float_tensor
 from .bundle import TangentBundle
 from .errors import InvalidInputError
-from .geometry.graph import radius_graph
+from .geometry.graph import NeighborGraph, radius_graph
 from .geometry.kernels import Biweight, check_kernel
 from .geometry.search import nearest_distances
 from .operators import ConnectionLaplacian
+from .operators.assembly import Averages
 from .operators.sheaf_laplacian import inverse_root
 
 Tensor = torch.Tensor
@@ -137,15 +138,14 @@ class DifferentiableBundle:
 
     def laplacian(self, **options: Any) -> ConnectionLaplacian:
         """The connection Laplacian; ``options`` are those of ``TangentBundle.laplacian``."""
-        constant, graph, n = self.bundle.laplacian(**options), self.bundle.sorted_graph, len(self.points)
-        rows, cols = self._tensor(graph.rows), self._tensor(graph.indices)
+        constant = self.bundle.laplacian(**options)
+        tensors: Any = (tensor.to(self.points.device) for tensor in self.bundle.sorted_graph.tensors)
+        graph = NeighborGraph(*tensors)
+        rows, cols = graph.edge_rows, graph.tensors[1]
         steps = self._sorted[cols] - self._sorted[rows]
-        weights = check_kernel(self.bundle.kernel).profile(steps.norm(dim=1) / self.bundle.eps**0.5)
-        degree = weights.new_zeros(n).index_add(0, rows, weights)
-        weights = weights / (degree[rows] * degree[cols])
-        mass = weights.new_zeros(n).index_add(0, rows, weights)
+        averages = Averages.of(graph, check_kernel(self.bundle.kernel)(steps.norm(dim=1) / self.bundle.eps**0.5))
         product = self._sorted_frames[rows].mT @ self._sorted_frames[cols]
         maps = product @ inverse_root(product.mT @ product)
-        values = maps * (weights / mass[rows])[:, None, None]
-        mass = torch.zeros_like(mass).index_copy(0, self._order, mass / mass.sum())
-        return replace(constant, cols=cols.int(), values=values, mass=mass)
+        values, share = maps * averages.factors[:, None, None], averages.mass / averages.mass.sum()
+        mass = torch.zeros_like(share).index_copy(0, self._order, share).to(maps)
+        return replace(constant, cols=cols, values=values.to(maps), mass=mass)

@@ -12,17 +12,18 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import torch
 
 from ..errors import IsolatedPointsError, TooFewPointsError
 from ..geometry.dimension import DimensionRule, resolve_dimension
-from ..geometry.frames import local_pca, pca_of_some
+from ..geometry.frames import local_pca, pca_of_nearest
 from ..geometry.graph import NeighborGraph, edge_weights, radius_graph
 from ..geometry.kernels import Kernel
 from ..geometry.pipeline import Scale, warn_of_duplicates
 from ..geometry.scale import radius_for_neighbors, target_neighbors
 from ..geometry.search import edge_distances, one_search
 from ..geometry.transport import connect
-from ..operators.assembly import FAINT, average_blocks, refuse_faint, row_sums
+from ..operators.assembly import average_blocks, edge_factors, refuse_faint, row_sums
 from ..parallel import run_ranges
 from .cloud import SLACK, Cloud, load_array, save_array
 from .tasks import run_all
@@ -67,8 +68,7 @@ def build_all(cloud: Cloud, geometry: Geometry) -> int:
     """Frames and operators of all partitions; returns the number of edges."""
     parts = range(cloud.num_parts)
     edges = run_all(build_frames, [(cloud, geometry, p) for p in parts])
-    degree = cloud.joined(geometry.of("degree"))
-    refuse_faint(int((~(degree > FAINT * np.median(degree))).sum()), len(degree))
+    refuse_faint(torch.from_numpy(cloud.joined(geometry.of("degree"))))
     run_all(build_operator, [(cloud, geometry, p) for p in parts])
     return sum(edges)
 
@@ -91,9 +91,7 @@ def build_frames(cloud: Cloud, geometry: Geometry, p: int) -> int:
             )
         save_array(part("indptr"), graph.indptr)
         save_array(part("neighbors"), numbers.astype(np.int32)[graph.indices])
-        degree = np.empty(graph.num_points)
-        weights = edge_weights(graph, geometry.kernel, radius)
-        run_ranges(row_sums, len(degree), graph.indptr, graph.indices, weights, np.ones(len(points)), degree)
+        degree = row_sums(graph.tensors[0], edge_weights(graph, geometry.kernel, radius)).numpy()
         if pca_radius > radius:
             graph = rows_of(radius_graph(points, pca_radius, dim=dim), inside)
         pca = local_pca(points, graph, pca_radius, centers=points[inside], axes=dim)
@@ -101,7 +99,9 @@ def build_frames(cloud: Cloud, geometry: Geometry, p: int) -> int:
         poor = pca.sparse_rows(least)
         if len(poor) and geometry.rescue:
             rows = own.start + poor
-            pca.replace(poor, pca_of_some(cloud.points, rows, *cloud.nearest_others(rows, least, numbers, reach), dim))
+            distances, near = cloud.nearest_others(rows, least, numbers, reach)
+            lists = np.arange(near.size).reshape(near.shape)
+            pca.replace(poor, pca_of_nearest(cloud.points[near.ravel()], distances, lists, cloud.points[rows], dim))
         save_array(part("frames"), pca.frames(dim))
         save_array(part("degree"), degree)  # the last one: all are there
     return len(load_array(part("neighbors")))
@@ -127,12 +127,12 @@ def build_operator(cloud: Cloud, geometry: Geometry, p: int) -> None:
     indptr = np.pad(ends, (first, n - last), mode="edge")  # points around the partition have rows without edges
     graph = NeighborGraph(indptr, np.searchsorted(numbers, near).astype(np.int32), np.empty(len(near)))
     run_ranges(edge_distances, n, points, points, graph.indptr, graph.indices, graph.distances)
-    degree, mass = gathered(geometry.of("degree")), np.ones(n)
+    degrees = torch.from_numpy(gathered(geometry.of("degree")))
     weights = edge_weights(graph, geometry.kernel, float(np.sqrt(geometry.eps)))
-    run_ranges(row_sums, n, graph.indptr, graph.indices, weights, 1.0 / degree, mass)
-    mass[:first] = mass[last:] = 1.0
+    mass = row_sums(graph.tensors[0], weights / degrees[graph.tensors[1]]) / degrees
+    mass[:first] = mass[last:] = 1.0  # rows without edges
     connection = connect(gathered(geometry.of("frames")), graph, geometry.real)
-    cols, values = average_blocks(graph, connection, weights, degree, mass, geometry.real)
-    save_array(part("mass"), mass[first:last])
-    save_array(part("cols"), np.where(cols < 0, ~near, near))  # complemented for reflections
-    save_array(part("values"), values)
+    cols, values = average_blocks(graph, connection, edge_factors(graph, weights, degrees, mass))
+    save_array(part("mass"), mass[first:last].numpy())
+    save_array(part("cols"), np.where(cols.numpy() < 0, ~near, near))  # complemented for reflections
+    save_array(part("values"), values.numpy())

@@ -23,7 +23,7 @@ from ..geometry.graph import NeighborGraph
 from ..geometry.ordering import curve_order
 from ..geometry.transport import Connection
 from ..operators import ConnectionLaplacian
-from ..operators.assembly import VertexAreas, assemble
+from ..operators.assembly import Averages, VertexAreas, assemble
 from .grid import Grid
 from .triangles import central_angles, transports
 
@@ -66,7 +66,8 @@ class Cells:
         connection, mass = Connection(np.stack([maps.real, maps.imag], axis=1), signs, 2), self.areas[order]
         by_area = VertexAreas(areas=mass, bound=float((np.add.reduceat(weights, starts[:-1]) / mass).max()))
         kind = ArrayKind(False, torch.float64, torch.device("cpu"))
-        full = assemble(graph, connection, weights, 1.0, order, kind, normalization=by_area)
+        averages = Averages.of(graph, torch.from_numpy(weights), by_area)
+        full = assemble(graph, connection, averages, 1.0, order, kind)
         return {"d": full, "f": full.to(dtype=torch.float32)}
 
     @cached_property

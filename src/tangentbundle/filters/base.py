@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from ..arrays import Array, finite_where_seen, float_tensor
+from ..arrays import Array, finite_where_seen, float_tensor, half_precision
 from ..errors import InvalidInputError
 from ..operators import LinearOperator
 from .banks import apply_bank
@@ -83,7 +83,7 @@ class Filter(ABC):
 
         ``method`` is ``Exact()``, ``Dense()`` or ``Chebyshev(tol)``; by default the size decides.
         """
-        finite_where_seen(float_tensor(x, "signal")[0], "signal")
+        finite_where_seen(torch.as_tensor(x).float() if half_precision(x) else float_tensor(x, "signal")[0], "signal")
         return apply_bank([self], operator, x, method)[0]
 
     def properties(self, on: Interval | LinearOperator | None = None) -> Properties:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..arrays import positive
 from ..errors import DimensionWarning, InvalidInputError
-from .frames import local_pca, pca_of_some
+from .frames import MAX_VARIANCES, local_pca, pca_of_nearest
 from .graph import radius_graph
 from .search import sample_rows, sampled_nearest
 
@@ -64,8 +64,8 @@ class VarianceShare(DimensionRule):
     def local(self, points: np.ndarray, eps_pca: float | None) -> np.ndarray:
         if eps_pca is None:
             raise InvalidInputError("VarianceShare looks at balls of radius sqrt(eps_pca): give eps_pca=... too.")
-        radius, dims = float(np.sqrt(eps_pca)), points.shape[1]
-        pca = local_pca(points, radius_graph(points, radius), radius, axes=0, spectrum=dims, center=False)
+        radius = float(np.sqrt(eps_pca))
+        pca = local_pca(points, radius_graph(points, radius), radius, axes=0, center=False)
         rounding = 1e-13 * pca.variances[:, :1]
         return self.count(np.sqrt(np.where(pca.variances > rounding, pca.variances, 0.0)))
 
@@ -127,7 +127,8 @@ def _sampled_spectra(points: np.ndarray, sizes: list[int]) -> Spectra:
     """Variances of neighbourhoods of sampled points, each size computed when it is asked for."""
     for size in sizes:
         distances, indices = sampled_nearest(points, size)
-        yield size, pca_of_some(points, sample_rows(len(points)), distances, indices, axes=0).variances
+        centers = points[sample_rows(len(points))]
+        yield size, pca_of_nearest(points, distances, indices, centers, axes=0).variances[:, :MAX_VARIANCES]
 
 
 def estimate_dimension(points: Any, rule: DimensionRule, eps_pca: float | None = None) -> tuple[int, np.ndarray]:

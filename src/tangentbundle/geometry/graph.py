@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, singledispatch
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import torch
 from numba import njit
 from scipy import sparse
+from torch.nn.functional import pad
 
+from ..arrays import host, on_host
 from ..errors import InvalidInputError
-from ..memory import memory_limit, require_memory
+from ..memory import device_memory, memory_limit, require_memory
 from ..parallel import run_ranges
 from .balls import ball_edges
 from .kernels import Kernel
 from .search import SAMPLE, WIDE, edge_distances, nearest_distances, search_tree
+from .tensor_cloud import TensorCloud, near_blocks
+
+Tensor = torch.Tensor
 
 
 def bytes_per_edge(dim: int) -> int:
@@ -23,11 +29,13 @@ def bytes_per_edge(dim: int) -> int:
     return 80 if dim <= 2 else 48 + 16 * dim**2
 
 
+@on_host("indptr", "indices", "distances")
 @dataclass(frozen=True)
 class NeighborGraph:
     """A symmetric graph without self-loops: row ``i`` holds the sorted neighbours of point ``i``.
 
-    Attributes: ``indptr`` (n + 1) int64, ``indices`` (e) int32, ``distances`` (e) float64.
+    Attributes: ``indptr`` (n + 1) int64, ``indices`` (e) int32, ``distances`` (e) float64. They may be given as tensors
+    of a device; the attributes are then NumPy copies, made when they are first read.
     """
 
     indptr: np.ndarray
@@ -35,13 +43,18 @@ class NeighborGraph:
     distances: np.ndarray
 
     @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """``indptr``, ``indices`` and ``distances`` as tensors, where they are."""
+        return tuple(torch.as_tensor(vars(self)[name]) for name in ("indptr", "indices", "distances"))
+
+    @property
     def num_points(self) -> int:
-        return len(self.indptr) - 1
+        return len(vars(self)["indptr"]) - 1
 
     @property
     def num_edges(self) -> int:
         """Directed edges: each pair of neighbours counts twice."""
-        return len(self.indices)
+        return len(vars(self)["indices"])
 
     @property
     def degrees(self) -> np.ndarray:
@@ -50,25 +63,41 @@ class NeighborGraph:
 
     @property
     def median_degree(self) -> float:
-        return float(np.median(self.degrees))
+        return float(self.tensors[0].diff().median())
 
     @property
     def isolated(self) -> np.ndarray:
         """Points without neighbours."""
-        return np.flatnonzero(self.degrees == 0)
+        return host((self.tensors[0].diff() == 0).nonzero().flatten())
 
     @cached_property
     def num_components(self) -> int:
-        return int(self.components().max()) + 1
+        return int(self.labels.max()) + 1
 
     @property
     def rows(self) -> np.ndarray:
         """The point each directed edge starts from, ``(e,)``."""
         return np.repeat(np.arange(self.num_points, dtype=np.int32), self.degrees)
 
+    @property
+    def edge_rows(self) -> Tensor:
+        """The same as a tensor, where the graph is."""
+        indptr = self.tensors[0]
+        rows = torch.arange(self.num_points, device=indptr.device)
+        return torch.repeat_interleave(rows, indptr.diff(), output_size=self.num_edges)
+
     def ends(self, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The two points of some edges."""
-        return np.searchsorted(self.indptr, edges, side="right") - 1, self.indices[edges]
+        indptr, indices, _ = self.tensors
+        some = torch.as_tensor(edges, device=indptr.device)
+        return host(torch.searchsorted(indptr, some, right=True) - 1), host(indices[some])
+
+    def padded(self, rows: slice | Tensor) -> tuple[Tensor, Tensor]:
+        """Numbers of the edges of some rows ``(m, k)``, k the most of them, and which are there."""
+        indptr = self.tensors[0]
+        start, length = indptr[:-1][rows, None], indptr.diff()[rows, None]
+        slots = torch.arange(max(1, int(length.max())), device=start.device)
+        return (start + slots).clamp_max(max(self.num_edges - 1, 0)), slots < length
 
     def to_scipy(self) -> sparse.csr_array:
         """The distances as a scipy CSR array.
@@ -81,11 +110,24 @@ class NeighborGraph:
 
     def components(self) -> np.ndarray:
         """Label of the connected component of each point, ``(n,)``: 0 for that of the first point, and so on."""
-        return self._labels
+        return host(self.labels)
 
     @cached_property
-    def _labels(self) -> np.ndarray:
-        return _component_labels(self.indptr, self.indices)
+    def labels(self) -> Tensor:
+        """Labels as a tensor: points start below their first neighbour; then trees at both ends of edges are joined."""
+        indptr, indices, _ = self.tensors
+        if indptr.device.type == "cpu":
+            return torch.from_numpy(_component_labels(self.indptr, self.indices))
+        parent = torch.arange(self.num_points, device=indptr.device)
+        linked = indptr.diff() > 0
+        first = indices[indptr[:-1].clamp_max(max(self.num_edges - 1, 0))] if self.num_edges else parent
+        parent = _roots(torch.where(linked, torch.minimum(parent, first), parent))
+        a, b = parent[self.edge_rows], parent[indices]
+        while len(left := (a != b).nonzero().flatten()):
+            a, b = a[left], b[left]
+            parent = _roots(parent.scatter_reduce(0, torch.maximum(a, b), torch.minimum(a, b), "amin"))
+            a, b = parent[a], parent[b]
+        return torch.unique(parent, return_inverse=True)[1]
 
     def relabel(self, order: np.ndarray) -> NeighborGraph:
         """The same graph with point ``k`` renamed to ``order[k]``."""
@@ -119,6 +161,13 @@ def _component_labels(indptr, indices):  # pragma: no cover - compiled
     return labels
 
 
+def _roots(parent: Tensor) -> Tensor:
+    """The root of every point's tree."""
+    while not torch.equal(above := parent[parent], parent):
+        parent = above
+    return parent
+
+
 def graph_from_pairs(points: np.ndarray, pairs: np.ndarray) -> NeighborGraph:
     """The graph whose edges are the given unordered pairs, each listed once."""
     n, (low, high) = len(points), pairs.T.astype(np.int32)
@@ -131,23 +180,9 @@ def graph_from_pairs(points: np.ndarray, pairs: np.ndarray) -> NeighborGraph:
     return NeighborGraph(indptr, indices, distances)
 
 
-@singledispatch
-def edge_weights(graph: NeighborGraph, kernel: Kernel, radius: float | np.ndarray) -> Any:
-    """The kernel at distance / radius of each edge, ``(e,)``; the radius is a number, or one a point."""
-    weights = np.empty(graph.num_edges)
-
-    def weigh(start, stop):
-        weights[graph.indptr[start] : graph.indptr[stop]] = row_weights(graph, kernel, radius, start, stop)
-
-    run_ranges(weigh, graph.num_points)
-    return weights
-
-
-def row_weights(graph: NeighborGraph, kernel: Kernel, radius: float | np.ndarray, start: int, stop: int) -> np.ndarray:
-    """The weights of the edges of rows ``start`` to ``stop``."""
-    ends = graph.indptr[start : stop + 1]
-    reach = np.repeat(radius[start:stop], np.diff(ends)) if isinstance(radius, np.ndarray) else radius
-    return kernel(graph.distances[ends[0] : ends[-1]] / reach)
+def edge_weights(graph: NeighborGraph, kernel: Kernel, radius: float) -> Tensor:
+    """The kernel at distance / radius of each edge, ``(e,)``."""
+    return kernel(graph.tensors[2] / radius)
 
 
 def check_memory(edges: float, max_memory: float | None, remedy: str, dim: int = 2) -> None:
@@ -155,9 +190,8 @@ def check_memory(edges: float, max_memory: float | None, remedy: str, dim: int =
     require_memory(edges * bytes_per_edge(dim), f"a bundle with {edges:.3g} directed edges", remedy, max_memory)
 
 
-@singledispatch
 def radius_graph(points: Any, radius: float, *, max_memory: float | None = None, dim: int = 2) -> NeighborGraph:
-    """Connect every two points at distance at most ``radius``.
+    """Connect every two points, of an array or a ``TensorCloud``, at distance at most ``radius``.
 
     The number of pairs is estimated first, from a sample of points, so that a radius that needs more than
     ``max_memory`` bytes (default: 80 % of what is free) for the bundle of dimension ``dim`` is refused unallocated.
@@ -167,10 +201,14 @@ def radius_graph(points: Any, radius: float, *, max_memory: float | None = None,
     """
     if not (np.isfinite(radius) and radius > 0):
         raise InvalidInputError(f"radius must be positive and finite, got {radius}.")
+    if isinstance(points, TensorCloud) and max_memory is None:
+        max_memory = device_memory(points.order.device)
 
     def allow(edges: float) -> None:
         check_memory(edges, max_memory, "Use a smaller eps, or fewer neighbors.", dim)
 
+    if isinstance(points, TensorCloud):
+        return _tensor_graph(points, radius, max_memory, allow)
     if bytes_per_edge(dim) * float(len(points)) ** 2 > memory_limit(max_memory):  # else all pairs would fit
         tree = search_tree(points)
         sample = tree.data[:: max(1, len(points) // SAMPLE)]
@@ -179,10 +217,36 @@ def radius_graph(points: Any, radius: float, *, max_memory: float | None = None,
     return NeighborGraph(*ball_edges(points, boxed, radius, allow))
 
 
-@singledispatch
+def _tensor_graph(cloud: TensorCloud, radius: float, max_memory: float | None, allow: Any) -> NeighborGraph:
+    within = radius / cloud.unit
+    if cloud.order.device.type == "cuda":
+        from .cuda_search import cuda_ball_edges  # there may be no Triton
+
+        edges: Any = cuda_ball_edges(cloud, within, *near_blocks(cloud, within, max_memory), allow)
+    else:
+        edges = ball_edges(cloud.coordinates.numpy(), cloud.boxed.numpy(), within, allow)
+    indptr, indices, distances = edges
+    return NeighborGraph(indptr, indices, distances * cloud.unit)
+
+
 def nearest_in_graph(points: Any, graph: NeighborGraph, k: int, rows: np.ndarray) -> tuple[Any, Any]:
-    """Distances and indices ``(m, k)`` of the nearest points of some rows, where the graph of a ball may know them."""
-    return nearest_distances(points, k, rows)
+    """Distances and indices ``(m, k)`` of the k nearest points of some rows of the graph of a ball.
+
+    On a device rows with k neighbours find them in the graph, others by a search.
+    """
+    if not isinstance(points, TensorCloud):
+        return nearest_distances(points, k, rows)
+    _, indices, distances = graph.tensors
+    some = torch.as_tensor(rows, device=indices.device)
+    edges, valid = graph.padded(some)
+    lengths = distances[edges].masked_fill(~valid, torch.inf)
+    lengths = pad(lengths, (0, max(0, k - lengths.shape[1])), value=torch.inf)
+    reach, which = torch.topk(lengths, k, largest=False)
+    near = indices[edges.gather(1, which.clamp_max(edges.shape[1] - 1))].long()
+    few = reach[:, -1].isinf().nonzero().flatten()
+    found = nearest_distances(points, k, host(some[few]))
+    reach[few], near[few] = (torch.from_numpy(a).to(b) for a, b in zip(found, (reach, near), strict=True))
+    return reach, near
 
 
 def nearest_graph(points: np.ndarray, rows: np.ndarray, k: int) -> NeighborGraph:
@@ -190,7 +254,9 @@ def nearest_graph(points: np.ndarray, rows: np.ndarray, k: int) -> NeighborGraph
     return graph_of_lists(*nearest_distances(points, k, rows))
 
 
-def graph_of_lists(distances: np.ndarray, indices: np.ndarray) -> NeighborGraph:
-    """The directed graph of as many neighbours of each row, ``(m, k)``."""
+def graph_of_lists(distances: Any, indices: Any) -> NeighborGraph:
+    """The directed graph of as many neighbours of each row, ``(m, k)``, arrays or tensors."""
+    distances, indices = torch.as_tensor(distances), torch.as_tensor(indices)
     rows, k = indices.shape
-    return NeighborGraph(np.arange(rows + 1, dtype=np.int64) * k, indices.ravel().astype(np.int32), distances.ravel())
+    ends = torch.arange(rows + 1, device=indices.device) * k
+    return NeighborGraph(ends, indices.flatten().int(), distances.flatten())

@@ -137,15 +137,8 @@ def _edge(faces: np.ndarray, h: int) -> str:
     return f"the edge from vertex {faces[h // 3, h % 3]} to {faces[h // 3, (h + 1) % 3]}"
 
 
-@njit(cache=True, nogil=True)
-def vertex_normals(points, faces):  # pragma: no cover - compiled
+def vertex_normals(points: np.ndarray, faces: np.ndarray) -> np.ndarray:
     """Normals ``(n, 3)`` of any length: sums over the triangles around each vertex, weighted by area."""
-    normals = np.zeros_like(points)
-    for f in range(len(faces)):
-        p, q, r = points[faces[f, 0]], points[faces[f, 1]], points[faces[f, 2]]
-        for k in range(3):
-            i, j = (k + 1) % 3, (k + 2) % 3
-            part = (q[i] - p[i]) * (r[j] - p[j]) - (q[j] - p[j]) * (r[i] - p[i])
-            for corner in range(3):
-                normals[faces[f, corner], k] += part
-    return normals
+    p, q, r = points[faces.T]
+    parts = np.cross(q - p, r - p)
+    return np.stack([np.bincount(faces.ravel(), np.repeat(part, 3), len(points)) for part in parts.T], axis=1)

@@ -77,17 +77,11 @@ def _corner(length, h):  # pragma: no cover - compiled
     return _angle(length[h], length[_previous(h)], length[_next(h)])
 
 
-@njit(cache=True, nogil=True)
-def _edge_lengths(points, tails):  # pragma: no cover - compiled
+def _edge_lengths(points: np.ndarray, faces: np.ndarray) -> np.ndarray:
     """Lengths of all half-edges, all longer by as much as opens triangles that have no area."""
-    length, excess = np.empty(len(tails)), np.inf
-    for h in range(len(tails)):
-        p, q = points[tails[h]], points[tails[_next(h)]]
-        length[h] = np.sqrt((p[0] - q[0]) ** 2 + (p[1] - q[1]) ** 2 + (p[2] - q[2]) ** 2)
-        if h % 3 == 2:
-            a, b, c = length[h - 2 : h + 1]
-            excess = min(excess, a + b - c, b + c - a, c + a - b)
-    return length + max(0.0, SLACK * length.mean() - excess)
+    length = np.linalg.norm(points[np.roll(faces, -1, axis=1)] - points[faces], axis=2)
+    excess = (length.sum(axis=1, keepdims=True) - 2 * length).min()
+    return (length + max(0.0, SLACK * length.mean() - excess)).ravel()
 
 
 @njit(cache=True, nogil=True)
@@ -115,20 +109,12 @@ def _angle_sums(tails, twin, length, n):  # pragma: no cover - compiled
     return phi, total, inside, -1
 
 
-@njit(cache=True, nogil=True)
-def _axes(points, frames, sense, tails, length, phi):  # pragma: no cover - compiled
+def _axes(points, frames, sense, tails, heads, length, phi) -> np.ndarray:
     """The turn of all angles at each vertex that fits its edges in space best."""
-    real, imaginary = np.zeros(len(points)), np.zeros(len(points))
-    for h in range(len(tails)):
-        v, head, x, y = tails[h], tails[_next(h)], 0.0, 0.0
-        for k in range(3):
-            side = (points[head, k] - points[v, k]) / length[h]
-            x += side * frames[v, k, 0]
-            y += side * frames[v, k, 1] * sense[v]
-        c, s = np.cos(phi[h]), np.sin(phi[h])
-        real[v] += x * c + y * s
-        imaginary[v] += y * c - x * s
-    return np.arctan2(imaginary, real)
+    sides = (points[heads] - points[tails]) / length[:, None]
+    x, y = np.einsum("hk,hkc->ch", sides, frames[tails])
+    y, c, s = y * sense[tails], np.cos(phi), np.sin(phi)
+    return np.arctan2(np.bincount(tails, y * c - x * s, len(points)), np.bincount(tails, x * c + y * s, len(points)))
 
 
 @njit(cache=True, nogil=True)
@@ -256,7 +242,9 @@ def mesh_geometry(
     else:  # those that look at the surface from the other side have the sense -1
         outward = np.cross(frames[:, :, 0], frames[:, :, 1]) * vertex_normals(points, faces)
         sense[outward.sum(axis=1) < 0] = -1
-    length = _edge_lengths(points, tails)
+    length = _edge_lengths(points, faces)
+    triangles = np.arange(len(tails)).reshape(-1, 3)
+    sides = triangles[:, [1, 2, 0]].ravel(), triangles[:, [2, 0, 1]].ravel()  # after and before each half-edge
     phi, total, inside, pinched = _angle_sums(tails, twin, length, n)
     if pinched >= 0:
         raise NotManifoldError(
@@ -266,11 +254,9 @@ def mesh_geometry(
     flat = np.abs(total[inside] - 2 * np.pi).max(initial=0.0) < FLAT
     scale = np.where(inside, 2 * np.pi, total if flat else np.pi) / total
     phi *= scale[tails]
-    phi += _axes(points, frames, sense, tails, length, phi)[tails]
+    phi += _axes(points, frames, sense, tails, tails[sides[0]], length, phi)[tails]
     boundary, flipped = int((twin < 0).sum()), _make_delaunay(tails, twin, length, phi, scale)
     area = np.repeat(_area(length[::3], length[1::3], length[2::3]), 3)
-    triangles = np.arange(len(tails)).reshape(-1, 3)
-    sides = triangles[:, [1, 2, 0]].ravel(), triangles[:, [2, 0, 1]].ravel()  # after and before each half-edge
     weights, areas = _cotangent_weights(twin, length, area, *sides), np.bincount(tails, area / 3, n)
     turns = _transport_angles(tails, twin, length, phi, scale, weights, *sides)
     graph, connection, cotangents = _sorted_edges(tails, tails[sides[0]], twin, length, turns, weights, sense, dtype)

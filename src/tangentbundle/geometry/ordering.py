@@ -2,45 +2,42 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import Any
+
 import numpy as np
-from numba import njit
 
 from ..parallel import run_ranges
 
 BITS = 16
 """Cells along each axis, as a power of two; three axes fit in one 64-bit code."""
 
+CHUNK = 2**12
+"""Points whose codes are computed at a time by a thread: their coordinates stay in cache."""
 
-@njit(cache=True, nogil=True)
-def _hilbert_codes(start, stop, cells, out):  # pragma: no cover - compiled
-    """Position on the curve of each cell (J. Skilling, Programming the Hilbert curve, 2004)."""
-    dims = cells.shape[1]
-    for r in range(start, stop):
-        cell = cells[r]
-        bit = np.int64(1) << (BITS - 1)
-        while bit > 1:  # undo the rotations and reflections of each level
-            below = bit - 1
-            for a in range(dims):
-                if cell[a] & bit:
-                    cell[0] ^= below
-                else:
-                    swap = (cell[0] ^ cell[a]) & below
-                    cell[0] ^= swap
-                    cell[a] ^= swap
-            bit >>= 1
-        for a in range(1, dims):  # Gray code
-            cell[a] ^= cell[a - 1]
-        flip = np.int64(0)
-        bit = np.int64(1) << (BITS - 1)
-        while bit > 1:
-            if cell[dims - 1] & bit:
-                flip ^= bit - 1
-            bit >>= 1
-        code = np.int64(0)
-        for level in range(BITS - 1, -1, -1):
-            for a in range(dims):
-                code = (code << 1) | (((cell[a] ^ flip) >> level) & 1)
-        out[r] = code
+
+def _hilbert_codes(cell: list[Any]) -> Any:
+    """Places on the curve of cells, from their integer coordinates along each axis, arrays or tensors, overwritten.
+
+    The algorithm is that of J. Skilling, Programming the Hilbert curve (2004).
+    """
+    for level in range(BITS - 1, 0, -1):  # undo the rotations and reflections of each level
+        below = (1 << level) - 1
+        for axis in cell:
+            up = -(axis >> level & 1)  # all bits, or none
+            swap = (cell[0] ^ axis) & below & ~up
+            cell[0] ^= below & up | swap
+            if axis is not cell[0]:
+                axis ^= swap
+    for before, axis in pairwise(cell):  # Gray code
+        axis ^= before
+    flip, code = cell[0] ^ cell[0], cell[0] ^ cell[0]
+    for level in range(BITS - 1, 0, -1):
+        flip ^= -(cell[-1] >> level & 1) & (1 << level) - 1
+    for level in range(BITS - 1, -1, -1):
+        for axis in cell:
+            code = code << 1 | (axis ^ flip) >> level & 1
+    return code
 
 
 def principal_axes(sample: np.ndarray) -> np.ndarray:
@@ -82,14 +79,21 @@ def curve_order(points: np.ndarray) -> np.ndarray:
     return np.argsort(curve_codes(points, low, float((high - low).max()) or 1.0), kind="stable")
 
 
-def curve_codes(points: np.ndarray, low: np.ndarray, extent: float) -> np.ndarray:
+def curve_codes(points: Any, low: Any, extent: float) -> Any:
     """Places on the Hilbert curve, int64 ``(n,)``, of points ``(n, D <= 3)`` in the cube of width ``extent`` at
-    ``low``.
+    ``low``, arrays or tensors.
 
     >>> curve_codes(np.array([[0.9], [0.1]]), np.zeros(1), 1.0).tolist()
     [58981, 6553]
     """
-    cells = ((points - low) / extent * (2**BITS - 1)).astype(np.int64)
-    codes = np.empty(len(cells), np.int64)
-    run_ranges(_hilbert_codes, len(cells), cells, codes)
+    scaled = (points - low) / extent * (2**BITS - 1)
+    if not isinstance(points, np.ndarray):
+        return _hilbert_codes([axis.contiguous() for axis in scaled.long().unbind(1)])
+    cells, codes = np.ascontiguousarray(scaled.T.astype(np.int64)), np.empty(len(points), np.int64)
+
+    def encode(start: int, stop: int) -> None:
+        for a in range(start, stop, CHUNK):
+            codes[a : min(a + CHUNK, stop)] = _hilbert_codes(list(cells[:, a : min(a + CHUNK, stop)]))
+
+    run_ranges(encode, len(points), grain=CHUNK)
     return codes

@@ -21,13 +21,12 @@ from ..errors import (
     SuspiciousDataWarning,
     TooFewPointsError,
 )
-from . import tensor_frames  # noqa: F401
-from .frames import LocalPCA, local_pca, pca_of_some
+from .frames import LocalPCA, local_pca, pca_of_nearest
 from .graph import NeighborGraph, check_memory, nearest_distances, nearest_in_graph, radius_graph
 from .ordering import curve_order
 from .scale import connecting_radius, least_neighbors, radius_for_neighbors, target_neighbors
 from .search import sampled_nearest
-from .tensor_cloud import TensorCloud
+from .tensor_cloud import TensorCloud, refuse_degenerate
 
 GLOBAL_SHARE = 0.5
 """A median neighbourhood with more than this share of the cloud is no longer local."""
@@ -70,14 +69,7 @@ class Scale:
 def sorted_cloud(points: Array, name: str = "points") -> tuple[np.ndarray, np.ndarray, ArrayKind]:
     """The points along the space-filling curve, their order and kind; clouds with nothing to estimate are refused."""
     cloud, kind = points_array(points, name)
-    n = len(cloud)
-    if n < 3:
-        raise TooFewPointsError(f"a bundle needs at least 3 points in general position, got {n}. Give more points.")
-    extent = float(np.ptp(cloud, axis=0).max())
-    if extent == 0:
-        raise TooFewPointsError(f"all {n} points coincide; there is no manifold to estimate.")
-    if extent < 1e-140:
-        raise InvalidInputError(f"the cloud is {extent:.2g} wide, so its squared distances underflow. Rescale it.")
+    refuse_degenerate(len(cloud), float(np.ptp(cloud, axis=0).max()) if len(cloud) else 0.0)
     order = curve_order(cloud)
     return np.ascontiguousarray(cloud[order]), order, kind
 
@@ -201,7 +193,7 @@ def estimate_frames(points: Any, graph: NeighborGraph, eps: float, dim: int, sca
     poor = pca.sparse_rows(least)
     if len(poor) and scale.eps_pca is None:
         nearest = nearest_in_graph(points, graph, least, poor)
-        pca.replace(poor, pca_of_some(points, poor, *nearest, axes=dim, center=scale.pca_center))
+        pca.replace(poor, pca_of_nearest(points, *nearest, points[poor], axes=dim, center=scale.pca_center))
     return pca, float(eps_pca)
 
 

@@ -116,6 +116,11 @@ def sample_rows(n: int, seed: int = 0) -> np.ndarray:
     return np.sort(np.random.default_rng(seed).choice(n, SAMPLE, replace=False))
 
 
+def sample_step(n: int, k: int) -> int:
+    """Every so many of ``sample_rows`` tell the median distance of the k-th neighbour: it varies as the root of 1/k."""
+    return max(1, k // MIN_SAMPLED_NEIGHBORS) if n > SAMPLE else 1
+
+
 def sampled_nearest(points: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Distances and indices ``(m, k)`` of the k nearest other points of ``sample_rows``."""
     with one_search(points) as search:

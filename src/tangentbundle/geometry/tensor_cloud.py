@@ -19,7 +19,7 @@ from ..arrays import finite, float_tensor, host
 from ..errors import InvalidInputError, ShapeError, TooFewPointsError
 from ..memory import require_memory
 from .balls import BLOCK
-from .ordering import BITS, principal_axes
+from .ordering import curve_codes, principal_axes
 from .search import WIDE, nearest_distances
 
 Tensor = torch.Tensor
@@ -50,19 +50,14 @@ class TensorCloud:
         if tensor.ndim != 2 or tensor.shape[1] < 1:
             raise ShapeError(f"{name} must have shape (n, D), one point a row, got {tuple(tensor.shape)}.")
         tensor = finite(tensor.detach(), name).contiguous()
-        if len(tensor) < 3:
-            raise TooFewPointsError(f"a bundle needs at least 3 points in general position, got {len(tensor)}.")
         exact = tensor.double()
-        low = exact.amin(0)
-        extent = float((exact.amax(0) - low).max())
-        if extent == 0:
-            raise TooFewPointsError(f"all {len(tensor)} points coincide; there is no manifold to estimate.")
-        if not 1e-140 < extent < 1e150:
-            raise InvalidInputError(f"the cloud is {extent:.2g} wide, so its squared distances overflow. Rescale it.")
+        extent = float((exact.amax(0) - exact.amin(0)).max()) if len(tensor) else 0.0
+        refuse_degenerate(len(tensor), extent)
         unit = 2.0 ** math.ceil(math.log2(extent))
         centred = (exact - exact.mean(0)) / unit
         turned = exact if tensor.shape[1] <= 3 else centred @ _axes(centred)
-        order = torch.argsort(hilbert_codes(turned[:, :3]), stable=True)
+        corner, widths = turned[:, :3].amin(0), turned[:, :3].amax(0) - turned[:, :3].amin(0)
+        order = torch.argsort(curve_codes(turned[:, :3], corner, float(widths.max()) or 1.0), stable=True)
         boxed = turned[:, :WIDE] if tensor.shape[1] > WIDE else centred
         return cls(tensor[order], order, unit, centred[order].to(tensor.dtype), boxed[order].to(tensor.dtype))
 
@@ -89,6 +84,21 @@ class TensorCloud:
         return {name: value for name, value in vars(self).items() if name != "boxes"}
 
 
+def refuse_degenerate(n: int, extent: float) -> None:
+    """Refuse clouds of ``n`` points in a cube of width ``extent`` with nothing to estimate."""
+    if n < 3:
+        raise TooFewPointsError(f"a bundle needs at least 3 points in general position, got {n}. Give more points.")
+    if extent == 0:
+        raise TooFewPointsError(f"all {n} points coincide; there is no manifold to estimate.")
+    if not 1e-140 < extent < 1e150:
+        raise InvalidInputError(f"the cloud is {extent:.2g} wide: squared distances underflow or overflow. Rescale it.")
+
+
+def tensor_of(points: Any) -> Tensor:
+    """Points ``(n, D)`` of an array or a ``TensorCloud`` as a float64 tensor, where they are."""
+    return points.points.double() if isinstance(points, TensorCloud) else torch.as_tensor(points)
+
+
 def _axes(centred: Tensor) -> Tensor:
     """Principal axes ``(D, q)``, from a sample."""
     n, dims = centred.shape
@@ -100,32 +110,6 @@ def _blocks(values: Tensor) -> Tensor:
     """Rows in blocks, ``(blocks, BLOCK, q)``; the last row fills up the last block."""
     missing = -len(values) % BLOCK
     return torch.cat([values, values[-1:].expand(missing, *values.shape[1:])]).unflatten(0, (-1, BLOCK))
-
-
-def hilbert_codes(points: Tensor) -> Tensor:
-    """Places on the Hilbert curve, int64 ``(n,)``, of float64 points ``(n, D <= 3)``, as ``ordering.curve_codes``."""
-    low = points.amin(0)
-    extent = float((points.amax(0) - low).max()) or 1.0
-    cell = list(((points - low) / extent * (2**BITS - 1)).long().unbind(1))
-    dims = len(cell)
-    for level in range(BITS - 1, 0, -1):
-        below = (1 << level) - 1
-        for a in range(dims):
-            up = (cell[a] >> level & 1).bool()
-            swap = torch.where(up, 0, (cell[0] ^ cell[a]) & below)
-            cell[0] = cell[0] ^ torch.where(up, below, swap)
-            if a > 0:
-                cell[a] = cell[a] ^ swap
-    for a in range(1, dims):
-        cell[a] = cell[a] ^ cell[a - 1]
-    flip = torch.zeros_like(cell[0])
-    for level in range(BITS - 1, 0, -1):
-        flip = flip ^ torch.where((cell[-1] >> level & 1).bool(), (1 << level) - 1, 0)
-    code = torch.zeros_like(flip)
-    for level in range(BITS - 1, -1, -1):
-        for a in range(dims):
-            code = code << 1 | (cell[a] ^ flip) >> level & 1
-    return code
 
 
 def _gaps(low: Tensor, high: Tensor, other_low: Tensor, other_high: Tensor) -> Tensor:

@@ -6,22 +6,26 @@ edge is computed from its ordered end points, so that :math:`O_{ji} = O_{ij}^T` 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import singledispatch
 from typing import Any
 
 import numpy as np
+import torch
 from numba import njit
 
-from ..errors import InvalidInputError, RankDeficientError, ShapeError
+from ..arrays import host, on_host
+from ..errors import RankDeficientError
 from ..parallel import run_ranges
 from .graph import NeighborGraph
+from .small_matrices import polar_factors
 
-CHUNK = 2**13
-"""Edges whose maps are computed at a time."""
+Tensor = torch.Tensor
+
+CHUNK, CPU_CHUNK = 2**25, 2**21
+"""Products of numbers at a time, on GPUs and on CPUs."""
 
 
+@on_host("values", "det")
 @dataclass(frozen=True)
 class Connection:
     r"""The orthogonal map of every directed edge of a graph, in compact form.
@@ -29,7 +33,8 @@ class Connection:
     Attributes: ``values`` and ``det``. For d = 1, ``values`` is empty with shape (e, 0) and the map is
     ``det``; for d = 2 it is (e, 2) with the first column (cos, sin) of
     :math:`\begin{pmatrix} c & -\delta s \\ s & \delta c \end{pmatrix}`, where :math:`\delta` is
-    ``det`` = +1 for rotations and -1 for reflections; for d > 2 it is (e, d, d). ``det`` is (e,) int8.
+    ``det`` = +1 for rotations and -1 for reflections; for d > 2 it is (e, d, d). ``det`` is (e,) int8. They may be
+    given as tensors of a device; the attributes are then NumPy copies.
     """
 
     values: np.ndarray
@@ -37,33 +42,30 @@ class Connection:
     dim: int
 
     @classmethod
-    def from_blocks(cls, maps: np.ndarray, dtype: type = np.float64) -> Connection:
-        """The compact form of orthogonal maps ``(e, d, d)``."""
-        d = maps.shape[1]
-        det = np.where(np.linalg.det(maps) > 0, 1, -1).astype(np.int8)
-        values = maps if d > 2 else maps[:, :, 0][:, : 2 * (d - 1)]
-        return cls(np.ascontiguousarray(values, dtype=dtype), det, d)
-
-    @classmethod
-    def identity(cls, num_edges: int, dtype: type = np.float64) -> Connection:
+    def identity(cls, num_edges: int, dtype: type = np.float64, device: Any = "cpu") -> Connection:
         """The identity of each edge, d = 1: the connection of functions."""
-        return cls(np.empty((num_edges, 0), dtype), np.ones(num_edges, np.int8), 1)
+        det = torch.ones(num_edges, dtype=torch.int8, device=device)
+        return cls(det.new_empty((num_edges, 0), dtype=_real(dtype)), det, 1)  # type: ignore[arg-type]
+
+    @property
+    def tensors(self) -> tuple[Tensor, Tensor]:
+        """``values`` and ``det`` as tensors, where they are."""
+        return torch.as_tensor(vars(self)["values"]), torch.as_tensor(vars(self)["det"])
 
     def blocks(self, edges: slice | np.ndarray = slice(None)) -> np.ndarray:
         """The maps as ``(e, d, d)`` matrices."""
-        det = self.det[edges].astype(self.values.dtype)
+        values, det = (tensor.cpu()[edges].numpy() for tensor in self.tensors)
+        det = det.astype(values.dtype)
         if self.dim == 1:
             return det[:, None, None]
         if self.dim > 2:
-            return self.values[edges]
-        c, s = self.values[edges].T
+            return values
+        c, s = values.T
         return np.stack([np.stack([c, -det * s], -1), np.stack([s, det * c], -1)], axis=1)
 
 
-@singledispatch
-def trivial_connection(graph: NeighborGraph, dtype: type = np.float64) -> Connection:
-    """The connection of functions on a graph."""
-    return Connection.identity(graph.num_edges, dtype)
+def _real(dtype: type) -> torch.dtype:
+    return torch.float32 if dtype == np.float32 else torch.float64
 
 
 def closest_orthogonal(matrices: np.ndarray) -> np.ndarray:
@@ -76,15 +78,15 @@ def closest_orthogonal(matrices: np.ndarray) -> np.ndarray:
     return left @ right
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
 def _transport_plane(start, stop, frames, indptr, indices, values, det, weak):  # pragma: no cover
     for i in range(start, stop):
         for e in range(indptr[i], indptr[i + 1]):
             j = indices[e]
             a = b = c = d = 0.0
-            for q in range(frames.shape[2]):
-                p0, p1 = frames[i, 0, q], frames[i, 1, q]
-                q0, q1 = frames[j, 0, q], frames[j, 1, q]
+            for q in range(frames.shape[1]):
+                p0, p1 = frames[i, q, 0], frames[i, q, 1]
+                q0, q1 = frames[j, q, 0], frames[j, q, 1]
                 a += p0 * q0
                 b += p0 * q1
                 c += p1 * q0
@@ -105,7 +107,6 @@ def _transport_plane(start, stop, frames, indptr, indices, values, det, weak):  
                 weak[i] += 1
 
 
-@singledispatch
 def connect(frames: Any, graph: NeighborGraph, dtype: type = np.float64) -> Connection:
     """Transport maps between the frames ``(n, D, d)`` along every edge of the graph.
 
@@ -115,64 +116,54 @@ def connect(frames: Any, graph: NeighborGraph, dtype: type = np.float64) -> Conn
     >>> connect(frames, radius_graph(plane, 2.0)).blocks()[0].tolist()   # from point 1 to point 0
     [[0.0, -1.0], [1.0, 0.0]]
     """
-    n, _, d = frames.shape
-    if d != 2:
-        return _connect_edges(graph, d, lambda low, high: frames[low].transpose(0, 2, 1) @ frames[high], dtype)
-    values: np.ndarray = np.empty((graph.num_edges, 2), dtype)
-    det = np.empty(graph.num_edges, np.int8)
-    rows, weak = np.ascontiguousarray(frames.transpose(0, 2, 1)), np.zeros(n, np.int64)
-    run_ranges(_transport_plane, n, rows, graph.indptr, graph.indices, values, det, weak, grain=512)
-    refuse_weak(weak)
-    return Connection(values, det, d)
+    (n, _, d), bases = frames.shape, torch.as_tensor(frames)
+    if d == 2 and bases.device.type == "cpu":
+        values: np.ndarray = np.empty((graph.num_edges, 2), dtype)
+        det, rows, weak = np.empty(graph.num_edges, np.int8), bases.contiguous().numpy(), np.zeros(n, np.int64)
+        run_ranges(_transport_plane, n, rows, graph.indptr, graph.indices, values, det, weak, grain=512)
+        _refuse_weak(weak)
+        return Connection(values, det, d)
+    return _connect_tensors(bases, graph, dtype)
 
 
-def connect_exactly(
-    points: np.ndarray,
-    frames: np.ndarray,
-    graph: NeighborGraph,
-    transport: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    dtype: type = np.float64,
-) -> Connection:
-    r"""Maps :math:`O_{ij} = O_i^T P_{ij} O_j` with known parallel transports P from j to i.
-
-    ``transport(source, target)`` takes points ``(m, D)`` and gives ambient maps ``(m, D, D)``.
-    """
-    d, dims = frames.shape[2], points.shape[1]
-
-    def products(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        ambient = np.asarray(transport(points[high], points[low]))
-        if ambient.shape != (len(low), dims, dims):
-            raise ShapeError(f"transport must give maps (m, D, D) for m pairs of points, got {ambient.shape}.")
-        maps = frames[low].transpose(0, 2, 1) @ ambient @ frames[high]
-        if not np.abs(maps.transpose(0, 2, 1) @ maps - np.eye(d)).max() < 0.5:
-            raise InvalidInputError(
-                "transport must carry the tangent space at each source isometrically onto the one at its target; "
-                "it does not. Do the frames belong to the same manifold?"
-            )
-        return maps
-
-    return _connect_edges(graph, d, products, dtype)
-
-
-def _connect_edges(graph: NeighborGraph, d: int, products: Callable, dtype: type) -> Connection:
-    """The orthogonal maps closest to ``products(low, high)``, for the end points of each edge with low < high."""
-    maps, weak, rows = np.empty((graph.num_edges, d, d)), np.zeros(graph.num_edges, bool), graph.rows
-
-    def connect_range(start: int, stop: int) -> None:
-        for a in range(start, stop, CHUNK):
-            edges = slice(a, min(a + CHUNK, stop))
-            i, j = rows[edges], graph.indices[edges]
-            left, sizes, right = np.linalg.svd(products(np.minimum(i, j), np.maximum(i, j)))
-            forward = left @ right
-            maps[edges] = np.where((i < j)[:, None, None], forward, forward.transpose(0, 2, 1))
-            weak[edges] = sizes[:, -1] < 1e-9
-
-    run_ranges(connect_range, graph.num_edges)
-    refuse_weak(np.bincount(rows[weak]))
-    return Connection.from_blocks(maps, dtype)
+def _connect_tensors(bases: Tensor, graph: NeighborGraph, dtype: type = np.float64) -> Connection:
+    """The same in torch, for any d; maps of edges are found for their ends low < high, and transposed for others."""
+    _, dims, d = bases.shape
+    columns = [list(axis.T.contiguous()) for axis in bases.unbind(1)]  # single numbers are gathered fastest
+    chunk = max(1, (CPU_CHUNK if bases.device.type == "cpu" else CHUNK) // (dims * d * d))
+    edges, (_, indices, _), rows = graph.num_edges, graph.tensors, graph.edge_rows
+    shape = {1: (edges, 0), 2: (edges, 2)}.get(d, (edges, d, d))
+    values = torch.empty(shape, dtype=_real(dtype), device=rows.device)
+    det, weak = torch.empty(edges, dtype=torch.int8, device=rows.device), [rows[:0]]
+    for start in range(0, edges, chunk):
+        some = slice(start, start + chunk)
+        i, j = rows[some], indices[some].long()
+        low, high, maps = torch.minimum(i, j), torch.maximum(i, j), bases.new_zeros((d, d, len(i)))
+        for axis in columns:
+            left, right = ([column[ends] for column in axis] for ends in (low, high))
+            for a in range(d):
+                for b in range(d):
+                    maps[a, b].addcmul_(left[a], right[b])
+        if d == 1:
+            flip, faint = maps[0, 0] < 0, maps[0, 0].abs() < 1e-9
+        elif d == 2:
+            (p, q), (r, s) = maps
+            flip = p * s - q * r < 0
+            cos, sin = torch.where(flip, p - s, p + s), torch.where(flip, r + q, r - q)
+            norm = torch.hypot(cos, sin)
+            faint, sin = norm <= 1e-9, torch.where(flip | (i < j), sin, -sin)  # the inverse turns back
+            values[some] = torch.stack([torch.where(faint, 1.0, cos / norm), torch.where(faint, 0.0, sin / norm)], 1)
+        else:
+            maps, faint = polar_factors(maps.permute(2, 0, 1).contiguous())
+            flip = torch.linalg.det(maps) < 0
+            values[some] = torch.where((i < j)[:, None, None], maps, maps.mT)
+        det[some] = torch.where(flip, -1, 1)
+        weak.append(i[faint])
+    _refuse_weak(np.bincount(host(torch.cat(weak))))
+    return Connection(values, det, d)  # type: ignore[arg-type]
 
 
-def refuse_weak(weak: np.ndarray) -> None:
+def _refuse_weak(weak: np.ndarray) -> None:
     """Refuse maps that are not defined; ``weak`` (n,) counts their edges at each point."""
     if weak.any():
         raise RankDeficientError(

@@ -1,6 +1,6 @@
 """Other libraries: PyTorch Geometric here, meshio and PyVista in ``meshes``, xarray in ``xarray``.
 
-``operator.as_linear_operator()`` and ``operator.to_scipy()`` are the ways to scipy.
+``operator.to_scipy()`` is the way to scipy.
 """
 
 from .meshes import from_meshio, from_pyvista, to_meshio, to_pyvista

@@ -1,6 +1,5 @@
 """Linear operators on bundle signals."""
 
-from . import tensor_assembly  # noqa: F401 - registers what tensors need
 from .assembly import Normalization, RandomWalk, Symmetric, Unnormalized
 from .base import LinearOperator, Negated
 from .calibration import Calibration, KernelMoments, SampleEnergy

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import singledispatch
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numba import njit
 from torch.nn.functional import pad
 
 from ..arrays import ArrayKind
 from ..errors import IsolatedPointsError
 from ..geometry.graph import NeighborGraph
 from ..geometry.transport import Connection
-from ..parallel import run_ranges
 from .joined import lazy
 from .laplacian import ConnectionLaplacian
-from .moments import chebyshev_moments
+from .moments import chebyshev_moments, sums_by
 from .storage import BlockMatrix
+
+Tensor = torch.Tensor
 
 FAINT = 1e-10
 """A degree below this share of the median counts as none: its point would outweigh all others."""
@@ -36,11 +35,11 @@ class Normalization:
     m: float = 0.0
     r: float = 0.0
 
-    def factors(self, degree: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def factors(self, degree: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         r"""The vectors :math:`D^q`, :math:`D^m` and :math:`D^r`."""
         return degree**self.q, degree**self.m, degree**self.r
 
-    def fastest(self, rate: np.ndarray) -> float:
+    def fastest(self, rate: Tensor) -> float:
         """Half a bound of the eigenvalues of L."""
         return float(rate.max())
 
@@ -55,10 +54,10 @@ class VertexAreas(Normalization):
     areas: np.ndarray | None = None
     bound: float = 0.0
 
-    def factors(self, degree: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return np.ones_like(degree), degree, degree / self.areas
+    def factors(self, degree: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return torch.ones_like(degree), degree, degree / torch.as_tensor(self.areas)
 
-    def fastest(self, rate: np.ndarray) -> float:
+    def fastest(self, rate: Tensor) -> float:
         return self.bound
 
 
@@ -77,128 +76,110 @@ def Unnormalized() -> Normalization:
     return Normalization(m=1.0, r=1.0)
 
 
-@njit(cache=True, nogil=True)
-def row_sums(start, stop, indptr, indices, weights, factor, out):  # pragma: no cover - compiled
-    for i in range(start, stop):
-        total = 0.0
-        for e in range(indptr[i], indptr[i + 1]):
-            total += weights[e] * factor[indices[e]]
-        out[i] = total * factor[i]
+def row_sums(indptr: Tensor, values: Tensor) -> Tensor:
+    """Sums over the edges of each row, ``(e,)`` to ``(n,)``, in float64."""
+    return torch.segment_reduce(values.double(), "sum", offsets=indptr, unsafe=True)
 
 
-@njit(cache=True, nogil=True)
-def _weigh(start, stop, graph, factors, weights, maps, flip, cols, values):  # pragma: no cover - compiled
-    """Weigh the maps ``(e, k)`` of each edge; the columns of reflections are complemented where asked for."""
-    indptr, indices, det = graph
-    left, right = factors
-    for i in range(start, stop):
-        for e in range(indptr[i], indptr[i + 1]):
-            j = indices[e]
-            cols[e] = ~j if flip and det[e] < 0 else j
-            weight = left[i] * (weights[e] * right[j])
-            for k in range(maps.shape[1]):
-                values[e, k] = maps[e, k] * weight
-
-
-@singledispatch
-def normalise(graph: NeighborGraph, weights: Any) -> tuple[Any, Any]:
+def normalise(graph: NeighborGraph, weights: Tensor) -> tuple[Tensor, Tensor]:
     r"""Degrees :math:`\deg_i = \sum_j w_{ij}` and mass :math:`m_i = \sum_j w_{ij}/(\deg_i \deg_j)`.
 
     Dividing by the degrees removes the sampling density; dividing rows by the mass makes them averages. The mass goes
     as one over the density, so that sums weighted by it are integrals over the manifold.
     """
-    n = graph.num_points
-    degree, mass = np.empty(n), np.empty(n)
-    run_ranges(row_sums, n, graph.indptr, graph.indices, weights, np.ones(n), degree)
-    refuse_faint(int((~(degree > FAINT * np.median(degree))).sum()), n)
-    run_ranges(row_sums, n, graph.indptr, graph.indices, weights, 1.0 / degree, mass)
-    return degree, mass
+    indptr, indices, _ = graph.tensors
+    degree = row_sums(indptr, weights)
+    refuse_faint(degree)
+    return degree, row_sums(indptr, weights / degree[indices]) / degree
 
 
-def refuse_faint(faint: int, n: int) -> None:
+def refuse_faint(degree: Tensor) -> None:
     """Refuse points whose degree is next to nothing."""
-    if faint:
+    if faint := int((~(degree > FAINT * degree.median())).sum()):
         raise IsolatedPointsError(
-            f"the kernel gives {faint} of {n} points no weight to speak of: their neighbours lie at the rim of "
-            "its support. Use a larger eps, more neighbors, or a kernel that falls off less steeply."
+            f"the kernel gives {faint} of {len(degree)} points no weight to speak of: their neighbours lie at the rim "
+            "of its support. Use a larger eps, more neighbors, or a kernel that falls off less steeply."
         )
 
 
-@singledispatch
-def average_blocks(
-    graph: NeighborGraph,
-    connection: Connection,
-    weights: Any,
-    degree: Any,
-    mass: Any,
-    real: type,
-) -> tuple[Any, Any]:
-    r"""Columns and values of :math:`P_{ij} = w_{ij} O_{ij} / (m_i \deg_i \deg_j)`, as ``BlockMatrix`` stores them."""
-    left, right, rank = 1.0 / (degree * mass), 1.0 / degree, connection.dim
-    maps = connection.values if rank == 2 else connection.blocks()
-    cols: np.ndarray = np.empty(graph.num_edges, np.int32)
-    values: np.ndarray = np.empty(maps.shape, real)
-    run_ranges(
-        _weigh,
-        graph.num_points,
-        (graph.indptr, graph.indices, connection.det),
-        (left, right),
-        weights,
-        maps.reshape(graph.num_edges, -1),
-        rank == 2,
-        cols,
-        values.reshape(graph.num_edges, -1),
-    )
-    return cols, values
+def edge_factors(graph: NeighborGraph, weights: Tensor, degree: Tensor, mass: Tensor) -> Tensor:
+    r"""The weights :math:`w_{ij} / (m_i \deg_i \deg_j)` of an average, ``(e,)``."""
+    return (1.0 / (degree * mass))[graph.edge_rows] * (weights / degree[graph.tensors[1]])
 
 
-@singledispatch
-def coordinate_moments(graph: NeighborGraph, weights: Any, points: Any, terms: int) -> np.ndarray:
-    r"""Moments :math:`\sum_a \langle x_a, T_m(P)\, x_a \rangle` ``(2 terms - 1,)``; P averages functions."""
-    degree, mass = normalise(graph, weights)
-    line = Connection.identity(graph.num_edges)
-    cols, values = average_blocks(graph, line, weights, degree, mass, np.float64)
-    order = np.arange(len(points), dtype=np.int32)
-    matrix = BlockMatrix(*map(torch.from_numpy, (graph.indptr, cols, values, order)))
-    labels = graph.components()  # each component about its own mean: constants on them have no energy
-    centres = np.stack([np.bincount(labels, column) for column in points.T], axis=1) / np.bincount(labels)[:, None]
-    x = pad(torch.from_numpy(points - centres[labels]), (0, -points.shape[1] % 4))[:, None, :]  # fours are fast
-    return chebyshev_moments(matrix, torch.from_numpy(mass / mass.sum()), x, terms).sum(axis=1)
+class Averages(NamedTuple):
+    """A graph Laplacian ``rate (I - P)``: weights of P ``(e,)``, mass of P and rate ``(n,)``, half a spectral bound."""
+
+    factors: Tensor
+    mass: Tensor
+    rate: Tensor
+    fastest: float = 1.0
+
+    @classmethod
+    def of(cls, graph: NeighborGraph, weights: Tensor, normalization: Normalization | None = None) -> Averages:
+        """From weights ``(e,)`` of the edges; by default the sampling density is divided out."""
+        degree, mass = normalise(graph, weights)
+        if normalization is None:
+            return cls(edge_factors(graph, weights, degree, mass), mass, torch.ones_like(mass))
+        degree, mass, rate = normalization.factors(degree)
+        return cls(edge_factors(graph, weights, degree, mass), mass, rate, normalization.fastest(rate))
+
+
+def average_blocks(graph: NeighborGraph, connection: Connection, factors: Tensor) -> tuple[Tensor, Tensor]:
+    """Columns and values of P, the maps of a connection times ``factors`` (e,), as ``BlockMatrix`` stores them."""
+    (maps, det), cols = connection.tensors, graph.tensors[1]
+    factors = factors.to(maps.dtype)
+    if connection.dim == 1:
+        return cols, (factors * det)[:, None, None]
+    if connection.dim == 2:
+        return torch.where(det < 0, ~cols, cols), factors[:, None] * maps
+    return cols, factors[:, None, None] * maps
+
+
+def coordinate_moments(
+    graph: NeighborGraph, averages: Averages, x: Tensor, terms: int, cloud: Tensor | None = None
+) -> np.ndarray:
+    r"""Moments :math:`\sum_a \langle x_a, T_m(P)\, x_a \rangle` ``(2 terms - 1, clouds)`` of coordinates ``(n, D)``.
+
+    P averages functions. ``cloud`` (n,) holds the number of each point's cloud; by default there is one.
+    """
+    indptr, cols, _ = graph.tensors
+    order = torch.arange(len(x), dtype=torch.int32, device=x.device)
+    cloud = torch.zeros_like(graph.labels) if cloud is None else cloud
+    means = sums_by(graph.labels, x, graph.num_components) / torch.bincount(graph.labels)[:, None]
+    x = pad(x - means[graph.labels], (0, -x.shape[1] % 4))[:, None, :]  # each component about its mean; fours are fast
+    share = averages.mass / sums_by(cloud, averages.mass, int(cloud.max()) + 1)[cloud]
+    matrix = BlockMatrix(indptr, cols, averages.factors[:, None, None], order)
+    return chebyshev_moments(matrix, share, x, terms, groups=cloud)
 
 
 def assemble(
     graph: NeighborGraph,
     connection: Connection,
-    weights: Any,
+    averages: Averages,
     scale: float,
     order: Any,
     kind: ArrayKind,
     frames: Any = None,
-    normalization: Normalization | None = None,
     terms: int = 1,
 ) -> ConnectionLaplacian:
     r"""The Laplacian of a graph and a connection, compactly in the wanted precision.
 
-    ``graph``, ``connection``, ``weights`` and ``frames`` are in curve order; ``order[k]`` is the user's index of
-    the k-th point on the curve. By default the sampling density is divided out.
+    ``graph``, ``connection``, ``averages`` and ``frames`` are in curve order; ``order[k]`` is the user's index of the
+    k-th point on the curve.
     """
-    degree, mass = normalise(graph, weights)
-    rate, fastest, real = mass / mass, 1.0, kind.numpy_dtype
-    if normalization is not None:
-        degree, mass, rate = normalization.factors(degree)
-        fastest = normalization.fastest(rate)
-    cols, values = map(torch.as_tensor, average_blocks(graph, connection, weights, degree, mass, real))
-    share, places = torch.as_tensor(mass / rate), torch.as_tensor(order)
+    cols, values = average_blocks(graph, connection, averages.factors)
+    share, places = averages.mass / averages.rate, torch.as_tensor(order)
     laplacian = ConnectionLaplacian(
-        indptr=torch.as_tensor(vars(graph)["indptr"]),
+        indptr=graph.tensors[0],
         cols=cols,
         values=values,
         order=places.int(),
         mass=torch.empty_like(share).index_copy_(0, places, share / share.sum()).to(values.dtype),
-        scale=scale / fastest,
+        scale=scale / averages.fastest,
         dim=connection.dim,
         kind=kind,
         sorted_frames=frames,
         terms=terms,
     )
-    return lazy(laplacian, torch.as_tensor(rate / fastest).to(values.dtype)).to(kind.device)
+    return lazy(laplacian, (averages.rate / averages.fastest).to(values.dtype)).to(kind.device)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from functools import cached_property
 
-import numpy as np
 import torch
 import torch.autograd.forward_ad as forward_ad
-from scipy.sparse.linalg import LinearOperator as ScipyLinearOperator
 
-from ..arrays import Array, ArrayKind, finite_where_seen, float_tensor
+from ..arrays import Array, ArrayKind, finite_where_seen, float_tensor, half_precision
 from ..errors import DeviceError, DTypeError, InvalidInputError, MemoryLimitError, ShapeError
 
 MAX_DENSE_SIZE = 5_000
@@ -20,8 +19,8 @@ MAX_DENSE_SIZE = 5_000
 class LinearOperator(ABC):
     """A linear map on signals ``(..., n, d, c)`` that acts on each channel alike.
 
-    A new operator supplies ``dim``, ``mass``, ``apply`` and ``adjoint``; products with arrays, dense and scipy forms
-    and checks come from here. ``mass`` (n,) weighs the inner product ``<f, g> = sum_i mass_i f_i . g_i`` in which
+    A new operator supplies ``dim``, ``mass``, ``apply`` and ``adjoint``; products with arrays, the dense form and
+    checks come from here. ``mass`` (n,) weighs the inner product ``<f, g> = sum_i mass_i f_i . g_i`` in which
     adjoints are taken.
     """
 
@@ -69,8 +68,17 @@ class LinearOperator(ABC):
         return (self.num_points * self.dim,) * 2
 
     def check(self, signal: Array, name: str = "signal") -> tuple[torch.Tensor, ArrayKind]:
-        """Validate a signal against this operator; returns a tensor and the kind it came in."""
-        tensor, kind = float_tensor(signal, name)
+        """Validate a signal against this operator; returns a tensor and the kind it came in.
+
+        Signals in float16 or bfloat16 become float32 for an operator in float32, and results are rounded back once: to
+        a relative 2^-11 or 2^-8. In float16 results above 65504 overflow.
+        """
+        half = half_precision(signal) if self.dtype == torch.float32 else None
+        if half is None:
+            tensor, kind = float_tensor(signal, name)
+        else:
+            tensor, kind = float_tensor(torch.as_tensor(signal).float(), name)
+            kind = replace(kind, is_torch=isinstance(signal, torch.Tensor), dtype=half)
         n, d = self.num_points, self.dim
         if tensor.ndim < 3 or tensor.shape[-3:-1] != (n, d):
             hint = ""
@@ -166,27 +174,6 @@ class LinearOperator(ABC):
         """Numbers that enclose the eigenvalues of minus the operator."""
         values = self.eigenbasis[0]
         return 0.0, max(float(values[-1]), 1e-12)
-
-    def as_linear_operator(self) -> ScipyLinearOperator:
-        """A scipy ``LinearOperator`` on flat vectors, for scipy's solvers (CPU)."""
-        weights = self.mass.repeat_interleave(self.dim)
-
-        def product(operator: LinearOperator, vectors: np.ndarray) -> np.ndarray:
-            signal = torch.as_tensor(np.ascontiguousarray(vectors), dtype=self.dtype)
-            return operator.apply(signal.reshape(self.num_points, self.dim, -1)).reshape(vectors.shape).numpy()
-
-        def transposed(vectors: np.ndarray) -> np.ndarray:  # A^T = M A* M^-1, with the mass adjoint A*
-            w = weights.numpy().reshape(-1, *([1] * (vectors.ndim - 1)))
-            return w * product(self.adjoint, vectors / w)
-
-        return ScipyLinearOperator(
-            self.shape,
-            matvec=lambda v: product(self, v),
-            matmat=lambda v: product(self, v),
-            rmatvec=transposed,
-            rmatmat=transposed,
-            dtype=weights.numpy().dtype,
-        )
 
 
 class Negated(LinearOperator):

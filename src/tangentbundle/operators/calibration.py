@@ -59,7 +59,7 @@ class SampleEnergy(Calibration):
     terms: int = 24
 
     def factor(self, moments: Moments, dim: int, scale: float) -> float:
-        return float(self.factors(moments(self.terms)[:, None], dim, np.array([scale]))[0])
+        return float(self.factors(moments(self.terms).reshape(-1, 1), dim, np.array([scale]))[0])
 
     def factors(self, moments: np.ndarray, dim: int, scale: np.ndarray) -> np.ndarray:
         """Those of several clouds ``(b,)``, from moments ``(2 terms - 1, b)`` and scales of the kernel ``(b,)``."""

@@ -8,7 +8,6 @@ belongs to row ``order[r]`` of the signals. What a row will read and write is pr
 from __future__ import annotations
 
 import numba
-import numpy as np
 
 from .simd import tile_1, tile_4, tile_8, tile_16, tile_32
 
@@ -54,28 +53,3 @@ def outer_rows(start, stop, indptr, order, cols, y, x, out, alpha):  # pragma: n
                     for k in range(channels):
                         total += y[row, p, k] * x[cols[e], q, k]
                     out[e, p, q] += alpha * total
-
-
-@numba.njit(cache=True, nogil=True)
-def witnesses(indptr, cols):  # pragma: no cover - compiled
-    """Rows that between them read every row, chosen greedily along the curve: one in fifteen, of thirty neighbours."""
-    read = np.zeros(len(indptr) - 1, np.bool_)
-    chosen = np.empty(len(read), np.int64)
-    count = 0
-    for r in range(len(read)):
-        if not read[r]:
-            chosen[count] = r
-            count += 1
-            for e in range(indptr[r], indptr[r + 1]):
-                read[cols[e] if cols[e] >= 0 else ~cols[e]] = True
-    return chosen[:count]
-
-
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc"})
-def rows_sum(y, rows):  # pragma: no cover - compiled
-    """The sum of some rows ``(n, m)``, in any order: vector instructions need that leave."""
-    total = y.dtype.type(0)
-    for r in rows:
-        for k in range(y.shape[1]):
-            total += y[r, k]
-    return total

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from ..arrays import Array, ArrayKind, finite, finite_where_seen, float_tensor, is_seen, positive_integer
+from ..arrays import Array, ArrayKind, finite_where_seen, float_tensor, positive_integer
 from ..errors import DTypeError, InvalidInputError, ShapeError
 from .base import LinearOperator
 from .generator import Generator
@@ -135,28 +135,6 @@ class ConnectionLaplacian(LinearOperator):
     def average(self, x: torch.Tensor, alpha: float = 1.0, beta: float = 0.0) -> torch.Tensor:
         r""":math:`\alpha P x + \beta x` for a signal ``(n, d, c)`` in the user's order."""
         return block_product(*self.matrix, x, alpha, beta)
-
-    def __matmul__(self, signal: Array) -> Array:
-        # NaN and infinity are looked for in the product: it tells by a few rows, x only by all of its own
-        x, kind = self.check(signal)
-        if x.ndim > 3 or not is_seen(x):
-            return super().__matmul__(signal)
-        y = self.apply(x)
-        if not self._surely_finite(y):
-            finite(x, "signal")
-        return kind.wrap(y)
-
-    @cached_property
-    def _witnesses(self) -> np.ndarray:
-        from .cpu import witnesses  # imported when first needed: numba is slow to load
-
-        return self.order.numpy()[witnesses(self.indptr.numpy(), self.cols.numpy())]
-
-    def _surely_finite(self, y: torch.Tensor) -> bool:
-        """Whether x of a product y ``(n, d, c)`` was finite, by a few rows of y: NaN is in all rows that read it."""
-        from .cpu import rows_sum
-
-        return bool(np.isfinite(rows_sum(y.detach().numpy().reshape(len(y), -1), self._witnesses)))
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
         *lower, last = self.generator.coefficients

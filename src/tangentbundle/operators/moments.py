@@ -46,17 +46,36 @@ def moments_from_products(squares: np.ndarray, neighbors: np.ndarray) -> np.ndar
 
 
 def chebyshev_moments(
-    matrix: Any, mass: torch.Tensor, x: torch.Tensor, terms: int, middle: float = 0.0, radius: float = 1.0
+    matrix: Any,
+    mass: torch.Tensor,
+    x: torch.Tensor,
+    terms: int,
+    middle: float = 0.0,
+    radius: float = 1.0,
+    groups: torch.Tensor | None = None,
 ) -> np.ndarray:
-    """Moments ``(2 terms - 1, c)`` of every channel of x ``(n, d, c)``; ``mass`` and x in the matrix's row order."""
-    weights = mass[:, None, None]
+    """Moments ``(2 terms - 1, c)`` of every channel of x ``(n, d, c)``; ``mass`` and x in the matrix's row order.
+
+    With ``groups`` (n,), numbers of groups of rows, moments ``(2 terms - 1, groups)``, summed over channels.
+    """
+    weights, count = mass[:, None, None], 0 if groups is None else int(groups.max()) + 1
 
     def product(a: torch.Tensor, b: torch.Tensor) -> np.ndarray:
-        return (weights * a * b).sum(dim=(0, 1), dtype=torch.float64).cpu().numpy()
+        products = weights * a * b
+        if groups is not None:
+            return sums_by(groups, products.sum(dim=(1, 2), dtype=torch.float64), count).cpu().numpy()
+        return products.sum(dim=(0, 1), dtype=torch.float64).cpu().numpy()
 
     previous, squares, neighbors = x, [product(x, x)], []
     for _, term in recurrence(matrix, x, x, range(1, terms), middle, radius):
         squares.append(product(term, term))
         neighbors.append(product(previous, term))
         previous = term
-    return moments_from_products(np.array(squares), np.array(neighbors).reshape(terms - 1, x.shape[2]))
+    return moments_from_products(np.array(squares), np.array(neighbors).reshape(terms - 1, -1))
+
+
+def sums_by(labels: torch.Tensor, values: torch.Tensor, count: int) -> torch.Tensor:
+    """Sums of the rows with each of ``count`` labels."""
+    if count == 1:
+        return values.sum(0, keepdim=True)
+    return values.new_zeros((count, *values.shape[1:])).index_add_(0, labels, values)
