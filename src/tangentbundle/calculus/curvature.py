@@ -72,7 +72,8 @@ class Curvature:
 def fit_surface(bundle: TangentBundle, fit: LocalFit) -> tuple[np.ndarray, np.ndarray]:
     """Tangents A ``(n, D, d)`` and second derivatives B ``(n, D, d, d)`` of the fit of the points, along the curve."""
     d, points = bundle.dim, bundle.sorted_points
-    sums = fit.coefficients(points - points.mean(axis=0))
+    centred = points - points.mean(axis=0)
+    sums = np.stack([fit.matrix(w[:, None, None]) @ centred for w in fit.weights.T], axis=2)
     second = np.empty((*points.shape, d, d))
     for place, (a, b) in enumerate(monomials(d, 2)[d:, :2].tolist(), start=d):
         second[:, :, a, b] = second[:, :, b, a] = sums[:, :, place] * (2.0 if a == b else 1.0)
