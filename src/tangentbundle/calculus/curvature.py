@@ -7,14 +7,13 @@ the coordinates y, and the second fundamental form: the part of B that is normal
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..arrays import Array, ArrayKind
+from ..arrays import Array
 from ..errors import InvalidInputError
-from .fit import LocalFit, local_fit, monomials, second_order
+from .fit import LocalFit, local_fit, monomials
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
@@ -24,7 +23,9 @@ if TYPE_CHECKING:
 class Curvature:
     r"""Curvatures of a manifold at its sampled points, in the user's order.
 
-    ``second_form`` (n, D, d, d) maps two tangent vectors, in coordinates of the frames, to a normal vector.
+    Attributes: ``second_form`` (n, D, d, d) maps two tangent vectors, in coordinates of the frames, to a normal vector;
+    ``ricci`` (n, d, d) is the Ricci tensor :math:`\sum_c \mathrm{II}_{ab}\cdot\mathrm{II}_{cc} -
+    \mathrm{II}_{ac}\cdot\mathrm{II}_{cb}`.
 
     >>> import numpy as np, tangentbundle as tb
     >>> points = tb.manifolds.Sphere(2, radius=2.0).sample(2000, seed=0)
@@ -33,40 +34,27 @@ class Curvature:
     (0.25, (2000, 2, 2))
     """
 
-    forms: np.ndarray
-    kind: ArrayKind
-
-    @property
-    def second_form(self) -> Array:
-        return self.kind.wrap(self.forms)
-
-    @property
-    def ricci(self) -> Array:
-        r"""The Ricci tensor ``(n, d, d)``, :math:`\sum_c \mathrm{II}_{ab}\cdot\mathrm{II}_{cc} -
-        \mathrm{II}_{ac}\cdot\mathrm{II}_{cb}`, in the frames."""
-        return self.kind.wrap(self._ricci)
+    second_form: Array
+    ricci: Array
 
     @property
     def scalar(self) -> Array:
         """The scalar curvature ``(n,)``, the trace of the Ricci tensor."""
-        return self.kind.wrap(np.trace(self._ricci, axis1=1, axis2=2))
+        axes = range(self.ricci.shape[1])
+        return self.ricci[:, axes, axes].sum(1)
 
     @property
     def gaussian(self) -> Array:
         """The Gaussian curvature ``(n,)`` of a surface: half of the scalar curvature."""
-        if (d := self.forms.shape[2]) != 2:
+        if (d := self.ricci.shape[1]) != 2:
             raise InvalidInputError(f"Gaussian curvature belongs to surfaces, d = 2, and here d = {d}; use ricci.")
         return self.scalar / 2
 
     @property
     def mean(self) -> Array:
         """The mean curvature vector ``(n, D)``, the trace of the second fundamental form over d."""
-        return self.kind.wrap(np.trace(self.forms, axis1=2, axis2=3) / self.forms.shape[2])
-
-    @cached_property
-    def _ricci(self) -> np.ndarray:
-        form, trace = self.forms, np.trace(self.forms, axis1=2, axis2=3)
-        return np.einsum("nxab,nx->nab", form, trace) - np.einsum("nxac,nxcb->nab", form, form)
+        axes = range(self.ricci.shape[1])
+        return self.second_form[:, :, axes, axes].sum(2) / len(axes)
 
 
 def fit_surface(bundle: TangentBundle, fit: LocalFit) -> tuple[np.ndarray, np.ndarray]:
@@ -84,13 +72,15 @@ def curvature(bundle: TangentBundle, degree: int | None = None, neighbors: int |
     """Curvatures of the manifold of a bundle: exact if it knows them, otherwise by a fit; see ``Derivatives``."""
     frames = bundle.sorted_frames
     if bundle.second_form is not None and frames is not None and degree is None and neighbors is None:
-        forms = bundle.second_form(bundle.sorted_points, frames)
-        return Curvature(bundle._unsorted(forms), bundle.kind)
-    first, second = fit_surface(bundle, local_fit(bundle, degree, neighbors, keep=second_order(bundle.dim)))
-    metric = first.transpose(0, 2, 1) @ first
-    values, vectors = np.linalg.eigh(metric)
-    root = (vectors / np.sqrt(values)[:, None]) @ vectors.transpose(0, 2, 1)  # orthonormal coordinates
-    tangents = first @ root
-    form = second - np.einsum("nxe,nye,nyab->nxab", tangents, tangents, second)
-    form = np.einsum("nxab,nac,nbd->nxcd", form, root, root)
-    return Curvature(bundle._unsorted(form), bundle.kind)
+        form = bundle.second_form(bundle.sorted_points, frames)
+    else:
+        count = len(monomials(bundle.dim, 2))
+        first, second = fit_surface(bundle, local_fit(bundle, degree, neighbors, keep=count))
+        values, vectors = np.linalg.eigh(first.transpose(0, 2, 1) @ first)
+        root = (vectors / np.sqrt(values)[:, None]) @ vectors.transpose(0, 2, 1)  # orthonormal coordinates
+        tangents = first @ root
+        form = second - np.einsum("nxe,nye,nyab->nxab", tangents, tangents, second)
+        form = np.einsum("nxab,nac,nbd->nxcd", form, root, root)
+    trace = np.trace(form, axis1=2, axis2=3)
+    ricci = np.einsum("nxab,nx->nab", form, trace) - np.einsum("nxac,nxcb->nab", form, form)
+    return Curvature(*(bundle.kind.wrap(bundle._unsorted(a)) for a in (form, ricci)))

@@ -24,7 +24,7 @@ from ..errors import InvalidInputError
 from ..geometry.transport import Connection, connect
 from .fit import LocalFit, default_degree, local_fit
 from .maps import LinearMap, to_tensor
-from .orientation import orientation
+from .topology import orientation
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle

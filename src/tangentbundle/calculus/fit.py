@@ -71,10 +71,6 @@ def monomials(d: int, degree: int) -> np.ndarray:
     return np.array([(p, f[-1], len(f), o) for p, f, o in zip(parents, found, orders, strict=True)], np.int64)
 
 
-def second_order(d):
-    return d + d * (d + 1) // 2
-
-
 def default_neighbors(d: int, degree: int) -> int:
     """Four points for each coefficient: 20 for a quadratic fit on a surface."""
     return 4 * len(monomials(d, degree))

@@ -3,7 +3,7 @@ r"""The Helmholtz-Hodge decomposition of vector fields: :math:`v = \nabla a + \o
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,10 +11,9 @@ import torch
 from ..arrays import Array, finite, positive
 from ..errors import BoundaryError, NotOrientableError
 from ..operators.laplacian import fold, unfold
-from .boundary import has_boundary
 from .derivatives import Derivatives
-from .maps import LinearMap
 from .poisson import Poisson
+from .topology import has_boundary
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
@@ -70,83 +69,76 @@ def helmholtz(bundle: TangentBundle, field: Array, *, degree: int | None = None,
     """
     calculus = Derivatives(bundle, degree=degree)
     gradient, divergence = calculus.gradient(), calculus.divergence()
-    x, kind = divergence.check(field, "field")  # type: ignore[misc]
+    x, kind = divergence.check(field, "field")
     finite(x, "field")
     if has_boundary(bundle):
         raise BoundaryError(
             "the decomposition is made for closed manifolds, and these points end at a boundary, where potentials "
             "would need a condition. Use divergence() and curl(), or data that cover the whole manifold."
         )
-    calculus = replace(calculus)  # without its fit, which takes memory
-    split = _Split.of(calculus, gradient, divergence)
-    with torch.no_grad():
-        chunks = [split(part.double(), positive(tol, "tol")) for part in fold(x).split(CHANNELS, dim=2)]
-        found = {name: torch.cat([chunk[name] for chunk in chunks], dim=2) for name in chunks[0]}
-        for name, part in found.items():
-            found[name] = unfold(part, torch.Size((*x.shape[:-2], part.shape[1], x.shape[-1])))
-        parts = {name: found[name] for name in ("gradient", "rotational", "remainder") if name in found}
-        squares = {name: torch.einsum("n,...ndc->...c", split.gradient.mass, p.square()) for name, p in parts.items()}
-        total = torch.stack([*squares.values()]).sum(0).clamp_min(torch.finfo(torch.float64).tiny)
-    energies = {str(name): kind.wrap(square / total) for name, square in squares.items()}
+    signs, degree, mass, order = None, calculus.degree, calculus.mass, divergence.order
+    if bundle.dim == 2:
+        with suppress(NotOrientableError):
+            signs = torch.from_numpy(calculus.signs).to(x.device)[:, None, None]
+    del calculus  # its fit takes memory
+    split = _Split(
+        gradient.matrix.double(), divergence.matrix.double(), signs, Poisson.of(bundle, degree, mass, x.device)
+    )
+    chunks = [split(part, positive(tol, "tol")) for part in fold(x.detach()).double()[order].split(CHANNELS, dim=2)]
+    places, found = torch.argsort(order), {}
+    for name in chunks[0]:
+        part = torch.cat([chunk[name] for chunk in chunks], dim=2)[places]
+        found[name] = unfold(part, torch.Size((*x.shape[:-2], part.shape[1], x.shape[-1])))
+    parts = [name for name in ("gradient", "rotational", "remainder") if name in found]
+    squares = [torch.einsum("n,...ndc->...c", divergence.mass.double(), found[name].square()) for name in parts]
+    total = torch.stack(squares).sum(0).clamp_min(torch.finfo(torch.float64).tiny)
+    energies = {name: kind.wrap(square / total) for name, square in zip(parts, squares, strict=True)}
     return Decomposition(energies=energies, **{name: kind.wrap(part) for name, part in found.items()})
 
 
 @dataclass(frozen=True, eq=False)
 class _Split:
-    """Writes fields ``(n, d, c)`` as gradients and, with an orientation ``signs`` (n,), as rotated gradients."""
+    """Writes fields ``(n, d, c)`` along the curve as gradients and, on oriented surfaces, as rotated gradients.
 
-    gradient: LinearMap
-    divergence: LinearMap
+    ``gradient`` and ``divergence`` are sparse matrices, ``signs`` (n, 1, 1) the orientation of the frames, if any.
+    """
+
+    gradient: torch.Tensor
+    divergence: torch.Tensor
     signs: torch.Tensor | None
     solver: Poisson
 
-    @classmethod
-    def of(cls, calculus: Derivatives, gradient: LinearMap, divergence: LinearMap) -> _Split:
-        signs, bundle = None, calculus.bundle
-        if bundle.dim == 2:
-            with suppress(NotOrientableError):
-                signs = torch.from_numpy(bundle._unsorted(calculus.signs)).to(divergence.device)
-        gradient, divergence = (m.to(dtype=torch.float64) for m in (gradient, divergence))
-        return cls(gradient, divergence, signs, Poisson.of(calculus, divergence.device))
+    def __call__(self, field: torch.Tensor, tol: float) -> dict[str, torch.Tensor]:
+        """The attributes of a ``Decomposition`` but its energies."""
+        sources, potentials, rest = self._sources(field), 0.0, field
+        for _ in range(2):  # the second time what the fits had smoothed away
+            potentials = potentials + self.solver.solve(self._sources(rest).flatten(1), tol).view_as(sources)
+            images = self._images(potentials)
+            rest = field - sum(images)
+        *parts, rest = self._orthogonal(torch.stack([*images, rest]))
+        found = {"remainder": rest}
+        names = ("divergence", "potential", "gradient"), ("vorticity", "stream", "rotational")
+        for k, (of_one, part) in enumerate(zip(names, parts, strict=False)):
+            found |= zip(of_one, (sources[:, k, None], potentials[:, k, None], part), strict=True)
+        return found
 
     def _turned(self, field: torch.Tensor) -> torch.Tensor:
         """The field turned by a right angle."""
-        assert self.signs is not None
-        return self.signs[:, None, None] * torch.stack([-field[:, 1], field[:, 0]], dim=1)
-
-    def __call__(self, field: torch.Tensor, tol: float) -> dict[str, torch.Tensor]:
-        """The attributes of a ``Decomposition`` but its energies."""
-        sources = self._sources(field)
-        potentials = self._solve(sources, tol)
-        rest = field - self._images(potentials).sum(0)
-        potentials = potentials + self._solve(self._sources(rest), tol)  # what the fits had smoothed away
-        images = self._images(potentials)
-        *parts, rest = self._orthogonal(torch.cat([images, (field - images.sum(0))[None]]))
-        names = ("divergence", "potential", "gradient"), ("vorticity", "stream", "rotational")
-        found = {"remainder": rest}
-        for of_one, *values in zip(names, sources, potentials, parts, strict=False):
-            found |= zip(of_one, values, strict=True)
-        return found
+        return self.signs * torch.stack([-field[:, 1], field[:, 0]], dim=1)
 
     def _sources(self, field: torch.Tensor) -> torch.Tensor:
-        """Divergence and, on oriented surfaces, vorticity, ``(k, n, 1, c)``."""
+        """Divergence and, on oriented surfaces, vorticity, ``(n, k, c)``."""
         fields = [field] if self.signs is None else [field, -self._turned(field)]
-        return torch.stack([self.divergence.apply(f) for f in fields])
+        return torch.stack([self.divergence @ f.flatten(0, 1) for f in fields], dim=1)
 
-    def _solve(self, sources: torch.Tensor, tol: float) -> torch.Tensor:
-        """The potentials of the sources, of the same shape."""
-        order, (k, n, _, c) = self.gradient.order, sources.shape
-        along = self.solver.solve(sources[:, :, 0].movedim(0, 1).reshape(n, k * c).index_select(0, order), tol)
-        return torch.empty_like(along).index_copy_(0, order, along).reshape(n, k, 1, c).movedim(1, 0)
-
-    def _images(self, potentials: torch.Tensor) -> torch.Tensor:
-        """The gradient of the first potential and the turned one of the second, ``(k, n, d, c)``."""
-        first, *second = (self.gradient.apply(potential) for potential in potentials)
-        return torch.stack([first, *map(self._turned, second)])
+    def _images(self, potentials: torch.Tensor) -> list[torch.Tensor]:
+        """The gradient of the first potential and the turned one of the second, ``(n, d, c)``."""
+        images = [(self.gradient @ p).unflatten(0, (len(p), -1)) for p in potentials.unbind(1)]
+        return [images[0], *map(self._turned, images[1:])]
 
     def _orthogonal(self, parts: torch.Tensor) -> torch.Tensor:
         """The parts ``(k, n, d, c)`` after the least change that makes them orthogonal and leaves their sum."""
-        values, vectors = torch.linalg.eigh(torch.einsum("n,kndc,lndc->ckl", self.gradient.mass, parts, parts))
+        values, vectors = torch.linalg.eigh(torch.einsum("n,kndc,lndc->ckl", self.solver.mass, parts, parts))
         roots = torch.where(values > DEPENDENT * values[:, -1:], values, 0.0).sqrt()[:, None]
         root, inverse = ((vectors * r) @ vectors.mT for r in (roots, torch.where(roots > 0, 1 / roots, 0.0)))
         return torch.einsum("ckl,cl,kndc->lndc", inverse, root.sum(dim=2), parts)

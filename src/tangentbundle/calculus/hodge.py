@@ -17,31 +17,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from ..arrays import Array, float_tensor
+from ..arrays import Array, float_tensor, host
 from ..errors import NoGapWarning, NotOrientableError, ShapeError
 from ..operators import ConnectionLaplacian
-from ..operators.storage import BlockMatrix
-from .boundary import has_boundary
 from .curvature import curvature
-from .orientation import orientation
+from .topology import has_boundary, orientation
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
-
-
-def with_potential(laplacian: ConnectionLaplacian, potential: torch.Tensor) -> ConnectionLaplacian:
-    r"""The operator :math:`\Delta - V` for symmetric matrices V ``(n, d, d)`` in the user's order.
-
-    For d = 2 only the trace of V is used: on surfaces the Ricci tensor is a multiple of the identity.
-    """
-    matrix = BlockMatrix(laplacian.indptr, laplacian.cols, laplacian.values, laplacian.order)
-    along = -laplacian.scale / 2 * potential.to(laplacian.values).index_select(0, laplacian.order.long())
-    rows, columns = torch.repeat_interleave(laplacian.indptr.diff()), matrix.columns()
-    if laplacian.dim == 2:
-        factor = torch.exp(torch.einsum("nii->n", along) / 2)[:, None]
-        return replace(laplacian, values=factor[rows] * laplacian.values * factor[columns])
-    factor = torch.linalg.matrix_exp(along)
-    return replace(laplacian, values=factor[rows] @ laplacian.values @ factor[columns])
 
 
 def hodge_laplacian(bundle: TangentBundle, ricci: Array | None = None) -> ConnectionLaplacian:
@@ -59,11 +42,19 @@ def hodge_laplacian(bundle: TangentBundle, ricci: Array | None = None) -> Connec
     >>> bundle.hodge().spectrum(6)[0].round(1).tolist()               # gradients and rotated gradients, l (l + 1)
     [2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
     """
-    laplacian = bundle.laplacian()
-    tensors = float_tensor(curvature(bundle).ricci if ricci is None else ricci, "ricci")[0]
-    if tensors.shape != (shape := (bundle.num_points, bundle.dim, bundle.dim)):
+    laplacian, shape = bundle.laplacian(), (bundle.num_points, bundle.dim, bundle.dim)
+    tensors = float_tensor(curvature(bundle).ricci if ricci is None else ricci, "ricci")[0].detach()
+    if tensors.shape != shape:
         raise ShapeError(f"ricci must have shape (n, d, d) = {shape}, got {tuple(tensors.shape)}.")
-    return with_potential(laplacian, tensors.to(laplacian.device))
+    order, values = laplacian.order.long(), laplacian.values
+    along = -laplacian.scale / 2 * tensors.to(values)[order]
+    rows, cols = torch.repeat_interleave(laplacian.indptr.diff()), laplacian.cols
+    columns = torch.where(cols < 0, ~cols, cols).long()  # reflections are marked by complements
+    if bundle.dim == 2:  # the tensor is a multiple of the identity, and there are two numbers an edge
+        factor = torch.exp(torch.einsum("nii->n", along) / 2)[:, None]
+        return replace(laplacian, values=factor[rows] * values * factor[columns])
+    factor = torch.linalg.matrix_exp(along)
+    return replace(laplacian, values=factor[rows] @ values @ factor[columns])
 
 
 def betti_number(bundle: TangentBundle, *, most: int = 12, ricci: Array | None = None) -> int:
@@ -81,24 +72,20 @@ def betti_number(bundle: TangentBundle, *, most: int = 12, ricci: Array | None =
     >>> betti_number(tb.TangentBundle.from_points(tb.manifolds.Torus(1.0, 0.4).sample(2000, seed=0)))
     2
     """
-    components, below = int(bundle.sorted_graph.components().max()) + 1, 0
-    ends = np.asarray(bundle.scalar().laplacian().spectrum(components + max(1, most // 3), tol=1e-6)[0])[
-        components - 1 :
-    ]
-    closed = not has_boundary(bundle)
+    components, closed = int(bundle.sorted_graph.components().max()) + 1, not has_boundary(bundle)
+    functions, _ = bundle.scalar().laplacian().spectrum(components + max(1, most // 3), tol=1e-6)
+    ends, below = host(functions)[components - 1 :], 0
     if bundle.dim == 2 and closed:
         with suppress(NotOrientableError):
             orientation(bundle)
             below = int(np.argmax(np.diff(ends)))
     low, high = ends[below : below + 2]
-    values = np.asarray(hodge_laplacian(bundle, ricci).spectrum(most + 2 * below, tol=1e-6)[0])
-    between, text = int((np.abs(values - (low + high) / 2) < (high - low) / 4).sum()), ""
+    values = host(hodge_laplacian(bundle, ricci).spectrum(most + 2 * below, tol=1e-6)[0])
     if not closed:
         text = "the manifold has a boundary, where the Hodge Laplacian has a condition of its own: the number of its "
-        text += "harmonic fields is not a Betti number."
-    elif between:
+        warnings.warn(text + "harmonic fields is not a Betti number.", NoGapWarning, stacklevel=2)
+    elif between := int((np.abs(values - (low + high) / 2) < (high - low) / 4).sum()):
         text = f"{between} eigenvalues of the Hodge Laplacian lie in the middle half of {low:.3g} to {high:.3g}, where "
         text += "functions have none: harmonic fields are not separated from others. Use more points."
-    if text:
         warnings.warn(text, NoGapWarning, stacklevel=2)
     return int((values < (low + high) / 2).sum()) - 2 * below

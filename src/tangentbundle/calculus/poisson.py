@@ -18,8 +18,7 @@ from scipy.sparse.linalg import SuperLU, splu
 
 from ..errors import ConvergenceError
 from .curvature import fit_surface
-from .derivatives import Derivatives
-from .fit import default_degree, default_neighbors, local_fit, monomials, second_order
+from .fit import default_neighbors, local_fit, monomials
 from .maps import to_tensor
 
 if TYPE_CHECKING:
@@ -38,12 +37,12 @@ RESTART, MAX_CYCLES = 100, 10
 """Steps of BiCGStab between restarts, and the most restarts; one is usual."""
 
 
-def laplace_beltrami(bundle: TangentBundle, degree: int | None) -> sparse.csr_array:
+def laplace_beltrami(bundle: TangentBundle, degree: int) -> sparse.csr_array:
     """The Laplacian of functions by a local fit of polynomials of a degree, ``(n, n)`` along the curve."""
-    d = bundle.dim
-    degree = degree or default_degree(bundle)
-    neighbors = max(NEIGHBORS_PER_COEFFICIENT * second_order(d), default_neighbors(d, degree))
-    pairs, fit = monomials(d, 2)[d:], local_fit(bundle, degree, neighbors, keep=second_order(d))
+    d, pairs = bundle.dim, monomials(bundle.dim, 2)[bundle.dim :]
+    count = d + len(pairs)
+    neighbors = max(NEIGHBORS_PER_COEFFICIENT * count, default_neighbors(d, degree))
+    fit = local_fit(bundle, degree, neighbors, keep=count)
     first, second = fit_surface(bundle, fit)
     inverse = np.linalg.inv(first.transpose(0, 2, 1) @ first)
     contracted = np.einsum("nab,nxab->nx", inverse, second)
@@ -69,10 +68,9 @@ class Poisson:
     coarse: SuperLU
 
     @classmethod
-    def of(cls, calculus: Derivatives, device: torch.device) -> Poisson:
+    def of(cls, bundle: TangentBundle, degree: int, mass: np.ndarray, device: torch.device) -> Poisson:
         """The solver for a bundle and degree of the fit."""
-        matrix, mass = laplace_beltrami(calculus.bundle, calculus.degree), calculus.mass
-        labels = calculus.bundle.sorted_graph.components()
+        matrix, labels = laplace_beltrami(bundle, degree), bundle.sorted_graph.components()
         n = len(labels)
         pieces = np.unique(labels * n + np.arange(n) // PIECE, return_inverse=True)[1].reshape(-1)
         spread = sparse.csr_array((np.ones(n), pieces, np.arange(n + 1)), shape=(n, int(pieces.max()) + 1))
@@ -80,8 +78,8 @@ class Poisson:
         coarse = (gather @ matrix @ spread).tocsc()
         coarse -= sparse.diags_array(1e-10 * np.abs(coarse.diagonal())).tocsc()  # constants are in the kernel
         arrays = matrix.diagonal(), mass, labels, pieces
-        diagonal, weights, components, places = (torch.from_numpy(a).to(device) for a in arrays)
-        return cls(to_tensor(matrix, diagonal), diagonal[:, None], weights, components, places, splu(coarse))
+        diagonal, *others = (torch.from_numpy(a).to(device) for a in arrays)
+        return cls(to_tensor(matrix, diagonal), diagonal[:, None], *others, splu(coarse))
 
     def centred(self, x: torch.Tensor) -> torch.Tensor:
         """A function ``(n, c)`` less its mean over each component."""

@@ -6,7 +6,7 @@ from .dense import Dense
 from .lowpass import LowpassNonAmplifying
 from .methods import Chebyshev, Exact, Method
 from .properties import Properties
-from .responses import FIR, Heat, IdealLowpass, ImpulseResponse, Matern, Polynomial, Spectral, Tikhonov, Wavelet
+from .responses import FIR, Heat, ImpulseResponse, Polynomial, Spectral, Tikhonov
 
 __all__ = [
     "FIR",
@@ -15,17 +15,14 @@ __all__ = [
     "Exact",
     "Filter",
     "Heat",
-    "IdealLowpass",
     "ImpulseResponse",
     "Impulses",
     "LowpassNonAmplifying",
-    "Matern",
     "Method",
     "Polynomial",
     "Properties",
     "Spectral",
     "Tikhonov",
-    "Wavelet",
     "apply_bank",
     "merge_bank",
 ]

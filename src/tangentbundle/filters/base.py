@@ -20,7 +20,7 @@ from ..operators import LinearOperator
 from .banks import apply_bank
 from .methods import Method
 from .parameters import as_double, current_values, scalar
-from .properties import Interval, Properties, numeric_properties
+from .properties import Interval, Properties, interval_of, measure
 
 
 @dataclass(frozen=True)
@@ -87,12 +87,12 @@ class Filter(ABC):
         return apply_bank([self], operator, x, method)[0]
 
     def properties(self, on: Interval | LinearOperator | None = None) -> Properties:
-        """Lowpass, Lipschitz constant and largest gain, with the ground on which they are known.
+        """Lowpass, Lipschitz constant and largest gain, measured on an interval of eigenvalues, or on an operator's.
 
-        Exact where the response has a closed form; otherwise measured on an interval of eigenvalues, ``on``, which
-        can be an operator (its spectral interval).
+        Lowpass is judged by the last decade of the interval: the response must fall at least as fast as one over
+        lambda squared, or be negligible there. The Lipschitz constant is infinite where the response jumps.
         """
-        return numeric_properties(self, on)
+        return measure(self, interval_of(on))
 
     def is_lowpass(self, on: Interval | LinearOperator | None = None) -> bool:
         r"""Whether :math:`\hat h(\lambda) = O(\lambda^{-2})`, the paper's definition."""
