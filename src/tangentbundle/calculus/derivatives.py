@@ -1,14 +1,4 @@
-r"""Gradient, covariant derivative, divergence, curl and rot, from one local fit.
-
-With the weights :math:`g_{ij} \in \mathbb{R}^d` of the fit and the transport :math:`O_{ij}`,
-
-.. math:: (\nabla f)_i = \sum_j g_{ij} (f_j - f_i), \qquad
-          (\nabla v)_i = \sum_j (O_{ij} v_j - v_i) \otimes g_{ij}, \qquad
-          \operatorname{div} v = \operatorname{tr} \nabla v.
-
-With J the turn by a right angle, :math:`\operatorname{rot} f = J \nabla f` and :math:`\operatorname{curl} v =
--\operatorname{div} J v`.
-"""
+"""Gradient, covariant derivative, divergence, curl and rot, from one local fit and the transport."""
 
 from __future__ import annotations
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 
-from ..errors import ConvergenceError
 from ..memory import require_memory
 from ..operators import ConnectionLaplacian, Joined, LinearOperator
-from ..operators.registry import differentiate, torch_op, vectorise
-from .expansion import check_precision, require_finite
-from .methods import Chebyshev, Method
+from .expansion import check_precision
+from .methods import Chebyshev, Exact, Method
 
 if TYPE_CHECKING:
     from .base import Filter
@@ -23,28 +20,10 @@ EXACT_SIZE = 600
 """Up to this many rows (n d) the default is the exact eigendecomposition, cached on the operator."""
 
 
-@torch_op
-def multiply(matrices: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """Square matrices ``(b, m, m)`` times signals ``(b, m, c)``; differentiable in the signals alone."""
-    if x.device.type == "cpu" and x.shape[-1] <= 8:  # CPU libraries are 2 to 5 times as fast with few channels as rows
-        return torch.bmm(x.mT, matrices.mT).mT.contiguous()
-    return torch.bmm(matrices, x)
-
-
-def _keep_matrices(ctx, inputs, output):
-    ctx.save_for_backward(inputs[0])
-
-
-def _multiply_backward(ctx, grad):
-    return None, multiply(ctx.saved_tensors[0].transpose(1, 2), grad)
-
-
-def _multiply_shape(matrices, x):
-    return torch.empty_like(x, memory_format=torch.contiguous_format)
-
-
-differentiate(multiply, _multiply_shape, _keep_matrices, _multiply_backward)
-vectorise(multiply, by_channel=True, signal=1)
+def _product(matrices: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Square matrices ``(..., m, m)`` times signals ``(..., m, c)``."""
+    few = x.device.type == "cpu" and x.shape[-1] <= 8  # CPU libraries are 2 to 5 times as fast with them as rows
+    return (x.mT @ matrices.mT).mT if few else matrices @ x
 
 
 @dataclass(frozen=True)
@@ -59,14 +38,12 @@ class Dense(Method):
     joins = True
 
     def apply(self, filters: Sequence[Filter], operator: LinearOperator, x: torch.Tensor) -> torch.Tensor:
-        blocks = _to_blocks(x, operator)
-        outputs = [multiply(matrix, blocks) for matrix in self.matrices(filters, operator)]
+        outputs = _product(self.matrices(filters, operator), _to_blocks(x, operator))
         return torch.stack([_from_blocks(y, operator) for y in outputs])
 
     def merge(self, filters: Sequence[Filter], operator: LinearOperator, y: torch.Tensor) -> torch.Tensor:
-        matrices = self.matrices(filters, operator)
-        outputs = [multiply(m, _to_blocks(part, operator)) for m, part in zip(matrices, y, strict=True)]
-        return _from_blocks(torch.stack(outputs).sum(0), operator)
+        outputs = _product(self.matrices(filters, operator), torch.stack([_to_blocks(part, operator) for part in y]))
+        return _from_blocks(outputs.sum(0), operator)
 
     def matrices(self, filters: Sequence[Filter], operator: LinearOperator) -> torch.Tensor:
         """The matrices ``(k, bundles, size, size)``, those of smaller bundles padded with zeros."""
@@ -89,21 +66,16 @@ def _matrices(filters: Sequence[Filter], operator: LinearOperator) -> torch.Tens
     size = operator.shape[0]
     need, what = 8.0 * (2 * len(filters) + 3) * size**2, f"{len(filters)} dense filters of {size} rows"
     require_memory(need, what, "Use method=Chebyshev(), which forms no matrix.")
-    if isinstance(operator, ConnectionLaplacian) and size > EXACT_SIZE:
+    double: LinearOperator = operator
+    method: Method = Exact()
+    if isinstance(operator, ConnectionLaplacian):
         double = operator.to(dtype=torch.float64)
         double.largest_deficit = operator.largest_deficit
-        unit = torch.eye(size, dtype=torch.float64, device=operator.device).reshape(operator.num_points, -1, size)
-        with contextlib.suppress(ConvergenceError):  # responses that jump are left to the eigenfields
-            columns = Chebyshev(1e-12).apply(filters, double, unit)
-            check_precision(filters, operator, operator.spectral_interval[1])
-            return columns.reshape(len(filters), 1, size, size).to(operator.dtype)
-    values, fields = operator.__dict__.get("eigenbasis") or operator.decompose()
-    flat = fields.double().flatten(0, 1)
-    weighted = flat * operator.mass.double().repeat_interleave(operator.dim)[:, None]
-    check_precision(filters, operator, float(values[-1]))
-    responses = torch.stack([f.evaluate(values) for f in filters]).detach()
-    require_finite(responses, float(values[-1]))
-    return ((flat * responses[:, None, :]) @ weighted.T)[:, None].to(operator.dtype)
+        method = Chebyshev(1e-12) if size > EXACT_SIZE else method
+    unit = torch.eye(size, dtype=double.dtype, device=operator.device).reshape(operator.num_points, -1, size)
+    columns = method.apply(filters, double, unit).detach()
+    check_precision(filters, operator, operator.spectral_interval[1])
+    return columns.reshape(len(filters), 1, size, size).to(operator.dtype)
 
 
 def _to_blocks(x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import partial
 
@@ -15,19 +14,18 @@ Number = float | torch.Tensor
 Numbers = tuple[float, ...] | torch.Tensor
 
 
-def scalar(value: Array, name: str, least: float = -math.inf) -> Number:
-    """One number of at least ``least``, as a float or as the tensor given."""
+def scalar(value: Array, name: str, bound: str = "") -> Number:
+    """One number, as a float or as the tensor given; ``bound`` may be "positive" or "at least 0"."""
     tensor = _checked(value, name)
     if tensor.ndim != 0:
         raise InvalidInputError(f"{name} must be one number, got shape {tuple(tensor.shape)}.")
-    if _is_readable(tensor) and tensor < least:
-        bound = "at least 0" if least == 0 else "positive"
+    if bound and _is_readable(tensor) and not (tensor > 0 if bound == "positive" else tensor >= 0):
         raise InvalidInputError(f"{name} must be {bound}, got {float(tensor):.6g}.")
     return tensor if tensor is value else float(tensor)
 
 
-nonnegative_scalar = partial(scalar, least=0.0)
-positive_scalar = partial(scalar, least=math.ulp(0.0))
+nonnegative_scalar = partial(scalar, bound="at least 0")
+positive_scalar = partial(scalar, bound="positive")
 
 
 def vector(values: Array | Sequence[float], name: str) -> Numbers:
