@@ -393,6 +393,17 @@ def test_meshes():
     assert np.abs(bundle.hodge().spectrum(6, tol=1e-6)[0] / 2 - 1).mean() < 0.03
 
 
+def test_meshes_of_scattered_vertices_with_estimated_normals():
+    """Normals are two degrees off; of tangent fields this is an error of second order."""
+    points = SPHERE.sample(2000, seed=0)
+    with pytest.warns(tb.errors.MeshRepairWarning):
+        bundle = tb.TangentBundle.from_mesh(points, ConvexHull(points).simplices)
+    parts = np.eye(3)[[2] * 2000] - points[:, 2:] * points, np.cross([1.0, 0, 0], points)
+    gradient, rotated = (bundle.to_coordinates(part) for part in parts)
+    found = tb.helmholtz(bundle, gradient + rotated)
+    assert difference(found.gradient, gradient) < 0.01 and difference(found.rotational, rotated) < 0.01
+
+
 def test_what_has_no_curl():
     klein = tb.TangentBundle.from_points(tb.manifolds.KleinBottle().sample(1500, seed=0), dim=2)
     with pytest.raises(NotOrientableError, match="oriented alike"):
