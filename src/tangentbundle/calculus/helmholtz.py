@@ -3,7 +3,7 @@ r"""The Helmholtz-Hodge decomposition of vector fields: :math:`v = \nabla a + \o
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -93,14 +93,12 @@ def helmholtz(bundle: TangentBundle, field: Array, *, degree: int | None = None,
             "the decomposition is made for closed manifolds, and these points end at a boundary, where potentials "
             "would need a condition. Use divergence() and curl(), or data that cover the whole manifold."
         )
-    signs, degree, mass, order = None, calculus.degree, calculus.mass, divergence.order
+    signs, order = None, divergence.order
     if bundle.dim == 2:
         with suppress(NotOrientableError):
             signs = torch.from_numpy(calculus.signs).to(x.device)[:, None, None]
-    del calculus  # its fit takes memory
-    split = _Split(
-        gradient.matrix.double(), divergence.matrix.double(), signs, Poisson.of(bundle, degree, mass, x.device)
-    )
+    calculus = replace(calculus)  # without its fit, which takes memory
+    split = _Split(gradient.matrix.double(), divergence.matrix.double(), signs, Poisson.of(calculus, x.device))
     chunks = [split(part, positive(tol, "tol")) for part in fold(x.detach()).double()[order].split(CHANNELS, dim=2)]
     places, found = torch.argsort(order), {}
     for name in chunks[0]:
@@ -109,7 +107,7 @@ def helmholtz(bundle: TangentBundle, field: Array, *, degree: int | None = None,
     parts = [name for name in ("gradient", "rotational", "remainder") if name in found]
     squares = [torch.einsum("n,...ndc->...c", divergence.mass.double(), found[name].square()) for name in parts]
     total = torch.stack(squares).sum(0).clamp_min(torch.finfo(torch.float64).tiny)
-    energies = {name: kind.wrap(square / total) for name, square in zip(parts, squares, strict=True)}
+    energies = {str(name): kind.wrap(square / total) for name, square in zip(parts, squares, strict=True)}
     return Decomposition(energies=energies, **{name: kind.wrap(part) for name, part in found.items()})
 
 
@@ -127,7 +125,8 @@ class _Split:
 
     def __call__(self, field: torch.Tensor, tol: float) -> dict[str, torch.Tensor]:
         """The attributes of a ``Decomposition`` but its energies."""
-        sources, potentials, rest = self._sources(field), 0.0, field
+        sources, rest = self._sources(field), field
+        potentials = torch.zeros_like(sources)
         for _ in range(2):  # the second time what the fits had smoothed away
             potentials = potentials + self.solver.solve(self._sources(rest).flatten(1), tol).view_as(sources)
             images = self._images(potentials)
@@ -141,6 +140,7 @@ class _Split:
 
     def _turned(self, field: torch.Tensor) -> torch.Tensor:
         """The field turned by a right angle."""
+        assert self.signs is not None
         return self.signs * torch.stack([-field[:, 1], field[:, 0]], dim=1)
 
     def _sources(self, field: torch.Tensor) -> torch.Tensor:
@@ -196,9 +196,10 @@ class Poisson:
     coarse: SuperLU
 
     @classmethod
-    def of(cls, bundle: TangentBundle, degree: int, mass: np.ndarray, device: torch.device) -> Poisson:
-        """The solver for a bundle and degree of the fit."""
-        matrix, labels = laplace_beltrami(bundle, degree), bundle.sorted_graph.components()
+    def of(cls, calculus: Derivatives, device: torch.device) -> Poisson:
+        """The solver for the bundle and the degree of the fit of some derivatives."""
+        matrix, mass = laplace_beltrami(calculus.bundle, calculus.degree or 2), calculus.mass
+        labels = calculus.bundle.sorted_graph.components()
         n = len(labels)
         pieces = np.unique(labels * n + np.arange(n) // PIECE, return_inverse=True)[1].reshape(-1)
         spread = sparse.csr_array((np.ones(n), pieces, np.arange(n + 1)), shape=(n, int(pieces.max()) + 1))
@@ -206,8 +207,8 @@ class Poisson:
         coarse = (gather @ matrix @ spread).tocsc()
         coarse -= sparse.diags_array(1e-10 * np.abs(coarse.diagonal())).tocsc()  # constants are in the kernel
         arrays = matrix.diagonal(), mass, labels, pieces
-        diagonal, *others = (torch.from_numpy(a).to(device) for a in arrays)
-        return cls(to_tensor(matrix, diagonal), diagonal[:, None], *others, splu(coarse))
+        diagonal, weights, components, places = (torch.from_numpy(a).to(device) for a in arrays)
+        return cls(to_tensor(matrix, diagonal), diagonal[:, None], weights, components, places, splu(coarse))
 
     def centred(self, x: torch.Tensor) -> torch.Tensor:
         """A function ``(n, c)`` less its mean over each component."""

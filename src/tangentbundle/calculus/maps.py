@@ -83,7 +83,7 @@ class LinearMap(LinearOperator):
         return transposed
 
     @cached_property
-    def adjoint(self) -> LinearMap:  # type: ignore[override]
+    def adjoint(self) -> LinearMap:
         r"""The adjoint in the mass inner product, :math:`\langle A f, v \rangle = \langle f, A^* v \rangle`."""
         mass = self.mass.index_select(0, self.order)
         matrix, starts = self.T.matrix, self.T.matrix.crow_indices()

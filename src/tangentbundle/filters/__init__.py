@@ -2,11 +2,9 @@
 
 from .banks import apply_bank, merge_bank
 from .base import Filter, Impulses
-from .dense import Dense
-from .lowpass import LowpassNonAmplifying
-from .methods import Chebyshev, Exact, Method
+from .methods import Chebyshev, Dense, Exact, Method
 from .properties import Properties
-from .responses import FIR, Heat, ImpulseResponse, Polynomial, Spectral, Tikhonov
+from .responses import FIR, Heat, ImpulseResponse, LowpassNonAmplifying, Polynomial, Spectral, Tikhonov
 
 __all__ = [
     "FIR",
