@@ -404,6 +404,14 @@ def test_meshes_of_scattered_vertices_with_estimated_normals():
     assert difference(found.gradient, gradient) < 0.01 and difference(found.rotational, rotated) < 0.01
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_vorticity_in_the_plane_has_the_usual_sign(seed):
+    points = np.random.default_rng(seed).uniform(size=(200, 2))
+    bundle = tb.TangentBundle.from_frames(points, random_orthogonal(200, 2, seed=seed))
+    field = bundle.to_coordinates(np.stack([-points[:, 1], points[:, 0]], axis=1))
+    assert np.allclose(bundle.curl() @ field, 2.0)
+
+
 def test_what_has_no_curl():
     klein = tb.TangentBundle.from_points(tb.manifolds.KleinBottle().sample(1500, seed=0), dim=2)
     with pytest.raises(NotOrientableError, match="oriented alike"):

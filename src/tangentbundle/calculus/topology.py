@@ -27,10 +27,13 @@ a hole of a few neighbourhoods."""
 def orientation(bundle: TangentBundle) -> np.ndarray:
     """A sign for each frame ``(n,)``, along the curve: with it, all frames are oriented alike.
 
-    Frames that agree already (latitude and longitude, meshes) keep their orientation. Otherwise surfaces in space are
-    oriented by their outward normals, and other spaces like the frame of their first point; each component by itself.
+    The plane keeps its own orientation, and so do frames that agree already (latitude and longitude, meshes). Otherwise
+    surfaces in space are oriented by their outward normals, and other spaces like the frame of their first point; each
+    component by itself.
     """
     det, frames = bundle.connection.det, bundle.sorted_frames
+    if frames is not None and frames.shape[1] == frames.shape[2]:
+        return np.sign(np.linalg.det(frames))
     if frames is None or (det > 0).all():
         return np.ones(bundle.num_points)
     signs = cover_signs(bundle.sorted_graph, det)
