@@ -55,12 +55,6 @@ class Curvature:
             raise InvalidInputError(f"Gaussian curvature belongs to surfaces, d = 2, and here d = {d}; use ricci.")
         return self.scalar / 2
 
-    @property
-    def mean(self) -> Array:
-        """The mean curvature vector ``(n, D)``, the trace of the second fundamental form over d."""
-        axes = range(self.ricci.shape[1])
-        return self.second_form[:, :, axes, axes].sum(2) / len(axes)
-
 
 def fit_surface(bundle: TangentBundle, fit: LocalFit) -> tuple[np.ndarray, np.ndarray]:
     """Tangents A ``(n, D, d)`` and second derivatives B ``(n, D, d, d)`` of the fit of the points, along the curve."""
@@ -96,9 +90,8 @@ def hodge_laplacian(bundle: TangentBundle, ricci: Array | None = None) -> Connec
 
     The average P is close to the heat flow :math:`e^{c\epsilon\Delta}`, and is replaced by :math:`P_H =
     e^{-c\epsilon \mathrm{Ric}/2}\, P\, e^{-c\epsilon \mathrm{Ric}/2}` (Strang's splitting). The operator is used like
-    the connection Laplacian: by filters, networks and ``spectrum``. At a boundary
-    the normal derivative of each component, in parallel frames, is zero; harmonic fields with that condition are
-    not counted by a Betti number.
+    the connection Laplacian: by filters, networks and ``spectrum``. At a boundary the normal derivative of each
+    component, in parallel frames, is zero; harmonic fields with that condition are not counted by a Betti number.
 
     Args:
         ricci: exact Ricci tensors ``(n, d, d)`` in the frames, where they are known; default estimated.

@@ -185,15 +185,17 @@ class Poisson:
     """Solves for functions ``(n, c)`` along the curve, in float64, on each component of the graph by itself.
 
     By BiCGStab with a two-level preconditioner: relaxation at each point, and a coarse problem whose unknowns are
-    constants on ``pieces`` (n,) of the space-filling curve, factorised once. ``labels`` (n,) number the components.
+    constants on ``pieces`` (n,) of the space-filling curve, factorised once. ``labels`` (n,) number the components,
+    whose masses are ``totals``.
     """
 
+    coarse: SuperLU
     matrix: torch.Tensor
     diagonal: torch.Tensor
     mass: torch.Tensor
     labels: torch.Tensor
     pieces: torch.Tensor
-    coarse: SuperLU
+    totals: torch.Tensor
 
     @classmethod
     def of(cls, calculus: Derivatives, device: torch.device) -> Poisson:
@@ -206,16 +208,14 @@ class Poisson:
         gather = (sparse.diags_array(mass) @ spread).T
         coarse = (gather @ matrix @ spread).tocsc()
         coarse -= sparse.diags_array(1e-10 * np.abs(coarse.diagonal())).tocsc()  # constants are in the kernel
-        arrays = matrix.diagonal(), mass, labels, pieces
-        diagonal, weights, components, places = (torch.from_numpy(a).to(device) for a in arrays)
-        return cls(to_tensor(matrix, diagonal), diagonal[:, None], weights, components, places, splu(coarse))
+        arrays = matrix.diagonal()[:, None], mass, labels, pieces, np.bincount(labels, mass)
+        diagonal, *others = (torch.from_numpy(a).to(device) for a in arrays)
+        return cls(splu(coarse), to_tensor(matrix, diagonal), diagonal, *others)
 
     def centred(self, x: torch.Tensor) -> torch.Tensor:
         """A function ``(n, c)`` less its mean over each component."""
-        count, ones = int(self.labels.max()) + 1, torch.ones_like(x[:, :1])
-        weighted = self.mass[:, None] * torch.cat([x, ones], dim=1)
-        sums = x.new_zeros((count, weighted.shape[1])).index_add_(0, self.labels, weighted)
-        return x - (sums[:, :-1] / sums[:, -1:])[self.labels]
+        sums = x.new_zeros((len(self.totals), x.shape[1])).index_add_(0, self.labels, self.mass[:, None] * x)
+        return x - (sums / self.totals[:, None])[self.labels]
 
     def _precondition(self, r: torch.Tensor) -> torch.Tensor:
         z = RELAXATION * r / self.diagonal
