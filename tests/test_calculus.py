@@ -21,6 +21,7 @@ from tangentbundle.errors import (
     RankDeficientError,
     ShapeError,
 )
+from tangentbundle.geometry import pipeline
 from tangentbundle.testing import OperatorContract, random_orthogonal, relative_error
 
 SPHERE, TORUS, FLAT = tb.manifolds.Sphere(2), tb.manifolds.Torus(1.0, 0.4), tb.manifolds.FlatTorus((1.0, 1.0))
@@ -436,6 +437,21 @@ def test_too_few_neighbours_give_a_linear_fit():
     flat = tb.TangentBundle.from_frames(line, np.tile(np.eye(3)[:, :2], (30, 1, 1)))
     with pytest.raises(RankDeficientError, match="do not span 2 directions"):
         flat.gradient()
+
+
+def test_bundles_of_tensors(monkeypatch):
+    """As built on a GPU, where everything here reads copies on the host: the same answers, as tensors."""
+    points = torch.from_numpy(TORUS.sample(600, seed=0))
+    usual = tb.TangentBundle.from_points(points, dim=2)
+    monkeypatch.setattr(pipeline, "stays_on_device", lambda kind: True)
+    bundle = tb.TangentBundle.from_points(points, dim=2)
+    vectors = torch.from_numpy(TORUS.tangent_field(points.numpy()))
+    parts, expected = (tb.helmholtz(b, b.to_coordinates(vectors)) for b in (bundle, usual))
+    assert difference(parts.energies["rotational"], expected.energies["rotational"]) < 1e-6
+    assert difference(bundle.to_ambient(parts.rotational), usual.to_ambient(expected.rotational)) < 1e-5
+    assert difference(bundle.curvature().gaussian, usual.curvature().gaussian) < 1e-6
+    assert bundle.hodge().values.shape == usual.hodge().values.shape
+    assert streamlines(bundle, parts.rotational, points[:2], steps=2).shape == (2, 3, 3)
 
 
 def test_nothing_depends_on_hidden_state():
