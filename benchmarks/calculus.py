@@ -230,6 +230,8 @@ def decomposition(n: int = 20_000, neighbors: int | None = None, device: str = "
     exact = [bundle.to_coordinates(torch.from_numpy(part).to(device)) for part in torus_parts(points)]
     started = time.perf_counter()
     found = tb.helmholtz(bundle, sum(exact))
+    if device != "cpu":
+        torch.cuda.synchronize()
     seconds = time.perf_counter() - started
     parts = torch.stack([found.gradient, found.rotational, found.remainder])[..., 0].cpu()
     rows = [

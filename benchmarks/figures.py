@@ -105,7 +105,7 @@ def response() -> None:
     filters = {
         "heat, t = 0.15": tb.Heat(0.15),
         "FIR, h = (0, 0.7, 0.3)": tb.FIR([0.0, 0.7, 0.3], step=0.1),
-        "wavelet, peak at 5": tb.Wavelet(0.2),
+        "band-pass, peak near 5": tb.Heat(0.14) - tb.Heat(0.28),
     }
     for axis, (name, filter) in zip(axes, filters.items(), strict=True):
         illustrations.response(filter, laplacian, axis)

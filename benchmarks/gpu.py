@@ -305,7 +305,7 @@ def calculus(n: int = 10**6) -> list[dict]:
     field = torch.stack(parts).sum(0)
     row["divergence_ms"] = milliseconds(lambda: divergence @ field, 5)
     row["gradient_ms"] = milliseconds(lambda: gradient @ field[:, :1], 5)
-    for fields in (1, 16):
+    for fields in (1, 4):  # the coarse problem is solved on the CPU, one field after another
         start = time.time()
         found = tb.helmholtz(bundle, field.expand(-1, -1, fields).contiguous())
         torch.cuda.synchronize()

@@ -35,8 +35,6 @@ def filters_at(t):
         "lowpass FIR": tb.FIR([0.0, 2.0, -1.0], t),
         "impulse": tb.ImpulseResponse(lambda s: s * torch.exp(-s / t) / t**2),
         "Tikhonov": tb.Tikhonov(t),
-        "Matern": tb.Matern(t**-0.5, 2.5),
-        "wavelet": tb.Wavelet(t),
         "composition": 3.0 * (tb.Heat(t) @ tb.FIR([1.0, -1.0], 0.3 * t) - tb.Tikhonov(t)),
     }
 

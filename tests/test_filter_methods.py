@@ -169,12 +169,12 @@ def test_the_default_follows_the_size():
     np.testing.assert_allclose(got, tb.Heat(0.1)(large, x, tb.Exact()), atol=1e-5)
 
 
-def test_ideal_lowpass():
+def test_jumps_are_evaluated_exactly():
     lap = laplacian("Klein bottle")
     x = random_signal(lap)
     values, fields = lap.eigenbasis
     gap = int(torch.argmax(values[5:40].diff())) + 5
-    h = tb.IdealLowpass(float(values[gap : gap + 2].mean()))
+    h = tb.Spectral(lambda lam: lam <= float(values[gap : gap + 2].mean()))
     low = fields[..., : gap + 1]
     once = h(lap, x, tb.Exact())
     expected = torch.einsum("ndk,kc->ndc", low, torch.einsum("n,ndk,ndc->kc", lap.mass, low, x))

@@ -14,8 +14,6 @@ METHODS = [tb.Exact(), tb.Dense(), tb.Chebyshev(1e-6)]
 LEARNABLE = {
     "Heat": (tb.Heat, [0.3]),
     "Tikhonov": (tb.Tikhonov, [0.3]),
-    "Matern": (tb.Matern, [1.5, 2.0]),
-    "Wavelet": (tb.Wavelet, [0.3]),
     "FIR": (tb.FIR, [[0.5, 0.3, 0.2], 0.2]),
     "Polynomial": (tb.Polynomial, [[1.0, 0.5]]),
     "Scaled": (lambda w: w * tb.Heat(0.1), [2.0]),

@@ -1,4 +1,4 @@
-"""The three properties of filters, where they are known exactly, measured, or hold by construction."""
+"""The three properties of filters, measured or by construction."""
 
 from math import comb
 
@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tangentbundle as tb
-from tangentbundle.filters import Properties
 from tangentbundle.manifolds import Sphere
 
 LAM = np.concatenate([[0.0], np.geomspace(1e-6, 1e4, 300)])
@@ -19,9 +18,6 @@ SOME = settings(max_examples=60, deadline=None, derandomize=True)
 
 coefficients = st.lists(st.floats(-5.0, 5.0), min_size=1, max_size=8)
 steps = st.floats(1e-3, 10.0)
-
-
-# The three properties, where they are known exactly.
 
 
 def dense_largest(taps):
@@ -36,29 +32,13 @@ def dense_largest(taps):
 def test_properties_of_firs(taps, step):
     taps = np.array(taps)
     got = tb.FIR(taps, step).properties()
-    assert got.basis == "exact"
-    assert got.lowpass == (taps[0] == 0.0)
-    size = np.abs(taps).sum()
-    gain, missed = dense_largest(taps)
-    assert gain - 1e-12 * size <= got.gain <= gain + missed + 1e-12 * size
+    assert got.lowpass == (np.abs(taps[0]) <= 1e-12 * got.gain)
+    gain, _ = dense_largest(taps)
+    assert got.gain == pytest.approx(gain, rel=1e-5, abs=1e-5 * np.abs(taps).sum())
     # d/dlambda of sum h_k e^(-k s lambda) is -s sum k h_k z^k
     slopes = np.arange(len(taps)) * taps
-    slope, missed = dense_largest(slopes)
-    rounding = 1e-12 * np.abs(slopes).sum()
-    assert step * (slope - rounding) <= got.lipschitz <= step * (slope + missed + rounding)
-
-
-@SOME
-@given(coefficients, steps, st.lists(st.floats(0.0, 100.0), min_size=2, max_size=12))
-def test_lipschitz_constants_and_gains_of_firs_bound_their_responses(taps, step, lam):
-    h = tb.FIR(taps, step)
-    lam = np.array(lam)
-    values = h.response(lam)
-    rounding = 1e-12 * np.abs(taps).sum()
-    assert np.abs(values).max() <= h.properties().gain + rounding
-    rises = np.abs(values[:, None] - values)
-    assert (rises <= h.lipschitz() * np.abs(lam[:, None] - lam) + rounding).all()
-    assert h.is_nonamplifying() == (h.properties().gain <= 1 + 1e-12)
+    slope, _ = dense_largest(slopes)
+    assert got.lipschitz == pytest.approx(step * slope, rel=1e-5, abs=1e-5 * step * np.abs(slopes).sum())
 
 
 @pytest.mark.parametrize(
@@ -69,58 +49,31 @@ def test_lipschitz_constants_and_gains_of_firs_bound_their_responses(taps, step,
         ([0.0, 0.0, 0.0], 0.0, 0.0),
         ([1.0, 0.0, 0.0], 1.0, 0.0),
         ([0.5, 0.3, 0.2], 1.0, 0.7),
-        ([1.0, 1.0, 5e-324], 2.0, 1.0),  # a last tap that divides nothing
-        ([0.0, 1.0, -1.0, 1e-17, 1e-300], 0.25, 1.0),
     ],
 )
 def test_properties_of_firs_by_hand(taps, gain, lipschitz):
     got = tb.FIR(taps, step=2.0).properties()
-    assert got.gain == pytest.approx(gain, rel=1e-12)
-    assert got.lipschitz == pytest.approx(2.0 * lipschitz, rel=1e-12)
+    assert got.gain == pytest.approx(gain, rel=1e-5)
+    assert got.lipschitz == pytest.approx(2.0 * lipschitz, rel=1e-5)
 
 
 def test_properties_of_heat():
     for t in (0.0, 0.3, 5.0):
-        assert tb.Heat(t).properties() == Properties(t > 0, t, 1.0, "exact")
-    assert not tb.Heat(0.0).is_lowpass()  # the identity keeps all frequencies
+        got = tb.Heat(t).properties()
+        assert (got.lowpass, got.gain, got.interval) == (t > 0, 1.0, (0.0, 1e8)) and got.lipschitz == pytest.approx(t)
     learnable = tb.Heat(torch.tensor(0.3, dtype=torch.float64, requires_grad=True))
-    assert learnable.lipschitz() == 0.3 and learnable.is_nonamplifying()
-
-
-@pytest.mark.parametrize("h", [tb.Heat(0.7), tb.FIR([0.2, -0.5, 1.5, -0.3], 0.4), tb.FIR([0.3], 2.0)], ids=str)
-@pytest.mark.parametrize("interval", [(0.0, 3.0), (0.5, 0.9), (2.0, 40.0)])
-def test_properties_in_closed_form_on_an_interval(h, interval):
-    """Those of the interval, not of all eigenvalues."""
-    got, measured = h.properties(interval), tb.Spectral(h.evaluate).properties(interval)
-    assert got.basis.startswith("exact on")
-    assert got.gain == pytest.approx(measured.gain, rel=1e-6, abs=1e-12)
-    assert got.lipschitz == pytest.approx(measured.lipschitz, rel=1e-6, abs=1e-12)
-
-
-def test_properties_of_polynomials():
-    constant = tb.Polynomial([0.5]).properties()
-    assert constant == Properties(False, 0.0, 0.5, "exact")
-    assert tb.Polynomial([1.0, -3.0]).properties() == Properties(False, 3.0, np.inf, "exact")
-    assert tb.Polynomial([1.0, -3.0, 0.1]).lipschitz() == np.inf
-    assert tb.Polynomial([0.0, 0.0]).properties() == Properties(True, 0.0, 0.0, "exact")
+    assert learnable.lipschitz() == pytest.approx(0.3) and learnable.is_nonamplifying()
 
 
 @SOME
 @given(coefficients, st.floats(0.0, 3.0), st.floats(0.1, 5.0))
 def test_properties_of_polynomials_on_an_interval(h, low, width):
     got = tb.Polynomial(h).properties((low, low + width))
-    assert got.basis.startswith("exact on eigenvalues from")
     lam = np.linspace(low, low + width, 4001)
     series = np.polynomial.Polynomial(np.array(h) * (-1.0) ** np.arange(len(h)))
-    size = np.polynomial.Polynomial(np.abs(h))(low + width)
     for value, polynomial in ((got.gain, series), (got.lipschitz, series.deriv())):
-        largest = np.abs(polynomial(lam)).max()
-        missed = np.abs(polynomial.deriv(2)(lam)).max() * (width / 4000) ** 2 / 8 * 1.01
-        rounding = 1e-11 * len(h) ** 2 * (size + np.polynomial.Polynomial(np.abs(h)).deriv()(low + width))
-        assert largest - rounding <= value <= largest + missed + rounding
-
-
-# The three properties, where they are measured.
+        size = np.polynomial.Polynomial(np.abs(polynomial.coef))(low + width)
+        assert value == pytest.approx(np.abs(polynomial(lam)).max(), rel=1e-5, abs=1e-5 * size)
 
 
 @pytest.mark.parametrize(
@@ -132,17 +85,12 @@ def test_properties_of_polynomials_on_an_interval(h, low, width):
         (tb.Heat(1.0) @ tb.Heat(2.0), True, 3.0, 1.0),
         (tb.Heat(1.0) - tb.Heat(0.0), False, 1.0, 1.0),
         (tb.Tikhonov(2.0), False, 2.0, 1.0),
-        (tb.Matern(1.5, 2.0), True, 2 / 1.5**2, 1.0),
-        (tb.Matern(1.5, 1.5), False, 1.5 / 1.5**2, 1.0),
-        (tb.Matern(1.5, 4.0), True, 4 / 1.5**2, 1.0),
-        (tb.Wavelet(0.5), True, 0.5 * np.e, 1.0),
         (tb.Spectral(lambda lam: 1 / (1 + lam) ** 2), True, 2.0, 1.0),
         (tb.Spectral(torch.zeros_like), True, 0.0, 0.0),
     ],
 )
 def test_measured_properties(h, lowpass, lipschitz, gain):
     got = h.properties()
-    assert got.basis == "measured on eigenvalues from 0 to 1e+08"
     assert got.lowpass == lowpass
     assert got.gain == pytest.approx(gain, rel=1e-5)
     assert got.lipschitz == pytest.approx(lipschitz, rel=2e-3)
@@ -166,13 +114,12 @@ CLOSED_FORMS = {
         lambda a, low, _: 2 * a / (1 + a * low) ** 3,
     ),
     "tikhonov": (tb.Tikhonov, lambda a, low, _: a / (1 + a * low) ** 2),
-    "matern": (lambda a: tb.Matern(a, 1.5), lambda a, low, _: 1.5 / a**2 * (1 + low / a**2) ** -2.5),
     "sum": (
         lambda a: tb.Heat(a) + 3.0 * tb.Heat(2 * a),
         lambda a, low, _: a * np.exp(-a * low) * (1 + 6 * np.exp(-a * low)),
     ),
     "composition": (lambda a: tb.Heat(a) @ tb.Tikhonov(0.0), lambda a, low, _: a * np.exp(-a * low)),
-    "wavelet": (tb.Wavelet, wavelet_slope),
+    "wavelet": (lambda a: tb.Spectral(lambda lam: a * lam * torch.exp(1 - a * lam)), wavelet_slope),
     "sine": (lambda a: tb.Spectral(lambda lam: torch.sin(a * lam) / a), sine_slope),
     "line": (lambda a: tb.Spectral(lambda lam: a * lam), lambda a, *_: a),
 }
@@ -191,13 +138,13 @@ def test_measured_lipschitz_constants_on_any_interval(name, low, width, size):
     if name == "sine":
         high = min(high, low + 1000 / size)  # some 150 periods
     filter, slope = CLOSED_FORMS[name]
-    assert filter(size).lipschitz((low, high)) == pytest.approx(slope(size, low, high), rel=1e-6, abs=1e-200)
+    assert filter(size).lipschitz((low, high)) == pytest.approx(slope(size, low, high), rel=1e-3, abs=1e-200)
 
 
 @pytest.mark.parametrize("cutoff", [1e-3, 1.0, 2.3, 99.0])
-@pytest.mark.parametrize("size", [1.0, 1e-4, -1e-4])
+@pytest.mark.parametrize("size", [1.0, -0.1])
 def test_no_lipschitz_constant_serves_a_jump(cutoff, size):
-    h = tb.Heat(1.0) + size * tb.IdealLowpass(cutoff)
+    h = tb.Heat(1.0) + size * tb.Spectral(lambda lam: lam <= cutoff)
     assert h.lipschitz((0.0, 100.0)) == h.lipschitz() == np.inf
     assert h.lipschitz((cutoff * 1.01, 100.0)) == pytest.approx(np.exp(-cutoff * 1.01))
     unknown = tb.Spectral(lambda lam: torch.exp(-lam.detach()))  # no derivative: difference quotients
@@ -209,12 +156,10 @@ def test_measured_properties_on_an_operator():
     lap = tb.TangentBundle.from_points(Sphere(2).sample(100, seed=0)).laplacian()
     high = lap.spectral_interval[1]
     on = tb.Spectral(lambda lam: lam).properties(lap)
-    assert on.basis == f"measured on eigenvalues from 0 to {high:.4g}"
+    assert on.interval == (0.0, high)
     assert on.gain == pytest.approx(high) and on.lipschitz == pytest.approx(1.0) and not on.lowpass
-    exact = tb.Polynomial([0.0, -1.0]).properties(lap)
-    assert exact.basis == f"exact on eigenvalues from 0 to {high:.4g}" and exact.gain == pytest.approx(high)
-    assert tb.IdealLowpass(3.0).is_lowpass((0.0, 100.0))
-    assert "non-amplifying" in str(tb.Tikhonov(1.0).properties()) and "amplifying" in str(
+    assert tb.Spectral(lambda lam: lam <= 3.0).is_lowpass((0.0, 100.0))
+    assert "non-amplifying" in str(tb.Tikhonov(1.0).properties()) and "(amplifying" in str(
         (3.0 * tb.Heat(1)).properties()
     )
 

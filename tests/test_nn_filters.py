@@ -22,8 +22,6 @@ BANK = [
     tb.FIR([0.2, 0.5, -0.1], 0.1),
     tb.Polynomial([1.0, 0.1]),
     tb.Tikhonov(0.4),
-    tb.Matern(1.5),
-    tb.Wavelet(0.3),
 ]
 DESCRIBED = [f for f in BANK if not isinstance(f, tb.Spectral)]
 

@@ -10,7 +10,6 @@ from pairwise import all_pairs
 import tangentbundle as tb
 from tangentbundle import nn
 from tangentbundle.filters import apply_bank, merge_bank
-from tangentbundle.filters.dense import multiply
 from tangentbundle.manifolds import Sphere
 from tangentbundle.testing import random_signal, relative_error
 
@@ -164,16 +163,6 @@ def test_first_derivatives_through_time(make_net, method):
         return outputs, *states
 
     assert torch.autograd.gradcheck(outputs_and_states, (sequence, *values), atol=1e-7)
-
-
-def test_products_with_kept_matrices_are_an_opaque_function():
-    """For torch.compile: shapes, strides and gradients, also of signals in another order in memory."""
-    source = torch.Generator().manual_seed(0)
-    matrices = torch.randn(2, 6, 6, dtype=torch.float64, generator=source)
-    x = torch.randn(2, 3, 6, dtype=torch.float64, generator=source)
-    for signal in (x.transpose(1, 2), x.transpose(1, 2).contiguous()):
-        torch.library.opcheck(multiply, (matrices, signal.detach().requires_grad_()))
-        assert torch.autograd.gradgradcheck(lambda s: multiply(matrices, s), signal.detach().requires_grad_())
 
 
 # What is kept on operators between calls.

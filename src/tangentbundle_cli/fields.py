@@ -116,7 +116,7 @@ def _tell_shape(job: Job, bundle: TangentBundle, *, count_holes: bool) -> None:
     import numpy as np
 
     from tangentbundle.calculus import betti_number
-    from tangentbundle.calculus.boundary import has_boundary
+    from tangentbundle.calculus.topology import has_boundary
     from tangentbundle.errors import TangentBundleError
 
     try:

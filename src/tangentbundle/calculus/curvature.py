@@ -1,4 +1,4 @@
-r"""Curvature from the second fundamental form, by the equation of Gauss.
+r"""Curvature by the equation of Gauss, the Hodge Laplacian by the formula of Weitzenboeck, and the first Betti number.
 
 The fit of the points themselves, :math:`x_j - x_i \approx A y + \tfrac12 B[y, y]`, gives the metric :math:`A^T A` in
 the coordinates y, and the second fundamental form: the part of B that is normal to the columns of A.
@@ -6,15 +6,19 @@ the coordinates y, and the second fundamental form: the part of B that is normal
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
-from ..arrays import Array, ArrayKind
-from ..errors import InvalidInputError
-from .fit import LocalFit, local_fit, monomials, second_order
+from ..arrays import Array, float_tensor, host
+from ..errors import AccuracyWarning, InvalidInputError, NotOrientableError, ShapeError
+from ..operators import ConnectionLaplacian
+from .fit import LocalFit, local_fit, monomials
+from .topology import has_boundary, orientation
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
@@ -24,7 +28,9 @@ if TYPE_CHECKING:
 class Curvature:
     r"""Curvatures of a manifold at its sampled points, in the user's order.
 
-    ``second_form`` (n, D, d, d) maps two tangent vectors, in coordinates of the frames, to a normal vector.
+    Attributes: ``second_form`` (n, D, d, d) maps two tangent vectors, in coordinates of the frames, to a normal vector;
+    ``ricci`` (n, d, d) is the Ricci tensor :math:`\sum_c \mathrm{II}_{ab}\cdot\mathrm{II}_{cc} -
+    \mathrm{II}_{ac}\cdot\mathrm{II}_{cb}`.
 
     >>> import numpy as np, tangentbundle as tb
     >>> points = tb.manifolds.Sphere(2, radius=2.0).sample(2000, seed=0)
@@ -33,46 +39,28 @@ class Curvature:
     (0.25, (2000, 2, 2))
     """
 
-    forms: np.ndarray
-    kind: ArrayKind
-
-    @property
-    def second_form(self) -> Array:
-        return self.kind.wrap(self.forms)
-
-    @property
-    def ricci(self) -> Array:
-        r"""The Ricci tensor ``(n, d, d)``, :math:`\sum_c \mathrm{II}_{ab}\cdot\mathrm{II}_{cc} -
-        \mathrm{II}_{ac}\cdot\mathrm{II}_{cb}`, in the frames."""
-        return self.kind.wrap(self._ricci)
+    second_form: Array
+    ricci: Array
 
     @property
     def scalar(self) -> Array:
         """The scalar curvature ``(n,)``, the trace of the Ricci tensor."""
-        return self.kind.wrap(np.trace(self._ricci, axis1=1, axis2=2))
+        axes = range(self.ricci.shape[1])
+        return self.ricci[:, axes, axes].sum(1)
 
     @property
     def gaussian(self) -> Array:
         """The Gaussian curvature ``(n,)`` of a surface: half of the scalar curvature."""
-        if (d := self.forms.shape[2]) != 2:
+        if (d := self.ricci.shape[1]) != 2:
             raise InvalidInputError(f"Gaussian curvature belongs to surfaces, d = 2, and here d = {d}; use ricci.")
         return self.scalar / 2
-
-    @property
-    def mean(self) -> Array:
-        """The mean curvature vector ``(n, D)``, the trace of the second fundamental form over d."""
-        return self.kind.wrap(np.trace(self.forms, axis1=2, axis2=3) / self.forms.shape[2])
-
-    @cached_property
-    def _ricci(self) -> np.ndarray:
-        form, trace = self.forms, np.trace(self.forms, axis1=2, axis2=3)
-        return np.einsum("nxab,nx->nab", form, trace) - np.einsum("nxac,nxcb->nab", form, form)
 
 
 def fit_surface(bundle: TangentBundle, fit: LocalFit) -> tuple[np.ndarray, np.ndarray]:
     """Tangents A ``(n, D, d)`` and second derivatives B ``(n, D, d, d)`` of the fit of the points, along the curve."""
     d, points = bundle.dim, bundle.sorted_points
-    sums = fit.coefficients(points - points.mean(axis=0))
+    centred = points - points.mean(axis=0)
+    sums = np.stack([fit.matrix(w[:, None, None]) @ centred for w in fit.weights.T], axis=2)
     second = np.empty((*points.shape, d, d))
     for place, (a, b) in enumerate(monomials(d, 2)[d:, :2].tolist(), start=d):
         second[:, :, a, b] = second[:, :, b, a] = sums[:, :, place] * (2.0 if a == b else 1.0)
@@ -83,13 +71,80 @@ def curvature(bundle: TangentBundle, degree: int | None = None, neighbors: int |
     """Curvatures of the manifold of a bundle: exact if it knows them, otherwise by a fit; see ``Derivatives``."""
     frames = bundle.sorted_frames
     if bundle.second_form is not None and frames is not None and degree is None and neighbors is None:
-        forms = bundle.second_form(bundle.sorted_points, frames)
-        return Curvature(bundle._unsorted(forms), bundle.kind)
-    first, second = fit_surface(bundle, local_fit(bundle, degree, neighbors, keep=second_order(bundle.dim)))
-    metric = first.transpose(0, 2, 1) @ first
-    values, vectors = np.linalg.eigh(metric)
-    root = (vectors / np.sqrt(values)[:, None]) @ vectors.transpose(0, 2, 1)  # orthonormal coordinates
-    tangents = first @ root
-    form = second - np.einsum("nxe,nye,nyab->nxab", tangents, tangents, second)
-    form = np.einsum("nxab,nac,nbd->nxcd", form, root, root)
-    return Curvature(bundle._unsorted(form), bundle.kind)
+        form = bundle.second_form(bundle.sorted_points, frames)
+    else:
+        count = len(monomials(bundle.dim, 2))
+        first, second = fit_surface(bundle, local_fit(bundle, degree, neighbors, keep=count))
+        values, vectors = np.linalg.eigh(first.transpose(0, 2, 1) @ first)
+        root = (vectors / np.sqrt(values)[:, None]) @ vectors.transpose(0, 2, 1)  # orthonormal coordinates
+        tangents = first @ root
+        form = second - np.einsum("nxe,nye,nyab->nxab", tangents, tangents, second)
+        form = np.einsum("nxab,nac,nbd->nxcd", form, root, root)
+    trace = np.trace(form, axis1=2, axis2=3)
+    ricci = np.einsum("nxab,nx->nab", form, trace) - np.einsum("nxac,nxcb->nab", form, form)
+    return Curvature(*(bundle.kind.wrap(bundle._unsorted(a)) for a in (form, ricci)))
+
+
+def hodge_laplacian(bundle: TangentBundle, ricci: Array | None = None) -> ConnectionLaplacian:
+    r"""The Hodge Laplacian :math:`\Delta_H = \Delta - \mathrm{Ric} \le 0` of vector fields.
+
+    The average P is close to the heat flow :math:`e^{c\epsilon\Delta}`, and is replaced by :math:`P_H =
+    e^{-c\epsilon \mathrm{Ric}/2}\, P\, e^{-c\epsilon \mathrm{Ric}/2}` (Strang's splitting). The operator is used like
+    the connection Laplacian: by filters, networks and ``spectrum``. At a boundary the normal derivative of each
+    component, in parallel frames, is zero; harmonic fields with that condition are not counted by a Betti number.
+
+    Args:
+        ricci: exact Ricci tensors ``(n, d, d)`` in the frames, where they are known; default estimated.
+
+    >>> import tangentbundle as tb
+    >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(2000, seed=0))
+    >>> bundle.hodge().spectrum(6)[0].round(1).tolist()               # gradients and rotated gradients, l (l + 1)
+    [2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
+    """
+    laplacian, shape = bundle.laplacian(), (bundle.num_points, bundle.dim, bundle.dim)
+    tensors = float_tensor(curvature(bundle).ricci if ricci is None else ricci, "ricci")[0]
+    if tensors.shape != shape:
+        raise ShapeError(f"ricci must have shape (n, d, d) = {shape}, got {tuple(tensors.shape)}.")
+    order, values = laplacian.order.long(), laplacian.values
+    along = -laplacian.scale / 2 * tensors.to(values)[order]
+    rows, cols = torch.repeat_interleave(laplacian.indptr.diff()), laplacian.cols
+    columns = torch.where(cols < 0, ~cols, cols).long()  # reflections are marked by complements
+    if bundle.dim == 2:  # the tensor is a multiple of the identity, and there are two numbers an edge
+        factor = torch.exp(torch.einsum("nii->n", along) / 2)[:, None]
+        return replace(laplacian, values=factor[rows] * values * factor[columns])
+    factor = torch.linalg.matrix_exp(along)
+    return replace(laplacian, values=factor[rows] @ values @ factor[columns])
+
+
+def betti_number(bundle: TangentBundle, *, most: int = 12, ricci: Array | None = None) -> int:
+    r"""The first Betti number of a closed manifold: the number of independent harmonic fields.
+
+    Eigenvalues of the Hodge Laplacian below half of the first positive eigenvalue of functions count as zero. On closed
+    oriented surfaces each positive eigenvalue of functions occurs twice: there fields are counted up to the middle of
+    the widest gap among the first of these, less two for each function below. Eigenvalues in the middle half of the gap
+    give a ``AccuracyWarning``.
+
+    Args:
+        most: the answer is at most this number; a third of so many eigenvalues of functions are looked at.
+
+    >>> import tangentbundle as tb
+    >>> betti_number(tb.TangentBundle.from_points(tb.manifolds.Torus(1.0, 0.4).sample(2000, seed=0)))
+    2
+    """
+    components, closed = int(bundle.sorted_graph.components().max()) + 1, not has_boundary(bundle)
+    functions, _ = bundle.scalar().laplacian().spectrum(components + max(1, most // 3), tol=1e-6)
+    ends, below = host(functions)[components - 1 :], 0
+    if bundle.dim == 2 and closed:
+        with suppress(NotOrientableError):
+            orientation(bundle)
+            below = int(np.argmax(np.diff(ends)))
+    low, high = ends[below : below + 2]
+    values = host(hodge_laplacian(bundle, ricci).spectrum(most + 2 * below, tol=1e-6)[0])
+    if not closed:
+        text = "the manifold has a boundary, where the Hodge Laplacian has a condition of its own: the number of its "
+        warnings.warn(text + "harmonic fields is not a Betti number.", AccuracyWarning, stacklevel=2)
+    elif between := int((np.abs(values - (low + high) / 2) < (high - low) / 4).sum()):
+        text = f"{between} eigenvalues of the Hodge Laplacian lie in the middle half of {low:.3g} to {high:.3g}, where "
+        text += "functions have none: harmonic fields are not separated from others. Use more points."
+        warnings.warn(text, AccuracyWarning, stacklevel=2)
+    return int((values < (low + high) / 2).sum()) - 2 * below

@@ -1,14 +1,4 @@
-r"""Gradient, covariant derivative, divergence, curl and rot, from one local fit.
-
-With the weights :math:`g_{ij} \in \mathbb{R}^d` of the fit and the transport :math:`O_{ij}`,
-
-.. math:: (\nabla f)_i = \sum_j g_{ij} (f_j - f_i), \qquad
-          (\nabla v)_i = \sum_j (O_{ij} v_j - v_i) \otimes g_{ij}, \qquad
-          \operatorname{div} v = \operatorname{tr} \nabla v.
-
-With J the turn by a right angle, :math:`\operatorname{rot} f = J \nabla f` and :math:`\operatorname{curl} v =
--\operatorname{div} J v`.
-"""
+"""Gradient, covariant derivative, divergence, curl and rot, from one local fit and the transport."""
 
 from __future__ import annotations
 
@@ -24,7 +14,7 @@ from ..errors import InvalidInputError
 from ..geometry.transport import Connection, connect
 from .fit import LocalFit, default_degree, local_fit
 from .maps import LinearMap, to_tensor
-from .orientation import orientation
+from .topology import orientation
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import coo_array, csgraph
 from scipy.spatial import cKDTree
 
-from ..arrays import Array, ArrayKind, points_array, positive, positive_integer
+from ..arrays import Array, ArrayKind, host, points_array, positive, positive_integer
 from ..errors import InvalidInputError, ShapeError
-from .curvature import curvature
 from .derivatives import Derivatives
 
 if TYPE_CHECKING:
@@ -23,21 +21,19 @@ NEWTON_STEPS = 8
 
 @dataclass(frozen=True, eq=False)
 class SingularPoints:
-    """Zeros of a field: ``positions`` (m, D), ``index`` (m,) +1 (source, sink, vortex) or -1 (saddle), ``nearest`` (m,)
-    the number of the nearest sampled point."""
+    """Zeros of a field: ``positions`` (m, D), ``index`` (m,) +1 (source, sink, vortex) or -1 (saddle)."""
 
     positions: np.ndarray
     index: np.ndarray
-    nearest: np.ndarray
 
 
 def _linear_flow(bundle: TangentBundle, field: Array) -> tuple[np.ndarray, np.ndarray, ArrayKind]:
     """Values ``(n, d)`` and covariant derivatives ``(n, d, d)`` of a field, which is linear near each point."""
     jacobian = Derivatives(bundle).jacobian()
-    x, kind = jacobian.check(field, "field")  # type: ignore[misc]
+    x, kind = jacobian.check(field, "field")
     if x.ndim != 3 or x.shape[2] != 1:
         raise ShapeError(f"expected one field (n, d, 1), got shape {tuple(x.shape)}. Choose a time and a channel.")
-    values, slopes = (part.double().cpu().numpy()[:, :, 0] for part in (x.detach(), jacobian.apply(x.detach())))
+    values, slopes = (host(part)[:, :, 0] for part in (x.detach(), jacobian @ x.detach()))
     return values, slopes.reshape(-1, bundle.dim, bundle.dim), kind
 
 
@@ -56,33 +52,23 @@ def singular_points(bundle: TangentBundle, field: Array) -> SingularPoints:
     if bundle.dim != 2:
         raise InvalidInputError(f"singular points are found on surfaces, d = 2, and here d = {bundle.dim}.")
     values, slopes, _ = _linear_flow(bundle, field)
-    points, frames, radius = bundle._unsorted(bundle.sorted_points), bundle._bases(), np.sqrt(bundle.eps)
-    det, tree = np.linalg.det(slopes), cKDTree(points)
+    points, radius, det = bundle._unsorted(bundle.sorted_points), np.sqrt(bundle.eps), np.linalg.det(slopes)
     regular = np.abs(det) > 1e-9 * np.square(slopes).sum(axis=(1, 2))
-    zeros = np.full_like(values, np.inf)  # of the linear field around each point
-    zeros[regular] = -np.linalg.solve(slopes[regular], values[regular][:, :, None])[:, :, 0]
-    distances = np.linalg.norm(zeros, axis=1)
-    found = np.flatnonzero(values.any(axis=1))
+    steps = np.full_like(values, np.inf)  # to the zero of the linear field around each point
+    steps[regular] = -np.linalg.solve(slopes[regular], values[regular][:, :, None])[:, :, 0]
+    distances, tree = np.linalg.norm(steps, axis=1), cKDTree(points)
+    found = np.flatnonzero(values.any(axis=1) & (distances < radius))
+    steps[distances >= radius] = 0.0
+    places = points + np.einsum("nxa,na->nx", bundle._bases(), steps)
     for _ in range(NEWTON_STEPS):
-        found = np.unique(found[distances[found] < radius])
-        places = points[found] + np.einsum("nxa,na->nx", frames[found], zeros[found])
-        found = tree.query(places)[1] if len(places) else found
-    found = found[distances[found] < radius]
-    places = points[found] + np.einsum("nxa,na->nx", frames[found], zeros[found])
-    distinct = _merged(places, distances[found], radius / 2, np.sign(det[found]))
-    return SingularPoints(places[distinct], np.sign(det[found[distinct]]).astype(int), found[distinct])
-
-
-def _merged(places: np.ndarray, distances: np.ndarray, radius: float, index: np.ndarray) -> np.ndarray:
-    """One of each group of places with the same index: the one closest to its point."""
-    if len(places) == 0:
-        return np.zeros(0, np.int64)
-    pairs = cKDTree(places).query_pairs(radius, output_type="ndarray")
-    pairs = pairs[index[pairs[:, 0]] == index[pairs[:, 1]]]
-    links = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(places),) * 2)
-    labels = csgraph.connected_components(links, directed=False)[1]
-    by_label = np.lexsort((distances, labels))
-    return by_label[np.unique(labels[by_label], return_index=True)[1]]
+        found = np.unique(tree.query(places[found])[1]) if len(found) else found
+        found = found[distances[found] < radius]
+    distinct: list[int] = []
+    for i in found[np.argsort(distances[found])]:  # zeros that are seen from several points count once
+        near = np.linalg.norm(places[distinct] - places[i], axis=1) < radius / 2
+        if not (near & (det[distinct] * det[i] > 0)).any():
+            distinct.append(i)
+    return SingularPoints(places[distinct], np.sign(det[distinct]).astype(int))
 
 
 def streamlines(
@@ -91,10 +77,7 @@ def streamlines(
     """Lines ``(m, steps + 1, D)`` that follow the direction of a field ``(n, d, 1)`` from starting points ``(m, D)``.
 
     Each step goes a fixed length along the field (midpoint rule), which is linear around each sampled point, and back
-    onto the quadratic fit of the manifold. Lines stop where the field vanishes.
-
-    Args:
-        step: length of a step; default a quarter of the bundle's radius.
+    onto its tangent plane; default a quarter of the bundle's radius. Lines stop where the field vanishes.
     """
     values, slopes, kind = _linear_flow(bundle, field)
     x, _ = points_array(starts, "starts")
@@ -102,20 +85,19 @@ def streamlines(
         raise ShapeError(f"starts must have shape (m, D) = (m, {bundle.ambient_dim}), got {x.shape}.")
     length = np.sqrt(bundle.eps) / 4 if step is None else positive(step, "step")
     points, frames = bundle._unsorted(bundle.sorted_points), bundle._bases()
-    forms, tree, least = curvature(bundle).forms, cKDTree(points), 1e-12 * np.abs(values).max() + 1e-300
+    tree, least = cKDTree(points), 1e-12 * np.abs(values).max() + 1e-300
 
     def land(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The nearest place on the manifold, and the direction of the field there."""
+        """The nearest place on the tangent planes, and the direction of the field there."""
         i = tree.query(x)[1]
         y = np.einsum("nxa,nx->na", frames[i], x - points[i])
-        here = points[i] + np.einsum("nxa,na->nx", frames[i], y) + np.einsum("nxab,na,nb->nx", forms[i], y, y) / 2
-        v = np.einsum("nxa,na->nx", frames[i], values[i] + np.einsum("nab,nb->na", slopes[i], y))
-        return here, v / np.maximum(np.linalg.norm(v, axis=1, keepdims=True), least)
+        here, v = (
+            np.einsum("nxa,na->nx", frames[i], z) for z in (y, values[i] + np.einsum("nab,nb->na", slopes[i], y))
+        )
+        return points[i] + here, v / np.maximum(np.linalg.norm(v, axis=1, keepdims=True), least)
 
-    x, direction = land(x)
-    lines = [x]
+    lines = [land(x)]
     for _ in range(positive_integer(steps, "steps")):
-        _, middle = land(x + length / 2 * direction)
-        x, direction = land(x + length * middle)
-        lines.append(x)
-    return kind.wrap(np.stack(lines, axis=1))
+        x, direction = lines[-1]
+        lines.append(land(x + length * land(x + length / 2 * direction)[1]))
+    return kind.wrap(np.stack([x for x, _ in lines], axis=1))

@@ -5,24 +5,25 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import torch
 from scipy import sparse
+from scipy.sparse.linalg import LinearOperator as ScipyLinearOperator
+from scipy.sparse.linalg import aslinearoperator
 
-from ..arrays import Array, finite_where_seen
-from ..errors import DeviceError, InvalidInputError, ShapeError
+from ..errors import InvalidInputError
 from ..operators.base import LinearOperator
 from ..operators.laplacian import fold, unfold
 
 
 @dataclass(eq=False, repr=False)
-class LinearMap:
+class LinearMap(LinearOperator):
     r"""A sparse linear map of signals ``(..., n, p, c)`` to signals ``(..., n, q, c)``, alike for each channel.
 
-    ``map @ signal`` applies it and ``map @ map`` composes two. ``T`` is the transposed matrix, ``adjoint`` the adjoint
-    in the mass inner product, :math:`A^* = M^{-1} A^T M`. Products are differentiable in the signal, on any device.
+    ``map @ signal`` applies it. ``T`` is the transposed matrix, ``adjoint`` the adjoint in the mass inner product,
+    :math:`A^* = M^{-1} A^T M`. Products are differentiable in the signal, on any device.
 
     Attributes: ``matrix``, a sparse CSR tensor ``(n q, n p)`` along the space-filling curve, ``order[k]`` the user's
     index of the k-th point on the curve, ``mass`` (n,) in the user's order.
@@ -38,14 +39,13 @@ class LinearMap:
     order: torch.Tensor
     mass: torch.Tensor
 
-    check = LinearOperator.check
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the matrix, ``(n q, n p)``."""
+        return self.matrix.shape[0], self.matrix.shape[1]
 
     @property
-    def num_points(self) -> int:
-        return len(self.mass)
-
-    @property
-    def dim(self) -> int:
+    def dim(self) -> int:  # type: ignore[override]
         """Dimension p of the fibres that the map starts from."""
         return self.shape[1] // self.num_points
 
@@ -53,19 +53,6 @@ class LinearMap:
     def out_dim(self) -> int:
         """Dimension q of the fibres that the map goes to."""
         return self.shape[0] // self.num_points
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of the matrix, ``(n q, n p)``."""
-        return self.matrix.shape[0], self.matrix.shape[1]
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.mass.dtype
-
-    @property
-    def device(self) -> torch.device:
-        return self.mass.device
 
     def __repr__(self) -> str:
         where = f"{str(self.dtype).removeprefix('torch.')}, {self.device}"
@@ -81,27 +68,6 @@ class LinearMap:
     @cached_property
     def _places(self) -> torch.Tensor:
         return torch.argsort(self.order)
-
-    @overload
-    def __matmul__(self, other: LinearMap) -> LinearMap: ...
-
-    @overload
-    def __matmul__(self, other: Array) -> Array: ...
-
-    def __matmul__(self, other: Any) -> Any:
-        if isinstance(other, LinearMap):
-            return self._compose(other)
-        tensor, kind = self.check(other)  # type: ignore[misc]
-        return kind.wrap(self.apply(finite_where_seen(tensor, "signal")))
-
-    def _compose(self, other: LinearMap) -> LinearMap:
-        if other.num_points != self.num_points or other.out_dim != self.dim:
-            raise ShapeError(f"maps do not fit: {self} after {other}.")
-        if other.device != self.device:
-            raise DeviceError(f"the maps are on {self.device} and {other.device}. Move one with .to().")
-        if not torch.equal(self.order, other.order):
-            raise InvalidInputError("the maps belong to different clouds. Compose maps of one bundle.")
-        return replace(self, matrix=to_tensor(self._sorted() @ other._sorted(), self.mass))
 
     def __deepcopy__(self, memo: dict) -> LinearMap:  # torch cannot copy sparse tensors so
         return replace(self, matrix=self.matrix.clone(), order=self.order.clone(), mass=self.mass.clone())
@@ -132,14 +98,18 @@ class LinearMap:
 
     def to_scipy(self) -> sparse.csr_array:
         """The matrix ``(n q, n p)`` in the user's order."""
+        parts = (self.matrix.values(), self.matrix.col_indices(), self.matrix.crow_indices())
+        matrix = sparse.csr_array(tuple(part.cpu().numpy() for part in parts), shape=self.shape)
         places = self._places.cpu().numpy()
         rows, columns = ((places[:, None] * q + np.arange(q)).ravel() for q in (self.out_dim, self.dim))
-        return sparse.csr_array(self._sorted()[rows][:, columns])
+        return sparse.csr_array(matrix[rows][:, columns])
 
-    def _sorted(self) -> sparse.csr_array:
-        """The matrix along the curve."""
-        parts = (self.matrix.values(), self.matrix.col_indices(), self.matrix.crow_indices())
-        return sparse.csr_array(tuple(part.cpu().numpy() for part in parts), shape=self.shape)
+    def as_linear_operator(self) -> ScipyLinearOperator:
+        """A scipy ``LinearOperator`` on flat vectors."""
+        return aslinearoperator(self.to_scipy())
+
+    def decompose(self) -> tuple[torch.Tensor, torch.Tensor]:
+        raise InvalidInputError(f"{self} has no eigenfields. Filters and spectra need a Laplacian.")
 
     def to_torch(self) -> torch.Tensor:
         """The matrix as a sparse CSR tensor, in the user's order."""

@@ -4,11 +4,9 @@ from .banks import apply_bank as apply_bank
 from .banks import merge_bank as merge_bank
 from .base import Filter
 from .base import Impulses as Impulses
-from .dense import Dense
-from .lowpass import LowpassNonAmplifying
-from .methods import Chebyshev, Exact, Method
+from .methods import Chebyshev, Dense, Exact, Method
 from .properties import Properties as Properties
-from .responses import FIR, Heat, IdealLowpass, ImpulseResponse, Matern, Polynomial, Spectral, Tikhonov, Wavelet
+from .responses import FIR, Heat, ImpulseResponse, LowpassNonAmplifying, Polynomial, Spectral, Tikhonov
 
 __all__ = [
     "FIR",
@@ -17,13 +15,10 @@ __all__ = [
     "Exact",
     "Filter",
     "Heat",
-    "IdealLowpass",
     "ImpulseResponse",
     "LowpassNonAmplifying",
-    "Matern",
     "Method",
     "Polynomial",
     "Spectral",
     "Tikhonov",
-    "Wavelet",
 ]

@@ -11,8 +11,7 @@ from ..arrays import Array
 from ..errors import InvalidInputError, ShapeError
 from ..operators import ConnectionLaplacian, Joined, LinearOperator, Semigroup
 from ..operators.laplacian import fold, unfold
-from .dense import EXACT_SIZE, Dense
-from .methods import Chebyshev, Exact, Method
+from .methods import EXACT_SIZE, Chebyshev, Dense, Exact, Method
 
 if TYPE_CHECKING:
     from .base import Filter

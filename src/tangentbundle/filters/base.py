@@ -9,8 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import reduce
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 
@@ -20,21 +19,14 @@ from ..operators import LinearOperator
 from .banks import apply_bank
 from .methods import Method
 from .parameters import as_double, current_values, scalar
-from .properties import Interval, Properties, numeric_properties
+from .properties import Interval, Properties, interval_of, measure
 
 
-@dataclass(frozen=True)
-class Impulses:
+class Impulses(NamedTuple):
     """A sum of point impulses: ``sum_k weights_k delta(t - times_k)``; tensors ``(k,)``."""
 
     times: torch.Tensor
     weights: torch.Tensor
-
-    def convolve(self, other: Impulses) -> Impulses:
-        """The convolution: all sums of times, all products of weights."""
-        times = self.times[:, None] + other.times[None, :]
-        weights = self.weights[:, None] * other.weights[None, :]
-        return Impulses(times.reshape(-1), weights.reshape(-1))
 
 
 class Filter(ABC):
@@ -87,12 +79,13 @@ class Filter(ABC):
         return apply_bank([self], operator, x, method)[0]
 
     def properties(self, on: Interval | LinearOperator | None = None) -> Properties:
-        """Lowpass, Lipschitz constant and largest gain, with the ground on which they are known.
+        """Lowpass, Lipschitz constant and largest gain, measured on an interval of eigenvalues, or on an operator's.
 
-        Exact where the response has a closed form; otherwise measured on an interval of eigenvalues, ``on``, which
-        can be an operator (its spectral interval).
+        Lowpass is judged by the last decade of the interval: the response must fall at least as fast as one over
+        lambda squared, or be negligible there. The Lipschitz constant is infinite where the response
+        visibly jumps between two nodes.
         """
-        return numeric_properties(self, on)
+        return measure(self, interval_of(on))
 
     def is_lowpass(self, on: Interval | LinearOperator | None = None) -> bool:
         r"""Whether :math:`\hat h(\lambda) = O(\lambda^{-2})`, the paper's definition."""
@@ -107,10 +100,10 @@ class Filter(ABC):
         return self.properties(on).gain <= 1.0 + 1e-12
 
     def __add__(self, other: Filter) -> Filter:
-        return Sum((self, other)) if isinstance(other, Filter) else NotImplemented
+        return Sum(self, other) if isinstance(other, Filter) else NotImplemented
 
     def __mul__(self, factor: float) -> Filter:
-        return Composition((Constant(factor), self)) if not isinstance(factor, Filter) else NotImplemented
+        return Composition(Constant(factor), self) if not isinstance(factor, Filter) else NotImplemented
 
     __rmul__ = __mul__
 
@@ -122,7 +115,7 @@ class Filter(ABC):
 
     def __matmul__(self, other: Filter) -> Filter:
         """Composition: one filter after the other, in any order."""
-        return Composition((self, other)) if isinstance(other, Filter) else NotImplemented
+        return Composition(self, other) if isinstance(other, Filter) else NotImplemented
 
 
 def joint_signature(kind: type, *parts: Any) -> tuple | None:
@@ -169,39 +162,40 @@ class Constant(Parametric):
 
 @dataclass(eq=False)
 class Combination(Filter):
-    """A filter that consists of others."""
+    """A filter that consists of two others."""
 
-    parts: tuple[Filter, ...]
+    first: Filter
+    second: Filter
 
     def parameters(self) -> list[torch.Tensor]:
-        return [p for part in self.parts for p in part.parameters()]
+        return self.first.parameters() + self.second.parameters()
 
     def signature(self) -> tuple | None:
-        return joint_signature(type(self), *(part.signature() for part in self.parts))
+        return joint_signature(type(self), self.first.signature(), self.second.signature())
 
     def impulses(self) -> Impulses | None:
-        found = [impulses for part in self.parts if (impulses := part.impulses()) is not None]
-        return self._combine(found) if len(found) == len(self.parts) else None
+        a, b = self.first.impulses(), self.second.impulses()
+        return None if a is None or b is None else self._combine(a, b)
 
     @abstractmethod
-    def _combine(self, parts: list[Impulses]) -> Impulses: ...
+    def _combine(self, a: Impulses, b: Impulses) -> Impulses: ...
 
 
 class Sum(Combination):
-    """The sum of filters."""
+    """The sum of two filters."""
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
-        return torch.stack([part.evaluate(lam) for part in self.parts]).sum(0)
+        return self.first.evaluate(lam) + self.second.evaluate(lam)
 
-    def _combine(self, parts: list[Impulses]) -> Impulses:
-        return Impulses(torch.cat([p.times for p in parts]), torch.cat([p.weights for p in parts]))
+    def _combine(self, a: Impulses, b: Impulses) -> Impulses:
+        return Impulses(torch.cat([a.times, b.times]), torch.cat([a.weights, b.weights]))
 
 
 class Composition(Combination):
-    """Filters one after another."""
+    """One filter after another; impulse responses are convolved."""
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
-        return torch.stack([part.evaluate(lam) for part in self.parts]).prod(0)
+        return self.first.evaluate(lam) * self.second.evaluate(lam)
 
-    def _combine(self, parts: list[Impulses]) -> Impulses:
-        return reduce(Impulses.convolve, parts)
+    def _combine(self, a: Impulses, b: Impulses) -> Impulses:
+        return Impulses((a.times[:, None] + b.times).flatten(), (a.weights[:, None] * b.weights).flatten())

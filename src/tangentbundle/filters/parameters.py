@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-import numpy as np
 import torch
 
 from ..arrays import Array, float_tensor, is_batched
@@ -14,28 +14,18 @@ Number = float | torch.Tensor
 Numbers = tuple[float, ...] | torch.Tensor
 
 
-def scalar(value: Array, name: str) -> Number:
-    """One number, as a float or as the tensor given."""
+def scalar(value: Array, name: str, bound: str = "") -> Number:
+    """One number, as a float or as the tensor given; ``bound`` may be "positive" or "at least 0"."""
     tensor = _checked(value, name)
     if tensor.ndim != 0:
         raise InvalidInputError(f"{name} must be one number, got shape {tuple(tensor.shape)}.")
+    if bound and _is_readable(tensor) and not (tensor > 0 if bound == "positive" else tensor >= 0):
+        raise InvalidInputError(f"{name} must be {bound}, got {float(tensor):.6g}.")
     return tensor if tensor is value else float(tensor)
 
 
-def nonnegative_scalar(value: Array, name: str) -> Number:
-    """One number of at least 0."""
-    number = scalar(value, name)
-    if _is_readable(number) and number < 0:
-        raise InvalidInputError(f"{name} must be at least 0, got {float(number):.6g}.")
-    return number
-
-
-def positive_scalar(value: Array, name: str) -> Number:
-    """One number above 0."""
-    number = scalar(value, name)
-    if _is_readable(number) and not number > 0:
-        raise InvalidInputError(f"{name} must be positive, got {float(number):.6g}.")
-    return number
+nonnegative_scalar = partial(scalar, bound="at least 0")
+positive_scalar = partial(scalar, bound="positive")
 
 
 def vector(values: Array | Sequence[float], name: str) -> Numbers:
@@ -72,8 +62,3 @@ def current_values(parameter: Number | Numbers) -> float | tuple[float, ...] | N
 def as_double(parameter: Number | Numbers) -> torch.Tensor:
     """A parameter as a float64 tensor; differentiable."""
     return torch.as_tensor(parameter, dtype=torch.float64)
-
-
-def as_numpy(parameter: Number | Numbers) -> np.ndarray:
-    """The value of a parameter now, as a float64 array."""
-    return as_double(parameter).detach().cpu().numpy()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,8 @@ import torch
 
 from ..arrays import finite
 from ..errors import InvalidInputError
-from ..operators import LinearOperator
 from .base import Filter, Impulses, Parametric
-from .parameters import as_double, as_numpy, nonnegative_scalar, positive_scalar, vector
-from .properties import Interval, Properties, exact_on, interval_of, largest_on
+from .parameters import as_double, nonnegative_scalar, positive_scalar, vector
 
 
 @dataclass(eq=False)
@@ -23,8 +22,8 @@ class Heat(Parametric):
     r"""Heat flow for a time t: :math:`e^{t\Delta}`, response :math:`e^{-t\lambda}`. ``t`` may be a tensor to learn.
 
     >>> import tangentbundle as tb
-    >>> str(tb.Heat(0.5).properties())
-    'lowpass: yes, Lipschitz constant 0.5, largest gain 1 (non-amplifying); exact'
+    >>> str(tb.Heat(0.5).properties((0.0, 100.0)))
+    'lowpass: yes, Lipschitz constant 0.5, largest gain 1 (non-amplifying) on eigenvalues from 0 to 100'
     """
 
     t: Any
@@ -36,11 +35,6 @@ class Heat(Parametric):
     def impulses(self) -> Impulses:
         t = as_double(self.t)[None]
         return Impulses(t, torch.ones_like(t))
-
-    def properties(self, on: Interval | LinearOperator | None = None) -> Properties:
-        t = float(as_numpy(self.t))
-        gain = 1.0 if on is None else float(np.exp(-t * interval_of(on)[0]))
-        return Properties(t > 0, t * gain, gain, exact_on(on))
 
 
 @dataclass(eq=False)
@@ -70,12 +64,6 @@ class FIR(Parametric):
         for h in reversed(self.coefficients):
             total = total * shift + h
         return total
-
-    def properties(self, on: Interval | LinearOperator | None = None) -> Properties:
-        h, step = as_numpy(self.coefficients), float(as_numpy(self.step))
-        shifts = (0.0, 1.0) if on is None else tuple(np.exp(-step * np.array(interval_of(on)))[::-1])
-        slope = step * largest_on(np.arange(len(h)) * h, shifts)
-        return Properties(bool(h[0] == 0.0), slope, largest_on(h, shifts), exact_on(on))
 
 
 def _quadrature(horizon: float, splits: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -109,12 +97,10 @@ class ImpulseResponse(Filter):
     def __post_init__(self) -> None:
         self.horizon = self._decay() if self.horizon is None else float(positive_scalar(self.horizon, "horizon"))
         for splits in (4, 8, 16, 32):
-            self._nodes, finer = (_quadrature(self.horizon, count) for count in (splits, 2 * splits))
-            coarse_sums, sums = ((w * self._values(t)).reshape(41, -1) for t, w in (self._nodes, finer))
+            coarse, self._nodes = (_quadrature(self.horizon, count) for count in (splits, 2 * splits))
+            rough, sums = ((w * self._values(t)).reshape(41, -1) for t, w in (coarse, self._nodes))
             finite(sums, "the impulse response")
-            change = float((coarse_sums.sum(1) - sums.sum(1)).abs().sum() / sums.abs().sum().clamp_min(1e-300))
-            if change <= 1e-7:
-                self._nodes = self._nodes if change <= 1e-12 else finer
+            if (rough.sum(1) - sums.sum(1)).abs().sum() <= 1e-7 * sums.abs().sum():
                 return
         raise InvalidInputError(
             f"quadrature does not follow this impulse response on [0, {self.horizon:.4g}]: it jumps or oscillates. End "
@@ -164,17 +150,6 @@ class Polynomial(Parametric):
             total = h - lam * total
         return total
 
-    def properties(self, on: Interval | LinearOperator | None = None) -> Properties:
-        h = as_numpy(self.coefficients)
-        degree = int(np.flatnonzero(h).max(initial=0))
-        lowpass = not h.any()
-        if on is None:  # on all of (0, infinity)
-            slope = 0.0 if degree == 0 else abs(float(h[1])) if degree == 1 else np.inf
-            return Properties(lowpass, slope, abs(float(h[0])) if degree == 0 else np.inf, "exact")
-        signed, interval = h * (-1.0) ** np.arange(len(h)), interval_of(on)
-        slope = largest_on(np.polynomial.polynomial.polyder(signed), interval)
-        return Properties(lowpass, slope, largest_on(signed, interval), exact_on(on))
-
 
 @dataclass(eq=False)
 class Spectral(Filter):
@@ -210,35 +185,41 @@ class Tikhonov(Parametric):
         return 1 / (1 + self.strength * lam)
 
 
-@dataclass(eq=False)
-class Matern(Parametric):
-    r"""The normalised Matern response :math:`(1 + \lambda/\kappa^2)^{-\alpha}`."""
+@dataclass(frozen=True)
+class LowpassNonAmplifying:
+    r"""A constraint of layers: the filter between every two channels is lowpass and non-amplifying.
 
-    kappa: Any
-    alpha: Any = 2.0
-    checks = (positive_scalar, positive_scalar)
+    ``TNN(..., constraint=LowpassNonAmplifying())`` trains under assumptions A1 and A2 of Theorem 1 of the paper:
+    :math:`|\hat h(\lambda)| \le 1` and :math:`\hat h(\lambda) = O(\lambda^{-2})` for each filter, that is, for each
+    pair of an input and an output channel. (Any FIR filter is Lipschitz.) It does not bound the norm of a layer, in
+    which every output adds up one filter for each input channel.
 
-    def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
-        return (1 + lam / self.kappa / self.kappa) ** (-self.alpha)
+    An FIR response is a polynomial in :math:`z = e^{-T_s \lambda}`, in Bernstein form :math:`\sum_j b_j \binom{N}{j}
+    z^j (1-z)^{N-j}` an average of the :math:`b_j`: non-amplifying if :math:`|b_j| \le 1`, lowpass if :math:`b_0 = 0`.
 
+    As a function it maps free numbers ``(taps - 1, ...)`` to FIR coefficients ``(taps, ...)``. The map is smooth and
+    reaches every filter with Bernstein coefficients inside (-1, 1), less a margin for rounding: :math:`3^{taps - 1}`
+    units in the last place.
 
-@dataclass(eq=False)
-class IdealLowpass(Parametric):
-    """One up to the cutoff eigenvalue, zero above: needs ``Exact()`` (no polynomial follows a jump)."""
+    >>> import tangentbundle as tb
+    >>> h = tb.FIR(LowpassNonAmplifying()(torch.tensor([3.0, -1.0, 0.5])), step=0.1)
+    >>> h.is_lowpass(), h.is_nonamplifying()
+    (True, True)
+    """
 
-    cutoff: Any
-    checks = (nonnegative_scalar,)
-
-    def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
-        return (lam <= self.cutoff).to(lam.dtype)
-
-
-@dataclass(eq=False)
-class Wavelet(Parametric):
-    r"""The band-pass :math:`s\lambda\, e^{1 - s\lambda}`, with its peak of one at :math:`\lambda = 1/s`."""
-
-    scale: Any
-    checks = (positive_scalar,)
-
-    def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
-        return self.scale * lam * torch.exp(1 - self.scale * lam)
+    def __call__(self, free: torch.Tensor) -> torch.Tensor:
+        degree = len(free)
+        if degree < 1:
+            raise InvalidInputError("a lowpass FIR filter needs at least 2 taps (the first is zero), got 1.")
+        margin = torch.finfo(free.dtype).eps * 3.0**degree
+        if margin > 0.1:
+            raise InvalidInputError(
+                f"{degree + 1} taps in {free.dtype} cannot promise to amplify nothing: their rounding can reach "
+                f"{margin:.2g}. Use fewer taps or float64."
+            )
+        differences = torch.cat([torch.zeros_like(free[:1]), (1.0 - margin) * torch.tanh(free)])
+        taps = []
+        for k in range(degree + 1):  # the k-th coefficient is a binomial of the k-th difference of the b_j
+            taps.append(comb(degree, k) * differences[0])
+            differences = differences.diff(dim=0)
+        return torch.stack(taps)

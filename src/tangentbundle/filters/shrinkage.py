@@ -8,8 +8,7 @@ the risk :math:`E\,\|Hx - (x - n)\|^2`, in the mass inner product in which :math
 
 All three terms are sums over Chebyshev coefficients of the responses times the moments
 :math:`\langle x, T_m x \rangle` and :math:`E \langle n, T_m n \rangle`, which one recurrence on the data and on random
-probes gives; ``least_risk`` does so in memory, on the device of the operator. Probes of uneven noise are random signs
-times its standard deviations.
+probes gives, on the device of the operator. Probes of uneven noise are random signs times its standard deviations.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from ..operators.product import sort_rows
 from ..operators.storage import along_curve
 from .base import Filter
 from .chebyshev import band_of
-from .expansion import Band, expand, fixed_order
+from .expansion import expand, fixed_order
 from .responses import Parametric, Spectral
 
 
@@ -41,26 +40,10 @@ class Rational(Parametric):
         return 1.0 / (1.0 + (lam / self.cutoff) ** self.power)
 
 
-def rational_family(
-    top: float, powers: Sequence[float] = (1.0, 2.0, 4.0), cutoffs: int = 20, decades: float = 4.0
-) -> list[Filter]:
-    """The identity, and for each power log-spaced cut-offs from ``decades`` below to half a decade above ``top``."""
-    cuts = top * np.logspace(-decades, 0.5, cutoffs)
-    return [Rational(np.inf, 1.0), *(Rational(float(c), p) for p in powers for c in cuts)]
-
-
-def _residual(h: Filter) -> Filter:
-    r"""The response :math:`(1 - \hat h)^2`."""
-    return Spectral(lambda lam: torch.square(1.0 - h.evaluate(lam)))
-
-
-def _highpass(power: int, top: float) -> Filter:
-    return Spectral(lambda lam: (lam / top) ** power)
-
-
-def moment_terms(family: Sequence[Filter], band: Band, tol: float = 1e-4) -> int:
-    """Terms of the recurrence whose moments, twice as many, give the risks of a family to a relative ``tol``."""
-    return expand([*family, *map(_residual, family)], band, tol).shape[1] // 2 + 2
+def rational_family(top: float) -> list[Filter]:
+    """The identity, and for three powers 20 cut-offs from four decades below to half a decade above ``top``."""
+    cuts = top * np.logspace(-4.0, 0.5, 20)
+    return [Rational(np.inf, 1.0), *(Rational(float(c), p) for p in (1.0, 2.0, 4.0) for c in cuts)]
 
 
 def laplacian_moments(operator: ConnectionLaplacian, x: torch.Tensor, terms: int) -> np.ndarray:
@@ -71,42 +54,15 @@ def laplacian_moments(operator: ConnectionLaplacian, x: torch.Tensor, terms: int
     return chebyshev_moments(matrix, weights, sort_rows(x, order), terms, band.middle, band.radius)
 
 
-def _energies(filters: Sequence[Filter], band: Band, moments: np.ndarray) -> np.ndarray:
-    r"""Inner products :math:`\langle x, \hat h(-\Delta)\, x \rangle` ``(k,)`` of k filters, from moments ``(m,)``."""
-    return fixed_order(filters, band, len(moments)).numpy() @ moments
-
-
-def white_noise_variance(band: Band, data: np.ndarray, probes: np.ndarray) -> float:
-    r"""The variance of white noise in each coordinate, from the highest frequencies of the data.
-
-    The least ratio of :math:`\langle x, \lambda^{2m} x \rangle` for data and random signs over m = 1, ..., 4; an upper
-    bound where the field itself reaches the highest frequencies. ``data`` and ``probes`` are moments ``(m,)``, means
-    over the channels of each. At least 1e-14 of the data's variance.
-    """
-    high = [_highpass(2 * m, band.top) for m in (1, 2, 3, 4)]
-    ratios = _energies(high, band, data) / _energies(high, band, probes)
-    return max(float(ratios.min()), 1e-14 * float(data[0] / probes[0]))
-
-
-def best_response(family: Sequence[Filter], band: Band, data: np.ndarray, noise: np.ndarray) -> tuple[Filter, float]:
-    """The response of least estimated risk, and that risk.
-
-    ``data`` are moments ``(m,)`` of the signal, the mean over channels, and ``noise`` the expected moments of the
-    noise: its variance times the mean moments of random signs, or those of random signs times standard deviations.
-    """
-    residuals = _energies([_residual(h) for h in family], band, data).clip(min=0.0)
-    risks = residuals - noise[0] + 2 * _energies(family, band, noise)
-    best = int(np.argmin(risks))
-    return family[best], float(risks[best])
-
-
 def least_risk(
     operator: ConnectionLaplacian, x: torch.Tensor, signs: torch.Tensor, variances: torch.Tensor | None = None
 ) -> tuple[Filter, float]:
-    """The low-pass filter of least estimated risk for a noisy signal ``(n, d, c)``, and the variance of the noise.
+    r"""The low-pass filter of least estimated risk for a noisy signal ``(n, d, c)``, and the variance of the noise.
 
     ``signs`` (n, d, probes) are random signs. ``variances`` (n,) are those of the noise where they are known; the
-    second answer is then one.
+    second answer is then one. Otherwise the noise is white, and its variance the least ratio of
+    :math:`\langle x, \lambda^{2m} x \rangle` for data and random signs over m = 1, ..., 4: an upper bound where the
+    field itself reaches the highest frequencies.
 
     >>> import tangentbundle as tb
     >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(2000, seed=0)).laplacian()
@@ -119,8 +75,19 @@ def least_risk(
     """
     band, channels = band_of(operator), x.shape[2]
     family = rational_family(band.top)
+    residuals = [Spectral(lambda lam, h=h: torch.square(1.0 - h.evaluate(lam))) for h in family]  # type: ignore[misc]
+    terms = expand([*family, *residuals], band, 1e-2).shape[1] // 2 + 2
     noise = signs if variances is None else variances.to(x).sqrt()[:, None, None] * signs
-    moments = laplacian_moments(operator, torch.cat([x, noise], dim=2), moment_terms(family, band, tol=1e-2))
+    moments = laplacian_moments(operator, torch.cat([x, noise], dim=2), terms)
     data, probes = moments[:, :channels].mean(axis=1), moments[:, channels:].mean(axis=1)
-    variance = white_noise_variance(band, data, probes) if variances is None else 1.0
-    return best_response(family, band, data, variance * probes)[0], variance
+
+    def energies(filters: Sequence[Filter], moments: np.ndarray) -> np.ndarray:
+        """Inner products of a signal with itself after each filter, from its moments."""
+        return fixed_order(filters, band, len(moments)).numpy() @ moments
+
+    variance = 1.0
+    if variances is None:
+        high = [Spectral(lambda lam, m=m: (lam / band.top) ** m) for m in (2, 4, 6, 8)]  # type: ignore[misc]
+        variance = max(float((energies(high, data) / energies(high, probes)).min()), 1e-14 * float(data[0] / probes[0]))
+    risks = energies(residuals, data).clip(min=0.0) + 2 * variance * energies(family, probes)
+    return family[int(np.argmin(risks))], variance

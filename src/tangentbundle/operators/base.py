@@ -120,14 +120,14 @@ class LinearOperator(ABC):
 
     def to_dense(self) -> torch.Tensor:
         """The matrix ``(n d, n d)``; refused above 20 000 rows."""
-        size = self.shape[0]
-        if size > 20_000:
+        rows, size = self.shape
+        if max(rows, size) > 20_000:
             raise MemoryLimitError(
-                f"a dense form would be {size} x {size} ({size**2 * 8 / 1e9:.0f} GB); only small "
+                f"a dense form would be {rows} x {size} ({rows * size * 8 / 1e9:.0f} GB); only small "
                 "operators have one. Use to_scipy() or the operator itself."
             )
         eye = torch.eye(size, dtype=self.dtype, device=self.device)
-        return self.apply(eye.reshape(self.num_points, self.dim, size)).reshape(size, size)
+        return self.apply(eye.reshape(self.num_points, self.dim, size)).reshape(rows, size)
 
     @cached_property
     def cache(self) -> dict:

@@ -1,4 +1,4 @@
-"""Does the manifold have a boundary?"""
+"""Orientation of the tangent planes, which curl and rot need, and whether a manifold has a boundary."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from scipy import sparse
+
+from ..diagnostics import confident_edges, cover_signs, orientability, tree_signs
+from ..errors import NotOrientableError
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
@@ -19,6 +22,38 @@ first is 0.38 and the second 0.2; among scattered points inside, both at once ar
 MIN_EDGE = 0.1
 """Points at the boundary as a share of all, times the root of points over neighbours: about 0.45 for a square. Less is
 a hole of a few neighbourhoods."""
+
+
+def orientation(bundle: TangentBundle) -> np.ndarray:
+    """A sign for each frame ``(n,)``, along the curve: with it, all frames are oriented alike.
+
+    The plane keeps its own orientation, and so do frames that agree already (latitude and longitude, meshes). Otherwise
+    surfaces in space are oriented by their outward normals, and other spaces like the frame of their first point; each
+    component by itself.
+    """
+    det, frames = bundle.connection.det, bundle.sorted_frames
+    if frames is not None and frames.shape[1] == frames.shape[2]:
+        return np.sign(np.linalg.det(frames))
+    if frames is None or (det > 0).all():
+        return np.ones(bundle.num_points)
+    signs = cover_signs(bundle.sorted_graph, det)
+    if signs is None:
+        if not orientability(bundle)[0]:
+            raise NotOrientableError(
+                "the tangent planes cannot be oriented alike: the space is not orientable, like a Klein bottle. Curl "
+                "and rot need an orientation; gradient, divergence and jacobian do not."
+            )
+        signs = tree_signs(confident_edges(bundle, facing=0.0))
+    labels, points = bundle.sorted_graph.components(), bundle.sorted_points
+    if frames.shape[1:] == (3, 2):
+        normals = signs[:, None] * np.cross(frames[:, :, 0], frames[:, :, 1])
+        centre = np.stack([np.bincount(labels, axis) for axis in points.T], axis=1) / np.bincount(labels)[:, None]
+        outward = np.bincount(labels, np.einsum("na,na->n", points - centre[labels], normals))
+    else:
+        first = np.full(labels.max() + 1, bundle.num_points)
+        np.minimum.at(first, labels, bundle.order)
+        outward = signs[np.argsort(bundle.order)[first]]
+    return signs * np.where(outward < 0, -1.0, 1.0)[labels]
 
 
 def has_boundary(bundle: TangentBundle) -> bool:
