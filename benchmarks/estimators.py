@@ -21,7 +21,7 @@ import torch
 import tangentbundle as tb
 from tangentbundle.datasets import WindData, load_wind, wind_folder
 from tangentbundle.earth.covariances import planetary
-from tangentbundle.estimators import SpectralFilter, helmholtz
+from tangentbundle.estimators import SpectralFilter, helmholtz_covariance
 from tangentbundle.experiments.baselines import AmbientProcess, ComponentProcess, InverseDistance, Mean, ThinPlate, Zero
 
 from .general import held, in_frames
@@ -102,7 +102,7 @@ def interpolate_once(n: int, mask: float, run: int) -> Scored:
     seen, hidden = index[: rng.binomial(n, 1 - mask)], index[n:]
     wind, points, frames = data.ambient[rng.choice(np.flatnonzero(~data.filled))], data.points, data.frames[hidden]
     truth, history = in_frames(frames, wind[hidden]), past.ambient[~past.filled]
-    known = {"covariance": [planetary(), helmholtz()], "manifold": sphere, "random_state": 0}
+    known = {"covariance": [planetary(), helmholtz_covariance()], "manifold": sphere, "random_state": 0}
     models = {
         "zero": Zero(),
         "mean": Mean(),

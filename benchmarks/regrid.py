@@ -19,7 +19,7 @@ from tangentbundle.earth import Grid, Regridder, block_cv
 from tangentbundle.earth.covariances import planetary
 from tangentbundle.earth.healpix import healpix_latlon
 from tangentbundle.earth.sources import wind_folder
-from tangentbundle.estimators import helmholtz
+from tangentbundle.estimators import helmholtz_covariance
 
 from .harness import MissingBaseline, Row, baseline, print_table, save
 
@@ -168,7 +168,7 @@ def station_rows() -> list[Row]:
         noisy = data.components[when, at] + sigma[:, None] * rng.standard_normal((len(at), 2))
         vectors = np.einsum("nda,na->nd", data.frames[at], noisy)
         model = tb.FieldInterpolator(
-            covariance=[planetary(), helmholtz()], manifold=tb.manifolds.Sphere(2), random_state=0
+            covariance=[planetary(), helmholtz_covariance()], manifold=tb.manifolds.Sphere(2), random_state=0
         )
         found = block_cv(model, data.points[at], vectors, sigma, size=BLOCK, random_state=draw)
         row = {"draw": draw, "stations": len(at), "rmse m/s": found.rmse, "explained": found.explained}

@@ -10,12 +10,12 @@ import numpy as np
 
 import tangentbundle as tb
 from tangentbundle.earth.covariances import planetary
-from tangentbundle.estimators import helmholtz
+from tangentbundle.estimators import helmholtz_covariance
 
 wind = tb.datasets.load_wind()
 at = wind.sample(150, rng=1)
 stations, field = wind.points[at], wind.ambient[0]
-covariances = [planetary(), helmholtz()]
+covariances = [planetary(), helmholtz_covariance()]
 model = tb.FieldInterpolator(covariance=covariances, manifold=tb.manifolds.Sphere(2), random_state=0)
 model.fit(stations, field[at])
 predicted, std = model.predict(wind.points, return_std=True)

@@ -11,7 +11,7 @@ from tangentbundle.estimators import (
     Identity,
     NeighborMean,
     Tangent,
-    helmholtz,
+    helmholtz_covariance,
 )
 from tangentbundle.manifolds import Sphere
 
@@ -28,7 +28,7 @@ PROCESSES = [
         DivergenceFree(),
         CurlFree(ambient=True),
         DivergenceFree(ambient=True),
-        helmholtz(),
+        helmholtz_covariance(),
         planetary(),
         Ambient() + CurlFree(ambient=True),
     )

@@ -56,7 +56,7 @@ def test_cross_validation_by_blocks():
     noise = np.einsum("nij,nj->ni", SPHERE.frames(points), sigma[:, None] * rng.standard_normal((len(points), 2)))
     frames = SPHERE.frames(points)
     vectors = np.einsum("nij,nkj,nk->ni", frames, frames, np.cos(5 * points[:, [1, 2, 0]])) + noise
-    model = tb.FieldInterpolator(covariance=tb.estimators.helmholtz(), manifold=SPHERE, random_state=0)
+    model = tb.FieldInterpolator(covariance=tb.estimators.helmholtz_covariance(), manifold=SPHERE, random_state=0)
     near, far = (block_cv(model, points, vectors, sigma, size=size, folds=3) for size in (0, "4000 km"))
     assert near.rmse < far.rmse and near.explained > far.explained
     assert abs(near.coverage[0.5] - 0.5) < 0.08 and abs(near.coverage[0.9] - 0.9) < 0.05
@@ -68,7 +68,7 @@ def test_errors_of_single_measurements_reach_the_estimators():
     truth, rng = SPHERE.gradient_field(points, 3), np.random.default_rng(1)
     sigma = np.where(np.arange(150) % 3 == 0, 2.0, 0.02)
     noisy = truth + np.einsum("nij,nj->ni", SPHERE.frames(points), sigma[:, None] * rng.standard_normal((150, 2)))
-    model = tb.FieldInterpolator(covariance=tb.estimators.helmholtz(), manifold=SPHERE, random_state=0)
+    model = tb.FieldInterpolator(covariance=tb.estimators.helmholtz_covariance(), manifold=SPHERE, random_state=0)
     known, alike = (np.abs(model.fit(points, noisy, s).predict(points) - truth).max() for s in (sigma, 1.15))
     assert known < 0.2 * alike
 

@@ -184,7 +184,9 @@ def test_kriging_has_standard_deviations():
     noise = np.random.default_rng(3).uniform(0.02, 0.2, 150)
     source, target = with_field(stations(lat, lon), harmonic), rotated(20.0)
     source = source.map(lambda a: a + noise * np.random.default_rng(ord(a.name)).standard_normal(150))
-    model = tb.FieldInterpolator(covariance=tb.estimators.helmholtz(), manifold=tb.manifolds.Sphere(2), random_state=0)
+    model = tb.FieldInterpolator(
+        covariance=tb.estimators.helmholtz_covariance(), manifold=tb.manifolds.Sphere(2), random_state=0
+    )
     found = Regridder(source, target, Kriging(noise, model))(source)
     true = with_field(target, harmonic)
     off = np.stack([found[k] - true[k] for k in "uv"]) / np.stack([found[f"{k}_std"] for k in "uv"])

@@ -9,7 +9,7 @@ from scipy.special import gamma, kv
 
 from tangentbundle.earth.covariances import Meridional, Zonal, planetary
 from tangentbundle.errors import InvalidInputError
-from tangentbundle.estimators import Ambient, CurlFree, DivergenceFree, Matern, Tangent, helmholtz
+from tangentbundle.estimators import Ambient, CurlFree, DivergenceFree, Matern, Tangent, helmholtz_covariance
 from tangentbundle.estimators.covariance import CovarianceSum
 from tangentbundle.estimators.history import Empirical, from_history, gaspari_cohn
 from tangentbundle.estimators.likelihood import Evidence, maximize, stacked
@@ -26,9 +26,9 @@ TANGENT = [
     Empirical(),
     Zonal(),
     Meridional(),
-    helmholtz(),
+    helmholtz_covariance(),
     planetary(),
-    from_history(helmholtz()),
+    from_history(helmholtz_covariance()),
 ]
 AMBIENT = [
     *(Ambient(Matern(smoothness)) for smoothness in (0.5, 1.5, 2.5, np.inf)),
@@ -294,7 +294,7 @@ def test_the_likelihood_finds_the_parameters_that_made_the_data():
         lambda: CurlFree(Matern(1.5)),
         lambda: Tangent() + Ambient(),
         lambda: DivergenceFree().check(4, 3, True),
-        lambda: helmholtz().check(3, 2, False),
+        lambda: helmholtz_covariance().check(3, 2, False),
         lambda: Zonal().check(3, 1, True),
         lambda: Zonal().check(4, 2, True),
     ],

@@ -19,7 +19,7 @@ from tangentbundle.estimators import (
     Matern,
     NeighborMean,
     Tangent,
-    helmholtz,
+    helmholtz_covariance,
 )
 from tangentbundle.estimators.bases import FieldInBases, ambient_of
 from tangentbundle.estimators.candidates import Identity
@@ -38,7 +38,7 @@ PAST_POINTS = SPHERE.sample(30, seed=2)
 COVARIANCES = [
     Tangent(),
     Tangent(Matern(np.inf)),
-    helmholtz(),
+    helmholtz_covariance(),
     planetary(),
     Ambient(),
     Ambient() + Ambient(Matern(0.5)),
@@ -203,7 +203,9 @@ def turned(posterior):
     return replace(posterior, data=FieldInBases(replace(observations, frames=frames), frames))
 
 
-@pytest.mark.parametrize("covariance", [Tangent(), helmholtz(), Ambient(), DivergenceFree(ambient=True)], ids=str)
+@pytest.mark.parametrize(
+    "covariance", [Tangent(), helmholtz_covariance(), Ambient(), DivergenceFree(ambient=True)], ids=str
+)
 def test_local_predictions_are_near_exact_ones(covariance, many):
     """Means within a third of the posterior's standard deviation, standard deviations within 5 %; nearer than without
     the means of cells.
@@ -228,7 +230,7 @@ def test_local_predictions_are_near_exact_ones(covariance, many):
         )
 
 
-@pytest.mark.parametrize("covariance", [helmholtz(), Ambient(), CurlFree(ambient=True)], ids=str)
+@pytest.mark.parametrize("covariance", [helmholtz_covariance(), Ambient(), CurlFree(ambient=True)], ids=str)
 def test_the_variance_of_the_mean_of_a_cell(covariance, many):
     """Of the difference between it, in the basis of the centre, and the field at the centre; and of the noise."""
     noise_std = np.linspace(0.1, 0.5, 600)

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InvalidInputError
-from ..estimators.covariance import Covariance, Matern, Pairs, Sites, helmholtz
+from ..estimators.covariance import Covariance, Matern, Pairs, Sites, helmholtz_covariance
 
 
 @dataclass(frozen=True)
@@ -77,4 +77,4 @@ def planetary() -> Covariance:
     >>> [type(term).__name__ for term in planetary().terms]
     ['DivergenceFree', 'CurlFree', 'Tangent', 'Zonal', 'Meridional']
     """
-    return helmholtz() + Zonal() + Meridional()
+    return helmholtz_covariance() + Zonal() + Meridional()

@@ -96,7 +96,7 @@ def block_cv(
     >>> import tangentbundle as tb
     >>> sphere = Sphere(2)
     >>> points = sphere.sample(100, seed=0)
-    >>> model = tb.FieldInterpolator(covariance=tb.estimators.helmholtz(), manifold=sphere, random_state=0)
+    >>> model = tb.FieldInterpolator(covariance=tb.estimators.helmholtz_covariance(), manifold=sphere, random_state=0)
     >>> scores = block_cv(model, points, sphere.gradient_field(points, 2), 0.1, size="2000 km")
     >>> scores.explained > 0.9, sorted(scores.coverage)
     (True, [0.5, 0.9])

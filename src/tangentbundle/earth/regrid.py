@@ -34,10 +34,10 @@ KIND = "tangentbundle.regridder"
 
 def planetary_model(kind: type, seed: int = 0) -> Any:
     """An estimator of that kind for winds and currents of the Earth."""
-    from ..estimators import helmholtz
+    from ..estimators import helmholtz_covariance
     from .covariances import planetary
 
-    return kind(manifold=Sphere(2), covariance=[planetary(), helmholtz()], random_state=seed)
+    return kind(manifold=Sphere(2), covariance=[planetary(), helmholtz_covariance()], random_state=seed)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from .candidates import Candidates, Identity, NeighborMean
 from .classifier import ManifoldClassifier
-from .covariance import Ambient, Covariance, CurlFree, DivergenceFree, Matern, Tangent, helmholtz
+from .covariance import Ambient, Covariance, CurlFree, DivergenceFree, Matern, Tangent, helmholtz_covariance
 from .fields import FieldDenoiser, FieldInterpolator
 from .process import GaussianProcess
 from .spectral import SpectralFilter
@@ -22,5 +22,5 @@ __all__ = [
     "NeighborMean",
     "SpectralFilter",
     "Tangent",
-    "helmholtz",
+    "helmholtz_covariance",
 ]

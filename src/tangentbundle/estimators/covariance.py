@@ -242,6 +242,6 @@ class DivergenceFree(CurlFree):
             )
 
 
-def helmholtz() -> Covariance:
+def helmholtz_covariance() -> Covariance:
     """Fields without divergence, without curl, and rough ones, each with a scale of its own: wind and currents."""
     return DivergenceFree() + CurlFree() + Tangent(Matern(0.5))

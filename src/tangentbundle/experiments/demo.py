@@ -13,7 +13,7 @@ from .. import plot
 from ..bundle import TangentBundle
 from ..datasets import WindData, load_wind
 from ..earth.covariances import planetary
-from ..estimators import FieldDenoiser, FieldInterpolator, helmholtz
+from ..estimators import FieldDenoiser, FieldInterpolator, helmholtz_covariance
 from ..filters import Heat
 from ..manifolds import Sphere, Torus
 from .baselines import InverseDistance, ThinPlate
@@ -56,7 +56,7 @@ def fill_wind(seed: int = 0) -> tuple[Example, WindData, np.ndarray]:
     wind = load_wind().during(slice(0, 1))
     stations = np.sort(np.random.default_rng(seed).choice(len(wind.lat), 200, replace=False, p=wind.area))
     points, truth = wind.points, wind.ambient[0]
-    known: dict[str, Any] = {"covariance": [planetary(), helmholtz()], "manifold": Sphere(2)}
+    known: dict[str, Any] = {"covariance": [planetary(), helmholtz_covariance()], "manifold": Sphere(2)}
     methods: dict[str, Any] = {
         "inverse distance": InverseDistance(),
         "thin plate": ThinPlate(),

@@ -12,7 +12,7 @@ from sklearn.neighbors import KNeighborsRegressor
 
 from ..datasets import WindData
 from ..earth.covariances import planetary
-from ..estimators import FieldInterpolator, helmholtz
+from ..estimators import FieldInterpolator, helmholtz_covariance
 from ..manifolds import Sphere
 from .base import Description, Experiment, Row, Task, draw
 from .baselines import AmbientProcess, ComponentProcess, InverseDistance, Mean, ThinPlate, Zero
@@ -63,7 +63,11 @@ INTERPOLATIONS: dict[str, Interpolation] = {
 def estimators(past: WindData) -> dict[str, Interpolation]:
     """Of the protocol ``best``: Gaussian processes on the tangent bundle, alone and with past fields, and in R^3."""
     fields = past.ambient[~past.filled]
-    known: dict[str, Any] = {"covariance": [planetary(), helmholtz()], "manifold": Sphere(2), "random_state": 0}
+    known: dict[str, Any] = {
+        "covariance": [planetary(), helmholtz_covariance()],
+        "manifold": Sphere(2),
+        "random_state": 0,
+    }
     mean = KNeighborsRegressor(1).fit(past.points, fields.mean(axis=0))
     return {
         "FieldInterpolator": projected(FieldInterpolator(**known)),

@@ -34,9 +34,9 @@ def assumed(field: Field, dim: int | None = None) -> dict[str, Any]:
     if not isinstance(field.space, Globe):
         return known(field, dim)
     from ..earth.covariances import planetary
-    from ..estimators import helmholtz
+    from ..estimators import helmholtz_covariance
 
-    return {**known(field, dim), "covariance": [planetary(), helmholtz()]}
+    return {**known(field, dim), "covariance": [planetary(), helmholtz_covariance()]}
 
 
 def past(field: Field, history: Field) -> dict[str, Any]:

@@ -49,9 +49,9 @@ def short_name(model: str, width: int = 60) -> str:
     >>> short_name("GaussianProcess(Ambient(inf))"), short_name("SpectralFilter(neighbors=None, probes=8)")
     ('Ambient(inf)', 'SpectralFilter')
     """
-    from ..estimators import helmholtz  # scikit-learn takes a while
+    from ..estimators import helmholtz_covariance  # scikit-learn takes a while
 
-    name = re.sub(r"GaussianProcess\((.*)\)", r"\1", model).replace(str(helmholtz()), "helmholtz")
+    name = re.sub(r"GaussianProcess\((.*)\)", r"\1", model).replace(str(helmholtz_covariance()), "helmholtz")
     name = re.sub(r"^(SpectralFilter|NeighborMean|Identity)\(.*\)", r"\1", name)
     return name if len(name) <= width else name[: width - 3] + "..."
 
