@@ -138,7 +138,7 @@ def kinds():
         "NormGate": nn.TNN([1, 2, 2], step=STEP, activation=nn.NormGate()),
         "ambient": nn.TNN([1, 2, 1], step=STEP, activation=nn.AmbientThenProject()),
         "readout": nn.TNN([1, 2], step=STEP, output=nn.NormTanh(), readout=nn.InvariantReadout(2, 2, hidden=3)),
-        "moments": nn.TNN([1, 2], step=STEP, output=nn.NormTanh(), readout=nn.MomentReadout(2, 2, hidden=3)),
+        "sums": nn.TNN([1, 2], step=STEP, output=nn.NormTanh(), readout=nn.SumReadout(2, 2, hidden=3)),
     }
 
 

@@ -23,7 +23,6 @@ NETWORKS = {
     "gated": nn.TNN([2, 3, 3, 1], taps=3, step=nn.Learnable(0.2), activation=nn.NormGate()),
     "classes": nn.TNN([1, 4], activation=nn.NormTanh(), readout=nn.InvariantReadout(4, 3)),
     "sum": nn.TNN([1, 4, 1], readout=nn.SumReadout(1, 2, seed=5)),
-    "moments": nn.TNN([1, 2], readout=nn.MomentReadout(2, 3, dim=3)),
     "method": nn.TNN([1, 4, 1], method=tb.Chebyshev(1e-5), output=nn.AmbientThenProject(torch.relu)),
     "generator": nn.TNN([1, 4, 1], seed=torch.Generator().manual_seed(7)),
     "recurrent": nn.RecurrentTNN([1, 2, 1]),

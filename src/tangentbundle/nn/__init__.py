@@ -13,7 +13,7 @@ from .conv import BundleConv, Learnable
 from .mixed import MixedOperators, MixedTNN
 from .models import TNN
 from .parametrizations import Cayley, Diagonal, General, Householder, MatrixExponential, Parametrization
-from .readouts import InvariantReadout, MomentReadout, Readout, SumReadout
+from .readouts import InvariantReadout, Readout, SumReadout
 from .recurrent import GatedTNN, Recurrent, RecurrentTNN
 from .sheaf_maps import ConnectionSheaf, SheafBuilder, SheafLearner
 from .sheaf_networks import SheafConv, SheafDiffusion, SheafTNN, TangentConv
@@ -37,7 +37,6 @@ __all__ = [
     "MatrixExponential",
     "MixedOperators",
     "MixedTNN",
-    "MomentReadout",
     "NormGate",
     "NormTanh",
     "Parametrization",

@@ -1,12 +1,10 @@
 """Readouts: numbers or classes from fields, through a perceptron with one hidden layer.
 
-``SumReadout``, the paper's, and ``MomentReadout`` pool the coordinates of each cloud. They depend on the frames, except
-on scalar bundles; ``InvariantReadout`` does not.
+``SumReadout``, the paper's, sums the coordinates of each cloud. It depends on the frames, except on scalar bundles;
+``InvariantReadout`` does not.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import torch
 
@@ -30,11 +28,6 @@ def cloud_means(features: torch.Tensor, operator: LinearOperator) -> torch.Tenso
     return cloud_sums(features * mass, operator) / cloud_sums(mass, operator)
 
 
-def cloud_moments(features: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
-    """Means of features and of their squares, ``(..., n, f)`` to ``(..., clouds, 2 f)``, weighted by the mass."""
-    return cloud_means(torch.cat([features, features.square()], dim=-1), operator)
-
-
 class Readout(Configured):
     """A map from signals ``(..., n, d, channels)`` to numbers."""
 
@@ -46,28 +39,8 @@ class Readout(Configured):
         self.second = linear(middle, positive_integer(outputs, "outputs"), source)
 
 
-class _CoordinateReadout(Readout):
-    """Pools coordinates ``(..., n, dim, channels)`` over each cloud; outputs ``(..., clouds, outputs)``."""
-
-    pool: Callable[[torch.Tensor, LinearOperator], torch.Tensor]
-    powers = 1
-
-    def __init__(
-        self, channels: int, outputs: int, hidden: int = 16, *, dim: int = 2, seed: int | torch.Generator = 0
-    ) -> None:
-        features = self.powers * positive_integer(dim, "dim") * positive_integer(channels, "channels")
-        super().__init__(channels, features, outputs, hidden, seed)
-        self.dim = dim
-
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
-        x = checked(x, operator, self.channels, self.first.weight)
-        if operator.dim != self.dim:
-            raise ShapeError(f"this readout takes fibres of dimension {self.dim}, got {operator.dim}. Change its dim.")
-        return self.second(torch.relu(self.first(self.pool(x.flatten(-2), operator))))
-
-
-class SumReadout(_CoordinateReadout):
-    r"""The readout that the paper suggests for classification: sums over the points of each cloud.
+class SumReadout(Readout):
+    r"""The readout that the paper suggests for classification: sums of coordinates over the points of each cloud.
 
     .. math:: y_b = W_2\, \mathrm{ReLU}\Big(W_1 \sum_{i \in b} f_i + c_1\Big) + c_2
 
@@ -78,13 +51,18 @@ class SumReadout(_CoordinateReadout):
     torch.Size([1, 2])
     """
 
-    pool = staticmethod(cloud_sums)
+    def __init__(
+        self, channels: int, outputs: int, hidden: int = 16, *, dim: int = 2, seed: int | torch.Generator = 0
+    ) -> None:
+        features = positive_integer(dim, "dim") * positive_integer(channels, "channels")
+        super().__init__(channels, features, outputs, hidden, seed)
+        self.dim = dim
 
-
-class MomentReadout(_CoordinateReadout):
-    """Means of coordinates and of their squares over each cloud, weighted by the mass."""
-
-    pool, powers = staticmethod(cloud_moments), 2
+    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+        x = checked(x, operator, self.channels, self.first.weight)
+        if operator.dim != self.dim:
+            raise ShapeError(f"this readout takes fibres of dimension {self.dim}, got {operator.dim}. Change its dim.")
+        return self.second(torch.relu(self.first(cloud_sums(x.flatten(-2), operator))))
 
 
 class InvariantReadout(Readout):
