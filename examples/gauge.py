@@ -21,7 +21,6 @@ sizes = np.logspace(-1, 1, 9)
 activations = {
     "Coordinatewise(tanh)": tb.nn.Coordinatewise(torch.tanh),
     "NormTanh()": tb.nn.NormTanh(),
-    "NormGate()": tb.nn.NormGate(),
 }
 
 figure, ((axis,),) = tb.plot.canvas(size=(7.4, 4.2))

@@ -59,7 +59,7 @@ def flips(name: str, content: bytes, read: Callable[[Path], Any], count: int) ->
 
 
 ARCHITECTURES = (
-    tb.nn.TNN([1, 3, 2], step=tb.nn.Learnable(0.2), activation=tb.nn.NormGate()),
+    tb.nn.TNN([1, 3, 2], step=tb.nn.Learnable(0.2), activation=tb.nn.Coordinatewise(torch.tanh)),
     tb.nn.TNN([1, 2], method=tb.Chebyshev(1e-5), readout=tb.nn.InvariantReadout(2, 3)),
     tb.nn.GatedTNN([1, 2, 1], activation=tb.nn.Coordinatewise(torch.tanh)),
 )

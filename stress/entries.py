@@ -233,7 +233,7 @@ VECTORS = st.tuples(st.integers(0, 2**32), st.sampled_from(SHAPES)).map(
 )
 EPOCHS = st.one_of(st.integers(-1, 3), st.just("2"))
 TINY = st.floats(1e-12, 1.0)
-ACTIVATIONS = st.sampled_from([None, tb.nn.NormTanh(), tb.nn.NormGate(), tb.nn.Coordinatewise(torch.tanh), torch.tanh])
+ACTIVATIONS = st.sampled_from([None, tb.nn.NormTanh(), tb.nn.Coordinatewise(torch.tanh), torch.tanh])
 CHANNELS = st.one_of(st.lists(WHOLE, max_size=4), st.just([1, 2, 1]), st.just([3, 1]), NUMBER)
 
 SOME = st.one_of(st.none(), st.none(), st.none(), NUMBER)

@@ -26,7 +26,6 @@ LEARNABLE = {
 LAYERS = {
     "BundleConv": lambda: tb.nn.BundleConv(1, 1, taps=3, step=tb.nn.Learnable(0.1)),
     "TNN": lambda: tb.nn.TNN([1, 4, 1], taps=2, step=tb.nn.Learnable(0.1)),
-    "gate": lambda: tb.nn.TNN([1, 4, 1], step=0.1, activation=tb.nn.NormGate()),
 }
 
 

@@ -250,7 +250,6 @@ def test_gates_that_are_shut_remember():
         (nn.RecurrentTNN([1, 1, 1, 1], taps=2), 12),
         (nn.RecurrentTNN([3, 3, 3, 3], taps=2), 108),
         (nn.TNN([1, 8, 1], taps=3, step=nn.Learnable()), 48 + 4),
-        (nn.TNN([1, 8, 1], activation=nn.NormGate()), 32 + 16),
         (nn.GatedTNN([1, 4, 1], taps=2), 2 * (12 + 32 + 16 + 4) + 16),
         (nn.TNN([1, 4], readout=nn.InvariantReadout(4, 2, hidden=5)), 8 + 55 + 12),
         (nn.TNN([1, 4], readout=nn.SumReadout(4, 2, hidden=5)), 8 + 45 + 12),

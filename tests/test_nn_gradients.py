@@ -135,7 +135,6 @@ def test_second_derivatives(name):
 
 def kinds():
     return {
-        "NormGate": nn.TNN([1, 2, 2], step=STEP, activation=nn.NormGate()),
         "ambient": nn.TNN([1, 2, 1], step=STEP, activation=nn.AmbientThenProject()),
         "readout": nn.TNN([1, 2], step=STEP, output=nn.NormTanh(), readout=nn.InvariantReadout(2, 2, hidden=3)),
         "sums": nn.TNN([1, 2], step=STEP, output=nn.NormTanh(), readout=nn.SumReadout(2, 2, hidden=3)),

@@ -39,7 +39,6 @@ def networks():
         "TNN, exact": lambda seed: nn.TNN([1, 4, 1], step=s, method=tb.Exact(), seed=seed),
         "coordinates": lambda seed: nn.TNN([1, 4, 1], step=s, activation=nn.Coordinatewise(), seed=seed),
         "ambient": lambda seed: nn.TNN([1, 4, 1], step=s, activation=nn.AmbientThenProject(), seed=seed),
-        "NormGate": lambda seed: nn.TNN([1, 3, 3, 1], step=s, activation=nn.NormGate(), seed=seed),
         "learned times": lambda seed: nn.TNN([1, 3, 1], taps=3, step=nn.Learnable(s), seed=seed),
         "learned times, exact": lambda seed: nn.TNN(
             [1, 3, 1], taps=3, step=nn.Learnable(s), method=tb.Exact(), seed=seed
@@ -121,9 +120,9 @@ def test_replicas_are_the_networks_that_were_made():
 
 
 def test_an_extracted_network_is_its_own():
-    nets = tb.training.Replicas(networks()["NormGate"], COUNT).double()
+    nets = tb.training.Replicas(networks()["TNN"], COUNT).double()
     net, before = nets[1], nets[1]
-    assert isinstance(net, nn.TNN) and net.arguments["channels"] == [1, 3, 3, 1]
+    assert isinstance(net, nn.TNN) and net.arguments["channels"] == [1, 4, 3, 1]
     with torch.no_grad():
         for p in net.parameters():
             assert p.requires_grad and p.is_leaf and p.device.type == "cpu" and p.dtype == torch.float64

@@ -56,7 +56,7 @@ def networks(dim):
     s = step(dim)
     return {
         "NormTanh": nn.TNN([2, 4, 3, 2], taps=3, step=s),
-        "NormGate": nn.TNN([2, 4, 2], taps=2, step=s, activation=nn.NormGate(), output=nn.NormTanh()),
+        "output": nn.TNN([2, 4, 2], taps=2, step=s, output=nn.NormTanh()),
         "AmbientThenProject": nn.TNN([2, 4, 2], step=s, activation=nn.AmbientThenProject()),
         "learned times": nn.TNN([2, 3, 2], taps=3, step=nn.Learnable(s)),
         "sparse": nn.TNN([2, 4, 2], taps=3, step=s, method=tb.Chebyshev(1e-13)),
@@ -80,7 +80,6 @@ def test_recurrent_networks_do_not_see_frames(dim):
     s = step(dim)
     for net in (
         nn.RecurrentTNN([1, 3, 2], step=s, activation=nn.NormTanh()),
-        nn.RecurrentTNN([1, 2, 2], step=s, activation=nn.NormGate()),
         nn.GatedTNN([1, 3, 2, 1], step=s),
     ):
         net = shuffled(net)
@@ -100,7 +99,7 @@ def test_readouts_are_invariant(dim, pool):
     """Numbers do not change with the frames, nor with a rotation of space; pooled ones nor with the points' order."""
     base, other = bundle(dim), turned(dim)
     readout = nn.InvariantReadout(4, 3, pool=pool)
-    net = shuffled(nn.TNN([2, 4], step=step(dim), output=nn.NormGate(), readout=readout))
+    net = shuffled(nn.TNN([2, 4], step=step(dim), output=nn.NormTanh(), readout=readout))
     x = random_signal(base.laplacian())
     ambient = base.to_ambient(x)
     expected = net(x, base.laplacian())
@@ -130,7 +129,6 @@ def test_without_pooling_each_point_has_its_gram_matrix():
 ACTIVATIONS = {
     "Linear": nn.Linear(),
     "NormTanh": nn.NormTanh(),
-    "NormGate": shuffled(nn.NormGate(2)),
     "AmbientThenProject tanh": nn.AmbientThenProject(torch.tanh),
     "AmbientThenProject relu": nn.AmbientThenProject(torch.relu),
     "Coordinatewise tanh": nn.Coordinatewise(torch.tanh),
@@ -232,8 +230,8 @@ def test_the_order_of_the_points_does_not_matter(activation):
     assert relative_error(states[0], ends[0][mix]) < TOLERANCE
 
 
-@pytest.mark.parametrize("act", [nn.NormTanh(), shuffled(nn.NormGate(1))], ids=repr)
-def test_norm_activations_keep_directions_and_are_smooth(act):
+def test_norm_activations_keep_directions_and_are_smooth():
+    act = nn.NormTanh()
     lap = bundle(3).laplacian()
     x = torch.cat([random_signal(lap, 1) * size for size in (1e-9, 1e-2, 0.0316, 1.0, 30.0)], dim=-1)
     x[0] = 0.0  # where a length divided by itself would be undefined
@@ -242,8 +240,7 @@ def test_norm_activations_keep_directions_and_are_smooth(act):
     unit = torch.nn.functional.normalize(x[1:], dim=1)
     along = (y[1:] * unit).sum(1, keepdim=True)
     assert relative_error(along * unit, y[1:]) < 1e-12
-    if isinstance(act, nn.NormTanh):
-        np.testing.assert_allclose(along[:, 0], torch.tanh(x[1:].norm(dim=1)), rtol=1e-12)
+    np.testing.assert_allclose(along[:, 0], torch.tanh(x[1:].norm(dim=1)), rtol=1e-12)
     point = torch.tensor([0.02, -0.02, 0.0141], dtype=torch.float64).reshape(1, 3, 1)  # about where NormTanh switches
     for start in (point, 1.2 * point, 0 * point):
         assert torch.autograd.gradcheck(lambda s: act(s, lap), start.clone().requires_grad_())

@@ -99,7 +99,7 @@ def laplacian(dtype=torch.float64):
 def kinds():
     s = 3 * laplacian().scale
     return {
-        "TNN": lambda seed=0: nn.TNN([1, 3, 3, 1], step=s, activation=nn.NormGate(), seed=seed),
+        "TNN": lambda seed=0: nn.TNN([1, 3, 3, 1], step=s, activation=nn.NormTanh(), seed=seed),
         "learned": lambda seed=0: nn.TNN([1, 3, 1], taps=3, step=nn.Learnable(s), seed=seed),
         "readout": lambda seed=0: nn.TNN([1, 3], step=s, readout=nn.InvariantReadout(3, 2, seed=seed), seed=seed),
         "RecurrentTNN": lambda seed=0: nn.RecurrentTNN([1, 2, 1], step=s, seed=seed),
@@ -158,12 +158,11 @@ def test_parts_remember_their_arguments():
     """Also those whose constructor is inherited: a network could not be saved otherwise."""
     assert nn.Coordinatewise(torch.relu).arguments == {"function": torch.relu}
     assert nn.AmbientThenProject().arguments == {"function": torch.tanh}
-    assert nn.NormGate(4).arguments == {"channels": 4}
     assert nn.NormTanh().arguments == nn.Linear().arguments == {}
-    net = nn.TNN([1, 2, 1], 3, step=0.5, activation=nn.NormGate())
+    net = nn.TNN([1, 2, 1], 3, step=0.5, activation=nn.NormTanh())
     given = net.arguments
     assert given["channels"] == [1, 2, 1] and given["taps"] == 3 and given["step"] == 0.5 and given["seed"] == 0
-    assert isinstance(given["activation"], nn.NormGate) and given["output"] is None
+    assert isinstance(given["activation"], nn.NormTanh) and given["output"] is None
     again = nn.TNN(**given)
     assert torch.equal(again.layers[0].conv.weight, net.layers[0].conv.weight)
 

@@ -5,7 +5,6 @@ from .activations import (
     AmbientThenProject,
     Coordinatewise,
     Linear,
-    NormGate,
     NormTanh,
 )
 from .base import Configured
@@ -37,7 +36,6 @@ __all__ = [
     "MatrixExponential",
     "MixedOperators",
     "MixedTNN",
-    "NormGate",
     "NormTanh",
     "Parametrization",
     "Readout",

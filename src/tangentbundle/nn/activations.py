@@ -12,7 +12,6 @@ from typing import TypeGuard
 import torch
 import torch.nn.functional as F
 
-from ..arrays import positive_integer
 from ..errors import InvalidInputError
 from ..operators import ConnectionLaplacian, Joined, LinearOperator
 from .base import Configured
@@ -111,18 +110,3 @@ class NormTanh(Activation):
         r = torch.where(small, 1.0, s).sqrt()
         series = 1 + s * (-1 / 3 + s * (2 / 15 + s * (-17 / 315 + s * (62 / 2835))))
         return x * torch.where(small, series, torch.tanh(r) / r)
-
-
-class NormGate(Activation):
-    r"""A learned gate on the length: :math:`f \mapsto f\, \mathrm{sigmoid}(a\sqrt{1 + |f|^2} + b)`."""
-
-    def __init__(self, channels: int = 1) -> None:
-        super().__init__()
-        self.slope = torch.nn.Parameter(torch.ones(positive_integer(channels, "channels")))
-        self.shift = torch.nn.Parameter(torch.zeros(channels))
-
-    def sized(self, channels: int) -> NormGate:
-        return NormGate(channels)
-
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
-        return x * torch.sigmoid(self.slope * (1 + squared_norm(x)).sqrt() + self.shift)

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from math import prod
 from numbers import Integral
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -42,10 +42,6 @@ class Configured(torch.nn.Module):
             construct(self, *args, **kwargs)
 
         cls.__init__ = remember  # type: ignore[method-assign]
-
-    def sized(self, channels: int) -> Self:
-        """This part for a layer of so many channels: itself, unless it has parameters of its own."""
-        return self
 
     @property
     def num_parameters(self) -> int:

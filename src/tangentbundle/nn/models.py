@@ -80,7 +80,7 @@ class TNN(Configured):
         for act, (wide, high) in zip(acts, pairwise(channels), strict=True):
             bank = with_parameters(filters, copy.deepcopy)
             conv = BundleConv(wide, high, taps, step, filters=bank, constraint=constraint, method=method, seed=source)
-            self.layers.append(TNNLayer(conv, act.sized(high)))
+            self.layers.append(TNNLayer(conv, act))
         self.readout = part(readout, None, Readout, "SumReadout(channels=1, outputs=2)")
 
     def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:

@@ -92,7 +92,7 @@ class Recurrent(Configured):
             return BundleConv(wide, high, taps, step, filters=bank, constraint=constraint, method=method, seed=source)
 
         states = pairwise(sizes[:-1] if self.has_head else sizes)
-        self.cells = torch.nn.ModuleList(self.cell(conv, wide, high, act.sized(high)) for wide, high in states)
+        self.cells = torch.nn.ModuleList(self.cell(conv, wide, high, act) for wide, high in states)
         self.head = conv(sizes[-2], sizes[-1]) if self.has_head else None
 
     def forward(

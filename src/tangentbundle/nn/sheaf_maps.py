@@ -79,6 +79,7 @@ class SheafBuilder(Configured):
         """Restriction maps ``(m, 2, d, d)``, or transports ``(m, d, d)``, of edges ``(m, 2)`` from source to target."""
 
     def sized(self, channels: int, seed: int | torch.Generator = 0) -> Self:
+        """This builder for features of a layer: itself, unless it has weights."""
         return self
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Sheaf:
