@@ -59,7 +59,9 @@ def flips(name: str, content: bytes, read: Callable[[Path], Any], count: int) ->
 
 
 ARCHITECTURES = (
-    tb.nn.TNN([1, 3, 2], step=tb.nn.Learnable(0.2), activation=tb.nn.Coordinatewise(torch.tanh)),
+    tb.nn.TNN(
+        [1, 3, 2], filters=[tb.Heat(torch.nn.Parameter(torch.tensor(0.2)))], activation=tb.nn.Coordinatewise(torch.tanh)
+    ),
     tb.nn.TNN([1, 2], method=tb.Chebyshev(1e-5), readout=tb.nn.InvariantReadout(2, 3)),
     tb.nn.GatedTNN([1, 2, 1], activation=tb.nn.Coordinatewise(torch.tanh)),
 )

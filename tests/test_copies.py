@@ -76,7 +76,10 @@ def cases():
         **{f"{h}": (h, apply_filter) for h in FILTERS},
         **{f"{m}": (m, lambda m: tb.Heat(0.1)(LAPLACIAN, SIGNAL, m)) for m in METHODS},
         "TNN": (nn.TNN([1, 4, 1], step=0.1).double(), apply_network),
-        "TNN, learnable times": (nn.TNN([1, 4, 1], step=nn.Learnable(0.1)).double(), apply_network),
+        "TNN, learnable times": (
+            nn.TNN([1, 4, 1], filters=[tb.Heat(torch.nn.Parameter(torch.tensor(0.1)))]).double(),
+            apply_network,
+        ),
         "RecurrentTNN": (nn.RecurrentTNN([1, 4, 1]).double(), apply_network),
         "GatedTNN": (nn.GatedTNN([1, 4, 1]).double(), apply_network),
         "classifier": (nn.TNN([1, 4], readout=nn.InvariantReadout(4, 2)).double(), apply_network),

@@ -24,8 +24,8 @@ LEARNABLE = {
 """Constructors, and values of their parameters."""
 
 LAYERS = {
-    "BundleConv": lambda: tb.nn.BundleConv(1, 1, taps=3, step=tb.nn.Learnable(0.1)),
-    "TNN": lambda: tb.nn.TNN([1, 4, 1], taps=2, step=tb.nn.Learnable(0.1)),
+    "BundleConv": lambda: tb.nn.BundleConv(1, 1, filters=[tb.Heat(torch.nn.Parameter(torch.tensor(0.1)))]),
+    "TNN": lambda: tb.nn.TNN([1, 4, 1], filters=[tb.Heat(torch.nn.Parameter(torch.tensor(0.1)))]),
 }
 
 

@@ -59,12 +59,6 @@ def test_steps(kind, step):
         kind([1, 2, 1], step=step)
 
 
-@pytest.mark.parametrize("start", [0, -1.0, NAN, INF, "1", None])
-def test_starts_of_learned_times(start):
-    with pytest.raises(InvalidInputError, match="start must be a positive number"):
-        nn.Learnable(start)
-
-
 @pytest.mark.parametrize("kind", NETWORKS)
 @pytest.mark.parametrize("seed", [None, "0", 1.5, True, np.random.default_rng(0)])
 def test_seeds(kind, seed):
@@ -200,10 +194,10 @@ def test_states_and_rollouts():
 
 
 def test_times_that_have_run_away():
-    net = nn.TNN([1, 1], step=nn.Learnable()).double()
+    net = nn.TNN([1, 1], filters=[tb.Heat(torch.nn.Parameter(torch.tensor(1.0)))]).double()
     with torch.no_grad():
-        net.layers[0].conv.log_times.fill_(NAN)
-    with pytest.raises(NonFiniteError, match="t must be finite"):
+        net.layers[0].conv.learned[0].fill_(NAN)
+    with pytest.raises(NonFiniteError, match="finite"):
         net(random_signal(laplacian(), 1), laplacian())
 
 

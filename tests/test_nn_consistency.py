@@ -1,6 +1,5 @@
 """One class, several systems: graph networks, perceptrons, convolutions in time, recurrences, written by hand."""
 
-import copy
 from functools import cache
 
 import numpy as np
@@ -90,10 +89,8 @@ def test_on_a_path_it_is_a_causal_convolution(channels):
 def test_one_tap_mixes_channels_alone():
     lap = bundle().laplacian()
     x = random_signal(lap, channels=3)
-    for step in (0.1, nn.Learnable(0.1)):
-        conv = nn.BundleConv(3, 2, taps=1, step=step).double()
-        assert torch.equal(conv(x, lap), x @ conv.weight[0])
-        assert conv.times.tolist() == [0.0]
+    conv = nn.BundleConv(3, 2, taps=1, step=0.1).double()
+    assert torch.equal(conv(x, lap), x @ conv.weight[0])
 
 
 def test_activation_and_output_are_where_they_are_said_to_be():
@@ -249,7 +246,7 @@ def test_gates_that_are_shut_remember():
         (nn.TNN([3, 8, 4, 3], taps=2), 136),
         (nn.RecurrentTNN([1, 1, 1, 1], taps=2), 12),
         (nn.RecurrentTNN([3, 3, 3, 3], taps=2), 108),
-        (nn.TNN([1, 8, 1], taps=3, step=nn.Learnable()), 48 + 4),
+        (nn.TNN([1, 8, 1], filters=[tb.Heat(0.0), tb.Heat(torch.nn.Parameter(torch.tensor(0.1)))]), 32 + 2),
         (nn.GatedTNN([1, 4, 1], taps=2), 2 * (12 + 32 + 16 + 4) + 16),
         (nn.TNN([1, 4], readout=nn.InvariantReadout(4, 2, hidden=5)), 8 + 55 + 12),
         (nn.TNN([1, 4], readout=nn.SumReadout(4, 2, hidden=5)), 8 + 45 + 12),
@@ -261,15 +258,6 @@ def test_parameters_are_counted_and_printed(net, count):
     assert f"{count} parameters" in repr(net)
     next(net.parameters()).requires_grad_(False)
     assert net.num_parameters == count - next(net.parameters()).numel()
-
-
-def test_learned_times_start_at_multiples():
-    conv = nn.BundleConv(1, 1, taps=4, step=nn.Learnable(0.25))
-    np.testing.assert_allclose(conv.times.detach(), [0, 0.25, 0.5, 0.75], rtol=1e-6)
-    fixed = nn.BundleConv(1, 1, taps=4, step=0.25)
-    np.testing.assert_allclose(fixed.times, conv.times.detach(), rtol=1e-6)
-    lap, x = bundle().laplacian(), random_signal(bundle().laplacian(), 1)
-    assert relative_error(copy.deepcopy(conv).double()(x, lap), fixed.double()(x, lap)) < 1e-6
 
 
 def test_seeds():

@@ -229,8 +229,6 @@ def test_what_cannot_be_described_is_not_saved(tmp_path):
         ({"filters": [tb.Heat]}, "filters must be a list"),
         ({"filters": [None]}, "filters must be a list"),
         ({"filters": BANK, "constraint": CONSTRAINT}, "use one of them"),
-        ({"filters": BANK, "step": nn.Learnable()}, "use one of them"),
-        ({"constraint": CONSTRAINT, "step": nn.Learnable()}, "use one of them"),
         ({"constraint": CONSTRAINT, "taps": 1}, "at least 2 taps"),
         ({"constraint": tb.LowpassNonAmplifying}, "such as LowpassNonAmplifying"),
         ({"filters": [tb.Spectral(torch.exp, "mine", (parameter(1.0),))]}, "cannot learn the tensors of mine"),

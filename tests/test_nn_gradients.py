@@ -38,9 +38,11 @@ def joined(dim=2):
 OPERATORS = {"one bundle": laplacian, "joined": joined}
 
 
-def make(method, step=STEP, activation=None, channels=(1, 3, 1)):
-    """Layers on either side of the bank: more channels out than in, then fewer."""
-    return nn.TNN(channels, taps=3, step=step, activation=activation, method=method).double()
+def make(method, learned=False, activation=None, channels=(1, 3, 1)):
+    """Layers on either side of the bank: more channels out than in, then fewer; fixed or learned times."""
+    times = [torch.nn.Parameter(torch.tensor(k * STEP)) for k in (1, 2)]
+    bank = [tb.Heat(t) for t in (0.0, *times)] if learned else None
+    return nn.TNN(channels, taps=3, step=STEP, filters=bank, activation=activation, method=method).double()
 
 
 def in_parameters(net, operator):
@@ -59,15 +61,14 @@ def in_parameters(net, operator):
 @pytest.mark.parametrize("kind, dim, learned", all_pairs(OPERATORS, SIZES, [False, True]))
 def test_every_path_gives_the_same(kind, dim, learned):
     operator = OPERATORS[kind](dim)
-    step = nn.Learnable(STEP) if learned else STEP
     x = random_signal(operator, channels=2)
     x = torch.stack([x, -0.5 * x.flip(0), x.square()])
     outputs, gradients = {}, {}
     for name, method in {**METHODS, "default": None}.items():
-        net = make(method, step, channels=[2, 4, 4, 1])
+        net = make(method, learned, channels=[2, 4, 4, 1])
         outputs[name] = net(x, operator)
         gradients[name] = torch.autograd.grad(outputs[name].square().sum(), list(net.parameters()))
-    assert len(gradients["exact"]) == (6 if learned else 3)
+    assert len(gradients["exact"]) == (9 if learned else 3)
     for name in outputs:
         assert relative_error(outputs[name], outputs["exact"]) < 1e-11, name
         for got, expected in zip(gradients[name], gradients["exact"], strict=True):
@@ -119,8 +120,8 @@ def test_a_layer_is_the_formula():
 def test_first_derivatives(kind, name, learned):
     """In the signal, all weights, and the times where they are learned."""
     operator = OPERATORS[kind]()
-    run, values = in_parameters(make(METHODS[name], nn.Learnable(STEP) if learned else STEP), operator)
-    assert len(values) == (4 if learned else 2)
+    run, values = in_parameters(make(METHODS[name], learned), operator)
+    assert len(values) == (6 if learned else 2)
     x = random_signal(operator, channels=1).requires_grad_()
     assert torch.autograd.gradcheck(run, (x, *values), atol=1e-7)
 
@@ -128,7 +129,7 @@ def test_first_derivatives(kind, name, learned):
 @pytest.mark.parametrize("name", METHODS)
 def test_second_derivatives(name):
     operator = laplacian(1, 6)
-    run, values = in_parameters(make(METHODS[name], nn.Learnable(STEP), channels=(1, 2, 1)), operator)
+    run, values = in_parameters(make(METHODS[name], learned=True, channels=(1, 2, 1)), operator)
     x = random_signal(operator, channels=1).requires_grad_()
     assert torch.autograd.gradgradcheck(run, (x, *values), atol=1e-6)
 
@@ -187,7 +188,7 @@ def test_inference_before_training_does_no_harm(kind, method):
 def test_learned_times_keep_no_matrices():
     """Every evaluation without gradients would otherwise form matrices of its own, and keep them."""
     operator = laplacian().to(dtype=torch.float64)
-    net = make(None, nn.Learnable(STEP))
+    net = make(None, learned=True)
     x = random_signal(operator, channels=1)
     with torch.no_grad():
         first = net(x, operator)
@@ -195,7 +196,8 @@ def test_learned_times_keep_no_matrices():
             net(x, operator)
         assert not operator.cache.get("banks")
         for layer in net.layers:
-            layer.conv.log_times += 0.5
+            for time in layer.conv.learned:
+                time += 0.5
         assert relative_error(net(x, operator), first) > 1e-3
 
 

@@ -32,17 +32,15 @@ def step():
 
 
 def networks():
-    sparse, s = tb.Chebyshev(1e-12), step()
+    sparse, s, learned = tb.Chebyshev(1e-12), step(), [tb.Heat(0.0), tb.Heat(torch.nn.Parameter(torch.tensor(step())))]
     return {
         "TNN": lambda seed: nn.TNN([1, 4, 3, 1], taps=3, step=s, seed=seed),
         "TNN, sparse": lambda seed: nn.TNN([1, 4, 3, 1], taps=3, step=s, method=sparse, seed=seed),
         "TNN, exact": lambda seed: nn.TNN([1, 4, 1], step=s, method=tb.Exact(), seed=seed),
         "coordinates": lambda seed: nn.TNN([1, 4, 1], step=s, activation=nn.Coordinatewise(), seed=seed),
         "ambient": lambda seed: nn.TNN([1, 4, 1], step=s, activation=nn.AmbientThenProject(), seed=seed),
-        "learned times": lambda seed: nn.TNN([1, 3, 1], taps=3, step=nn.Learnable(s), seed=seed),
-        "learned times, exact": lambda seed: nn.TNN(
-            [1, 3, 1], taps=3, step=nn.Learnable(s), method=tb.Exact(), seed=seed
-        ),
+        "learned times": lambda seed: nn.TNN([1, 3, 1], filters=learned, seed=seed),
+        "learned times, exact": lambda seed: nn.TNN([1, 3, 1], filters=learned, method=tb.Exact(), seed=seed),
         "readout": lambda seed: nn.TNN([1, 3], step=s, readout=nn.InvariantReadout(3, 2, seed=seed), seed=seed),
         "sums": lambda seed: nn.TNN([1, 3], step=s, readout=nn.SumReadout(3, 2, seed=seed), seed=seed),
         "RecurrentTNN": lambda seed: nn.RecurrentTNN([1, 2, 1], step=s, seed=seed),
@@ -191,7 +189,10 @@ def test_what_replicas_refuse():
         with pytest.raises(IndexError, match=f"replica {index} of 3"):
             nets[index]
     learned = tb.training.Replicas(
-        lambda seed: nn.TNN([1, 1], step=nn.Learnable(step()), method=tb.Chebyshev(), seed=seed), COUNT
+        lambda seed: nn.TNN(
+            [1, 1], filters=[tb.Heat(torch.nn.Parameter(torch.tensor(step())))], method=tb.Chebyshev(), seed=seed
+        ),
+        COUNT,
     ).double()
     with pytest.raises(InvalidInputError, match=r"no common expansion: use method=Exact\(\)"):
         learned(inputs("TNN", lap), lap)

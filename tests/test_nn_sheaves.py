@@ -49,7 +49,7 @@ MODULES = {
     **networks(nn.SheafLearner(2, nn.Householder(), hidden=7)),
     "conv": nn.SheafConv(6, 4, nn.SheafLearner(2), order=2),
     "connection": nn.SheafConv(4, 4, nn.ConnectionSheaf(2), normalization=ScalarDegrees(0.5)),
-    "tangent": nn.TangentConv(2, 3, step=nn.Learnable(0.3)),
+    "tangent": nn.TangentConv(2, 3, filters=[tb.Heat(0.0), tb.Heat(torch.nn.Parameter(torch.tensor(0.3)))]),
     "learner": nn.SheafLearner(3, nn.Diagonal(), 4),
 }
 

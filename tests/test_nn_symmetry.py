@@ -58,7 +58,7 @@ def networks(dim):
         "NormTanh": nn.TNN([2, 4, 3, 2], taps=3, step=s),
         "output": nn.TNN([2, 4, 2], taps=2, step=s, output=nn.NormTanh()),
         "AmbientThenProject": nn.TNN([2, 4, 2], step=s, activation=nn.AmbientThenProject()),
-        "learned times": nn.TNN([2, 3, 2], taps=3, step=nn.Learnable(s)),
+        "learned times": nn.TNN([2, 3, 2], filters=[tb.Heat(0.0), tb.Heat(torch.nn.Parameter(torch.tensor(s)))]),
         "sparse": nn.TNN([2, 4, 2], taps=3, step=s, method=tb.Chebyshev(1e-13)),
     }
 

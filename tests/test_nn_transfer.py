@@ -100,7 +100,9 @@ def kinds():
     s = 3 * laplacian().scale
     return {
         "TNN": lambda seed=0: nn.TNN([1, 3, 3, 1], step=s, activation=nn.NormTanh(), seed=seed),
-        "learned": lambda seed=0: nn.TNN([1, 3, 1], taps=3, step=nn.Learnable(s), seed=seed),
+        "learned": lambda seed=0: nn.TNN(
+            [1, 3, 1], filters=[tb.Heat(0.0), tb.Heat(torch.nn.Parameter(torch.tensor(s)))], seed=seed
+        ),
         "readout": lambda seed=0: nn.TNN([1, 3], step=s, readout=nn.InvariantReadout(3, 2, seed=seed), seed=seed),
         "RecurrentTNN": lambda seed=0: nn.RecurrentTNN([1, 2, 1], step=s, seed=seed),
         "GatedTNN": lambda seed=0: nn.GatedTNN([1, 2, 1], step=s, seed=seed),

@@ -20,7 +20,7 @@ nn = tb.nn
 
 NETWORKS = {
     "paper": nn.TNN([1, 8, 4, 1], activation=nn.Coordinatewise(torch.tanh), seed=3),
-    "learned": nn.TNN([2, 3, 3, 1], taps=3, step=nn.Learnable(0.2)),
+    "learned": nn.TNN([2, 3, 3, 1], filters=[tb.Heat(torch.nn.Parameter(torch.tensor(0.2)))]),
     "classes": nn.TNN([1, 4], activation=nn.NormTanh(), readout=nn.InvariantReadout(4, 3)),
     "sum": nn.TNN([1, 4, 1], readout=nn.SumReadout(1, 2, seed=5)),
     "method": nn.TNN([1, 4, 1], method=tb.Chebyshev(1e-5), output=nn.AmbientThenProject(torch.relu)),

@@ -8,7 +8,7 @@ from .activations import (
     NormTanh,
 )
 from .base import Configured
-from .conv import BundleConv, Learnable
+from .conv import BundleConv
 from .mixed import MixedOperators, MixedTNN
 from .models import TNN
 from .parametrizations import Cayley, Diagonal, General, Householder, MatrixExponential, Parametrization
@@ -31,7 +31,6 @@ __all__ = [
     "General",
     "Householder",
     "InvariantReadout",
-    "Learnable",
     "Linear",
     "MatrixExponential",
     "MixedOperators",

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -22,7 +21,6 @@ from ..errors import InvalidInputError
 from ..filters import (
     Chebyshev,
     Dense,
-    Exact,
     Filter,
     Heat,
     LowpassNonAmplifying,
@@ -36,16 +34,6 @@ from .base import Configured, checked, generator, part, uniform
 
 DENSE_SIZE = 2_000
 """Up to this many rows (n d) of a bundle the filters' matrices are computed and cached."""
-
-
-@dataclass(frozen=True)
-class Learnable:
-    """Diffusion times that are learned, one for each tap but the first; they start at multiples of ``start``."""
-
-    start: float = 1.0
-
-    def __post_init__(self) -> None:
-        positive(self.start, "start")
 
 
 def network_method(operator: LinearOperator) -> Method:
@@ -63,11 +51,11 @@ class BundleConv(Configured):
     r"""A bank of tangent bundle filters, ``(..., n, d, in) -> (..., n, d, out)``.
 
     By default the taps are heat flows. They start at k = 0, the identity, as in the paper's text; times are :math:`t_k
-    = k T_s` with ``step`` :math:`T_s`, or learned ones. The recurrence runs on whichever side has fewer channels.
+    = k T_s` with ``step`` :math:`T_s`. The recurrence runs on whichever side has fewer channels.
 
     Args:
         filters: the taps instead, any filters of this library; the identity is among them only if listed. A field that
-            is a ``torch.nn.Parameter`` is learned with the weights.
+            is a ``torch.nn.Parameter``, such as the time of ``Heat``, is learned with the weights.
         constraint: ``LowpassNonAmplifying()`` keeps every filter within the assumptions of the paper's theorem. Then
             ``weight`` holds the free numbers, and ``coefficients`` what they make.
         method: how filters are evaluated; by default the operator's size decides.
@@ -84,7 +72,7 @@ class BundleConv(Configured):
         in_channels: int,
         out_channels: int,
         taps: int = 2,
-        step: float | Learnable = 1.0,
+        step: float = 1.0,
         *,
         filters: Sequence[Filter] | None = None,
         constraint: LowpassNonAmplifying | None = None,
@@ -100,8 +88,8 @@ class BundleConv(Configured):
         self.taps = positive_integer(taps, "taps") if filters is None else len(filters)
         if self.taps > MAX_TAPS:
             raise InvalidInputError(f"a layer has at most {MAX_TAPS} taps, got {taps}. Use a larger step instead.")
-        if sum([filters is not None, constraint is not None, isinstance(step, Learnable)]) > 1:
-            raise InvalidInputError("each of filters, constraint and Learnable() defines the taps: use one of them.")
+        if filters is not None and constraint is not None:
+            raise InvalidInputError("both filters and constraint define the taps: use one of them.")
         if constraint is not None and self.taps < 2:
             raise InvalidInputError(f"a lowpass filter needs at least 2 taps (the first is zero), got {taps}.")
         self.method = part(method, None, Method, "Chebyshev()")
@@ -110,19 +98,8 @@ class BundleConv(Configured):
         learned: list[torch.nn.Parameter] = []
         with_parameters(filters, learned.append)
         self.learned = torch.nn.ParameterList(learned) if learned else None
-        if isinstance(step, Learnable):
-            self.step = None
-            self.log_times = torch.nn.Parameter(torch.arange(1.0, self.taps, device="cpu").mul(step.start).log())
-        else:
-            self.step = positive(step, "step")
-            self.heats = [Heat(k * self.step) for k in range(1, self.taps)]
-
-    @property
-    def times(self) -> torch.Tensor:
-        """Diffusion times of heat taps, ``(taps,)``."""
-        if self.step is None:
-            return torch.cat([self.log_times.new_zeros(1), self.log_times.exp()])
-        return torch.arange(self.taps) * self.step
+        self.step = positive(step, "step")
+        self.heats = [Heat(k * self.step) for k in range(1, self.taps)]
 
     @property
     def coefficients(self) -> torch.Tensor:
@@ -134,8 +111,6 @@ class BundleConv(Configured):
         if self.bank is not None:
             learned = iter(self.learned or ())
             return list(with_parameters(self.bank, lambda _: next(learned)) if self.learned else self.bank)
-        if self.step is None:
-            return [Heat(t) for t in self.log_times.exp()]
         return list(self.heats)
 
     def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
@@ -143,8 +118,6 @@ class BundleConv(Configured):
         if not filters:
             return x @ weight[0]
         method = self.method or network_method(operator)
-        if (self.step is None or self.learned) and isinstance(method, Dense):
-            method = Exact()  # matrices of filters that change are not worth caching, with or without gradients
         identity = self.taps - len(filters)  # one where the taps are heat flows
         if self.in_channels <= self.out_channels:
             taps = torch.cat([x][:identity] + apply_bank(filters, operator, x, method), dim=-1)
@@ -153,8 +126,7 @@ class BundleConv(Configured):
         return sum(mixed[:identity], merge_bank(filters, operator, mixed[identity:], method))
 
     def extra_repr(self) -> str:
-        times = "learned times" if self.step is None else f"step {self.step:g}"
-        kind = times if self.bank is None else ", ".join(type(f).__name__ for f in self.bank)
+        kind = f"step {self.step:g}" if self.bank is None else ", ".join(type(f).__name__ for f in self.bank)
         kind += "" if self.constraint is None else f", {self.constraint}"
         return f"{self.in_channels} -> {self.out_channels}, {self.taps} taps, {kind}, {self.num_parameters} parameters"
 

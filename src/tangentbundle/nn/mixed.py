@@ -26,7 +26,7 @@ from ..errors import InvalidInputError, ShapeError
 from ..operators import LinearOperator
 from .activations import NormTanh
 from .base import Configured, checked, generator, linear, uniform, widths
-from .conv import BundleConv, Learnable
+from .conv import BundleConv
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class MixedLayer(Configured):
         wide: tuple[int, int],
         high: tuple[int, int],
         taps: int = 2,
-        step: float | Learnable = 1.0,
+        step: float = 1.0,
         last: bool = False,
         seed: int | torch.Generator = 0,
     ) -> None:
@@ -116,7 +116,7 @@ class MixedTNN(Configured):
         fields: Sequence[int],
         taps: int = 2,
         *,
-        step: float | Learnable = 1.0,
+        step: float = 1.0,
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()

@@ -18,7 +18,7 @@ from ..filters import Filter, LowpassNonAmplifying, Method
 from ..operators import LinearOperator
 from .activations import Activation, Linear, NormTanh
 from .base import Configured, checked, generator, part, widths
-from .conv import BundleConv, Learnable, with_parameters
+from .conv import BundleConv, with_parameters
 from .readouts import Readout
 
 
@@ -39,7 +39,7 @@ class TNN(Configured):
     Args:
         channels: widths, input first: ``[1, 8, 4, 1]`` is the paper's.
         taps: K, counted from the identity tap k = 0.
-        step: sampling interval :math:`T_s`, or ``Learnable()``.
+        step: sampling interval :math:`T_s`.
         filters: instead of taps and step, the filters of every layer (a D-TNN); each learns its own copy of their
             parameters.
         constraint: ``LowpassNonAmplifying()``, for training under the assumptions of the paper's theorem.
@@ -62,7 +62,7 @@ class TNN(Configured):
         channels: Sequence[int],
         taps: int = 2,
         *,
-        step: float | Learnable = 1.0,
+        step: float = 1.0,
         filters: Sequence[Filter] | None = None,
         constraint: LowpassNonAmplifying | None = None,
         activation: Activation | None = None,

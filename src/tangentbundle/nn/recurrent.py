@@ -21,7 +21,7 @@ from ..filters import Filter, LowpassNonAmplifying, Method
 from ..operators import LinearOperator
 from .activations import Activation, Coordinatewise, NormTanh, squared_norm
 from .base import Configured, generator, part, widths
-from .conv import BundleConv, Learnable, with_parameters
+from .conv import BundleConv, with_parameters
 
 States = list[torch.Tensor]
 
@@ -76,7 +76,7 @@ class Recurrent(Configured):
         channels: Sequence[int],
         taps: int = 2,
         *,
-        step: float | Learnable = 1.0,
+        step: float = 1.0,
         filters: Sequence[Filter] | None = None,
         constraint: LowpassNonAmplifying | None = None,
         activation: Activation | None = None,
