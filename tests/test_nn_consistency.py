@@ -205,25 +205,11 @@ def test_a_batch_of_sequences_is_each_alone(name):
     net, lap = recurrent()[name], bundle().laplacian()
     x = signals(lap, 2, 3, 5)
     outputs, states = net(x, lap)
-    rolled = net.rollout(x, lap, steps=3)
-    assert outputs.shape == x.shape and rolled.shape == (2, 3, 3, *x.shape[-3:])
+    assert outputs.shape == x.shape
     for i, j in np.ndindex(2, 3):
         alone, ends = net(x[i, j], lap)
         assert relative_error(outputs[i, j], alone) < 1e-12
         assert all(relative_error(s[i, j], e) < 1e-12 for s, e in zip(states, ends, strict=True))
-        assert relative_error(rolled[i, j], net.rollout(x[i, j], lap, steps=3)) < 1e-12
-
-
-@pytest.mark.parametrize("name", recurrent())
-def test_a_rollout_feeds_its_outputs_back(name):
-    """Equal to running the whole sequence again with the forecasts appended, which knows nothing of states."""
-    net, lap = recurrent()[name], bundle().laplacian()
-    x = signals(lap, 4)
-    longer = x
-    for _ in range(5):
-        longer = torch.cat([longer, net(longer, lap)[0][-1:]])
-    assert relative_error(net.rollout(x, lap, steps=5), longer[4:]) < 1e-12
-    assert relative_error(net.rollout(x, lap, steps=1), net(x, lap)[0][-1:]) < 1e-14
 
 
 def test_gates_that_are_shut_remember():

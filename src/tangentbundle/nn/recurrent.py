@@ -15,7 +15,6 @@ from itertools import pairwise
 
 import torch
 
-from ..arrays import positive_integer
 from ..errors import InvalidInputError, ShapeError
 from ..filters import Filter, LowpassNonAmplifying, Method
 from ..operators import LinearOperator
@@ -121,20 +120,6 @@ class Recurrent(Configured):
             ends.append(state)
         return (sequence if self.head is None else self.head(sequence, operator)), ends
 
-    def rollout(self, sequence: torch.Tensor, operator: LinearOperator, steps: int) -> torch.Tensor:
-        """The ``steps`` fields after a sequence, each from the one before: ``(..., steps, n, d, c)``."""
-        output, states = self(sequence, operator)
-        fields = [output[..., -1:, :, :, :]]
-        if fields[0].shape[-1] != sequence.shape[-1]:
-            raise InvalidInputError(
-                f"a rollout feeds outputs back as inputs, so their channels must agree: {sequence.shape[-1]} go in, "
-                f"{fields[0].shape[-1]} come out."
-            )
-        for _ in range(positive_integer(steps, "steps") - 1):
-            output, states = self(fields[-1], operator, states)
-            fields.append(output)
-        return torch.cat(fields, dim=-4)
-
 
 class RecurrentTNN(Recurrent):
     """The paper's multi-layer recurrent network; its outputs are the states of the last layer.
@@ -160,8 +145,8 @@ class GatedTNN(Recurrent):
     >>> import torch, tangentbundle as tb
     >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(100, seed=0).astype("float32")).laplacian()
     >>> net = tb.nn.GatedTNN(channels=[1, 8, 1], taps=2, step=0.1)
-    >>> net.rollout(torch.randn(6, 10, 100, 2, 1), lap, steps=4).shape
-    torch.Size([6, 4, 100, 2, 1])
+    >>> net(torch.randn(6, 10, 100, 2, 1), lap)[0].shape
+    torch.Size([6, 10, 100, 2, 1])
     """
 
     cell, default_activation, has_head = GatedCell, NormTanh(), True
