@@ -1,7 +1,5 @@
 """The three properties of filters, measured or by construction."""
 
-from math import comb
-
 import numpy as np
 import pytest
 import torch
@@ -162,64 +160,3 @@ def test_measured_properties_on_an_operator():
     assert "non-amplifying" in str(tb.Tikhonov(1.0).properties()) and "(amplifying" in str(
         (3.0 * tb.Heat(1)).properties()
     )
-
-
-# Coefficients that are lowpass and non-amplifying by construction.
-
-
-@settings(max_examples=150, deadline=None, derandomize=True)
-@given(st.lists(st.floats(-50.0, 50.0), min_size=1, max_size=12), st.booleans())
-def test_lowpass_non_amplifying_for_all_numbers(free, single):
-    if single:
-        free = free[:9]
-    numbers = torch.tensor(free, dtype=torch.float32 if single else torch.float64)
-    taps = tb.LowpassNonAmplifying()(numbers)
-    assert taps.shape == (len(free) + 1,) and taps.dtype == numbers.dtype
-    h = tb.FIR(taps, step=0.1)
-    assert h.is_lowpass() and h.is_nonamplifying(), h.properties()
-    assert np.abs(h.response(LAM)).max() <= 1.0
-
-
-def test_lowpass_non_amplifying_reaches_what_it_should():
-    """With Bernstein coefficients 0, 1, ..., 1 the filter 1 - (1 - z)^N; with few of them any lowpass filter."""
-    taps = tb.LowpassNonAmplifying()(torch.full((4,), 40.0, dtype=torch.float64))
-    np.testing.assert_allclose(taps, [0.0, 4.0, -6.0, 4.0, -1.0], rtol=1e-12)
-    wanted = np.array([0.0, 0.6, 0.3])
-    # to Bernstein form of degree 2: b_1 = h_1 / 2, b_2 = h_1 + h_2
-    free = torch.from_numpy(np.arctanh([wanted[1] / 2, wanted[1:].sum()]))
-    np.testing.assert_allclose(tb.LowpassNonAmplifying()(free), wanted, rtol=1e-12)
-    many = torch.randn(3, 4, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    out = tb.LowpassNonAmplifying()(many)
-    assert out.shape == (4, 4, 5)
-    np.testing.assert_allclose(out[:, 2, 3], tb.LowpassNonAmplifying()(many[:, 2, 3]), rtol=1e-13)
-
-
-def test_gradients_flow_through_lowpass_non_amplifying():
-    free = torch.tensor([0.3, -1.2, 2.0], dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(tb.LowpassNonAmplifying(), free)
-    lam = torch.linspace(0.0, 20.0, 50, dtype=torch.float64)
-    goal = tb.Heat(0.25).response(lam)
-    optimizer = torch.optim.LBFGS([free], max_iter=60, line_search_fn="strong_wolfe")
-    constraint = tb.LowpassNonAmplifying()
-
-    def misfit():
-        optimizer.zero_grad()
-        loss = (tb.FIR(constraint(free), step=0.1).response(lam) - goal).square().mean()
-        loss.backward()
-        return loss
-
-    before = float(misfit().detach())
-    optimizer.step(misfit)
-    after = float(misfit().detach())
-    assert after < 1e-3 * before
-    learnt = tb.FIR(constraint(free).detach(), step=0.1)
-    assert learnt.is_lowpass() and learnt.is_nonamplifying()
-
-
-def test_lowpass_non_amplifying_in_bernstein_form():
-    """The response is the Bernstein sum of the bounded numbers."""
-    free = torch.randn(6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    z, b = np.linspace(0, 1, 50), [0.0, *np.tanh(free.numpy())]
-    expected = sum(b[j] * comb(6, j) * z**j * (1 - z) ** (6 - j) for j in range(7))
-    taps = tb.LowpassNonAmplifying()(free).numpy()
-    np.testing.assert_allclose(np.polynomial.Polynomial(taps)(z), expected, atol=1e-12)

@@ -1,10 +1,9 @@
-"""Layers with banks of filters, and networks trained under the assumptions of the paper's theorem."""
+"""Layers with banks of filters."""
 
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -15,7 +14,6 @@ from tangentbundle.testing import assert_gauge_equivariant, relative_error
 
 nn = tb.nn
 
-CONSTRAINT = tb.LowpassNonAmplifying()
 BANK = [
     tb.Heat(0.0),
     tb.Heat(0.3),
@@ -70,65 +68,6 @@ def train(net, lap, steps=20, **options):
 
 def layers(net):
     return [module for module in net.modules() if isinstance(module, nn.BundleConv)]
-
-
-# Training under the assumptions of the theorem.
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: nn.TNN([1, 8, 4, 1], step=0.1, constraint=CONSTRAINT),
-        lambda: nn.TNN([1, 4, 1], taps=5, step=0.05, constraint=CONSTRAINT, activation=nn.Coordinatewise(torch.tanh)),
-        lambda: nn.RecurrentTNN([1, 3, 1], taps=3, step=0.1, constraint=CONSTRAINT),
-        lambda: nn.GatedTNN([1, 3, 1], taps=2, step=0.1, constraint=CONSTRAINT),
-    ],
-)
-def test_trained_filters_are_lowpass_and_non_amplifying(make, dtype, tmp_path):
-    net, lap = make().to(dtype), laplacian(dtype)
-    losses = train(net, lap)
-    assert losses[-1] < losses[0]
-    lam = np.concatenate([[0.0], np.geomspace(1e-6, 1e4, 2000)])
-    largest = 0.0
-    for conv in layers(net):
-        taps = conv.coefficients.detach().double()
-        assert taps.shape == (conv.taps, conv.in_channels, conv.out_channels)
-        for q in range(conv.in_channels):
-            for u in range(conv.out_channels):
-                h = tb.FIR(taps[:, q, u], conv.step)
-                assert h.is_lowpass() and h.is_nonamplifying()
-                largest = max(largest, np.abs(h.response(lam)).max())
-    assert 0.5 < largest <= 1.0  # training went as far as it may
-    tb.save(net, tmp_path / "net")
-    again = tb.load(tmp_path / "net")
-    assert repr(again) == repr(net) and "LowpassNonAmplifying()" in repr(net)
-    x = signal(6, lap.num_points, 2, 1, dtype=dtype)
-    before, after = (n(x, lap)[0] if isinstance(n, nn.Recurrent) else n(x, lap) for n in (net, again))
-    assert torch.equal(before, after) and again(x, lap) is not None
-
-
-def test_a_constrained_layer_is_its_filters():
-    conv, lap = nn.BundleConv(3, 2, taps=4, step=0.1, constraint=CONSTRAINT).double(), laplacian()
-    x = signal(80, 2, 3)
-    expected = torch.zeros(80, 2, 2, dtype=torch.float64)
-    for q in range(3):
-        for u in range(2):
-            expected[..., u] += tb.FIR(CONSTRAINT(conv.weight.detach()[:, q, u]), 0.1)(lap, x[..., q : q + 1])[..., 0]
-    assert relative_error(conv(x, lap), expected) < 1e-12
-    assert conv.weight.shape == (3, 3, 2) and conv.num_parameters == 18
-    assert torch.autograd.gradcheck(
-        lambda w: torch.func.functional_call(conv, {"weight": w}, (x[:, :, :], lap)), conv.weight
-    )
-
-
-def test_replicas_of_constrained_networks_train_as_if_alone():
-    lap, x = laplacian(), signal(3, 80, 2, 1)
-    nets = tb.training.Replicas(
-        lambda seed: nn.TNN([1, 3, 1], taps=3, step=0.1, constraint=CONSTRAINT, seed=seed).double(), 3
-    )
-    alone = torch.stack([nets[r](x[r], lap) for r in range(3)])
-    assert relative_error(nets(x, lap), alone) < 1e-12
 
 
 # Banks of filters.
@@ -228,9 +167,6 @@ def test_what_cannot_be_described_is_not_saved(tmp_path):
         ({"filters": []}, "filters must be a list"),
         ({"filters": [tb.Heat]}, "filters must be a list"),
         ({"filters": [None]}, "filters must be a list"),
-        ({"filters": BANK, "constraint": CONSTRAINT}, "use one of them"),
-        ({"constraint": CONSTRAINT, "taps": 1}, "at least 2 taps"),
-        ({"constraint": tb.LowpassNonAmplifying}, "such as LowpassNonAmplifying"),
         ({"filters": [tb.Spectral(torch.exp, "mine", (parameter(1.0),))]}, "cannot learn the tensors of mine"),
         ({"filters": [tb.Heat(0.1)] * 1001}, "at most 1000 taps"),
     ],

@@ -16,7 +16,7 @@ from .nn.activations import FUNCTIONS
 
 KIND = "tangentbundle.network"
 
-PARAMETERS = (nn.Parametrization, operators.Degrees, filters.LowpassNonAmplifying)
+PARAMETERS = (nn.Parametrization, operators.Degrees)
 KINDS = (nn.Configured, filters.Method, filters.Filter, *PARAMETERS)
 PUBLIC = [getattr(module, name) for module in (nn, filters, operators) for name in module.__all__]
 PARTS = [part for part in PUBLIC if isinstance(part, type) and issubclass(part, KINDS)]

@@ -6,7 +6,7 @@ from .base import Filter
 from .base import Impulses as Impulses
 from .methods import Chebyshev, Dense, Exact, Method
 from .properties import Properties as Properties
-from .responses import FIR, Heat, ImpulseResponse, LowpassNonAmplifying, Polynomial, Spectral, Tikhonov
+from .responses import FIR, Heat, ImpulseResponse, Polynomial, Spectral, Tikhonov
 
 __all__ = [
     "FIR",
@@ -16,7 +16,6 @@ __all__ = [
     "Filter",
     "Heat",
     "ImpulseResponse",
-    "LowpassNonAmplifying",
     "Method",
     "Polynomial",
     "Spectral",

@@ -23,7 +23,6 @@ from ..filters import (
     Dense,
     Filter,
     Heat,
-    LowpassNonAmplifying,
     Method,
     Spectral,
     apply_bank,
@@ -56,8 +55,6 @@ class BundleConv(Configured):
     Args:
         filters: the taps instead, any filters of this library; the identity is among them only if listed. A field that
             is a ``torch.nn.Parameter``, such as the time of ``Heat``, is learned with the weights.
-        constraint: ``LowpassNonAmplifying()`` keeps every filter within the assumptions of the paper's theorem. Then
-            ``weight`` holds the free numbers, and ``coefficients`` what they make.
         method: how filters are evaluated; by default the operator's size decides.
 
     >>> import torch, tangentbundle as tb
@@ -75,7 +72,6 @@ class BundleConv(Configured):
         step: float = 1.0,
         *,
         filters: Sequence[Filter] | None = None,
-        constraint: LowpassNonAmplifying | None = None,
         method: Method | None = None,
         seed: int | torch.Generator = 0,
     ) -> None:
@@ -84,27 +80,18 @@ class BundleConv(Configured):
         self.out_channels = positive_integer(out_channels, "out_channels")
         if filters is not None and not (filters and all(isinstance(f, Filter) for f in filters)):
             raise InvalidInputError(f"filters must be a list such as [Heat(0.1), Tikhonov(2.0)], got {filters!r}.")
-        self.bank, self.constraint = filters, part(constraint, None, LowpassNonAmplifying, "LowpassNonAmplifying()")
+        self.bank = filters
         self.taps = positive_integer(taps, "taps") if filters is None else len(filters)
         if self.taps > MAX_TAPS:
             raise InvalidInputError(f"a layer has at most {MAX_TAPS} taps, got {taps}. Use a larger step instead.")
-        if filters is not None and constraint is not None:
-            raise InvalidInputError("both filters and constraint define the taps: use one of them.")
-        if constraint is not None and self.taps < 2:
-            raise InvalidInputError(f"a lowpass filter needs at least 2 taps (the first is zero), got {taps}.")
         self.method = part(method, None, Method, "Chebyshev()")
-        free, fan_in = self.taps - (constraint is not None), self.taps * self.in_channels
-        self.weight = uniform(free, self.in_channels, self.out_channels, fan_in=fan_in, source=generator(seed))
+        shape, source = (self.taps, self.in_channels, self.out_channels), generator(seed)
+        self.weight = uniform(*shape, fan_in=self.taps * self.in_channels, source=source)
         learned: list[torch.nn.Parameter] = []
         with_parameters(filters, learned.append)
         self.learned = torch.nn.ParameterList(learned) if learned else None
         self.step = positive(step, "step")
         self.heats = [Heat(k * self.step) for k in range(1, self.taps)]
-
-    @property
-    def coefficients(self) -> torch.Tensor:
-        """The matrices :math:`H_k` of the taps, ``(taps, in, out)``."""
-        return self.weight if self.constraint is None else self.constraint(self.weight)
 
     def filters(self) -> list[Filter]:
         """The taps; without the first, the identity, where they are heat flows."""
@@ -114,7 +101,7 @@ class BundleConv(Configured):
         return list(self.heats)
 
     def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
-        x, weight, filters = checked(x, operator, self.in_channels, self.weight), self.coefficients, self.filters()
+        x, weight, filters = checked(x, operator, self.in_channels, self.weight), self.weight, self.filters()
         if not filters:
             return x @ weight[0]
         method = self.method or network_method(operator)
@@ -127,7 +114,6 @@ class BundleConv(Configured):
 
     def extra_repr(self) -> str:
         kind = f"step {self.step:g}" if self.bank is None else ", ".join(type(f).__name__ for f in self.bank)
-        kind += "" if self.constraint is None else f", {self.constraint}"
         return f"{self.in_channels} -> {self.out_channels}, {self.taps} taps, {kind}, {self.num_parameters} parameters"
 
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import torch
 
-from ..filters import Filter, LowpassNonAmplifying, Method
+from ..filters import Filter, Method
 from ..operators import LinearOperator
 from .activations import Activation, Linear, NormTanh
 from .base import Configured, checked, generator, part, widths
@@ -42,7 +42,6 @@ class TNN(Configured):
         step: sampling interval :math:`T_s`.
         filters: instead of taps and step, the filters of every layer (a D-TNN); each learns its own copy of their
             parameters.
-        constraint: ``LowpassNonAmplifying()``, for training under the assumptions of the paper's theorem.
         activation: nonlinearity of the hidden layers, default ``NormTanh()``, which depends on no frames; the paper's
             experiments use ``Coordinatewise(torch.tanh)``.
         output: nonlinearity of the last layer, default none.
@@ -64,7 +63,6 @@ class TNN(Configured):
         *,
         step: float = 1.0,
         filters: Sequence[Filter] | None = None,
-        constraint: LowpassNonAmplifying | None = None,
         activation: Activation | None = None,
         output: Activation | None = None,
         readout: Readout | None = None,
@@ -79,7 +77,7 @@ class TNN(Configured):
         self.layers = torch.nn.ModuleList()
         for act, (wide, high) in zip(acts, pairwise(channels), strict=True):
             bank = with_parameters(filters, copy.deepcopy)
-            conv = BundleConv(wide, high, taps, step, filters=bank, constraint=constraint, method=method, seed=source)
+            conv = BundleConv(wide, high, taps, step, filters=bank, method=method, seed=source)
             self.layers.append(TNNLayer(conv, act))
         self.readout = part(readout, None, Readout, "SumReadout(channels=1, outputs=2)")
 

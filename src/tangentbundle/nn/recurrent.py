@@ -16,7 +16,7 @@ from itertools import pairwise
 import torch
 
 from ..errors import InvalidInputError, ShapeError
-from ..filters import Filter, LowpassNonAmplifying, Method
+from ..filters import Filter, Method
 from ..operators import LinearOperator
 from .activations import Activation, Coordinatewise, NormTanh, squared_norm
 from .base import Configured, generator, part, widths
@@ -77,7 +77,6 @@ class Recurrent(Configured):
         *,
         step: float = 1.0,
         filters: Sequence[Filter] | None = None,
-        constraint: LowpassNonAmplifying | None = None,
         activation: Activation | None = None,
         method: Method | None = None,
         seed: int | torch.Generator = 0,
@@ -88,7 +87,7 @@ class Recurrent(Configured):
 
         def conv(wide: int, high: int) -> BundleConv:
             bank = with_parameters(filters, copy.deepcopy)
-            return BundleConv(wide, high, taps, step, filters=bank, constraint=constraint, method=method, seed=source)
+            return BundleConv(wide, high, taps, step, filters=bank, method=method, seed=source)
 
         states = pairwise(sizes[:-1] if self.has_head else sizes)
         self.cells = torch.nn.ModuleList(self.cell(conv, wide, high, act) for wide, high in states)
