@@ -1,4 +1,4 @@
-"""Training of networks: the loop, checkpoints, replicas, several processes."""
+"""Training of networks: the loop, checkpoints, replicas."""
 
 from .checkpoint import Checkpoint
 from .loop import Fit, fit, squared_error
