@@ -1,8 +1,7 @@
-"""Training of networks: the loop, checkpoints, replicas."""
+"""Training of networks: the loop, and replicas."""
 
-from .checkpoint import Checkpoint
 from .loop import Fit, fit, squared_error
 from .loop import Loss as Loss
 from .replicas import Replicas
 
-__all__ = ["Checkpoint", "Fit", "Replicas", "fit", "squared_error"]
+__all__ = ["Fit", "Replicas", "fit", "squared_error"]
