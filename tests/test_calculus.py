@@ -152,7 +152,7 @@ def test_contract_of_maps(name):
 def test_maps_between_bundles_have_no_spectrum():
     gradient = sphere(300)[1].gradient()
     assert difference(gradient.to_dense(), gradient.to_scipy().toarray()) < 1e-12
-    assert np.allclose(gradient.as_linear_operator() @ np.ones(300), 0.0, atol=1e-9)
+    assert np.allclose(gradient.to_scipy() @ np.ones(300), 0.0, atol=1e-9)
     with pytest.raises(InvalidInputError, match="need a Laplacian"):
         tb.Heat(1.0)(gradient, np.ones((300, 1, 1)))
 

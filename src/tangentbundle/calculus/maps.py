@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 from scipy import sparse
-from scipy.sparse.linalg import LinearOperator as ScipyLinearOperator
-from scipy.sparse.linalg import aslinearoperator
 
 from ..errors import InvalidInputError
 from ..operators.base import LinearOperator
@@ -103,10 +101,6 @@ class LinearMap(LinearOperator):
         places = self._places.cpu().numpy()
         rows, columns = ((places[:, None] * q + np.arange(q)).ravel() for q in (self.out_dim, self.dim))
         return sparse.csr_array(matrix[rows][:, columns])
-
-    def as_linear_operator(self) -> ScipyLinearOperator:
-        """A scipy ``LinearOperator`` on flat vectors."""
-        return aslinearoperator(self.to_scipy())
 
     def decompose(self) -> tuple[torch.Tensor, torch.Tensor]:
         raise InvalidInputError(f"{self} has no eigenfields. Filters and spectra need a Laplacian.")
