@@ -28,15 +28,15 @@ FLIPS = 3_000
 FORGED = 2_000
 
 
-def read_tensor_file(path: Path) -> None:
+def read_checkpoint(path: Path) -> None:
     """Whatever is accepted is what was written."""
     tensors, notes = read_tensors(path, "stress")
     assert notes == {"epoch": 3} and torch.equal(tensors["weight"], torch.arange(40.0)), "a changed file was read"
 
 
-def _tensors() -> bytes:
+def _checkpoint() -> bytes:
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "tensors"
+        path = Path(folder) / "checkpoint"
         write_tensors(path, "stress", {"weight": torch.arange(40.0)}, {"epoch": 3})
         return path.read_bytes()
 
@@ -186,7 +186,7 @@ def run(share: float = 1.0) -> list[dict[str, Any]]:
     rows = [
         flips("model", seeds["model"], read_model, count),
         flips("results", seeds["JSON lines"], read_ledger, count),
-        flips("tensors", _tensors(), read_tensor_file, count),
+        flips("checkpoint", _checkpoint(), read_checkpoint, count),
         forged(max(30, round(FORGED * share))),
     ]
     logging.disable(logging.CRITICAL)  # zarr tells of tasks that it gave up

@@ -1,9 +1,10 @@
-"""SIGKILL at random moments of ``reproduce`` and of file writing; and two writers on one folder."""
+"""SIGKILL at random moments of training, of ``reproduce`` and of file writing; and two writers on one folder."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 import tempfile
 import time
@@ -13,16 +14,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from typer.testing import CliRunner
 
 import tangentbundle as tb
-from tangentbundle.errors import TangentBundleError
+from tangentbundle.errors import BusyFolderError, TangentBundleError
+from tangentbundle.files import read_tensors
 from tangentbundle.io import read_field
+from tangentbundle.training.checkpoint import KIND
 from tangentbundle_cli import app
 
-from .victims import SUFFIXES, TASKS, reproduce, small_torus, write
+from .victims import EPOCHS, SUFFIXES, TASKS, problem, reproduce, small_torus, train, write
 
-KILLS = {"reproduce": 30, "writing": 30}
+KILLS = {"training": 40, "reproduce": 30, "writing": 30}
 STEPS = 3
 """A kill comes at a random moment of the next third of the work, so that they lie evenly over all of it."""
 
@@ -89,6 +93,30 @@ def _leftovers(folder: Path) -> set[str]:
 # What must hold after each kill, and at the end.
 
 
+def _weights(folder: Path) -> torch.Tensor:
+    return torch.cat([p.detach().flatten() for p in tb.load(folder / "final.safetensors").parameters()])
+
+
+def kill_training(kills: int, rng: np.random.Generator) -> dict[str, Any]:
+    """Checkpoints stay readable and never go back; the end has the weights of an undisturbed run."""
+    data, killer, ends = problem(), Killer(rng), 0
+    with tempfile.TemporaryDirectory() as folder:
+        longest = killer.undisturbed(train, f"{folder}/whole", data)
+        truth = _weights(Path(folder) / "whole")
+        while killer.kills < kills:
+            place, epochs = Path(folder) / str(ends), 0
+            while not (place / "final.safetensors").exists():
+                killed, now = killer.kill(place, longest, train, str(place), data), 0
+                if (place / "checkpoint.safetensors").exists():
+                    now = len(read_tensors(place / "checkpoint.safetensors", KIND)[0]["history.training loss"])
+                killer.must(now >= epochs)
+                killer.quarters[min(4 * now // EPOCHS, 3)] += killed
+                epochs = now
+            ends += 1
+            killer.must(torch.equal(_weights(place), truth))
+    return killer.row("training with checkpoints", ends=ends, quarters=killer.quarters)
+
+
 def _tables(folder: Path) -> tuple[list[str], bytes, bytes]:
     """What ``reproduce`` left: its rows without their times, and the tables."""
     rows = [line.split(', "task_seconds"')[0] for line in (folder / "results.jsonl").read_text().splitlines()]
@@ -148,7 +176,14 @@ def kill_writing(kills: int, rng: np.random.Generator) -> dict[str, Any]:
 
 def second_writer() -> dict[str, Any]:
     """While one process writes in a folder, a second is refused by name; after it, it is not."""
-    killer = Killer(np.random.default_rng(0))
+    data, killer, tried = problem(), Killer(np.random.default_rng(0)), 0
+
+    def fit(folder: str) -> bool:
+        try:
+            tb.fit(tb.nn.TNN([1, 2, 1], seed=3).double(), pickle.loads(data), epochs=1, checkpoint=folder)
+        except BusyFolderError:
+            return False
+        return True
 
     def command(folder: str) -> bool:
         with small_torus():
@@ -156,21 +191,24 @@ def second_writer() -> dict[str, Any]:
         killer.must(done.exit_code == 0 or (done.exit_code == 2 and "another process is writing" in done.output))
         return done.exit_code == 0
 
-    with tempfile.TemporaryDirectory() as folder:
-        process = killer.start(reproduce, folder)
-        while process.is_alive() and not (Path(folder) / "results.jsonl").exists():
-            time.sleep(0.001)
-        os.kill(process.pid or 0, signal.SIGSTOP)  # it holds the folder, and does not end before the other came
-        killer.must(not command(folder))
-        process.kill()
-        process.join()
-        killer.must(process.exitcode == -signal.SIGKILL and command(folder))
-    return {"what": "two writers on one folder", "inputs": 1, "failures": killer.failures}
+    for first, sign in (((train, data), "checkpoint.safetensors"), ((reproduce,), "results.jsonl")):
+        with tempfile.TemporaryDirectory() as folder:
+            process = killer.start(first[0], folder, *first[1:])
+            while process.is_alive() and not (Path(folder) / sign).exists():
+                time.sleep(0.001)
+            os.kill(process.pid or 0, signal.SIGSTOP)  # it holds the folder, and does not end before the others came
+            for second in (fit, command):
+                killer.must(not second(folder))
+                tried += 1
+            process.kill()
+            process.join()
+            killer.must(process.exitcode == -signal.SIGKILL and fit(folder) and command(folder))
+    return {"what": "two writers on one folder", "inputs": tried, "failures": killer.failures}
 
 
 def run(share: float = 1.0) -> list[dict[str, Any]]:
     rng, rows = np.random.default_rng(0), []
-    works = {"reproduce": kill_reproduce, "writing": kill_writing}
+    works = {"training": kill_training, "reproduce": kill_reproduce, "writing": kill_writing}
     for name, work in works.items():
         rows.append(work(max(1, round(KILLS[name] * share)), rng))
         print(rows[-1], flush=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
+import pickle
 import tempfile
 from collections.abc import Iterator, MutableSequence
 from pathlib import Path
@@ -21,12 +22,23 @@ import tangentbundle as tb
 from tangentbundle.experiments import torus
 from tangentbundle.io import Field, write_field
 from tangentbundle.io.spaces import Cloud
+from tangentbundle.parallel import one_thread
 
+EPOCHS = 40
 TASKS = 12
 SUFFIXES = (".csv", ".npz", ".parquet", ".ply", ".nc", ".safetensors")
 
 Mark = MutableSequence[float]
 """Numbers in memory that two processes share; they outlive the one that is killed."""
+
+
+def train(begun: Mark, folder: str, problem: bytes, epochs: int = EPOCHS) -> None:
+    """A training that writes a checkpoint after every epoch."""
+    net, data = tb.nn.TNN([1, 2, 1], seed=3).double(), pickle.loads(problem)
+    begun[0] = 1.0
+    with one_thread():
+        tb.fit(net, data, epochs=epochs, checkpoint=tb.training.Checkpoint(folder, every=0.0), progress=False)
+        tb.save(net, Path(folder) / "final.safetensors")
 
 
 def reproduce(begun: Mark, folder: str) -> None:
@@ -77,8 +89,16 @@ def small_torus() -> Iterator[None]:
         yield
 
 
+def problem() -> bytes:
+    """A few pairs of signals on a torus, to be learned."""
+    lap = tb.TangentBundle.from_points(torch.from_numpy(tb.manifolds.Torus().sample(60, seed=1)), dim=2).laplacian()
+    signals = torch.randn(4, 60, 2, 1, generator=torch.Generator().manual_seed(5), dtype=lap.dtype)
+    return pickle.dumps([(x, lap, tb.Heat(0.3)(lap, x)) for x in signals])
+
+
 def warm_up() -> None:
     """Do each kind of work once: what is imported, compiled and kept then serves all processes forked from this one."""
     with tempfile.TemporaryDirectory() as folder:
+        train([0.0], f"{folder}/train", problem(), epochs=1)
         reproduce([0.0], f"{folder}/reproduce")
         write([0.0], folder, [-1.0] * len(SUFFIXES), most=1)

@@ -1,10 +1,17 @@
-"""Training: best weights, stopping, replicas."""
+"""Training: best weights, stopping, resuming to the same numbers, replicas."""
+
+import contextlib
+import subprocess
+import sys
+import time
 
 import pytest
 import torch
 
 import tangentbundle as tb
-from tangentbundle.errors import ConvergenceError, DivergedWarning, InvalidInputError
+from tangentbundle.errors import BusyFolderError, ConvergenceError, DamagedFileError, DivergedWarning, InvalidInputError
+from tangentbundle.files import only_writer, read_tensors, write_tensors
+from tangentbundle.training.checkpoint import KIND
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +68,57 @@ def test_same_seed_same_numbers_and_another_order_for_another_seed(lap):
     assert torch.equal(ends[0], ends[1]) and not torch.equal(ends[0], ends[2])
 
 
+@pytest.mark.parametrize("stop_at", [1, 3, 7])
+def test_resumed_run_has_identical_weights(lap, tmp_path, stop_at):
+    whole, parts = make_net(), make_net()
+    tb.fit(whole, make_batches(lap), epochs=10, progress=False)
+    tb.fit(parts, make_batches(lap), epochs=stop_at, checkpoint=tmp_path, progress=False)
+    parts = make_net(seed=99)  # the checkpoint holds everything
+    result = tb.fit(parts, make_batches(lap), epochs=10, checkpoint=tmp_path, progress=False)
+    assert torch.equal(weights(whole), weights(parts)) and result.epochs == 10
+
+
+SCRIPT = """
+import sys, torch, tangentbundle as tb
+points = torch.from_numpy(tb.manifolds.Torus().sample(60, seed=1))
+lap = tb.TangentBundle.from_points(points).laplacian()
+signals = torch.randn(4, 60, 2, 1, generator=torch.Generator().manual_seed(5), dtype=lap.dtype)
+batches = [(x, lap, tb.Heat(0.3)(lap, x)) for x in signals]
+net = tb.nn.TNN([1, 4, 1]).double()
+print("ready", flush=True)
+tb.fit(net, batches, epochs=500, checkpoint=tb.training.Checkpoint(sys.argv[1], every=0.05), progress=False)
+tb.save(net, sys.argv[1] + "/final.safetensors")
+"""
+
+
+@contextlib.contextmanager
+def running(folder):
+    """The script in a process of its own, after it has read its data."""
+    with subprocess.Popen([sys.executable, "-c", SCRIPT, str(folder)], stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"ready\n"
+        yield process
+        process.kill()
+
+
+def final(folder):
+    return weights(tb.load(folder / "final.safetensors"))
+
+
+def test_killed_at_a_random_step_and_resumed(tmp_path):
+    """SIGKILL twice in the middle; the third run ends with the weights of an undisturbed one."""
+    checkpoint, end = (tmp_path / "b" / name for name in ("checkpoint.safetensors", "final.safetensors"))
+    for delay in (0.1, 0.3):
+        with running(tmp_path / "b"):
+            while not checkpoint.exists():
+                time.sleep(0.01)
+            time.sleep(delay)
+        assert not end.exists(), "it was too fast to be killed"
+    for name in "ab":
+        with running(tmp_path / name) as process:
+            assert process.wait() == 0
+    assert torch.equal(final(tmp_path / "a"), final(tmp_path / "b"))
+
+
 def test_divergence_is_reported_and_never_returned(lap):
     net = make_net()
     calls = iter(range(10_000))
@@ -109,6 +167,34 @@ def test_one_lost_replica_does_not_spoil_the_others(lap):
         result = tb.fit(nets, [(x.expand(2, *x.shape), target)], losses, epochs=30, progress=False)
     assert result.best_epoch[0] > 20 and result.best_epoch[1] <= 5
     assert torch.isfinite(weights(nets)).all()
+
+
+def test_checkpoints_refuse_other_networks_damage_and_second_writers(lap, tmp_path):
+    tb.fit(make_net(), make_batches(lap), epochs=2, checkpoint=tmp_path, progress=False)
+    with pytest.raises(InvalidInputError, match="another network"):
+        tb.fit(tb.nn.TNN([1, 3, 1]).double(), make_batches(lap), epochs=2, checkpoint=tmp_path, progress=False)
+    with only_writer(tmp_path), pytest.raises(BusyFolderError, match="another process"):
+        tb.fit(make_net(), make_batches(lap), epochs=2, checkpoint=tmp_path, progress=False)
+    file = tmp_path / "checkpoint.safetensors"
+    file.write_bytes(file.read_bytes()[:-10])
+    with pytest.raises(DamagedFileError):
+        tb.fit(make_net(), make_batches(lap), epochs=2, checkpoint=tmp_path, progress=False)
+
+
+def test_forged_checkpoints(lap, tmp_path):
+    """With valid checksums, and the identity of the network."""
+    tb.fit(make_net(), make_batches(lap), epochs=2, checkpoint=tmp_path, progress=False)
+    path = tmp_path / "checkpoint.safetensors"
+    tensors, notes = read_tensors(path, KIND)
+    for change in ("net.layers.0.conv.weight", "weights.0", "best", "random"):
+        for forged in ({n: t for n, t in tensors.items() if n != change}, tensors | {change: torch.ones(1, 3)}):
+            write_tensors(path, KIND, forged, notes)
+            with pytest.raises(DamagedFileError, match="not a complete checkpoint"):
+                tb.fit(make_net(), make_batches(lap), epochs=4, checkpoint=tmp_path, progress=False)
+    for forged in (None, [], {}, notes[1:]):
+        write_tensors(path, KIND, tensors, forged)
+        with pytest.raises((DamagedFileError, InvalidInputError), match="checkpoint"):
+            tb.fit(make_net(), make_batches(lap), epochs=4, checkpoint=tmp_path, progress=False)
 
 
 def test_bad_arguments(lap):

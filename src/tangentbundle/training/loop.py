@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +14,8 @@ import torch
 from ..arrays import positive, positive_integer
 from ..console import progress as progress_bar
 from ..errors import ConvergenceError, DivergedWarning, InvalidInputError
+from ..files import only_writer
+from .checkpoint import Checkpoint
 from .replicas import Replicas
 
 Loss = Callable[[torch.nn.Module, Any], torch.Tensor]
@@ -53,6 +57,7 @@ def fit(
     patience: int | None = None,
     min_delta: float = 0.0,
     clip: float | None = None,
+    checkpoint: str | os.PathLike | Checkpoint | None = None,
     seed: int = 0,
     progress: bool = True,
 ) -> Fit:
@@ -66,6 +71,8 @@ def fit(
         validation: batches whose mean loss chooses the best weights; by default the training loss does.
         patience: stop after this number of epochs without an improvement by more than ``min_delta``.
         clip: largest norm of the gradient, of each replica by itself.
+        checkpoint: a folder, or ``training.Checkpoint(folder, every=seconds)``. A checkpoint that is there is resumed,
+            to the same numbers as an uninterrupted run.
         seed: of the order of the batches.
 
     >>> import torch, tangentbundle as tb
@@ -85,33 +92,40 @@ def fit(
         raise InvalidInputError(f"lr must be at most 1e6, got {lr:g}. Useful rates lie far below 1.")
     steps = optimizer(parameters) if optimizer else torch.optim.Adam(parameters, lr=lr, foreach=True)
     training = Training(net, parameters, steps, loss, patience, min_delta, clip)
-    with progress_bar(positive_integer(epochs, "epochs"), "epoch", progress) as show:
-        while training.epochs < epochs and training.active.any():
-            training.epoch(data, validation, seed)
-            show(training.epochs, f"{training.monitor} {training.best.mean():.4g}")
-    training.adopt_best()
+    place = Checkpoint(checkpoint) if isinstance(checkpoint, str | os.PathLike) else checkpoint
+    epochs = positive_integer(epochs, "epochs")
+    with progress_bar(epochs, "epoch", progress) as show:
+        training.run(epochs, lambda: training.epoch(data, validation, seed), place, show)
     stopped = "diverged" if training.diverged.all() else "epochs" if training.active.any() else "patience"
     return Fit(training.monitor, training.best.tolist(), training.best_epoch.tolist(), stopped, training.history)
 
 
-class Training:
-    """The state of a training: the network, its best weights, and losses.
+class Training(torch.nn.Module):
+    """The state of a training as one module: the network, its best weights, and losses.
 
     ``best``, ``best_epoch``, ``waited`` (epochs without improvement) and ``diverged`` are scalars, or ``(replicas,)``:
     every replica keeps its own best weights and stops by itself.
     """
 
+    best: torch.Tensor
+    best_epoch: torch.Tensor
+    waited: torch.Tensor
+    diverged: torch.Tensor
+
     def __init__(self, net, parameters, optimizer, loss, patience, min_delta, clip) -> None:
+        super().__init__()
         self.net, self.trained, self.optimizer, self.loss = net, parameters, optimizer, loss
         self.patience = None if patience is None else positive_integer(patience, "patience")
         self.clip = None if clip is None else positive(clip, "clip")
         self.min_delta = min_delta
         shape = (len(net),) if isinstance(net, Replicas) else ()
-        self.weights = [p.detach().clone() for p in parameters]
-        self.best = torch.full(shape, torch.inf, dtype=torch.float64)
-        self.best_epoch, self.waited = torch.full(shape, -1), torch.zeros(shape, dtype=torch.long)
-        self.diverged = torch.zeros(shape, dtype=torch.bool)
+        self.weights = torch.nn.ParameterList([p.detach().clone() for p in parameters]).requires_grad_(False)
+        self.register_buffer("best", torch.full(shape, torch.inf, dtype=torch.float64))
+        self.register_buffer("best_epoch", torch.full(shape, -1))
+        self.register_buffer("waited", torch.zeros(shape, dtype=torch.long))
+        self.register_buffer("diverged", torch.zeros(shape, dtype=torch.bool))
         self.history: dict[str, list] = {"training loss": []}
+        self.identity = f"{net!r} {[tuple(p.shape) for p in parameters]} {optimizer!r}"
 
     @property
     def epochs(self) -> int:
@@ -125,6 +139,22 @@ class Training:
     def active(self) -> torch.Tensor:
         """Which replicas are still in training."""
         return ~self.diverged if self.patience is None else ~self.diverged & (self.waited < self.patience)
+
+    def run(
+        self, epochs: int, epoch: Callable[[], None], place: Checkpoint | None, show: Callable[[int, str], None]
+    ) -> None:
+        """Epochs until all replicas have stopped; then the best weights."""
+        with contextlib.nullcontext() if place is None else only_writer(place.folder):
+            if place is not None and place.path.exists():
+                place.load(self)
+            while self.epochs < epochs and self.active.any():
+                epoch()
+                show(self.epochs, f"{self.monitor} {self.best.mean():.4g}")
+                if place is not None and place.due:
+                    place.save(self)
+            if place is not None:
+                place.save(self)
+            self.adopt_best()
 
     def epoch(self, data: Sequence[Any], validation: Sequence[Any] | None, seed: int) -> None:
         """One pass through the data in random order, and the choice of the best weights."""
@@ -169,7 +199,7 @@ class Training:
         self.waited = torch.where(better, 0, self.waited + 1)
         self.diverged = self.diverged | lost
         for best, p in zip(self.weights, self.trained, strict=True):
-            torch.where(_like(better, p), p.detach(), best, out=best)
+            torch.where(_like(better, p), p.detach(), best.data, out=best.data)
         if lost.any():
             warnings.warn(
                 f"training diverged ({int(lost.sum())} of {lost.numel()} replicas): the {self.monitor} of epoch "
@@ -185,6 +215,27 @@ class Training:
             for p, best in zip(self.trained, self.weights, strict=True):
                 p.copy_(best)
         self.net.eval()
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """All tensors that a resumed training needs."""
+        moments = self.optimizer.state_dict()["state"].items()
+        return {
+            **self.state_dict(),
+            **{f"moments.{i}.{key}": torch.as_tensor(v) for i, entry in moments for key, v in entry.items()},
+            **{f"history.{name}": torch.tensor(v, dtype=torch.float64) for name, v in self.history.items()},
+            "random": torch.get_rng_state(),
+        }
+
+    def restore(self, state: dict[str, torch.Tensor]) -> None:
+        moments: dict[int, dict[str, torch.Tensor]] = {}
+        for name in [name for name in state if name.startswith("moments.")]:
+            _, index, key = name.split(".", 2)
+            moments.setdefault(int(index), {})[key] = state.pop(name)
+        for name in [name for name in state if name.startswith("history.")]:
+            self.history[name.removeprefix("history.")] = state.pop(name).tolist()
+        torch.set_rng_state(state.pop("random"))
+        self.load_state_dict(state)
+        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": moments})
 
 
 def _like(values: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
