@@ -1,8 +1,12 @@
-"""Training: best weights, stopping, resuming to the same numbers, replicas."""
+"""Training: best weights, stopping, resuming to the same numbers, replicas, several processes."""
 
 import contextlib
+import os
+import signal
 import subprocess
 import sys
+import textwrap
+import threading
 import time
 
 import pytest
@@ -119,6 +123,20 @@ def test_killed_at_a_random_step_and_resumed(tmp_path):
     assert torch.equal(final(tmp_path / "a"), final(tmp_path / "b"))
 
 
+def test_interrupt_leaves_a_usable_checkpoint(lap, tmp_path):
+    timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    net = make_net()
+    with pytest.raises(KeyboardInterrupt):
+        tb.fit(net, make_batches(lap), epochs=100_000, checkpoint=tmp_path, progress=False)
+    assert torch.isfinite(weights(net)).all()
+    done = tb.fit(make_net(), make_batches(lap), epochs=1, checkpoint=tmp_path, progress=False).epochs
+    whole, resumed = make_net(), make_net()
+    tb.fit(whole, make_batches(lap), epochs=done + 5, progress=False)
+    tb.fit(resumed, make_batches(lap), epochs=done + 5, checkpoint=tmp_path, progress=False)
+    assert done >= 1 and torch.equal(weights(whole), weights(resumed))
+
+
 def test_divergence_is_reported_and_never_returned(lap):
     net = make_net()
     calls = iter(range(10_000))
@@ -204,3 +222,41 @@ def test_bad_arguments(lap):
         tb.fit(torch.nn.Identity(), make_batches(lap), progress=False)
     with pytest.raises(InvalidInputError, match="shape"):
         tb.fit(make_net(), make_batches(lap), lambda net, b: torch.ones(3, requires_grad=True), progress=False)
+
+
+FABRIC = """
+import sys, torch, tangentbundle as tb
+from lightning_fabric import Fabric
+torch.set_num_threads(1)
+points = torch.from_numpy(tb.manifolds.Torus().sample(60, seed=1))
+lap = tb.TangentBundle.from_points(points).laplacian()
+signals = torch.randn(5, 60, 2, 1, generator=torch.Generator().manual_seed(5), dtype=lap.dtype)
+batches = [(x, lap, tb.Heat(0.3)(lap, x)) for x in signals]
+
+def train(fabric):
+    net = tb.nn.TNN([1, 4, 1]).double()
+    result = tb.fit(net, batches, epochs=8, checkpoint=sys.argv[1], progress=False, fabric=fabric)
+    if fabric.is_global_zero:
+        tb.save(net, sys.argv[1] + "/final.safetensors")
+        print(result.history["training loss"])
+
+if __name__ == "__main__":
+    fabric = Fabric(accelerator="cpu", devices=2, strategy="ddp")
+    fabric.launch()
+    train(fabric)
+"""
+
+
+def test_two_processes_through_fabric_equal_one(lap, tmp_path):
+    """Two processes with one batch each do the steps of one that accumulates two; of 5 batches one is left over."""
+    script = tmp_path / "train.py"
+    script.write_text(textwrap.dedent(FABRIC))
+    done = subprocess.run(
+        [sys.executable, str(script), str(tmp_path / "run")], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    net = make_net()
+    result = tb.fit(net, make_batches(lap, 5), epochs=8, accumulate=2, progress=False)
+    losses = [float(v) for v in done.stdout.strip().splitlines()[-1].strip("[]").split(",")]
+    assert losses == pytest.approx(result.history["training loss"], rel=1e-10)
+    assert torch.allclose(final(tmp_path / "run"), weights(net), atol=1e-10)

@@ -1,8 +1,9 @@
-"""What a person sees: progress."""
+"""What a person sees and does: progress, and Ctrl-C that leaves nothing half done."""
 
 from __future__ import annotations
 
 import contextlib
+import signal
 import sys
 import threading
 import time
@@ -10,6 +11,26 @@ from collections.abc import Callable, Iterator
 
 LINE_SECONDS = 10.0
 """Between lines of progress where there is no terminal."""
+
+
+@contextlib.contextmanager
+def deferred_interrupt() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C waits for the end of the epoch; a second one does not."""
+    asked: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+
+    def note(number, frame):
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(number)
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: bool(asked)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager

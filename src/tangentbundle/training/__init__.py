@@ -1,4 +1,4 @@
-"""Training of networks: the loop, checkpoints, replicas."""
+"""Training of networks: the loop, checkpoints, replicas, several processes."""
 
 from .checkpoint import Checkpoint
 from .loop import Fit, fit, squared_error

@@ -14,7 +14,7 @@ KIND = "tangentbundle.training"
 
 
 class Checkpoint:
-    """A folder for the state of a training, written atomically every ``every`` seconds and at the end."""
+    """A folder for the state of a training, written atomically every ``every`` seconds, at Ctrl-C and at the end."""
 
     def __init__(self, folder: str | os.PathLike, every: float = 20.0) -> None:
         self.folder, self.every, self.written = Path(folder), every, time.monotonic()

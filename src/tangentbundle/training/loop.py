@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from ..arrays import positive, positive_integer
+from ..console import deferred_interrupt
 from ..console import progress as progress_bar
 from ..errors import ConvergenceError, DivergedWarning, InvalidInputError
 from ..files import only_writer
@@ -53,13 +54,16 @@ def fit(
     epochs: int = 1_000,
     lr: float = 1e-2,
     optimizer: Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer] | None = None,
+    schedule: Callable[[int], float] | None = None,
     validation: Sequence[Any] | None = None,
     patience: int | None = None,
     min_delta: float = 0.0,
     clip: float | None = None,
+    accumulate: int = 1,
     checkpoint: str | os.PathLike | Checkpoint | None = None,
     seed: int = 0,
     progress: bool = True,
+    fabric: Any = None,
 ) -> Fit:
     """Train a network in place, and leave it with its best weights.
 
@@ -68,12 +72,15 @@ def fit(
         loss: a number, or for ``training.Replicas`` one for each ``(R,)``: each then stops by itself.
         epochs: passes through the data at most.
         lr, optimizer: Adam with this rate, or a function from parameters to an optimiser.
+        schedule: a factor of the rate for every epoch, such as ``lambda epoch: 0.999**epoch``.
         validation: batches whose mean loss chooses the best weights; by default the training loss does.
         patience: stop after this number of epochs without an improvement by more than ``min_delta``.
         clip: largest norm of the gradient, of each replica by itself.
+        accumulate: batches whose mean gradient gives one step.
         checkpoint: a folder, or ``training.Checkpoint(folder, every=seconds)``. A checkpoint that is there is resumed,
             to the same numbers as an uninterrupted run.
         seed: of the order of the batches.
+        fabric: a launched ``lightning_fabric.Fabric``: one step uses ``accumulate`` batches of every process.
 
     >>> import torch, tangentbundle as tb
     >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Torus().sample(200, seed=0).astype("float32"))
@@ -91,13 +98,34 @@ def fit(
     if positive(lr, "lr") > 1e6:  # torch's optimisers overflow
         raise InvalidInputError(f"lr must be at most 1e6, got {lr:g}. Useful rates lie far below 1.")
     steps = optimizer(parameters) if optimizer else torch.optim.Adam(parameters, lr=lr, foreach=True)
-    training = Training(net, parameters, steps, loss, patience, min_delta, clip)
+    training = Training(net, parameters, steps, loss, Distribution(fabric), patience, min_delta, clip, accumulate)
     place = Checkpoint(checkpoint) if isinstance(checkpoint, str | os.PathLike) else checkpoint
     epochs = positive_integer(epochs, "epochs")
-    with progress_bar(epochs, "epoch", progress) as show:
-        training.run(epochs, lambda: training.epoch(data, validation, seed), place, show)
+    with progress_bar(epochs, "epoch", progress and training.workers.rank == 0) as show:
+        training.run(epochs, lambda: training.epoch(data, validation, seed), schedule, place, show)
     stopped = "diverged" if training.diverged.all() else "epochs" if training.active.any() else "patience"
     return Fit(training.monitor, training.best.tolist(), training.best_epoch.tolist(), stopped, training.history)
+
+
+class Distribution:
+    """Sums over processes: those of a launched ``lightning_fabric.Fabric``, or a single one."""
+
+    def __init__(self, fabric: Any = None) -> None:
+        self.fabric = fabric
+        self.size: int = 1 if fabric is None else fabric.world_size
+        self.rank: int = 0 if fabric is None else fabric.global_rank
+
+    def sum(self, value: torch.Tensor) -> torch.Tensor:
+        return value if self.size == 1 else self.fabric.all_reduce(value.clone(), reduce_op="sum").to(value.device)
+
+    def any(self, flag: bool) -> bool:
+        """Whether the flag is set in any process."""
+        return bool(self.sum(torch.tensor(float(flag))) > 0)
+
+    def sum_gradients(self, parameters: list[torch.nn.Parameter]) -> None:
+        """Replace gradients by their sums; a process without batches in this step has none."""
+        for p in parameters if self.size > 1 else []:
+            p.grad = self.sum(torch.zeros_like(p) if p.grad is None else p.grad)
 
 
 class Training(torch.nn.Module):
@@ -112,12 +140,12 @@ class Training(torch.nn.Module):
     waited: torch.Tensor
     diverged: torch.Tensor
 
-    def __init__(self, net, parameters, optimizer, loss, patience, min_delta, clip) -> None:
+    def __init__(self, net, parameters, optimizer, loss, workers, patience, min_delta, clip, accumulate) -> None:
         super().__init__()
-        self.net, self.trained, self.optimizer, self.loss = net, parameters, optimizer, loss
+        self.net, self.trained, self.optimizer, self.loss, self.workers = net, parameters, optimizer, loss, workers
         self.patience = None if patience is None else positive_integer(patience, "patience")
         self.clip = None if clip is None else positive(clip, "clip")
-        self.min_delta = min_delta
+        self.min_delta, self.accumulate = min_delta, positive_integer(accumulate, "accumulate")
         shape = (len(net),) if isinstance(net, Replicas) else ()
         self.weights = torch.nn.ParameterList([p.detach().clone() for p in parameters]).requires_grad_(False)
         self.register_buffer("best", torch.full(shape, torch.inf, dtype=torch.float64))
@@ -141,30 +169,44 @@ class Training(torch.nn.Module):
         return ~self.diverged if self.patience is None else ~self.diverged & (self.waited < self.patience)
 
     def run(
-        self, epochs: int, epoch: Callable[[], None], place: Checkpoint | None, show: Callable[[int, str], None]
+        self,
+        epochs: int,
+        epoch: Callable[[], None],
+        schedule: Callable[[int], float] | None,
+        place: Checkpoint | None,
+        show: Callable[[int, str], None],
     ) -> None:
-        """Epochs until all replicas have stopped; then the best weights."""
-        with contextlib.nullcontext() if place is None else only_writer(place.folder):
+        """Epochs until all replicas have stopped; then the best weights. The first process writes checkpoints."""
+        writer = place if self.workers.rank == 0 else None
+        rates = [group["lr"] for group in self.optimizer.param_groups]
+        with contextlib.nullcontext() if writer is None else only_writer(writer.folder):
             if place is not None and place.path.exists():
                 place.load(self)
-            while self.epochs < epochs and self.active.any():
-                epoch()
-                show(self.epochs, f"{self.monitor} {self.best.mean():.4g}")
-                if place is not None and place.due:
-                    place.save(self)
-            if place is not None:
-                place.save(self)
-            self.adopt_best()
+            with deferred_interrupt() as interrupted:
+                stop = False
+                while self.epochs < epochs and self.active.any() and not stop:
+                    for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+                        group["lr"] = rate * (1.0 if schedule is None else schedule(self.epochs))
+                    epoch()
+                    show(self.epochs, f"{self.monitor} {self.best.mean():.4g}")
+                    stop = self.workers.any(interrupted())  # all stop in the same epoch, or others would wait forever
+                    if writer is not None and writer.due:
+                        writer.save(self)
+                if writer is not None:
+                    writer.save(self)
+                self.adopt_best()
+        if stop or interrupted():
+            raise KeyboardInterrupt("training was interrupted; the best weights so far are in the network")
 
     def epoch(self, data: Sequence[Any], validation: Sequence[Any] | None, seed: int) -> None:
         """One pass through the data in random order, and the choice of the best weights."""
         source = torch.Generator().manual_seed(seed * 1_000_003 + self.epochs)
         order = torch.randperm(len(data), generator=source).tolist()
-        total = torch.zeros_like(self.best)
+        size, total = self.accumulate * self.workers.size, torch.zeros_like(self.best)
         self.net.train()
-        for place, index in enumerate(order, start=1):
-            total += self._gradients(data[index])
-            if validation is None and place == len(order):  # losses belong to the weights before a step
+        for start in range(0, len(order), size):
+            total += self._gradients(data, order[start : start + size])
+            if validation is None and start + size >= len(order):  # losses belong to the weights before a step
                 self._judge(total / len(order))
             self.optimizer.step()
         if validation is not None:
@@ -175,20 +217,23 @@ class Training(torch.nn.Module):
             self._judge(values)
         self.history["training loss"].append((total / len(order)).tolist())
 
-    def _gradients(self, batch: Any) -> torch.Tensor:
-        """Set the gradient of a batch, clipped; returns its losses."""
-        shape = tuple(self.best.shape)
+    def _gradients(self, data: Sequence[Any], step: Sequence[int]) -> torch.Tensor:
+        """Set the mean gradient of the batches of a step, clipped; returns the sum of their losses."""
+        shape, total = tuple(self.best.shape), torch.zeros_like(self.best)
         self.optimizer.zero_grad(set_to_none=True)
-        losses = self.loss(self.net, batch)
-        if losses.shape != shape:
-            raise InvalidInputError(f"expected a loss of shape {shape}, one for each replica, got {losses.shape}.")
-        losses.sum().backward()
+        for index in step[self.workers.rank :: self.workers.size]:
+            losses = self.loss(self.net, data[index])
+            if losses.shape != shape:
+                raise InvalidInputError(f"expected a loss of shape {shape}, one for each replica, got {losses.shape}.")
+            (losses.sum() / len(step)).backward()
+            total += losses.detach().to("cpu", torch.float64)
+        self.workers.sum_gradients(self.trained)
         if self.clip is not None:
             gradients = [p.grad for p in self.trained if p.grad is not None]
             norms = torch.stack([g.reshape(*shape, -1).norm(dim=-1) for g in gradients]).norm(dim=0)
             for g in gradients:
                 g.mul_(_like((self.clip / (norms + 1e-6)).clamp_max(1.0), g))
-        return losses.detach().to("cpu", torch.float64)
+        return self.workers.sum(total)
 
     def _judge(self, losses: torch.Tensor) -> None:
         """Keep the weights of those that improved, and stop those that diverged."""
