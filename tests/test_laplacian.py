@@ -5,7 +5,7 @@ import pytest
 import torch
 from spaces import bundle_of
 
-from tangentbundle import ConnectionLaplacian, Heat, LinearOperator, TangentBundle
+from tangentbundle import ConnectionLaplacian, Heat, LinearOperator, TangentBundle, join
 from tangentbundle.errors import (
     DTypeError,
     InvalidInputError,
@@ -118,6 +118,16 @@ def test_bad_signals(x, error, match):
     for action in (lambda v: LAP @ v, lambda v: LAP.inner(v, v), LAP.norm):
         with pytest.raises(error, match=match):
             action(x)
+
+
+@pytest.mark.parametrize("shape", [(N - 20, 2, 1), (N + 1, 2, 1), (N, 3, 1), (2, N + 1, 2, 3), (N, 2), (N,)])
+def test_tensors_that_do_not_fit_are_refused_by_all_products(shape):
+    x = torch.zeros(shape, dtype=torch.float64)
+    for action in (LAP.apply, LAP.average, join([LAP, LAP]).apply):
+        with pytest.raises(ShapeError, match="must have shape"):
+            action(x)
+    with pytest.raises(DTypeError, match="never mixed"):
+        LAP.apply(torch.zeros(N, 2, 1))
 
 
 @pytest.mark.parametrize("k", [0, -1, 2 * N + 1, 2.5, "3", None, True])

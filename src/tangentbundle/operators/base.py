@@ -55,7 +55,7 @@ class LinearOperator(ABC):
 
     @abstractmethod
     def apply(self, x: torch.Tensor) -> torch.Tensor:
-        """The product with a validated tensor ``(..., n, d, c)``."""
+        """The product with a tensor ``(..., n, d, c)``, whose values are not looked at."""
 
     @property
     @abstractmethod
@@ -79,6 +79,16 @@ class LinearOperator(ABC):
         else:
             tensor, kind = float_tensor(torch.as_tensor(signal).float(), name)
             kind = replace(kind, is_torch=isinstance(signal, torch.Tensor), dtype=half)
+        self.require_fit(tensor, name)
+        if forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None:
+            raise InvalidInputError(
+                f"forward-mode derivatives do not pass through operators, and {name} carries one. The map is linear: "
+                "apply it to the tangent itself, or use backward mode (torch.autograd.grad)."
+            )
+        return tensor, kind
+
+    def require_fit(self, tensor: torch.Tensor, name: str = "signal") -> None:
+        """Refuse a tensor of another shape, dtype or device than the operator's."""
         n, d = self.num_points, self.dim
         if tensor.ndim < 3 or tensor.shape[-3:-1] != (n, d):
             hint = ""
@@ -97,12 +107,6 @@ class LinearOperator(ABC):
                 f"{name} is on {tensor.device} but the operator is on {self.device}. Move one: "
                 f"operator.to({str(tensor.device)!r}), or {name}.to({str(self.device)!r})."
             )
-        if forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None:
-            raise InvalidInputError(
-                f"forward-mode derivatives do not pass through operators, and {name} carries one. The map is linear: "
-                "apply it to the tangent itself, or use backward mode (torch.autograd.grad)."
-            )
-        return tensor, kind
 
     def __matmul__(self, signal: Array) -> Array:
         """Apply the operator to a NumPy array or tensor ``(..., n, d, c)``; the same kind comes back."""

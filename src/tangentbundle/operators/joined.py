@@ -94,6 +94,7 @@ class Joined(LinearOperator):
             return torch.cat(slots).to(self.device)
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
+        self.require_fit(x)
         return torch.cat([p.apply(piece) for p, piece in zip(self.parts, self.split(x), strict=True)], dim=-3)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Joined:

@@ -134,9 +134,11 @@ class ConnectionLaplacian(LinearOperator):
 
     def average(self, x: torch.Tensor, alpha: float = 1.0, beta: float = 0.0) -> torch.Tensor:
         r""":math:`\alpha P x + \beta x` for a signal ``(n, d, c)`` in the user's order."""
+        self.require_fit(x)
         return block_product(*self.matrix, x, alpha, beta)
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
+        self.require_fit(x)
         *lower, last = self.generator.coefficients
         if not lower:
             return unfold(self.average(fold(x), last, -last), x.shape)
