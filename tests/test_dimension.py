@@ -8,7 +8,7 @@ from paper_algorithms import local_dimension
 
 from tangentbundle import TangentBundle, VarianceShare, WidestGap
 from tangentbundle.errors import DimensionWarning, InvalidInputError
-from tangentbundle.geometry.dimension import estimate_dimension, resolve_dimension
+from tangentbundle.geometry.dimension import resolve_dimension
 from tangentbundle.geometry.search import nearest_distances
 from tangentbundle.manifolds import Ellipsoid, FlatTorus, KleinBottle, Product, Sphere, SwissRoll, Torus
 
@@ -41,7 +41,7 @@ def turned(points, ambient, noise=0.0, seed=0):
 def found(points, rule=None, eps_pca=None):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DimensionWarning)
-        return estimate_dimension(points, rule or WidestGap(), eps_pca)[0]
+        return resolve_dimension(points, rule or WidestGap(), eps_pca)[0]
 
 
 @pytest.mark.parametrize("space", SPACES, ids=repr)
@@ -82,7 +82,7 @@ def test_is_a_property_of_the_shape(space):
 
 
 def test_local_estimates_and_their_agreement():
-    dim, local = estimate_dimension(Sphere(2).sample(1000, seed=0), WidestGap())
+    dim, local = resolve_dimension(Sphere(2).sample(1000, seed=0), WidestGap())
     assert local.shape == (1000,) and dim == np.median(local) == 2
     assert (local == 2).mean() > 0.9
 
@@ -91,13 +91,13 @@ def test_a_union_of_a_curve_and_a_surface_warns():
     circle = np.pad(Sphere(1).sample(500, seed=0), ((0, 0), (0, 1)))
     surface = Sphere(2).sample(500, seed=0) + 5.0
     with pytest.warns(DimensionWarning, match="points by dimension"):
-        estimate_dimension(np.concatenate([circle, surface]), WidestGap())
+        resolve_dimension(np.concatenate([circle, surface]), WidestGap())
 
 
 def test_a_clean_sphere_does_not_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        estimate_dimension(Sphere(2).sample(500, seed=0), WidestGap())
+        resolve_dimension(Sphere(2).sample(500, seed=0), WidestGap())
 
 
 # The paper's rule.

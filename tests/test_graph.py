@@ -10,7 +10,7 @@ from spaces import reverse_edges
 
 from tangentbundle import TangentBundle
 from tangentbundle.errors import InvalidInputError, MemoryLimitError, TooFewPointsError
-from tangentbundle.geometry.graph import NeighborGraph, nearest_distances, nearest_graph, radius_graph
+from tangentbundle.geometry.graph import NeighborGraph, graph_of_lists, nearest_distances, radius_graph
 from tangentbundle.geometry.search import one_search, sampled_nearest, search_tree
 from tangentbundle.manifolds import Sphere
 
@@ -120,7 +120,7 @@ def test_nearest_distances_equal_brute_force(cloud, k):
     assert (indices != rows[:, None]).all()
     assert all(len(set(row)) == k for row in indices.tolist())
     np.testing.assert_allclose(found, far[rows[:, None], indices], rtol=1e-12, atol=1e-300)
-    graph = nearest_graph(cloud, rows, k)
+    graph = graph_of_lists(found, indices)
     assert np.array_equal(graph.indices.reshape(4, k), indices) and np.array_equal(graph.degrees, [k] * 4)
 
 

@@ -20,9 +20,9 @@ from ..errors import (
     TangentBundleWarning,
 )
 from ..geometry.dimension import resolve_dimension
-from ..geometry.frames import local_pca
-from ..geometry.graph import nearest_graph
+from ..geometry.frames import pca_of_nearest
 from ..geometry.scale import affordable_neighbors, target_neighbors
+from ..geometry.search import nearest_distances
 from ..manifolds import Manifold
 from .neighborhoods import NearestPoints
 
@@ -64,9 +64,8 @@ class TangentSpaces:
     def from_nearest(cls, points: np.ndarray, d: int) -> TangentSpaces:
         """Spaces from as many nearest points everywhere, not turned to agree."""
         k = min(max(target_neighbors(len(points), d) // 2, 2 * d + 2), len(points) - 1)
-        graph = nearest_graph(points, np.arange(len(points)), k)
-        reach = np.maximum(1.2 * graph.distances.reshape(-1, k)[:, -1], np.finfo(float).tiny)
-        return cls(points, local_pca(points, graph, reach, axes=d).frames(d), False, None)
+        nearest = nearest_distances(points, k)
+        return cls(points, pca_of_nearest(points, *nearest, points, axes=d).frames(d), False, None)
 
     @property
     def dim(self) -> int:

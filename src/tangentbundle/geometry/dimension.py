@@ -131,35 +131,31 @@ def _sampled_spectra(points: np.ndarray, sizes: list[int]) -> Spectra:
         yield size, pca_of_nearest(points, distances, indices, centers, axes=0).variances[:, :MAX_VARIANCES]
 
 
-def estimate_dimension(points: Any, rule: DimensionRule, eps_pca: float | None = None) -> tuple[int, np.ndarray]:
-    """The dimension and the local estimates that it comes from.
-
-    >>> circle = np.exp(2j * np.pi * np.arange(60) / 60)
-    >>> estimate_dimension(np.stack([circle.real, circle.imag], axis=1), WidestGap())[0]
-    1
-    """
-    local = rule.local(points if isinstance(rule, WidestGap) else np.asarray(points), eps_pca)
-    dim = rule.combine(local)
-    agree = float((local == dim).mean())
-    if agree < 0.6:
-        counts = {int(d): int(c) for d, c in zip(*np.unique(local, return_counts=True), strict=True)}
-        warnings.warn(
-            f"only {agree:.0%} of the points have local dimension {dim} (points by dimension: {counts}). "
-            "The cloud may be noisy, undersampled or a union of pieces; give dim=... if you know it.",
-            DimensionWarning,
-            stacklevel=4,
-        )
-    return dim, local
-
-
 def resolve_dimension(
     points: Any, dim: int | DimensionRule | None, eps_pca: float | None = None
 ) -> tuple[int, np.ndarray | None]:
-    """A given dimension, checked, or an estimated one with its local estimates."""
-    if dim is None or isinstance(dim, DimensionRule):
-        return estimate_dimension(points, WidestGap() if dim is None else dim, eps_pca)
-    if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)) or not 1 <= dim <= points.shape[1]:
-        raise InvalidInputError(
-            f"dim must be an integer from 1 to the ambient dimension {points.shape[1]}, got {dim!r}."
+    """A given dimension, checked, or an estimated one with the local estimates that it comes from.
+
+    >>> circle = np.exp(2j * np.pi * np.arange(60) / 60)
+    >>> resolve_dimension(np.stack([circle.real, circle.imag], axis=1), WidestGap())[0]
+    1
+    """
+    rule = WidestGap() if dim is None else dim
+    if not isinstance(rule, DimensionRule):
+        if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)) or not 1 <= dim <= points.shape[1]:
+            raise InvalidInputError(
+                f"dim must be an integer from 1 to the ambient dimension {points.shape[1]}, got {dim!r}."
+            )
+        return int(dim), None
+    local = rule.local(points if isinstance(rule, WidestGap) else np.asarray(points), eps_pca)
+    found = rule.combine(local)
+    agree = float((local == found).mean())
+    if agree < 0.6:
+        counts = {int(d): int(c) for d, c in zip(*np.unique(local, return_counts=True), strict=True)}
+        warnings.warn(
+            f"only {agree:.0%} of the points have local dimension {found} (points by dimension: {counts}). "
+            "The cloud may be noisy, undersampled or a union of pieces; give dim=... if you know it.",
+            DimensionWarning,
+            stacklevel=3,
         )
-    return int(dim), None
+    return found, local

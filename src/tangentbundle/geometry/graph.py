@@ -249,11 +249,6 @@ def nearest_in_graph(points: Any, graph: NeighborGraph, k: int, rows: np.ndarray
     return reach, near
 
 
-def nearest_graph(points: np.ndarray, rows: np.ndarray, k: int) -> NeighborGraph:
-    """The directed graph from some rows to their ``k`` nearest points, nearest first."""
-    return graph_of_lists(*nearest_distances(points, k, rows))
-
-
 def graph_of_lists(distances: Any, indices: Any) -> NeighborGraph:
     """The directed graph of as many neighbours of each row, ``(m, k)``, arrays or tensors."""
     distances, indices = torch.as_tensor(distances), torch.as_tensor(indices)

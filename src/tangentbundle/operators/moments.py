@@ -33,18 +33,6 @@ def recurrence(
         yield m, current
 
 
-def moments_from_products(squares: np.ndarray, neighbors: np.ndarray) -> np.ndarray:
-    r"""Moments :math:`\langle x, T_m x \rangle` ``(2 terms - 1, c)`` from inner products of the recurrence's terms.
-
-    ``squares`` ``(terms, c)`` are those of each term with itself, ``neighbors`` ``(terms - 1, c)`` those with the next
-    term: :math:`2 \langle T_a x, T_b x \rangle = \langle x, T_{a+b}\, x \rangle + \langle x, T_{|a-b|}\, x \rangle`.
-    """
-    moments = np.empty((2 * len(squares) - 1, squares.shape[1]))
-    moments[0::2] = 2 * squares - squares[:1]
-    moments[1::2] = 2 * neighbors - neighbors[:1]
-    return moments
-
-
 def chebyshev_moments(
     matrix: Any,
     mass: torch.Tensor,
@@ -54,9 +42,10 @@ def chebyshev_moments(
     radius: float = 1.0,
     groups: torch.Tensor | None = None,
 ) -> np.ndarray:
-    """Moments ``(2 terms - 1, c)`` of every channel of x ``(n, d, c)``; ``mass`` and x in the matrix's row order.
+    r"""Moments ``(2 terms - 1, c)`` of every channel of x ``(n, d, c)``; ``mass`` and x in the matrix's row order.
 
-    With ``groups`` (n,), numbers of groups of rows, moments ``(2 terms - 1, groups)``, summed over channels.
+    With ``groups`` (n,), numbers of groups of rows, moments ``(2 terms - 1, groups)``, summed over channels. Two
+    come from each term: :math:`2 \langle T_a x, T_b x \rangle = \langle x, (T_{a+b} + T_{|a-b|})\, x \rangle`.
     """
     weights, count = mass[:, None, None], 0 if groups is None else int(groups.max()) + 1
 
@@ -71,7 +60,10 @@ def chebyshev_moments(
         squares.append(product(term, term))
         neighbors.append(product(previous, term))
         previous = term
-    return moments_from_products(np.array(squares), np.array(neighbors).reshape(terms - 1, -1))
+    moments = np.empty((2 * terms - 1, len(squares[0])))
+    moments[0::2], moments[1::2] = squares, np.array(neighbors).reshape(terms - 1, -1)
+    moments[2:] = 2 * moments[2:] - np.resize(moments[:2], moments[2:].shape)
+    return moments
 
 
 def sums_by(labels: torch.Tensor, values: torch.Tensor, count: int) -> torch.Tensor:
