@@ -92,7 +92,7 @@ def torus_klein_clouds(
     (20, 14, (110, 3))
     """
     rng = generator(seed)
-    surfaces: tuple[Torus | KleinBottle, ...] = (torus or Torus(), klein or KleinBottle(3))
+    surfaces = (torus or Torus(), klein or KleinBottle(3))
     if surfaces[1].ambient_dim != 3:
         raise InvalidInputError("expected a Klein bottle immersed in R^3, got one in R^4. Use KleinBottle(3).")
     labels = rng.integers(0, 2, positive_integer(count, "count"))
