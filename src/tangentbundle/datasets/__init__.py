@@ -4,10 +4,9 @@ from ..download import fetch
 from ..earth.sources import fetch_ncep, load_wind, wind_folder
 from ..earth.wind import WindData
 from ..timeline import Timeline, Windows, regular
-from .synthetic import Clouds, FieldSample, torus_field, torus_klein_clouds
+from .synthetic import FieldSample, torus_field, torus_klein_clouds
 
 __all__ = [
-    "Clouds",
     "FieldSample",
     "Timeline",
     "WindData",

@@ -20,7 +20,6 @@ from .. import estimators, nn
 from ..bundle import TangentBundle
 from ..datasets import torus_klein_clouds
 from ..errors import GlobalNeighborhoodWarning
-from ..manifolds import KleinBottle
 from ..nn.base import generator
 from ..operators import join
 from ..training import fit
@@ -74,8 +73,8 @@ class Sample:
 
     @classmethod
     def drawn(cls, count: int, rng: np.random.Generator, stretch: bool) -> Sample:
-        clouds = torus_klein_clouds(count, 100, rng, klein=KleinBottle(3), stretch=stretch)
-        return cls([p.astype(np.float32) for p in clouds.points], clouds.labels)
+        clouds, labels = torus_klein_clouds(count, 100, rng, stretch=stretch)
+        return cls([points.astype(np.float32) for points in clouds], labels)
 
     @property
     def parts(self) -> tuple[slice, slice, slice]:
