@@ -121,21 +121,16 @@ def test_inclusion_probabilities_sum_to_the_count(weights, share):
     assert np.allclose(ratio, ratio[:1]) if len(ratio) else True
 
 
-@pytest.mark.parametrize("by_area", [True, False])
-def test_expected_count_of_a_sample(embedded, by_area):
+def test_expected_count_of_a_sample(embedded):
     rng = np.random.default_rng(0)
-    counts = [len(embedded.sample(100, rng, by_area=by_area)) for _ in range(200)]
+    counts = [len(embedded.sample(100, rng)) for _ in range(200)]
     assert abs(np.mean(counts) - 100) < 5 * 10 / np.sqrt(200) and np.std(counts) > 5
 
 
-def test_samples_by_area_are_even_on_the_sphere(embedded):
+def test_samples_are_even_on_the_sphere(embedded):
     rng, truth = np.random.default_rng(0), embedded.area @ embedded.points[:, 2] ** 2
-    z2 = {
-        b: np.concatenate([embedded.points[embedded.sample(300, rng, by_area=b), 2] ** 2 for _ in range(30)])
-        for b in (1, 0)
-    }
-    assert abs(z2[1].mean() - truth) < 5 * z2[1].std() / np.sqrt(9000)
-    assert z2[0].mean() > truth + 0.1
+    z2 = np.concatenate([embedded.points[embedded.sample(300, rng), 2] ** 2 for _ in range(30)])
+    assert abs(z2.mean() - truth) < 5 * z2.std() / np.sqrt(9000)
 
 
 def test_subsets(embedded):

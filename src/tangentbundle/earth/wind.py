@@ -16,7 +16,7 @@ from ..geometry.known_frames import latlon_frames
 from ..timeline import Times, Windows, fill_single_steps
 from ..units import conversion
 from .blocks import GridFields
-from .grid import Grid, find_variable
+from .grid import Grid
 from .xarrays import without_impossible
 
 if TYPE_CHECKING:
@@ -95,14 +95,12 @@ class WindData:
         filled = self.filled[times].copy()
         return replace(self, times=self.times[times], components=self.components[times], filled=filled)
 
-    def sample(self, n: float, rng: int | np.random.Generator | None = None, *, by_area: bool = True) -> np.ndarray:
+    def sample(self, n: float, rng: int | np.random.Generator | None = None) -> np.ndarray:
         """Draw points independently; returns their ascending numbers. n is the *expected* count, as in the paper.
 
-        The probability is proportional to the area, or equal for all points if not ``by_area``. A grid in latitude and
-        longitude is denser near the poles: only samples by area are even on the sphere.
+        The probability is proportional to the area, so that samples of a grid are even on the sphere.
         """
-        weights = self.area if by_area else np.ones(len(self.area))
-        return np.flatnonzero(generator(rng).random(len(weights)) < inclusion(weights, n))
+        return np.flatnonzero(generator(rng).random(len(self.area)) < inclusion(self.area, n))
 
     def windows(self, horizon: int) -> Windows:
         """Subsequences of twice the horizon T_f for forecasting: T_f inputs, then T_f targets, none across a gap.
@@ -128,8 +126,6 @@ class WindData:
                 "time": ("time", self.times.astype("datetime64[ns]")),
                 "lat": ("point", self.lat, {"standard_name": "latitude", "units": "degrees_north"}),
                 "lon": ("point", self.lon, {"standard_name": "longitude", "units": "degrees_east"}),
-                "area": ("point", self.area, {"standard_name": "cell_area", "units": "1"}),
-                "filled": ("time", self.filled, {"long_name": "filled in, not observed"}),
             },
             attrs={"Conventions": "CF-1.8", "source": self.provenance},
         )
@@ -161,13 +157,8 @@ def from_xarray(ds: xarray.Dataset, provenance: str, u: str = "", v: str = "", u
     components = grid.to_coordinates(without_impossible(components, own, notes))
     if copies := int((grid.cell >= 0).sum()) - len(grid):
         notes.append(f"{copies} cells at the place of another, such as a pole: the mean of their vectors")
-    area, share = np.ones(len(grid)), find_variable(ds, grid.dims, ("cell_area",))
-    if grid.axes is not None:
-        area = grid.areas
-    elif share is not None:
-        area = grid.to_points(np.asarray(share.values, np.float64)[..., None])[:, 0]
-    filled = ds["filled"].values.astype(bool) if "filled" in ds.coords and ds["filled"].dims == (time,) else None
-    return from_points(arrays[0][time].values, grid.lat, grid.lon, components, area, "; ".join(notes), filled)
+    area = np.ones(len(grid)) if grid.axes is None else grid.areas
+    return from_points(arrays[0][time].values, grid.lat, grid.lon, components, area, "; ".join(notes))
 
 
 def from_grid(times: Times, lat: np.ndarray, lon: np.ndarray, wind: np.ndarray, provenance: str) -> WindData:
@@ -181,13 +172,7 @@ def from_grid(times: Times, lat: np.ndarray, lon: np.ndarray, wind: np.ndarray, 
 
 
 def from_points(
-    times: Times,
-    lat: np.ndarray,
-    lon: np.ndarray,
-    components: np.ndarray,
-    area: np.ndarray,
-    provenance: str,
-    filled: np.ndarray | None = None,
+    times: Times, lat: np.ndarray, lon: np.ndarray, components: np.ndarray, area: np.ndarray, provenance: str
 ) -> WindData:
     """Wind ``(T, n, 2)`` at n points; NaN marks what is missing.
 
@@ -196,14 +181,13 @@ def from_points(
     """
     order = np.argsort(times, kind="stable")
     times, components = times[order], components[order]
-    filled_before = np.zeros(len(times), bool) if filled is None else filled[order]
     holes = np.isnan(components).any(axis=-1)
     observed, there = ~holes.all(axis=1), ~holes.all(axis=0)
     if not observed.any():
         raise NonFiniteError("the wind has no value at all: every time is missing. Check its fill value and variables.")
     if not there.all():
         provenance += f"; {int((~there).sum())} points without values dropped"
-    times, filled_before, holes = times[observed], filled_before[observed], holes[observed][:, there]
+    times, holes = times[observed], holes[observed][:, there]
     components, area = components[observed][:, there], area[there]
     if not np.isfinite(components).all():
         why = f" ({provenance})" if provenance else ""
@@ -214,7 +198,6 @@ def from_points(
     if len(area) == 0 or not (area > 0).all():
         raise InvalidInputError(f"every point must represent an area, but {int((area <= 0).sum())} have none.")
     times, components, filled = fill_single_steps(times, components)
-    filled[~filled] = filled_before
     if filled.any():
         provenance += f"; {int(filled.sum())} of {len(times)} times filled in"
     return WindData(times, lat[there], lon[there], components, area / area.sum(), provenance, filled)
