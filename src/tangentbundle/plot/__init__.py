@@ -7,7 +7,7 @@ from ..earth.maps import EqualAreaMap
 from .curves import curves, spectrum
 from .fields import field, fields
 from .interactive import interactive_field
-from .maps import earth_map, file_field
+from .maps import earth_map
 from .style import canvas, legend_below, save
 from .views import View
 
@@ -19,7 +19,6 @@ __all__ = [
     "earth_map",
     "field",
     "fields",
-    "file_field",
     "interactive_field",
     "legend_below",
     "save",
