@@ -72,12 +72,11 @@ def filtered(field: Field, bundle: Any, apply: Callable[[Any], Any], at_once: in
     return field.with_vectors(smooth), left
 
 
-def decomposed(field: Field, bundle: TangentBundle | None) -> tuple[Field, dict[str, np.ndarray], np.ndarray]:
+def decomposed(field: Field, bundle: TangentBundle | None) -> tuple[Field, dict[str, np.ndarray]]:
     """The field with its parts, potentials, divergence and vorticity as ``parts``; energies ``(T,)`` of its parts.
 
-    Also returns the areas ``(n,)`` of the points. On the globe the cells of the file's grid are used, as by
-    ``earth.decompose``, and no bundle is needed. Speeds there give rates in s-1 and potentials in m2 s-1; otherwise
-    lengths are those of the points.
+    On the globe the cells of the file's grid are used, as by ``earth.decompose``, and no bundle is needed. Speeds there
+    give rates in s-1 and potentials in m2 s-1; otherwise lengths are those of the points.
     """
     if bundle is None:
         from ..earth.decomposition import decompose_points
@@ -86,13 +85,12 @@ def decomposed(field: Field, bundle: TangentBundle | None) -> tuple[Field, dict[
         assert isinstance(field.space, Globe)
         origin = field.origin
         grid = origin.grid if isinstance(origin, GridFile) else Grid.scattered(field.space.lat, field.space.lon)
-        found, areas = decompose_points(grid, field.space.points, field.array)
+        found = decompose_points(grid, field.space.points, field.array)
     else:
         from ..calculus import helmholtz
 
         vectors = field.vectors.astype(field.space.coordinates.dtype, copy=False)
         found = helmholtz(bundle, bundle.to_coordinates(vectors[..., None]))
-        areas = bundle._unsorted(bundle.sorted_mass)
     speed = conversion(field.units, "m s-1") if isinstance(field.space, Globe) else None
     length, speed, units = (1.0, 1.0, ("", "")) if speed is None else (RADIUS, speed, ("s-1", "m2 s-1"))
 
@@ -109,7 +107,7 @@ def decomposed(field: Field, bundle: TangentBundle | None) -> tuple[Field, dict[
     for name, (scale, unit) in scales.items():
         if (values := getattr(found, name)) is not None:
             parts[name] = part(scale * values[..., 0], (f"{name} [{unit}]" if unit else name,), unit)
-    return replace(field, parts=parts), {name: share[:, 0] for name, share in found.energies.items()}, areas
+    return replace(field, parts=parts), {name: share[:, 0] for name, share in found.energies.items()}
 
 
 def warn_if_nothing_left(left: float, eps: float) -> None:
