@@ -160,7 +160,7 @@ def spectrum(
     k: Annotated[int, typer.Option("-k", min=1, help="eigenvalues to compute")] = 20,
     scalar: Annotated[bool, typer.Option("--scalar", help="of functions instead of vector fields")] = False,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help=".csv: eigenvalues; .npz: also the eigenfields")
+        Path | None, typer.Option("-o", "--output", help=".npz file of eigenvalues and eigenfields")
     ] = None,
     dim: Dim = None,
     neighbors: Neighbors = None,
@@ -179,8 +179,8 @@ def spectrum(
     from tangentbundle.io import check_output
 
     if output is not None:
-        if output.suffix not in (".csv", ".npz"):
-            raise OutputError(f"a spectrum is written as .csv or .npz, not {output.name}. Choose one of these.")
+        if output.suffix != ".npz":
+            raise OutputError(f"a spectrum is written as .npz, not {output.name}. Choose such a name.")
         check_output(None, output)
     with job.steps(3) as step:
         step("reading")
@@ -195,8 +195,4 @@ def spectrum(
     if output is not None:
         fields = fields if scalar else bundle.to_ambient(fields)
         with job.summary.writing(output), replacing(output) as place:
-            if output.suffix == ".npz":
-                np.savez(place, eigenvalues=values, fields=np.asarray(fields))
-            else:
-                rows = "".join(f"{number},{value!r}\n" for number, value in enumerate(values.tolist()))
-                place.write_text("number,eigenvalue\n" + rows)
+            np.savez(place, eigenvalues=values, fields=np.asarray(fields))

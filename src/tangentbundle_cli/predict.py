@@ -159,21 +159,8 @@ def interpolate(
 
     check_output(None, output)
     if workers is not None:
-        from tangentbundle.earth import interpolate_to
-        from tangentbundle.earth.regrid import Kriging
-        from tangentbundle.io.grids import to_dataset
-
-        from .gridded import write_in_blocks
-
-        target = to_dataset(read_field(at, Request(only_points=True)))
-
-        def predict(ds: Any, names: tuple[str, ...]) -> Any:
-            found = interpolate_to(ds, target, Kriging(noise, seed=seed), vectors=names)
-            return found if std else found.drop_vars([f"{name}_std" for name in names])
-
-        said: Any = {"noise": noise, "std": std, "seed": seed, "at": str(at), "changed at": at.stat().st_mtime_ns}
-        refused = {"dim": dim, "history": history}
-        write_in_blocks(job, file, output, predict, said, workers, FIELDS_AT_ONCE, refused)
+        said: Any = {"noise": noise, "std": std, "seed": seed}
+        _interpolate_in_blocks(job, file, at, output, said, workers, {"dim": dim, "history": history})
         return
     with job.steps(3) as step:
         step(f"reading {file.name}")
@@ -200,6 +187,27 @@ def interpolate(
         typical = float(result.std.mean())
         job.summary.tell("standard deviation", f"{_with_unit(typical, field)} on average", mean_std=typical)
     job.write(result, output)
+
+
+def _interpolate_in_blocks(
+    job: Job, file: Path, at: Path, output: Path, said: dict[str, Any], workers: int, refused: dict[str, Any]
+) -> None:
+    """Predict blocks of time of a grid that may be larger than memory; ``said`` are noise, std and seed."""
+    from tangentbundle.earth import interpolate_to
+    from tangentbundle.earth.regrid import Kriging
+    from tangentbundle.io import Request, read_field
+    from tangentbundle.io.grids import to_dataset
+
+    from .gridded import write_in_blocks
+
+    target = to_dataset(read_field(at, Request(only_points=True)))
+
+    def predict(ds: Any, names: tuple[str, ...]) -> Any:
+        found = interpolate_to(ds, target, Kriging(said["noise"], seed=said["seed"]), vectors=names)
+        return found if said["std"] else found.drop_vars([f"{name}_std" for name in names])
+
+    plan = {**said, "at": str(at), "changed at": at.stat().st_mtime_ns}
+    write_in_blocks(job, file, output, predict, plan, workers, FIELDS_AT_ONCE, refused)
 
 
 @command
