@@ -239,9 +239,9 @@ ROWS = "".join(ROW.format(i, i * i) for i in range(5))
 BAD = {
     "missing columns": ("a.csv", "x,y,z,p,q,r\n" + ROWS, "no columns of vectors"),
     "no points": ("a.csv", "a,b\n1,2\n", "no columns of points"),
-    "text in numbers": ("a.csv", HEADER + ROWS + "7,7,abc,0,0,1\n", "row 6 has 'abc'"),
-    "mixed lengths": ("a.csv", HEADER + ROWS + "7,7,7\n", "row 6 of a.csv has 3 fields"),
-    "longer line": ("a.csv", HEADER + ROWS + "7,7,7,0,0,1,9,9\n", "row 6 of a.csv has 8 fields"),
+    "text in numbers": ("a.csv", HEADER + ROWS + "7,7,abc,0,0,1\n", "invalid value 'abc'"),
+    "mixed lengths": ("a.csv", HEADER + ROWS + "7,7,7\n", "Expected 6 columns, got 3"),
+    "longer line": ("a.csv", HEADER + ROWS + "7,7,7,0,0,1,9,9\n", "Expected 6 columns, got 8"),
     "empty": ("a.csv", "", "is empty"),
     "blank": ("a.csv", "\n \n", "is empty"),
     "header only": ("a.csv", HEADER, "no rows"),

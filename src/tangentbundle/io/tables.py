@@ -16,7 +16,7 @@ from ..errors import DamagedFileError, DTypeError, InvalidInputError, MissingCol
 from ..memory import require_memory
 from .columns import from_columns, to_columns
 from .field import Field, Request
-from .names import Columns, find_columns
+from .names import Columns, find_columns, listed
 
 NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan)", re.ASCII | re.IGNORECASE)
 """What is a number in a table; Python's ``float`` also accepts 1_000."""
@@ -40,15 +40,14 @@ class Header:
 
 
 def read_header(path: Path) -> Header:
-    """The first line that is not blank; separated by the commonest of comma, semicolon and tab, otherwise by blanks."""
+    """The first line that is not blank; separated by the commonest of comma, semicolon and tab."""
     number, line = 1, ""
     try:
         with path.open(encoding="utf-8-sig") as text:
             while (line := text.readline(1 << 24)) and not line.strip():
                 number += 1
         separator = max(",;\t", key=line.count)
-        separator = separator if separator in line else " "
-        cells = next(csv.reader([line.strip("\n")], delimiter=separator), []) if separator != " " else line.split()
+        cells = next(csv.reader([line.strip("\n")], delimiter=separator), [])
     except (UnicodeDecodeError, csv.Error) as error:
         raise DamagedFileError(f"{path.name} does not begin with names in UTF-8 text ({error}). Convert it.") from error
     if "\0" in line:
@@ -63,7 +62,7 @@ def read_header(path: Path) -> Header:
         )
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise InvalidInputError(f"{path.name} has several columns called {twice[0]!r}. Rename them.")
-    return Header(names, separator if len(names) > 1 else ",", number)
+    return Header(names, separator, number)
 
 
 def read_rows(path: Path, header: Header, numeric: Sequence[str]) -> Any:
@@ -71,40 +70,17 @@ def read_rows(path: Path, header: Header, numeric: Sequence[str]) -> Any:
     import pyarrow
     import pyarrow.csv as arrow
 
-    wrong: list[Any] = []
-
-    def refuse(row: Any) -> str:
-        wrong.append(row)
-        return "error"
-
     types = {name: pyarrow.float64() if name in numeric else pyarrow.string() for name in header.names}
+    options = arrow.ReadOptions(use_threads=False, column_names=header.names, skip_rows=header.lines)
+    options.block_size = 2**24  # a line must fit
+    parse = arrow.ParseOptions(delimiter=header.separator, newlines_in_values=True)
     try:
-        source: Any = str(path)
-        if header.separator == " ":  # runs of blanks separate: Arrow knows single ones
-            with path.open(encoding="utf-8-sig") as file:
-                source = pyarrow.BufferReader("\n".join(" ".join(line.split()) for line in file).encode())
-        options = arrow.ReadOptions(use_threads=False, column_names=header.names, skip_rows=header.lines)
-        options.block_size = 2**24  # a line must fit
-        reader = arrow.open_csv(
-            source,
-            options,
-            arrow.ParseOptions(delimiter=header.separator, newlines_in_values=True, invalid_row_handler=refuse),
-            arrow.ConvertOptions(column_types=types),
-        )
-        return pyarrow.Table.from_batches(reader, reader.schema)
+        return arrow.read_csv(str(path), options, parse, arrow.ConvertOptions(column_types=types))
     except (ValueError, OSError, LookupError) as error:  # of Arrow, all of these kinds
-        if wrong:
-            raise DamagedFileError(
-                f"row {wrong[0].number - header.lines} of {path.name} has {wrong[0].actual_columns} fields, but there "
-                f"are {len(header.names)} columns: {wrong[0].text[:60]!r}. Correct or delete that line."
-            ) from error
-        if bad := re.search(r"column #(\d+): Row #(\d+): .* to double: invalid value '(.*)'", str(error), re.DOTALL):
-            raise DTypeError(
-                f"column {header.names[int(bad[1])]} should hold numbers with a decimal point, but row "
-                f"{int(bad[2]) - header.lines} has {bad[3][:30]!r}. Correct such cells, or leave them empty and use "
-                "drop_missing=True."
-            ) from error
-        raise DamagedFileError(f"{path.name} is no table of UTF-8 text ({error}). Convert it first.") from error
+        raise DamagedFileError(
+            f"{path.name} is no table of UTF-8 text with numbers in {listed(numeric)} ({str(error)[:300]}). Correct "
+            "that line; numbers have a decimal point. Leave missing ones empty and use drop_missing=True."
+        ) from error
 
 
 def numbers(column: Any, name: str) -> np.ndarray:
@@ -116,14 +92,14 @@ def numbers(column: Any, name: str) -> np.ndarray:
 
 
 def read_csv(path: Path, request: Request) -> Field:
-    """A field from text with a line of names: separated by commas, semicolons, tabs or blanks."""
+    """A field from text with a line of names: separated by commas, semicolons or tabs."""
     header = read_header(path)
     columns = find_columns(header.names, request)
     table = read_rows(path, header, columns.numeric)
     field = _from_table(TableFile(table, header.separator), path, columns, request)
     if header.separator == ",":
         return field
-    word = {";": "semicolons", "\t": "tabs", " ": "blanks"}[header.separator]
+    word = {";": "semicolons", "\t": "tabs"}[header.separator]
     return replace(field, notes=(f"fields are separated by {word}", *field.notes))
 
 
