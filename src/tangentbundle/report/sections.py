@@ -29,31 +29,12 @@ MAX_VALUES = 12
 
 
 @dataclass(frozen=True)
-class Panel:
-    """A plotly figure as JSON, and its choices: names of layers, and which traces each of them shows."""
-
-    spec: dict[str, Any]
-    ratio: float
-    choices: list[dict[str, Any]]
-
-    @classmethod
-    def of(cls, figure: Any) -> Panel:
-        spec = json.loads(figure.to_json())
-        layout = spec["layout"]
-        meta = layout.pop("meta")
-        for name in ("updatemenus", "sliders", "height"):
-            layout.pop(name, None)
-        layout["margin"]["t"] = 8
-        return cls(spec, meta["ratio"], meta["choices"])
-
-
-@dataclass(frozen=True)
 class Section:
-    """A heading with panels next to each other whose views are linked, or with a chart: SVG in base64."""
+    """A heading with plotly figures next to each other, as JSON, whose views are linked; or a chart, SVG in base64."""
 
     title: str
     note: str = ""
-    panels: tuple[Panel, ...] = ()
+    panels: tuple[dict[str, Any], ...] = ()
     chart: str = ""
 
     @classmethod
@@ -106,7 +87,7 @@ def _fields(summary: Summary, before: Field, layers: list[Layer]) -> Section:
         notes.append(f"{MAX_ARROWS} of {most} points have arrows.")
     title = "The map" if isinstance(space, Globe) else "The field"
     title = title if summary.modes is None else "Eigenfields, with their eigenvalues"
-    return Section(title, " ".join(notes), tuple(map(Panel.of, panels)))
+    return Section(title, " ".join(notes), tuple(json.loads(panel.to_json()) for panel in panels))
 
 
 def _places(fields: Sequence[Field | None]) -> tuple[np.ndarray, np.ndarray]:
