@@ -1,8 +1,7 @@
-"""Charts: spectra and scores of methods."""
+"""Charts of spectra."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,30 +63,4 @@ def spectrum(values: np.ndarray, errors: np.ndarray | None = None, *, axes: Any 
     axes.set(xlabel="number", ylabel="eigenvalue of $-\\Delta$", ylim=(0, 1.22 * values.max(initial=1e-9)))
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.grid(axis="y", alpha=0.25)
-    return axes
-
-
-def curves(
-    methods: Mapping[str, tuple[Sequence[float], Sequence[Sequence[float]]]],
-    *,
-    heavy: int = 0,
-    axes: Any = None,
-) -> Any:
-    """Means of repeated scores against a number, a line for each method; returns axes.
-
-    Args:
-        methods: name: (numbers ``(k,)``, scores of the runs at each of them, ``k`` lists).
-        heavy: number of the first lines that are thick.
-
-    >>> axes = curves({"ours": ([1, 2], [[0.1, 0.3], [0.2, 0.2]])})
-    >>> axes.lines[0].get_ydata().tolist()
-    [0.2, 0.2]
-    """
-    axes = axes_or_new(axes)
-    for number, (name, (numbers, scores)) in enumerate(methods.items()):
-        color, thick = LINES[number % len(LINES)], number < heavy
-        dashes = ("--", "-.", ":")[number % 3] if heavy and not thick else "-"
-        look = {"color": color, "linestyle": dashes, "lw": 2.2 if thick else 1.4, "marker": "o", "ms": 4}
-        axes.plot(numbers, [np.mean(group) for group in scores], label=name, **look)
-    axes.grid(alpha=0.25, which="both")
     return axes
