@@ -213,12 +213,8 @@ def _filled(layer: Layer, chart: EqualAreaMap, low: np.ndarray, high: np.ndarray
 
 def _map_lines(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, color: str) -> list[Any]:
     """Coastlines, the graticule, and the names of its lines."""
-    coast, room = chart.coastline(), 0.05 * (high - low)
-    near = np.isnan(coast[:, 0]) | ((coast > low - room) & (coast < high + room)).all(axis=1)
-    coast = np.where(near[:, None], coast, np.nan)
-    coast = coast[~np.isnan(coast[:, 0]) | ~np.isnan(np.roll(coast[:, 0], 1))]  # one gap is enough
     found = [
-        _curve(coast, line={"color": color, "width": 1}, name="coastlines"),
+        _curve(chart.coastline(), line={"color": color, "width": 1}, name="coastlines"),
         _curve(chart.graticule(), line={"color": color, "width": 0.4, "dash": "dot"}, name="graticule"),
         _curve(map_frame(chart, low, high), line={"color": GREY, "width": 0.8}),
     ]
