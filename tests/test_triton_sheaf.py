@@ -36,9 +36,9 @@ def test_in_the_interpreter():
 
 
 def blocks(d, dtype, n=13):
-    """A matrix with rows of very different length, some empty, and full blocks for d = 2, too."""
-    matrix = random_matrix(d, dtype, n)
-    return BlockMatrix(matrix.indptr, matrix.columns().int(), matrix.blocks().contiguous(), matrix.order)
+    """A matrix with rows of very different length, some empty, full blocks for d = 2, too, and rows in any order."""
+    matrix, order = random_matrix(d, dtype, n), torch.randperm(n, generator=torch.Generator().manual_seed(d)).int()
+    return BlockMatrix(matrix.indptr, matrix.columns().int(), matrix.blocks().contiguous(), order)
 
 
 def signals(count, d, channels, dtype, n=13):
@@ -97,3 +97,19 @@ def test_the_whole_path_equals_the_cpu_path(monkeypatch):
     expected = results()
     as_on_a_gpu(monkeypatch)
     assert all(relative_error(a, b) < 1e-11 for a, b in zip(results(), expected, strict=True))
+
+
+@interpreted
+def test_gradients_of_points_equal_those_of_the_cpu(monkeypatch):
+    points = torch.from_numpy(tb.manifolds.Sphere(2).sample(40, seed=0))
+    field, found = torch.linspace(0, 1, 120, dtype=torch.float64).reshape(40, 3), []
+    for on_a_gpu in (False, True):
+        if on_a_gpu:
+            as_on_a_gpu(monkeypatch)
+        x = points.clone().requires_grad_()
+        bundle = tb.DifferentiableBundle.from_points(x, dim=2, neighbors=14)
+        lap, signal = bundle.laplacian(), bundle.to_coordinates(field)
+        heat = tb.Heat(0.1)(lap, signal, tb.Chebyshev(order=4))
+        (bundle.to_ambient(lap @ signal).square().sum() + bundle.to_ambient(heat).square().sum()).backward()
+        found.append(x.grad)
+    assert relative_error(*found) < 1e-10

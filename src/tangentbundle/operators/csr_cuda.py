@@ -11,7 +11,7 @@ from .cuda import LANES, _finish, _split
 
 @triton.jit
 def _rows_step(
-    indptr, cols, values, x, z, y, sources, source_coef, targets, target_coef,
+    indptr, cols, values, order, x, z, y, sources, source_coef, targets, target_coef,
     a_hi, a_lo, b_hi, b_lo, g_hi, g_lo, n, size,
     HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr,
     ROWS: tl.constexpr, C: tl.constexpr, LANES: tl.constexpr, DIM: tl.constexpr, PADDED: tl.constexpr,
@@ -36,14 +36,15 @@ def _rows_step(
     alpha = tl.cast(a_hi, real) + tl.cast(a_lo, real)
     beta = tl.cast(b_hi, real) + tl.cast(b_lo, real)
     gamma = tl.cast(g_hi, real) + tl.cast(g_lo, real)
-    where = ((row.to(tl.int64) * DIM + part) * C)[:, None] + lanes[None, :]
+    own = tl.load(order + row, mask=real_row, other=0).to(tl.int64)
+    where = ((own * DIM + part) * C)[:, None] + lanes[None, :]
     _finish(total, real_row[:, None] & inside, where, x, z, y, sources, source_coef, targets, target_coef,
             alpha, beta, gamma, size, HAS_X, HAS_Z, SOURCES, TARGETS)  # fmt: skip
 
 
 @triton.jit
 def _rows_outer(
-    indptr, cols, y, x, out, a_hi, a_lo, n,
+    indptr, cols, order, y, x, out, a_hi, a_lo, n,
     ROWS: tl.constexpr, C: tl.constexpr, LANES: tl.constexpr, DIM: tl.constexpr,
 ):  # fmt: skip
     """Add ``alpha y_i x_j^T``, summed over channels, to the blocks ij of a few rows."""
@@ -51,6 +52,7 @@ def _rows_outer(
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     start = tl.load(indptr + row, mask=row < n, other=0)
     stop = tl.load(indptr + row + 1, mask=row < n, other=0)
+    row = tl.load(order + row, mask=row < n, other=0).to(tl.int64)
     for k in range(tl.max(stop - start, 0)):
         edge = start + k
         live = edge < stop
@@ -62,7 +64,7 @@ def _rows_outer(
             for q in tl.static_range(DIM):
                 signals += (tl.load(x + ((col * DIM + q) * C)[:, None] + lanes, mask=keep, other=0.0),)
             for p in tl.static_range(DIM):
-                own = tl.load(y + ((row.to(tl.int64) * DIM + p) * C)[:, None] + lanes, mask=keep, other=0.0)
+                own = tl.load(y + ((row * DIM + p) * C)[:, None] + lanes, mask=keep, other=0.0)
                 for q in tl.static_range(DIM):
                     place = out + (edge * DIM + p) * DIM + q
                     total = tl.load(place, mask=live, other=0.0) + alpha * tl.sum(own * signals[q], 1)
@@ -70,10 +72,10 @@ def _rows_outer(
 
 
 def csr_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
-    """The fused step of ``product.step`` for a ``BlockMatrix`` whose rows are those of the signals."""
+    """The fused step of ``product.step`` for a ``BlockMatrix`` of blocks ``(e, d, d)``."""
     n, dim, channels = x.shape
     lanes, padded = min(triton.next_power_of_2(channels), LANES), triton.next_power_of_2(dim)
-    arguments = [matrix.indptr, matrix.cols, matrix.values, x, z, out]
+    arguments = [matrix.indptr, matrix.cols, matrix.values, matrix.order, x, z, out]
     for extra in (sources, targets):
         arguments += [x, x] if extra is None else [extra.signals, extra.coefficients]
     arguments += [part for value in scalars for part in _split(value)] + [n, x.numel()]
@@ -92,6 +94,5 @@ def csr_outer(matrix, y, x, alpha, out) -> None:
     lanes = min(triton.next_power_of_2(channels), LANES)
     rows = max(1, 128 // lanes)
     with torch.cuda.device_of(x):
-        _rows_outer[(triton.cdiv(n, rows),)](
-            matrix.indptr, matrix.cols, y, x, out, *_split(alpha), n, rows, channels, lanes, dim, num_warps=1
-        )
+        arguments = [matrix.indptr, matrix.cols, matrix.order, y, x, out, *_split(alpha), n]
+        _rows_outer[(triton.cdiv(n, rows),)](*arguments, rows, channels, lanes, dim, num_warps=1)

@@ -89,10 +89,10 @@ class ConnectionLaplacian(LinearOperator):
 
     @cached_property
     def _form(self) -> BlockMatrix | SlicedMatrix:
-        """P for signals along the curve, in the form the device's kernels take."""
+        """P for signals along the curve, in the form the device's kernels take; that of values that learn is CSR."""
         csr = BlockMatrix(self.indptr, self.cols, self.values, self.order)
         with torch.inference_mode(False):  # the cache must serve training, too
-            return SlicedMatrix.from_csr(csr) if use_triton(self.device) else csr
+            return SlicedMatrix.from_csr(csr) if use_triton(self.device) and not self.requires_grad else csr
 
     @property
     def curve(self) -> tuple[torch.Tensor, ...]:
