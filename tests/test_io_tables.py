@@ -101,12 +101,12 @@ INCOMPLETE = {"missing cells", "infinite cells", "repeats"}
 
 def described(field):
     """The numbers, and the text of all other columns."""
-    others = [name for name in field.origin.table.column_names if name not in (*field.names, *field.space.names)]
+    others = [name for name in field.origin.column_names if name not in (*field.names, *field.space.names)]
     return (
         field.space.points.tolist(),
         field.values.tolist(),
         field.names,
-        field.origin.table.select(others).to_pydict(),
+        field.origin.select(others).to_pydict(),
     )
 
 
@@ -164,7 +164,7 @@ def test_a_long_header_is_read_to_its_end(tmp_path):
     (tmp_path / "a.csv").write_text(FILES["a long header"])
     assert len(FILES["a long header"].partition("\n")[0]) > 2**16
     field = read_field(tmp_path / "a.csv")
-    assert field.names == ("vx", "vy") and field.origin.table.num_columns == 2004
+    assert field.names == ("vx", "vy") and field.origin.num_columns == 2004
     names = "x,y,vx,vy," + ",".join(f"n{k}" for k in range(20_000)) + ",n7"
     (tmp_path / "b.csv").write_text(names + "\n")
     with pytest.raises(InvalidInputError, match="several columns called 'n7'"):
