@@ -25,15 +25,12 @@ def predict_each(job: Job, estimator: Any, field: Field, target: Field, noise: f
     count = len(field)
     if estimator.covariance is not None:
         job.summary.notes.append("latitude and longitude: covariances of a planet, with bands of latitude and without")
-    with job.steps(2 * count) as step:
-        step(f"comparing models on field 1 of {count}")
+    with job.steps(count) as step:
 
-        def fitted(number: int) -> None:
-            step(f"predicting field {number + 1} of {count} at {len(target.space)} points")
-            if number + 1 < count:
-                step(f"comparing models on field {number + 2} of {count}")
+        def started(number: int) -> None:
+            step(f"comparing models on field {number + 1} of {count}")
 
-        result, levels = predicted(estimator, field, target, noise=noise, std=std, fitted=fitted)
+        result, levels = predicted(estimator, field, target, noise=noise, std=std, started=started)
     exact = estimator.manifold is not None
     text = "removed: the manifold is known" if exact else "smoothed: tangent spaces are estimated"
     job.summary.tell("normal part", text, normal_removed=exact)
@@ -232,7 +229,7 @@ def forecast(
     from tangentbundle.io import check_output
 
     check_output(None, output)
-    with job.steps(3) as step:
+    with job.steps(2) as step:
         step("reading")
         field = job.read(file)
         from tangentbundle import FieldForecaster
@@ -241,9 +238,9 @@ def forecast(
 
         shape = (horizon, len(field.space), len(field.names))
         check_output(replace(field, values=np.zeros(shape)), output)
-        step("learning")
+        step("learning and forecasting")
         estimator = FieldForecaster(**known(field, dim), period=calendar_period(field.times))
-        result = forecasted(field, estimator, horizon, lambda: step("forecasting"))
+        result = forecasted(field, estimator, horizon)
     tell, recent = job.summary.tell, recent_fields(field)
     if result.times is not None:
         tell("from, to", ", ".join(map(str, result.times[[0, -1]].astype("datetime64[m]"))))

@@ -126,21 +126,21 @@ def predicted(
     *,
     noise: float | None = None,
     std: bool = False,
-    fitted: Callable[[int], None] = lambda number: None,
+    started: Callable[[int], None] = lambda number: None,
 ) -> tuple[Field, list[float]]:
     """Fit to the field of each time and predict at the points of ``target``; also the levels of noise.
 
     ``noise`` is a standard error; by default errors are those of the field, or estimated.
-    ``fitted`` is called with the number of each field after its fit.
+    ``started`` is called with the number of each field before its fit.
     """
     _same_space(field, target)
     points, places, vectors = field.space.points, target.space.points, field.vectors
     means, spreads, levels = [], [], []
     known: Any = field.noise if noise is None else noise
     for number, one in enumerate(vectors):
+        started(number)
         estimator.fit(points, one, noise_std=known)
         levels.append(float(estimator.noise_))
-        fitted(number)
         if std:
             mean, covariance = estimator.predict(places, return_cov=True)
             spreads.append(target.space.spread(covariance))
@@ -152,11 +152,8 @@ def predicted(
     return result.with_vectors(np.stack(means), std=np.stack(spreads) if std else None), levels
 
 
-def forecasted(field: Field, estimator: Any, horizon: int, learned: Callable[[], None] = lambda: None) -> Field:
-    """The next fields of a series, with standard deviations, and their dates where it has dates.
-
-    ``learned`` is called between learning and forecasting.
-    """
+def forecasted(field: Field, estimator: Any, horizon: int) -> Field:
+    """The next fields of a series, with standard deviations, and their dates where it has dates."""
     if field.axes:
         raise InvalidInputError(
             f"a forecast is of one series, but there are several along {field.axes[0][0]}: select= one."
@@ -165,7 +162,6 @@ def forecasted(field: Field, estimator: Any, horizon: int, learned: Callable[[],
         raise InvalidInputError("a forecast needs a series in time, and this is one field. Give at least two times.")
     vectors, times, recent = field.vectors, field.times, recent_fields(field)
     estimator.fit(field.space.points, vectors, times)
-    learned()
     dates = None if times is None else times[recent]
     future, spread = estimator.predict(vectors[recent], horizon, dates, return_std=True)
     later = None

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array
-from ..extras import extra
-from .layers import Layer, in_picture
+from .layers import in_picture
 from .style import LINES, add_color_bar, axes_or_new, length_colors, top_of
 from .surfaces import Surface
 from .views import View, reach, spread_out
@@ -27,7 +26,6 @@ def field(
     top: float | None = None,
     arrows: int = 700,
     scale: float | None = None,
-    streamlines: bool = False,
     view: View | None = None,
     title: str = "",
     colorbar: bool = True,
@@ -46,7 +44,6 @@ def field(
         label, top: name and end of the colour scale.
         arrows: the largest number of arrows, spread evenly.
         scale: length of an arrow for a vector of length one; by default long arrows reach the next one.
-        streamlines: draw curves along the vectors instead of arrows.
 
     >>> import tangentbundle as tb
     >>> torus = tb.manifolds.Torus()
@@ -69,14 +66,7 @@ def field(
     if vectors is not None:
         values = np.linalg.norm(vectors, axis=1) if color is None else color
         look: dict[str, Any] = {"cmap": length_colors(), "clim": (0, top_of(values) if top is None else top)}
-        if streamlines:
-            curves, numbers = Layer("", points, vectors, values, streamlines=True, arrow=reach(points)).curves()
-            if body is not None:
-                curves[~body.visible(view, np.nan_to_num(curves).reshape(-1, 3)).reshape(curves.shape[:2])] = np.nan
-            lines = extra("matplotlib.collections", "Figures", "plot").LineCollection
-            drawn = axes.add_collection(lines(view.project(curves)[..., :2], array=numbers, **look))
-        else:
-            drawn = _draw_arrows(axes, points, vectors, values, visible, view, arrows, scale, depth, **look)
+        drawn = _draw_arrows(axes, points, vectors, values, visible, view, arrows, scale, depth, **look)
         if colorbar:
             add_color_bar(axes, drawn, values, label, shrink=0.7)
     elif surface is not None:
