@@ -82,8 +82,7 @@ def figure(problem: Problem, panels: dict[str, np.ndarray]) -> Any:
     drawing, axes = tb.plot.canvas(1, len(panels), (3.8, 3.2))
     for axis, (title, vectors) in zip(axes[0], panels.items(), strict=True):
         error = np.linalg.norm(vectors - problem.field, axis=1)
-        last = axis is axes[0, -1]
-        tb.plot.field(problem.points, vectors, color=error, title=title, colorbar=last, axes=axis, **look)
+        tb.plot.field(problem.points, vectors, color=error, title=title, axes=axis, **look)
     return drawing
 
 

@@ -232,11 +232,13 @@ def test_ncep_through_a_mirror(server, tmp_path, monkeypatch):
         fetch_ncep(2016, cache=tmp_path)
 
 
-def test_ncep_from_a_folder(files, monkeypatch):
-    """Files that were put into the cache by hand need no network."""
-    monkeypatch.setenv(MIRROR, "http://127.0.0.1:9")
-    monkeypatch.setattr("time.sleep", lambda seconds: None)
-    assert len(fetch_ncep(2016, cache=files)) == 4
+def test_ncep_from_a_folder(files, tmp_path, monkeypatch):
+    monkeypatch.setenv(MIRROR, str(files))
+    assert len(fetch_ncep(2016, cache=tmp_path)) == 4 and list(tmp_path.iterdir()) == []
+    with pytest.raises(errors.DamagedFileError, match="SHA-256"):
+        fetch_ncep(2016, sha256=("0" * 64, None))
+    with pytest.raises(errors.DownloadError, match=r"no file uwnd.sig995.2017.nc. Put it there"):
+        fetch_ncep(2017)
     for year in (1947, True, "2016"):
         with pytest.raises(errors.InvalidInputError, match="1948"):
             fetch_ncep(year)

@@ -24,8 +24,8 @@ def fetch(
 ) -> Path:
     """Download a file once and return its path.
 
-    The environment variable ``TANGENTBUNDLE_DATA_MIRROR`` replaces ``base`` by the address of a mirror. Without a
-    network, put files that are already downloaded into ``cache``.
+    The environment variable ``TANGENTBUNDLE_DATA_MIRROR`` replaces ``base`` by the address of a mirror, or by a local
+    folder of files that are already downloaded.
 
     Args:
         name: name of the file, without folders.
@@ -36,8 +36,16 @@ def fetch(
     """
     if name in ("", ".", "..") or Path(name).name != name:
         raise InvalidInputError(f"expected the name of a file without folders, got {name!r}.")
-    pooch = extra("pooch", "Downloading data")
-    url = f"{(os.environ.get(MIRROR) or base).rstrip('/')}/{name}"
+    pooch, mirror = extra("pooch", "Downloading data"), os.environ.get(MIRROR, "")
+    if mirror and "://" not in mirror:
+        path = Path(mirror).expanduser() / name
+        if not path.is_file():
+            raise DownloadError(f"the folder {mirror} has no file {name}. Put it there, or unset {MIRROR}.")
+        if sha256 and (digest := pooch.file_hash(path)) != sha256:
+            raise DamagedFileError(f"{path} has SHA-256 {digest}, expected {sha256}. Download it again.")
+        check(path)
+        return path
+    url = f"{(mirror or base).rstrip('/')}/{name}"
     _require_https(url)
     folder = Path(cache or pooch.os_cache("tangentbundle"))
     store = pooch.create(folder, "", registry={name: sha256}, urls={name: url}, retry_if_failed=2)
@@ -46,7 +54,7 @@ def fetch(
     except OSError as error:  # also those of requests
         raise DownloadError(
             f"{url} cannot be downloaded into {folder} ({error}). Check the connection and the disk, pass another "
-            f"folder (cache=...), download the file by hand into that folder, or set {MIRROR} to another address."
+            f"folder (cache=...), or download the file by hand into a folder and set {MIRROR} to that folder."
         ) from error
     except ValueError as error:  # a checksum that differs
         raise DamagedFileError(f"{url} is damaged, or not the expected file: {error}") from error
