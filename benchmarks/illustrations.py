@@ -14,7 +14,7 @@ from tangentbundle import Heat, TangentBundle
 from tangentbundle.errors import InvalidInputError
 from tangentbundle.filters import Filter
 from tangentbundle.operators import ConnectionLaplacian
-from tangentbundle.plot import View, field, fields
+from tangentbundle.plot import View, canvas, field
 from tangentbundle.plot.fields import ARROW
 from tangentbundle.plot.style import LINES
 from tangentbundle.plot.views import spacing, spread_out
@@ -67,17 +67,19 @@ def diffusion(
     Arrows show directions; colours are lengths relative to the longest vector at that time.
     """
     _frames(bundle)
-    points, panels, colors = np.asarray(bundle.points, dtype=float), {}, {}
+    points = np.asarray(bundle.points, dtype=float)
+    options = {"arrows": 300, "scale": 1.6 * spacing(points[spread_out(points, 600)]), **options}
     lap, f = bundle.laplacian(), bundle.to_coordinates(vectors)
-    for t in times:
+    figure, axes = canvas(1, len(times), (3.8, 3.2))
+    for axis, t in zip(axes[0], times, strict=True):
         flowed = np.asarray(bundle.to_ambient(Heat(t)(lap, f)), dtype=float)
         length = np.linalg.norm(flowed, axis=1)
         relative = length / (length.max() or 1.0)
-        title = f"$t = {t:g}$"
-        panels[title] = np.where(relative > 0.02, 1 / np.maximum(length, 1e-300), 0.0)[:, None] * flowed
-        colors[title] = relative
-    options = {"arrows": 300, "scale": 1.6 * spacing(points[spread_out(points, 600)]), **options}
-    return fields(points, panels, colors=colors, top=1.0, label="length, of the longest", **options)
+        directions = np.where(relative > 0.02, 1 / np.maximum(length, 1e-300), 0.0)[:, None] * flowed
+        label, bar = "length, of the longest", t == times[-1]
+        look = {"color": relative, "top": 1.0, "label": label, "title": f"$t = {t:g}$", "colorbar": bar, **options}
+        field(points, directions, axes=axis, **look)
+    return figure
 
 
 def response(filter: Filter, operator: ConnectionLaplacian, axes: Any, eigenvalues: int = 40) -> Any:

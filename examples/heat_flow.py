@@ -79,7 +79,11 @@ def figure(problem: Problem, panels: dict[str, np.ndarray]) -> Any:
     """The same points in every panel, a field ``(n, 3)`` each; colour is the distance from the clean vector."""
     label, view = "distance from the true unit vector", tb.plot.View(elevation=42, azimuth=20)
     look = {"label": label, "top": 1.5, "view": view, "arrows": 600, "scale": 0.12}
-    return tb.plot.fields(problem.points, panels, truth=problem.field, **look)
+    drawing, axes = tb.plot.canvas(1, len(panels), (3.8, 3.2))
+    for axis, (title, vectors) in zip(axes[0], panels.items(), strict=True):
+        error = np.linalg.norm(vectors - problem.field, axis=1)
+        tb.plot.field(problem.points, vectors, color=error, title=title, axes=axis, **look)
+    return drawing
 
 
 def main() -> None:

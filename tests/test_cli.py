@@ -95,7 +95,7 @@ def test_filter_agrees_with_the_library(folder):
 
 
 def test_filter_a_series_keeps_times_and_units(folder):
-    run("filter", "series.nc", "--tikhonov", 0.05, "-o", "smooth.nc")
+    run("filter", "series.nc", "--heat", 0.05, "-o", "smooth.nc")
     with xr.open_dataset("series.nc") as a, xr.open_dataset("smooth.nc") as b:
         assert np.array_equal(a["time"], b["time"]) and b["u"].attrs["units"] == "m s-1"
         assert float((b["u"] ** 2).mean()) < float((a["u"] ** 2).mean())
@@ -182,8 +182,6 @@ def test_spectrum(folder):
     assert np.allclose(values, 1, atol=0.1)
     with np.load("fields.npz") as file:
         assert file["fields"].shape == (1500, 3, 6)
-    run("spectrum", "sphere.npz", "-k", 3, "--scalar", "-o", "values.csv")
-    assert pd.read_csv("values.csv")["eigenvalue"][0] < 1e-6
     assert "written as" in run("spectrum", "sphere.npz", "-o", "x.nc", code=2).stderr
 
 
@@ -230,8 +228,8 @@ def test_missing_extras_are_named(folder, monkeypatch):
 
 def test_too_large_files_are_refused(folder, monkeypatch):
     """A file of kilobytes may hold millions of points: it is not even unpacked."""
-    np.savez_compressed("bomb.npz", points=np.zeros((3_000_000, 3), np.int8))
-    assert Path("bomb.npz").stat().st_size < 20_000
+    np.savez_compressed("bomb.npz", points=np.zeros((3_000_000, 3)))
+    assert Path("bomb.npz").stat().st_size < 200_000
     monkeypatch.setattr("tangentbundle.io.npz.np.load", None)
     monkeypatch.setattr("tangentbundle.memory.memory_limit", lambda limit: 1e8)
     assert "bomb.npz would need about 0.144 GB" in run("inspect", "bomb.npz", code=2).stderr
@@ -241,7 +239,7 @@ def test_progress_is_told_when_output_is_captured(folder, monkeypatch):
     """A line now and then: what is done, how far it is, and since when."""
     monkeypatch.setattr("tangentbundle.console.LINE_SECONDS", 0.02)
     lines = run("denoise", "field.csv", "-o", "clean.csv").stderr.splitlines()
-    shape = r"\.\.\. (reading|comparing models on field 1 of 1|predicting .* at 120 points) \(step \d of \d, \d+ s\)"
+    shape = r"\.\.\. (reading|comparing models on field 1 of 1) \(step \d of \d, \d+ s\)"
     assert len(lines) > 3 and all(re.fullmatch(shape, line) for line in lines)
     assert run("denoise", "field.csv", "-o", "clean.csv", "--quiet").stderr == ""
 

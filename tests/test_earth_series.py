@@ -95,7 +95,7 @@ def test_one_field_without_time(wind):
         (("--scale", "5 furlongs"), "500 km"),
         (("--scale", "500 km", "--heat", "0.1"), "one filter"),
         (("--scale", "500 km", "--eps", "0.1"), "--eps"),
-        (("--scale", "500 km", "--variables", "u,w"), "no variable w"),
+        (("--scale", "500 km", "--variables", "u,w"), "no column w"),
         (("--scale", "500 km", "--variables", "u"), "northward"),
     ],
 )

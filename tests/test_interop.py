@@ -1,4 +1,4 @@
-"""Other libraries: PyTorch Geometric, meshio and PyVista. Each against the library itself."""
+"""Other libraries: PyTorch Geometric and meshio. Each against the library itself."""
 
 import meshio
 import numpy as np
@@ -10,13 +10,11 @@ from tangentbundle.errors import MissingColumnsError, MissingExtraError
 from tangentbundle.interop import (
     AttachBundle,
     from_meshio,
-    from_pyvista,
     laplacian_of,
     to_meshio,
     to_pyg,
-    to_pyvista,
 )
-from tangentbundle.io import Cloud, Field, Mesh, Request, read_field
+from tangentbundle.io import Mesh, Request, read_field
 from tangentbundle.io.arrays import up_axis
 
 SPHERE = tb.manifolds.Sphere(2)
@@ -123,12 +121,9 @@ def test_pyg_data_that_hold_no_bundle_are_refused(pyg):
 
 def test_missing_libraries_are_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "torch_geometric.data", None)
-    monkeypatch.setitem(__import__("sys").modules, "pyvista", None)
     bundle = tb.TangentBundle.from_points(SPHERE.sample(60, seed=0))
     with pytest.raises(MissingExtraError, match=r"tangentbundle\[pyg\]"):
         to_pyg(bundle)
-    with pytest.raises(MissingExtraError, match=r"tangentbundle\[pyvista\]"):
-        from_pyvista(None)
 
 
 # Meshes.
@@ -145,7 +140,7 @@ def test_meshio_in_and_out():
     assert np.array_equal(made.cells_dict["triangle"], faces)
     assert from_meshio(meshio.Mesh(points, [("triangle", faces)])).values is None
     with pytest.raises(MissingColumnsError, match="speed"):
-        from_meshio(mesh, "speed")
+        from_meshio(mesh, Request(vectors=("speed",)))
 
 
 def test_data_of_faces_are_averaged_to_the_vertices():
@@ -159,24 +154,9 @@ def test_data_of_faces_are_averaged_to_the_vertices():
     assert any("wind averaged" in note for note in field.notes)
     both = meshio.Mesh(points, cells, point_data={"flow": points}, cell_data={"wind": wind})
     assert np.array_equal(from_meshio(both).vectors[0], points)
-    assert np.array_equal(from_meshio(both, "wind").vectors, field.vectors)
+    assert np.array_equal(from_meshio(both, Request(vectors=("wind",))).vectors, field.vectors)
 
 
 def test_obj_files_have_y_up(tmp_path):
     meshio.write(tmp_path / "mesh.obj", meshio.Mesh(octahedron()[0], [("triangle", octahedron()[1])]))
     assert up_axis(read_field(tmp_path / "mesh.obj", Request(needs_vectors=False))) == "y"
-
-
-def test_pyvista_in_and_out():
-    pyvista = pytest.importorskip("pyvista", reason="pyvista is not installed: pip install 'tangentbundle[pyvista]'")
-    mesh = pyvista.Sphere(theta_resolution=20, phi_resolution=20)
-    mesh.point_data["flow"] = np.cross(mesh.points, [0.0, 0.0, 1.0]).astype(np.float32)
-    field = from_pyvista(mesh)
-    assert isinstance(field.space, Mesh)
-    bundle = field.space.bundle()
-    smooth = tb.Heat(0.01)(bundle.laplacian(), bundle.to_coordinates(field.vectors[0]))
-    made = to_pyvista(field.with_vectors(bundle.to_ambient(smooth)[None]))
-    assert made.n_faces == mesh.n_faces and np.allclose(made.points, mesh.points)
-    assert made.point_data["flow"].shape == mesh.points.shape and np.allclose(made["Normals"], mesh["Normals"])
-    cloud = to_pyvista(Field(Cloud(np.asarray(mesh.points), ("x", "y", "z")), np.ones((1, mesh.n_points, 3))))
-    assert np.array_equal(from_pyvista(cloud).values[0], np.ones((mesh.n_points, 3)))

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 import xarray as xr
 
-import tangentbundle as tb
-import tangentbundle.interop.xarray
 from tangentbundle import earth
 from tangentbundle.errors import InvalidInputError, MissingColumnsError
 
@@ -38,7 +36,7 @@ def test_methods_are_the_functions_of_earth():
     assert ds.tangentbundle.spectrum(["5000 km", "9000 km"]).identical(earth.spectrum(ds, ["5000 km", "9000 km"]))
     parts, expected = ds.tangentbundle.decompose(), earth.decompose(ds)
     assert all(parts[name].identical(expected[name]) for name in expected)
-    assert ds.tangentbundle.bundle().num_points == len(LAT) * len(LON)
+    assert len(ds.tangentbundle.field(needs_vectors=False).space) == len(LAT) * len(LON)
 
 
 def test_denoise_and_interpolate():
@@ -66,26 +64,6 @@ def test_levels_and_members_are_computed_each_by_itself():
     assert np.allclose(made["ua"].sel(level=850), 3 * alone["ua"].transpose("time", "lat", "lon"))
 
 
-def test_forecast():
-    ds = rotation(times=24, noise=0.1)
-    made = ds.tangentbundle.forecast(3, std=True)
-    assert made.sizes["time"] == 3 and made["time"].values[0] - ds["time"].values[-1] == np.timedelta64(6, "h")
-    assert (made["ua_std"] > 0).all() and made["va"].attrs["note"] == "kept"
-    assert set(ds.tangentbundle.forecast(1)) == {"ua", "va"}
-
-
-def test_points_along_a_dimension():
-    """Of a space that is not the Earth: points, vectors and the bundle."""
-    sphere = tb.manifolds.Sphere(2)
-    points = sphere.sample(200, seed=0)
-    columns = np.c_[points, sphere.gradient_field(points, 2)].T
-    ds = xr.Dataset({n: ("buoy", a) for n, a in zip(("x", "y", "z", "vx", "vy", "vz"), columns, strict=True)})
-    ds["vx"].attrs["units"] = "cm/s"
-    field, bundle = ds.tangentbundle.field(), ds.tangentbundle.bundle(neighbors=30)
-    assert np.allclose(field.vectors[0], columns[3:].T) and field.units == "cm/s"
-    assert np.allclose(bundle.points, points)
-
-
 def test_mistakes_are_named():
     with pytest.raises(MissingColumnsError, match=r"t2m.*vectors=\(\"EAST\"") as found:
         rotation()[["t2m"]].tangentbundle.smooth("500 km")
@@ -94,7 +72,5 @@ def test_mistakes_are_named():
         rotation().tangentbundle.denoise(vectors=("speed", "va"))
     with pytest.raises(InvalidInputError, match="dataset with latitude"):
         rotation().tangentbundle.interpolate_to(LAT)
-    with pytest.raises(InvalidInputError, match="series"):
-        rotation().tangentbundle.forecast(2)
-    with pytest.raises(AttributeError, match=r"no 'filter', but bundle, .*smooth\(filter_scale='500 km'\)"):
+    with pytest.raises(AttributeError, match=r"no 'filter', but decompose, .*smooth\(filter_scale='500 km'\)"):
         rotation().tangentbundle.filter(0.01)

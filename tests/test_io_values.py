@@ -309,7 +309,7 @@ def test_standard_errors_of_stations_in_datasets(tmp_path):
     ds.to_netcdf(tmp_path / "a.nc")
     assert np.array_equal(read_field(tmp_path / "a.nc").noise, np.arange(24.0))
     assert np.allclose(read_field(tmp_path / "a.nc", Request(sigma="err")).noise, 1 / 3.6)
-    with pytest.raises(InvalidInputError, match="no variable none"):
+    with pytest.raises(InvalidInputError, match="no column none"):
         read_field(tmp_path / "a.nc", Request(sigma="none"))
 
 

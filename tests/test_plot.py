@@ -215,7 +215,7 @@ def test_colour_bars_cover_or_mark_the_range_of_the_data():
     points, vectors = TORUS.sample(500, seed=0), np.ones((500, 3))
     vectors[0] *= 100
     (figure, axes), layer = canvas(), Layer("a", points, vectors, label="wind speed", unit="m s-1")
-    tb.plot.field(points, vectors, axes=axes[0, 0], streamlines=True)
+    tb.plot.field(points, vectors, axes=axes[0, 0])
     assert figure.axes[-1].get_ylabel() == "length\n(largest 173)"
     drawn = layered([layer])
     (bar,) = (t.marker.colorbar for t in drawn.data if t.type == "scatter3d" and t.mode == "markers")
@@ -257,8 +257,7 @@ def test_a_field_without_length_and_shapes_that_do_not_fit():
 @pytest.mark.parametrize("size", [0.0, 1.0])
 def test_few_points_and_fields_that_vanish_can_be_drawn(n, size):
     points = SPHERE.sample(n, seed=0)
-    for curved in (False, True):
-        tb.plot.field(points, size * points[::-1], streamlines=curved, axes=canvas()[1][0, 0])
+    tb.plot.field(points, size * points[::-1], axes=canvas()[1][0, 0])
     assert len(tb.plot.interactive_field(points, size * points[::-1]).data) >= 2
 
 

@@ -79,8 +79,8 @@ def test_a_report_says_what_was_read_found_and_typed(folder):
     for words in ("300 points in R^3", "guessed by name", "Heat(t=0.01)", "--heat 0.01", "smooth.csv"):
         assert words in page
     before, after = specs(page)
-    assert [choice["label"] for choice in before["choices"]] == ["before"]
-    assert [choice["label"] for choice in after["choices"]] == ["after", "streamlines", "difference"]
+    assert [choice["label"] for choice in before["layout"]["meta"]["choices"]] == ["before"]
+    assert [choice["label"] for choice in after["layout"]["meta"]["choices"]] == ["after", "streamlines", "difference"]
 
 
 def test_a_report_needs_nothing_else(folder):

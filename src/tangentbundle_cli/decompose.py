@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from .fields import build_bundle, given
 from .job import Dim, Eps, Job, Neighbors, Output, Source, command
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from tangentbundle.io import Field
 
 
 @command
@@ -50,34 +43,9 @@ def decompose(
                 "on the globe the parts are those of cells: leave out --dim, --neighbors and --eps."
             )
         step("decomposing")
-        result, energies, areas = decomposed(field, bundle)
-        tell_parts(job, areas, result, energies)
+        result, energies = decomposed(field, bundle)
+        for name, shares in energies.items():
+            spread = f" on average ({shares.min():.1%} to {shares.max():.1%})" if len(shares) > 1 else ""
+            job.summary.tell(name, f"{shares.mean():.1%} of the energy{spread}", energies=energies)
         step("writing")
         job.write(result, output)
-
-
-def tell_parts(job: Job, areas: np.ndarray, field: Field, energies: dict[str, np.ndarray]) -> None:
-    """Describe divergence and vorticity, and show the energies of the parts in a table; ``areas`` weigh the points."""
-    import numpy as np
-
-    from tangentbundle.io.summary import Table
-
-    def size(name: str) -> float:
-        """The root mean square over the space and all times."""
-        values = np.asarray(field.parts[name].values, float)
-        squares = np.square(values).sum(axis=2).mean(axis=0)
-        return float(np.sqrt(np.average(squares, weights=areas)))
-
-    for name in ("divergence", "vorticity"):
-        if (part := field.parts.get(name)) is not None:
-            numbers = [float(part.array.min()), float(part.array.max()), size(name)]
-            text = "{:.3g} to {:.3g}, root mean square {:.3g}".format(*numbers)
-            job.summary.tell(name, f"{text} {part.units}".rstrip(), **{name: numbers})
-    body = []
-    for name, shares in energies.items():
-        spread = f" ({shares.min():.1%} to {shares.max():.1%})" if len(shares) > 1 else ""
-        body.append([name, f"{shares.mean():.1%}{spread}", f"{size(name):.4g} {field.units}".rstrip()])
-    notes = "The remainder holds harmonic fields, flow across open boundaries, and what the points do not resolve."
-    header = ["part", "share of energy" + ", mean and range" * (len(field) > 1), "root mean square length"]
-    job.show(Table("Energies of the parts", header, body, notes))
-    job.summary.data["energies"] = energies

@@ -46,14 +46,13 @@ def build_bundle(job: Job, field: Field, options: dict[str, Any]) -> TangentBund
     return bundle
 
 
-def compute_spectrum(job: Job, bundle: TangentBundle, k: int, *, scalar: bool = False) -> Any:
+def compute_spectrum(job: Job, bundle: TangentBundle, k: int) -> Any:
     """The lowest k eigenvalues of the Laplacian, added to the summary, and their fields."""
     import numpy as np
 
     from tangentbundle.diagnostics import sampling_errors
 
-    k = min(k, bundle.num_points * (1 if scalar else bundle.rank))
-    values, fields = (bundle.scalar() if scalar else bundle).laplacian().spectrum(k)
+    values, fields = bundle.laplacian().spectrum(min(k, bundle.num_points * bundle.rank))
     values = np.asarray(values, float)
     job.summary.eigenvalues = values
     if bundle.mesh is None:  # the vertices of a mesh are no random sample
@@ -158,9 +157,8 @@ def spectrum(
     job: Job,
     file: Source,
     k: Annotated[int, typer.Option("-k", min=1, help="eigenvalues to compute")] = 20,
-    scalar: Annotated[bool, typer.Option("--scalar", help="of functions instead of vector fields")] = False,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help=".csv: eigenvalues; .npz: also the eigenfields")
+        Path | None, typer.Option("-o", "--output", help=".npz file of eigenvalues and eigenfields")
     ] = None,
     dim: Dim = None,
     neighbors: Neighbors = None,
@@ -179,8 +177,8 @@ def spectrum(
     from tangentbundle.io import check_output
 
     if output is not None:
-        if output.suffix not in (".csv", ".npz"):
-            raise OutputError(f"a spectrum is written as .csv or .npz, not {output.name}. Choose one of these.")
+        if output.suffix != ".npz":
+            raise OutputError(f"a spectrum is written as .npz, not {output.name}. Choose such a name.")
         check_output(None, output)
     with job.steps(3) as step:
         step("reading")
@@ -188,15 +186,10 @@ def spectrum(
         step("building the bundle")
         bundle = build_bundle(job, field, given(dim=dim, neighbors=neighbors, eps=eps))
         step("eigenvalues")
-        values, fields = compute_spectrum(job, bundle, k, scalar=scalar)
-    if job.report is not None and not scalar:  # it shows the first few eigenfields
+        values, fields = compute_spectrum(job, bundle, k)
+    if job.report is not None:  # it shows the first few eigenfields
         ambient = bundle.to_ambient(fields[..., :6]).reshape(bundle.num_points, bundle.ambient_dim, -1)
         job.summary.modes = np.moveaxis(np.asarray(ambient, float), -1, 0)
     if output is not None:
-        fields = fields if scalar else bundle.to_ambient(fields)
         with job.summary.writing(output), replacing(output) as place:
-            if output.suffix == ".npz":
-                np.savez(place, eigenvalues=values, fields=np.asarray(fields))
-            else:
-                rows = "".join(f"{number},{value!r}\n" for number, value in enumerate(values.tolist()))
-                place.write_text("number,eigenvalue\n" + rows)
+            np.savez(place, eigenvalues=values, fields=np.asarray(bundle.to_ambient(fields)))

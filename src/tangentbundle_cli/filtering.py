@@ -16,7 +16,6 @@ from .job import Dim, Eps, Job, Neighbors, Output, Source, command
 
 if TYPE_CHECKING:
     from tangentbundle.distributed import DistributedBundle
-    from tangentbundle.filters import Filter
     from tangentbundle.io import Field
 
 MAX_PARTITION = 500_000
@@ -29,7 +28,6 @@ def filter(
     file: Source,
     output: Output,
     heat: Annotated[float | None, typer.Option(min=0, help="time of heat flow, in squared units of the points")] = None,
-    tikhonov: Annotated[float | None, typer.Option(min=0, help="strength a of the smoother 1 / (1 + a lambda)")] = None,
     scale: Annotated[str, typer.Option(help='wavelength on the globe that is damped by half, such as "500 km"')] = "",
     variables: Annotated[str, typer.Option(help="variables of a grid to read and write: U,V; default all")] = "",
     dim: Dim = None,
@@ -52,56 +50,48 @@ def filter(
         tangentbundle filter 'wind_*.nc' --scale "500 km" -o smooth.zarr --workers 2
     """
     from tangentbundle.errors import InvalidInputError
-    from tangentbundle.io import check_output
 
-    if [heat is None, tikhonov is None, not scale].count(False) != 1:
-        raise InvalidInputError("give one filter: --heat TIME, --tikhonov STRENGTH, or --scale LENGTH on the globe.")
-    check_output(None, output)
     options = given(dim=dim, neighbors=neighbors, eps=eps)
+    if (heat is None) == (not scale):
+        raise InvalidInputError("give one filter: --heat TIME, or --scale LENGTH on the globe.")
+    if heat is not None:
+        if variables:
+            raise InvalidInputError("--variables goes with --scale. Choose components with --vectors.")
+        _heat_flow(job, file, output, heat, workers, options)
+        return
+    if options:
+        raise InvalidInputError("--scale works on cells: leave out --dim, --neighbors and --eps.")
+    from .gridded import write_in_blocks
 
-    def chosen() -> Filter:
-        from tangentbundle.filters import Heat, Tikhonov  # slow to load: the file is read before
+    def smoothed(ds: Any, names: tuple[str, ...]) -> Any:
+        from tangentbundle.earth import smooth
 
-        return Heat(heat) if heat is not None else Tikhonov(tikhonov)
+        return smooth(ds, scale, vectors=names)
 
-    if scale:
-        from .gridded import write_in_blocks
-
-        if options:
-            raise InvalidInputError("--scale works on cells: leave out --dim, --neighbors and --eps.")
-
-        def smoothed(ds: Any, names: tuple[str, ...]) -> Any:
-            from tangentbundle.earth import smooth
-
-            return smooth(ds, scale, vectors=names)
-
-        write_in_blocks(job, file, output, smoothed, {"scale": scale, "variables": variables}, workers or 1)
-        job.summary.tell("filter", f"wavelengths of {scale} damped by half", scale=scale)
-    elif variables:
-        raise InvalidInputError("--variables goes with --scale. Choose components with --vectors.")
-    else:
-        _filter_cloud(job, file, output, chosen, workers, options)
+    write_in_blocks(job, file, output, smoothed, {"scale": scale, "variables": variables}, workers or 1)
+    job.summary.tell("filter", f"wavelengths of {scale} damped by half", scale=scale)
 
 
-def _filter_cloud(
-    job: Job, file: Path, output: Path, chosen: Callable[[], Filter], workers: int | None, options: dict[str, Any]
-) -> None:
+def _heat_flow(job: Job, file: Path, output: Path, time: float, workers: int | None, options: dict[str, Any]) -> None:
+    """Filter points in space, or cells without blocks: in memory, or with the Laplacian on disk for ``workers``."""
     with job.steps(4) as step:
         step("reading")
         field = job.read(file, output)
         step("building the bundle")
         import numpy as np
 
+        from tangentbundle import Heat
         from tangentbundle.diagnostics import normal_share
         from tangentbundle.io.actions import filtered
 
+        response = Heat(time)
         with contextlib.ExitStack() as stack:
             bundle: Any
             if workers is None:
-                bundle, response = build_bundle(job, field, options), chosen()
+                bundle = build_bundle(job, field, options)
                 apply: Callable[[Any], Any] = partial(response, bundle.laplacian())
             else:
-                bundle, response = stack.enter_context(_in_parts(job, field, output, workers, options)), chosen()
+                bundle = stack.enter_context(_in_parts(job, field, output, workers, options))
                 apply = partial(bundle.filter, response)
             share = normal_share(bundle, np.ascontiguousarray(field.vectors.transpose(1, 2, 0)))
             step("filtering")

@@ -25,15 +25,12 @@ def predict_each(job: Job, estimator: Any, field: Field, target: Field, noise: f
     count = len(field)
     if estimator.covariance is not None:
         job.summary.notes.append("latitude and longitude: covariances of a planet, with bands of latitude and without")
-    with job.steps(2 * count) as step:
-        step(f"comparing models on field 1 of {count}")
+    with job.steps(count) as step:
 
-        def fitted(number: int) -> None:
-            step(f"predicting field {number + 1} of {count} at {len(target.space)} points")
-            if number + 1 < count:
-                step(f"comparing models on field {number + 2} of {count}")
+        def started(number: int) -> None:
+            step(f"comparing models on field {number + 1} of {count}")
 
-        result, levels = predicted(estimator, field, target, noise=noise, std=std, fitted=fitted)
+        result, levels = predicted(estimator, field, target, noise=noise, std=std, started=started)
     exact = estimator.manifold is not None
     text = "removed: the manifold is known" if exact else "smoothed: tangent spaces are estimated"
     job.summary.tell("normal part", text, normal_removed=exact)
@@ -159,21 +156,8 @@ def interpolate(
 
     check_output(None, output)
     if workers is not None:
-        from tangentbundle.earth import interpolate_to
-        from tangentbundle.earth.regrid import Kriging
-        from tangentbundle.io.grids import to_dataset
-
-        from .gridded import write_in_blocks
-
-        target = to_dataset(read_field(at, Request(only_points=True)))
-
-        def predict(ds: Any, names: tuple[str, ...]) -> Any:
-            found = interpolate_to(ds, target, Kriging(noise, seed=seed), vectors=names)
-            return found if std else found.drop_vars([f"{name}_std" for name in names])
-
-        said: Any = {"noise": noise, "std": std, "seed": seed, "at": str(at), "changed at": at.stat().st_mtime_ns}
-        refused = {"dim": dim, "history": history}
-        write_in_blocks(job, file, output, predict, said, workers, FIELDS_AT_ONCE, refused)
+        said: Any = {"noise": noise, "std": std, "seed": seed}
+        _interpolate_in_blocks(job, file, at, output, said, workers, {"dim": dim, "history": history})
         return
     with job.steps(3) as step:
         step(f"reading {file.name}")
@@ -202,6 +186,27 @@ def interpolate(
     job.write(result, output)
 
 
+def _interpolate_in_blocks(
+    job: Job, file: Path, at: Path, output: Path, said: dict[str, Any], workers: int, refused: dict[str, Any]
+) -> None:
+    """Predict blocks of time of a grid that may be larger than memory; ``said`` are noise, std and seed."""
+    from tangentbundle.earth import interpolate_to
+    from tangentbundle.earth.regrid import Kriging
+    from tangentbundle.io import Request, read_field
+    from tangentbundle.io.grids import to_dataset
+
+    from .gridded import write_in_blocks
+
+    target = to_dataset(read_field(at, Request(only_points=True)))
+
+    def predict(ds: Any, names: tuple[str, ...]) -> Any:
+        found = interpolate_to(ds, target, Kriging(said["noise"], seed=said["seed"]), vectors=names)
+        return found if said["std"] else found.drop_vars([f"{name}_std" for name in names])
+
+    plan = {**said, "at": str(at), "changed at": at.stat().st_mtime_ns}
+    write_in_blocks(job, file, output, predict, plan, workers, FIELDS_AT_ONCE, refused)
+
+
 @command
 def forecast(
     job: Job,
@@ -224,7 +229,7 @@ def forecast(
     from tangentbundle.io import check_output
 
     check_output(None, output)
-    with job.steps(3) as step:
+    with job.steps(2) as step:
         step("reading")
         field = job.read(file)
         from tangentbundle import FieldForecaster
@@ -233,9 +238,9 @@ def forecast(
 
         shape = (horizon, len(field.space), len(field.names))
         check_output(replace(field, values=np.zeros(shape)), output)
-        step("learning")
+        step("learning and forecasting")
         estimator = FieldForecaster(**known(field, dim), period=calendar_period(field.times))
-        result = forecasted(field, estimator, horizon, lambda: step("forecasting"))
+        result = forecasted(field, estimator, horizon)
     tell, recent = job.summary.tell, recent_fields(field)
     if result.times is not None:
         tell("from, to", ", ".join(map(str, result.times[[0, -1]].astype("datetime64[m]"))))

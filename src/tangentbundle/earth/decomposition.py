@@ -91,12 +91,10 @@ def decomposed(cells: Cells, v: np.ndarray, tol: float) -> tuple[np.ndarray, ...
     return divergent, 1j * turned, solver.centred(potential), stream if cells.coast.any() else solver.centred(stream)
 
 
-def decompose_points(
-    grid: Grid, points: np.ndarray, fields: np.ndarray, tol: float = 5e-3
-) -> tuple[Decomposition, np.ndarray]:
+def decompose_points(grid: Grid, points: np.ndarray, fields: np.ndarray, tol: float = 5e-3) -> Decomposition:
     """Fields ``(t, n, 2)``, east and north at those points ``(n, 3)`` of a grid that hold data, on the unit sphere.
 
-    Isolated points have all of their vectors in the remainder. Also returns the areas ``(n,)``.
+    Isolated points have all of their vectors in the remainder.
     """
     number = cKDTree(grid.points).query(points)[1]
     cells = cells_of(grid, np.isin(np.arange(len(grid)), number))
@@ -118,4 +116,4 @@ def decompose_points(
     numbers = {name: parts.pop(name)[..., :1, :] for name in ("potential", "stream")}
     numbers["divergence"], numbers["vorticity"] = np.split(parts.pop("rates"), 2, axis=2)
     energies = {name: energy / total for name, energy in of_parts.items()}
-    return Decomposition(energies=energies, **parts, **numbers), areas
+    return Decomposition(energies=energies, **parts, **numbers)

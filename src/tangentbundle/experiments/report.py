@@ -11,6 +11,7 @@ import numpy as np
 from .. import plot
 from ..files import write_atomically
 from ..io.summary import Table
+from ..plot.style import LINES
 from .base import Column, Experiment, Row
 
 MAX_CELLS = 12
@@ -131,20 +132,23 @@ def draw_scores(results: Results, path: Path) -> Path:
     panels = list(dict.fromkeys(cell[:-1] for cell in results.cells))
     figure, axes = plot.canvas(-(-len(panels) // 4), min(4, len(panels)), (4.2, 4.2), sharey=True)
     for axis, panel in zip(axes.flat, panels, strict=False):
-        methods: dict[str, tuple[list, list]] = {}
+        methods: dict[str, list[tuple]] = {}
         for line in lines:
             if line.cell[:-1] == panel:
-                numbers, scores = methods.setdefault(line.method, ([], []))
-                numbers.append(line.cell[-1])
-                scores.append(line.values(results.headline))
+                methods.setdefault(line.method, []).append((line.cell[-1], np.mean(line.values(results.headline))))
         axis.set_xscale(_scale([cell[-1] for cell in results.cells]))  # before names replace the numbers of an axis
-        plot.curves(methods, heavy=len(own), axes=axis)
+        for number, (method, means) in enumerate(methods.items()):
+            width, dashes = (2.2, "-") if method in own else (1.4, ("--", "-.", ":")[number % 3])
+            look = {"color": LINES[number % len(LINES)], "lw": width, "ls": dashes, "marker": "o", "ms": 4}
+            axis.plot(*zip(*means, strict=True), label=method, **look)
+        axis.grid(alpha=0.25, which="both")
         named = zip(results.about.cell, panel, strict=False)
         title = ", ".join(value if isinstance(value, str) else f"{key} = {value}" for key, value in named)
         axis.set(xlabel=results.about.cell[-1], title=title)
     values = [value for line in lines for value in line.values(results.headline)]
     axes[0, 0].set(ylabel=results.headline.title, yscale=_scale(values))
-    plot.legend_below(figure, axes[0, 0], columns=min(4, len(panels) + 1))
+    place = {"loc": "outside lower center", "ncols": min(4, len(panels) + 1), "frameon": False, "fontsize": 8}
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), **place)
     return plot.save(figure, path)
 
 

@@ -104,6 +104,3 @@ class AttachBundle:
         else:
             bundle = TangentBundle.from_points(data.pos, **self.options)
         return data.clone().update(_contents(bundle))
-
-    def __repr__(self) -> str:
-        return f"AttachBundle({', '.join(f'{name}={value!r}' for name, value in self.options.items())})"

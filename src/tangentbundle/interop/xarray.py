@@ -6,15 +6,11 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from ..bundle import TangentBundle
 from ..earth import fields
 from ..extras import extra
 from ..io import Field, Request
-from ..io.actions import forecasted, known
 from ..io.datasets import from_dataset
-from ..io.grids import to_dataset
 from ..io.guards import warn_if_suspicious
-from ..timeline import calendar_period
 
 if TYPE_CHECKING:
     import xarray
@@ -71,20 +67,3 @@ class DatasetAccessor:
         field = from_dataset(self._ds.load(), Request(vectors=tuple(vectors), **request))
         warn_if_suspicious(field)
         return field
-
-    def bundle(self, **scale: Any) -> TangentBundle:
-        """The tangent bundle of the places; ``scale`` are options such as ``neighbors``."""
-        return self.field(needs_vectors=False).space.bundle(**scale)
-
-    def forecast(self, horizon: int, *, std: bool = False, vectors: tuple[str, ...] = ()) -> xarray.Dataset:
-        """The next ``horizon`` fields of a series in time."""
-        from ..forecast import FieldForecaster
-
-        field = self.field(vectors)
-        estimator = FieldForecaster(**known(field), period=calendar_period(field.times))
-        result = to_dataset(forecasted(field, estimator, horizon))
-        result = result if std else result[list(field.names)]
-        for name in field.names:
-            if name in result and name in self._ds:
-                result[name].attrs = {**self._ds[name].attrs, **result[name].attrs}
-        return result.assign_attrs(self._ds.attrs)

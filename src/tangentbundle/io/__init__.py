@@ -13,7 +13,7 @@
 
 from .field import Field, Request
 from .formats import check_input, check_output, format_of, read_field, write_field
-from .spaces import Cloud, Globe, Mesh, Space
+from .spaces import Cloud, Globe, Mesh
 from .summary import Summary, Table
 
 __all__ = [
@@ -22,7 +22,6 @@ __all__ = [
     "Globe",
     "Mesh",
     "Request",
-    "Space",
     "Summary",
     "Table",
     "check_input",

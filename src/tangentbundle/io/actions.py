@@ -72,12 +72,11 @@ def filtered(field: Field, bundle: Any, apply: Callable[[Any], Any], at_once: in
     return field.with_vectors(smooth), left
 
 
-def decomposed(field: Field, bundle: TangentBundle | None) -> tuple[Field, dict[str, np.ndarray], np.ndarray]:
+def decomposed(field: Field, bundle: TangentBundle | None) -> tuple[Field, dict[str, np.ndarray]]:
     """The field with its parts, potentials, divergence and vorticity as ``parts``; energies ``(T,)`` of its parts.
 
-    Also returns the areas ``(n,)`` of the points. On the globe the cells of the file's grid are used, as by
-    ``earth.decompose``, and no bundle is needed. Speeds there give rates in s-1 and potentials in m2 s-1; otherwise
-    lengths are those of the points.
+    On the globe the cells of the file's grid are used, as by ``earth.decompose``, and no bundle is needed. Speeds there
+    give rates in s-1 and potentials in m2 s-1; otherwise lengths are those of the points.
     """
     if bundle is None:
         from ..earth.decomposition import decompose_points
@@ -86,13 +85,12 @@ def decomposed(field: Field, bundle: TangentBundle | None) -> tuple[Field, dict[
         assert isinstance(field.space, Globe)
         origin = field.origin
         grid = origin.grid if isinstance(origin, GridFile) else Grid.scattered(field.space.lat, field.space.lon)
-        found, areas = decompose_points(grid, field.space.points, field.array)
+        found = decompose_points(grid, field.space.points, field.array)
     else:
         from ..calculus import helmholtz
 
         vectors = field.vectors.astype(field.space.coordinates.dtype, copy=False)
         found = helmholtz(bundle, bundle.to_coordinates(vectors[..., None]))
-        areas = bundle._unsorted(bundle.sorted_mass)
     speed = conversion(field.units, "m s-1") if isinstance(field.space, Globe) else None
     length, speed, units = (1.0, 1.0, ("", "")) if speed is None else (RADIUS, speed, ("s-1", "m2 s-1"))
 
@@ -109,7 +107,7 @@ def decomposed(field: Field, bundle: TangentBundle | None) -> tuple[Field, dict[
     for name, (scale, unit) in scales.items():
         if (values := getattr(found, name)) is not None:
             parts[name] = part(scale * values[..., 0], (f"{name} [{unit}]" if unit else name,), unit)
-    return replace(field, parts=parts), {name: share[:, 0] for name, share in found.energies.items()}, areas
+    return replace(field, parts=parts), {name: share[:, 0] for name, share in found.energies.items()}
 
 
 def warn_if_nothing_left(left: float, eps: float) -> None:
@@ -128,21 +126,21 @@ def predicted(
     *,
     noise: float | None = None,
     std: bool = False,
-    fitted: Callable[[int], None] = lambda number: None,
+    started: Callable[[int], None] = lambda number: None,
 ) -> tuple[Field, list[float]]:
     """Fit to the field of each time and predict at the points of ``target``; also the levels of noise.
 
     ``noise`` is a standard error; by default errors are those of the field, or estimated.
-    ``fitted`` is called with the number of each field after its fit.
+    ``started`` is called with the number of each field before its fit.
     """
     _same_space(field, target)
     points, places, vectors = field.space.points, target.space.points, field.vectors
     means, spreads, levels = [], [], []
     known: Any = field.noise if noise is None else noise
     for number, one in enumerate(vectors):
+        started(number)
         estimator.fit(points, one, noise_std=known)
         levels.append(float(estimator.noise_))
-        fitted(number)
         if std:
             mean, covariance = estimator.predict(places, return_cov=True)
             spreads.append(target.space.spread(covariance))
@@ -154,11 +152,8 @@ def predicted(
     return result.with_vectors(np.stack(means), std=np.stack(spreads) if std else None), levels
 
 
-def forecasted(field: Field, estimator: Any, horizon: int, learned: Callable[[], None] = lambda: None) -> Field:
-    """The next fields of a series, with standard deviations, and their dates where it has dates.
-
-    ``learned`` is called between learning and forecasting.
-    """
+def forecasted(field: Field, estimator: Any, horizon: int) -> Field:
+    """The next fields of a series, with standard deviations, and their dates where it has dates."""
     if field.axes:
         raise InvalidInputError(
             f"a forecast is of one series, but there are several along {field.axes[0][0]}: select= one."
@@ -167,7 +162,6 @@ def forecasted(field: Field, estimator: Any, horizon: int, learned: Callable[[],
         raise InvalidInputError("a forecast needs a series in time, and this is one field. Give at least two times.")
     vectors, times, recent = field.vectors, field.times, recent_fields(field)
     estimator.fit(field.space.points, vectors, times)
-    learned()
     dates = None if times is None else times[recent]
     future, spread = estimator.predict(vectors[recent], horizon, dates, return_std=True)
     later = None

@@ -13,7 +13,7 @@ from ..units import common_unit, conversion
 from .field import Field, Request, check_count, distinct_rows, usable_rows
 from .guards import warn_if_radians
 from .names import Columns, split_unit
-from .spaces import Cloud, Globe, Space
+from .spaces import Cloud, Globe
 
 
 def from_columns(
@@ -64,7 +64,7 @@ def assemble(
         numbers += [*values]
     n, rows = len(coordinates), usable_rows(np.concatenate(numbers, axis=1), request, notes)
     check_count(len(rows), request)
-    space: Space = Cloud(coordinates[rows], columns.points)
+    space: Cloud = Cloud(coordinates[rows], columns.points)
     if columns.on_globe:
         space = Globe(coordinates[rows, 0], coordinates[rows, 1], columns.points)
     first = distinct_rows(space, request, notes)

@@ -27,7 +27,7 @@ from ..units import common_unit
 from .columns import from_columns, with_errors
 from .field import Field, Request, check_count
 from .grids import GridFile
-from .names import expanded, find_columns, listed
+from .names import expanded, find_columns, listed, named
 from .spaces import Globe
 
 if TYPE_CHECKING:
@@ -79,12 +79,7 @@ def check_names(
     given = {option: getattr(request, option) for option in ("points", "latlon", "vectors", "wind")}
     given |= {"sigma": [request.sigma] if request.sigma else [], **(more or {})}
     for option, names in given.items():
-        asked = expanded(names, variables)
-        if missing := [name for name in asked if name not in variables]:
-            text = f"there is no variable {listed(missing)}; the file has {listed(variables)}. Correct {option}=."
-            raise MissingColumnsError(text)
-        if asked and option in ("latlon", "wind") and len(asked) != 2:
-            raise MissingColumnsError(f"{option}= takes two variables, got {listed(asked)}.")
+        named(names, variables, option, 2 if names and option in ("latlon", "wind") else None)
 
 
 def from_dataset(ds: Any, request: Request) -> Field:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..earth.xarrays import NETCDF_FILL
 from ..errors import InvalidInputError, NonFiniteError, ShapeError, TooFewPointsError
-from .spaces import Globe, Space
+from .spaces import Cloud, Globe
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Field:
     ``parts`` are other vectors, or numbers (c = 1), at the same points and times, to write next to these.
     """
 
-    space: Space
+    space: Cloud
     values: np.ndarray | None = None
     names: tuple[str, ...] = ()
     std: np.ndarray | None = None
@@ -113,7 +113,7 @@ def usable_rows(numbers: np.ndarray, request: Request, notes: list[str]) -> np.n
     return np.flatnonzero(good)
 
 
-def distinct_rows(space: Space, request: Request, notes: list[str]) -> np.ndarray:
+def distinct_rows(space: Cloud, request: Request, notes: list[str]) -> np.ndarray:
     """The first row at each place; repeats are refused unless ``drop_duplicates``."""
     points = np.round(space.points, 9) if isinstance(space, Globe) else space.points  # to a centimetre on the Earth
     order = np.lexsort(points.T)  # stable: the first row of a place comes first

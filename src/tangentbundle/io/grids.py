@@ -11,7 +11,7 @@ import numpy as np
 from ..extras import extra
 from .field import Field
 from .names import split_unit
-from .spaces import Globe, Space
+from .spaces import Cloud, Globe
 
 if TYPE_CHECKING:
     from ..earth import Grid
@@ -83,7 +83,7 @@ def to_dataset(field: Field) -> Any:
     return ds.drop_encoding()  # how the file of the coordinates was packed does not fit other formats
 
 
-def _points_along(space: Space) -> dict[str, Any]:
+def _points_along(space: Cloud) -> dict[str, Any]:
     """Coordinates along a dimension ``point``."""
     said: list[dict] = [{} for _ in space.names]
     if isinstance(space, Globe):

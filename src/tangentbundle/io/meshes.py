@@ -63,8 +63,19 @@ def check_counts(path: Path) -> dict[str, int]:
     return found
 
 
-def from_meshio(mesh: Any, request: Request, name: str = "the mesh") -> Field:
-    """The field of a ``meshio.Mesh``."""
+def from_meshio(mesh: Any, request: Request | None = None, name: str = "the mesh") -> Field:
+    """The field on a ``meshio.Mesh``: its triangles, or a cloud of points if there are none.
+
+    Vectors are guessed among the vertex data, or named by ``Request(vectors=("NAME",))``. ``field.space.bundle()`` is
+    the bundle, and ``field.with_vectors(...)`` the same mesh with other vectors.
+
+    >>> import meshio, tangentbundle as tb
+    >>> points = tb.manifolds.Sphere(2).sample(100, seed=0)
+    >>> field = from_meshio(meshio.Mesh(points, [], {"flow": np.cross(points, [0, 0, 1])}))
+    >>> str(field), field.space.bundle().dim
+    ('100 points in R^3', 2)
+    """
+    request = request or Request(needs_vectors=False)
     points = np.asarray(mesh.points)
     check_count(len(points), request)
     faces, notes = _triangles(mesh)

@@ -74,7 +74,7 @@ def find_columns(names: Sequence[str], request: Request) -> Columns:
         notes.append(f"vectors: columns {listed(vectors)}, guessed by name" + ", taken as east, north" * on_globe)
     if any(units):
         notes.append(f"units of the vectors: {', '.join(dict.fromkeys(filter(None, units)))}, from the column names")
-    sigma = _named([request.sigma], names, "sigma")[0] if request.sigma else _usual(known, ("sigma",) * bool(vectors))
+    sigma = named([request.sigma], names, "sigma")[0] if request.sigma else _usual(known, ("sigma",) * bool(vectors))
     if sigma:
         notes.append(f"standard errors: column {sigma}")
     return Columns(points, vectors, on_globe, units, tuple(notes), wind, sigma)
@@ -83,9 +83,9 @@ def find_columns(names: Sequence[str], request: Request) -> Columns:
 def _points(names: Sequence[str], known: dict[str, str], request: Request) -> tuple[tuple[str, ...], bool]:
     """Columns of points, and whether they are latitude and longitude."""
     if request.latlon:
-        return _named(request.latlon, names, "latlon", 2), True
+        return named(request.latlon, names, "latlon", 2), True
     if request.points:
-        found = _named(request.points, names, "points")
+        found = named(request.points, names, "points")
         two = [split_unit(name)[0].lower() for name in found]
         return found, len(two) == 2 and two[0] in LATITUDE and two[1] in LONGITUDE
     globe = _usual(known, LATITUDE), _usual(known, LONGITUDE)
@@ -109,9 +109,9 @@ def _vectors(
     if request.wind and not on_globe:
         raise InvalidInputError('wind= needs latitude and longitude: name them with latlon=("LAT", "LON").')
     if request.wind:
-        return EAST_NORTH, _named(request.wind, names, "wind", 2)
+        return EAST_NORTH, named(request.wind, names, "wind", 2)
     if request.vectors:
-        return _named(request.vectors, names, "vectors", wanted), ()
+        return named(request.vectors, names, "vectors", wanted), ()
     if on_globe:
         if found := _east_north(known):
             return found, ()
@@ -123,7 +123,7 @@ def _vectors(
         axes = [name.removeprefix("pos_").removeprefix("p") for name in keys]
         groups = [[f"{lead}{name}" for name in group] for group in (keys, axes) for lead in VELOCITY]
         if found := _first(free, [*groups, ["u", "v", "w"][:wanted], *_numbered(free, ("v",))], wanted):
-            return _named(found, names, "vectors", wanted), ()
+            return named(found, names, "vectors", wanted), ()
     if request.needs_vectors:
         example = '("EAST", "NORTH") or wind=("SPEED", "DIRECTION")' if on_globe else '("VX", "VY", "VZ")'
         raise MissingColumnsError(
@@ -192,7 +192,7 @@ def expanded(wanted: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _named(wanted: Sequence[str], names: Sequence[str], option: str, count: int | None = None) -> tuple[str, ...]:
+def named(wanted: Sequence[str], names: Sequence[str], option: str, count: int | None = None) -> tuple[str, ...]:
     """The columns asked for, all there and as many as needed."""
     found = expanded(wanted, names)
     if missing := [name for name in found if name not in names]:

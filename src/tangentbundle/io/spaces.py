@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC
-from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,20 +13,27 @@ if TYPE_CHECKING:  # torch is loaded when geometry is computed: files with mista
     from ..bundle import TangentBundle
 
 
-class Space(ABC):
-    """Points of a file ``(n, D)``. Vectors have the file's components; ``ambient`` and ``components`` translate."""
+@cache
+def _earth() -> Any:
+    from ..manifolds import Sphere
 
-    points: np.ndarray
-    names: tuple[str, ...]
+    return Sphere(2)
+
+
+class Cloud:
+    """Bare points ``(n, D)``: tangent spaces and dimension are estimated, and vectors have the components of points.
+
+    Other spaces know more. Vectors have the file's components; ``ambient`` and ``components`` translate.
+    """
+
+    dim: int | None = None
     manifold: Any = None
+
+    def __init__(self, points: np.ndarray, names: tuple[str, ...]) -> None:
+        self.points, self.names = points, names
 
     def __len__(self) -> int:
         return len(self.points)
-
-    @property
-    def dim(self) -> int | None:
-        """The dimension, where it is known."""
-        return None
 
     @property
     def coordinates(self) -> np.ndarray:
@@ -40,11 +45,11 @@ class Space(ABC):
         """Usual names of components, for files that bring none."""
         return tuple(f"v{name}" for name in self.names)
 
-    def bundle(self, **scale: Any) -> TangentBundle:
-        """The tangent bundle; ``scale`` are options such as ``neighbors``."""
+    def bundle(self, dim: int | None = None, **scale: Any) -> TangentBundle:
+        """The tangent bundle; ``scale`` are options such as ``neighbors``. A known dimension stays as it is."""
         from ..bundle import TangentBundle
 
-        return TangentBundle.from_points(self.points, **scale)
+        return TangentBundle.from_points(self.points, dim=dim, **scale)
 
     def ambient(self, values: np.ndarray) -> np.ndarray:
         """Components ``(T, n, c)`` as the file has them to ambient vectors ``(T, n, D)``."""
@@ -58,56 +63,34 @@ class Space(ABC):
         """Standard deviations ``(n, c)`` of the components, from ambient covariances ``(n, D, D)``."""
         return np.sqrt(np.maximum(np.einsum("nii->ni", covariances), 0.0))
 
-    def select(self, rows: np.ndarray) -> Space:
-        """The space of chosen points."""
-        raise NotImplementedError
-
-
-def _without_dim(scale: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in scale.items() if name != "dim"}
-
-
-@cache
-def _earth() -> Any:
-    from ..manifolds import Sphere
-
-    return Sphere(2)
-
-
-@dataclass(frozen=True, eq=False)
-class Cloud(Space):
-    """Bare points ``(n, D)``: tangent spaces and dimension are estimated."""
-
-    points: np.ndarray
-    names: tuple[str, ...]
-
     def select(self, rows: np.ndarray) -> Cloud:
+        """The space of chosen points."""
         return Cloud(self.points[rows], self.names)
 
     def __str__(self) -> str:
         return f"{len(self)} points in R^{self.points.shape[1]}"
 
 
-@dataclass(frozen=True, eq=False)
-class Mesh(Space):
+class Mesh(Cloud):
     """A triangle mesh in space, with tangent planes from its triangles.
 
     ``bundle()`` is that of the surface; with ``neighbors`` or ``eps``, that of the vertices as a cloud of points.
     """
 
-    points: np.ndarray
-    faces: np.ndarray
-    names: tuple[str, ...] = ("x", "y", "z")
     dim = 2
 
-    def bundle(self, **scale: Any) -> TangentBundle:
+    def __init__(self, points: np.ndarray, faces: np.ndarray) -> None:
+        super().__init__(points, ("x", "y", "z"))
+        self.faces = faces
+
+    def bundle(self, dim: int | None = None, **scale: Any) -> TangentBundle:
         from ..bundle import TangentBundle
         from ..geometry.halfedges import check_faces
         from ..geometry.known_frames import mesh_frames
 
-        if not scale.keys() <= {"dim"}:
+        if scale:
             frames = mesh_frames(self.points, check_faces(self.faces, self.points))
-            return TangentBundle.from_frames(self.points, frames, **_without_dim(scale))
+            return TangentBundle.from_frames(self.points, frames, **scale)
         try:
             return TangentBundle.from_mesh(self.points, self.faces)
         except NotManifoldError as error:
@@ -118,43 +101,30 @@ class Mesh(Space):
         return f"a mesh of {len(self)} vertices and {len(self.faces)} triangles"
 
 
-@dataclass(frozen=True, eq=False)
-class Globe(Space):
-    """Latitudes and longitudes in degrees: exact frames on the unit sphere, components are (east, north)."""
+class Globe(Cloud):
+    """Latitudes and longitudes in degrees: exact frames on the unit sphere, components are (east, north).
 
-    lat: np.ndarray
-    lon: np.ndarray
-    names: tuple[str, ...] = ("lat", "lon")
+    ``frames`` are unit vectors (east, north), ``(n, 3, 2)``.
+    """
+
     dim = 2
     vector_names = ("u", "v")
 
-    @property
-    def manifold(self) -> Any:
-        return _earth()
-
-    @cached_property
-    def _geometry(self) -> tuple[np.ndarray, np.ndarray]:
+    def __init__(self, lat: np.ndarray, lon: np.ndarray, names: tuple[str, ...] = ("lat", "lon")) -> None:
         from ..geometry.known_frames import latlon_frames
 
-        return latlon_frames(self.lat, self.lon)[:2]
-
-    @property
-    def points(self) -> np.ndarray:  # type: ignore[override]
-        return self._geometry[0]
-
-    @property
-    def frames(self) -> np.ndarray:
-        """Unit vectors (east, north), ``(n, 3, 2)``."""
-        return self._geometry[1]
+        points, self.frames, _ = latlon_frames(lat, lon)
+        super().__init__(points, names)
+        self.lat, self.lon, self.manifold = lat, lon, _earth()
 
     @property
     def coordinates(self) -> np.ndarray:
         return np.stack([self.lat, self.lon], axis=1)
 
-    def bundle(self, **scale: Any) -> TangentBundle:
+    def bundle(self, dim: int | None = None, **scale: Any) -> TangentBundle:
         from ..bundle import TangentBundle
 
-        return TangentBundle.from_latlon(self.lat, self.lon, **_without_dim(scale))
+        return TangentBundle.from_latlon(self.lat, self.lon, **scale)
 
     def ambient(self, values: np.ndarray) -> np.ndarray:
         return np.einsum("nda,tna->tnd", self.frames, values)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,44 +15,29 @@ from ..errors import DamagedFileError, DTypeError, InvalidInputError, MissingCol
 from ..memory import require_memory
 from .columns import from_columns, to_columns
 from .field import Field, Request
-from .names import Columns, find_columns
+from .names import Columns, find_columns, listed
 
 NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan)", re.ASCII | re.IGNORECASE)
 """What is a number in a table; Python's ``float`` also accepts 1_000."""
 
 
-@dataclass(frozen=True, eq=False)
-class TableFile:
-    """The Arrow table that a field came from, and its separator."""
+def read_header(path: Path) -> tuple[list[str], str, int]:
+    """Names in the first line that is not blank, their separator, and the number of that line.
 
-    table: Any
-    separator: str = ","
-
-
-@dataclass(frozen=True)
-class Header:
-    """The line of names of a text, its separator, and the number of lines up to it and including it."""
-
-    names: tuple[str, ...]
-    separator: str
-    lines: int
-
-
-def read_header(path: Path) -> Header:
-    """The first line that is not blank; separated by the commonest of comma, semicolon and tab, otherwise by blanks."""
+    The separator is the commonest of comma, semicolon and tab.
+    """
     number, line = 1, ""
     try:
         with path.open(encoding="utf-8-sig") as text:
             while (line := text.readline(1 << 24)) and not line.strip():
                 number += 1
         separator = max(",;\t", key=line.count)
-        separator = separator if separator in line else " "
-        cells = next(csv.reader([line.strip("\n")], delimiter=separator), []) if separator != " " else line.split()
+        cells = next(csv.reader([line.strip("\n")], delimiter=separator), [])
     except (UnicodeDecodeError, csv.Error) as error:
         raise DamagedFileError(f"{path.name} does not begin with names in UTF-8 text ({error}). Convert it.") from error
     if "\0" in line:
         raise DamagedFileError(f"{path.name} is no text, whatever its name says. Give it the suffix of its format.")
-    names = tuple(cell.strip() for cell in cells)
+    names = [cell.strip() for cell in cells]
     if not names:
         raise DamagedFileError(f"{path.name} is empty. Give a table whose first line names its columns.")
     if all(NUMBER.fullmatch(name) for name in names):
@@ -63,48 +47,7 @@ def read_header(path: Path) -> Header:
         )
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise InvalidInputError(f"{path.name} has several columns called {twice[0]!r}. Rename them.")
-    return Header(names, separator if len(names) > 1 else ",", number)
-
-
-def read_rows(path: Path, header: Header, numeric: Sequence[str]) -> Any:
-    """The Arrow table below a header: float64 columns where named, otherwise text."""
-    import pyarrow
-    import pyarrow.csv as arrow
-
-    wrong: list[Any] = []
-
-    def refuse(row: Any) -> str:
-        wrong.append(row)
-        return "error"
-
-    types = {name: pyarrow.float64() if name in numeric else pyarrow.string() for name in header.names}
-    try:
-        source: Any = str(path)
-        if header.separator == " ":  # runs of blanks separate: Arrow knows single ones
-            with path.open(encoding="utf-8-sig") as file:
-                source = pyarrow.BufferReader("\n".join(" ".join(line.split()) for line in file).encode())
-        options = arrow.ReadOptions(use_threads=False, column_names=header.names, skip_rows=header.lines)
-        options.block_size = 2**24  # a line must fit
-        reader = arrow.open_csv(
-            source,
-            options,
-            arrow.ParseOptions(delimiter=header.separator, newlines_in_values=True, invalid_row_handler=refuse),
-            arrow.ConvertOptions(column_types=types),
-        )
-        return pyarrow.Table.from_batches(reader, reader.schema)
-    except (ValueError, OSError, LookupError) as error:  # of Arrow, all of these kinds
-        if wrong:
-            raise DamagedFileError(
-                f"row {wrong[0].number - header.lines} of {path.name} has {wrong[0].actual_columns} fields, but there "
-                f"are {len(header.names)} columns: {wrong[0].text[:60]!r}. Correct or delete that line."
-            ) from error
-        if bad := re.search(r"column #(\d+): Row #(\d+): .* to double: invalid value '(.*)'", str(error), re.DOTALL):
-            raise DTypeError(
-                f"column {header.names[int(bad[1])]} should hold numbers with a decimal point, but row "
-                f"{int(bad[2]) - header.lines} has {bad[3][:30]!r}. Correct such cells, or leave them empty and use "
-                "drop_missing=True."
-            ) from error
-        raise DamagedFileError(f"{path.name} is no table of UTF-8 text ({error}). Convert it first.") from error
+    return names, separator, number
 
 
 def numbers(column: Any, name: str) -> np.ndarray:
@@ -116,15 +59,27 @@ def numbers(column: Any, name: str) -> np.ndarray:
 
 
 def read_csv(path: Path, request: Request) -> Field:
-    """A field from text with a line of names: separated by commas, semicolons, tabs or blanks."""
-    header = read_header(path)
-    columns = find_columns(header.names, request)
-    table = read_rows(path, header, columns.numeric)
-    field = _from_table(TableFile(table, header.separator), path, columns, request)
-    if header.separator == ",":
-        return field
-    word = {";": "semicolons", "\t": "tabs", " ": "blanks"}[header.separator]
-    return replace(field, notes=(f"fields are separated by {word}", *field.notes))
+    """A field from text with a line of names: separated by commas, semicolons or tabs.
+
+    Columns of points and vectors become float64, all others text.
+    """
+    import pyarrow
+    import pyarrow.csv as arrow
+
+    names, separator, lines = read_header(path)
+    columns = find_columns(names, request)
+    types = {name: pyarrow.float64() if name in columns.numeric else pyarrow.string() for name in names}
+    options = arrow.ReadOptions(use_threads=False, column_names=names, skip_rows=lines)
+    options.block_size = 2**24  # a line must fit
+    parse = arrow.ParseOptions(delimiter=separator, newlines_in_values=True)
+    try:
+        table = arrow.read_csv(str(path), options, parse, arrow.ConvertOptions(column_types=types))
+    except (ValueError, OSError, LookupError) as error:  # of Arrow, all of these kinds
+        raise DamagedFileError(
+            f"{path.name} is no table of UTF-8 text with numbers in {listed(columns.numeric)} ({str(error)[:300]}). "
+            "Correct that line; numbers have a decimal point. Leave missing ones empty and use drop_missing=True."
+        ) from error
+    return _from_table(table, path, columns, request)
 
 
 def read_parquet(path: Path, request: Request) -> Field:
@@ -138,24 +93,23 @@ def read_parquet(path: Path, request: Request) -> Field:
         table = table.rename_columns([name.strip() for name in table.column_names])
     except (ValueError, OSError, LookupError, RuntimeError, NotImplementedError) as error:
         raise DamagedFileError(f"{path.name} is no readable Parquet file ({str(error).splitlines()[0]}).") from error
-    return _from_table(TableFile(table), path, find_columns(table.column_names, request), request)
+    return _from_table(table, path, find_columns(table.column_names, request), request)
 
 
-def _from_table(origin: TableFile, path: Path, columns: Columns, request: Request) -> Field:
-    if not len(origin.table):
+def _from_table(table: Any, path: Path, columns: Columns, request: Request) -> Field:
+    if not len(table):
         raise DamagedFileError(f"{path.name} has names of columns, but no rows. Give at least three points.")
-    field, rows = from_columns(lambda name: numbers(origin.table[name], name), columns, request)
-    return replace(field, origin=origin if rows is None else replace(origin, table=origin.table.take(rows)))
+    field, rows = from_columns(lambda name: numbers(table[name], name), columns, request)
+    return replace(field, origin=table if rows is None else table.take(rows))
 
 
 def to_table(field: Field) -> Any:
     """The Arrow table of a field: that of its file with new numbers, or a new one."""
     import pyarrow
 
-    if not isinstance(field.origin, TableFile):
+    if not isinstance(field.origin, pyarrow.Table):
         return pyarrow.table(to_columns(field))
-    table = field.origin.table
-    columns = dict(zip(table.column_names, table.columns, strict=True))
+    columns = dict(zip(field.origin.column_names, field.origin.columns, strict=True))
     for name, column in to_columns(field).items():
         if name not in field.space.names:
             single = name in columns and columns[name].type == pyarrow.float32()
@@ -164,11 +118,10 @@ def to_table(field: Field) -> Any:
 
 
 def write_csv(field: Field, path: Path) -> None:
-    """Text, with the separator of the file it came from. Arrow writes tables of numbers; it would quote all text."""
+    """Text separated by commas, or by tabs in .tsv files. Arrow writes tables of numbers; it would quote all text."""
     import pyarrow.csv as arrow
 
-    table = to_table(field)
-    separator = field.origin.separator if isinstance(field.origin, TableFile) else ","
+    table, separator = to_table(field), "\t" if path.suffix == ".tsv" else ","
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter=separator, lineterminator="\n")
         writer.writerow(table.column_names)

@@ -1,27 +1,23 @@
 """Pictures of fields, maps and spectra (``pip install 'tangentbundle[plot]'``).
 
-Functions that draw one panel take and return matplotlib ``axes``; those that draw several return the figure.
+Functions take and return matplotlib ``axes``; ``canvas`` makes several.
 """
 
 from ..earth.maps import EqualAreaMap
-from .curves import curves, spectrum
-from .fields import field, fields
+from .curves import spectrum
+from .fields import field
 from .interactive import interactive_field
-from .maps import earth_map, file_field
-from .style import canvas, legend_below, save
+from .maps import earth_map
+from .style import canvas, save
 from .views import View
 
 __all__ = [
     "EqualAreaMap",
     "View",
     "canvas",
-    "curves",
     "earth_map",
     "field",
-    "fields",
-    "file_field",
     "interactive_field",
-    "legend_below",
     "save",
     "spectrum",
 ]

@@ -1,16 +1,12 @@
-"""Charts: spectra, scores of methods, histograms of a bundle."""
+"""Charts of spectra."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from .style import LINES, axes_or_new, canvas
-
-if TYPE_CHECKING:
-    from ..bundle import TangentBundle
+from .style import LINES, axes_or_new
 
 
 def multiplicities(values: np.ndarray, errors: np.ndarray | float = 0.0) -> list[int]:
@@ -68,60 +64,3 @@ def spectrum(values: np.ndarray, errors: np.ndarray | None = None, *, axes: Any 
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.grid(axis="y", alpha=0.25)
     return axes
-
-
-def curves(
-    methods: Mapping[str, tuple[Sequence[float], Sequence[Sequence[float]]]],
-    *,
-    heavy: int = 0,
-    band: bool = False,
-    axes: Any = None,
-) -> Any:
-    """Means of repeated scores against a number, a line for each method; returns axes.
-
-    Args:
-        methods: name: (numbers ``(k,)``, scores of the runs at each of them, ``k`` lists).
-        heavy: number of the first lines that are thick.
-        band: shade one standard deviation on either side.
-
-    >>> axes = curves({"ours": ([1, 2], [[0.1, 0.3], [0.2, 0.2]])})
-    >>> axes.lines[0].get_ydata().tolist()
-    [0.2, 0.2]
-    """
-    axes = axes_or_new(axes)
-    for number, (name, (numbers, scores)) in enumerate(methods.items()):
-        color, thick = LINES[number % len(LINES)], number < heavy
-        dashes = ("--", "-.", ":")[number % 3] if heavy and not thick else "-"
-        means, spreads = (np.array([f(group) for group in scores]) for f in (np.mean, np.std))
-        look = {"color": color, "linestyle": dashes, "lw": 2.2 if thick else 1.4, "marker": "" if band else "o"}
-        axes.plot(numbers, means, ms=4, label=name, **look)
-        if band:
-            axes.fill_between(numbers, means - spreads, means + spreads, color=color, alpha=0.12, linewidth=0)
-    axes.grid(alpha=0.25, which="both")
-    return axes
-
-
-def histogram(label: str, values: np.ndarray, size: tuple[float, float]) -> Any:
-    """A histogram of numbers ``(n,)``, of ``size`` inches; returns the matplotlib figure."""
-    figure, ((axes,),) = canvas(size=size)
-    edges: Any = 40 if np.ptp(values) > 1e-9 * np.abs(values).max() else 1  # equal numbers have one bin
-    if values.dtype.kind in "iu":  # every bin holds equally many integers
-        step = int(np.ptp(values)) // 40 + 1
-        edges = np.arange(values.min() - 0.5, values.max() + step, step)
-    counts, edges, _ = axes.hist(values, edges, rwidth=0.92, color=LINES[4])
-    axes.set_xlabel(label, parse_math=False)
-    axes.set_ylabel("points")
-    axes.grid(axis="y", alpha=0.25)
-    if len(counts) < 8:
-        axes.set_xticks((edges[1:] + edges[:-1]) / 2)
-    return figure
-
-
-def bundle_numbers(bundle: TangentBundle) -> dict[str, np.ndarray]:
-    """Numbers of every point: neighbours, and for estimated frames local dimensions and variance off the frames."""
-    found = {"neighbours of a point": np.asarray(bundle.sorted_graph.degrees)}
-    if bundle.local_dimensions is not None:
-        found["local dimension"] = np.asarray(bundle.local_dimensions)
-    if bundle.pca is not None:
-        found["variance off the tangent space, %"] = 100 * np.asarray(bundle.pca.residual(bundle.dim))
-    return found

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, points_array
-from ..extras import extra
-from .layers import Layer, in_picture
-from .style import LINES, add_color_bar, axes_or_new, canvas, length_colors, top_of
+from ..arrays import Array
+from .layers import in_picture
+from .style import LINES, add_color_bar, axes_or_new, length_colors, top_of
 from .surfaces import Surface
 from .views import View, reach, spread_out
 
@@ -28,7 +26,6 @@ def field(
     top: float | None = None,
     arrows: int = 700,
     scale: float | None = None,
-    streamlines: bool = False,
     view: View | None = None,
     title: str = "",
     colorbar: bool = True,
@@ -47,7 +44,6 @@ def field(
         label, top: name and end of the colour scale.
         arrows: the largest number of arrows, spread evenly.
         scale: length of an arrow for a vector of length one; by default long arrows reach the next one.
-        streamlines: draw curves along the vectors instead of arrows.
 
     >>> import tangentbundle as tb
     >>> torus = tb.manifolds.Torus()
@@ -70,14 +66,7 @@ def field(
     if vectors is not None:
         values = np.linalg.norm(vectors, axis=1) if color is None else color
         look: dict[str, Any] = {"cmap": length_colors(), "clim": (0, top_of(values) if top is None else top)}
-        if streamlines:
-            curves, numbers = Layer("", points, vectors, values, streamlines=True, arrow=reach(points)).curves()
-            if body is not None:
-                curves[~body.visible(view, np.nan_to_num(curves).reshape(-1, 3)).reshape(curves.shape[:2])] = np.nan
-            lines = extra("matplotlib.collections", "Figures", "plot").LineCollection
-            drawn = axes.add_collection(lines(view.project(curves)[..., :2], array=numbers, **look))
-        else:
-            drawn = _draw_arrows(axes, points, vectors, values, visible, view, arrows, scale, depth, **look)
+        drawn = _draw_arrows(axes, points, vectors, values, visible, view, arrows, scale, depth, **look)
         if colorbar:
             add_color_bar(axes, drawn, values, label, shrink=0.7)
     elif surface is not None:
@@ -86,49 +75,6 @@ def field(
     axes.margins(0.04)
     axes.set(aspect="equal", title=title)
     return axes
-
-
-def fields(
-    points: Array,
-    panels: Mapping[str, Array],
-    *,
-    truth: np.ndarray | None = None,
-    colors: Mapping[str, np.ndarray] | None = None,
-    **options: Any,
-) -> Any:
-    """Several fields ``(n, D)`` at the same points, a panel each, on one scale; returns the matplotlib figure.
-
-    Colours are the lengths of errors if the ``truth`` is given, ``colors`` {panel: numbers ``(n,)``} if they are, and
-    the lengths of the vectors otherwise. Other options are those of ``field``.
-
-    >>> import tangentbundle as tb
-    >>> torus = tb.manifolds.Torus()
-    >>> points = torus.sample(500, seed=0)
-    >>> clean = torus.tangent_field(points)
-    >>> figure = tb.plot.fields(points, {"clean": clean, "twice": 2 * clean}, truth=clean)
-    >>> [axes.get_title() for axes in figure.axes[:2]]
-    ['clean', 'twice']
-    """
-    figure, axes = canvas(1, len(panels), (3.8, 3.2))
-    points, panels = points_array(points)[0], {name: points_array(v, name)[0] for name, v in panels.items()}
-    colors = colors or {k: np.linalg.norm(v if truth is None else v - truth, axis=1) for k, v in panels.items()}
-    every = np.concatenate(list(colors.values()))
-    shown = points[spread_out(points, options.get("arrows", 700))]
-    options = {
-        "label": "length" if truth is None else "length of the error",
-        "top": top_of(every),
-        "scale": _arrow_scale(shown, np.concatenate(list(panels.values()))),
-        **options,
-    }
-    for axis, (title, vectors) in zip(axes[0], panels.items(), strict=True):
-        field(points, vectors, color=colors[title], title=title, colorbar=False, axes=axis, **options)
-    add_color_bar(axes, axes[0, -1].collections[-1], every, options["label"], 0.7)
-    return figure
-
-
-def _arrow_scale(points: np.ndarray, vectors: np.ndarray) -> float:
-    """The factor that makes long vectors at points ``(n, D)`` reach to the neighbours."""
-    return reach(points) / top_of(np.linalg.norm(vectors, axis=1))
 
 
 def _draw_arrows(
@@ -148,7 +94,7 @@ def _draw_arrows(
     rows = np.flatnonzero(visible & ((length > 1e-3 * top_of(length)) | (length.max() == 0)))
     rows = rows[spread_out(points[rows], max(round(count * len(rows) / max(visible.sum(), 1)), 2))]
     rows = rows[np.argsort(places[rows, -1])]
-    scale = _arrow_scale(points[rows], vectors) if scale is None else scale
+    scale = reach(points[rows]) / top_of(length) if scale is None else scale
     look |= {"alpha": None if depth is None else 0.3 + 0.7 * depth[rows], "width": 0.0036, **ARROW}
     return axes.quiver(*places[rows, :2].T, *(scale * moves[rows, :2].T), values[rows], **look)
 

@@ -21,7 +21,7 @@ from .views import View
 GREY, LIGHT = "#7a8794", "#aebbc7"
 """Lines of maps and reference arrows, readable on light and on dark pages; and those on filled maps."""
 
-MAX_PIXELS, MAX_ALL_PIXELS = 90_000, 900_000
+MAX_PIXELS, MAX_ALL_PIXELS = 40_000, 400_000
 """Most pixels of a filled map, and of all of them together."""
 
 
@@ -184,12 +184,12 @@ def _dots(layer: Layer, **marker: Any) -> Any:
     )
 
 
-def _color_bar(layer: Layer, **ticks: Any) -> dict[str, Any]:
+def _color_bar(layer: Layer) -> dict[str, Any]:
     """A horizontal bar below the picture; its title has the range of the numbers, which may go beyond the colours."""
     low, high = float(np.nanmin(layer.numbers)), float(np.nanmax(layer.numbers))
     text = f"{with_unit(layer.label, layer.unit)} ({low:.3g} to {high:.3g})"
     place = {"orientation": "h", "x": 0.5, "y": 0, "yref": "container", "yanchor": "bottom"}
-    return {**place, "title": {"text": _escaped(text), "side": "bottom"}, "thickness": 10, "len": 0.8, **ticks}
+    return {**place, "title": {"text": _escaped(text), "side": "bottom"}, "thickness": 10, "len": 0.8}
 
 
 def _surface(surface: Surface, view: View) -> Any:
@@ -205,27 +205,16 @@ def _surface(surface: Surface, view: View) -> Any:
 def _filled(layer: Layer, chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, pixels: int) -> Any:
     """Colours that fill the map."""
     image = raster(chart, layer.points, layer.numbers, low, high, pixels)
-    wide, step = layer.top - layer.low, nice_number((layer.top - layer.low) / 3)
-    shares = np.clip((image - layer.low) / wide, 0, 1)
-    levels = np.where(np.isnan(image), 0, 1 + 254 * shares)  # bytes are small; 0 is nothing
-    ticks = step * np.arange(np.ceil(layer.low / step), layer.top * 1.001 // step + 1)
-    bar = _color_bar(layer, tickvals=1 + 254 * (ticks - layer.low) / wide, ticktext=[f"{tick:.3g}" for tick in ticks])
-    colors = [[0, "rgba(0,0,0,0)"], *([(1 + 254 * k / 23) / 255, color] for k, color in enumerate(_colors(layer)))]
-    rows, columns = image.shape
-    dx, dy = (high - low) / (columns, rows)
-    grid = {"x0": low[0] + dx / 2, "dx": dx, "y0": low[1] + dy / 2, "dy": dy, "zmin": 0, "zmax": 255}
-    look = {"colorscale": colors, "colorbar": bar, "hoverinfo": "skip"}
-    return _plotly().Heatmap(z=levels.round().astype(np.uint8), **grid, **look)
+    dx, dy = (high - low) / image.shape[::-1]
+    grid = {"x0": low[0] + dx / 2, "dx": dx, "y0": low[1] + dy / 2, "dy": dy, "zmin": layer.low, "zmax": layer.top}
+    look = {"colorscale": _colors(layer), "colorbar": _color_bar(layer), "hoverinfo": "skip", "hoverongaps": False}
+    return _plotly().Heatmap(z=image.astype(np.float32), **grid, **look)
 
 
 def _map_lines(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, color: str) -> list[Any]:
     """Coastlines, the graticule, and the names of its lines."""
-    coast, room = chart.coastline(), 0.05 * (high - low)
-    near = np.isnan(coast[:, 0]) | ((coast > low - room) & (coast < high + room)).all(axis=1)
-    coast = np.where(near[:, None], coast, np.nan)
-    coast = coast[~np.isnan(coast[:, 0]) | ~np.isnan(np.roll(coast[:, 0], 1))]  # one gap is enough
     found = [
-        _curve(coast, line={"color": color, "width": 1}, name="coastlines"),
+        _curve(chart.coastline(), line={"color": color, "width": 1}, name="coastlines"),
         _curve(chart.graticule(), line={"color": color, "width": 0.4, "dash": "dot"}, name="graticule"),
         _curve(map_frame(chart, low, high), line={"color": GREY, "width": 0.8}),
     ]

@@ -1,4 +1,4 @@
-"""Maps of wind and numbers on the Earth, and fields read from files, with matplotlib."""
+"""Maps of wind and numbers on the Earth, with matplotlib."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ from ..earth.xarrays import EAST
 from ..errors import ShapeError
 from ..extras import extra
 from ..geometry.known_frames import latlon_frames
-from ..io import Field, Globe, Mesh
-from ..io.arrays import up_axis
+from ..io import Field, Globe
 from .fields import ARROW
-from .fields import field as draw
 from .style import (
     ERRORS,
     SIGNED,
@@ -29,7 +27,7 @@ from .style import (
     top_of,
     with_unit,
 )
-from .views import View, reach, spacing, spread_out
+from .views import reach, spacing, spread_out
 
 MIN_FILLED_POINTS = 2500
 """With more points, colours fill the map and arrows are drawn on top in white."""
@@ -95,28 +93,6 @@ def earth_map(
     if colorbar:
         add_color_bar(axes, drawn, np.abs(numbers[known]), with_unit(label, unit))
     return axes
-
-
-def file_field(field: Field, *, axes: Any = None) -> Any:
-    """The first field of a file: a map for the globe, a surface or a cloud otherwise; returns matplotlib axes.
-
-    >>> import tangentbundle as tb
-    >>> from tangentbundle.io import Cloud, Field
-    >>> torus = tb.manifolds.Torus()
-    >>> points = torus.sample(500, seed=0)
-    >>> axes = tb.plot.file_field(Field(Cloud(points, ("x", "y", "z")), torus.tangent_field(points)[None]))
-    >>> axes.get_title()
-    '500 points in R^3'
-    """
-    space, label = field.space, quantity(field)
-    if isinstance(space, Globe):
-        wind = np.full((len(space.lat), 2), np.nan) if field.values is None else field.values[0]
-        options: dict[str, Any] = {"unit": field.units, "colorbar": field.values is not None}
-        return earth_map(space.lat, space.lon, wind, label=label, title=str(field), axes=axes, **options)
-    faces = space.faces if isinstance(space, Mesh) else None
-    vectors = None if field.values is None else field.vectors[0]
-    label, view = with_unit(label, field.units), View(up=up_axis(field))
-    return draw(space.points, vectors, faces=faces, label=label, title=str(field), view=view, axes=axes)
 
 
 def quantity(field: Field) -> str:

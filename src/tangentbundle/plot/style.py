@@ -93,9 +93,3 @@ def with_unit(label: str, unit: str) -> str:
 def readable_unit(unit: str) -> str:
     """A unit with ``/`` for a power of minus one."""
     return re.sub(r"^(\w+)[ .*]+(\w+?)\s*(?:\*\*|\^)?\{?(?:-1|⁻¹)\}?$", r"\1/\2", unit.strip())
-
-
-def legend_below(figure: Any, axes: Any, columns: int = 4) -> None:
-    """One legend for all axes of a figure."""
-    handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)

@@ -24,11 +24,13 @@ function size(place) {
 
 const viewers = Array.from(document.querySelectorAll(".viewer"), (viewer) => {
   const spec = JSON.parse(viewer.querySelector("script").textContent);
+  const { meta, updatemenus, height, ...layout } = spec.layout;  // the page has buttons of its own
+  layout.margin.t = 8;
   const place = viewer.querySelector(".plot"), slider = viewer.querySelector("input");
   size(place);
   addEventListener("resize", () => size(place));
-  Plotly.newPlot(place, spec.data, themed(spec.layout), { responsive: true, displayModeBar: false, showTips: false, scrollZoom: true });
-  const show = (number) => Plotly.restyle(place, { visible: spec.choices[number].visible });
+  Plotly.newPlot(place, spec.data, themed(layout), { responsive: true, displayModeBar: false, showTips: false, scrollZoom: true });
+  const show = (number) => Plotly.restyle(place, { visible: meta.choices[number].visible });
   const buttons = viewer.querySelectorAll(".toggle button");
   buttons.forEach((button) => button.addEventListener("click", () => {
     show(Number(button.dataset.choice));
@@ -36,9 +38,9 @@ const viewers = Array.from(document.querySelectorAll(".viewer"), (viewer) => {
   }));
   if (slider) slider.addEventListener("input", () => {
     show(Number(slider.value));
-    viewer.querySelector("output").textContent = spec.choices[Number(slider.value)].label;
+    viewer.querySelector("output").textContent = meta.choices[Number(slider.value)].label;
   });
-  return () => Plotly.relayout(place, themed(spec.layout));
+  return () => Plotly.relayout(place, themed(layout));
 });
 
 document.querySelectorAll(".linked").forEach((group) => {

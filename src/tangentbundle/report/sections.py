@@ -29,31 +29,12 @@ MAX_VALUES = 12
 
 
 @dataclass(frozen=True)
-class Panel:
-    """A plotly figure as JSON, and its choices: names of layers, and which traces each of them shows."""
-
-    spec: dict[str, Any]
-    ratio: float
-    choices: list[dict[str, Any]]
-
-    @classmethod
-    def of(cls, figure: Any) -> Panel:
-        spec = json.loads(figure.to_json())
-        layout = spec["layout"]
-        meta = layout.pop("meta")
-        for name in ("updatemenus", "sliders", "height"):
-            layout.pop(name, None)
-        layout["margin"]["t"] = 8
-        return cls(spec, meta["ratio"], meta["choices"])
-
-
-@dataclass(frozen=True)
 class Section:
-    """A heading with panels next to each other whose views are linked, or with a chart: SVG in base64."""
+    """A heading with plotly figures next to each other, as JSON, whose views are linked; or a chart, SVG in base64."""
 
     title: str
     note: str = ""
-    panels: tuple[Panel, ...] = ()
+    panels: tuple[dict[str, Any], ...] = ()
     chart: str = ""
 
     @classmethod
@@ -85,7 +66,9 @@ def _fields(summary: Summary, before: Field, layers: list[Layer]) -> Section:
     space, most = before.space, max(len(layer.points) for layer in layers)
     groups = [layers] if summary.after is None else [layers[:1], layers[1:]]
     if isinstance(space, Globe):
-        chart = EqualAreaMap.fitting(*_places([before, summary.after]))
+        globes = [space] if summary.after is None else [space, summary.after.space]
+        lat, lon = np.concatenate([globe.coordinates for globe in globes]).T
+        chart = EqualAreaMap.fitting(lat, lon)
         panels = [layered(group, chart=chart) for group in groups]
         notes = ["Drag to zoom, double-click to see all again. Point anywhere to read the nearest values."]
         notes.append("Equal-area map; arrows point along its own meridians. Coastlines: Natural Earth.")
@@ -106,14 +89,7 @@ def _fields(summary: Summary, before: Field, layers: list[Layer]) -> Section:
         notes.append(f"{MAX_ARROWS} of {most} points have arrows.")
     title = "The map" if isinstance(space, Globe) else "The field"
     title = title if summary.modes is None else "Eigenfields, with their eigenvalues"
-    return Section(title, " ".join(notes), tuple(map(Panel.of, panels)))
-
-
-def _places(fields: Sequence[Field | None]) -> tuple[np.ndarray, np.ndarray]:
-    """Latitudes and longitudes of all fields."""
-    spaces = [field.space for field in fields if field is not None]
-    globes = [space for space in spaces if isinstance(space, Globe)]
-    return np.concatenate([globe.lat for globe in globes]), np.concatenate([globe.lon for globe in globes])
+    return Section(title, " ".join(notes), tuple(json.loads(panel.to_json()) for panel in panels))
 
 
 def _skill(rows: Sequence[Mapping[str, float]], unit: str) -> Any:
