@@ -148,6 +148,15 @@ def test_fits_run_side_by_side(wind, monkeypatch):
         assert {*found.data_vars} == {"u", "v"} and found.u.dims == ("time", "point")
 
 
+def test_parts_in_blocks(wind):
+    from tangentbundle import earth
+
+    expected = earth.decompose(coarse_series())
+    run("decompose", "coarse.nc", "-o", "parts.zarr", "--workers", 2)
+    xr.testing.assert_allclose(xr.open_zarr("parts.zarr").compute(), expected)
+    assert "--neighbors" in run("decompose", "coarse.nc", "-o", "a.nc", "--workers", 1, "--neighbors", 9, code=2).stderr
+
+
 def test_options_that_blocks_do_not_know_are_refused(wind):
     coarse_series()
     for options in (("--dim", 2), ("--report", "x.html"), ("--select", "time=1")):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .fields import build_bundle, given
-from .job import Dim, Eps, Job, Neighbors, Output, Source, command
+from .job import Dim, Eps, Job, Neighbors, Output, Source, Workers, command
 
 
 @command
@@ -14,6 +14,7 @@ def decompose(
     dim: Dim = None,
     neighbors: Neighbors = None,
     eps: Eps = None,
+    workers: Workers = None,
 ) -> None:
     """Split a field into a gradient, a rotational part and a remainder; also potentials, divergence and vorticity.
 
@@ -23,7 +24,18 @@ def decompose(
     Examples:
         tangentbundle decompose wind.nc -o parts.nc --report parts.html
         tangentbundle decompose field.csv -o parts.csv
+        tangentbundle decompose 'wind_*.nc' -o parts.zarr --workers 2
     """
+    options = given(dim=dim, neighbors=neighbors, eps=eps)
+    if workers is not None:
+        from tangentbundle import earth
+
+        from .gridded import write_in_blocks
+
+        write_in_blocks(
+            job, file, output, lambda ds, names: earth.decompose(ds, vectors=names), {}, workers, None, options
+        )
+        return
     with job.steps(4) as step:
         step("reading")
         field = job.read(file, output)
@@ -33,7 +45,7 @@ def decompose(
         from tangentbundle.io import Globe
         from tangentbundle.io.actions import decomposed
 
-        bundle, options = None, given(dim=dim, neighbors=neighbors, eps=eps)
+        bundle = None
         if not isinstance(field.space, Globe):
             bundle = build_bundle(job, field, options)
             share = normal_share(bundle, field.vectors)
