@@ -12,7 +12,7 @@ import torch
 from ..operators.product import step
 from ..operators.storage import BlockMatrix
 from .build import Geometry
-from .cloud import Cloud, load_array, save_array
+from .cloud import PartitionedCloud, load_array, save_array
 from .tasks import on_cluster, run_all
 
 
@@ -20,7 +20,7 @@ from .tasks import on_cluster, run_all
 class PartitionedMatrix:
     """P of fields, or the average of ``functions`` with the same weights; signals are sorted along the curve."""
 
-    cloud: Cloud
+    cloud: PartitionedCloud
     geometry: Geometry
     functions: bool = False
 
