@@ -231,11 +231,6 @@ class Grid:
     def _turns(self, like: np.ndarray) -> np.ndarray:
         return self.turns.reshape(*self.shape, 1).astype(np.result_type(like.dtype, np.complex64))
 
-    def to_vectors(self, components: np.ndarray) -> np.ndarray:
-        """Components ``(..., *shape, 2)`` to ambient vectors at the points, ``(..., n, 3)``."""
-        coordinates = self.to_coordinates(components)
-        return np.einsum("nxa,...na->...nx", self.frames.astype(coordinates.dtype), coordinates)
-
 
 def find_variable(ds: xarray.Dataset, dims: tuple[Any, ...], names: tuple[str, ...]) -> xarray.DataArray | None:
     """The variable along these dimensions with the first name as its standard name, or with one as its name."""
