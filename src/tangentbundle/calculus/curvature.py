@@ -116,7 +116,7 @@ def hodge_laplacian(bundle: TangentBundle, ricci: Array | None = None) -> Connec
     return replace(laplacian, values=factor[rows] @ values @ factor[columns])
 
 
-def betti_number(bundle: TangentBundle, *, most: int = 12, ricci: Array | None = None) -> int:
+def betti_number(bundle: TangentBundle, *, most: int = 12) -> int:
     r"""The first Betti number of a closed manifold: the number of independent harmonic fields.
 
     Eigenvalues of the Hodge Laplacian below half of the first positive eigenvalue of functions count as zero. On closed
@@ -139,7 +139,7 @@ def betti_number(bundle: TangentBundle, *, most: int = 12, ricci: Array | None =
             orientation(bundle)
             below = int(np.argmax(np.diff(ends)))
     low, high = ends[below : below + 2]
-    values = host(hodge_laplacian(bundle, ricci).spectrum(most + 2 * below, tol=1e-6)[0])
+    values = host(hodge_laplacian(bundle).spectrum(most + 2 * below, tol=1e-6)[0])
     if not closed:
         text = "the manifold has a boundary, where the Hodge Laplacian has a condition of its own: the number of its "
         warnings.warn(text + "harmonic fields is not a Betti number.", AccuracyWarning, stacklevel=2)
