@@ -25,7 +25,7 @@ class PartitionedMatrix:
     functions: bool = False
 
     def part(self, p: int) -> BlockMatrix:
-        """The rows of a partition, numbered from zero; columns are rows of the whole signal."""
+        """The rows of a partition, numbered from zero; columns are rows of the complete signal."""
         names = ("indptr", "cols", "values")
         files = (load_array(self.cloud.part(self.geometry.of(name), p), "c") for name in names)
         indptr, cols, values = map(torch.from_numpy, files)  # copied on write: torch wants writable pages
