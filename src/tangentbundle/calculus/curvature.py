@@ -131,7 +131,7 @@ def betti_number(bundle: TangentBundle, *, most: int = 12) -> int:
     >>> betti_number(tb.TangentBundle.from_points(tb.manifolds.Torus(1.0, 0.4).sample(2000, seed=0)))
     2
     """
-    components, closed = int(bundle.sorted_graph.components().max()) + 1, not has_boundary(bundle)
+    components, closed = bundle.sorted_graph.num_components, not has_boundary(bundle)
     functions, _ = bundle.scalar().laplacian().spectrum(components + max(1, most // 3), tol=1e-6)
     ends, below = host(functions)[components - 1 :], 0
     if bundle.dim == 2 and closed:
