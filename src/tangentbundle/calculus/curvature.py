@@ -122,7 +122,7 @@ def betti_number(bundle: TangentBundle, *, most: int = 12) -> int:
     Eigenvalues of the Hodge Laplacian below half of the first positive eigenvalue of functions count as zero. On closed
     oriented surfaces each positive eigenvalue of functions occurs twice: there fields are counted up to the middle of
     the widest gap among the first of these, less two for each function below. Eigenvalues in the middle half of the gap
-    give a ``AccuracyWarning``.
+    give an ``AccuracyWarning``.
 
     Args:
         most: the answer is at most this number; a third of so many eigenvalues of functions are looked at.
