@@ -92,7 +92,8 @@ def linear(source: Any, target: Any) -> Apply:
     def apply(components: np.ndarray) -> np.ndarray:
         u, v = np.moveaxis(components, -1, 0)
         found = regridder(source.assign(u=(("time", "lat", "lon"), u), v=(("time", "lat", "lon"), v)))
-        return grid.to_vectors(np.stack([found.u, found.v], axis=-1))
+        there = grid.to_coordinates(np.stack([found.u, found.v], axis=-1))
+        return np.einsum("nxa,...na->...nx", grid.frames, there)
 
     return apply
 

@@ -140,12 +140,13 @@ def test_packed_files_are_unpacked(tmp_path):
     assert data.provenance == "wind.nc: Made up"
 
 
-def test_files_that_cannot_be_opened(tmp_path):
+def test_files_that_cannot_be_opened(tmp_path, monkeypatch):
     (tmp_path / "wind.grib").write_bytes(b"GRIB nonsense")
     with pytest.raises(errors.DamagedFileError, match="GRIB needs cfgrib"):
         load_wind(tmp_path / "wind.grib")
+    monkeypatch.setenv("TANGENTBUNDLE_WIND", str(tmp_path / "nowhere"))
     with pytest.raises(errors.InvalidInputError, match="TANGENTBUNDLE_WIND"):
-        wind_folder(tmp_path / "nowhere")
+        wind_folder()
 
 
 def test_an_installed_package_never_looks_above_itself(monkeypatch):

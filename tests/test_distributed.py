@@ -25,7 +25,7 @@ from tangentbundle.errors import (
 pytest.importorskip("dask")
 
 from tangentbundle.distributed import DistributedBundle
-from tangentbundle.distributed.cloud import Cloud, boxes_of, gaps
+from tangentbundle.distributed.cloud import PartitionedCloud, boxes_of, gaps
 from tangentbundle.geometry.ordering import curve_order
 
 BANK = {"heat": tb.Heat(0.02), "fir": tb.FIR([0.5, 0.3, 0.2], step=0.01)}
@@ -108,7 +108,7 @@ def test_nearest_points_across_partitions(tmp_path):
     """Exactly those of one tree, near the partition and far from it."""
     points = uneven(6000, 3)
     points = points[curve_order(points)]
-    cloud, rows = Cloud.write(tmp_path, points, 1500), np.arange(1500, 3000, 50)
+    cloud, rows = PartitionedCloud.write(tmp_path, points, 1500), np.arange(1500, 3000, 50)
     for k, reach in ((7, 0.1), (7, 0.01), (3000, 0.1), (5999, 0.1)):
         near = cloud.near(1, reach)
         within = cKDTree(points[cloud.rows(1)]).query(points)[0] <= reach

@@ -69,11 +69,16 @@ def harmonic(points, degree=4):
     return vectors - (vectors * points).sum(axis=1, keepdims=True) * points
 
 
+def vectors_at(grid, ds):
+    """Ambient vectors ``(..., n, 3)`` at the points of a grid."""
+    return np.einsum("nxa,...na->...nx", grid.frames, grid.to_coordinates(np.stack([ds.u, ds.v], axis=-1)))
+
+
 def errors(step, target, field):
     """Lengths of the errors ``(..., m)`` at the points of the target."""
     source, grid = with_field(regular(step), field), Grid.of(target)
     found = Regridder(source, target)(source)
-    vectors = grid.to_vectors(np.stack([found.u.values, found.v.values], axis=-1))
+    vectors = vectors_at(grid, found)
     return np.linalg.norm(vectors - field(grid.points), axis=-1)
 
 
@@ -106,7 +111,7 @@ def test_a_turned_source_gives_turned_vectors():
     source, target = with_field(rotated(4.0), harmonic), targets()["stations"]
     found = Regridder(source, target, beyond="500 km")(source)
     grid = Grid.of(target)
-    vectors = grid.to_vectors(np.stack([found.u, found.v], axis=-1))
+    vectors = vectors_at(grid, found)
     inside = Regridder(source, target, beyond="500 km").distance == 0
     assert inside.mean() > 0.98
     off = np.linalg.norm(vectors - harmonic(grid.points), axis=1)[inside]

@@ -216,7 +216,7 @@ def test_skill_of_red_noise_is_that_of_the_best_linear_forecast(red):
         assert abs(row.climatology - np.sqrt(2)) < 0.05
         assert abs(row.persistence / np.sqrt(4 * (1 - memory)) - 1) < 0.05
         assert abs(row.over_climatology - memory**2) < 0.05
-        assert abs(row.over_persistence - (1 - (1 + memory) / 2)) < 0.05
+        assert abs((row.error / row.persistence) ** 2 - (1 + memory) / 2) < 0.05
     assert rows[-1].over_climatology < 0.01 or len(rows) == red[1].fitted_.reach
 
 

@@ -8,7 +8,6 @@ from charts import (
     MANIFOLDS,
     RNG,
     ROLL,
-    bottle,
     jacobian,
     klein3,
     klein4,
@@ -17,12 +16,11 @@ from charts import (
     surfaces,
     torus,
 )
-from scipy import optimize, special, stats
+from scipy import special, stats
 from spaces import projectors
 
 from tangentbundle import manifolds
 from tangentbundle.manifolds import (
-    ClassicalKleinBottle,
     Ellipsoid,
     FlatTorus,
     KleinBottle,
@@ -55,9 +53,6 @@ def residual(manifold, x):
             p = (np.cos(u / 2) * f + np.sin(u / 2) * x[:, 2]) / manifold.r
             q = (np.cos(u / 2) * x[:, 2] - np.sin(u / 2) * f) / manifold.r
             return q**2 - 4 * p**2 * (1 - p**2)
-        case ClassicalKleinBottle():
-            x, params = manifold.sample_with_parameters(300, seed=3)
-            return np.array(bottle(*params.T)).T - x
         case SwissRoll():
             t = np.hypot(x[:, 0], x[:, 1])
             assert np.all((x[:, 2] >= 0) & (x[:, 2] <= manifold.width))
@@ -83,9 +78,8 @@ def test_samples_lie_on_the_manifold_and_follow_the_seed(manifold):
 
 @over(MANIFOLDS)
 def test_frames_are_orthonormal_and_want_good_points(manifold):
-    bottle_only = isinstance(manifold, ClassicalKleinBottle)
-    x, *params = manifold.sample_with_parameters(300, seed=1) if bottle_only else [manifold.sample(300, seed=1)]
-    F = manifold.frames(x, *params)
+    x = manifold.sample(300, seed=1)
+    F = manifold.frames(x)
     assert F.shape == (300, manifold.ambient_dim, manifold.dim)
     np.testing.assert_allclose(F.swapaxes(1, 2) @ F - np.eye(manifold.dim), 0, atol=1e-12)
     with pytest.raises(ValueError, match="shape"):
@@ -100,8 +94,7 @@ def test_frames_span_the_derivatives_of_the_chart(manifold, chart, us, vs):
     u, v = rng.uniform(*us, 500), rng.uniform(*vs, 500)
     x, J = jacobian(chart, u, v)
     J /= np.linalg.norm(J, axis=1, keepdims=True)
-    params = [np.stack([u, v], axis=1)] if isinstance(manifold, ClassicalKleinBottle) else []
-    np.testing.assert_allclose(projectors(manifold.frames(x, *params)) @ J, J, atol=1e-12)
+    np.testing.assert_allclose(projectors(manifold.frames(x)) @ J, J, atol=1e-12)
 
 
 @over([Sphere(1), Sphere(2), Sphere(5, 3.0), Ellipsoid((1, 2, 3, 4)), Ellipsoid((1, 3))])
@@ -200,35 +193,21 @@ def test_klein_bottle_parameters_and_crossing(dim):
         klein.frames(x, params[1:])
 
 
-def test_classical_klein_bottle_crosses_itself_and_needs_parameters():
-    """On the curve of crossing two sheets with two planes meet."""
-    klein, v = ClassicalKleinBottle(), -pi / 2  # in the plane of symmetry
-    sheets = optimize.fsolve(lambda u: np.subtract(bottle(u[0], v), bottle(u[1], v))[:2], (1.02, 5.1), xtol=1e-14)
-    crossing = np.array(bottle(sheets[0], v))[None]
-    np.testing.assert_allclose(crossing[0], bottle(sheets[1], v), atol=1e-12)
-    planes = [projectors(klein.frames(crossing, [[u, v]])) for u in sheets]
-    assert abs(planes[0] - planes[1]).max() > 0.1
-    with pytest.raises(NotImplementedError, match="pass params"):
-        klein.frames(crossing)
-
-
 @pytest.mark.parametrize(
     "manifold, chart, turns",
     [
         (Torus(), torus, 1),
         (KleinBottle(4), klein4, -1),
         (KleinBottle(3), klein3, -1),
-        (ClassicalKleinBottle(), bottle, -1),
     ],
-    ids=["torus", "klein4", "klein3", "bottle"],
+    ids=["torus", "klein4", "klein3"],
 )
 def test_orientation_along_a_loop(manifold, chart, turns):
     u = np.linspace(0, 2 * pi, 400)
     v = 0.3 * np.cos(u / 2) if turns < 0 else 0.3 + 0 * u  # (2 pi, -v) is (0, v) on a Klein bottle
     x = np.array(chart(u, v)).T
     np.testing.assert_allclose(x[0], x[-1], atol=1e-12)
-    params = [np.stack([u, v], axis=1)] if isinstance(manifold, ClassicalKleinBottle) else []
-    F = manifold.frames(x, *params)
+    F = manifold.frames(x)
     steps = np.linalg.det(F[1:].swapaxes(1, 2) @ F[:-1])
     assert np.all(abs(steps) > 0.9)
     closing = np.linalg.det(F[0].T @ F[-1])
@@ -241,9 +220,9 @@ def test_flags_and_names():
     assert repr(Product(Torus(), FlatTorus((1,)))) == "Product(Torus(R=0.3, r=0.1), FlatTorus(radii=(1.0,)))"
     assert not Product(Sphere(2), KleinBottle()).orientable
     assert Product(Sphere(2), ROLL).has_boundary and not Product(Sphere(2)).has_boundary
-    for kind in (Sphere, Torus, FlatTorus, KleinBottle, ClassicalKleinBottle, Ellipsoid, SwissRoll, Product):
+    for kind in (Sphere, Torus, FlatTorus, KleinBottle, Ellipsoid, SwissRoll, Product):
         assert issubclass(kind, Manifold) and (kind is Product or kind.__final__)
-    for unknown in (Torus(), KleinBottle(), ClassicalKleinBottle(), Ellipsoid(), Product(Sphere(2), Torus())):
+    for unknown in (Torus(), KleinBottle(), Ellipsoid(), Product(Sphere(2), Torus())):
         for call in (
             lambda m: m.transport(m.sample(2, 0), m.sample(2, 1)),
             lambda m: m.scalar_spectrum(3),

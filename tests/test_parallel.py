@@ -125,8 +125,6 @@ def test_ranges_inside_ranges(several_threads):
 
 
 def test_one_thread_and_back(several_threads):
-    with one_thread(False):
-        assert torch.get_num_threads() == 3
     with one_thread():
         assert torch.get_num_threads() == 1
         assert all(library["num_threads"] == 1 for library in threadpool_info())

@@ -59,11 +59,8 @@ def run_ranges(kernel: Callable[..., Any], n: int, *args: Any, grain: int = 1024
 
 
 @contextlib.contextmanager
-def one_thread(wanted: bool = True) -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """A single thread for torch, BLAS and OpenMP: for many small matrices, where threads cost more than they give."""
-    if not wanted:
-        yield
-        return
     before = torch.get_num_threads()
     with threadpool_limits(1):
         torch.set_num_threads(1)

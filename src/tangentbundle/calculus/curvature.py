@@ -116,13 +116,13 @@ def hodge_laplacian(bundle: TangentBundle, ricci: Array | None = None) -> Connec
     return replace(laplacian, values=factor[rows] @ values @ factor[columns])
 
 
-def betti_number(bundle: TangentBundle, *, most: int = 12, ricci: Array | None = None) -> int:
+def betti_number(bundle: TangentBundle, *, most: int = 12) -> int:
     r"""The first Betti number of a closed manifold: the number of independent harmonic fields.
 
     Eigenvalues of the Hodge Laplacian below half of the first positive eigenvalue of functions count as zero. On closed
     oriented surfaces each positive eigenvalue of functions occurs twice: there fields are counted up to the middle of
     the widest gap among the first of these, less two for each function below. Eigenvalues in the middle half of the gap
-    give a ``AccuracyWarning``.
+    give an ``AccuracyWarning``.
 
     Args:
         most: the answer is at most this number; a third of so many eigenvalues of functions are looked at.
@@ -131,7 +131,7 @@ def betti_number(bundle: TangentBundle, *, most: int = 12, ricci: Array | None =
     >>> betti_number(tb.TangentBundle.from_points(tb.manifolds.Torus(1.0, 0.4).sample(2000, seed=0)))
     2
     """
-    components, closed = int(bundle.sorted_graph.components().max()) + 1, not has_boundary(bundle)
+    components, closed = bundle.sorted_graph.num_components, not has_boundary(bundle)
     functions, _ = bundle.scalar().laplacian().spectrum(components + max(1, most // 3), tol=1e-6)
     ends, below = host(functions)[components - 1 :], 0
     if bundle.dim == 2 and closed:
@@ -139,7 +139,7 @@ def betti_number(bundle: TangentBundle, *, most: int = 12, ricci: Array | None =
             orientation(bundle)
             below = int(np.argmax(np.diff(ends)))
     low, high = ends[below : below + 2]
-    values = host(hodge_laplacian(bundle, ricci).spectrum(most + 2 * below, tol=1e-6)[0])
+    values = host(hodge_laplacian(bundle).spectrum(most + 2 * below, tol=1e-6)[0])
     if not closed:
         text = "the manifold has a boundary, where the Hodge Laplacian has a condition of its own: the number of its "
         warnings.warn(text + "harmonic fields is not a Betti number.", AccuracyWarning, stacklevel=2)

@@ -31,9 +31,7 @@ class FieldSample:
         return replace(self, vectors=self.vectors + noise)
 
 
-def torus_field(
-    n: float, field: TorusField = Torus.paper_field, *, seed: Seed = None, torus: Torus | None = None
-) -> FieldSample:
+def torus_field(n: float, field: TorusField = Torus.paper_field, *, seed: Seed = None) -> FieldSample:
     r"""The paper's denoising data: a field at random points of a torus with radii b = 0.3 and a = 0.1,
 
     .. math:: ((b + a \cos\theta) \cos\phi,\; (b + a \cos\theta) \sin\phi,\; a \sin\theta)
@@ -50,7 +48,7 @@ def torus_field(
     >>> bool(np.allclose(np.einsum("nda,nea,ne->nd", sample.frames, sample.frames, sample.vectors), sample.vectors))
     True
     """
-    rng, torus = generator(seed), torus or Torus()
+    rng, torus = generator(seed), Torus()
     points = torus.sample(int(_counts(n, 1, rng)[0]), rng)
     return FieldSample(points, torus.frames(points), field(torus, points))
 

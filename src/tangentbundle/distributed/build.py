@@ -25,7 +25,7 @@ from ..geometry.search import edge_distances, one_search
 from ..geometry.transport import connect
 from ..operators.assembly import average_blocks, edge_factors, refuse_faint, row_sums
 from ..parallel import run_ranges
-from .cloud import SLACK, Cloud, load_array, save_array
+from .cloud import SLACK, PartitionedCloud, load_array, save_array
 from .tasks import run_all
 
 
@@ -64,7 +64,7 @@ def resolve_geometry(
     return Geometry(d, eps, asked.eps_pca or eps * 0.5 ** (2 / d), asked.eps_pca is None, kernel, real)
 
 
-def build_all(cloud: Cloud, geometry: Geometry) -> int:
+def build_all(cloud: PartitionedCloud, geometry: Geometry) -> int:
     """Frames and operators of all partitions; returns the number of edges."""
     parts = range(cloud.num_parts)
     edges = run_all(build_frames, [(cloud, geometry, p) for p in parts])
@@ -73,7 +73,7 @@ def build_all(cloud: Cloud, geometry: Geometry) -> int:
     return sum(edges)
 
 
-def build_frames(cloud: Cloud, geometry: Geometry, p: int) -> int:
+def build_frames(cloud: PartitionedCloud, geometry: Geometry, p: int) -> int:
     """Neighbours, frames and degrees of a partition; returns its number of edges."""
     part, dim = (lambda name: cloud.part(geometry.of(name), p)), geometry.dim
     if not part("degree").exists():
@@ -114,7 +114,7 @@ def rows_of(graph: NeighborGraph, rows: slice) -> NeighborGraph:
     return NeighborGraph(ends - ends[0], graph.indices[edges], graph.distances[edges])
 
 
-def build_operator(cloud: Cloud, geometry: Geometry, p: int) -> None:
+def build_operator(cloud: PartitionedCloud, geometry: Geometry, p: int) -> None:
     """The rows of P of a partition; columns number the points of the cloud."""
     part, own = (lambda name: cloud.part(geometry.of(name), p)), cloud.rows(p)
     if part("values").exists():

@@ -16,7 +16,7 @@ from ..arrays import Array, finite, float_tensor, positive_integer
 from ..errors import InvalidInputError, ShapeError
 from ..files import only_writer, write_atomically
 from ..filters import Chebyshev, Filter
-from ..filters.expansion import Band, expand, fixed_order
+from ..filters.expansion import Band, expand
 from ..geometry.dimension import DimensionRule
 from ..geometry.kernels import Kernel, check_kernel
 from ..geometry.pipeline import Scale, sorted_cloud
@@ -24,7 +24,7 @@ from ..operators import Generator
 from ..operators.calibration import calibrated_scale
 from ..operators.moments import chebyshev_moments, recurrence
 from .build import Geometry, build_all, resolve_geometry
-from .cloud import Cloud, load_array, save_array
+from .cloud import PartitionedCloud, load_array, save_array
 from .matrix import PartitionedMatrix
 
 
@@ -51,7 +51,7 @@ class DistributedBundle:
     """
 
     folder: Path
-    cloud: Cloud = field(repr=False)
+    cloud: PartitionedCloud = field(repr=False)
     order: np.ndarray = field(repr=False)
     geometry: Geometry
     generator: Generator
@@ -85,7 +85,7 @@ class DistributedBundle:
         with only_writer(folder) as place:
             place = place.absolute()
             _claim(place, settings)
-            cloud = Cloud.write(place, x, partition)
+            cloud = PartitionedCloud.write(place, x, partition)
             edges = build_all(cloud, geometry)
             return cls(place, cloud, order, geometry, _generator(cloud, geometry), edges)
 
@@ -137,17 +137,12 @@ class DistributedBundle:
         vectors = np.einsum("nij,njc->nic", self.frames, self._checked(signal, "signal", self.dim))
         return vectors[:, :, 0] if vectors.shape[2] == 1 else vectors
 
-    def filter(self, filters: Filter | Sequence[Filter], signal: Array, method: Chebyshev | None = None) -> np.ndarray:
+    def filter(self, filters: Filter | Sequence[Filter], signal: Array) -> np.ndarray:
         """Filter a signal ``(n, d, c)``; the results of a bank, which shares one recurrence, are ``(k, n, d, c)``."""
         bank = [filters] if isinstance(filters, Filter) else list(filters)
         if not bank or not all(isinstance(h, Filter) for h in bank):
             raise InvalidInputError(f"filters must be one such as Heat(0.1), or several of them, got {filters!r}.")
-        method = Chebyshev() if method is None else method
-        if method.order is None:
-            expanded = expand(bank, self.band, method.tol)
-        else:
-            expanded = fixed_order(bank, self.band, method.order + 1)
-        coefficients = expanded.detach().tolist()
+        coefficients = expand(bank, self.band, Chebyshev.tol).detach().tolist()
         x = torch.from_numpy(self._checked(signal, "signal", self.dim)[self.order])
         sums = [column[0] * x for column in coefficients]
         matrix = PartitionedMatrix(self.cloud, self.geometry)
@@ -171,7 +166,7 @@ class DistributedBundle:
         return tensor.numpy().astype(self.geometry.real, copy=False)
 
 
-def _generator(cloud: Cloud, geometry: Geometry) -> Generator:
+def _generator(cloud: PartitionedCloud, geometry: Geometry) -> Generator:
     """That of ``TangentBundle.laplacian()``, computed once for a folder."""
 
     def moments(terms: int) -> np.ndarray:

@@ -58,14 +58,14 @@ def gaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Cloud:
+class PartitionedCloud:
     """Points along the curve, in files of a folder. Partition p has those from ``offsets[p]`` to ``offsets[p + 1]``."""
 
     folder: Path
     offsets: np.ndarray = field(repr=False)
 
     @classmethod
-    def write(cls, folder: Path, points: np.ndarray, partition: int) -> Cloud:
+    def write(cls, folder: Path, points: np.ndarray, partition: int) -> PartitionedCloud:
         """Write sorted points for workers to read; partitions have about that size, and none is empty."""
         n, parts = len(points), max(1, round(len(points) / partition))
         if not (folder / "boxes.npy").exists():
@@ -74,7 +74,7 @@ class Cloud:
         return cls(folder, n * np.arange(parts + 1) // parts)
 
     def __reduce__(self) -> tuple:
-        return Cloud, (self.folder, self.offsets)  # workers map the files themselves
+        return PartitionedCloud, (self.folder, self.offsets)  # workers map the files themselves
 
     @property
     def num_parts(self) -> int:

@@ -12,7 +12,7 @@ import torch
 from ..operators.product import step
 from ..operators.storage import BlockMatrix
 from .build import Geometry
-from .cloud import Cloud, load_array, save_array
+from .cloud import PartitionedCloud, load_array, save_array
 from .tasks import on_cluster, run_all
 
 
@@ -20,12 +20,12 @@ from .tasks import on_cluster, run_all
 class PartitionedMatrix:
     """P of fields, or the average of ``functions`` with the same weights; signals are sorted along the curve."""
 
-    cloud: Cloud
+    cloud: PartitionedCloud
     geometry: Geometry
     functions: bool = False
 
     def part(self, p: int) -> BlockMatrix:
-        """The rows of a partition, numbered from zero; columns are rows of the whole signal."""
+        """The rows of a partition, numbered from zero; columns are rows of the complete signal."""
         names = ("indptr", "cols", "values")
         files = (load_array(self.cloud.part(self.geometry.of(name), p), "c") for name in names)
         indptr, cols, values = map(torch.from_numpy, files)  # copied on write: torch wants writable pages

@@ -73,8 +73,8 @@ class GridFields:
 
     def arrays(self) -> list[xarray.DataArray]:
         """The components; chunks along the grid's dimensions become one."""
-        whole = dict.fromkeys(self.grid.dims, -1)
-        return [self.ds[n] if self.ds[n].chunks is None else self.ds[n].chunk(whole) for n in self.names]
+        unsplit = dict.fromkeys(self.grid.dims, -1)
+        return [self.ds[n] if self.ds[n].chunks is None else self.ds[n].chunk(unsplit) for n in self.names]
 
     @property
     def dtype(self) -> np.dtype:

@@ -150,7 +150,7 @@ def spectrum(
     r"""Kinetic energy by wavelength: the mean of :math:`|v|^2 / 2` over the area, in bands between ``wavelengths``.
 
     The energy of a band is what the Gaussian gains at its two ends (see ``response``) let through, less one another:
-    bands overlap by about an octave. They sum to the energy of the whole field: the first holds all that is longer, the
+    bands overlap by about an octave. They sum to the energy of the field: the first holds all that is longer, the
     last all that is shorter. Missing data cut the region, as in ``smooth``. By default ``wavelengths`` are two an
     octave from 10 000 km to two cells.
 
@@ -188,7 +188,7 @@ def interpolate_to(
     beyond: Length | None = None,
     vectors: Sequence[str] = (),
 ) -> xarray.Dataset:
-    """The fields at the places of another dataset, grid or stations. ``Regridder`` does it, and can be kept."""
+    """The fields at the places of another dataset, grid or stations. ``Regridder`` does it, and can be used again."""
     return Regridder(ds, target, method, beyond=beyond, vectors=vectors)(ds)
 
 

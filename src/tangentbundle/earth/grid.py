@@ -119,11 +119,11 @@ class Grid:
             raise InvalidInputError("the dataset has no place with finite latitude and longitude.")
         place, first = np.argsort(np.argsort(first))[place.ravel()], np.sort(first)  # in the order of the cells
         cell, turns = np.full(len(lat), -1), np.ones(len(lat), complex)
-        cell[there], kept = place, there[first]
+        cell[there], chosen = place, there[first]
         east = np.einsum("nxa,nx->na", frames[first][place], frames[:, :, 0])  # at a pole, frames differ
         turns[there] = east @ np.array([1.0, 1j])
-        turns[kept] = 1.0  # to the last bit
-        return cls(lat[kept], lon[kept], dims, tuple(shape), cell, turns * angles, axes)
+        turns[chosen] = 1.0  # to the last bit
+        return cls(lat[chosen], lon[chosen], dims, tuple(shape), cell, turns * angles, axes)
 
     def __repr__(self) -> str:
         kind = "regular" if self.axes else "curvilinear" if len(self.dims) > 1 else "unstructured"
@@ -230,11 +230,6 @@ class Grid:
 
     def _turns(self, like: np.ndarray) -> np.ndarray:
         return self.turns.reshape(*self.shape, 1).astype(np.result_type(like.dtype, np.complex64))
-
-    def to_vectors(self, components: np.ndarray) -> np.ndarray:
-        """Components ``(..., *shape, 2)`` to ambient vectors at the points, ``(..., n, 3)``."""
-        coordinates = self.to_coordinates(components)
-        return np.einsum("nxa,...na->...nx", self.frames.astype(coordinates.dtype), coordinates)
 
 
 def find_variable(ds: xarray.Dataset, dims: tuple[Any, ...], names: tuple[str, ...]) -> xarray.DataArray | None:

@@ -76,7 +76,7 @@ class Cells:
 
         .. math:: g_{ij} = \Big(\sum_k w_{ik} y_k y_k^T\Big)^+ w_{ij} y_j
 
-        with the ways :math:`y_j` as vectors of the plane. On whole cells this is Gauss's theorem; linear fields are
+        with the ways :math:`y_j` as vectors of the plane. On complete cells this is Gauss's theorem; linear fields are
         exact at coasts, too. Where neighbours lie along one line, as in a strait, the derivative across it is zero.
         """
         ways = np.stack([self.steps.real, self.steps.imag], axis=1)

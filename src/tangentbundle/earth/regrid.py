@@ -193,8 +193,8 @@ class Regridder:
             if name not in fields.names:
                 variable.attrs |= {"standard_name": "", "long_name": f"standard deviation of {like.name}"}
             variable.attrs = {key: value for key, value in variable.attrs.items() if key != "standard_name" or value}
-        kept = ds.drop_vars([name for name in ds.variables if {*ds[name].dims} & {*self.source.dims}])
-        return described(kept.assign(new).assign_coords(self._coords), f"regrid to {self.target}")
+        others = ds.drop_vars([name for name in ds.variables if {*ds[name].dims} & {*self.source.dims}])
+        return described(others.assign(new).assign_coords(self._coords), f"regrid to {self.target}")
 
     def _cells(self, coordinates: np.ndarray, count: int) -> np.ndarray:
         """Tangent coordinates ``(t, n, 2)`` to ``count`` components in the cells, and their standard deviations."""

@@ -22,21 +22,21 @@ BLOCK_BYTES = 2**25
 """Of the components in a block. Every worker has one block in memory, with a few copies."""
 
 PACKING = ("dtype", "scale_factor", "add_offset", "_FillValue", "units", "calendar")
-"""What is kept of an encoding: how numbers are stored, and not how a format compresses them."""
+"""What stays of an encoding: how numbers are stored, and not how a format compresses them."""
 
 
 def in_blocks(fields: GridFields, at_once: int | None = None) -> tuple[xarray.Dataset, Any]:
     """A dataset in chunks along a dimension, the first besides those of the grid, and its name.
 
-    Chunks have ``at_once`` values along it, by default whole chunks of the source up to ``BLOCK_BYTES``.
+    Chunks have ``at_once`` values along it, by default complete chunks of the source up to ``BLOCK_BYTES``.
     """
     first = fields.ds[fields.names[0]]
     along = next((d for d in first.dims if d not in fields.grid.dims), None)
-    whole = dict.fromkeys(fields.ds.dims, -1)
+    unsplit = dict.fromkeys(fields.ds.dims, -1)
     if along is None:
-        return fields.ds.chunk(whole), None
+        return fields.ds.chunk(unsplit), None
     one, step = first.chunksizes.get(along, (1,))[0], BLOCK_BYTES * first.sizes[along] // (2 * first.nbytes)
-    return fields.ds.chunk({**whole, along: at_once or max(one, step // one * one)}), along
+    return fields.ds.chunk({**unsplit, along: at_once or max(one, step // one * one)}), along
 
 
 def write_blocks(
@@ -52,7 +52,7 @@ def write_blocks(
     for variable in ds.variables.values():
         variable.encoding = {key: value for key, value in variable.encoding.items() if key in PACKING}
     stops = np.cumsum(ds.chunksizes.get(along, ())).tolist()
-    store, marks, kept = work / "result.zarr", work / "complete", work / "plan.json"
+    store, marks, plan_file = work / "result.zarr", work / "complete", work / "plan.json"
     series = ds[[name for name in ds.data_vars if along in ds[name].dims]].drop_vars(list(ds.coords), errors="ignore")
 
     def write(part: slice) -> int:
@@ -62,13 +62,13 @@ def write_blocks(
         return part.stop
 
     with only_writer(work), extra("dask", "Writing in blocks").config.set(scheduler="synchronous"):
-        if not kept.exists() or json.loads(kept.read_text()) != plan:
+        if not plan_file.exists() or json.loads(plan_file.read_text()) != plan:
             shutil.rmtree(marks, ignore_errors=True)
             marks.mkdir()
             started: Any = ds.to_zarr(store, mode="w", compute=False, zarr_format=2, consolidated=True)
             if not stops:
                 started.compute()
-            write_atomically(kept, json.dumps(plan).encode())
+            write_atomically(plan_file, json.dumps(plan).encode())
         pool = ThreadPoolExecutor(workers)
         try:
             for stop in pool.map(write, map(slice, [0, *stops[:-1]], stops)):

@@ -63,9 +63,9 @@ def _embedded() -> WindData:
     return from_grid(times, lat, lon, wind, provenance)
 
 
-def wind_folder(folder: str | Path | None = None) -> Path:
-    """The folder of the GFS analyses of the experiments: that given, or of the variable ``TANGENTBUNDLE_WIND``."""
-    named = folder or os.environ.get("TANGENTBUNDLE_WIND")
+def wind_folder() -> Path:
+    """The folder of the GFS analyses of the experiments, named by the variable ``TANGENTBUNDLE_WIND``."""
+    named = os.environ.get("TANGENTBUNDLE_WIND")
     if not named:
         raise InvalidInputError("the GFS files are not part of the package. Set TANGENTBUNDLE_WIND to their folder.")
     path = Path(named).expanduser()

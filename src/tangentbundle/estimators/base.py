@@ -162,8 +162,8 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
 
 
 def of_kind(values: Any) -> tuple[Any, ArrayKind]:
-    """Arrays of any library as NumPy's, all else as it is, and the kind that answers have: NumPy's float64 at last."""
-    if hasattr(values, "__dlpack__") and not isinstance(values, np.ndarray):
+    """Tensors as arrays, all else as it is, and the kind that answers have."""
+    if isinstance(values, torch.Tensor):
         tensor, kind = float_tensor(values, "the input")
         if kind.device.type != "cpu":
             raise InvalidInputError(

@@ -34,10 +34,10 @@ class Example:
         return {name: float(np.sqrt(np.mean((v - self.truth) ** 2)) / size) for name, v in self.answers.items()}
 
 
-def denoise_torus(seed: int = 0) -> Example:
+def denoise_torus() -> Example:
     """A tangent field on 400 points of a torus, with noise of 30 % in each component."""
-    torus, rng = Torus(), np.random.default_rng(seed)
-    points = torus.sample(400, seed=seed)
+    torus, rng = Torus(), np.random.default_rng(0)
+    points = torus.sample(400, seed=0)
     truth = torus.tangent_field(points)
     noisy = truth + 0.3 * rng.standard_normal(truth.shape)
     bundle = TangentBundle.from_points(points, dim=2)
@@ -46,21 +46,21 @@ def denoise_torus(seed: int = 0) -> Example:
         "noisy data": noisy,
         "mean of 8 nearest": KNeighborsRegressor(8).fit(points, noisy).predict(points),
         "heat flow on the bundle": smooth,
-        "FieldDenoiser": FieldDenoiser(random_state=seed).fit(points, noisy).predict(points),
+        "FieldDenoiser": FieldDenoiser(random_state=0).fit(points, noisy).predict(points),
     }
     return Example("torus, denoised", points, truth, answers)
 
 
-def fill_wind(seed: int = 0) -> tuple[Example, WindData, np.ndarray]:
+def fill_wind() -> tuple[Example, WindData, np.ndarray]:
     """The mean wind of a January, predicted everywhere from 200 stations; also the data, and the stations' indices."""
     wind = load_wind().during(slice(0, 1))
-    stations = np.sort(np.random.default_rng(seed).choice(len(wind.lat), 200, replace=False, p=wind.area))
+    stations = np.sort(np.random.default_rng(0).choice(len(wind.lat), 200, replace=False, p=wind.area))
     points, truth = wind.points, wind.ambient[0]
     known: dict[str, Any] = {"covariance": [planetary(), helmholtz_covariance()], "manifold": Sphere(2)}
     methods: dict[str, Any] = {
         "inverse distance": InverseDistance(),
         "thin plate": ThinPlate(),
-        "FieldInterpolator": FieldInterpolator(**known, random_state=seed),
+        "FieldInterpolator": FieldInterpolator(**known, random_state=0),
     }
     answers = {name: m.fit(points[stations], truth[stations]).predict(points) for name, m in methods.items()}
     return Example("wind, filled in", points, truth, answers), wind, stations

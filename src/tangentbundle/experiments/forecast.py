@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,9 +15,9 @@ from ..manifolds import Sphere
 from ..nn import RecurrentTNN
 from ..timeline import calendar_period
 from ..training import fit
-from .base import Description, Experiment, Row, Task, draw
-from .networks import View
-from .wind import SOURCES, Sites, available, describe, source_of, value_range
+from .base import Description, Row, Task, draw
+from .networks import NetworkView
+from .wind import WindExperiment, WindSites, available, source_of, value_range
 
 HORIZONS = (20, 50, 80)
 BATCH, STEPS, PATIENCE = 12, 100, 40
@@ -27,12 +27,11 @@ Forecaster = Callable[[np.ndarray], np.ndarray]
 """From inputs ``(windows, T_f, n, 2)`` to forecasts of the same shape."""
 
 
-class Forecast(Experiment):
+class Forecast(WindExperiment):
     """One task is one draw of points and one horizon."""
 
     name = "forecast"
     about = Description.named(name)
-    sources = tuple(SOURCES)
 
     def tasks(self, full: bool, protocol: str) -> list[Task]:
         data = self.data or available()
@@ -53,9 +52,6 @@ class Forecast(Experiment):
             rows.append({**task, **found, **_scores(errors, test)})
         return rows
 
-    def notes(self, rows: Sequence[Row], protocol: str) -> str:
-        return f"{describe(rows)} {super().notes(rows, protocol)}"
-
 
 @dataclass(frozen=True, eq=False)
 class Period:
@@ -75,15 +71,15 @@ class Period:
         return self.wind[~self.filled].mean(axis=0)
 
 
-def scene(task: Task, seed: int) -> tuple[Sites, Period, Period]:
+def scene(task: Task, seed: int) -> tuple[WindSites, Period, Period]:
     """The points of a task, the training period and the test period there, in units of the former."""
     train, test = source_of(task["data"]).training, source_of(task["data"]).test
     chosen, unit = train.sample(task["n"], draw(seed, "points", task["n"], task["sampling"])), value_range(train)
     here, there = (Period.of(part.at(chosen), task["horizon"], unit) for part in (train, test))
-    return Sites(train.at(chosen)), here, there
+    return WindSites(train.at(chosen)), here, there
 
 
-def forecasters(sites: Sites, training: Period, task: Task, seed: int) -> dict[str, Forecaster]:
+def forecasters(sites: WindSites, training: Period, task: Task, seed: int) -> dict[str, Forecaster]:
     """All methods, fitted to the training period."""
     if task["protocol"] == "best":
         fitted = {"FieldForecaster": field_forecaster(sites, training, task)}
@@ -110,12 +106,12 @@ def damped_persistence(training: Period) -> Forecaster:
     return lambda x: climate + factors[:, None, None].astype(np.float32) * (x[:, -1:] - climate)
 
 
-def network(view: View, seed: int = 0) -> RecurrentTNN:
+def network(view: NetworkView, seed: int = 0) -> RecurrentTNN:
     """The paper's recurrent network of three layers."""
     return RecurrentTNN([view.channels] * 4, view.taps, seed=seed)
 
 
-def recurrent(view: View, training: Period, rng: np.random.Generator) -> Forecaster:
+def recurrent(view: NetworkView, training: Period, rng: np.random.Generator) -> Forecaster:
     """The paper's recurrent network, trained on windows of the training period; the latest fifth is for validation."""
     wind, windows = torch.from_numpy(training.wind), training.windows
     scored = torch.from_numpy(windows.scored)
@@ -144,7 +140,7 @@ def recurrent(view: View, training: Period, rng: np.random.Generator) -> Forecas
     return forecast
 
 
-def field_forecaster(sites: Sites, training: Period, task: Task) -> Forecaster:
+def field_forecaster(sites: WindSites, training: Period, task: Task) -> Forecaster:
     """The library's estimator, which knows dates."""
     train, test = source_of(task["data"]).training, source_of(task["data"]).test
     observed = ~training.filled

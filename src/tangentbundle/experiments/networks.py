@@ -14,7 +14,7 @@ from ..training import Replicas, fit
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class NetworkView:
     """How a network sees fields ``(..., n, components)``: an operator, its number of taps, and frames.
 
     With ``frames (n, components, d)`` signals are coordinates ``(..., n, d, 1)``; without them the components are
@@ -48,7 +48,7 @@ class View:
 
 
 def reproduce_inputs(
-    view: View,
+    view: NetworkView,
     inputs: np.ndarray,
     observed: np.ndarray,
     truth: np.ndarray,

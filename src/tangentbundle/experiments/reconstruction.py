@@ -14,10 +14,10 @@ from ..datasets import WindData
 from ..earth.covariances import planetary
 from ..estimators import FieldInterpolator, helmholtz_covariance
 from ..manifolds import Sphere
-from .base import Description, Experiment, Row, Task, draw
+from .base import Description, Row, Task, draw
 from .baselines import AmbientProcess, ComponentProcess, InverseDistance, Mean, ThinPlate, Zero
-from .networks import View, reproduce_inputs
-from .wind import SOURCES, Sites, available, describe, source_of, value_range
+from .networks import NetworkView, reproduce_inputs
+from .wind import WindExperiment, WindSites, available, source_of, value_range
 
 SHARES = (0.5, 0.3, 0.1)
 EPOCHS = 300
@@ -27,7 +27,7 @@ EPOCHS = 300
 class Stations:
     """All a method may see: sites, and wind (east, north) ``(n, 2)`` that is NaN at masked ones."""
 
-    sites: Sites
+    sites: WindSites
     wind: np.ndarray
 
     @property
@@ -78,12 +78,11 @@ def estimators(past: WindData) -> dict[str, Interpolation]:
     }
 
 
-class Reconstruction(Experiment):
+class Reconstruction(WindExperiment):
     """One task is one draw of points; networks for all masks on it are trained together."""
 
     name = "reconstruction"
     about = Description.named(name)
-    sources = tuple(SOURCES)
 
     def tasks(self, full: bool, protocol: str) -> list[Task]:
         sizes, draws = ((100, 200, 300, 400), 8) if full else ((100, 400), 2)
@@ -106,9 +105,6 @@ class Reconstruction(Experiment):
             rows += scene.rows(name, np.stack([method(station) for station in stations]))
         return rows
 
-    def notes(self, rows: Sequence[Row], protocol: str) -> str:
-        return f"{describe(rows)} {super().notes(rows, protocol)}"
-
 
 class Scene:
     """The draws of a task: sites, true wind ``(n, 2)``, and masks ``(shares x masks, n)``."""
@@ -117,7 +113,7 @@ class Scene:
         data, n, sampling = source_of(task["data"]).field, task["n"], task["sampling"]
         chosen = data.at(data.sample(n, draw(seed, "points", n, sampling)))
         self.task, self.unit = task, value_range(data)
-        self.sites, self.truth = Sites(chosen), chosen.components[0]
+        self.sites, self.truth = WindSites(chosen), chosen.components[0]
         self.cases = [(share, mask) for share in SHARES for mask in range(task["masks"])]
         self.masks = [_mask(draw(seed, "mask", n, sampling, *case), case[0], len(self.truth)) for case in self.cases]
 
@@ -143,7 +139,7 @@ class Scene:
 
 
 def reconstruct(
-    view: View, stations: Sequence[Stations], truth: np.ndarray, seed: int
+    view: NetworkView, stations: Sequence[Stations], truth: np.ndarray, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """The paper's network for each mask: wind ``(masks, n, 2)``, and that of the oracle epoch."""
     observed = np.stack([s.observed for s in stations])

@@ -18,7 +18,7 @@ from ..geometry.kernels import Gaussian
 from ..operators import Identity, Negated, Symmetric
 from .base import Description, Experiment, Row, Task, draw
 from .baselines import denoised, field_estimators, smoothers
-from .networks import View, reproduce_inputs
+from .networks import NetworkView, reproduce_inputs
 
 TAUS = (0.01, 0.1, 0.3)
 FIELDS: dict[str, TorusField] = {"as printed": manifolds.Torus.paper_field, "tangent": manifolds.Torus.tangent_field}
@@ -110,12 +110,12 @@ def paper_answers(data: Draw, epochs: int) -> tuple[np.ndarray, dict[str, Answer
     }
     everywhere, answers = np.ones(data.noisy.shape[:2]), {}
     for view in (
-        View("DD-TNN", bundle.laplacian(calibrate=False), 2, 3, tangent),
-        View("MNN", bundle.scalar().laplacian(calibrate=False), 2, 3),
-        View("MNN, L_sym, exp(-L)", normalized, 2, 3),
-        View("MNN, L_sym, exp(+L)", Negated(normalized), 2, 3),
-        View("MLP", plane, 1, 3, tangent),
-        View("MLP, ambient", line, 1, 3),
+        NetworkView("DD-TNN", bundle.laplacian(calibrate=False), 2, 3, tangent),
+        NetworkView("MNN", bundle.scalar().laplacian(calibrate=False), 2, 3),
+        NetworkView("MNN, L_sym, exp(-L)", normalized, 2, 3),
+        NetworkView("MNN, L_sym, exp(+L)", Negated(normalized), 2, 3),
+        NetworkView("MLP", plane, 1, 3, tangent),
+        NetworkView("MLP, ambient", line, 1, 3),
     ):
         outputs = reproduce_inputs(view, data.noisy, everywhere, clean, everywhere, **options)
         answers[view.name] = Answer(*outputs, view.network().num_parameters, view.frames is None)

@@ -16,8 +16,8 @@ from ..bundle import TangentBundle
 from ..datasets import WindData, fetch_ncep, load_wind, wind_folder
 from ..errors import InvalidInputError
 from ..operators import Identity
-from .base import Row
-from .networks import View
+from .base import Experiment, Row
+from .networks import NetworkView
 
 ANALYSIS = "gfs_10m_1deg_20160430T06.nc"
 BLOCKS = "gfs_10m_2p5deg_6h_blockA.nc", "gfs_10m_2p5deg_6h_blockB.nc"
@@ -110,9 +110,14 @@ def source_of(name: str) -> Wind:
     return SOURCES[name]
 
 
-def describe(rows: Sequence[Row]) -> str:
-    """The data of rows, for the notes of a table."""
-    return "Data: " + "; ".join(SOURCES[name].about for name in dict.fromkeys(row["data"] for row in rows)) + "."
+class WindExperiment(Experiment):
+    """One of the tables of wind, on any of the data sets."""
+
+    sources = tuple(SOURCES)
+
+    def notes(self, rows: Sequence[Row], protocol: str) -> str:
+        data = "; ".join(SOURCES[name].about for name in dict.fromkeys(row["data"] for row in rows))
+        return f"Data: {data}. {super().notes(rows, protocol)}"
 
 
 def value_range(data: WindData) -> float:
@@ -120,7 +125,7 @@ def value_range(data: WindData) -> float:
     return float(np.ptp(data.components[~data.filled]))
 
 
-class Sites:
+class WindSites:
     """Points ``(n, 3)`` with frames (east, north), and the paper's bundle on them. Knows no wind."""
 
     def __init__(self, data: WindData) -> None:
@@ -131,13 +136,13 @@ class Sites:
         """With frames estimated from the points, at the paper's scales."""
         return TangentBundle.from_points(self.points.astype(np.float32), dim=2, eps=0.5, eps_pca=0.8)
 
-    def views(self, plain: str) -> list[View]:
+    def views(self, plain: str) -> list[NetworkView]:
         """The paper's network, the same on two functions (MNN), and on these without diffusion, by the name given."""
         turns = np.einsum("ndb,nda->nba", self.frames, np.asarray(self.bundle.frames, float))
         return [
-            View("DD-TNN", self.bundle.laplacian(calibrate=False), 2, 2, torch.from_numpy(turns).float()),
-            View("MNN", self.bundle.scalar().laplacian(calibrate=False), 2, 2),
-            View(plain, Identity.of(self.count, 1, torch.float32), 1, 2),
+            NetworkView("DD-TNN", self.bundle.laplacian(calibrate=False), 2, 2, torch.from_numpy(turns).float()),
+            NetworkView("MNN", self.bundle.scalar().laplacian(calibrate=False), 2, 2),
+            NetworkView(plain, Identity.of(self.count, 1, torch.float32), 1, 2),
         ]
 
     def ambient(self, wind: np.ndarray) -> np.ndarray:

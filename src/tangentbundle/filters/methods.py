@@ -83,7 +83,7 @@ class Chebyshev(Method):
     r"""By Chebyshev polynomials: :math:`\|y - y_{exact}\| \le \text{tol} \cdot \max|\hat h| \cdot \|x\|` (mass norm).
 
     In float32 ``tol`` is at least 1e-6, and rounding adds what a shift of the eigenvalues by
-    :math:`\epsilon \lambda_{max}/\sqrt{n d}` changes in the response; if that is more than 1e-3 there is a
+    :math:`\epsilon \lambda_{max}/\sqrt{n d}` changes in the response; if that is more than 1e-3 there is an
     ``AccuracyWarning``.
 
     The order follows from the responses and the operator's spectral interval; for heat it is about :math:`\sqrt{2 t

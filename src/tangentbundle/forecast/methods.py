@@ -52,13 +52,8 @@ class LeadSkill(NamedTuple):
     climatology: float
 
     @property
-    def over_persistence(self) -> float:
-        """One minus the ratio of mean squared errors: 1 for a perfect forecast, 0 for one as good as persistence."""
-        return 1 - (self.error / max(self.persistence, 1e-300)) ** 2
-
-    @property
     def over_climatology(self) -> float:
-        """The same against the climatology: 0 or less where the record teaches no more than its mean."""
+        """One minus the ratio of mean squared errors: 1 for a perfect forecast, 0 or less without skill."""
         return 1 - (self.error / max(self.climatology, 1e-300)) ** 2
 
 

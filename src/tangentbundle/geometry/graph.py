@@ -62,10 +62,6 @@ class NeighborGraph:
         return np.diff(self.indptr)
 
     @property
-    def median_degree(self) -> float:
-        return float(self.tensors[0].diff().median())
-
-    @property
     def isolated(self) -> np.ndarray:
         """Points without neighbours."""
         return host((self.tensors[0].diff() == 0).nonzero().flatten())

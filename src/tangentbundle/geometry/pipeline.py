@@ -143,7 +143,7 @@ def warn_of_scale(graph: NeighborGraph) -> None:
             DisconnectedWarning,
             stacklevel=4,
         )
-    share = graph.median_degree / (graph.num_points - 1)
+    share = float(graph.tensors[0].diff().median()) / (graph.num_points - 1)
     if share > GLOBAL_SHARE and graph.num_points > 20:
         warnings.warn(
             f"the median neighbourhood holds {share:.0%} of the cloud, so the Laplacian is not local. "

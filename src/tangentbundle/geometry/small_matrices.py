@@ -25,7 +25,7 @@ SWEEPS = 5
 """Rounds of Jacobi rotations, after which matrices of this size are diagonal to the last digits."""
 
 SPARE = 2
-"""Columns of a subspace beside those asked for."""
+"""Columns of a subspace in addition to those asked for."""
 
 MAX_ROUNDS = 12
 """Checks of a subspace, each after four products, before LAPACK takes over what has not converged."""

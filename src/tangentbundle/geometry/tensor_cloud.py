@@ -135,8 +135,8 @@ def near_blocks(cloud: TensorCloud, radius: float, max_memory: float | None = No
         for some in pairs.split(CHUNK // BLOCK**2):
             a, b = (BLOCK * some[:, k, None] + inside for k in range(2))
             a, b = torch.broadcast_tensors(a[:, :, None], b[:, None, :])
-            kept = (a < count) & (b < count)
-            a, b = a[kept], b[kept]
+            valid = (a < count) & (b < count)
+            a, b = a[valid], b[valid]
             close = _gaps(low[a], high[a], low[b], high[b]) <= limit
             found.append(a[close] * count + b[close])
             pairs_found += len(found[-1])

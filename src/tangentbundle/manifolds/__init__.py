@@ -3,10 +3,9 @@
 from .base import Manifold
 from .products import FlatTorus, Product
 from .sphere import Sphere
-from .surfaces import ClassicalKleinBottle, Ellipsoid, KleinBottle, SwissRoll, Torus
+from .surfaces import Ellipsoid, KleinBottle, SwissRoll, Torus
 
 __all__ = [
-    "ClassicalKleinBottle",
     "Ellipsoid",
     "FlatTorus",
     "KleinBottle",

@@ -27,7 +27,7 @@ class Sphere(Manifold):
     def _sample(self, n, rng):
         return self.radius * _unit(rng.standard_normal((n, self.ambient_dim)))
 
-    def sample_nonuniform(self, n: int, ratio: float, seed=None, dtype=np.float64) -> np.ndarray:
+    def sample_nonuniform(self, n: int, ratio: float, seed=None) -> np.ndarray:
         """Points (n, D) of density proportional to 1 + (ratio - 1) / (ratio + 1) x_d / radius,
         whose greatest value is `ratio` times its least."""
         _require(1 <= ratio < np.inf, "a finite density ratio >= 1", ratio, "use 1 for uniform")
@@ -36,7 +36,7 @@ class Sphere(Manifold):
         def probability(x):
             return (1 + slope * x[:, -1] / self.radius) / (1 + slope)
 
-        return _rejection(n, rng, self._sample, probability).astype(dtype)
+        return _rejection(n, rng, self._sample, probability)
 
     def frames(self, points):
         return _complement(_unit(self._points(points)))

@@ -34,9 +34,9 @@ class _Surface(Manifold):
     def _point(self, u, v) -> tuple:
         """The D coordinates of points, real or complex as u and v."""
 
+    @abstractmethod
     def parameters(self, points) -> np.ndarray:
         """(u, v), shape (n, 2), of points (n, D)."""
-        raise self._unknown("(u, v) of a point (pass params, from sample_with_parameters)")
 
     def _embed(self, params):
         """Points (n, D) and their derivatives (n, D, 2): along imaginary steps these are exact to rounding."""
@@ -126,8 +126,7 @@ class KleinBottle(_Surface):
 
     R^4: ((R + r cos v) cos u, (R + r cos v) sin u, r c sin v, r s sin v), r < R.
     R^3: (f cos u, f sin u, r (s sin v + c sin 2v)), f = R + r (c sin v - s sin 2v), 5r/4 < R:
-    a figure 8 that makes half a turn and crosses itself on the circle sin v = 0. `ClassicalKleinBottle` is the other
-    immersion in common use.
+    a figure 8 that makes half a turn and crosses itself on the circle sin v = 0.
 
     >>> KleinBottle().frames([[1.4, 0, 0, 0]]).shape
     (1, 4, 2)
@@ -161,31 +160,6 @@ class KleinBottle(_Surface):
         remedy = "pass params, from sample_with_parameters"
         _require((abs(p) > 1e-6).all(), "one tangent plane per point", "self-crossings", remedy)
         return np.stack([u, np.arctan2(p, q / (2 * p))], axis=1)
-
-
-@final
-class ClassicalKleinBottle(_Surface):
-    """The Klein bottle immersed in R^3 as a bottle whose neck passes through its own side; (u, v) ~ (u + 2 pi, -v).
-
-    A tube of radius p = 2/5 + sin(u)/3 around a plane loop, with c = cos(u/2), s = sin(u/2):
-    (4 c s^5 (1 + 2 c^2) + p c sin v, 4 s^2 + p s^3 (1 - 16 c^4) sin(v)/2, p cos v), found by Robert Israel.
-    Frames need the parameters of the points.
-
-    >>> klein = ClassicalKleinBottle()
-    >>> klein.frames(*klein.sample_with_parameters(10, seed=0)).shape
-    (10, 3, 2)
-    """
-
-    orientable = False
-
-    def __init__(self):
-        areas = self._area(_grid(256))
-        self.volume, self._bound = float(4 * pi**2 * areas.mean()), 1.01 * float(areas.max())
-
-    def _point(self, u, v):
-        c, s, p = np.cos(u / 2), np.sin(u / 2), 2 / 5 + np.sin(u) / 3
-        x = 4 * c * s**5 * (1 + 2 * c**2) + p * c * np.sin(v)
-        return x, 4 * s**2 + p * s**3 * (1 - 16 * c**4) * np.sin(v) / 2, p * np.cos(v)
 
 
 @final

@@ -102,11 +102,11 @@ def generator(seed: int | torch.Generator) -> torch.Generator:
     return torch.Generator().manual_seed(int(seed))
 
 
-def linear(inputs: int, outputs: int, source: torch.Generator, bias: bool = True) -> torch.nn.Linear:
+def linear(inputs: int, outputs: int, source: torch.Generator) -> torch.nn.Linear:
     """A linear layer with torch's initial weights, which leaves the global generator alone."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Initializing zero-element")  # rotations of a line take no numbers
-        layer = torch.nn.utils.skip_init(torch.nn.Linear, inputs, outputs, bias, device=torch.get_default_device())
+        layer = torch.nn.utils.skip_init(torch.nn.Linear, inputs, outputs, device=torch.get_default_device())
     bound = max(inputs, 1) ** -0.5
     with torch.no_grad():
         for parameter in layer.parameters():

@@ -10,7 +10,7 @@ from scipy.spatial import cKDTree
 from ..geometry.known_frames import latlon_frames
 
 
-def spread_out(points: np.ndarray, count: int, *, pool: int = 20, seed: int = 0) -> np.ndarray:
+def spread_out(points: np.ndarray, count: int, *, pool: int = 20) -> np.ndarray:
     """Rows of at most ``count`` points ``(n, D)``, each the farthest from those before it (Gonzalez, 1985).
 
     Candidates are at most ``pool * count`` points, drawn at random. The first k rows are spread evenly for every k.
@@ -21,7 +21,7 @@ def spread_out(points: np.ndarray, count: int, *, pool: int = 20, seed: int = 0)
     """
     rows = np.arange(len(points))
     if len(points) > pool * count:
-        rows = np.sort(np.random.default_rng(seed).choice(rows, pool * count, replace=False))
+        rows = np.sort(np.random.default_rng(0).choice(rows, pool * count, replace=False))
     if len(rows) <= count:
         return rows
     places = np.asarray(points, dtype=np.float64)[rows]

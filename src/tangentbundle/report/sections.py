@@ -171,10 +171,10 @@ def _field_layer(name: str, field: Field, number: int = 0) -> Layer:
     return _layer(name, field, label, values, vectors=_ambient(field, number))
 
 
-def _part_layer(name: str, part: Field, whole: Field) -> Layer:
-    """Arrows with the scale of the whole field, or numbers of either sign."""
+def _part_layer(name: str, part: Field, field: Field) -> Layer:
+    """Arrows with the scale of the complete field, or numbers of either sign."""
     if len(part.names) > 1:
-        return _layer(name, dataclasses.replace(whole, parts={}), quantity(whole), {}, vectors=_ambient(part))
+        return _layer(name, dataclasses.replace(field, parts={}), quantity(field), {}, vectors=_ambient(part))
     return _layer(name, part, name, {}, color=np.asarray(part.array[0], float), palette=SIGNED)
 
 
