@@ -295,6 +295,8 @@ def test_betti_numbers():
     assert betti_number(bundle) == 4
     with pytest.warns(AccuracyWarning, match="boundary"):
         betti_number(tb.TangentBundle.from_points(tb.manifolds.SwissRoll((1, 1.5), 30.0).sample(2000, seed=0), dim=2))
+    with pytest.warns(AccuracyWarning, match="not orientable"):
+        betti_number(tb.TangentBundle.from_points(tb.manifolds.KleinBottle().sample(1000, seed=0), dim=2))
 
 
 def test_decomposition_of_a_known_sum():

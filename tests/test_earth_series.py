@@ -35,7 +35,7 @@ def wind(tmp_path, monkeypatch):
     }
     coords = {"time": np.arange("2020-01-01", "2020-01-13", dtype="M8[D]").astype("M8[ns]")}
     coords |= {"lat": np.linspace(90, -90, 19), "lon": np.arange(0, 360, 10.0)}
-    variables |= {"index": ("time", np.arange(12)), "height": ((), 10.0)}
+    variables |= {"index": ("time", np.arange(12)), "height": ((), 10.0), "area": (("lat", "lon"), np.ones((19, 36)))}
     ds = xr.Dataset(variables, coords, {"title": "noise"})
     ds.chunk(time=4).to_zarr("wind.zarr", zarr_format=2, consolidated=True)
     packed = {name: {"dtype": "int16", "scale_factor": 0.001, "_FillValue": -32768} for name in "uv"}
@@ -80,6 +80,17 @@ def test_what_is_finished_is_not_computed_again(wind, monkeypatch):
     run("filter", "wind.zarr", "--scale", "5000 km", "-o", "next.zarr")
     assert computed[4:] == [0, 4, 8]
     xr.testing.assert_allclose(xr.open_zarr("next.zarr"), smooth(wind, "5000 km"), atol=1e-12)
+
+
+def test_blocks_are_along_the_longest_dimension(wind):
+    """Few members of a long series: memory holds a few times of all members, and never all times of a member."""
+    wind.expand_dims(member=2).chunk(time=1).to_zarr("members.zarr", zarr_format=2, consolidated=True)
+    with xr.open_zarr("members.zarr") as ds:
+        assert series.in_blocks(series.GridFields.of(ds))[1] == "time"
+    shown = run("filter", "members.zarr", *SCALE, "-o", "out.zarr").stdout
+    assert "24 fields" in shown
+    expected = smooth(wind, "3000 km").u
+    xr.testing.assert_allclose(xr.open_zarr("out.zarr").u.isel(member=1, drop=True), expected, atol=1e-12)
 
 
 def test_one_field_without_time(wind):

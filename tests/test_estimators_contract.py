@@ -200,6 +200,12 @@ def test_the_noise_of_the_field_is_not_that_of_its_history():
         assert 0.7 * size < model.noise_ < 1.3 * size
 
 
+@pytest.mark.parametrize("past", ["winds.nc", [[1.0], [2.0, 3.0]], (POINTS, history(POINTS))])
+def test_a_history_that_is_no_array_is_refused(past):
+    with pytest.raises(InvalidInputError, match="history"):
+        FieldInterpolator(history=past).fit(POINTS, VECTORS)
+
+
 def test_a_history_is_interpolated_between_its_points():
     past = History.of(PAST_POINTS, history(PAST_POINTS))
     np.testing.assert_allclose(past.at(PAST_POINTS), past.fields)

@@ -42,6 +42,15 @@ GLOBE = Field(Globe(LAT, LON), UV)
 MESH = Field(Mesh(*octahedron()), RNG.standard_normal((1, 6, 3)))
 
 
+@pytest.mark.parametrize("suffix", [".ply", ".vtk", ".vtu"])
+def test_names_with_units_are_written_to_meshes(suffix, tmp_path, capfd):
+    (tmp_path / "wind.csv").write_text("lat,lon,u [m/s],v [m/s]\n0,0,1,2\n10,20,3,4\n50,60,5,6\n")
+    write_field(read_field(tmp_path / "wind.csv"), tmp_path / f"wind{suffix}")
+    assert not any(capfd.readouterr())
+    data = meshio.read(tmp_path / f"wind{suffix}").point_data
+    np.testing.assert_allclose(data["u" if suffix != ".vtu" else "u [m/s]"].ravel(), [1, 3, 5])
+
+
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "npz", "nc", "zarr", "vtk", "ply"])
 def test_clouds_come_back(suffix, tmp_path):
     path = tmp_path / f"field.{suffix}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +48,9 @@ def write_in_blocks(
         check_names([*map(str, ds.variables)], [*map(str, ds.dims)], job.request(), {"variables": names})
         fields = GridFields.of(ds[names] if names else ds, job.request().vectors)
         blocks, along = in_blocks(fields, fields_at_once)
-        times = blocks.sizes.get(along, 1)
-        text = f"{file.name}: {', '.join(fields.names)} on {fields.grid}, {times} fields"
+        times, dims = blocks.sizes.get(along, 1), blocks[fields.names[0]].sizes
+        count = prod(size for name, size in dims.items() if name not in fields.grid.dims)
+        text = f"{file.name}: {', '.join(fields.names)} on {fields.grid}, {count} fields"
         job.summary.source = file
         job.summary.tell("read", text, points=len(fields.grid), times=times)
         changed = max(path.stat().st_mtime_ns for path in file.parent.glob(file.name))

@@ -7,7 +7,6 @@ the coordinates y, and the second fundamental form: the part of B that is normal
 from __future__ import annotations
 
 import warnings
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -133,16 +132,21 @@ def betti_number(bundle: TangentBundle, *, most: int = 12) -> int:
     """
     components, closed = bundle.sorted_graph.num_components, not has_boundary(bundle)
     functions, _ = bundle.scalar().laplacian().spectrum(components + max(1, most // 3), tol=1e-6)
-    ends, below = host(functions)[components - 1 :], 0
+    ends, below, orientable = host(functions)[components - 1 :], 0, True
     if bundle.dim == 2 and closed:
-        with suppress(NotOrientableError):
+        try:
             orientation(bundle)
             below = int(np.argmax(np.diff(ends)))
+        except NotOrientableError:
+            orientable = False
     low, high = ends[below : below + 2]
     values = host(hodge_laplacian(bundle).spectrum(most + 2 * below, tol=1e-6)[0])
     if not closed:
         text = "the manifold has a boundary, where the Hodge Laplacian has a condition of its own: the number of its "
         warnings.warn(text + "harmonic fields is not a Betti number.", AccuracyWarning, stacklevel=2)
+    elif not orientable:
+        text = "the surface is not orientable: fields with small eigenvalues that are not harmonic may be counted."
+        warnings.warn(text, AccuracyWarning, stacklevel=2)
     elif between := int((np.abs(values - (low + high) / 2) < (high - low) / 4).sum()):
         text = f"{between} eigenvalues of the Hodge Laplacian lie in the middle half of {low:.3g} to {high:.3g}, where "
         text += "functions have none: harmonic fields are not separated from others. Use more points."

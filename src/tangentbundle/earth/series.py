@@ -26,12 +26,12 @@ PACKING = ("dtype", "scale_factor", "add_offset", "_FillValue", "units", "calend
 
 
 def in_blocks(fields: GridFields, at_once: int | None = None) -> tuple[xarray.Dataset, Any]:
-    """A dataset in chunks along a dimension, the first besides those of the grid, and its name.
+    """A dataset in chunks along a dimension, the longest besides those of the grid, and its name.
 
     Chunks have ``at_once`` values along it, by default complete chunks of the source up to ``BLOCK_BYTES``.
     """
     first = fields.ds[fields.names[0]]
-    along = next((d for d in first.dims if d not in fields.grid.dims), None)
+    along = max((d for d in first.dims if d not in fields.grid.dims), key=first.sizes.__getitem__, default=None)
     unsplit = dict.fromkeys(fields.ds.dims, -1)
     if along is None:
         return fields.ds.chunk(unsplit), None
@@ -54,6 +54,8 @@ def write_blocks(
     stops = np.cumsum(ds.chunksizes.get(along, ())).tolist()
     store, marks, plan_file = work / "result.zarr", work / "complete", work / "plan.json"
     series = ds[[name for name in ds.data_vars if along in ds[name].dims]].drop_vars(list(ds.coords), errors="ignore")
+    for name in ds.variables.keys() - series.variables.keys():
+        ds.variables[name].load()
 
     def write(part: slice) -> int:
         if not (mark := marks / str(part.stop)).exists():

@@ -14,6 +14,7 @@ import torch
 from scipy.interpolate import RBFInterpolator
 from torch import Tensor
 
+from ..arrays import float_tensor
 from ..errors import NonFiniteError, ShapeError, TooFewPointsError
 from .covariance import Covariance, Pairs, Sites
 
@@ -27,7 +28,7 @@ class History:
 
     @classmethod
     def of(cls, points: np.ndarray, fields: np.ndarray) -> History:
-        fields = np.asarray(fields, dtype=float)
+        fields = float_tensor(fields, "history")[0].double().numpy(force=True)
         if fields.ndim != 3 or fields.shape[1:] != points.shape:
             raise ShapeError(
                 f"history must have shape (T, m, D) = (T, {points.shape[0]}, {points.shape[1]}), past ambient vectors "

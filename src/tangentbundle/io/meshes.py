@@ -142,8 +142,11 @@ def write_mesh(field: Field, path: Path) -> None:
     meshio = extra("meshio", "Writing meshes", "files")
     mesh = to_meshio(field)
     if path.suffix == ".ply":
-        single = {name: a for name, a in to_arrays(field, columns=True).items() if a.ndim == 1}
-        mesh.point_data = {name if name in mesh.point_data else split_unit(name)[0]: a for name, a in single.items()}
+        mesh.point_data = {name: a for name, a in to_arrays(field, columns=True).items() if a.ndim == 1}
+    if path.suffix in (".ply", ".vtk"):  # names are words
+        mesh.point_data = {
+            "_".join(split_unit(name)[0].split()) if " " in name else name: a for name, a in mesh.point_data.items()
+        }
     with contextlib.redirect_stdout(io.StringIO()):
         meshio.write(path, mesh)
 
@@ -153,7 +156,8 @@ def to_meshio(field: Field) -> Any:
     meshio = extra("meshio", "Meshes", "files")
     points = field.space.points
     faces = field.space.faces if isinstance(field.space, Mesh) else np.zeros((0, 3), np.int64)
-    cells = [("triangle", faces.astype(np.int32))] if len(faces) else [("vertex", np.arange(len(points))[:, None])]
+    vertices = np.arange(len(points), dtype=np.int32)[:, None]
+    cells = [("triangle", faces.astype(np.int32))] if len(faces) else [("vertex", vertices)]
     return meshio.Mesh(points, cells, point_data=to_arrays(field))
 
 
