@@ -245,3 +245,23 @@ def test_honest_torus_numbers_do_not_depend_on_the_clean_field(monkeypatch):
     a, b = (module.paper_answers(d, 4)[1] for d in (data, other))
     for name in a:
         assert np.array_equal(a[name].fields, b[name].fields)
+
+
+def test_a_method_looks_alike_in_all_panels(tmp_path, monkeypatch):
+    """Whatever the order of rows, which is that in which tasks were finished."""
+    from tangentbundle import plot
+    from tangentbundle.experiments.report import draw_scores
+
+    figures = []
+    monkeypatch.setattr(plot, "save", lambda figure, path: figures.append(figure))
+    rows = [
+        {"field": "tangent", "n": n, "tau": tau, "method": method, "mse": 0.1, "parameters": None}
+        for n, methods in ((100, ("FieldDenoiser", "mean", "zero")), (200, ("zero", "mean", "FieldDenoiser")))
+        for method in methods
+        for tau in (0.1, 0.3)
+    ]
+    draw_scores(Results(Torus(), rows, "best"), tmp_path / "scores.png")
+    looks = [
+        {line.get_label(): (line.get_color(), line.get_linestyle()) for line in axis.lines} for axis in figures[0].axes
+    ]
+    assert len(looks) == 2 and looks[0] == looks[1] and len(looks[0]) == 3

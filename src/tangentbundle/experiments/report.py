@@ -130,6 +130,7 @@ def draw_scores(results: Results, path: Path) -> Path:
     own = own or {line.method for line in results.lines if line.rows[0].get("parameters")}
     lines = sorted(results.lines, key=lambda line: line.method not in own)
     panels = list(dict.fromkeys(cell[:-1] for cell in results.cells))
+    numbers = {method: number for number, method in enumerate(dict.fromkeys(line.method for line in lines))}
     figure, axes = plot.canvas(-(-len(panels) // 4), min(4, len(panels)), (4.2, 4.2), sharey=True)
     for axis, panel in zip(axes.flat, panels, strict=False):
         methods: dict[str, list[tuple]] = {}
@@ -137,7 +138,8 @@ def draw_scores(results: Results, path: Path) -> Path:
             if line.cell[:-1] == panel:
                 methods.setdefault(line.method, []).append((line.cell[-1], np.mean(line.values(results.headline))))
         axis.set_xscale(_scale([cell[-1] for cell in results.cells]))  # before names replace the numbers of an axis
-        for number, (method, means) in enumerate(methods.items()):
+        for method, means in methods.items():
+            number = numbers[method]
             width, dashes = (2.2, "-") if method in own else (1.4, ("--", "-.", ":")[number % 3])
             look = {"color": LINES[number % len(LINES)], "lw": width, "ls": dashes, "marker": "o", "ms": 4}
             axis.plot(*zip(*means, strict=True), label=method, **look)
