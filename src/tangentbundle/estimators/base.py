@@ -87,7 +87,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
     def _warn_if_no_field(self, n: int, D: int) -> None:
         """Compare the best score with that of noise alone, of which it has the standard error ``sqrt(D / 2 n)``."""
         best = max((row.score for row in self.scores_), default=np.inf)
-        if best + 0.5 * D * (1 + np.log(2 * np.pi)) < np.sqrt(D / (2 * min(n, 400))):
+        if best + 0.5 * D * (1 + np.log(2 * np.pi)) < np.sqrt(D / (2 * min(n, Candidates.max_left_out))):
             warnings.warn(
                 f"left-out vectors are predicted no better than noise of their own size, {self.scale_:.3g}. The "
                 f"estimated noise, {self.noise_:.3g}, cannot be relied on. Give noise_std if you know it, or more "
