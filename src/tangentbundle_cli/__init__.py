@@ -9,8 +9,9 @@ from .demo import demo
 from .doctor import doctor
 from .fields import inspect, spectrum
 from .filtering import filter
+from .forecast import forecast
 from .job import Commands
-from .predict import denoise, forecast, interpolate
+from .predict import denoise, interpolate
 from .reproduce import reproduce
 
 app = typer.Typer(name="tangentbundle", cls=Commands, no_args_is_help=True, pretty_exceptions_show_locals=False)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from .fields import build_bundle, given
-from .job import Dim, Eps, Job, Neighbors, Output, Source, Workers, command
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from .fields import build_bundle, tell_normal_part
+from .job import Job, Output, Source, Workers, command
+
+if TYPE_CHECKING:
+    from tangentbundle import TangentBundle
+    from tangentbundle.io import Field
 
 
 @command
-def decompose(
-    job: Job,
-    file: Source,
-    output: Output,
-    dim: Dim = None,
-    neighbors: Neighbors = None,
-    eps: Eps = None,
-    workers: Workers = None,
-) -> None:
+def decompose(job: Job, file: Source, output: Output, geometry: dict[str, Any], workers: Workers = None) -> None:
     """Split a field into a gradient, a rotational part and a remainder; also potentials, divergence and vorticity.
 
     The points must cover a closed space; on the globe they need not, where cells without data are land. The normal
@@ -26,38 +25,67 @@ def decompose(
         tangentbundle decompose field.csv -o parts.csv
         tangentbundle decompose 'wind_*.nc' -o parts.zarr --workers 2
     """
-    options = given(dim=dim, neighbors=neighbors, eps=eps)
     if workers is not None:
         from tangentbundle import earth
 
         from .gridded import write_in_blocks
 
         write_in_blocks(
-            job, file, output, lambda ds, names: earth.decompose(ds, vectors=names), {}, workers, None, options
+            job, file, output, lambda ds, names: earth.decompose(ds, vectors=names), {}, workers, None, geometry
         )
         return
     with job.steps(4) as step:
         step("reading")
         field = job.read(file, output)
         step("building the bundle")
-        from tangentbundle.diagnostics import normal_share
         from tangentbundle.errors import InvalidInputError
         from tangentbundle.io import Globe
-        from tangentbundle.io.actions import decomposed
 
         bundle = None
         if not isinstance(field.space, Globe):
-            bundle = build_bundle(job, field, options)
-            share = normal_share(bundle, field.vectors)
-            job.summary.tell("normal part", f"{share:.1%} of the vectors' energy, left out", normal_share=share)
-        elif options:
+            bundle = build_bundle(job, field, geometry)
+            tell_normal_part(job, field, bundle)
+        elif geometry:
             raise InvalidInputError(
                 "on the globe the parts are those of cells: leave out --dim, --neighbors and --eps."
             )
         step("decomposing")
-        result, energies = decomposed(field, bundle)
+        result, energies = _parts(field, bundle)
         for name, shares in energies.items():
             spread = f" on average ({shares.min():.1%} to {shares.max():.1%})" if len(shares) > 1 else ""
             job.summary.tell(name, f"{shares.mean():.1%} of the energy{spread}", energies=energies)
         step("writing")
         job.write(result, output)
+
+
+def _parts(field: Field, bundle: TangentBundle | None) -> tuple[Field, dict[str, Any]]:
+    """The field with its parts, potentials, divergence and vorticity; energies ``(T,)`` of its parts.
+
+    On the globe there is no bundle: the cells of the file's grid are used, and speeds give rates in s-1 and potentials
+    in m2 s-1. Otherwise lengths are those of the points.
+    """
+    from tangentbundle import helmholtz
+    from tangentbundle.earth import RADIUS, Grid
+    from tangentbundle.earth.decomposition import decompose_points
+    from tangentbundle.io.grids import GridFile
+    from tangentbundle.units import conversion
+
+    space, speed = field.space, None
+    if bundle is None:
+        grid = field.origin.grid if isinstance(field.origin, GridFile) else Grid.scattered(*space.coordinates.T)
+        found, speed = decompose_points(grid, space.points, field.values), conversion(field.units, "m s-1")
+    else:
+        vectors = field.vectors.astype(space.coordinates.dtype, copy=False)
+        found = helmholtz(bundle, bundle.to_coordinates(vectors[..., None]))
+    rate, area = ((speed / RADIUS, "s-1"), (speed * RADIUS, "m2 s-1")) if speed else ((1.0, ""), (1.0, ""))
+    parts = {}
+    for name in found.energies:
+        values = getattr(found, name)
+        values = values[..., 0] if bundle is None else space.components(bundle.to_ambient(values))
+        names = tuple(f"{name}_{component}" for component in field.names)
+        parts[name] = replace(field, values=values, names=names, wind=())
+    for name, (scale, unit) in {"divergence": rate, "vorticity": rate, "potential": area, "stream": area}.items():
+        if (values := getattr(found, name)) is not None:
+            names = (f"{name} [{unit}]" if unit else name,)
+            parts[name] = replace(field, values=scale * values[..., 0], names=names, units=unit, wind=())
+    return replace(field, parts=parts), {name: share[:, 0] for name, share in found.energies.items()}

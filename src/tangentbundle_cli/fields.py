@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .job import Dim, Eps, Job, Neighbors, Source, command
+from .job import Job, Source, command
 
 if TYPE_CHECKING:
     from tangentbundle import TangentBundle
@@ -17,23 +17,23 @@ MAX_BETTI_POINTS = 10_000
 """Most points whose harmonic fields are counted; of larger clouds, so many random points are looked at."""
 
 
-def given(**options: Any) -> dict[str, Any]:
-    """The options that were given."""
-    return {name: value for name, value in options.items() if value is not None}
-
-
-def build_bundle(job: Job, field: Field, options: dict[str, Any]) -> TangentBundle:
-    """The bundle of a file's points, described in the summary; ``options`` of it are dim, neighbors and eps."""
-    import numpy as np
-
+def few_neighbors(job: Job, points: int, geometry: dict[str, Any]) -> dict[str, Any]:
+    """Options of a bundle, with fewer neighbours for a cloud of so many points that memory is scarce."""
     from tangentbundle.geometry.scale import affordable_neighbors
 
-    automatic = not {"neighbors", "eps"} & {*options}
-    few = affordable_neighbors(len(field.space)) if automatic and not hasattr(field.space, "faces") else None
-    if few is not None:
-        options = {**options, "neighbors": few}
-        job.summary.notes.append(f"{few} neighbours are used, to save memory; see --neighbors")
-    bundle = field.space.bundle(**options)
+    few = None if {"neighbors", "eps"} & {*geometry} else affordable_neighbors(points)
+    if few is None:
+        return geometry
+    job.summary.notes.append(f"{few} neighbours are used, to save memory; see --neighbors")
+    return {**geometry, "neighbors": few}
+
+
+def build_bundle(job: Job, field: Field, geometry: dict[str, Any]) -> TangentBundle:
+    """The bundle of a file's points, described in the summary; ``geometry`` are dim, neighbors and eps."""
+    import numpy as np
+
+    known = hasattr(field.space, "faces")
+    bundle = field.space.bundle(**(geometry if known else few_neighbors(job, len(field.space), geometry)))
     median = float(np.median(bundle.sorted_graph.degrees))
     frames = "known frames" if bundle.pca is None else "frames estimated"
     job.summary.tell("dimension", f"{bundle.dim} in R^{bundle.ambient_dim} ({frames})", dimension=bundle.dim)
@@ -41,9 +41,19 @@ def build_bundle(job: Job, field: Field, options: dict[str, Any]) -> TangentBund
         job.summary.tell("operator", f"that of the mesh: {bundle.mesh}", mesh=str(bundle.mesh))
         return bundle
     text = f"eps {bundle.eps:.4g}, radius {bundle.eps**0.5:.4g}, {median:.0f} neighbours"
-    chosen = "automatic" if automatic else "given"
+    chosen = "given" if {"neighbors", "eps"} & {*geometry} else "automatic"
     job.summary.tell("scale", f"{text} ({chosen})", eps=bundle.eps, median_neighbors=median)
     return bundle
+
+
+def tell_normal_part(job: Job, field: Field, bundle: Any) -> None:
+    """Describe in the summary how much of a field a bundle leaves out."""
+    import numpy as np
+
+    from tangentbundle.diagnostics import normal_share
+
+    share = normal_share(bundle, np.ascontiguousarray(field.vectors.transpose(1, 2, 0)))
+    job.summary.tell("normal part", f"{share:.1%} of the vectors' energy, left out", normal_share=share)
 
 
 def compute_spectrum(job: Job, bundle: TangentBundle, k: int) -> Any:
@@ -65,10 +75,8 @@ def compute_spectrum(job: Job, bundle: TangentBundle, k: int) -> Any:
 def inspect(
     job: Job,
     file: Source,
+    geometry: dict[str, Any],
     k: Annotated[int, typer.Option("-k", min=0, help="eigenvalues to compute; 0 for none")] = 6,
-    dim: Dim = None,
-    neighbors: Neighbors = None,
-    eps: Eps = None,
 ) -> None:
     """Look a file over: dimension, scale, components, orientability, spectrum, tangency.
 
@@ -80,7 +88,7 @@ def inspect(
         step("reading")
         field = job.read(file, needs_vectors=False)
         step("building the bundle")
-        bundle = build_bundle(job, field, given(dim=dim, neighbors=neighbors, eps=eps))
+        bundle = build_bundle(job, field, geometry)
         step("diagnosing")
         _diagnose(job, field, bundle)
         step("eigenvalues")
@@ -156,13 +164,11 @@ def _sample(job: Job, field: Field, bundle: TangentBundle, size: int = MAX_BETTI
 def spectrum(
     job: Job,
     file: Source,
+    geometry: dict[str, Any],
     k: Annotated[int, typer.Option("-k", min=1, help="eigenvalues to compute")] = 20,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help=".npz file of eigenvalues and eigenfields")
     ] = None,
-    dim: Dim = None,
-    neighbors: Neighbors = None,
-    eps: Eps = None,
 ) -> None:
     """The lowest eigenvalues of minus the connection Laplacian.
 
@@ -184,7 +190,7 @@ def spectrum(
         step("reading")
         field = job.read(file, needs_vectors=False)
         step("building the bundle")
-        bundle = build_bundle(job, field, given(dim=dim, neighbors=neighbors, eps=eps))
+        bundle = build_bundle(job, field, geometry)
         step("eigenvalues")
         values, fields = compute_spectrum(job, bundle, k)
     if job.report is not None:  # it shows the first few eigenfields

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .fields import build_bundle, given
-from .job import Dim, Eps, Job, Neighbors, Output, Source, command
+from .fields import build_bundle, few_neighbors, tell_normal_part
+from .job import Job, Output, Source, command
 
 if TYPE_CHECKING:
     from tangentbundle.distributed import DistributedBundle
@@ -21,18 +21,22 @@ if TYPE_CHECKING:
 MAX_PARTITION = 500_000
 """Points of a partition, which needs a few hundred MB."""
 
+FIELDS_AT_ONCE = 32
+"""Times that are filtered together."""
+
+LITTLE_ENERGY = 0.01
+"""Share of the energy below which nothing is left of a field."""
+
 
 @command
 def filter(
     job: Job,
     file: Source,
     output: Output,
+    geometry: dict[str, Any],
     heat: Annotated[float | None, typer.Option(min=0, help="time of heat flow, in squared units of the points")] = None,
     scale: Annotated[str, typer.Option(help='wavelength on the globe that is damped by half, such as "500 km"')] = "",
     variables: Annotated[str, typer.Option(help="variables of a grid to read and write: U,V; default all")] = "",
-    dim: Dim = None,
-    neighbors: Neighbors = None,
-    eps: Eps = None,
     workers: Annotated[
         int | None,
         typer.Option(
@@ -51,15 +55,14 @@ def filter(
     """
     from tangentbundle.errors import InvalidInputError
 
-    options = given(dim=dim, neighbors=neighbors, eps=eps)
     if (heat is None) == (not scale):
         raise InvalidInputError("give one filter: --heat TIME, or --scale LENGTH on the globe.")
     if heat is not None:
         if variables:
             raise InvalidInputError("--variables goes with --scale. Choose components with --vectors.")
-        _heat_flow(job, file, output, heat, workers, options)
+        _heat_flow(job, file, output, heat, workers, geometry)
         return
-    if options:
+    if geometry:
         raise InvalidInputError("--scale works on cells: leave out --dim, --neighbors and --eps.")
     from .gridded import write_in_blocks
 
@@ -72,45 +75,62 @@ def filter(
     job.summary.tell("filter", f"wavelengths of {scale} damped by half", scale=scale)
 
 
-def _heat_flow(job: Job, file: Path, output: Path, time: float, workers: int | None, options: dict[str, Any]) -> None:
+def _heat_flow(job: Job, file: Path, output: Path, time: float, workers: int | None, geometry: dict[str, Any]) -> None:
     """Filter points in space, or cells without blocks: in memory, or with the Laplacian on disk for ``workers``."""
-    with job.steps(4) as step:
+    with job.steps(4) as step, contextlib.ExitStack() as stack:
         step("reading")
         field = job.read(file, output)
         step("building the bundle")
-        import numpy as np
-
         from tangentbundle import Heat
-        from tangentbundle.diagnostics import normal_share
-        from tangentbundle.io.actions import filtered
 
-        response = Heat(time)
-        with contextlib.ExitStack() as stack:
-            bundle: Any
-            if workers is None:
-                bundle = build_bundle(job, field, options)
-                apply: Callable[[Any], Any] = partial(response, bundle.laplacian())
-            else:
-                bundle = stack.enter_context(_in_parts(job, field, output, workers, options))
-                apply = partial(bundle.filter, response)
-            share = normal_share(bundle, np.ascontiguousarray(field.vectors.transpose(1, 2, 0)))
-            step("filtering")
-            result, left = filtered(field, bundle, apply)
-            job.summary.tell("normal part", f"{share:.1%} of the vectors' energy, left out", normal_share=share)
-            job.summary.tell("filter", f"{response}; {left:.1%} of the tangent energy is left", energy_left=left)
-            step("writing")
-            job.write(result, output)
+        response, bundle = Heat(time), None
+        if workers is None:
+            bundle = build_bundle(job, field, geometry)
+            apply: Callable[[Any], Any] = partial(response, bundle.laplacian())
+        else:
+            bundle = stack.enter_context(_in_parts(job, field, output, workers, geometry))
+            apply = partial(bundle.filter, response)
+        tell_normal_part(job, field, bundle)
+        step("filtering")
+        result, left = _filtered(field, bundle, apply)
+        job.summary.tell("filter", f"{response}; {left:.1%} of the tangent energy is left", energy_left=left)
+        step("writing")
+        job.write(result, output)
+
+
+def _filtered(field: Field, bundle: Any, apply: Callable[[Any], Any]) -> tuple[Field, float]:
+    """The tangent field of every time after ``apply``, a filter of coordinates in a bundle; the share of energy left.
+
+    Warns if that is next to nothing.
+    """
+    import numpy as np
+
+    from tangentbundle.io.guards import warn
+
+    vectors = field.vectors.astype(field.space.coordinates.dtype, copy=False)
+    smooth, energy = np.empty_like(vectors), np.zeros(2)
+    for a in range(0, len(vectors), FIELDS_AT_ONCE):
+        x = bundle.to_coordinates(np.ascontiguousarray(vectors[a : a + FIELDS_AT_ONCE].transpose(1, 2, 0)))
+        y = apply(x)
+        energy += np.square(x).sum(), np.square(y).sum()
+        smooth[a : a + FIELDS_AT_ONCE] = bundle.to_ambient(y).reshape(*vectors.shape[1:], -1).transpose(2, 0, 1)
+    left = float(energy[1] / energy[0]) if energy[0] else 1.0
+    if left < LITTLE_ENERGY:
+        warn(
+            f"the filter leaves {left:.2g} of the field's energy. Times are squared lengths, in units of the points; "
+            f"{bundle.eps:.2g} smooths over one neighbourhood. Try such a number."
+        )
+    return field.with_vectors(smooth), left
 
 
 @contextlib.contextmanager
 def _in_parts(
-    job: Job, field: Field, output: Path, workers: int, options: dict[str, Any]
+    job: Job, field: Field, output: Path, workers: int, geometry: dict[str, Any]
 ) -> Iterator[DistributedBundle]:
     """The bundle in a hidden folder next to the output, where a run after an interruption finds what is built."""
     from tangentbundle.distributed import DistributedBundle
     from tangentbundle.errors import InvalidInputError, TangentBundleError
     from tangentbundle.extras import extra
-    from tangentbundle.geometry.scale import affordable_neighbors
     from tangentbundle.io import Cloud
 
     n, tell = len(field.space), job.summary.tell
@@ -119,15 +139,14 @@ def _in_parts(
             "--workers estimates tangent spaces from points in space: it takes no latitude and longitude or faces. "
             "Leave it out, or write x, y, z and the vectors' three components first."
         )
-    if not {"neighbors", "eps"} & {*options} and (few := affordable_neighbors(n)):
-        options = {**options, "neighbors": few}
-        job.summary.notes.append(f"{few} neighbours are used, to save memory; see --neighbors")
     work = output.absolute().with_name(f".{output.name}.work")
     fresh, size = not work.exists(), min(MAX_PARTITION, -(-n // workers))
     dask = extra("dask", "Filtering in parts", "cluster")
     try:
         with dask.config.set(scheduler="threads", num_workers=workers):
-            bundle = DistributedBundle.from_points(field.space.points, work, partition=size, **options)
+            bundle = DistributedBundle.from_points(
+                field.space.points, work, partition=size, **few_neighbors(job, n, geometry)
+            )
             tell("dimension", f"{bundle.dim} in R^{bundle.ambient_dim} (frames estimated)", dimension=bundle.dim)
             near = bundle.edges / n
             tell("scale", f"eps {bundle.eps:.4g}, radius {bundle.eps**0.5:.4g}, {near:.0f} neighbours", eps=bundle.eps)

@@ -30,8 +30,6 @@ FILES = "CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF or Zarr"
 Source = Annotated[Path, typer.Argument(help=f"{FILES}, by the suffix", show_default=False)]
 Output = Annotated[Path, typer.Option("-o", "--output", help="file to write, in the format of its suffix")]
 Dim = Annotated[int | None, typer.Option(min=1, help="intrinsic dimension; default estimated")]
-Neighbors = Annotated[int | None, typer.Option(min=1, help="neighbours of the median point; default automatic")]
-Eps = Annotated[float | None, typer.Option(help="squared radius of neighbourhoods, instead of --neighbors")]
 Noise = Annotated[float | None, typer.Option(help="known standard deviation of the noise; default estimated")]
 Std = Annotated[bool, typer.Option("--std", help="also write the standard deviation of each component")]
 Seed = Annotated[int, typer.Option(help="seed of random choices")]
@@ -62,6 +60,16 @@ def columns(
     select: Annotated[list[str] | None, _column("one value of a dimension of NetCDF or Zarr: level=500")] = None,
 ) -> None:
     """Options of commands that read files; columns that are not named are guessed, and the guess is printed."""
+
+
+def geometry(
+    dim: Dim = None,
+    neighbors: Annotated[
+        int | None, typer.Option(min=1, help="neighbours of the median point; default automatic")
+    ] = None,
+    eps: Annotated[float | None, typer.Option(help="squared radius of neighbourhoods, instead of --neighbors")] = None,
+) -> None:
+    """Options of commands that build a bundle, which get those that are given as ``geometry``."""
 
 
 def display(
@@ -171,21 +179,28 @@ class Job:
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
     """Make a command of a function of a ``Job`` and its own options, by adding the shared options."""
-    own = [p for p in inspect.signature(function, eval_str=True).parameters.values() if p.name != "job"]
-    read, shown = ([*inspect.signature(group, eval_str=True).parameters.values()] for group in (columns, display))
-    read = read if any(p.name == "file" for p in own) else []
-    options = {p.name for p in (*own, *read, *shown)}
+
+    def parameters(source: Callable) -> dict[str, inspect.Parameter]:
+        return dict(inspect.signature(source, eval_str=True).parameters)
+
+    own, shown = parameters(function), parameters(display)
+    read = parameters(columns) if "file" in own else {}
+    built = parameters(geometry) if own.pop("geometry", None) else {}
+    del own["job"]
+    options = own | built | read | shown
 
     def run(context: typer.Context, **given: Any) -> None:
-        shared = {p.name: given.pop(p.name) for p in shown} | {"columns": {p.name: given.pop(p.name) for p in read}}
+        job_options, asked, bundle = ({name: given.pop(name) for name in group} for group in (shown, read, built))
+        if built:
+            given["geometry"] = {name: value for name, value in bundle.items() if value is not None}
         inputs = [given[name] for name in INPUTS if given.get(name)]
-        job = Job(function.__name__, context.obj, **shared)
-        _run(job, inputs, given.get("output"), options, lambda job: function(job, **given))
+        job = Job(function.__name__, context.obj, columns=asked, **job_options)
+        _run(job, inputs, given.get("output"), {*options}, lambda job: function(job, **given))
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__
     context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-    parameters = [context, *(p.replace(kind=p.KEYWORD_ONLY) for p in (*own, *read, *shown))]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    signature = [context, *(p.replace(kind=p.KEYWORD_ONLY) for p in options.values())]
+    run.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
     return run
 
 

@@ -1,8 +1,7 @@
-"""Commands that estimate a field: denoise, interpolate, forecast."""
+"""Commands that estimate a field: denoise, interpolate."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,33 +11,60 @@ import typer
 from .job import Dim, Job, Noise, Output, Seed, Source, Std, Workers, command
 
 if TYPE_CHECKING:
-    from tangentbundle.io import Field
+    from tangentbundle.io import Field, Request
 
 FIELDS_AT_ONCE = 8
 """Fields in a block of time: a fit takes seconds, and a killed run loses the blocks that are not finished."""
 
 
-def predict_each(job: Job, estimator: Any, field: Field, target: Field, noise: float | None, std: bool) -> Field:
-    """Fit to the field of each time, predict at the points of ``target``, and describe the fit in the summary."""
-    from tangentbundle.io.actions import predicted
+def new_estimator(kind: Any, field: Field, dim: int | None, seed: int, **learned: Any) -> Any:
+    """An estimator that knows the space of a field: on the globe also covariances with bands of latitude."""
+    from tangentbundle.earth.covariances import planetary
+    from tangentbundle.estimators import helmholtz_covariance
 
-    count = len(field)
+    if field.space.manifold is not None:
+        learned["covariance"] = [planetary(), helmholtz_covariance()]
+    return kind(dim=dim or field.space.dim, manifold=field.space.manifold, random_state=seed, **learned)
+
+
+def check_same_space(field: Field, other: Field) -> None:
+    """Refuse fields of which one is on the globe, or whose points have different dimensions."""
+    from tangentbundle.errors import InvalidInputError
+
+    a, b = field.space, other.space
+    if (a.manifold, a.points.shape[1]) != (b.manifold, b.points.shape[1]):
+        raise InvalidInputError(f"one holds {a}, the other {b}. Give both in the same coordinates.")
+
+
+def predict_each(job: Job, estimator: Any, field: Field, target: Field, noise: float | None, std: bool) -> Field:
+    """Fit to the field of each time, predict at the points of ``target``, and describe the fit in the summary.
+
+    ``noise`` is a standard error; by default errors are those of the field, or estimated.
+    """
+    import numpy as np
+
+    check_same_space(field, target)
+    count, known = len(field), field.noise if noise is None else noise
+    means, spreads, levels = [], [], []
     if estimator.covariance is not None:
         job.summary.notes.append("latitude and longitude: covariances of a planet, with bands of latitude and without")
     with job.steps(count) as step:
-
-        def started(number: int) -> None:
-            step(f"comparing models on field {number + 1} of {count}")
-
-        result, levels = predicted(estimator, field, target, noise=noise, std=std, started=started)
+        for number, vectors in enumerate(field.vectors, start=1):
+            step(f"comparing models on field {number} of {count}")
+            estimator.fit(field.space.points, vectors, noise_std=known)
+            levels.append(float(estimator.noise_))
+            found = estimator.predict(target.space.points, return_cov=std)
+            means.append(found[0] if std else found)
+            spreads += [target.space.spread(found[1])] if std else []
     exact = estimator.manifold is not None
     text = "removed: the manifold is known" if exact else "smoothed: tangent spaces are estimated"
     job.summary.tell("normal part", text, normal_removed=exact)
-    level = float(sum(levels) / len(levels))
-    origin = "estimated" if noise is None and field.noise is None else "given"
-    job.summary.tell("noise", f"{_with_unit(level, field)} in each component ({origin})", noise=level)
-    print_scores(job, estimator, f" (last of {len(field)} fields)" if len(field) > 1 else "")
-    return result
+    level, origin = sum(levels) / count, "estimated" if known is None else "given"
+    job.summary.tell("noise", f"{with_unit(level, field)} in each component ({origin})", noise=level)
+    print_scores(job, estimator, f" (last of {count} fields)" if count > 1 else "")
+    names = field.names if len(field.names) == len(target.names) else target.names
+    result = replace(target, names=names, units=field.units, times=field.times, axes=field.axes)
+    return result.with_vectors(np.stack(means), std=np.stack(spreads) if std else None)
 
 
 def print_scores(job: Job, estimator: Any, which: str = "", most: int = 5) -> None:
@@ -62,26 +88,7 @@ def print_scores(job: Job, estimator: Any, which: str = "", most: int = 5) -> No
     job.summary.tell("model", body[0][0], model=rows[0].model, scores={row.model: row.score for row in rows})
 
 
-def print_skill(job: Job, rows: Sequence[Any], most: int = 5) -> None:
-    """Show errors of held-out forecasts next to those of persistence and of the climatology."""
-    from tangentbundle.io.summary import Table
-
-    good = [row for row in rows if row.over_climatology > 0]
-    text = "no skill beyond climatology at this length of record"
-    if good:
-        text = f"{good[0].over_climatology:.0%} less squared error than the climatology at step {good[0].lead}"
-        text += f", none from step {rows[-1].lead}" if rows[-1].over_climatology <= 0 else ""
-    job.summary.tell("skill", text, skill=[row._asdict() for row in rows])
-    if not rows:
-        return
-    shown = [rows[round(k * (len(rows) - 1) / max(1, min(most, len(rows)) - 1))] for k in range(min(most, len(rows)))]
-    body = [[str(row.lead), *(f"{value:.3g}" for value in row[1:]), f"{row.over_climatology:.0%}"] for row in shown]
-    header = ["step", "forecast", "persistence", "climatology", "skill"]
-    notes = "Errors: root mean square length. Skill: one minus the ratio of squared errors, forecast to climatology."
-    job.show(Table("Errors of forecasts of held-out times", header, body, notes))
-
-
-def _with_unit(value: float, field: Field) -> str:
+def with_unit(value: float, field: Field) -> str:
     return f"{value:.4g} {field.units}".rstrip()
 
 
@@ -119,9 +126,8 @@ def denoise(
         step("reading")
         field = job.read(file, output)
     from tangentbundle import FieldDenoiser
-    from tangentbundle.io.actions import assumed
 
-    estimator = FieldDenoiser(**assumed(field, dim), random_state=seed)
+    estimator = new_estimator(FieldDenoiser, field, dim, seed)
     result = predict_each(job, estimator, field, field, noise, std)
     dimension = estimator.frames_.shape[2]
     job.summary.tell("dimension", str(dimension), dimension=dimension)
@@ -165,25 +171,37 @@ def interpolate(
         step(f"reading {at.name}")
         others = Request(drop_missing=job.columns["drop_missing"], drop_duplicates=job.columns["drop_duplicates"])
         places = read_field(at, replace(others, only_points=True))  # options name columns of the first file only
-        before = None
+        learned = {}
         if history is not None:
             step(f"reading {history.name}")
-            before = read_field(history, others)
-            job.summary.tell("history", f"{history.name}: {before}", history=len(before))
+            learned = _learn_from(job, field, history, others)
     from tangentbundle import FieldInterpolator
-    from tangentbundle.io.actions import assumed, past
 
     job.summary.tell("at", f"{at.name}: {places}", places=len(places.space))
     job.summary.notes += [f"{at.name}: {note}" for note in places.notes]
     shape = (len(field), len(places.space), len(places.names))
     check_output(replace(places, values=np.zeros(shape)), output)
-    learned = {} if before is None else past(field, before)
-    estimator = FieldInterpolator(**assumed(field, dim), **learned, random_state=seed)
+    estimator = new_estimator(FieldInterpolator, field, dim, seed, **learned)
     result = predict_each(job, estimator, field, places, noise, std)
     if result.std is not None:
         typical = float(result.std.mean())
-        job.summary.tell("standard deviation", f"{_with_unit(typical, field)} on average", mean_std=typical)
+        job.summary.tell("standard deviation", f"{with_unit(typical, field)} on average", mean_std=typical)
     job.write(result, output)
+
+
+def _learn_from(job: Job, field: Field, path: Path, request: Request) -> dict[str, Any]:
+    """Past fields as ``FieldInterpolator`` takes them, in the units of the field."""
+    from tangentbundle.errors import UnitsError
+    from tangentbundle.io import read_field
+    from tangentbundle.units import conversion
+
+    history = read_field(path, request)
+    job.summary.tell("history", f"{path.name}: {history}", history=len(history))
+    factor = conversion(history.units or field.units, field.units or history.units)
+    if factor is None:
+        raise UnitsError(f"the history is in {history.units!r}, the field in {field.units!r}. Convert one of them.")
+    check_same_space(field, history)
+    return {"history": factor * history.vectors, "history_points": history.space.points}
 
 
 def _interpolate_in_blocks(
@@ -205,50 +223,3 @@ def _interpolate_in_blocks(
 
     plan = {**said, "at": str(at), "changed at": at.stat().st_mtime_ns}
     write_in_blocks(job, file, output, predict, plan, workers, FIELDS_AT_ONCE, refused)
-
-
-@command
-def forecast(
-    job: Job,
-    file: Source,
-    horizon: Annotated[int, typer.Option(min=1, help="steps ahead")],
-    output: Output,
-    std: Std = False,
-    dim: Dim = None,
-) -> None:
-    """Predict the next fields of a series in time.
-
-    A series is a NetCDF or Zarr file with a time axis, or an NPZ file with vectors (T, n, D).
-
-    Examples:
-        tangentbundle forecast series.nc --horizon 20 -o next.nc --std
-        tangentbundle forecast series.npz --horizon 5 -o next.npz
-    """
-    import numpy as np
-
-    from tangentbundle.io import check_output
-
-    check_output(None, output)
-    with job.steps(2) as step:
-        step("reading")
-        field = job.read(file)
-        from tangentbundle import FieldForecaster
-        from tangentbundle.io.actions import forecasted, known, recent_fields
-        from tangentbundle.timeline import calendar_period
-
-        shape = (horizon, len(field.space), len(field.names))
-        check_output(replace(field, values=np.zeros(shape)), output)
-        step("learning and forecasting")
-        estimator = FieldForecaster(**known(field, dim), period=calendar_period(field.times))
-        result = forecasted(field, estimator, horizon)
-    tell, recent = job.summary.tell, recent_fields(field)
-    if result.times is not None:
-        tell("from, to", ", ".join(map(str, result.times[[0, -1]].astype("datetime64[m]"))))
-    tell("learned from", f"{len(field)} fields, started from the last {recent.stop - recent.start}")
-    tell("steps", str(horizon), horizon=horizon)
-    assert result.std is not None
-    near, far = (float(np.sqrt(np.square(result.std[k]).mean())) for k in (0, -1))
-    text = f"{_with_unit(near, field)} at the first step, {_with_unit(far, field)} at the last"
-    tell("standard deviation", text, first_std=near, last_std=far)
-    print_skill(job, estimator.skill_[:horizon])
-    job.write(result if std else replace(result, std=None), output)
