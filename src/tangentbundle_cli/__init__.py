@@ -1,8 +1,13 @@
-"""The command line, in a package of its own so that ``tangentbundle --help`` loads neither torch nor the library."""
+"""The command line, in a package of its own: ``tangentbundle`` then loads a module when it is first asked for.
+
+``--help`` so loads neither torch nor NumPy.
+"""
 
 from typing import Annotated
 
 import typer
+
+import tangentbundle as tb
 
 from .decompose import decompose
 from .demo import demo
@@ -21,9 +26,7 @@ for function in (demo, inspect, denoise, interpolate, forecast, filter, decompos
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from tangentbundle import __version__
-
-        typer.echo(f"tangentbundle {__version__}")
+        typer.echo(f"tangentbundle {tb.__version__}")
         raise typer.Exit
 
 

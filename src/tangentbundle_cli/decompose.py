@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import tangentbundle as tb
 
 from .fields import build_bundle, tell_normal_part
+from .gridded import write_in_blocks
 from .job import Job, Output, Source, Workers, command
-
-if TYPE_CHECKING:
-    from tangentbundle import TangentBundle
-    from tangentbundle.io import Field
 
 
 @command
@@ -26,27 +25,20 @@ def decompose(job: Job, file: Source, output: Output, geometry: dict[str, Any], 
         tangentbundle decompose 'wind_*.nc' -o parts.zarr --workers 2
     """
     if workers is not None:
-        from tangentbundle import earth
-
-        from .gridded import write_in_blocks
-
         write_in_blocks(
-            job, file, output, lambda ds, names: earth.decompose(ds, vectors=names), {}, workers, None, geometry
+            job, file, output, lambda ds, names: tb.earth.decompose(ds, vectors=names), {}, workers, None, geometry
         )
         return
     with job.steps(4) as step:
         step("reading")
         field = job.read(file, output)
         step("building the bundle")
-        from tangentbundle.errors import InvalidInputError
-        from tangentbundle.io import Globe
-
         bundle = None
-        if not isinstance(field.space, Globe):
+        if not isinstance(field.space, tb.io.Globe):
             bundle = build_bundle(job, field, geometry)
             tell_normal_part(job, field, bundle)
         elif geometry:
-            raise InvalidInputError(
+            raise tb.errors.InvalidInputError(
                 "on the globe the parts are those of cells: leave out --dim, --neighbors and --eps."
             )
         step("decomposing")
@@ -58,26 +50,23 @@ def decompose(job: Job, file: Source, output: Output, geometry: dict[str, Any], 
         job.write(result, output)
 
 
-def _parts(field: Field, bundle: TangentBundle | None) -> tuple[Field, dict[str, Any]]:
+def _parts(field: tb.io.Field, bundle: tb.TangentBundle | None) -> tuple[tb.io.Field, dict[str, Any]]:
     """The field with its parts, potentials, divergence and vorticity; energies ``(T,)`` of its parts.
 
     On the globe there is no bundle: the cells of the file's grid are used, and speeds give rates in s-1 and potentials
     in m2 s-1. Otherwise lengths are those of the points.
     """
-    from tangentbundle import helmholtz
-    from tangentbundle.earth import RADIUS, Grid
     from tangentbundle.earth.decomposition import decompose_points
-    from tangentbundle.io.grids import GridFile
-    from tangentbundle.units import conversion
 
-    space, speed = field.space, None
+    space, radius, speed = field.space, tb.earth.RADIUS, None
     if bundle is None:
-        grid = field.origin.grid if isinstance(field.origin, GridFile) else Grid.scattered(*space.coordinates.T)
-        found, speed = decompose_points(grid, space.points, field.values), conversion(field.units, "m s-1")
+        gridded = isinstance(field.origin, tb.io.grids.GridFile)
+        grid = field.origin.grid if gridded else tb.earth.Grid.scattered(*space.coordinates.T)
+        found, speed = decompose_points(grid, space.points, field.values), tb.units.conversion(field.units, "m s-1")
     else:
         vectors = field.vectors.astype(space.coordinates.dtype, copy=False)
-        found = helmholtz(bundle, bundle.to_coordinates(vectors[..., None]))
-    rate, area = ((speed / RADIUS, "s-1"), (speed * RADIUS, "m2 s-1")) if speed else ((1.0, ""), (1.0, ""))
+        found = tb.helmholtz(bundle, bundle.to_coordinates(vectors[..., None]))
+    rate, area = ((speed / radius, "s-1"), (speed * radius, "m2 s-1")) if speed else ((1.0, ""), (1.0, ""))
     parts = {}
     for name in found.energies:
         values = getattr(found, name)

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+import tangentbundle as tb
+
 from .job import Job, command
 
 
@@ -20,7 +22,6 @@ def demo(
         tangentbundle demo
     """
     from tangentbundle.experiments import demo as examples
-    from tangentbundle.io import Table
 
     out.mkdir(parents=True, exist_ok=True)
     job.report = job.report or out / "report.html"
@@ -37,6 +38,6 @@ def demo(
                 job.summary.tell("" if number else example.title, f"{method:<26}{error:.0%} error")
                 body.append([example.title, method, f"{error:.0%}"])
             job.summary.data[example.title] = errors
-        job.summary.table = Table("Error relative to the true field", ["example", "method", "error"], body)
+        job.summary.table = tb.io.Table("Error relative to the true field", ["example", "method", "error"], body)
         with job.summary.writing(out / "demo.png"):
             examples.figure(torus, filled, wind, stations, out / "demo.png")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tangentbundle as tb
+
 from .job import Job, command
 
 
@@ -36,8 +38,6 @@ def _self_test(job: Job) -> float:
     import math
 
     import torch
-
-    import tangentbundle as tb
 
     gpu = torch.cuda.get_device_name(0) if torch.cuda.is_available() else None
     job.summary.tell("GPU", gpu or "none found by torch; everything runs on the CPU", gpu=gpu)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from .job import Job, Source, command
+import tangentbundle as tb
 
-if TYPE_CHECKING:
-    from tangentbundle import TangentBundle
-    from tangentbundle.io import Field
+from .job import Job, Source, command
 
 MAX_BETTI_POINTS = 10_000
 """Most points whose harmonic fields are counted; of larger clouds, so many random points are looked at."""
@@ -28,7 +26,7 @@ def few_neighbors(job: Job, points: int, geometry: dict[str, Any]) -> dict[str, 
     return {**geometry, "neighbors": few}
 
 
-def build_bundle(job: Job, field: Field, geometry: dict[str, Any]) -> TangentBundle:
+def build_bundle(job: Job, field: tb.io.Field, geometry: dict[str, Any]) -> tb.TangentBundle:
     """The bundle of a file's points, described in the summary; ``geometry`` are dim, neighbors and eps."""
     import numpy as np
 
@@ -46,27 +44,18 @@ def build_bundle(job: Job, field: Field, geometry: dict[str, Any]) -> TangentBun
     return bundle
 
 
-def tell_normal_part(job: Job, field: Field, bundle: Any) -> None:
+def tell_normal_part(job: Job, field: tb.io.Field, bundle: Any) -> None:
     """Describe in the summary how much of a field a bundle leaves out."""
-    import numpy as np
-
-    from tangentbundle.diagnostics import normal_share
-
-    share = normal_share(bundle, np.ascontiguousarray(field.vectors.transpose(1, 2, 0)))
+    share = tb.diagnostics.normal_share(bundle, field.vectors.transpose(1, 2, 0).copy())
     job.summary.tell("normal part", f"{share:.1%} of the vectors' energy, left out", normal_share=share)
 
 
-def compute_spectrum(job: Job, bundle: TangentBundle, k: int) -> Any:
+def compute_spectrum(job: Job, bundle: tb.TangentBundle, k: int) -> Any:
     """The lowest k eigenvalues of the Laplacian, added to the summary, and their fields."""
-    import numpy as np
-
-    from tangentbundle.diagnostics import sampling_errors
-
     values, fields = bundle.laplacian().spectrum(min(k, bundle.num_points * bundle.rank))
-    values = np.asarray(values, float)
-    job.summary.eigenvalues = values
+    job.summary.eigenvalues = values = values.astype(float)
     if bundle.mesh is None:  # the vertices of a mesh are no random sample
-        job.summary.eigenvalue_errors = sampling_errors(bundle, fields)
+        job.summary.eigenvalue_errors = tb.diagnostics.sampling_errors(bundle, fields)
     job.summary.tell("eigenvalues", " ".join(f"{value:.4g}" for value in values), eigenvalues=values)
     return values, fields
 
@@ -98,7 +87,7 @@ def inspect(
         _tell_shape(job, sample, count_holes=k > 0)
 
 
-def _diagnose(job: Job, field: Field, bundle: TangentBundle) -> None:
+def _diagnose(job: Job, field: tb.io.Field, bundle: tb.TangentBundle) -> None:
     import numpy as np
 
     found = bundle.diagnose(None if field.values is None else field.vectors, quiet=True)
@@ -118,17 +107,13 @@ def _diagnose(job: Job, field: Field, bundle: TangentBundle) -> None:
         tell("length of vectors", text, lengths=[low, middle, high], units=field.units or None)
 
 
-def _tell_shape(job: Job, bundle: TangentBundle, *, count_holes: bool) -> None:
+def _tell_shape(job: Job, bundle: tb.TangentBundle, *, count_holes: bool) -> None:
     """The range of the curvature and the first Betti number."""
     import numpy as np
 
-    from tangentbundle.calculus import betti_number
-    from tangentbundle.calculus.topology import has_boundary
-    from tangentbundle.errors import TangentBundleError
-
     try:
         found = bundle.curvature()
-    except TangentBundleError as error:
+    except tb.errors.TangentBundleError as error:
         job.summary.tell("curvature", f"not estimated: {error}", curvature=None)
         return
     name, values = ("Gaussian", found.gaussian) if bundle.dim == 2 else ("scalar", found.scalar)
@@ -138,15 +123,15 @@ def _tell_shape(job: Job, bundle: TangentBundle, *, count_holes: bool) -> None:
     if not count_holes:
         return
     betti, text = None, f"left out above {MAX_BETTI_POINTS} points"
-    if has_boundary(bundle):
+    if tb.calculus.topology.has_boundary(bundle):
         text = "not counted: a boundary, or too few points"
     elif bundle.num_points <= MAX_BETTI_POINTS:
-        betti = betti_number(bundle)
+        betti = tb.calculus.betti_number(bundle)
         text = f"{betti} (independent harmonic fields)"
     job.summary.tell("first Betti number", text, betti=betti)
 
 
-def _sample(job: Job, field: Field, bundle: TangentBundle, size: int = MAX_BETTI_POINTS) -> TangentBundle:
+def _sample(job: Job, field: tb.io.Field, bundle: tb.TangentBundle, size: int = MAX_BETTI_POINTS) -> tb.TangentBundle:
     """The bundle of a random subset of a large cloud: its lowest eigenvalues are similar, and computed much faster."""
     import numpy as np
 
@@ -178,14 +163,10 @@ def spectrum(
     """
     import numpy as np
 
-    from tangentbundle.errors import OutputError
-    from tangentbundle.files import replacing
-    from tangentbundle.io import check_output
-
     if output is not None:
         if output.suffix != ".npz":
-            raise OutputError(f"a spectrum is written as .npz, not {output.name}. Choose such a name.")
-        check_output(None, output)
+            raise tb.errors.OutputError(f"a spectrum is written as .npz, not {output.name}. Choose such a name.")
+        tb.io.check_output(None, output)
     with job.steps(3) as step:
         step("reading")
         field = job.read(file, needs_vectors=False)
@@ -197,5 +178,5 @@ def spectrum(
         ambient = bundle.to_ambient(fields[..., :6]).reshape(bundle.num_points, bundle.ambient_dim, -1)
         job.summary.modes = np.moveaxis(np.asarray(ambient, float), -1, 0)
     if output is not None:
-        with job.summary.writing(output), replacing(output) as place:
+        with job.summary.writing(output), tb.files.replacing(output) as place:
             np.savez(place, eigenvalues=values, fields=np.asarray(bundle.to_ambient(fields)))

@@ -7,16 +7,15 @@ import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from .fields import build_bundle, few_neighbors, tell_normal_part
-from .job import Job, Output, Source, command
+import tangentbundle as tb
 
-if TYPE_CHECKING:
-    from tangentbundle.distributed import DistributedBundle
-    from tangentbundle.io import Field
+from .fields import build_bundle, few_neighbors, tell_normal_part
+from .gridded import write_in_blocks
+from .job import Job, Output, Source, command
 
 MAX_PARTITION = 500_000
 """Points of a partition, which needs a few hundred MB."""
@@ -53,23 +52,18 @@ def filter(
         tangentbundle filter large.parquet --heat 0.1 -o smooth.parquet --workers 4
         tangentbundle filter 'wind_*.nc' --scale "500 km" -o smooth.zarr --workers 2
     """
-    from tangentbundle.errors import InvalidInputError
-
     if (heat is None) == (not scale):
-        raise InvalidInputError("give one filter: --heat TIME, or --scale LENGTH on the globe.")
+        raise tb.errors.InvalidInputError("give one filter: --heat TIME, or --scale LENGTH on the globe.")
     if heat is not None:
         if variables:
-            raise InvalidInputError("--variables goes with --scale. Choose components with --vectors.")
+            raise tb.errors.InvalidInputError("--variables goes with --scale. Choose components with --vectors.")
         _heat_flow(job, file, output, heat, workers, geometry)
         return
     if geometry:
-        raise InvalidInputError("--scale works on cells: leave out --dim, --neighbors and --eps.")
-    from .gridded import write_in_blocks
+        raise tb.errors.InvalidInputError("--scale works on cells: leave out --dim, --neighbors and --eps.")
 
     def smoothed(ds: Any, names: tuple[str, ...]) -> Any:
-        from tangentbundle.earth import smooth
-
-        return smooth(ds, scale, vectors=names)
+        return tb.earth.smooth(ds, scale, vectors=names)
 
     write_in_blocks(job, file, output, smoothed, {"scale": scale, "variables": variables}, workers or 1)
     job.summary.tell("filter", f"wavelengths of {scale} damped by half", scale=scale)
@@ -81,9 +75,7 @@ def _heat_flow(job: Job, file: Path, output: Path, time: float, workers: int | N
         step("reading")
         field = job.read(file, output)
         step("building the bundle")
-        from tangentbundle import Heat
-
-        response, bundle = Heat(time), None
+        response, bundle = tb.Heat(time), None
         if workers is None:
             bundle = build_bundle(job, field, geometry)
             apply: Callable[[Any], Any] = partial(response, bundle.laplacian())
@@ -98,14 +90,12 @@ def _heat_flow(job: Job, file: Path, output: Path, time: float, workers: int | N
         job.write(result, output)
 
 
-def _filtered(field: Field, bundle: Any, apply: Callable[[Any], Any]) -> tuple[Field, float]:
+def _filtered(field: tb.io.Field, bundle: Any, apply: Callable[[Any], Any]) -> tuple[tb.io.Field, float]:
     """The tangent field of every time after ``apply``, a filter of coordinates in a bundle; the share of energy left.
 
     Warns if that is next to nothing.
     """
     import numpy as np
-
-    from tangentbundle.io.guards import warn
 
     vectors = field.vectors.astype(field.space.coordinates.dtype, copy=False)
     smooth, energy = np.empty_like(vectors), np.zeros(2)
@@ -116,7 +106,7 @@ def _filtered(field: Field, bundle: Any, apply: Callable[[Any], Any]) -> tuple[F
         smooth[a : a + FIELDS_AT_ONCE] = bundle.to_ambient(y).reshape(*vectors.shape[1:], -1).transpose(2, 0, 1)
     left = float(energy[1] / energy[0]) if energy[0] else 1.0
     if left < LITTLE_ENERGY:
-        warn(
+        tb.io.guards.warn(
             f"the filter leaves {left:.2g} of the field's energy. Times are squared lengths, in units of the points; "
             f"{bundle.eps:.2g} smooths over one neighbourhood. Try such a number."
         )
@@ -125,26 +115,21 @@ def _filtered(field: Field, bundle: Any, apply: Callable[[Any], Any]) -> tuple[F
 
 @contextlib.contextmanager
 def _in_parts(
-    job: Job, field: Field, output: Path, workers: int, geometry: dict[str, Any]
-) -> Iterator[DistributedBundle]:
+    job: Job, field: tb.io.Field, output: Path, workers: int, geometry: dict[str, Any]
+) -> Iterator[tb.distributed.DistributedBundle]:
     """The bundle in a hidden folder next to the output, where a run after an interruption finds what is built."""
-    from tangentbundle.distributed import DistributedBundle
-    from tangentbundle.errors import InvalidInputError, TangentBundleError
-    from tangentbundle.extras import extra
-    from tangentbundle.io import Cloud
-
     n, tell = len(field.space), job.summary.tell
-    if type(field.space) is not Cloud:
-        raise InvalidInputError(
+    if type(field.space) is not tb.io.Cloud:
+        raise tb.errors.InvalidInputError(
             "--workers estimates tangent spaces from points in space: it takes no latitude and longitude or faces. "
             "Leave it out, or write x, y, z and the vectors' three components first."
         )
     work = output.absolute().with_name(f".{output.name}.work")
     fresh, size = not work.exists(), min(MAX_PARTITION, -(-n // workers))
-    dask = extra("dask", "Filtering in parts", "cluster")
+    dask = tb.extras.extra("dask", "Filtering in parts", "cluster")
     try:
         with dask.config.set(scheduler="threads", num_workers=workers):
-            bundle = DistributedBundle.from_points(
+            bundle = tb.distributed.DistributedBundle.from_points(
                 field.space.points, work, partition=size, **few_neighbors(job, n, geometry)
             )
             tell("dimension", f"{bundle.dim} in R^{bundle.ambient_dim} (frames estimated)", dimension=bundle.dim)
@@ -152,7 +137,7 @@ def _in_parts(
             tell("scale", f"eps {bundle.eps:.4g}, radius {bundle.eps**0.5:.4g}, {near:.0f} neighbours", eps=bundle.eps)
             tell("partitions", str(bundle.num_parts), partitions=bundle.num_parts)
             yield bundle
-    except TangentBundleError:
+    except tb.errors.TangentBundleError:
         if fresh:  # there is nothing to go on with; another run's folder stays
             shutil.rmtree(work, ignore_errors=True)
         raise

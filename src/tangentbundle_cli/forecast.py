@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+import tangentbundle as tb
+
 from .job import Dim, Job, Output, Source, Std, command
 from .predict import with_unit
-
-if TYPE_CHECKING:
-    from tangentbundle.io import Field
 
 MAX_LOOK_BACK = 60
 """Fields that a forecast starts from: no model looks further back."""
@@ -37,20 +36,15 @@ def forecast(
     """
     import numpy as np
 
-    from tangentbundle.io import check_output
-
-    check_output(None, output)
+    tb.io.check_output(None, output)
     with job.steps(2) as step:
         step("reading")
         field = job.read(file)
-        from tangentbundle import FieldForecaster
-        from tangentbundle.timeline import calendar_period
-
         shape = (horizon, len(field.space), len(field.names))
-        check_output(replace(field, values=np.zeros(shape)), output)
+        tb.io.check_output(replace(field, values=np.zeros(shape)), output)
         step("learning and forecasting")
         options = {"dim": dim or field.space.dim, "manifold": field.space.manifold}
-        estimator = FieldForecaster(**options, period=calendar_period(field.times))
+        estimator = tb.FieldForecaster(**options, period=tb.timeline.calendar_period(field.times))
         result, used = _forecasted(field, estimator, horizon)
     tell = job.summary.tell
     if result.times is not None:
@@ -65,24 +59,23 @@ def forecast(
     job.write(result if std else replace(result, std=None), output)
 
 
-def _forecasted(field: Field, estimator: Any, horizon: int) -> tuple[Field, int]:
+def _forecasted(field: tb.io.Field, estimator: Any, horizon: int) -> tuple[tb.io.Field, int]:
     """The next fields of a series, with standard deviations and dates, and how many of the last ones they start from:
     those without a gap, and no more than any model looks back.
     """
     import numpy as np
 
-    from tangentbundle.errors import InvalidInputError
-    from tangentbundle.timeline import regular
-
     if field.axes:
-        raise InvalidInputError(
+        raise tb.errors.InvalidInputError(
             f"a forecast is of one series, but there are several along {field.axes[0][0]}: select= one."
         )
     if len(field) < 2:
-        raise InvalidInputError("a forecast needs a series in time, and this is one field. Give at least two times.")
+        raise tb.errors.InvalidInputError(
+            "a forecast needs a series in time, and this is one field. Give at least two times."
+        )
     vectors, times, start, later = field.vectors, field.times, 0, None
     if times is not None:
-        line, later = regular(times), times[-1:]
+        line, later = tb.timeline.regular(times), times[-1:]
         start = line.segments()[-1].start
         for _ in range(horizon):
             later = np.append(later, line.next(later[-1:]))
@@ -98,8 +91,6 @@ def _forecasted(field: Field, estimator: Any, horizon: int) -> tuple[Field, int]
 
 def print_skill(job: Job, rows: Sequence[Any], most: int = 5) -> None:
     """Show errors of held-out forecasts next to those of persistence and of the climatology."""
-    from tangentbundle.io.summary import Table
-
     good = [row for row in rows if row.over_climatology > 0]
     text = "no skill beyond climatology at this length of record"
     if good:
@@ -112,4 +103,4 @@ def print_skill(job: Job, rows: Sequence[Any], most: int = 5) -> None:
     body = [[str(row.lead), *(f"{value:.3g}" for value in row[1:]), f"{row.over_climatology:.0%}"] for row in shown]
     header = ["step", "forecast", "persistence", "climatology", "skill"]
     notes = "Errors: root mean square length. Skill: one minus the ratio of squared errors, forecast to climatology."
-    job.show(Table("Errors of forecasts of held-out times", header, body, notes))
+    job.show(tb.io.Table("Errors of forecasts of held-out times", header, body, notes))

@@ -7,6 +7,8 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+import tangentbundle as tb
+
 from .job import Job
 
 
@@ -24,28 +26,25 @@ def write_in_blocks(
 
     What a killed run with the same ``options`` has finished is not computed again. Options ``refused`` must be unset.
     """
-    from tangentbundle.errors import InvalidInputError
-    from tangentbundle.io import check_output
-    from tangentbundle.io.datasets import check_header, check_names
-
-    check_output(None, output)
+    tb.io.check_output(None, output)
     if any(path.suffix not in (".nc", ".nc4", ".zarr") for path in (file, output)):
-        raise InvalidInputError(
+        raise tb.errors.InvalidInputError(
             "blocks of time go from NetCDF or Zarr to NetCDF or Zarr. Leave out --workers or --scale."
         )
     given = {**job.columns, "report": job.report, **(refused or {})}
     if wrong := [name for name in given if given[name] and name != "vectors"]:
         option = wrong[0].replace("_", "-")
-        raise InvalidInputError(f"--{option} does not go with --scale and --workers, which read the file in blocks.")
+        raise tb.errors.InvalidInputError(
+            f"--{option} does not go with --scale and --workers, which read the file in blocks."
+        )
     names = [name for name in map(str.strip, options.get("variables", "").split(",")) if name]
-    check_header(file, job.request(), {"variables": names})
-    from tangentbundle.console import progress
+    tb.io.datasets.check_header(file, job.request(), {"variables": names})
     from tangentbundle.earth.blocks import GridFields
     from tangentbundle.earth.series import in_blocks, write_blocks
     from tangentbundle.earth.sources import open_dataset
 
     with open_dataset(file, chunks={}) as ds:
-        check_names([*map(str, ds.variables)], [*map(str, ds.dims)], job.request(), {"variables": names})
+        tb.io.datasets.check_names([*map(str, ds.variables)], [*map(str, ds.dims)], job.request(), {"variables": names})
         fields = GridFields.of(ds[names] if names else ds, job.request().vectors)
         blocks, along = in_blocks(fields, fields_at_once)
         times, dims = blocks.sizes.get(along, 1), blocks[fields.names[0]].sizes
@@ -55,6 +54,6 @@ def write_in_blocks(
         job.summary.tell("read", text, points=len(fields.grid), times=times)
         changed = max(path.stat().st_mtime_ns for path in file.parent.glob(file.name))
         plan = {**options, "names": [*fields.names], "times": times, "grid": fields.grid.token, "changed": changed}
-        with job.summary.writing(output), progress(times, "field", not job.silent) as show:
+        with job.summary.writing(output), tb.console.progress(times, "field", not job.silent) as show:
             result = function(blocks, fields.names)
             write_blocks(result, along, output, plan, workers, lambda done: show(done, job.command))

@@ -17,13 +17,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-if TYPE_CHECKING:
-    from tangentbundle.io import Field, Request, Summary, Table
+import tangentbundle as tb
 
 FILES = "CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF or Zarr"
 
@@ -103,77 +102,62 @@ class Job:
     code: int = 0
 
     @cached_property
-    def summary(self) -> Summary:
-        from tangentbundle.io import Summary
-
-        return Summary(self.command, self.line)
+    def summary(self) -> tb.io.Summary:
+        return tb.io.Summary(self.command, self.line)
 
     @property
     def silent(self) -> bool:
         """Whether nothing but the result is printed."""
         return self.quiet or self.as_json
 
-    def request(self, **changes: Any) -> Request:
+    def request(self, **changes: Any) -> tb.io.Request:
         """What to read, according to the options."""
-        from tangentbundle.errors import InvalidInputError
-        from tangentbundle.io import Request
-
         asked = {key: value for key, value in self.columns.items() if value}
         for key in {"points", "latlon", "vectors", "wind"} & {*asked}:
             asked[key] = tuple(filter(None, map(str.strip, asked[key].split(","))))
         asked["select"] = dict(text.split("=", 1) if "=" in text else (text, "") for text in asked.get("select", ()))
         if "" in asked["select"].values():
-            raise InvalidInputError("--select takes NAME=VALUE, such as level=500.")
-        return Request(**{**asked, **changes})
+            raise tb.errors.InvalidInputError("--select takes NAME=VALUE, such as level=500.")
+        return tb.io.Request(**{**asked, **changes})
 
-    def read(self, path: Path, output: Path | None = None, *, needs_vectors: bool = True) -> Field:
+    def read(self, path: Path, output: Path | None = None, *, needs_vectors: bool = True) -> tb.io.Field:
         """Read the field of a file and describe it in the summary; refuse an output that could not be written."""
-        from tangentbundle.errors import DimensionWarning
-        from tangentbundle.io import check_output, read_field
-        from tangentbundle.io.guards import FEW_POINTS, warn_if_suspicious
-
         if output is not None:
-            check_output(None, output)
-        found = read_field(path, self.request(needs_vectors=needs_vectors))
+            tb.io.check_output(None, output)
+        found = tb.io.read_field(path, self.request(needs_vectors=needs_vectors))
         self.check_report()
-        warn_if_suspicious(found)
-        if len(found.space.points) < FEW_POINTS:  # said already: estimators need not say it again
-            warnings.simplefilter("ignore", DimensionWarning)
+        tb.io.guards.warn_if_suspicious(found)
+        if len(found.space.points) < tb.io.guards.FEW_POINTS:  # said already: estimators need not say it again
+            warnings.simplefilter("ignore", tb.errors.DimensionWarning)
         summary = self.summary
         summary.source, summary.before = path, found
         summary.notes += found.notes
         n, dims = found.space.points.shape
         summary.tell("read", f"{path.name}: {found}", points=n, ambient_dim=dims, times=len(found))
         if output is not None:
-            check_output(found, output)
+            tb.io.check_output(found, output)
         return found
 
-    def show(self, table: Table) -> None:
+    def show(self, table: tb.io.Table) -> None:
         """Print a table after the summary, and put it into the report."""
         self.summary.table, self.appendix = table, f"\n\n{table.text()}"
 
     def check_report(self) -> None:
         """Refuse a report that cannot be written; it loads libraries for figures, so input is checked before."""
         if self.report is not None:
-            from tangentbundle.report import check_report
+            tb.report.check_report(self.report)
 
-            check_report(self.report)
-
-    def write(self, field: Field, path: Path) -> None:
+    def write(self, field: tb.io.Field, path: Path) -> None:
         """Write a result, atomically."""
-        from tangentbundle.io import write_field
-
         with self.summary.writing(path):
-            write_field(field, path)
+            tb.io.write_field(field, path)
         self.summary.after = field
 
     @contextlib.contextmanager
     def steps(self, total: int) -> Iterator[Callable[[str], None]]:
         """Progress on standard error; call the result with a description at the beginning of each step."""
-        from tangentbundle.console import progress
-
         numbers = itertools.count(1)
-        with progress(total, "step", not self.silent) as show:
+        with tb.console.progress(total, "step", not self.silent) as show:
             yield lambda text: show(next(numbers), text)
 
 
@@ -228,23 +212,18 @@ def _run(job: Job, inputs: list[Path], output: Path | None, options: set[str], w
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing half-written stays
     started = time.perf_counter()
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin while they wait stall busy machines
-    from tangentbundle.errors import InvalidInputError, TangentBundleError, TangentBundleWarning
-
     caught: list[warnings.WarningMessage] = []
     try:
-        if inputs:
-            from tangentbundle.io import check_input
-
-            for path in inputs:
-                check_input(path)
-                if output is not None and path.exists() and output.exists() and path.samefile(output):
-                    raise InvalidInputError(
-                        f"{output} is the input, too: it would be overwritten. Choose another name."
-                    )
+        for path in inputs:
+            tb.io.check_input(path)
+            if output is not None and path.exists() and output.exists() and path.samefile(output):
+                raise tb.errors.InvalidInputError(
+                    f"{output} is the input, too: it would be overwritten. Choose another name."
+                )
         with warnings.catch_warnings(record=True) as recorded:
             caught = recorded
             warnings.simplefilter("ignore")
-            warnings.simplefilter("always", TangentBundleWarning)
+            warnings.simplefilter("always", tb.errors.TangentBundleWarning)
             if not inputs:
                 job.check_report()
             work(job)
@@ -253,11 +232,9 @@ def _run(job: Job, inputs: list[Path], output: Path | None, options: set[str], w
         summary.notes = [as_options(note, options) for note in summary.notes]
         summary.seconds = time.perf_counter() - started
         if job.report is not None:
-            from tangentbundle.report import write_report
-
             with summary.writing(job.report):
-                write_report(summary, job.report)
-    except TangentBundleError as error:
+                tb.report.write_report(summary, job.report)
+    except tb.errors.TangentBundleError as error:
         _fail(job, error, as_options(str(error), options), 2, [as_options(str(w.message), options) for w in caught])
     except MemoryError as error:
         _fail(job, error, "out of memory. Use fewer points or neighbours.", 2)

@@ -4,39 +4,38 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from .job import Dim, Job, Noise, Output, Seed, Source, Std, Workers, command
+import tangentbundle as tb
 
-if TYPE_CHECKING:
-    from tangentbundle.io import Field, Request
+from .gridded import write_in_blocks
+from .job import Dim, Job, Noise, Output, Seed, Source, Std, Workers, command
 
 FIELDS_AT_ONCE = 8
 """Fields in a block of time: a fit takes seconds, and a killed run loses the blocks that are not finished."""
 
 
-def new_estimator(kind: Any, field: Field, dim: int | None, seed: int, **learned: Any) -> Any:
+def new_estimator(kind: Any, field: tb.io.Field, dim: int | None, seed: int, **learned: Any) -> Any:
     """An estimator that knows the space of a field: on the globe also covariances with bands of latitude."""
     from tangentbundle.earth.covariances import planetary
-    from tangentbundle.estimators import helmholtz_covariance
 
     if field.space.manifold is not None:
-        learned["covariance"] = [planetary(), helmholtz_covariance()]
+        learned["covariance"] = [planetary(), tb.estimators.helmholtz_covariance()]
     return kind(dim=dim or field.space.dim, manifold=field.space.manifold, random_state=seed, **learned)
 
 
-def check_same_space(field: Field, other: Field) -> None:
+def check_same_space(field: tb.io.Field, other: tb.io.Field) -> None:
     """Refuse fields of which one is on the globe, or whose points have different dimensions."""
-    from tangentbundle.errors import InvalidInputError
-
     a, b = field.space, other.space
     if (a.manifold, a.points.shape[1]) != (b.manifold, b.points.shape[1]):
-        raise InvalidInputError(f"one holds {a}, the other {b}. Give both in the same coordinates.")
+        raise tb.errors.InvalidInputError(f"one holds {a}, the other {b}. Give both in the same coordinates.")
 
 
-def predict_each(job: Job, estimator: Any, field: Field, target: Field, noise: float | None, std: bool) -> Field:
+def predict_each(
+    job: Job, estimator: Any, field: tb.io.Field, target: tb.io.Field, noise: float | None, std: bool
+) -> tb.io.Field:
     """Fit to the field of each time, predict at the points of ``target``, and describe the fit in the summary.
 
     ``noise`` is a standard error; by default errors are those of the field, or estimated.
@@ -69,13 +68,11 @@ def predict_each(job: Job, estimator: Any, field: Field, target: Field, noise: f
 
 def print_scores(job: Job, estimator: Any, which: str = "", most: int = 5) -> None:
     """Name the model that answered, and show the best ``most`` of those compared, on the screen and in the report."""
-    from tangentbundle.io.summary import Table, short_name
-
     rows = estimator.scores_
     header = ["model", "score", "margin", "standard error", "noise", "time"]
     body = [
         [
-            short_name(row.model),
+            tb.io.summary.short_name(row.model),
             *(f"{value:.2f}" for value in (row.score, row.margin, row.margin_error)),
             f"{row.noise * estimator.scale_:.3g}",
             f"{row.seconds:.2f} s",
@@ -84,11 +81,11 @@ def print_scores(job: Job, estimator: Any, which: str = "", most: int = 5) -> No
     ]
     others = f" {len(rows) - most} more have lower scores." if len(rows) > most else ""
     notes = f"Score: mean log density of a vector that is predicted from all others.{others}"
-    job.show(Table(f"Models compared{which}", header, body, notes))
+    job.show(tb.io.Table(f"Models compared{which}", header, body, notes))
     job.summary.tell("model", body[0][0], model=rows[0].model, scores={row.model: row.score for row in rows})
 
 
-def with_unit(value: float, field: Field) -> str:
+def with_unit(value: float, field: tb.io.Field) -> str:
     return f"{value:.4g} {field.units}".rstrip()
 
 
@@ -111,23 +108,17 @@ def denoise(
         tangentbundle denoise 'wind_*.nc' -o clean.zarr --workers 2
     """
     if workers is not None:
-        from tangentbundle import earth
-
-        from .gridded import write_in_blocks
-
         said: Any = {"noise": noise, "std": std, "seed": seed}
 
         def clean(ds: Any, names: tuple[str, ...]) -> Any:
-            return earth.denoise(ds, **said, vectors=names)
+            return tb.earth.denoise(ds, **said, vectors=names)
 
         write_in_blocks(job, file, output, clean, said, workers, FIELDS_AT_ONCE, {"dim": dim})
         return
     with job.steps(1) as step:
         step("reading")
         field = job.read(file, output)
-    from tangentbundle import FieldDenoiser
-
-    estimator = new_estimator(FieldDenoiser, field, dim, seed)
+    estimator = new_estimator(tb.FieldDenoiser, field, dim, seed)
     result = predict_each(job, estimator, field, field, noise, std)
     dimension = estimator.frames_.shape[2]
     job.summary.tell("dimension", str(dimension), dimension=dimension)
@@ -158,9 +149,7 @@ def interpolate(
     """
     import numpy as np
 
-    from tangentbundle.io import Request, check_output, read_field
-
-    check_output(None, output)
+    tb.io.check_output(None, output)
     if workers is not None:
         said: Any = {"noise": noise, "std": std, "seed": seed}
         _interpolate_in_blocks(job, file, at, output, said, workers, {"dim": dim, "history": history})
@@ -169,19 +158,17 @@ def interpolate(
         step(f"reading {file.name}")
         field = job.read(file)
         step(f"reading {at.name}")
-        others = Request(drop_missing=job.columns["drop_missing"], drop_duplicates=job.columns["drop_duplicates"])
-        places = read_field(at, replace(others, only_points=True))  # options name columns of the first file only
+        others = tb.io.Request(drop_missing=job.columns["drop_missing"], drop_duplicates=job.columns["drop_duplicates"])
+        places = tb.io.read_field(at, replace(others, only_points=True))  # options name columns of the first file only
         learned = {}
         if history is not None:
             step(f"reading {history.name}")
             learned = _learn_from(job, field, history, others)
-    from tangentbundle import FieldInterpolator
-
     job.summary.tell("at", f"{at.name}: {places}", places=len(places.space))
     job.summary.notes += [f"{at.name}: {note}" for note in places.notes]
     shape = (len(field), len(places.space), len(places.names))
-    check_output(replace(places, values=np.zeros(shape)), output)
-    estimator = new_estimator(FieldInterpolator, field, dim, seed, **learned)
+    tb.io.check_output(replace(places, values=np.zeros(shape)), output)
+    estimator = new_estimator(tb.FieldInterpolator, field, dim, seed, **learned)
     result = predict_each(job, estimator, field, places, noise, std)
     if result.std is not None:
         typical = float(result.std.mean())
@@ -189,17 +176,15 @@ def interpolate(
     job.write(result, output)
 
 
-def _learn_from(job: Job, field: Field, path: Path, request: Request) -> dict[str, Any]:
+def _learn_from(job: Job, field: tb.io.Field, path: Path, request: tb.io.Request) -> dict[str, Any]:
     """Past fields as ``FieldInterpolator`` takes them, in the units of the field."""
-    from tangentbundle.errors import UnitsError
-    from tangentbundle.io import read_field
-    from tangentbundle.units import conversion
-
-    history = read_field(path, request)
+    history = tb.io.read_field(path, request)
     job.summary.tell("history", f"{path.name}: {history}", history=len(history))
-    factor = conversion(history.units or field.units, field.units or history.units)
+    factor = tb.units.conversion(history.units or field.units, field.units or history.units)
     if factor is None:
-        raise UnitsError(f"the history is in {history.units!r}, the field in {field.units!r}. Convert one of them.")
+        raise tb.errors.UnitsError(
+            f"the history is in {history.units!r}, the field in {field.units!r}. Convert one of them."
+        )
     check_same_space(field, history)
     return {"history": factor * history.vectors, "history_points": history.space.points}
 
@@ -208,17 +193,10 @@ def _interpolate_in_blocks(
     job: Job, file: Path, at: Path, output: Path, said: dict[str, Any], workers: int, refused: dict[str, Any]
 ) -> None:
     """Predict blocks of time of a grid that may be larger than memory; ``said`` are noise, std and seed."""
-    from tangentbundle.earth import interpolate_to
-    from tangentbundle.earth.regrid import Kriging
-    from tangentbundle.io import Request, read_field
-    from tangentbundle.io.grids import to_dataset
-
-    from .gridded import write_in_blocks
-
-    target = to_dataset(read_field(at, Request(only_points=True)))
+    target = tb.io.grids.to_dataset(tb.io.read_field(at, tb.io.Request(only_points=True)))
 
     def predict(ds: Any, names: tuple[str, ...]) -> Any:
-        found = interpolate_to(ds, target, Kriging(said["noise"], seed=said["seed"]), vectors=names)
+        found = tb.earth.interpolate_to(ds, target, tb.earth.Kriging(said["noise"], seed=said["seed"]), vectors=names)
         return found if said["std"] else found.drop_vars([f"{name}_std" for name in names])
 
     plan = {**said, "at": str(at), "changed at": at.stat().st_mtime_ns}
