@@ -30,8 +30,8 @@ def build_bundle(job: Job, field: tb.io.Field, geometry: dict[str, Any]) -> tb.T
     """The bundle of a file's points, described in the summary; ``geometry`` are dim, neighbors and eps."""
     import numpy as np
 
-    known = hasattr(field.space, "faces")
-    bundle = field.space.bundle(**(geometry if known else few_neighbors(job, len(field.space), geometry)))
+    is_mesh = isinstance(field.space, tb.io.Mesh)
+    bundle = field.space.bundle(**(geometry if is_mesh else few_neighbors(job, len(field.space), geometry)))
     median = float(np.median(bundle.sorted_graph.degrees))
     frames = "known frames" if bundle.pca is None else "frames estimated"
     job.summary.tell("dimension", f"{bundle.dim} in R^{bundle.ambient_dim} ({frames})", dimension=bundle.dim)
@@ -136,7 +136,7 @@ def _sample(job: Job, field: tb.io.Field, bundle: tb.TangentBundle, size: int = 
     import numpy as np
 
     n = len(field.space)
-    if n <= size or hasattr(field.space, "faces"):
+    if n <= size or isinstance(field.space, tb.io.Mesh):
         return bundle
     rows = np.random.default_rng(0).choice(n, size, replace=False)
     job.summary.notes.append(
@@ -163,10 +163,8 @@ def spectrum(
     """
     import numpy as np
 
-    if output is not None:
-        if output.suffix != ".npz":
-            raise tb.errors.OutputError(f"a spectrum is written as .npz, not {output.name}. Choose such a name.")
-        tb.io.check_output(None, output)
+    if output is not None and output.suffix != ".npz":
+        raise tb.errors.OutputError(f"a spectrum is written as .npz, not {output.name}. Choose such a name.")
     with job.steps(3) as step:
         step("reading")
         field = job.read(file, needs_vectors=False)

@@ -36,12 +36,10 @@ def forecast(
     """
     import numpy as np
 
-    tb.io.check_output(None, output)
     with job.steps(2) as step:
         step("reading")
         field = job.read(file)
-        shape = (horizon, len(field.space), len(field.names))
-        tb.io.check_output(replace(field, values=np.zeros(shape)), output)
+        tb.io.check_output(field, output, horizon)
         step("learning and forecasting")
         options = {"dim": dim or field.space.dim, "manifold": field.space.manifold}
         estimator = tb.FieldForecaster(**options, period=tb.timeline.calendar_period(field.times))

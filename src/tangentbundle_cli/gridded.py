@@ -26,7 +26,6 @@ def write_in_blocks(
 
     What a killed run with the same ``options`` has finished is not computed again. Options ``refused`` must be unset.
     """
-    tb.io.check_output(None, output)
     if any(path.suffix not in (".nc", ".nc4", ".zarr") for path in (file, output)):
         raise tb.errors.InvalidInputError(
             "blocks of time go from NetCDF or Zarr to NetCDF or Zarr. Leave out --workers or --scale."
@@ -38,13 +37,13 @@ def write_in_blocks(
             f"--{option} does not go with --scale and --workers, which read the file in blocks."
         )
     names = [name for name in map(str.strip, options.get("variables", "").split(",")) if name]
-    tb.io.datasets.check_header(file, job.request(), {"variables": names})
+    tb.io.datasets.check_header(file, job.request(), names)
     from tangentbundle.earth.blocks import GridFields
     from tangentbundle.earth.series import in_blocks, write_blocks
     from tangentbundle.earth.sources import open_dataset
 
     with open_dataset(file, chunks={}) as ds:
-        tb.io.datasets.check_names([*map(str, ds.variables)], [*map(str, ds.dims)], job.request(), {"variables": names})
+        tb.io.datasets.check_names([*map(str, ds.variables)], [*map(str, ds.dims)], job.request(), names)
         fields = GridFields.of(ds[names] if names else ds, job.request().vectors)
         blocks, along = in_blocks(fields, fields_at_once)
         times, dims = blocks.sizes.get(along, 1), blocks[fields.names[0]].sizes

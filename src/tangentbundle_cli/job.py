@@ -122,8 +122,6 @@ class Job:
 
     def read(self, path: Path, output: Path | None = None, *, needs_vectors: bool = True) -> tb.io.Field:
         """Read the field of a file and describe it in the summary; refuse an output that could not be written."""
-        if output is not None:
-            tb.io.check_output(None, output)
         found = tb.io.read_field(path, self.request(needs_vectors=needs_vectors))
         self.check_report()
         tb.io.guards.warn_if_suspicious(found)
@@ -214,6 +212,8 @@ def _run(job: Job, inputs: list[Path], output: Path | None, options: set[str], w
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin while they wait stall busy machines
     caught: list[warnings.WarningMessage] = []
     try:
+        if output is not None:
+            tb.io.check_output(None, output)
         for path in inputs:
             tb.io.check_input(path)
             if output is not None and path.exists() and output.exists() and path.samefile(output):

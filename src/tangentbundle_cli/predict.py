@@ -29,7 +29,7 @@ def new_estimator(kind: Any, field: tb.io.Field, dim: int | None, seed: int, **l
 def check_same_space(field: tb.io.Field, other: tb.io.Field) -> None:
     """Refuse fields of which one is on the globe, or whose points have different dimensions."""
     a, b = field.space, other.space
-    if (a.manifold, a.points.shape[1]) != (b.manifold, b.points.shape[1]):
+    if (type(a.manifold), a.points.shape[1]) != (type(b.manifold), b.points.shape[1]):
         raise tb.errors.InvalidInputError(f"one holds {a}, the other {b}. Give both in the same coordinates.")
 
 
@@ -147,9 +147,6 @@ def interpolate(
         tangentbundle interpolate stations.csv --at grid.nc --history lastmonth.nc -o wind.nc
         tangentbundle interpolate 'wind_*.nc' --at stations.csv -o there.zarr --workers 2
     """
-    import numpy as np
-
-    tb.io.check_output(None, output)
     if workers is not None:
         said: Any = {"noise": noise, "std": std, "seed": seed}
         _interpolate_in_blocks(job, file, at, output, said, workers, {"dim": dim, "history": history})
@@ -166,8 +163,7 @@ def interpolate(
             learned = _learn_from(job, field, history, others)
     job.summary.tell("at", f"{at.name}: {places}", places=len(places.space))
     job.summary.notes += [f"{at.name}: {note}" for note in places.notes]
-    shape = (len(field), len(places.space), len(places.names))
-    tb.io.check_output(replace(places, values=np.zeros(shape)), output)
+    tb.io.check_output(places, output, len(field))
     estimator = new_estimator(tb.FieldInterpolator, field, dim, seed, **learned)
     result = predict_each(job, estimator, field, places, noise, std)
     if result.std is not None:

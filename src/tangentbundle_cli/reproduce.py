@@ -50,4 +50,5 @@ def reproduce(
         typer.echo(results.comparison().text() + "\n")
     job.summary.table = results.full()
     job.summary.tell("table", job.summary.table.title, experiment=name, protocol=protocol, runs=len(rows))
-    job.summary.wrote(folder / "results.jsonl", *files)
+    job.summary.files = [folder / "results.jsonl", *files]
+    job.summary.rows += [("wrote", str(file)) for file in job.summary.files]

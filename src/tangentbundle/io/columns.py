@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..earth.xarrays import wind_components, without_impossible
-from ..errors import ShapeError, UnitsError
+from ..errors import DTypeError, ShapeError, UnitsError
 from ..units import common_unit, conversion
 from .field import Field, Request, check_count, distinct_rows, usable_rows
 from .guards import warn_if_radians
@@ -30,6 +30,13 @@ def from_columns(
     if name := columns.sigma:
         field = with_errors(field, column(name)[slice(None) if rows is None else rows], name, split_unit(name)[1])
     return field, rows
+
+
+def real(array: np.ndarray, name: str) -> np.ndarray:
+    """The numbers of a column, or of all of them in one array, as floats."""
+    if array.dtype.kind not in "fiu":
+        raise DTypeError(f"column {name} holds {array.dtype}, not numbers. Name another: points= or vectors=.")
+    return array if array.dtype == np.float32 else array.astype(np.float64)
 
 
 def with_errors(field: Field, errors: np.ndarray, name: str, unit: str) -> Field:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import DamagedFileError, InvalidInputError, OutputError
 from ..extras import extra
-from .arrays import ArrayFile, from_arrays, to_arrays, vector_arrays
+from .arrays import from_arrays, to_arrays, vector_arrays
 from .field import Field, Request, check_count
 from .names import split_unit
 from .spaces import Mesh
@@ -32,8 +32,9 @@ def read_mesh(path: Path, request: Request) -> Field:
         raise DamagedFileError(f"{path.name} is no readable {path.suffix[1:].upper()} mesh ({text}).") from error
     if (said := claimed.get("element vertex", len(mesh.points))) != len(mesh.points):
         raise DamagedFileError(f"{path.name} has {len(mesh.points)} of {said} vertices: it is cut short.")
-    field = from_meshio(mesh, request, path.name)
-    return replace(field, origin=replace(field.origin, up="y")) if path.suffix.lower() == ".obj" else field
+    field = from_meshio(mesh, request)
+    field.space.up = "y" if path.suffix.lower() == ".obj" else "z"
+    return field
 
 
 COUNTS = (
@@ -63,7 +64,7 @@ def check_counts(path: Path) -> dict[str, int]:
     return found
 
 
-def from_meshio(mesh: Any, request: Request | None = None, name: str = "the mesh") -> Field:
+def from_meshio(mesh: Any, request: Request | None = None) -> Field:
     """The field on a ``meshio.Mesh``: its triangles, or a cloud of points if there are none.
 
     Vectors are guessed among the vertex data, or named by ``Request(vectors=("NAME",))``. ``field.space.bundle()`` is
@@ -80,14 +81,7 @@ def from_meshio(mesh: Any, request: Request | None = None, name: str = "the mesh
     check_count(len(points), request)
     faces, notes = _triangles(mesh)
     data = _with_face_data(mesh, points, faces, request, notes)
-    field, rows, array = from_arrays(points, data, replace(request, points=(), latlon=()), notes)
-    if rows is None:
-        origin = ArrayFile(data, array)
-    elif len(faces):
-        raise InvalidInputError(f"rows of {name} cannot be left out: its triangles count them. Clean the mesh.")
-    else:
-        origin = ArrayFile({n: a[rows] for n, a in data.items()}, array)
-    return replace(field, space=Mesh(field.space.points, faces) if len(faces) else field.space, origin=origin)
+    return from_arrays(points, data, replace(request, points=(), latlon=()), notes, faces if len(faces) else None)
 
 
 def _triangles(mesh: Any) -> tuple[np.ndarray, list[str]]:

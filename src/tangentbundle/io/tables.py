@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DamagedFileError, DTypeError, InvalidInputError, MissingColumnsError
+from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError
 from ..memory import require_memory
-from .columns import from_columns, to_columns
+from .columns import from_columns, real, to_columns
 from .field import Field, Request
 from .names import Columns, find_columns, listed
 
@@ -48,14 +48,6 @@ def read_header(path: Path) -> tuple[list[str], str, int]:
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise InvalidInputError(f"{path.name} has several columns called {twice[0]!r}. Rename them.")
     return names, separator, number
-
-
-def numbers(column: Any, name: str) -> np.ndarray:
-    """An Arrow column as floats, missing ones as NaN."""
-    array = column.to_numpy()
-    if array.dtype.kind not in "fiu":
-        raise DTypeError(f"column {name} holds {column.type}, not numbers. Name another: points= or vectors=.")
-    return array if array.dtype == np.float32 else array.astype(np.float64)
 
 
 def read_csv(path: Path, request: Request) -> Field:
@@ -99,7 +91,7 @@ def read_parquet(path: Path, request: Request) -> Field:
 def _from_table(table: Any, path: Path, columns: Columns, request: Request) -> Field:
     if not len(table):
         raise DamagedFileError(f"{path.name} has names of columns, but no rows. Give at least three points.")
-    field, rows = from_columns(lambda name: numbers(table[name], name), columns, request)
+    field, rows = from_columns(lambda name: real(table[name].to_numpy(), name), columns, request)
     return replace(field, origin=table if rows is None else table.take(rows))
 
 

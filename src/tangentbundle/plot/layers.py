@@ -54,6 +54,10 @@ class Layer:
         parts = {name: None if part is None else part[rows] for name, part in parts.items()}
         return dataclasses.replace(self, **parts, values={name: numbers[rows] for name, numbers in self.values.items()})
 
+    def as_streamlines(self) -> Layer:
+        """The layer with curves along its vectors instead of arrows."""
+        return dataclasses.replace(self, name="streamlines", streamlines=True)
+
     @property
     def numbers(self) -> np.ndarray:
         """The numbers that are shown as colours, ``(n,)``."""

@@ -14,7 +14,6 @@ import numpy as np
 
 from ..earth.maps import EqualAreaMap
 from ..io import Field, Globe, Mesh, Summary
-from ..io.arrays import up_axis
 from ..plot.curves import spectrum
 from ..plot.interactive import layered
 from ..plot.layers import MAX_ARROWS, MAX_DOTS, Layer, aligned
@@ -74,7 +73,7 @@ def _fields(summary: Summary, before: Field, layers: list[Layer]) -> Section:
         notes.append("Equal-area map; arrows point along its own meridians. Coastlines: Natural Earth.")
     else:
         faces = space.faces if isinstance(space, Mesh) else None
-        panels = [layered(group, faces=faces, up=up_axis(before)) for group in groups]
+        panels = [layered(group, faces=faces, up=space.up) for group in groups]
         notes = ["Drag to turn, scroll to zoom, point at a dot to read its values."]
         if space.points.shape[1] == 2:
             notes = ["Drag to zoom, double-click to see all again, point at a dot to read its values."]
@@ -113,77 +112,67 @@ def layers_of(summary: Summary) -> list[Layer]:
     before, after = summary.before, summary.after
     assert before is not None
     if summary.modes is not None and summary.eigenvalues is not None:
-        pairs = zip(summary.eigenvalues, summary.modes, strict=False)
-        place = Field(before.space)
-        return [
-            _layer(f"{k}: {v:.4g}", place, "length", {}, vectors=mode) for k, (v, mode) in enumerate(pairs, start=1)
-        ]
+        pairs, place = zip(summary.eigenvalues, summary.modes, strict=False), Field(before.space)
+        return [_layer(f"{k}: {v:.4g}", place, "length", vectors=mode) for k, (v, mode) in enumerate(pairs, start=1)]
     if after is None:
         return _and_streamlines(_field_layer("field", before))
     if summary.command == "forecast":
-        date = _date(before, -1)
-        last = _field_layer(f"last observed, {date}" if date else "last observed", before, len(before) - 1)
-        return [last, *(_field_layer(_step(after, k), after, k) for k in range(len(after)))]
+        last = _field_layer(", ".join(filter(None, ["last observed", _date(before, -1)])), before, -1)
+        steps = [f"step {k + 1} of {len(after)}" for k in range(len(after))]
+        names = [step if after.times is None else f"{_date(after, k)} ({step})" for k, step in enumerate(steps)]
+        return [last, *(_field_layer(name, after, k) for k, name in enumerate(names))]
     if after.parts:
         return [_field_layer("field", before), *(_part_layer(name, part, before) for name, part in after.parts.items())]
     same = after.space is before.space
-    names = ("before", "after") if same else ("observed", "predicted")
+    names = ["before", "after"] if same else ["observed", "predicted"]
     layers = [_field_layer(names[0], before), *_and_streamlines(_field_layer(names[1], after))]
     if same:
         difference = _ambient(after) - _ambient(before)
-        layers.append(_layer("difference", before, "length of the difference", {}, vectors=difference))
+        layers.append(_layer("difference", before, "length of the difference", vectors=difference))
     if after.std is not None:
-        layers.append(_layer("uncertainty", after, "standard deviation", {}, color=_deviation(after)))
+        layers.append(_layer("uncertainty", after, "standard deviation", color=_deviation(after.std[0])))
     return layers
 
 
 def _and_streamlines(layer: Layer) -> list[Layer]:
-    if layer.vectors is None:
-        return [layer]
-    return [layer, dataclasses.replace(layer, name="streamlines", streamlines=True)]
+    return [layer] if layer.vectors is None else [layer, layer.as_streamlines()]
 
 
 def _date(field: Field, number: int) -> str:
     return "" if field.times is None else str(field.times[number].astype("datetime64[m]")).replace("T", " ")
 
 
-def _step(field: Field, number: int) -> str:
-    date = _date(field, number)
-    return f"{date} (step {number + 1} of {len(field)})" if date else f"step {number + 1} of {len(field)}"
-
-
-def _layer(name: str, field: Field, label: str, values: dict[str, np.ndarray], **colored: Any) -> Layer:
+def _layer(
+    name: str, field: Field, label: str, values: Mapping[str, np.ndarray] | None = None, **colored: Any
+) -> Layer:
     """Vectors or numbers at the places of a field; coordinates, ``values`` and lengths are shown under the mouse."""
-    values = dict(zip(field.space.names, field.space.coordinates.T, strict=True)) | values
+    shown = [*zip(field.space.names, field.space.coordinates.T, strict=True), *(values or {}).items()][:MAX_VALUES]
     look = {"palette": LENGTHS if label == quantity(field) else ERRORS} | colored
-    values = dict([*values.items()][:MAX_VALUES])
-    layer = Layer(name, np.asarray(field.space.points, float), label=label, unit=field.units, values=values, **look)
-    return dataclasses.replace(layer, values=values | {label: layer.numbers}) if colored else layer
+    layer = Layer(name, np.asarray(field.space.points, float), label=label, unit=field.units, **look)
+    return dataclasses.replace(layer, values=dict(shown) | ({label: layer.numbers} if colored else {}))
 
 
 def _field_layer(name: str, field: Field, number: int = 0) -> Layer:
-    label = quantity(field)
     if field.values is None:
-        return _layer(name, field, label, {})
+        return _layer(name, field, quantity(field))
     values = dict(zip(field.names, field.values[number].T, strict=True))
     if field.std is not None:
-        values["standard deviation"] = _deviation(field, number)
-    return _layer(name, field, label, values, vectors=_ambient(field, number))
+        values["standard deviation"] = _deviation(field.std[number])
+    return _layer(name, field, quantity(field), values, vectors=_ambient(field, number))
 
 
 def _part_layer(name: str, part: Field, field: Field) -> Layer:
     """Arrows with the scale of the complete field, or numbers of either sign."""
     if len(part.names) > 1:
-        return _layer(name, dataclasses.replace(field, parts={}), quantity(field), {}, vectors=_ambient(part))
-    return _layer(name, part, name, {}, color=np.asarray(part.array[0], float), palette=SIGNED)
+        return _layer(name, field, quantity(field), vectors=_ambient(part))
+    return _layer(name, part, name, color=np.asarray(part.array[0], float), palette=SIGNED)
 
 
 def _ambient(field: Field, number: int = 0) -> np.ndarray:
     assert field.values is not None
-    return np.asarray(field.space.ambient(field.values[number : number + 1])[0], dtype=float)
+    return np.asarray(field.space.ambient(field.values[number][None])[0], dtype=float)
 
 
-def _deviation(field: Field, number: int = 0) -> np.ndarray:
-    """One standard deviation for all components of a point."""
-    assert field.std is not None
-    return np.sqrt(np.square(field.std[number]).mean(axis=1))
+def _deviation(std: np.ndarray) -> np.ndarray:
+    """One standard deviation ``(n,)`` for all components ``(n, c)``."""
+    return np.sqrt(np.square(std).mean(axis=1))

@@ -26,13 +26,6 @@ def check_report(path: Path) -> None:
 def write_report(summary: Summary, path: Path) -> None:
     """Write what a command read, found and wrote to one HTML file that loads nothing from elsewhere, atomically."""
     check_report(path)
-    content = render(summary)
-    with replacing(path) as place:
-        place.write_text(content, encoding="utf-8")
-
-
-def render(summary: Summary) -> str:
-    """The report as HTML."""
     jinja2 = extra("jinja2", "Reports", "plot")
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader(__package__, ""),
@@ -42,7 +35,7 @@ def render(summary: Summary) -> str:
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     images = [path for path in map(Path, summary.files) if summary.table and path.suffix == ".png" and path.exists()]
-    return environment.get_template("page.html").render(
+    content = environment.get_template("page.html").render(
         title=f"tangentbundle {summary.command}" + (f": {summary.source.name}" if summary.source else ""),
         summary=summary,
         sections=sections(summary),
@@ -50,3 +43,5 @@ def render(summary: Summary) -> str:
         library=extra("plotly.offline", "Reports", "plot").get_plotlyjs(),
         footer=f"tangentbundle {version('tangentbundle')}, Python {platform.python_version()}, {summary.seconds:.1f} s",
     )
+    with replacing(path) as place:
+        place.write_text(content, encoding="utf-8")
