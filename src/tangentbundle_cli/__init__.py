@@ -9,15 +9,11 @@ import typer
 
 import tangentbundle as tb
 
-from .decompose import decompose
-from .demo import demo
-from .doctor import doctor
 from .fields import inspect, spectrum
-from .filtering import filter
-from .forecast import forecast
+from .filtering import decompose, filter
 from .job import Commands
-from .predict import denoise, interpolate
-from .reproduce import reproduce
+from .predict import denoise, forecast, interpolate
+from .standalone import demo, doctor, reproduce
 
 app = typer.Typer(name="tangentbundle", cls=Commands, no_args_is_help=True, pretty_exceptions_show_locals=False)
 for function in (demo, inspect, denoise, interpolate, forecast, filter, decompose, spectrum, doctor, reproduce):
