@@ -95,7 +95,7 @@ def test_bad_measurements_are_refused():
 
 def test_the_column_sigma_of_a_file_reaches_the_estimators(tmp_path):
     """Also in other units than the vectors'; NaN is refused."""
-    from tangentbundle.io import Field, Globe, read_field
+    from tangentbundle.io import Field, Globe, Summary, read_field
     from tangentbundle_cli.job import Job
     from tangentbundle_cli.predict import predict_each
 
@@ -113,7 +113,7 @@ def test_the_column_sigma_of_a_file_reaches_the_estimators(tmp_path):
             seen.append(noise_std)
             return super().fit(X, y, noise_std)
 
-    job, model = Job("denoise", "", quiet=True), Seen(covariance=tb.estimators.Tangent(), manifold=SPHERE)
+    job, model = Job(Summary("denoise"), quiet=True), Seen(covariance=tb.estimators.Tangent(), manifold=SPHERE)
     predict_each(job, model, field, field, None, False)
     np.testing.assert_allclose(seen[0], sigma)
     rows[3, 4] = np.nan

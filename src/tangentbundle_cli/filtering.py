@@ -15,8 +15,7 @@ import typer
 import tangentbundle as tb
 
 from .fields import build_bundle, few_neighbors, tell_normal_part
-from .gridded import write_in_blocks
-from .job import Job, Output, Source, Workers, command
+from .job import Job, Output, Source, Workers, command, write_in_blocks
 
 MAX_PARTITION = 500_000
 """Points of a partition, which needs a few hundred MB."""

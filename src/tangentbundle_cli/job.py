@@ -13,9 +13,10 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import partial
+from math import prod
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -40,23 +41,19 @@ INPUTS = ("file", "at", "history")
 """Options that are files to read: missing ones are refused before anything is loaded."""
 
 
-def _column(help: str, *names: str, **options: Any) -> Any:
-    return typer.Option(*names, help=help, rich_help_panel="Columns and rows", **options)
-
-
-def _display(help: str, *names: str) -> Any:
-    return typer.Option(*names, help=help, rich_help_panel="What is shown")
+_column = partial(typer.Option, rich_help_panel="Columns and rows")
+_display = partial(typer.Option, rich_help_panel="What is shown")
 
 
 def columns(
-    points: Annotated[str, _column("columns of points: X,Y,Z, or 'pc*', or pc1:pc50")] = "",
-    latlon: Annotated[str, _column("columns in degrees: LAT,LON")] = "",
-    vectors: Annotated[str, _column("columns of vectors: VX,VY,VZ or 'dpc*' or EAST,NORTH")] = "",
-    wind: Annotated[str, _column("columns of wind: SPEED,DIRECTION (degrees, where it comes from)")] = "",
-    sigma: Annotated[str, _column("column of standard errors of the vectors' components")] = "",
-    drop_missing: Annotated[bool, _column("leave out rows with missing numbers", "--drop-missing")] = False,
-    drop_duplicates: Annotated[bool, _column("keep the first of coincident points", "--drop-duplicates")] = False,
-    select: Annotated[list[str] | None, _column("one value of a dimension of NetCDF or Zarr: level=500")] = None,
+    points: Annotated[str, _column(help="columns of points: X,Y,Z, or 'pc*', or pc1:pc50")] = "",
+    latlon: Annotated[str, _column(help="columns in degrees: LAT,LON")] = "",
+    vectors: Annotated[str, _column(help="columns of vectors: VX,VY,VZ or 'dpc*' or EAST,NORTH")] = "",
+    wind: Annotated[str, _column(help="columns of wind: SPEED,DIRECTION (degrees, where it comes from)")] = "",
+    sigma: Annotated[str, _column(help="column of standard errors of the vectors' components")] = "",
+    drop_missing: Annotated[bool, _column("--drop-missing", help="leave out rows with missing numbers")] = False,
+    drop_duplicates: Annotated[bool, _column("--drop-duplicates", help="keep the first of coincident points")] = False,
+    select: Annotated[list[str] | None, _column(help="one value of a dimension of NetCDF or Zarr: level=500")] = None,
 ) -> None:
     """Options of commands that read files; columns that are not named are guessed, and the guess is printed."""
 
@@ -72,10 +69,10 @@ def geometry(
 
 
 def display(
-    as_json: Annotated[bool, _display("the result as JSON on stdout", "--json")] = False,
-    quiet: Annotated[bool, _display("nothing but errors", "--quiet", "-q")] = False,
-    debug: Annotated[bool, _display("show tracebacks", "--debug")] = False,
-    report: Annotated[Path | None, _display("also write a report for the browser: one .html file")] = None,
+    as_json: Annotated[bool, _display("--json", help="the result as JSON on stdout")] = False,
+    quiet: Annotated[bool, _display("--quiet", "-q", help="nothing but errors")] = False,
+    debug: Annotated[bool, _display("--debug", help="show tracebacks")] = False,
+    report: Annotated[Path | None, _display(help="also write a report for the browser: one .html file")] = None,
 ) -> None:
     """Options of every command."""
 
@@ -91,8 +88,7 @@ class Commands(TyperGroup):
 class Job:
     """One run of a command; ``columns`` are the options of that name, ``appendix`` is printed after its summary."""
 
-    command: str
-    line: str
+    summary: tb.io.Summary
     as_json: bool = False
     quiet: bool = False
     debug: bool = False
@@ -100,10 +96,6 @@ class Job:
     columns: dict[str, Any] = field(default_factory=dict)
     appendix: str = ""
     code: int = 0
-
-    @cached_property
-    def summary(self) -> tb.io.Summary:
-        return tb.io.Summary(self.command, self.line)
 
     @property
     def silent(self) -> bool:
@@ -159,6 +151,52 @@ class Job:
             yield lambda text: show(next(numbers), text)
 
 
+def write_in_blocks(
+    job: Job,
+    file: Path,
+    output: Path,
+    function: Callable[[Any, tuple[str, ...]], Any],
+    options: dict[str, Any],
+    workers: int,
+    fields_at_once: int | None = None,
+    refused: Mapping[str, Any] | None = None,
+) -> None:
+    """Write ``function(dataset, names of its components)``, lazy, for NetCDF or Zarr files of any length.
+
+    What a killed run with the same ``options`` has finished is not computed again. Options ``refused`` must be unset.
+    """
+    if any(path.suffix not in (".nc", ".nc4", ".zarr") for path in (file, output)):
+        raise tb.errors.InvalidInputError(
+            "blocks of time go from NetCDF or Zarr to NetCDF or Zarr. Leave out --workers or --scale."
+        )
+    given = {**job.columns, "report": job.report, **(refused or {})}
+    if wrong := [name for name in given if given[name] and name != "vectors"]:
+        option = wrong[0].replace("_", "-")
+        raise tb.errors.InvalidInputError(
+            f"--{option} does not go with --scale and --workers, which read the file in blocks."
+        )
+    names = [name for name in map(str.strip, options.get("variables", "").split(",")) if name]
+    tb.io.datasets.check_header(file, job.request(), names)
+    from tangentbundle.earth.blocks import GridFields
+    from tangentbundle.earth.series import in_blocks, write_blocks
+    from tangentbundle.earth.sources import open_dataset
+
+    with open_dataset(file, chunks={}) as ds:
+        tb.io.datasets.check_names([*map(str, ds.variables)], [*map(str, ds.dims)], job.request(), names)
+        fields = GridFields.of(ds[names] if names else ds, job.request().vectors)
+        blocks, along = in_blocks(fields, fields_at_once)
+        times, dims = blocks.sizes.get(along, 1), blocks[fields.names[0]].sizes
+        count = prod(size for name, size in dims.items() if name not in fields.grid.dims)
+        text = f"{file.name}: {', '.join(fields.names)} on {fields.grid}, {count} fields"
+        job.summary.source = file
+        job.summary.tell("read", text, points=len(fields.grid), times=times)
+        changed = max(path.stat().st_mtime_ns for path in file.parent.glob(file.name))
+        plan = {**options, "names": [*fields.names], "times": times, "grid": fields.grid.token, "changed": changed}
+        with job.summary.writing(output), tb.console.progress(times, "field", not job.silent) as show:
+            result = function(blocks, fields.names)
+            write_blocks(result, along, output, plan, workers, lambda done: show(done, job.summary.command))
+
+
 def command(function: Callable[..., None]) -> Callable[..., None]:
     """Make a command of a function of a ``Job`` and its own options, by adding the shared options."""
 
@@ -176,7 +214,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         if built:
             given["geometry"] = {name: value for name, value in bundle.items() if value is not None}
         inputs = [given[name] for name in INPUTS if given.get(name)]
-        job = Job(function.__name__, context.obj, columns=asked, **job_options)
+        job = Job(tb.io.Summary(function.__name__, context.obj), columns=asked, **job_options)
         _run(job, inputs, given.get("output"), {*options}, lambda job: function(job, **given))
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__
@@ -234,14 +272,19 @@ def _run(job: Job, inputs: list[Path], output: Path | None, options: set[str], w
         if job.report is not None:
             with summary.writing(job.report):
                 tb.report.write_report(summary, job.report)
-    except tb.errors.TangentBundleError as error:
-        _fail(job, error, as_options(str(error), options), 2, [as_options(str(w.message), options) for w in caught])
-    except MemoryError as error:
-        _fail(job, error, "out of memory. Use fewer points or neighbours.", 2)
-    except (typer.Exit, KeyboardInterrupt):
+    except typer.Exit:
         raise
     except Exception as error:
-        _fail(job, error, f"unexpected {type(error).__name__}: {error}. Run again with --debug and report it.", 1)
+        if job.debug:
+            raise
+        code, lines = 1, [f"error: unexpected {type(error).__name__}: {error}. Run again with --debug and report it."]
+        if isinstance(error, MemoryError):
+            code, lines = 2, ["error: out of memory. Use fewer points or neighbours."]
+        if isinstance(error, tb.errors.TangentBundleError):
+            code, lines = 2, [f"error: {error}", *(f"warning: {w.message}" for w in caught)]
+        for line in lines:
+            typer.echo(" ".join(as_options(line, options).split()), err=True)
+        raise typer.Exit(code) from None
     if job.as_json:
         typer.echo(json.dumps(summary.to_json(), indent=2, allow_nan=False))
     elif not job.quiet:
@@ -250,11 +293,3 @@ def _run(job: Job, inputs: list[Path], output: Path | None, options: set[str], w
             typer.echo(f"warning: {text}", err=True)
     if job.code:
         raise typer.Exit(job.code)
-
-
-def _fail(job: Job, error: BaseException, text: str, code: int, warned: Sequence[str] = ()) -> None:
-    if job.debug:
-        raise error
-    for line in (f"error: {text}", *(f"warning: {warning}" for warning in warned)):
-        typer.echo(" ".join(line.split()), err=True)
-    raise typer.Exit(code) from None

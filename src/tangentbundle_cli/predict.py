@@ -11,8 +11,7 @@ import typer
 
 import tangentbundle as tb
 
-from .gridded import write_in_blocks
-from .job import Dim, Job, Noise, Output, Seed, Source, Std, Workers, command
+from .job import Dim, Job, Noise, Output, Seed, Source, Std, Workers, command, write_in_blocks
 
 FIELDS_AT_ONCE = 8
 """Fields in a block of time: a fit takes seconds, and a killed run loses the blocks that are not finished."""
@@ -74,15 +73,11 @@ def print_scores(job: Job, estimator: Any, which: str = "", most: int = 5) -> No
     """Name the model that answered, and show the best ``most`` of those compared, on the screen and in the report."""
     rows = estimator.scores_
     header = ["model", "score", "margin", "standard error", "noise", "time"]
-    body = [
-        [
-            tb.io.summary.short_name(row.model),
-            *(f"{value:.2f}" for value in (row.score, row.margin, row.margin_error)),
-            f"{row.noise * estimator.scale_:.3g}",
-            f"{row.seconds:.2f} s",
-        ]
-        for row in rows[:most]
-    ]
+    body = []
+    for row in rows[:most]:
+        scores = [f"{value:.2f}" for value in (row.score, row.margin, row.margin_error)]
+        cost = [f"{row.noise * estimator.scale_:.3g}", f"{row.seconds:.2f} s"]
+        body.append([tb.io.summary.short_name(row.model), *scores, *cost])
     others = f" {len(rows) - most} more have lower scores." if len(rows) > most else ""
     notes = f"Score: mean log density of a vector that is predicted from all others.{others}"
     job.show(tb.io.Table(f"Models compared{which}", header, body, notes))

@@ -12,13 +12,14 @@ import numpy as np
 
 from ..errors import DamagedFileError, InvalidInputError, MemoryLimitError, MissingColumnsError, ShapeError
 from ..memory import require_memory
-from .columns import assemble, from_columns, real, to_columns
+from .columns import from_columns, real, to_columns
 from .field import Field, Request
-from .names import Columns, find_columns, listed, split_unit
+from .names import find_columns, listed
 from .spaces import Globe, Mesh
 
 POINTS = ("points", "vertices", "positions", "coordinates", "X")
 VECTORS = ("vectors", "field", "velocity", "velocities", "y")
+Arrays = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,11 +32,7 @@ class ArrayFile:
 
 
 def from_arrays(
-    points: np.ndarray,
-    data: Mapping[str, np.ndarray],
-    request: Request,
-    notes: list[str],
-    faces: np.ndarray | None = None,
+    points: np.ndarray, data: Arrays, request: Request, notes: list[str], faces: np.ndarray | None = None
 ) -> Field:
     """A field of points ``(n, D)``, on a mesh if there are triangles ``faces`` ``(f, 3)``.
 
@@ -45,46 +42,41 @@ def from_arrays(
         raise ShapeError(f"expected points of shape (n, D), got {points.shape}. Choose: points=('NAME',).")
     n, dims = points.shape
     axes = tuple("xyz"[:dims]) if dims <= 3 else tuple(f"x{i}" for i in range(dims))
-    names, values, array = _vectors(data, points, axes, request, notes)
-    units = tuple(split_unit(name)[1] for name in names)
-    found, rows = assemble(points, values, Columns(axes, names, False, units, tuple(notes)), request)
+    columns = {name: a for name, a in data.items() if a.shape == (n,)} | dict(zip(axes, points.T, strict=True))
+    asked, array = replace(request, points=axes, latlon=()), _vector_array(data, points, request)
+    if array is not None:
+        notes += [] if request.vectors else [f"vectors: array {array}, guessed by name and shape"]
+        asked = replace(asked, vectors=tuple(f"v{axis}" for axis in axes))
+        columns |= zip(asked.vectors, np.moveaxis(real(data[array], array), -1, 0), strict=True)
+    found = find_columns([*columns], asked)
+    found = replace(found, notes=(*notes, *found.notes))
+    field, rows = from_columns(lambda name: real(columns[name], name), found, asked)
     if rows is not None:
         if faces is not None:
             raise InvalidInputError("rows of a mesh cannot be left out: its triangles count them. Clean the mesh.")
         data = {name: a[rows] for name, a in data.items() if a.shape[:1] == (n,)}
-    space = found.space if faces is None else Mesh(found.space.points, faces)
-    return replace(found, space=space, origin=ArrayFile(dict(data), array))
+    space = field.space if faces is None else Mesh(field.space.points, faces)
+    return replace(field, space=space, origin=ArrayFile(dict(data), array))
 
 
-def vector_arrays(data: Mapping[str, np.ndarray], points: np.ndarray) -> list[str]:
+def vector_arrays(data: Arrays, points: np.ndarray) -> list[str]:
     """Names of arrays that are vectors at points, but no normals."""
     same = [name for name, a in data.items() if a.shape[-2:] == points.shape and a.ndim <= 3]
     return [name for name in same if "normal" not in name.lower()]
 
 
-def _vectors(
-    data: Mapping[str, np.ndarray], points: np.ndarray, axes: tuple[str, ...], request: Request, notes: list[str]
-) -> tuple[tuple[str, ...], np.ndarray | None, str | None]:
-    """Names of components, vectors ``(n, D)`` or ``(T, n, D)``, and the array they come from if it is one."""
-    if request.only_points:
-        return (), None, None
+def _vector_array(data: Arrays, points: np.ndarray, request: Request) -> str | None:
+    """The name of the array of vectors, as asked or guessed; None if components have arrays of their own."""
     arrays, asked = vector_arrays(data, points), request.vectors
     usual = [name for name in VECTORS if name in arrays] or arrays
-    single = asked[0] if len(asked) == 1 else usual[0] if usual and not asked else None
-    if single is not None:
-        if single not in arrays:
-            shapes = listed([f"{name} {a.shape}" for name, a in data.items()])
-            raise MissingColumnsError(f"there are no vectors {single} for points {points.shape}; there are {shapes}.")
-        if len(usual) > 1 and usual is arrays and not asked:
-            raise MissingColumnsError(f"there are several vectors: {listed(arrays)}. Choose: vectors=('NAME',).")
-        notes += [] if asked else [f"vectors: array {single}, guessed by name and shape"]
-        return tuple(f"v{axis}" for axis in axes), real(data[single], single), single
-    scalars = {name: a for name, a in data.items() if a.ndim == 1}
-    found = find_columns([*axes, *scalars], replace(request, points=axes, latlon=()))
-    notes += found.notes
-    if not found.vectors:
-        return (), None, None
-    return found.vectors, np.stack([real(scalars[name], name) for name in found.vectors], axis=1), None
+    if request.only_points or len(asked) > 1 or not (asked or usual):
+        return None
+    if asked and asked[0] not in arrays:
+        shapes = listed([f"{name} {a.shape}" for name, a in data.items()])
+        raise MissingColumnsError(f"there are no vectors {asked[0]} for points {points.shape}; there are {shapes}.")
+    if not asked and usual is arrays and len(arrays) > 1:
+        raise MissingColumnsError(f"there are several vectors: {listed(arrays)}. Choose: vectors=('NAME',).")
+    return (asked or usual)[0]
 
 
 def to_arrays(field: Field, columns: bool = False) -> dict[str, np.ndarray]:

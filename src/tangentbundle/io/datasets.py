@@ -12,15 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..earth.xarrays import (
-    EAST_NORTH,
-    coordinate,
-    find_vectors,
-    unit_of,
-    with_components,
-    without_fill,
-    without_impossible,
-)
+from ..earth import xarrays
 from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError, NonFiniteError
 from ..memory import require_memory
 from ..units import common_unit
@@ -90,7 +82,7 @@ def from_dataset(ds: Any, request: Request) -> Field:
         ds[name].attrs["standard_name"] = standard
     angles: list[Any] = []
     with contextlib.suppress(InvalidInputError):
-        angles = [coordinate(ds, ds, name).name for name in ("latitude", "longitude")]
+        angles = [xarrays.coordinate(ds, ds, name).name for name in ("latitude", "longitude")]
     if request.points or not (angles or find_healpix(ds)):
         return _from_variables(ds, request)
     ds, names, wind = _names(ds.set_coords(angles), request)
@@ -99,7 +91,7 @@ def from_dataset(ds: Any, request: Request) -> Field:
             f"speed {wind[0]} and direction {wind[1]}, where it comes from" if wind else f"variables {listed(names)}"
         )
         notes.insert(0, f"vectors: {source}" + ", found by name" * (not (request.vectors or request.wind)))
-        units = common_unit(names, [unit_of(ds[name]) for name in names], notes)[0]
+        units = common_unit(names, [xarrays.unit_of(ds[name]) for name in names], notes)[0]
         notes.append(f"units: {units}" if units else "units: the file gives none")
         fields = GridFields.of(ds, names)
     ds, grid = (fields.ds, fields.grid) if names else (ds, Grid.of(ds))
@@ -117,7 +109,7 @@ def _with_winds(field: Field, names: tuple[str, ...], units: str, request: Reque
     ds, grid, east = field.origin.ds, field.origin.grid, field.origin.ds[names[0]]
     along = [str(d) for d in east.dims if d not in grid.dims]
     components = np.stack([ds[name].transpose(*along, *grid.dims).values for name in names], axis=-1)
-    components = without_impossible(components.astype(float), units, notes)
+    components = xarrays.without_impossible(components.astype(float), units, notes)
     values = grid.to_coordinates(components).reshape(-1, len(grid), 2)
     dates = [d for d in along if ds[d].dtype.kind == "M"][:1]
     others = [d for d in along if d not in dates and east.sizes[d] > 1]
@@ -147,7 +139,7 @@ def _with_winds(field: Field, names: tuple[str, ...], units: str, request: Reque
     if {*ds[sigma].dims} != {*grid.dims}:
         raise InvalidInputError(f"{sigma} must have a standard error for each place, along {', '.join(grid.dims)}.")
     errors = grid.to_points(ds[sigma].transpose(*grid.dims).values[..., None].astype(float))[points, 0]
-    return with_errors(field, errors, sigma, unit_of(ds[sigma]))
+    return with_errors(field, errors, sigma, xarrays.unit_of(ds[sigma]))
 
 
 def _complete_points(there: np.ndarray, request: Request, notes: list[str]) -> np.ndarray:
@@ -188,10 +180,10 @@ def _names(ds: Any, request: Request) -> tuple[Any, tuple[str, ...], tuple[str, 
     if request.vectors:
         return ds, expanded(request.vectors, [*map(str, ds.variables)]), ()
     if request.wind:
-        return with_components(ds, request.wind)[0], EAST_NORTH, request.wind
+        return xarrays.with_components(ds, request.wind)[0], xarrays.EAST_NORTH, request.wind
     with contextlib.nullcontext() if request.needs_vectors else contextlib.suppress(MissingColumnsError):
-        found, names = find_vectors(ds)
-        return found, names, () if found is ds else with_components(ds)[1]
+        found, names = xarrays.find_vectors(ds)
+        return found, names, () if found is ds else xarrays.with_components(ds)[1]
     return ds, (), ()
 
 
@@ -203,8 +195,8 @@ def _from_variables(ds: Any, request: Request) -> Field:
     if len(sizes) > 1:
         raise InvalidInputError(f"points and vectors must lie along one dimension, got {sorted(map(str, sizes))}.")
     given = columns.wind[:1] * 2 or columns.vectors
-    units = tuple(said or unit_of(flat[n]) for n, said in zip(given, columns.units, strict=True))
+    units = tuple(said or xarrays.unit_of(flat[n]) for n, said in zip(given, columns.units, strict=True))
     notes = [*columns.notes]
-    numbers = {n: without_fill(flat[n], notes).values for n in columns.numeric}
+    numbers = {n: xarrays.without_fill(flat[n], notes).values for n in columns.numeric}
     field, rows = from_columns(numbers.__getitem__, replace(columns, units=units, notes=tuple(notes)), request)
     return replace(field, origin=ds if rows is None else None)

@@ -28,10 +28,6 @@ class GridFile:
     points: np.ndarray
     dimension: str | None = None
 
-    def coordinates(self) -> dict[str, Any]:
-        """All coordinates of the cells."""
-        return {str(name): c for name, c in self.ds.coords.items() if set(c.dims) <= {*self.grid.dims}}
-
     def cells(self, field: Field) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Components and standard deviations in every cell's own axes, NaN where the field has no point.
 
@@ -57,9 +53,10 @@ class GridFile:
 def to_dataset(field: Field) -> Any:
     """A CF dataset: on the grid of its file where it came from one, otherwise along a dimension ``point``."""
     grid = field.origin if isinstance(field.origin, GridFile) else None
-    coords = _points_along(field.space) if grid is None else grid.coordinates()
-    values, std = (field.values, field.std) if grid is None else grid.cells(field)
-    places: tuple[str, ...] = ("point",) if grid is None else grid.grid.dims
+    coords, values, std, places = _points_along(field.space), field.values, field.std, ("point",)
+    if grid is not None:
+        (values, std), places = grid.cells(field), grid.grid.dims
+        coords = {str(name): c for name, c in grid.ds.coords.items() if {*c.dims} <= {*places}}
     lead: tuple[str, ...] = ("step",) if len(field) > 1 else ()
     if field.axes:
         lead, shape = tuple(name for name, _ in field.axes), [len(axis) for _, axis in field.axes]

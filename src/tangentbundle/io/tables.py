@@ -91,7 +91,7 @@ def read_parquet(path: Path, request: Request) -> Field:
 def _from_table(table: Any, path: Path, columns: Columns, request: Request) -> Field:
     if not len(table):
         raise DamagedFileError(f"{path.name} has names of columns, but no rows. Give at least three points.")
-    field, rows = from_columns(lambda name: real(table[name].to_numpy(), name), columns, request)
+    field, rows = from_columns(lambda name: real(table[name].to_numpy(), name, table[name].type), columns, request)
     return replace(field, origin=table if rows is None else table.take(rows))
 
 
@@ -99,11 +99,10 @@ def to_table(field: Field) -> Any:
     """The Arrow table of a field: that of its file with new numbers, or a new one."""
     import pyarrow
 
-    if not isinstance(field.origin, pyarrow.Table):
-        return pyarrow.table(to_columns(field))
-    columns = dict(zip(field.origin.column_names, field.origin.columns, strict=True))
+    table = field.origin if isinstance(field.origin, pyarrow.Table) else pyarrow.table({})
+    columns: dict[str, Any] = dict(zip(table.column_names, table.columns, strict=True))
     for name, column in to_columns(field).items():
-        if name not in field.space.names:
+        if name not in columns or name not in field.space.names:
             single = name in columns and columns[name].type == pyarrow.float32()
             columns[name] = column.astype(np.float32) if single else column
     return pyarrow.table(columns)

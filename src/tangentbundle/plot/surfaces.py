@@ -90,10 +90,8 @@ def _triangles(points: np.ndarray, near: np.ndarray, normals: np.ndarray) -> np.
     """
     offsets = points[near] - points[:, None]
     rise = np.abs(np.einsum("nkd,nd->nk", offsets, normals))
-    flat, low = (
-        np.einsum("nda,nkd->nka", normal_frames(normals), offsets),
-        rise <= 0.5 * np.linalg.norm(offsets, axis=2),
-    )
+    flat = np.einsum("nda,nkd->nka", normal_frames(normals), offsets)
+    low = rise <= 0.5 * np.linalg.norm(offsets, axis=2)
     found = [np.empty((0, 3), int)]
     for rows, places, usable in zip(near, flat, low, strict=True):
         if usable.sum() > 5:

@@ -6,8 +6,9 @@ import base64
 import dataclasses
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,28 +37,27 @@ class Section:
     panels: tuple[dict[str, Any], ...] = ()
     chart: str = ""
 
-    @classmethod
-    def of_chart(cls, title: str, figure: Any, note: str = "") -> Section:
-        """A figure of matplotlib."""
-        figure.axes[0].spines[["top", "right"]].set_visible(False)
-        content = io.BytesIO()
-        figure.savefig(content, format="svg", transparent=True)
-        return cls(title, note, chart=base64.b64encode(content.getvalue()).decode())
-
 
 def sections(summary: Summary) -> list[Section]:
     """All that can be drawn of a summary: the fields, the spectrum, and the skill of a forecast."""
     found = [] if summary.before is None else [_fields(summary, summary.before, aligned(layers_of(summary)))]
     if summary.eigenvalues is not None:
-        figure, axes = canvas(size=CHART)
-        spectrum(summary.eigenvalues, summary.eigenvalue_errors, axes=axes[0, 0])
         errors = "within their sampling errors, the vertical bars"
         note = f"Brackets: eigenvalues that agree {'to six digits' if summary.eigenvalue_errors is None else errors}."
-        found.append(Section.of_chart("Spectrum", figure, note))
+        draw = partial(spectrum, summary.eigenvalues, summary.eigenvalue_errors)
+        found.append(_chart("Spectrum", note, draw))
     if summary.before is not None and (rows := summary.data.get("skill")):
         note = "Forecasts of held-out times: below the climatology there is skill."
-        found.append(Section.of_chart("Skill", _skill(rows, summary.before.units), note))
+        found.append(_chart("Skill", note, partial(_skill, rows, summary.before.units)))
     return found
+
+
+def _chart(title: str, note: str, draw: Callable[..., Any]) -> Section:
+    figure, axes = canvas(size=CHART)
+    draw(axes=axes[0, 0]).spines[["top", "right"]].set_visible(False)
+    content = io.BytesIO()
+    figure.savefig(content, format="svg", transparent=True)
+    return Section(title, note, chart=base64.b64encode(content.getvalue()).decode())
 
 
 def _fields(summary: Summary, before: Field, layers: list[Layer]) -> Section:
@@ -91,20 +91,18 @@ def _fields(summary: Summary, before: Field, layers: list[Layer]) -> Section:
     return Section(title, " ".join(notes), tuple(json.loads(panel.to_json()) for panel in panels))
 
 
-def _skill(rows: Sequence[Mapping[str, float]], unit: str) -> Any:
+def _skill(rows: Sequence[Mapping[str, float]], unit: str, axes: Any) -> Any:
     """Errors of forecasts of held-out times against the lead time."""
-    figure, axes = canvas(size=CHART)
-    axis = axes[0, 0]
     names = {"this forecast": "error", "persistence": "persistence", "climatology": "climatology"}
     for color, (name, key) in zip(LINES, names.items(), strict=False):
-        axis.plot([row["lead"] for row in rows], [row[key] for row in rows], label=name, color=color, marker="o", ms=3)
-    axis.set_xlabel("steps ahead")
-    axis.set_ylabel(with_unit("root mean square error", unit), parse_math=False)
-    axis.set_ylim(bottom=0)
-    axis.grid(alpha=0.25)
-    axis.legend(frameon=False)
-    axis.xaxis.get_major_locator().set_params(integer=True)
-    return figure
+        axes.plot([row["lead"] for row in rows], [row[key] for row in rows], label=name, color=color, marker="o", ms=3)
+    axes.set_xlabel("steps ahead")
+    axes.set_ylabel(with_unit("root mean square error", unit), parse_math=False)
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    return axes
 
 
 def layers_of(summary: Summary) -> list[Layer]:
