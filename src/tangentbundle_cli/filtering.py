@@ -20,9 +20,6 @@ from .job import Job, Output, Source, Workers, command, write_in_blocks
 MAX_PARTITION = 500_000
 """Points of a partition, which needs a few hundred MB."""
 
-FIELDS_AT_ONCE = 32
-"""Times that are filtered together."""
-
 LITTLE_ENERGY = 0.01
 """Share of the energy below which nothing is left of a field."""
 
@@ -61,11 +58,8 @@ def filter(
         return
     if geometry:
         raise tb.errors.InvalidInputError("--scale works on cells: leave out --dim, --neighbors and --eps.")
-
-    def smoothed(ds: Any, names: tuple[str, ...]) -> Any:
-        return tb.earth.smooth(ds, scale, vectors=names)
-
-    write_in_blocks(job, file, output, smoothed, {"scale": scale, "variables": variables}, workers or 1)
+    plan = {"scale": scale, "variables": variables}
+    write_in_blocks(job, file, output, lambda ds, names: tb.earth.smooth(ds, scale, vectors=names), plan, workers or 1)
     job.summary.tell("filter", f"wavelengths of {scale} damped by half", scale=scale)
 
 
@@ -90,20 +84,20 @@ def _heat_flow(job: Job, file: Path, output: Path, time: float, workers: int | N
         job.write(result, output)
 
 
-def _filtered(field: tb.io.Field, bundle: Any, apply: Callable[[Any], Any]) -> tuple[tb.io.Field, float]:
+def _filtered(field: tb.io.Field, bundle: Any, apply: Callable, at_once: int = 32) -> tuple[tb.io.Field, float]:
     """The tangent field of every time after ``apply``, a filter of coordinates in a bundle; the share of energy left.
 
-    Warns if that is next to nothing.
+    Warns if that is next to nothing. So many times are filtered together.
     """
     import numpy as np
 
     vectors = field.vectors.astype(field.space.coordinates.dtype, copy=False)
     smooth, energy = np.empty_like(vectors), np.zeros(2)
-    for a in range(0, len(vectors), FIELDS_AT_ONCE):
-        x = bundle.to_coordinates(np.ascontiguousarray(vectors[a : a + FIELDS_AT_ONCE].transpose(1, 2, 0)))
+    for a in range(0, len(vectors), at_once):
+        x = bundle.to_coordinates(np.ascontiguousarray(vectors[a : a + at_once].transpose(1, 2, 0)))
         y = apply(x)
         energy += np.square(x).sum(), np.square(y).sum()
-        smooth[a : a + FIELDS_AT_ONCE] = bundle.to_ambient(y).reshape(*vectors.shape[1:], -1).transpose(2, 0, 1)
+        smooth[a : a + at_once] = bundle.to_ambient(y).reshape(*vectors.shape[1:], -1).transpose(2, 0, 1)
     left = float(energy[1] / energy[0]) if energy[0] else 1.0
     if left < LITTLE_ENERGY:
         tb.io.guards.warn(

@@ -16,9 +16,6 @@ from .job import Dim, Job, Noise, Output, Seed, Source, Std, Workers, command, w
 FIELDS_AT_ONCE = 8
 """Fields in a block of time: a fit takes seconds, and a killed run loses the blocks that are not finished."""
 
-MAX_LOOK_BACK = 60
-"""Fields that a forecast starts from: no model looks further back."""
-
 
 def new_estimator(kind: Any, field: tb.io.Field, dim: int | None, seed: int, **learned: Any) -> Any:
     """An estimator that knows the space of a field: on the globe also covariances with bands of latitude."""
@@ -147,8 +144,14 @@ def interpolate(
         tangentbundle interpolate 'wind_*.nc' --at stations.csv -o there.zarr --workers 2
     """
     if workers is not None:
-        said: Any = {"noise": noise, "std": std, "seed": seed}
-        _interpolate_in_blocks(job, file, at, output, said, workers, {"dim": dim, "history": history})
+        target = tb.io.grids.to_dataset(tb.io.read_field(at, tb.io.Request(only_points=True)))
+
+        def predict(ds: Any, names: tuple[str, ...]) -> Any:
+            found = tb.earth.interpolate_to(ds, target, tb.earth.Kriging(noise, seed=seed), vectors=names)
+            return found if std else found.drop_vars([f"{name}_std" for name in names])
+
+        plan = {"noise": noise, "std": std, "seed": seed, "at": str(at), "changed at": at.stat().st_mtime_ns}
+        write_in_blocks(job, file, output, predict, plan, workers, FIELDS_AT_ONCE, {"dim": dim, "history": history})
         return
     with job.steps(3) as step:
         step(f"reading {file.name}")
@@ -182,20 +185,6 @@ def _learn_from(job: Job, field: tb.io.Field, path: Path, request: tb.io.Request
         )
     check_same_space(field, history)
     return {"history": factor * history.vectors, "history_points": history.space.points}
-
-
-def _interpolate_in_blocks(
-    job: Job, file: Path, at: Path, output: Path, said: dict[str, Any], workers: int, refused: dict[str, Any]
-) -> None:
-    """Predict blocks of time of a grid that may be larger than memory; ``said`` are noise, std and seed."""
-    target = tb.io.grids.to_dataset(tb.io.read_field(at, tb.io.Request(only_points=True)))
-
-    def predict(ds: Any, names: tuple[str, ...]) -> Any:
-        found = tb.earth.interpolate_to(ds, target, tb.earth.Kriging(said["noise"], seed=said["seed"]), vectors=names)
-        return found if said["std"] else found.drop_vars([f"{name}_std" for name in names])
-
-    plan = {**said, "at": str(at), "changed at": at.stat().st_mtime_ns}
-    write_in_blocks(job, file, output, predict, plan, workers, FIELDS_AT_ONCE, refused)
 
 
 @command
@@ -238,9 +227,9 @@ def forecast(
     job.write(result if std else replace(result, std=None), output)
 
 
-def _forecasted(field: tb.io.Field, estimator: Any, horizon: int) -> tuple[tb.io.Field, int]:
+def _forecasted(field: tb.io.Field, estimator: Any, horizon: int, most: int = 60) -> tuple[tb.io.Field, int]:
     """The next fields of a series, with standard deviations and dates, and how many of the last ones they start from:
-    those without a gap, and no more than any model looks back.
+    those without a gap; no model looks further back than ``most``.
     """
     import numpy as np
 
@@ -259,7 +248,7 @@ def _forecasted(field: tb.io.Field, estimator: Any, horizon: int) -> tuple[tb.io
         for _ in range(horizon):
             later = np.append(later, line.next(later[-1:]))
         later = later[1:]
-    start = max(start, len(field) - MAX_LOOK_BACK)
+    start = max(start, len(field) - most)
     estimator.fit(field.space.points, vectors, times)
     future, std = estimator.predict(vectors[start:], horizon, None if times is None else times[start:], return_std=True)
     result, components = field.with_vectors(future), len(field.names)

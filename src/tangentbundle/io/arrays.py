@@ -92,7 +92,8 @@ def to_arrays(field: Field, columns: bool = False) -> dict[str, np.ndarray]:
         table = [to_columns(field, k) for k in range(len(field))]
         new = {n: np.stack([t[n] for t in table]) for n in table[0] if n not in field.space.names}
     else:
-        new = {origin.vectors: field.values} | {name: part.array for name, part in field.parts.items()}
+        parts = {name: np.asarray(part.values) for name, part in field.parts.items()}
+        new = {origin.vectors: field.values} | {n: a[..., 0] if a.shape[-1] == 1 else a for n, a in parts.items()}
         new |= {f"{origin.vectors}_std": field.std} if field.std is not None else {}
     return data | {name: np.ascontiguousarray(a[0] if len(field) == 1 else a) for name, a in new.items()}
 

@@ -44,6 +44,7 @@ def from_columns(
         values = without_impossible(values, units, notes) if columns.on_globe else values
         numbers += [*values]
     n, rows = len(coordinates), usable_rows(np.concatenate(numbers, axis=1), request, notes)
+    check_count(len(rows), request)
     space: Cloud = Cloud(coordinates[rows], columns.points)
     if columns.on_globe:
         space = Globe(coordinates[rows, 0], coordinates[rows, 1], columns.points)

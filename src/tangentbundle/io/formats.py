@@ -11,7 +11,7 @@ from ..files import check_place, replacing
 from .arrays import read_npz, write_npz
 from .datasets import read_dataset
 from .field import Field, Request
-from .grids import write_netcdf, write_zarr
+from .grids import write_dataset
 from .meshes import check_mesh_output, read_mesh, write_mesh
 from .tables import read_csv, read_parquet, write_csv, write_parquet
 
@@ -31,8 +31,7 @@ FORMATS = (
     Format((".parquet", ".pq"), read_parquet, write_parquet),
     Format((".npz",), read_npz, write_npz, several=True),
     Format((".ply", ".obj", ".stl", ".vtk", ".vtu"), read_mesh, write_mesh),
-    Format((".nc", ".nc4", ".cdf"), read_dataset, write_netcdf, several=True),
-    Format((".zarr",), read_dataset, write_zarr, several=True),
+    Format((".nc", ".nc4", ".cdf", ".zarr"), read_dataset, write_dataset, several=True),
 )
 
 

@@ -13,10 +13,8 @@ from ..errors import InvalidInputError, MissingColumnsError
 from .field import Request
 
 LATITUDE, LONGITUDE = ("lat", "latitude", "nav_lat"), ("lon", "longitude", "nav_lon", "long", "lng")
-EASTWARD_NORTHWARD = (*zip(EAST, NORTH, strict=True), ("east", "north"), ("eastward", "northward"))
-EASTWARD_NORTHWARD = (*EASTWARD_NORTHWARD, EAST_NORTH, ("zonal", "meridional"))
-WINDS = (*EASTWARD_NORTHWARD, *product(SPEED, DIRECTION))
-"""Pairs of components, and of speed and direction."""
+EASTWARD = (*EAST, "east", "eastward", "eastward_wind", "zonal")
+NORTHWARD = (*NORTH, "north", "northward", "northward_wind", "meridional")
 NUMBERED = ("x", "pc")
 """Prefixes of numbered coordinates; others count if there is a velocity for each."""
 VELOCITY = ("v", "v_", "d", "d_")
@@ -93,7 +91,8 @@ def _points(names: Sequence[str], known: dict[str, str], request: Request) -> tu
     globe = _first(known, product(LATITUDE, LONGITUDE))
     axes = [[f"{prefix}{axis}" for axis in "xyz"] for prefix in ("", "p", "pos_")]
     cloud = _first(known, [*axes, *_numbered(known)])
-    if globe and (not cloud or _first(known, WINDS)):
+    winds = [*zip(EASTWARD, NORTHWARD, strict=True), *product(SPEED, DIRECTION)]
+    if globe and (not cloud or _first(known, winds)):
         return globe, True
     if not cloud:
         raise MissingColumnsError(
@@ -114,8 +113,10 @@ def _vectors(
         return EAST_NORTH, named(request.wind, names, "wind", 2)
     if request.vectors:
         return named(request.vectors, names, "vectors", wanted), ()
-    if on_globe and (found := _first(known, WINDS)):
-        return (found, ()) if _first(known, EASTWARD_NORTHWARD) else (EAST_NORTH, found)
+    if on_globe and (found := _first(known, zip(EASTWARD, NORTHWARD, strict=True))):
+        return found, ()
+    if on_globe and (found := _first(known, product(SPEED, DIRECTION))):
+        return EAST_NORTH, found
     if not on_globe:
         free = {key: name for key, name in known.items() if name not in points}
         keys = [split_unit(name)[0].lower() for name in points]

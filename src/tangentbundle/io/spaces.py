@@ -16,7 +16,8 @@ class Cloud:
     """Bare points ``(n, D)``: tangent spaces and dimension are estimated, and vectors have the components of points.
 
     Other spaces know more: the dimension, the manifold, and the ``frames`` ``(n, D, c)`` in which a file gives vectors,
-    if these are not ambient. ``up`` is the axis that figures show as up.
+    if these are not ambient. ``coordinates`` ``(n, len(names))`` are the numbers that the file gives for each point,
+    ``vector_names`` those of components for files that bring none, ``up`` is the axis that figures show as up.
     """
 
     dim: int | None = None
@@ -25,20 +26,11 @@ class Cloud:
     up: str = "z"
 
     def __init__(self, points: np.ndarray, names: tuple[str, ...]) -> None:
-        self.points, self.names = points, names
+        self.points, self.coordinates, self.names = points, points, names
+        self.vector_names = tuple(f"v{name}" for name in names)
 
     def __len__(self) -> int:
         return len(self.points)
-
-    @property
-    def coordinates(self) -> np.ndarray:
-        """The numbers that the file gives for each point, ``(n, len(names))``."""
-        return self.points
-
-    @property
-    def vector_names(self) -> tuple[str, ...]:
-        """Usual names of components, for files that bring none."""
-        return tuple(f"v{name}" for name in self.names)
 
     def bundle(self, dim: int | None = None, **scale: Any) -> TangentBundle:
         """The tangent bundle; ``scale`` are options such as ``neighbors``. A known dimension stays as it is."""
@@ -102,7 +94,6 @@ class Globe(Cloud):
     """Latitudes and longitudes in degrees: exact frames on the unit sphere, components are (east, north)."""
 
     dim = 2
-    vector_names = ("u", "v")
 
     def __init__(self, lat: np.ndarray, lon: np.ndarray, names: tuple[str, ...] = ("lat", "lon")) -> None:
         from ..geometry.known_frames import latlon_frames
@@ -110,11 +101,8 @@ class Globe(Cloud):
 
         points, self.frames, _ = latlon_frames(lat, lon)
         super().__init__(points, names)
-        self.lat, self.lon, self.manifold = lat, lon, Sphere(2)
-
-    @property
-    def coordinates(self) -> np.ndarray:
-        return np.stack([self.lat, self.lon], axis=1)
+        self.lat, self.lon, self.coordinates = lat, lon, np.stack([lat, lon], axis=1)
+        self.manifold, self.vector_names = Sphere(2), ("u", "v")
 
     def bundle(self, dim: int | None = None, **scale: Any) -> TangentBundle:
         from ..bundle import TangentBundle

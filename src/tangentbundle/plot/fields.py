@@ -65,8 +65,7 @@ def field(
         depth = _draw_cloud(axes, view.project(points))
     if vectors is not None:
         length, places = np.linalg.norm(vectors, axis=1), view.project(points)
-        rows = _arrow_rows(points, length, visible, arrows)
-        rows = rows[np.argsort(places[rows, -1])]  # near arrows on top of far ones
+        rows = _arrow_rows(points, places, length, visible, arrows)
         moves = (reach(points[rows]) / top_of(length) if scale is None else scale) * view.project(vectors[rows])
         values, alpha = length if color is None else color, None if depth is None else 0.3 + 0.7 * depth[rows]
         look = {"cmap": length_colors(), "clim": (0, top_of(values) if top is None else top), "alpha": alpha, **ARROW}
@@ -81,10 +80,13 @@ def field(
     return axes
 
 
-def _arrow_rows(points: np.ndarray, length: np.ndarray, visible: np.ndarray, count: int) -> np.ndarray:
-    """Points that get arrows: visible ones, spread evenly, without those whose vectors are too short to draw."""
+def _arrow_rows(
+    points: np.ndarray, places: np.ndarray, length: np.ndarray, visible: np.ndarray, count: int
+) -> np.ndarray:
+    """Points that get arrows, near ones last: visible ones, spread evenly, whose vectors are not too short to draw."""
     rows = np.flatnonzero(visible & ((length > 1e-3 * top_of(length)) | (length.max() == 0)))
-    return rows[spread_out(points[rows], max(round(count * len(rows) / max(visible.sum(), 1)), 2))]
+    rows = rows[spread_out(points[rows], max(round(count * len(rows) / max(visible.sum(), 1)), 2))]
+    return rows[np.argsort(places[rows, -1])]
 
 
 def _draw_cloud(axes: Any, places: np.ndarray) -> np.ndarray:

@@ -57,7 +57,7 @@ def interactive_field(
         return layered([Layer("points", points)], faces=faces, up=up)
     layer = Layer("arrows", points, points_array(vectors, "vectors")[0], label=label, unit=unit)
     layer = dataclasses.replace(layer, values={with_unit(label, unit): layer.numbers})
-    return layered([layer, layer.as_streamlines()], faces=faces, up=up)
+    return layered(layer.with_streamlines(), faces=faces, up=up)
 
 
 def layered(

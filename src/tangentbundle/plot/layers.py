@@ -54,9 +54,9 @@ class Layer:
         parts = {name: None if part is None else part[rows] for name, part in parts.items()}
         return dataclasses.replace(self, **parts, values={name: numbers[rows] for name, numbers in self.values.items()})
 
-    def as_streamlines(self) -> Layer:
-        """The layer with curves along its vectors instead of arrows."""
-        return dataclasses.replace(self, name="streamlines", streamlines=True)
+    def with_streamlines(self) -> list[Layer]:
+        """The layer, and one with curves along its vectors, if it has any."""
+        return [self] + [dataclasses.replace(self, name="streamlines", streamlines=True)] * (self.vectors is not None)
 
     @property
     def numbers(self) -> np.ndarray:

@@ -37,10 +37,10 @@ class Surface:
             faces = np.asarray(faces)
             if faces.ndim != 2 or faces.shape[1] != 3 or not ((faces >= 0) & (faces < len(points))).all():
                 raise ShapeError(f"expected triangles (f, 3) of rows below {len(points)}, got faces {faces.shape}.")
-        if faces is not None and len(faces) <= MAX_FACES:
-            normals = vertex_normals(points, faces)
-            size = np.linalg.norm(normals, axis=1, keepdims=True)
-            return cls(points, faces, normals / np.maximum(size, 1e-300))
+            if len(faces) <= MAX_FACES:
+                normals = vertex_normals(points, faces)
+                size = np.linalg.norm(normals, axis=1, keepdims=True)
+                return cls(points, faces, normals / np.maximum(size, 1e-300))
         if points.shape[1] != 3 or len(points) < MIN_POINTS:
             return None
         points = points[spread_out(points, most, pool=2)]

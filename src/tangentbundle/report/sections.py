@@ -7,7 +7,6 @@ import dataclasses
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -28,19 +27,13 @@ MAX_VALUES = 12
 """Most numbers shown under the mouse."""
 
 
-@dataclass(frozen=True)
-class Section:
-    """A heading with plotly figures next to each other, as JSON, whose views are linked; or a chart, SVG in base64."""
+def sections(summary: Summary) -> list[dict[str, Any]]:
+    """All that can be drawn of a summary: the fields, the spectrum, and the skill of a forecast.
 
-    title: str
-    note: str = ""
-    panels: tuple[dict[str, Any], ...] = ()
-    chart: str = ""
-
-
-def sections(summary: Summary) -> list[Section]:
-    """All that can be drawn of a summary: the fields, the spectrum, and the skill of a forecast."""
-    found = [] if summary.before is None else [_fields(summary, summary.before, aligned(layers_of(summary)))]
+    A section has a title, a note, and either panels, which are plotly figures as JSON, next to each other with linked
+    views, or a chart, SVG in base64.
+    """
+    found = [] if summary.before is None else [_fields(summary, summary.before)]
     if summary.eigenvalues is not None:
         errors = "within their sampling errors, the vertical bars"
         note = f"Brackets: eigenvalues that agree {'to six digits' if summary.eigenvalue_errors is None else errors}."
@@ -52,16 +45,17 @@ def sections(summary: Summary) -> list[Section]:
     return found
 
 
-def _chart(title: str, note: str, draw: Callable[..., Any]) -> Section:
+def _chart(title: str, note: str, draw: Callable[..., Any]) -> dict[str, Any]:
     figure, axes = canvas(size=CHART)
     draw(axes=axes[0, 0]).spines[["top", "right"]].set_visible(False)
     content = io.BytesIO()
     figure.savefig(content, format="svg", transparent=True)
-    return Section(title, note, chart=base64.b64encode(content.getvalue()).decode())
+    return {"title": title, "note": note, "panels": (), "chart": base64.b64encode(content.getvalue()).decode()}
 
 
-def _fields(summary: Summary, before: Field, layers: list[Layer]) -> Section:
+def _fields(summary: Summary, before: Field) -> dict[str, Any]:
     """The fields, on a map or in space; what was given to the left of what was computed."""
+    layers = aligned(_layers(summary, before))
     space, most = before.space, max(len(layer.points) for layer in layers)
     groups = [layers] if summary.after is None else [layers[:1], layers[1:]]
     if isinstance(space, Globe):
@@ -88,7 +82,8 @@ def _fields(summary: Summary, before: Field, layers: list[Layer]) -> Section:
         notes.append(f"{MAX_ARROWS} of {most} points have arrows.")
     title = "The map" if isinstance(space, Globe) else "The field"
     title = title if summary.modes is None else "Eigenfields, with their eigenvalues"
-    return Section(title, " ".join(notes), tuple(json.loads(panel.to_json()) for panel in panels))
+    panels = [json.loads(panel.to_json()) for panel in panels]
+    return {"title": title, "note": " ".join(notes), "panels": panels, "chart": ""}
 
 
 def _skill(rows: Sequence[Mapping[str, float]], unit: str, axes: Any) -> Any:
@@ -105,15 +100,14 @@ def _skill(rows: Sequence[Mapping[str, float]], unit: str, axes: Any) -> Any:
     return axes
 
 
-def layers_of(summary: Summary) -> list[Layer]:
+def _layers(summary: Summary, before: Field) -> list[Layer]:
     """The field that was read comes first, then results, the main one before others."""
-    before, after = summary.before, summary.after
-    assert before is not None
+    after = summary.after
     if summary.modes is not None and summary.eigenvalues is not None:
         pairs, place = zip(summary.eigenvalues, summary.modes, strict=False), Field(before.space)
         return [_layer(f"{k}: {v:.4g}", place, "length", vectors=mode) for k, (v, mode) in enumerate(pairs, start=1)]
     if after is None:
-        return _and_streamlines(_field_layer("field", before))
+        return _field_layer("field", before).with_streamlines()
     if summary.command == "forecast":
         last = _field_layer(", ".join(filter(None, ["last observed", _date(before, -1)])), before, -1)
         steps = [f"step {k + 1} of {len(after)}" for k in range(len(after))]
@@ -123,17 +117,13 @@ def layers_of(summary: Summary) -> list[Layer]:
         return [_field_layer("field", before), *(_part_layer(name, part, before) for name, part in after.parts.items())]
     same = after.space is before.space
     names = ["before", "after"] if same else ["observed", "predicted"]
-    layers = [_field_layer(names[0], before), *_and_streamlines(_field_layer(names[1], after))]
+    layers = [_field_layer(names[0], before), *_field_layer(names[1], after).with_streamlines()]
     if same:
         difference = _ambient(after) - _ambient(before)
         layers.append(_layer("difference", before, "length of the difference", vectors=difference))
     if after.std is not None:
         layers.append(_layer("uncertainty", after, "standard deviation", color=_deviation(after.std[0])))
     return layers
-
-
-def _and_streamlines(layer: Layer) -> list[Layer]:
-    return [layer] if layer.vectors is None else [layer, layer.as_streamlines()]
 
 
 def _date(field: Field, number: int) -> str:
@@ -163,7 +153,7 @@ def _part_layer(name: str, part: Field, field: Field) -> Layer:
     """Arrows with the scale of the complete field, or numbers of either sign."""
     if len(part.names) > 1:
         return _layer(name, field, quantity(field), vectors=_ambient(part))
-    return _layer(name, part, name, color=np.asarray(part.array[0], float), palette=SIGNED)
+    return _layer(name, part, name, color=np.asarray(part.values, float)[0, :, 0], palette=SIGNED)
 
 
 def _ambient(field: Field, number: int = 0) -> np.ndarray:
