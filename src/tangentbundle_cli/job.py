@@ -40,7 +40,6 @@ Workers = Annotated[
 INPUTS = ("file", "at", "history")
 """Options that are files to read: missing ones are refused before anything is loaded."""
 
-
 _column = partial(typer.Option, rich_help_panel="Columns and rows")
 _display = partial(typer.Option, rich_help_panel="What is shown")
 

@@ -29,8 +29,7 @@ def from_columns(
     shapes = {name: array.shape for name, array in (points | vectors).items()}
     if len({shape[-1] for shape in shapes.values()}) > 1 or any(len(shapes[name]) > 1 for name in points):
         raise ShapeError(f"columns of points and vectors must be equally long, got {shapes}.")
-    single = {array.dtype for array in (points | vectors).values()} == {np.dtype(np.float32)}
-    dtype = np.float32 if single else np.float64
+    dtype = np.result_type(*points.values(), *vectors.values())
     coordinates, values = np.stack(list(points.values()), axis=1, dtype=dtype), None
     notes, units, numbers = [*columns.notes], "", [coordinates]
     if vectors:

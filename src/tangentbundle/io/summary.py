@@ -102,14 +102,8 @@ class Summary:
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers and text; numbers that are not finite become None."""
-        content = {
-            "command": self.command,
-            "source": self.source,
-            **self.data,
-            "notes": self.notes,
-            "warnings": self.warnings,
-            "files": self.files,
-            "seconds": round(self.seconds, 3),
-        }
+        content = {"command": self.command, "source": self.source} | self.data
+        content |= {name: getattr(self, name) for name in ("notes", "warnings", "files")}
+        content["seconds"] = round(self.seconds, 3)
         text = json.dumps(content, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value))
         return json.loads(text, parse_constant=lambda name: None)

@@ -61,8 +61,7 @@ def read_csv(path: Path, request: Request) -> Field:
     names, separator, lines = read_header(path)
     columns = find_columns(names, request)
     types = {name: pyarrow.float64() if name in columns.numeric else pyarrow.string() for name in names}
-    options = arrow.ReadOptions(use_threads=False, column_names=names, skip_rows=lines)
-    options.block_size = 2**24  # a line must fit
+    options = arrow.ReadOptions(use_threads=False, block_size=2**24, skip_rows=lines, column_names=names)  # a line fits
     parse = arrow.ParseOptions(delimiter=separator, newlines_in_values=True)
     try:
         table = arrow.read_csv(str(path), options, parse, arrow.ConvertOptions(column_types=types))

@@ -60,8 +60,7 @@ def _fields(summary: Summary, before: Field) -> dict[str, Any]:
     groups = [layers] if summary.after is None else [layers[:1], layers[1:]]
     if isinstance(space, Globe):
         globes = [space] if summary.after is None else [space, summary.after.space]
-        lat, lon = np.concatenate([globe.coordinates for globe in globes]).T
-        chart = EqualAreaMap.fitting(lat, lon)
+        chart = EqualAreaMap.fitting(*np.concatenate([globe.coordinates for globe in globes]).T)
         panels = [layered(group, chart=chart) for group in groups]
         notes = ["Drag to zoom, double-click to see all again. Point anywhere to read the nearest values."]
         notes.append("Equal-area map; arrows point along its own meridians. Coastlines: Natural Earth.")
@@ -82,8 +81,7 @@ def _fields(summary: Summary, before: Field) -> dict[str, Any]:
         notes.append(f"{MAX_ARROWS} of {most} points have arrows.")
     title = "The map" if isinstance(space, Globe) else "The field"
     title = title if summary.modes is None else "Eigenfields, with their eigenvalues"
-    panels = [json.loads(panel.to_json()) for panel in panels]
-    return {"title": title, "note": " ".join(notes), "panels": panels, "chart": ""}
+    return {"title": title, "note": " ".join(notes), "panels": [json.loads(p.to_json()) for p in panels], "chart": ""}
 
 
 def _skill(rows: Sequence[Mapping[str, float]], unit: str, axes: Any) -> Any:
@@ -91,9 +89,8 @@ def _skill(rows: Sequence[Mapping[str, float]], unit: str, axes: Any) -> Any:
     names = {"this forecast": "error", "persistence": "persistence", "climatology": "climatology"}
     for color, (name, key) in zip(LINES, names.items(), strict=False):
         axes.plot([row["lead"] for row in rows], [row[key] for row in rows], label=name, color=color, marker="o", ms=3)
-    axes.set_xlabel("steps ahead")
+    axes.set(xlabel="steps ahead", ylim=(0, None))
     axes.set_ylabel(with_unit("root mean square error", unit), parse_math=False)
-    axes.set_ylim(bottom=0)
     axes.grid(alpha=0.25)
     axes.legend(frameon=False)
     axes.xaxis.get_major_locator().set_params(integer=True)
