@@ -230,7 +230,7 @@ def test_too_large_files_are_refused(folder, monkeypatch):
     """A file of kilobytes may hold millions of points: it is not even unpacked."""
     np.savez_compressed("bomb.npz", points=np.zeros((3_000_000, 3)))
     assert Path("bomb.npz").stat().st_size < 200_000
-    monkeypatch.setattr("tangentbundle.io.npz.np.load", None)
+    monkeypatch.setattr("tangentbundle.io.arrays.np.load", None)
     monkeypatch.setattr("tangentbundle.memory.memory_limit", lambda limit: 1e8)
     assert "bomb.npz would need about 0.144 GB" in run("inspect", "bomb.npz", code=2).stderr
 

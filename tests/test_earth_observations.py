@@ -95,8 +95,9 @@ def test_bad_measurements_are_refused():
 
 def test_the_column_sigma_of_a_file_reaches_the_estimators(tmp_path):
     """Also in other units than the vectors'; NaN is refused."""
-    from tangentbundle.io import Field, Globe, read_field
-    from tangentbundle.io.actions import predicted
+    from tangentbundle.io import Field, Globe, Summary, read_field
+    from tangentbundle_cli.job import Job
+    from tangentbundle_cli.predict import predict_each
 
     rng = np.random.default_rng(0)
     lat, lon = np.degrees(np.arcsin(rng.uniform(-1, 1, 40))), rng.uniform(0, 360, 40)
@@ -112,9 +113,10 @@ def test_the_column_sigma_of_a_file_reaches_the_estimators(tmp_path):
             seen.append(noise_std)
             return super().fit(X, y, noise_std)
 
-    predicted(Seen(covariance=tb.estimators.Tangent(), manifold=SPHERE), field, field)
+    job, model = Job(Summary("denoise"), quiet=True), Seen(covariance=tb.estimators.Tangent(), manifold=SPHERE)
+    predict_each(job, model, field, field, None, False)
     np.testing.assert_allclose(seen[0], sigma)
     rows[3, 4] = np.nan
     np.savetxt(tmp_path / "c.csv", rows, delimiter=",", header="lat,lon,u,v,sigma", comments="")
     with pytest.raises(NonFiniteError):
-        predicted(Seen(manifold=SPHERE), read_field(tmp_path / "c.csv"), Field(Globe(lat, lon)))
+        predict_each(job, Seen(manifold=SPHERE), read_field(tmp_path / "c.csv"), Field(Globe(lat, lon)), None, False)

@@ -15,7 +15,6 @@ from tangentbundle.interop import (
     to_pyg,
 )
 from tangentbundle.io import Mesh, Request, read_field
-from tangentbundle.io.arrays import up_axis
 
 SPHERE = tb.manifolds.Sphere(2)
 CLOUDS = {
@@ -159,4 +158,4 @@ def test_data_of_faces_are_averaged_to_the_vertices():
 
 def test_obj_files_have_y_up(tmp_path):
     meshio.write(tmp_path / "mesh.obj", meshio.Mesh(octahedron()[0], [("triangle", octahedron()[1])]))
-    assert up_axis(read_field(tmp_path / "mesh.obj", Request(needs_vectors=False))) == "y"
+    assert read_field(tmp_path / "mesh.obj", Request(needs_vectors=False)).space.up == "y"

@@ -1,17 +1,19 @@
-"""The command line, in a package of its own so that ``tangentbundle --help`` loads neither torch nor the library."""
+"""The command line, in a package of its own: ``tangentbundle`` then loads a module when it is first asked for.
+
+``--help`` so loads neither torch nor NumPy.
+"""
 
 from typing import Annotated
 
 import typer
 
-from .decompose import decompose
-from .demo import demo
-from .doctor import doctor
+import tangentbundle as tb
+
 from .fields import inspect, spectrum
-from .filtering import filter
+from .filtering import decompose, filter
 from .job import Commands
 from .predict import denoise, forecast, interpolate
-from .reproduce import reproduce
+from .standalone import demo, doctor, reproduce
 
 app = typer.Typer(name="tangentbundle", cls=Commands, no_args_is_help=True, pretty_exceptions_show_locals=False)
 for function in (demo, inspect, denoise, interpolate, forecast, filter, decompose, spectrum, doctor, reproduce):
@@ -20,9 +22,7 @@ for function in (demo, inspect, denoise, interpolate, forecast, filter, decompos
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from tangentbundle import __version__
-
-        typer.echo(f"tangentbundle {__version__}")
+        typer.echo(f"tangentbundle {tb.__version__}")
         raise typer.Exit
 
 

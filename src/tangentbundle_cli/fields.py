@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from .job import Dim, Eps, Job, Neighbors, Source, command
+import tangentbundle as tb
 
-if TYPE_CHECKING:
-    from tangentbundle import TangentBundle
-    from tangentbundle.io import Field
+from .job import Job, Source, command
 
 MAX_BETTI_POINTS = 10_000
 """Most points whose harmonic fields are counted; of larger clouds, so many random points are looked at."""
 
 
-def given(**options: Any) -> dict[str, Any]:
-    """The options that were given."""
-    return {name: value for name, value in options.items() if value is not None}
-
-
-def build_bundle(job: Job, field: Field, options: dict[str, Any]) -> TangentBundle:
-    """The bundle of a file's points, described in the summary; ``options`` of it are dim, neighbors and eps."""
-    import numpy as np
-
+def few_neighbors(job: Job, points: int, geometry: dict[str, Any]) -> dict[str, Any]:
+    """Options of a bundle, with fewer neighbours for a cloud of so many points that memory is scarce."""
     from tangentbundle.geometry.scale import affordable_neighbors
 
-    automatic = not {"neighbors", "eps"} & {*options}
-    few = affordable_neighbors(len(field.space)) if automatic and not hasattr(field.space, "faces") else None
-    if few is not None:
-        options = {**options, "neighbors": few}
-        job.summary.notes.append(f"{few} neighbours are used, to save memory; see --neighbors")
-    bundle = field.space.bundle(**options)
+    few = None if {"neighbors", "eps"} & {*geometry} else affordable_neighbors(points)
+    if few is None:
+        return geometry
+    job.summary.notes.append(f"{few} neighbours are used, to save memory; see --neighbors")
+    return {**geometry, "neighbors": few}
+
+
+def build_bundle(job: Job, field: tb.io.Field, geometry: dict[str, Any]) -> tb.TangentBundle:
+    """The bundle of a file's points, described in the summary; ``geometry`` are dim, neighbors and eps."""
+    import numpy as np
+
+    is_mesh = isinstance(field.space, tb.io.Mesh)
+    bundle = field.space.bundle(**(geometry if is_mesh else few_neighbors(job, len(field.space), geometry)))
     median = float(np.median(bundle.sorted_graph.degrees))
     frames = "known frames" if bundle.pca is None else "frames estimated"
     job.summary.tell("dimension", f"{bundle.dim} in R^{bundle.ambient_dim} ({frames})", dimension=bundle.dim)
@@ -41,22 +39,23 @@ def build_bundle(job: Job, field: Field, options: dict[str, Any]) -> TangentBund
         job.summary.tell("operator", f"that of the mesh: {bundle.mesh}", mesh=str(bundle.mesh))
         return bundle
     text = f"eps {bundle.eps:.4g}, radius {bundle.eps**0.5:.4g}, {median:.0f} neighbours"
-    chosen = "automatic" if automatic else "given"
+    chosen = "given" if {"neighbors", "eps"} & {*geometry} else "automatic"
     job.summary.tell("scale", f"{text} ({chosen})", eps=bundle.eps, median_neighbors=median)
     return bundle
 
 
-def compute_spectrum(job: Job, bundle: TangentBundle, k: int) -> Any:
+def tell_normal_part(job: Job, field: tb.io.Field, bundle: Any) -> None:
+    """Describe in the summary how much of a field a bundle leaves out."""
+    share = tb.diagnostics.normal_share(bundle, field.vectors.transpose(1, 2, 0).copy())
+    job.summary.tell("normal part", f"{share:.1%} of the vectors' energy, left out", normal_share=share)
+
+
+def compute_spectrum(job: Job, bundle: tb.TangentBundle, k: int) -> Any:
     """The lowest k eigenvalues of the Laplacian, added to the summary, and their fields."""
-    import numpy as np
-
-    from tangentbundle.diagnostics import sampling_errors
-
     values, fields = bundle.laplacian().spectrum(min(k, bundle.num_points * bundle.rank))
-    values = np.asarray(values, float)
-    job.summary.eigenvalues = values
+    job.summary.eigenvalues = values = values.astype(float)
     if bundle.mesh is None:  # the vertices of a mesh are no random sample
-        job.summary.eigenvalue_errors = sampling_errors(bundle, fields)
+        job.summary.eigenvalue_errors = tb.diagnostics.sampling_errors(bundle, fields)
     job.summary.tell("eigenvalues", " ".join(f"{value:.4g}" for value in values), eigenvalues=values)
     return values, fields
 
@@ -65,10 +64,8 @@ def compute_spectrum(job: Job, bundle: TangentBundle, k: int) -> Any:
 def inspect(
     job: Job,
     file: Source,
+    geometry: dict[str, Any],
     k: Annotated[int, typer.Option("-k", min=0, help="eigenvalues to compute; 0 for none")] = 6,
-    dim: Dim = None,
-    neighbors: Neighbors = None,
-    eps: Eps = None,
 ) -> None:
     """Look a file over: dimension, scale, components, orientability, spectrum, tangency.
 
@@ -80,7 +77,7 @@ def inspect(
         step("reading")
         field = job.read(file, needs_vectors=False)
         step("building the bundle")
-        bundle = build_bundle(job, field, given(dim=dim, neighbors=neighbors, eps=eps))
+        bundle = build_bundle(job, field, geometry)
         step("diagnosing")
         _diagnose(job, field, bundle)
         step("eigenvalues")
@@ -90,7 +87,7 @@ def inspect(
         _tell_shape(job, sample, count_holes=k > 0)
 
 
-def _diagnose(job: Job, field: Field, bundle: TangentBundle) -> None:
+def _diagnose(job: Job, field: tb.io.Field, bundle: tb.TangentBundle) -> None:
     import numpy as np
 
     found = bundle.diagnose(None if field.values is None else field.vectors, quiet=True)
@@ -110,17 +107,13 @@ def _diagnose(job: Job, field: Field, bundle: TangentBundle) -> None:
         tell("length of vectors", text, lengths=[low, middle, high], units=field.units or None)
 
 
-def _tell_shape(job: Job, bundle: TangentBundle, *, count_holes: bool) -> None:
+def _tell_shape(job: Job, bundle: tb.TangentBundle, *, count_holes: bool) -> None:
     """The range of the curvature and the first Betti number."""
     import numpy as np
 
-    from tangentbundle.calculus import betti_number
-    from tangentbundle.calculus.topology import has_boundary
-    from tangentbundle.errors import TangentBundleError
-
     try:
         found = bundle.curvature()
-    except TangentBundleError as error:
+    except tb.errors.TangentBundleError as error:
         job.summary.tell("curvature", f"not estimated: {error}", curvature=None)
         return
     name, values = ("Gaussian", found.gaussian) if bundle.dim == 2 else ("scalar", found.scalar)
@@ -130,20 +123,20 @@ def _tell_shape(job: Job, bundle: TangentBundle, *, count_holes: bool) -> None:
     if not count_holes:
         return
     betti, text = None, f"left out above {MAX_BETTI_POINTS} points"
-    if has_boundary(bundle):
+    if tb.calculus.topology.has_boundary(bundle):
         text = "not counted: a boundary, or too few points"
     elif bundle.num_points <= MAX_BETTI_POINTS:
-        betti = betti_number(bundle)
+        betti = tb.calculus.betti_number(bundle)
         text = f"{betti} (independent harmonic fields)"
     job.summary.tell("first Betti number", text, betti=betti)
 
 
-def _sample(job: Job, field: Field, bundle: TangentBundle, size: int = MAX_BETTI_POINTS) -> TangentBundle:
+def _sample(job: Job, field: tb.io.Field, bundle: tb.TangentBundle, size: int = MAX_BETTI_POINTS) -> tb.TangentBundle:
     """The bundle of a random subset of a large cloud: its lowest eigenvalues are similar, and computed much faster."""
     import numpy as np
 
     n = len(field.space)
-    if n <= size or hasattr(field.space, "faces"):
+    if n <= size or isinstance(field.space, tb.io.Mesh):
         return bundle
     rows = np.random.default_rng(0).choice(n, size, replace=False)
     job.summary.notes.append(
@@ -156,13 +149,11 @@ def _sample(job: Job, field: Field, bundle: TangentBundle, size: int = MAX_BETTI
 def spectrum(
     job: Job,
     file: Source,
+    geometry: dict[str, Any],
     k: Annotated[int, typer.Option("-k", min=1, help="eigenvalues to compute")] = 20,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help=".npz file of eigenvalues and eigenfields")
     ] = None,
-    dim: Dim = None,
-    neighbors: Neighbors = None,
-    eps: Eps = None,
 ) -> None:
     """The lowest eigenvalues of minus the connection Laplacian.
 
@@ -172,24 +163,18 @@ def spectrum(
     """
     import numpy as np
 
-    from tangentbundle.errors import OutputError
-    from tangentbundle.files import replacing
-    from tangentbundle.io import check_output
-
-    if output is not None:
-        if output.suffix != ".npz":
-            raise OutputError(f"a spectrum is written as .npz, not {output.name}. Choose such a name.")
-        check_output(None, output)
+    if output is not None and output.suffix != ".npz":
+        raise tb.errors.OutputError(f"a spectrum is written as .npz, not {output.name}. Choose such a name.")
     with job.steps(3) as step:
         step("reading")
         field = job.read(file, needs_vectors=False)
         step("building the bundle")
-        bundle = build_bundle(job, field, given(dim=dim, neighbors=neighbors, eps=eps))
+        bundle = build_bundle(job, field, geometry)
         step("eigenvalues")
         values, fields = compute_spectrum(job, bundle, k)
     if job.report is not None:  # it shows the first few eigenfields
         ambient = bundle.to_ambient(fields[..., :6]).reshape(bundle.num_points, bundle.ambient_dim, -1)
         job.summary.modes = np.moveaxis(np.asarray(ambient, float), -1, 0)
     if output is not None:
-        with job.summary.writing(output), replacing(output) as place:
+        with job.summary.writing(output), tb.files.replacing(output) as place:
             np.savez(place, eigenvalues=values, fields=np.asarray(bundle.to_ambient(fields)))

@@ -1,25 +1,27 @@
-"""``tangentbundle filter``: in memory, with the Laplacian on disk, or in blocks of times of a grid."""
+"""Commands that apply operators to a field: filter, decompose; in memory, on disk, or in blocks of times of a grid."""
 
 from __future__ import annotations
 
 import contextlib
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from .fields import build_bundle, given
-from .job import Dim, Eps, Job, Neighbors, Output, Source, command
+import tangentbundle as tb
 
-if TYPE_CHECKING:
-    from tangentbundle.distributed import DistributedBundle
-    from tangentbundle.io import Field
+from .fields import build_bundle, few_neighbors, tell_normal_part
+from .job import Job, Output, Source, Workers, command, write_in_blocks
 
 MAX_PARTITION = 500_000
 """Points of a partition, which needs a few hundred MB."""
+
+LITTLE_ENERGY = 0.01
+"""Share of the energy below which nothing is left of a field."""
 
 
 @command
@@ -27,12 +29,10 @@ def filter(
     job: Job,
     file: Source,
     output: Output,
+    geometry: dict[str, Any],
     heat: Annotated[float | None, typer.Option(min=0, help="time of heat flow, in squared units of the points")] = None,
     scale: Annotated[str, typer.Option(help='wavelength on the globe that is damped by half, such as "500 km"')] = "",
     variables: Annotated[str, typer.Option(help="variables of a grid to read and write: U,V; default all")] = "",
-    dim: Dim = None,
-    neighbors: Neighbors = None,
-    eps: Eps = None,
     workers: Annotated[
         int | None,
         typer.Option(
@@ -49,92 +49,158 @@ def filter(
         tangentbundle filter large.parquet --heat 0.1 -o smooth.parquet --workers 4
         tangentbundle filter 'wind_*.nc' --scale "500 km" -o smooth.zarr --workers 2
     """
-    from tangentbundle.errors import InvalidInputError
-
-    options = given(dim=dim, neighbors=neighbors, eps=eps)
     if (heat is None) == (not scale):
-        raise InvalidInputError("give one filter: --heat TIME, or --scale LENGTH on the globe.")
+        raise tb.errors.InvalidInputError("give one filter: --heat TIME, or --scale LENGTH on the globe.")
     if heat is not None:
         if variables:
-            raise InvalidInputError("--variables goes with --scale. Choose components with --vectors.")
-        _heat_flow(job, file, output, heat, workers, options)
+            raise tb.errors.InvalidInputError("--variables goes with --scale. Choose components with --vectors.")
+        _heat_flow(job, file, output, heat, workers, geometry)
         return
-    if options:
-        raise InvalidInputError("--scale works on cells: leave out --dim, --neighbors and --eps.")
-    from .gridded import write_in_blocks
-
-    def smoothed(ds: Any, names: tuple[str, ...]) -> Any:
-        from tangentbundle.earth import smooth
-
-        return smooth(ds, scale, vectors=names)
-
-    write_in_blocks(job, file, output, smoothed, {"scale": scale, "variables": variables}, workers or 1)
+    if geometry:
+        raise tb.errors.InvalidInputError("--scale works on cells: leave out --dim, --neighbors and --eps.")
+    plan = {"scale": scale, "variables": variables}
+    write_in_blocks(job, file, output, lambda ds, names: tb.earth.smooth(ds, scale, vectors=names), plan, workers or 1)
     job.summary.tell("filter", f"wavelengths of {scale} damped by half", scale=scale)
 
 
-def _heat_flow(job: Job, file: Path, output: Path, time: float, workers: int | None, options: dict[str, Any]) -> None:
+def _heat_flow(job: Job, file: Path, output: Path, time: float, workers: int | None, geometry: dict[str, Any]) -> None:
     """Filter points in space, or cells without blocks: in memory, or with the Laplacian on disk for ``workers``."""
-    with job.steps(4) as step:
+    with job.steps(4) as step, contextlib.ExitStack() as stack:
         step("reading")
         field = job.read(file, output)
         step("building the bundle")
-        import numpy as np
+        response, bundle = tb.Heat(time), None
+        if workers is None:
+            bundle = build_bundle(job, field, geometry)
+            apply: Callable[[Any], Any] = partial(response, bundle.laplacian())
+        else:
+            bundle = stack.enter_context(_in_parts(job, field, output, workers, geometry))
+            apply = partial(bundle.filter, response)
+        tell_normal_part(job, field, bundle)
+        step("filtering")
+        result, left = _filtered(field, bundle, apply)
+        job.summary.tell("filter", f"{response}; {left:.1%} of the tangent energy is left", energy_left=left)
+        step("writing")
+        job.write(result, output)
 
-        from tangentbundle import Heat
-        from tangentbundle.diagnostics import normal_share
-        from tangentbundle.io.actions import filtered
 
-        response = Heat(time)
-        with contextlib.ExitStack() as stack:
-            bundle: Any
-            if workers is None:
-                bundle = build_bundle(job, field, options)
-                apply: Callable[[Any], Any] = partial(response, bundle.laplacian())
-            else:
-                bundle = stack.enter_context(_in_parts(job, field, output, workers, options))
-                apply = partial(bundle.filter, response)
-            share = normal_share(bundle, np.ascontiguousarray(field.vectors.transpose(1, 2, 0)))
-            step("filtering")
-            result, left = filtered(field, bundle, apply)
-            job.summary.tell("normal part", f"{share:.1%} of the vectors' energy, left out", normal_share=share)
-            job.summary.tell("filter", f"{response}; {left:.1%} of the tangent energy is left", energy_left=left)
-            step("writing")
-            job.write(result, output)
+def _filtered(field: tb.io.Field, bundle: Any, apply: Callable, at_once: int = 32) -> tuple[tb.io.Field, float]:
+    """The tangent field of every time after ``apply``, a filter of coordinates in a bundle; the share of energy left.
+
+    Warns if that is next to nothing. So many times are filtered together.
+    """
+    import numpy as np
+
+    vectors = field.vectors.astype(field.space.coordinates.dtype, copy=False)
+    smooth, energy = np.empty_like(vectors), np.zeros(2)
+    for a in range(0, len(vectors), at_once):
+        x = bundle.to_coordinates(np.ascontiguousarray(vectors[a : a + at_once].transpose(1, 2, 0)))
+        y = apply(x)
+        energy += np.square(x).sum(), np.square(y).sum()
+        smooth[a : a + at_once] = bundle.to_ambient(y).reshape(*vectors.shape[1:], -1).transpose(2, 0, 1)
+    left = float(energy[1] / energy[0]) if energy[0] else 1.0
+    if left < LITTLE_ENERGY:
+        tb.io.guards.warn(
+            f"the filter leaves {left:.2g} of the field's energy. Times are squared lengths, in units of the points; "
+            f"{bundle.eps:.2g} smooths over one neighbourhood. Try such a number."
+        )
+    return field.with_vectors(smooth), left
 
 
 @contextlib.contextmanager
 def _in_parts(
-    job: Job, field: Field, output: Path, workers: int, options: dict[str, Any]
-) -> Iterator[DistributedBundle]:
+    job: Job, field: tb.io.Field, output: Path, workers: int, geometry: dict[str, Any]
+) -> Iterator[tb.distributed.DistributedBundle]:
     """The bundle in a hidden folder next to the output, where a run after an interruption finds what is built."""
-    from tangentbundle.distributed import DistributedBundle
-    from tangentbundle.errors import InvalidInputError, TangentBundleError
-    from tangentbundle.extras import extra
-    from tangentbundle.geometry.scale import affordable_neighbors
-    from tangentbundle.io import Cloud
-
     n, tell = len(field.space), job.summary.tell
-    if type(field.space) is not Cloud:
-        raise InvalidInputError(
+    if type(field.space) is not tb.io.Cloud:
+        raise tb.errors.InvalidInputError(
             "--workers estimates tangent spaces from points in space: it takes no latitude and longitude or faces. "
             "Leave it out, or write x, y, z and the vectors' three components first."
         )
-    if not {"neighbors", "eps"} & {*options} and (few := affordable_neighbors(n)):
-        options = {**options, "neighbors": few}
-        job.summary.notes.append(f"{few} neighbours are used, to save memory; see --neighbors")
     work = output.absolute().with_name(f".{output.name}.work")
     fresh, size = not work.exists(), min(MAX_PARTITION, -(-n // workers))
-    dask = extra("dask", "Filtering in parts", "cluster")
+    dask = tb.extras.extra("dask", "Filtering in parts", "cluster")
     try:
         with dask.config.set(scheduler="threads", num_workers=workers):
-            bundle = DistributedBundle.from_points(field.space.points, work, partition=size, **options)
+            bundle = tb.distributed.DistributedBundle.from_points(
+                field.space.points, work, partition=size, **few_neighbors(job, n, geometry)
+            )
             tell("dimension", f"{bundle.dim} in R^{bundle.ambient_dim} (frames estimated)", dimension=bundle.dim)
             near = bundle.edges / n
             tell("scale", f"eps {bundle.eps:.4g}, radius {bundle.eps**0.5:.4g}, {near:.0f} neighbours", eps=bundle.eps)
             tell("partitions", str(bundle.num_parts), partitions=bundle.num_parts)
             yield bundle
-    except TangentBundleError:
+    except tb.errors.TangentBundleError:
         if fresh:  # there is nothing to go on with; another run's folder stays
             shutil.rmtree(work, ignore_errors=True)
         raise
     shutil.rmtree(work, ignore_errors=True)
+
+
+@command
+def decompose(job: Job, file: Source, output: Output, geometry: dict[str, Any], workers: Workers = None) -> None:
+    """Split a field into a gradient, a rotational part and a remainder; also potentials, divergence and vorticity.
+
+    The points must cover a closed space; on the globe they need not, where cells without data are land. The normal
+    part of vectors is left out.
+
+    Examples:
+        tangentbundle decompose wind.nc -o parts.nc --report parts.html
+        tangentbundle decompose field.csv -o parts.csv
+        tangentbundle decompose 'wind_*.nc' -o parts.zarr --workers 2
+    """
+    if workers is not None:
+        write_in_blocks(
+            job, file, output, lambda ds, names: tb.earth.decompose(ds, vectors=names), {}, workers, None, geometry
+        )
+        return
+    with job.steps(4) as step:
+        step("reading")
+        field = job.read(file, output)
+        step("building the bundle")
+        bundle = None
+        if not isinstance(field.space, tb.io.Globe):
+            bundle = build_bundle(job, field, geometry)
+            tell_normal_part(job, field, bundle)
+        elif geometry:
+            raise tb.errors.InvalidInputError(
+                "on the globe the parts are those of cells: leave out --dim, --neighbors and --eps."
+            )
+        step("decomposing")
+        result, energies = _parts(field, bundle)
+        for name, shares in energies.items():
+            spread = f" on average ({shares.min():.1%} to {shares.max():.1%})" if len(shares) > 1 else ""
+            job.summary.tell(name, f"{shares.mean():.1%} of the energy{spread}", energies=energies)
+        step("writing")
+        job.write(result, output)
+
+
+def _parts(field: tb.io.Field, bundle: tb.TangentBundle | None) -> tuple[tb.io.Field, dict[str, Any]]:
+    """The field with its parts, potentials, divergence and vorticity; energies ``(T,)`` of its parts.
+
+    On the globe there is no bundle: the cells of the file's grid are used, and speeds give rates in s-1 and potentials
+    in m2 s-1. Otherwise lengths are those of the points.
+    """
+    from tangentbundle.earth.decomposition import decompose_points
+
+    space, radius, speed = field.space, tb.earth.RADIUS, None
+    if bundle is None:
+        gridded = isinstance(field.origin, tb.io.grids.GridFile)
+        grid = field.origin.grid if gridded else tb.earth.Grid.scattered(*space.coordinates.T)
+        found, speed = decompose_points(grid, space.points, field.values), tb.units.conversion(field.units, "m s-1")
+    else:
+        vectors = field.vectors.astype(space.coordinates.dtype, copy=False)
+        found = tb.helmholtz(bundle, bundle.to_coordinates(vectors[..., None]))
+    rate, area = ((speed / radius, "s-1"), (speed * radius, "m2 s-1")) if speed else ((1.0, ""), (1.0, ""))
+    parts = {}
+    for name in found.energies:
+        values = getattr(found, name)
+        values = values[..., 0] if bundle is None else space.components(bundle.to_ambient(values))
+        names = tuple(f"{name}_{component}" for component in field.names)
+        parts[name] = replace(field, values=values, names=names, wind=())
+    for name, (scale, unit) in {"divergence": rate, "vorticity": rate, "potential": area, "stream": area}.items():
+        if (values := getattr(found, name)) is not None:
+            names = (f"{name} [{unit}]" if unit else name,)
+            parts[name] = replace(field, values=scale * values[..., 0], names=names, units=unit, wind=())
+    return replace(field, parts=parts), {name: share[:, 0] for name, share in found.energies.items()}

@@ -13,25 +13,23 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import partial
+from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-if TYPE_CHECKING:
-    from tangentbundle.io import Field, Request, Summary, Table
+import tangentbundle as tb
 
 FILES = "CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF or Zarr"
 
 Source = Annotated[Path, typer.Argument(help=f"{FILES}, by the suffix", show_default=False)]
 Output = Annotated[Path, typer.Option("-o", "--output", help="file to write, in the format of its suffix")]
 Dim = Annotated[int | None, typer.Option(min=1, help="intrinsic dimension; default estimated")]
-Neighbors = Annotated[int | None, typer.Option(min=1, help="neighbours of the median point; default automatic")]
-Eps = Annotated[float | None, typer.Option(help="squared radius of neighbourhoods, instead of --neighbors")]
 Noise = Annotated[float | None, typer.Option(help="known standard deviation of the noise; default estimated")]
 Std = Annotated[bool, typer.Option("--std", help="also write the standard deviation of each component")]
 Seed = Annotated[int, typer.Option(help="seed of random choices")]
@@ -42,33 +40,38 @@ Workers = Annotated[
 INPUTS = ("file", "at", "history")
 """Options that are files to read: missing ones are refused before anything is loaded."""
 
-
-def _column(help: str, *names: str, **options: Any) -> Any:
-    return typer.Option(*names, help=help, rich_help_panel="Columns and rows", **options)
-
-
-def _display(help: str, *names: str) -> Any:
-    return typer.Option(*names, help=help, rich_help_panel="What is shown")
+_column = partial(typer.Option, rich_help_panel="Columns and rows")
+_display = partial(typer.Option, rich_help_panel="What is shown")
 
 
 def columns(
-    points: Annotated[str, _column("columns of points: X,Y,Z, or 'pc*', or pc1:pc50")] = "",
-    latlon: Annotated[str, _column("columns in degrees: LAT,LON")] = "",
-    vectors: Annotated[str, _column("columns of vectors: VX,VY,VZ or 'dpc*' or EAST,NORTH")] = "",
-    wind: Annotated[str, _column("columns of wind: SPEED,DIRECTION (degrees, where it comes from)")] = "",
-    sigma: Annotated[str, _column("column of standard errors of the vectors' components")] = "",
-    drop_missing: Annotated[bool, _column("leave out rows with missing numbers", "--drop-missing")] = False,
-    drop_duplicates: Annotated[bool, _column("keep the first of coincident points", "--drop-duplicates")] = False,
-    select: Annotated[list[str] | None, _column("one value of a dimension of NetCDF or Zarr: level=500")] = None,
+    points: Annotated[str, _column(help="columns of points: X,Y,Z, or 'pc*', or pc1:pc50")] = "",
+    latlon: Annotated[str, _column(help="columns in degrees: LAT,LON")] = "",
+    vectors: Annotated[str, _column(help="columns of vectors: VX,VY,VZ or 'dpc*' or EAST,NORTH")] = "",
+    wind: Annotated[str, _column(help="columns of wind: SPEED,DIRECTION (degrees, where it comes from)")] = "",
+    sigma: Annotated[str, _column(help="column of standard errors of the vectors' components")] = "",
+    drop_missing: Annotated[bool, _column("--drop-missing", help="leave out rows with missing numbers")] = False,
+    drop_duplicates: Annotated[bool, _column("--drop-duplicates", help="keep the first of coincident points")] = False,
+    select: Annotated[list[str] | None, _column(help="one value of a dimension of NetCDF or Zarr: level=500")] = None,
 ) -> None:
     """Options of commands that read files; columns that are not named are guessed, and the guess is printed."""
 
 
+def geometry(
+    dim: Dim = None,
+    neighbors: Annotated[
+        int | None, typer.Option(min=1, help="neighbours of the median point; default automatic")
+    ] = None,
+    eps: Annotated[float | None, typer.Option(help="squared radius of neighbourhoods, instead of --neighbors")] = None,
+) -> None:
+    """Options of commands that build a bundle, which get those that are given as ``geometry``."""
+
+
 def display(
-    as_json: Annotated[bool, _display("the result as JSON on stdout", "--json")] = False,
-    quiet: Annotated[bool, _display("nothing but errors", "--quiet", "-q")] = False,
-    debug: Annotated[bool, _display("show tracebacks", "--debug")] = False,
-    report: Annotated[Path | None, _display("also write a report for the browser: one .html file")] = None,
+    as_json: Annotated[bool, _display("--json", help="the result as JSON on stdout")] = False,
+    quiet: Annotated[bool, _display("--quiet", "-q", help="nothing but errors")] = False,
+    debug: Annotated[bool, _display("--debug", help="show tracebacks")] = False,
+    report: Annotated[Path | None, _display(help="also write a report for the browser: one .html file")] = None,
 ) -> None:
     """Options of every command."""
 
@@ -84,8 +87,7 @@ class Commands(TyperGroup):
 class Job:
     """One run of a command; ``columns`` are the options of that name, ``appendix`` is printed after its summary."""
 
-    command: str
-    line: str
+    summary: tb.io.Summary
     as_json: bool = False
     quiet: bool = False
     debug: bool = False
@@ -94,98 +96,130 @@ class Job:
     appendix: str = ""
     code: int = 0
 
-    @cached_property
-    def summary(self) -> Summary:
-        from tangentbundle.io import Summary
-
-        return Summary(self.command, self.line)
-
     @property
     def silent(self) -> bool:
         """Whether nothing but the result is printed."""
         return self.quiet or self.as_json
 
-    def request(self, **changes: Any) -> Request:
+    def request(self, **changes: Any) -> tb.io.Request:
         """What to read, according to the options."""
-        from tangentbundle.errors import InvalidInputError
-        from tangentbundle.io import Request
-
         asked = {key: value for key, value in self.columns.items() if value}
         for key in {"points", "latlon", "vectors", "wind"} & {*asked}:
             asked[key] = tuple(filter(None, map(str.strip, asked[key].split(","))))
         asked["select"] = dict(text.split("=", 1) if "=" in text else (text, "") for text in asked.get("select", ()))
         if "" in asked["select"].values():
-            raise InvalidInputError("--select takes NAME=VALUE, such as level=500.")
-        return Request(**{**asked, **changes})
+            raise tb.errors.InvalidInputError("--select takes NAME=VALUE, such as level=500.")
+        return tb.io.Request(**{**asked, **changes})
 
-    def read(self, path: Path, output: Path | None = None, *, needs_vectors: bool = True) -> Field:
+    def read(self, path: Path, output: Path | None = None, *, needs_vectors: bool = True) -> tb.io.Field:
         """Read the field of a file and describe it in the summary; refuse an output that could not be written."""
-        from tangentbundle.errors import DimensionWarning
-        from tangentbundle.io import check_output, read_field
-        from tangentbundle.io.guards import FEW_POINTS, warn_if_suspicious
-
-        if output is not None:
-            check_output(None, output)
-        found = read_field(path, self.request(needs_vectors=needs_vectors))
+        found = tb.io.read_field(path, self.request(needs_vectors=needs_vectors))
         self.check_report()
-        warn_if_suspicious(found)
-        if len(found.space.points) < FEW_POINTS:  # said already: estimators need not say it again
-            warnings.simplefilter("ignore", DimensionWarning)
+        tb.io.guards.warn_if_suspicious(found)
+        if len(found.space.points) < tb.io.guards.FEW_POINTS:  # said already: estimators need not say it again
+            warnings.simplefilter("ignore", tb.errors.DimensionWarning)
         summary = self.summary
         summary.source, summary.before = path, found
         summary.notes += found.notes
         n, dims = found.space.points.shape
         summary.tell("read", f"{path.name}: {found}", points=n, ambient_dim=dims, times=len(found))
         if output is not None:
-            check_output(found, output)
+            tb.io.check_output(found, output)
         return found
 
-    def show(self, table: Table) -> None:
+    def show(self, table: tb.io.Table) -> None:
         """Print a table after the summary, and put it into the report."""
         self.summary.table, self.appendix = table, f"\n\n{table.text()}"
 
     def check_report(self) -> None:
         """Refuse a report that cannot be written; it loads libraries for figures, so input is checked before."""
         if self.report is not None:
-            from tangentbundle.report import check_report
+            tb.report.check_report(self.report)
 
-            check_report(self.report)
-
-    def write(self, field: Field, path: Path) -> None:
+    def write(self, field: tb.io.Field, path: Path) -> None:
         """Write a result, atomically."""
-        from tangentbundle.io import write_field
-
         with self.summary.writing(path):
-            write_field(field, path)
+            tb.io.write_field(field, path)
         self.summary.after = field
 
     @contextlib.contextmanager
     def steps(self, total: int) -> Iterator[Callable[[str], None]]:
         """Progress on standard error; call the result with a description at the beginning of each step."""
-        from tangentbundle.console import progress
-
         numbers = itertools.count(1)
-        with progress(total, "step", not self.silent) as show:
+        with tb.console.progress(total, "step", not self.silent) as show:
             yield lambda text: show(next(numbers), text)
+
+
+def write_in_blocks(
+    job: Job,
+    file: Path,
+    output: Path,
+    function: Callable[[Any, tuple[str, ...]], Any],
+    options: dict[str, Any],
+    workers: int,
+    fields_at_once: int | None = None,
+    refused: Mapping[str, Any] | None = None,
+) -> None:
+    """Write ``function(dataset, names of its components)``, lazy, for NetCDF or Zarr files of any length.
+
+    What a killed run with the same ``options`` has finished is not computed again. Options ``refused`` must be unset.
+    """
+    if any(path.suffix not in (".nc", ".nc4", ".zarr") for path in (file, output)):
+        raise tb.errors.InvalidInputError(
+            "blocks of time go from NetCDF or Zarr to NetCDF or Zarr. Leave out --workers or --scale."
+        )
+    given = {**job.columns, "report": job.report, **(refused or {})}
+    if wrong := [name for name in given if given[name] and name != "vectors"]:
+        option = wrong[0].replace("_", "-")
+        raise tb.errors.InvalidInputError(
+            f"--{option} does not go with --scale and --workers, which read the file in blocks."
+        )
+    names = [name for name in map(str.strip, options.get("variables", "").split(",")) if name]
+    tb.io.datasets.check_header(file, job.request(), names)
+    from tangentbundle.earth.blocks import GridFields
+    from tangentbundle.earth.series import in_blocks, write_blocks
+    from tangentbundle.earth.sources import open_dataset
+
+    with open_dataset(file, chunks={}) as ds:
+        tb.io.datasets.check_names([*map(str, ds.variables)], [*map(str, ds.dims)], job.request(), names)
+        fields = GridFields.of(ds[names] if names else ds, job.request().vectors)
+        blocks, along = in_blocks(fields, fields_at_once)
+        times, dims = blocks.sizes.get(along, 1), blocks[fields.names[0]].sizes
+        count = prod(size for name, size in dims.items() if name not in fields.grid.dims)
+        text = f"{file.name}: {', '.join(fields.names)} on {fields.grid}, {count} fields"
+        job.summary.source = file
+        job.summary.tell("read", text, points=len(fields.grid), times=times)
+        changed = max(path.stat().st_mtime_ns for path in file.parent.glob(file.name))
+        plan = {**options, "names": [*fields.names], "times": times, "grid": fields.grid.token, "changed": changed}
+        with job.summary.writing(output), tb.console.progress(times, "field", not job.silent) as show:
+            result = function(blocks, fields.names)
+            write_blocks(result, along, output, plan, workers, lambda done: show(done, job.summary.command))
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
     """Make a command of a function of a ``Job`` and its own options, by adding the shared options."""
-    own = [p for p in inspect.signature(function, eval_str=True).parameters.values() if p.name != "job"]
-    read, shown = ([*inspect.signature(group, eval_str=True).parameters.values()] for group in (columns, display))
-    read = read if any(p.name == "file" for p in own) else []
-    options = {p.name for p in (*own, *read, *shown)}
+
+    def parameters(source: Callable) -> dict[str, inspect.Parameter]:
+        return dict(inspect.signature(source, eval_str=True).parameters)
+
+    own, shown = parameters(function), parameters(display)
+    read = parameters(columns) if "file" in own else {}
+    built = parameters(geometry) if own.pop("geometry", None) else {}
+    del own["job"]
+    options = own | built | read | shown
 
     def run(context: typer.Context, **given: Any) -> None:
-        shared = {p.name: given.pop(p.name) for p in shown} | {"columns": {p.name: given.pop(p.name) for p in read}}
+        job_options, asked, bundle = ({name: given.pop(name) for name in group} for group in (shown, read, built))
+        if built:
+            given["geometry"] = {name: value for name, value in bundle.items() if value is not None}
         inputs = [given[name] for name in INPUTS if given.get(name)]
-        job = Job(function.__name__, context.obj, **shared)
-        _run(job, inputs, given.get("output"), options, lambda job: function(job, **given))
+        job = Job(tb.io.Summary(function.__name__, context.obj), columns=asked, **job_options)
+        _run(job, inputs, given.get("output"), {*options}, lambda job: function(job, **given))
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__
     context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-    parameters = [context, *(p.replace(kind=p.KEYWORD_ONLY) for p in (*own, *read, *shown))]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    signature = [context, *(p.replace(kind=p.KEYWORD_ONLY) for p in options.values())]
+    run.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
     return run
 
 
@@ -213,23 +247,20 @@ def _run(job: Job, inputs: list[Path], output: Path | None, options: set[str], w
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing half-written stays
     started = time.perf_counter()
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin while they wait stall busy machines
-    from tangentbundle.errors import InvalidInputError, TangentBundleError, TangentBundleWarning
-
     caught: list[warnings.WarningMessage] = []
     try:
-        if inputs:
-            from tangentbundle.io import check_input
-
-            for path in inputs:
-                check_input(path)
-                if output is not None and path.exists() and output.exists() and path.samefile(output):
-                    raise InvalidInputError(
-                        f"{output} is the input, too: it would be overwritten. Choose another name."
-                    )
+        if output is not None:
+            tb.io.check_output(None, output)
+        for path in inputs:
+            tb.io.check_input(path)
+            if output is not None and path.exists() and output.exists() and path.samefile(output):
+                raise tb.errors.InvalidInputError(
+                    f"{output} is the input, too: it would be overwritten. Choose another name."
+                )
         with warnings.catch_warnings(record=True) as recorded:
             caught = recorded
             warnings.simplefilter("ignore")
-            warnings.simplefilter("always", TangentBundleWarning)
+            warnings.simplefilter("always", tb.errors.TangentBundleWarning)
             if not inputs:
                 job.check_report()
             work(job)
@@ -238,18 +269,21 @@ def _run(job: Job, inputs: list[Path], output: Path | None, options: set[str], w
         summary.notes = [as_options(note, options) for note in summary.notes]
         summary.seconds = time.perf_counter() - started
         if job.report is not None:
-            from tangentbundle.report import write_report
-
             with summary.writing(job.report):
-                write_report(summary, job.report)
-    except TangentBundleError as error:
-        _fail(job, error, as_options(str(error), options), 2, [as_options(str(w.message), options) for w in caught])
-    except MemoryError as error:
-        _fail(job, error, "out of memory. Use fewer points or neighbours.", 2)
-    except (typer.Exit, KeyboardInterrupt):
+                tb.report.write_report(summary, job.report)
+    except typer.Exit:
         raise
     except Exception as error:
-        _fail(job, error, f"unexpected {type(error).__name__}: {error}. Run again with --debug and report it.", 1)
+        if job.debug:
+            raise
+        code, lines = 1, [f"error: unexpected {type(error).__name__}: {error}. Run again with --debug and report it."]
+        if isinstance(error, MemoryError):
+            code, lines = 2, ["error: out of memory. Use fewer points or neighbours."]
+        if isinstance(error, tb.errors.TangentBundleError):
+            code, lines = 2, [f"error: {error}", *(f"warning: {w.message}" for w in caught)]
+        for line in lines:
+            typer.echo(" ".join(as_options(line, options).split()), err=True)
+        raise typer.Exit(code) from None
     if job.as_json:
         typer.echo(json.dumps(summary.to_json(), indent=2, allow_nan=False))
     elif not job.quiet:
@@ -258,11 +292,3 @@ def _run(job: Job, inputs: list[Path], output: Path | None, options: set[str], w
             typer.echo(f"warning: {text}", err=True)
     if job.code:
         raise typer.Exit(job.code)
-
-
-def _fail(job: Job, error: BaseException, text: str, code: int, warned: Sequence[str] = ()) -> None:
-    if job.debug:
-        raise error
-    for line in (f"error: {text}", *(f"warning: {warning}" for warning in warned)):
-        typer.echo(" ".join(line.split()), err=True)
-    raise typer.Exit(code) from None

@@ -33,10 +33,8 @@ def to_pyg(bundle: TangentBundle, **attributes: Any) -> Any:
     >>> tuple(data.frames.shape), data.bundle.num_points
     ((200, 3, 2), 200)
     """
-    data = extra("torch_geometric.data", "to_pyg", "pyg").Data(**_contents(bundle))
-    for name, value in attributes.items():
-        data[name] = torch.as_tensor(value)
-    return data
+    given = {name: torch.as_tensor(value) for name, value in attributes.items()}
+    return extra("torch_geometric.data", "to_pyg", "pyg").Data(**(_contents(bundle) | given))
 
 
 def _contents(bundle: TangentBundle) -> dict[str, Any]:

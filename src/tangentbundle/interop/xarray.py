@@ -20,12 +20,7 @@ else:
 
 def _method(function: Callable) -> Callable:
     """A function of a dataset as a method of the accessor."""
-
-    @wraps(function)
-    def method(self: DatasetAccessor, *arguments: Any, **options: Any) -> Any:
-        return function(self._ds, *arguments, **options)
-
-    return method
+    return wraps(function)(lambda self, *arguments, **options: function(self._ds, *arguments, **options))
 
 
 @xarray.register_dataset_accessor("tangentbundle")

@@ -1,91 +1,82 @@
-"""Fields in arrays of named points and vectors: shared by NumPy archives and meshes."""
+"""Fields in arrays of named points and vectors: NumPy archives, which are never unpickled, and data of meshes."""
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ..errors import DTypeError, MissingColumnsError, ShapeError
-from .columns import assemble, to_columns
+from ..errors import DamagedFileError, InvalidInputError, MemoryLimitError, MissingColumnsError, ShapeError
+from ..memory import require_memory
+from .columns import from_columns, real, to_columns
 from .field import Field, Request
-from .names import Columns, find_columns, listed, split_unit
-from .spaces import Globe
+from .names import find_columns, listed
+from .spaces import Globe, Mesh
 
+POINTS = ("points", "vertices", "positions", "coordinates", "X")
 VECTORS = ("vectors", "field", "velocity", "velocities", "y")
+Arrays = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
 class ArrayFile:
-    """All arrays of a file, the name of its vectors if they are one array, that of its points, and the axis that
-    points up: y in most OBJ files, z in others.
-    """
+    """All arrays of a file, the name of its vectors if they are one array, and that of its points."""
 
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     vectors: str | None = "vectors"
     points: str | None = "points"
-    up: str = "z"
-
-
-def up_axis(field: Field) -> str:
-    """The axis of a field's points that figures should show as up, ``"y"`` or ``"z"``."""
-    return field.origin.up if isinstance(field.origin, ArrayFile) else "z"
 
 
 def from_arrays(
-    points: np.ndarray, data: Mapping[str, np.ndarray], request: Request, notes: list[str]
-) -> tuple[Field, np.ndarray | None, str | None]:
-    """A field of points ``(n, D)``, the rows used if not all were, and the name of the array of its vectors.
+    points: np.ndarray, data: Arrays, request: Request, notes: list[str], faces: np.ndarray | None = None
+) -> Field:
+    """A field of points ``(n, D)``, on a mesh if there are triangles ``faces`` ``(f, 3)``.
 
     Vectors are an array of the shape of the points, or ``(T, n, D)``; or one array ``(n,)`` for each component.
     """
     if points.ndim != 2:
         raise ShapeError(f"expected points of shape (n, D), got {points.shape}. Choose: points=('NAME',).")
-    dims = points.shape[1]
+    n, dims = points.shape
     axes = tuple("xyz"[:dims]) if dims <= 3 else tuple(f"x{i}" for i in range(dims))
-    names, values, array = _vectors(data, points, axes, request, notes)
-    units = tuple(split_unit(name)[1] for name in names)
-    made, rows = assemble(points, values, Columns(axes, names, False, units, tuple(notes)), request)
-    return made, rows, array
+    columns = {name: a for name, a in data.items() if a.shape == (n,)} | dict(zip(axes, points.T, strict=True))
+    asked, array = replace(request, points=axes, latlon=()), _vector_array(data, points, request)
+    if array is not None:
+        notes += [] if request.vectors else [f"vectors: array {array}, guessed by name and shape"]
+        asked = replace(asked, vectors=tuple(f"v{axis}" for axis in axes))
+        columns |= zip(asked.vectors, np.moveaxis(real(data[array], array), -1, 0), strict=True)
+    found = find_columns([*columns], asked)
+    found = replace(found, notes=(*notes, *found.notes))
+    field, rows = from_columns(lambda name: real(columns[name], name), found, asked)
+    if rows is not None:
+        if faces is not None:
+            raise InvalidInputError("rows of a mesh cannot be left out: its triangles count them. Clean the mesh.")
+        data = {name: a[rows] for name, a in data.items() if a.shape[:1] == (n,)}
+    space = field.space if faces is None else Mesh(field.space.points, faces)
+    return replace(field, space=space, origin=ArrayFile(dict(data), array))
 
 
-def vector_arrays(data: Mapping[str, np.ndarray], points: np.ndarray) -> list[str]:
+def vector_arrays(data: Arrays, points: np.ndarray) -> list[str]:
     """Names of arrays that are vectors at points, but no normals."""
     same = [name for name, a in data.items() if a.shape[-2:] == points.shape and a.ndim <= 3]
     return [name for name in same if "normal" not in name.lower()]
 
 
-def _vectors(
-    data: Mapping[str, np.ndarray], points: np.ndarray, axes: tuple[str, ...], request: Request, notes: list[str]
-) -> tuple[tuple[str, ...], np.ndarray | None, str | None]:
-    """Names of components, vectors ``(n, D)`` or ``(T, n, D)``, and the array they come from if it is one."""
-    if request.only_points:
-        return (), None, None
+def _vector_array(data: Arrays, points: np.ndarray, request: Request) -> str | None:
+    """The name of the array of vectors, as asked or guessed; None if components have arrays of their own."""
     arrays, asked = vector_arrays(data, points), request.vectors
     usual = [name for name in VECTORS if name in arrays] or arrays
-    single = asked[0] if len(asked) == 1 else usual[0] if usual and not asked else None
-    if single is not None:
-        if single not in arrays:
-            shapes = listed([f"{name} {a.shape}" for name, a in data.items()])
-            raise MissingColumnsError(f"there are no vectors {single} for points {points.shape}; there are {shapes}.")
-        if len(usual) > 1 and usual is arrays and not asked:
-            raise MissingColumnsError(f"there are several vectors: {listed(arrays)}. Choose: vectors=('NAME',).")
-        notes += [] if asked else [f"vectors: array {single}, guessed by name and shape"]
-        return tuple(f"v{axis}" for axis in axes), real(data[single], single), single
-    scalars = {name: a for name, a in data.items() if a.ndim == 1}
-    found = find_columns([*axes, *scalars], replace(request, points=axes, latlon=()))
-    notes += found.notes
-    if not found.vectors:
-        return (), None, None
-    return found.vectors, np.stack([real(scalars[name], name) for name in found.vectors], axis=1), None
-
-
-def real(array: np.ndarray, name: str) -> np.ndarray:
-    """An array of floats."""
-    if array.dtype.kind not in "fiu":
-        raise DTypeError(f"array {name} should hold numbers, got {array.dtype}. Name another.")
-    return array.astype(np.float32 if array.dtype == np.float32 else np.float64)
+    if request.only_points or len(asked) > 1 or not (asked or usual):
+        return None
+    if asked and asked[0] not in arrays:
+        shapes = listed([f"{name} {a.shape}" for name, a in data.items()])
+        raise MissingColumnsError(f"there are no vectors {asked[0]} for points {points.shape}; there are {shapes}.")
+    if not asked and usual is arrays and len(arrays) > 1:
+        raise MissingColumnsError(f"there are several vectors: {listed(arrays)}. Choose: vectors=('NAME',).")
+    return (asked or usual)[0]
 
 
 def to_arrays(field: Field, columns: bool = False) -> dict[str, np.ndarray]:
@@ -101,6 +92,59 @@ def to_arrays(field: Field, columns: bool = False) -> dict[str, np.ndarray]:
         table = [to_columns(field, k) for k in range(len(field))]
         new = {n: np.stack([t[n] for t in table]) for n in table[0] if n not in field.space.names}
     else:
-        new = {origin.vectors: field.values} | {name: part.array for name, part in field.parts.items()}
+        parts = {name: np.asarray(part.values) for name, part in field.parts.items()}
+        new = {origin.vectors: field.values} | {n: a[..., 0] if a.shape[-1] == 1 else a for n, a in parts.items()}
         new |= {f"{origin.vectors}_std": field.std} if field.std is not None else {}
     return data | {name: np.ascontiguousarray(a[0] if len(field) == 1 else a) for name, a in new.items()}
+
+
+def read_npz(path: Path, request: Request) -> Field:
+    """A field from ``points (n, D)`` and ``vectors (n, D)`` or ``(T, n, D)``, or from arrays such as lat, lon, u, v."""
+    arrays = _load(path)
+    asked = request.points if len(request.points) == 1 else () if request.points or request.latlon else POINTS
+    name = next((n for n in asked if n in arrays and arrays[n].ndim > 1), None)
+    if name is None:
+        columns = find_columns([n for n, a in arrays.items() if a.ndim in (1, 2)], request)
+        field, rows = from_columns(lambda n: real(arrays[n], n), columns, request)
+        origin = ArrayFile(arrays, None, None) if rows is None else None
+    else:
+        notes = [] if request.points else [f"points: array {name}, guessed by name"]
+        points, faces = real(arrays.pop(name), name), arrays.get("faces", arrays.get("triangles"))
+        field = from_arrays(points, arrays, replace(request, points=()), notes, faces)
+        origin = replace(field.origin, points=name)
+    times = arrays.get("time", arrays.get("times"))
+    dated = times is not None and times.dtype.kind == "M" and times.shape == (len(field),)
+    return replace(field, times=times if dated else None, origin=origin)
+
+
+def _load(path: Path) -> dict[str, np.ndarray]:
+    if not zipfile.is_zipfile(path):
+        raise DamagedFileError(f"{path.name} is no readable NumPy archive. Use np.savez(file, points=...).")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(info.file_size for info in archive.infolist())
+        require_memory(2.0 * size, f"reading {path.name}", "Split it, or sample rows.")
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except MemoryLimitError:
+        raise
+    except Exception as error:  # NumPy evaluates headers as Python's literals, whose parser has errors of many kinds
+        text = str(error).splitlines()[0] if str(error) else type(error).__name__
+        remedy = "Arrays of objects are never read." if "pickle" in text else "Write it anew with np.savez."
+        raise DamagedFileError(f"{path.name} is no readable NumPy archive ({text}). {remedy}") from error
+
+
+def write_npz(field: Field, path: Path) -> None:
+    """The arrays of the file it came from with new vectors, or ``points`` and ``vectors``."""
+    arrays: dict[str, Any] = to_arrays(field)
+    points = field.origin.points if isinstance(field.origin, ArrayFile) else "points"
+    if points is None or isinstance(field.space, Globe):
+        arrays |= zip(field.space.names, field.space.coordinates.T, strict=True)
+    else:
+        arrays[points] = field.space.points
+    if isinstance(field.space, Mesh):
+        arrays.setdefault("faces", field.space.faces)
+    if field.times is not None and len(field) == len(field.times):
+        arrays["time"] = field.times
+    with path.open("wb") as file:
+        np.savez(file, **arrays)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from ..earth.xarrays import wind_components, without_impossible
-from ..errors import ShapeError, UnitsError
+from ..errors import DTypeError, ShapeError, UnitsError
 from ..units import common_unit, conversion
 from .field import Field, Request, check_count, distinct_rows, usable_rows
 from .guards import warn_if_radians
@@ -19,42 +20,21 @@ from .spaces import Cloud, Globe
 def from_columns(
     column: Callable[[str], np.ndarray], columns: Columns, request: Request
 ) -> tuple[Field, np.ndarray | None]:
-    """A field from named columns, and the rows used if not all were. Vectors may be ``(n,)`` or ``(T, n)``."""
+    """A field from named columns, checked and in one unit, and the rows used; None if all are used.
+
+    Vectors may be ``(n,)`` or ``(T, n)``. All numbers are float32 if they came so, otherwise float64.
+    """
     given = (columns.points, columns.wind or columns.vectors)
     points, vectors = ({name: column(name) for name in names} for names in given)
     shapes = {name: array.shape for name, array in (points | vectors).items()}
     if len({shape[-1] for shape in shapes.values()}) > 1 or any(len(shapes[name]) > 1 for name in points):
         raise ShapeError(f"columns of points and vectors must be equally long, got {shapes}.")
-    values = np.stack(list(vectors.values()), axis=-1) if vectors else None
-    field, rows = assemble(np.stack(list(points.values()), axis=1), values, columns, request)
-    if name := columns.sigma:
-        field = with_errors(field, column(name)[slice(None) if rows is None else rows], name, split_unit(name)[1])
-    return field, rows
-
-
-def with_errors(field: Field, errors: np.ndarray, name: str, unit: str) -> Field:
-    """The field with the standard errors ``(n,)`` of a column, converted to the unit of the field."""
-    factor = conversion(unit or field.units, field.units or unit)
-    if factor is None:
-        raise UnitsError(f"{name} must be in the unit of the vectors, {field.units!r}, or one of speed.")
-    return replace(field, noise=factor * errors)
-
-
-def assemble(
-    coordinates: np.ndarray, values: np.ndarray | None, columns: Columns, request: Request
-) -> tuple[Field, np.ndarray | None]:
-    """A field of checked points ``(n, k)`` and vectors ``(n, c)`` or ``(T, n, c)`` in one unit, and the rows used.
-
-    Both are float32 if they came so, otherwise float64. The rows are None if all are used.
-    """
-    single = coordinates.dtype == np.float32 and (values is None or values.dtype == np.float32)
-    real = np.float32 if single else np.float64
-    coordinates = np.ascontiguousarray(coordinates, real)
-    if values is not None:
-        values = np.ascontiguousarray(values if values.ndim == 3 else values[None], real)
-    check_count(len(coordinates), request)
+    dtype = np.result_type(*points.values(), *vectors.values())
+    coordinates, values = np.stack(list(points.values()), axis=1, dtype=dtype), None
     notes, units, numbers = [*columns.notes], "", [coordinates]
-    if values is not None:
+    if vectors:
+        values = np.stack(list(vectors.values()), axis=-1, dtype=dtype)
+        values = values if values.ndim == 3 else values[None]
         if columns.wind:
             warn_if_radians(columns.wind[1], values[..., 1])
             values = wind_components(values[..., 0], values[..., 1])
@@ -73,7 +53,24 @@ def assemble(
         rows, space = rows[first], space.select(first)
         values = None if values is None else values[:, rows]
     field = Field(space, values, columns.vectors, units=units, notes=tuple(notes), wind=columns.wind)
+    if name := columns.sigma:
+        field = with_errors(field, column(name)[rows], name, split_unit(name)[1])
     return field, rows if len(first) < n else None
+
+
+def real(array: np.ndarray, name: str, kind: Any = "") -> np.ndarray:
+    """The numbers of a column, or of all of them in one array, as floats; ``kind`` is what a file says they are."""
+    if array.dtype.kind not in "fiu":
+        raise DTypeError(f"column {name} holds {kind or array.dtype}, not numbers. Name another: points= or vectors=.")
+    return array if array.dtype == np.float32 else array.astype(np.float64)
+
+
+def with_errors(field: Field, errors: np.ndarray, name: str, unit: str) -> Field:
+    """The field with the standard errors ``(n,)`` of a column, converted to the unit of the field."""
+    factor = conversion(unit or field.units, field.units or unit)
+    if factor is None:
+        raise UnitsError(f"{name} must be in the unit of the vectors, {field.units!r}, or one of speed.")
+    return replace(field, noise=factor * errors)
 
 
 def to_columns(field: Field, step: int = 0) -> dict[str, np.ndarray]:

@@ -8,19 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ..earth.xarrays import (
-    EAST_NORTH,
-    coordinate,
-    find_vectors,
-    unit_of,
-    with_components,
-    without_fill,
-    without_impossible,
-)
+from ..earth import xarrays
 from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError, NonFiniteError
 from ..memory import require_memory
 from ..units import common_unit
@@ -29,9 +21,6 @@ from .field import Field, Request, check_count
 from .grids import GridFile
 from .names import expanded, find_columns, listed, named
 from .spaces import Globe
-
-if TYPE_CHECKING:
-    from ..earth import Grid
 
 
 def read_dataset(path: Path, request: Request) -> Field:
@@ -52,7 +41,7 @@ def read_dataset(path: Path, request: Request) -> Field:
     return from_dataset(ds, request)
 
 
-def check_header(path: Path, request: Request, more: Mapping[str, Sequence[str]] | None = None) -> None:
+def check_header(path: Path, request: Request, more: Sequence[str] = ()) -> None:
     """Refuse what the header of a NetCDF file suffices to refuse: xarray takes a while to load. See ``check_names``."""
     if not path.is_file() or find_spec("netCDF4") is None:
         return
@@ -68,16 +57,13 @@ def check_header(path: Path, request: Request, more: Mapping[str, Sequence[str]]
 
 
 def check_names(
-    variables: Sequence[str],
-    dimensions: Sequence[str],
-    request: Request,
-    more: Mapping[str, Sequence[str]] | None = None,
+    variables: Sequence[str], dimensions: Sequence[str], request: Request, more: Sequence[str] = ()
 ) -> None:
-    """Refuse a request for variables or dimensions that are not there; ``more`` are other options with variables."""
+    """Refuse a request for variables or dimensions that are not there; ``more`` are variables to read besides."""
     if missing := [name for name in request.select if name not in dimensions]:
         raise MissingColumnsError(f"there is no dimension {missing[0]} to select; there are {listed(dimensions)}.")
     given = {option: getattr(request, option) for option in ("points", "latlon", "vectors", "wind")}
-    given |= {"sigma": [request.sigma] if request.sigma else [], **(more or {})}
+    given |= {"sigma": [request.sigma] if request.sigma else [], "variables": more}
     for option, names in given.items():
         named(names, variables, option, 2 if names and option in ("latlon", "wind") else None)
 
@@ -85,6 +71,7 @@ def check_names(
 def from_dataset(ds: Any, request: Request) -> Field:
     """The field of an ``xarray.Dataset``."""
     from ..earth import Grid
+    from ..earth.blocks import GridFields
     from ..earth.healpix import find_healpix
 
     notes: list[str] = []
@@ -95,44 +82,34 @@ def from_dataset(ds: Any, request: Request) -> Field:
         ds[name].attrs["standard_name"] = standard
     angles: list[Any] = []
     with contextlib.suppress(InvalidInputError):
-        angles = [coordinate(ds, ds, name).name for name in ("latitude", "longitude")]
+        angles = [xarrays.coordinate(ds, ds, name).name for name in ("latitude", "longitude")]
     if request.points or not (angles or find_healpix(ds)):
         return _from_variables(ds, request)
-    ds = ds.set_coords(angles)
-    ds, names, wind = (ds, (), ()) if request.only_points else _names(ds, request)
-    places = tuple(map(str, angles)) or ("lat", "lon")
+    ds, names, wind = _names(ds.set_coords(angles), request)
     if names:
-        return _winds(ds, places, names, wind, request, notes)
-    grid = Grid.of(ds)
-    globe = _globe(grid, places, request, notes)
-    return Field(globe, notes=tuple(notes), origin=GridFile(ds, grid, np.arange(len(grid))))
-
-
-def _globe(grid: Grid, places: tuple[str, ...], request: Request, notes: list[str]) -> Globe:
-    """The points of a grid, described in the notes."""
+        source = (
+            f"speed {wind[0]} and direction {wind[1]}, where it comes from" if wind else f"variables {listed(names)}"
+        )
+        notes.insert(0, f"vectors: {source}" + ", found by name" * (not (request.vectors or request.wind)))
+        units = common_unit(names, [xarrays.unit_of(ds[name]) for name in names], notes)[0]
+        notes.append(f"units: {units}" if units else "units: the file gives none")
+        fields = GridFields.of(ds, names)
+    ds, grid = (fields.ds, fields.grid) if names else (ds, Grid.of(ds))
     check_count(len(grid), request)
+    places = tuple(map(str, angles)) or ("lat", "lon")
     notes.append(f"points: {', '.join(places)}, in degrees")
     if (merged := int((grid.cell >= 0).sum()) - len(grid)) > 0:
         notes.append(f"{merged} cells at the place of another (poles) counted once")
-    return Globe(grid.lat, grid.lon, places)
+    field = Field(Globe(grid.lat, grid.lon, places), origin=GridFile(ds, grid, np.arange(len(grid))), wind=wind)
+    return _with_winds(field, names, units, request, notes) if names else replace(field, notes=tuple(notes))
 
 
-def _winds(
-    ds: Any, places: tuple[str, ...], names: tuple[str, ...], wind: tuple[str, ...], request: Request, notes: list[str]
-) -> Field:
+def _with_winds(field: Field, names: tuple[str, ...], units: str, request: Request, notes: list[str]) -> Field:
     """The fields of all times, and of all values of other dimensions such as levels."""
-    from ..earth.blocks import GridFields
-
-    source = f"speed {wind[0]} and direction {wind[1]}, where it comes from" if wind else f"variables {listed(names)}"
-    notes.insert(0, f"vectors: {source}" + ", found by name" * (not (request.vectors or request.wind)))
-    units = common_unit(names, [unit_of(ds[name]) for name in names], notes)[0]
-    notes.append(f"units: {units}" if units else "units: the file gives none")
-    fields = GridFields.of(ds, names)
-    ds, grid, east = fields.ds, fields.grid, fields.ds[names[0]]
-    globe = _globe(grid, places, request, notes)
+    ds, grid, east = field.origin.ds, field.origin.grid, field.origin.ds[names[0]]
     along = [str(d) for d in east.dims if d not in grid.dims]
     components = np.stack([ds[name].transpose(*along, *grid.dims).values for name in names], axis=-1)
-    components = without_impossible(components.astype(float), units, notes)
+    components = xarrays.without_impossible(components.astype(float), units, notes)
     values = grid.to_coordinates(components).reshape(-1, len(grid), 2)
     dates = [d for d in along if ds[d].dtype.kind == "M"][:1]
     others = [d for d in along if d not in dates and east.sizes[d] > 1]
@@ -145,16 +122,16 @@ def _winds(
     points = _complete_points(there, request, notes)
     if others:
         notes.append(f"{len(values)} fields along {listed(along)}, each by itself; select= chooses one")
-    field = Field(
-        globe.select(points),
-        values[:, points],
-        names,
+    field = replace(
+        field,
+        space=field.space.select(points),
+        values=values[:, points],
+        names=names,
         times=times if len(times) == len(values) and not others else None,
         units=units,
         notes=tuple(notes),
         origin=GridFile(ds, grid, points, dates[0] if dates else None),
         axes=tuple((d, ds[d].values) for d in along if d in (*dates, *others)) if others else (),
-        wind=wind,
     )
     sigma = request.sigma or ("sigma" if "sigma" in ds else "")
     if not sigma:
@@ -162,7 +139,7 @@ def _winds(
     if {*ds[sigma].dims} != {*grid.dims}:
         raise InvalidInputError(f"{sigma} must have a standard error for each place, along {', '.join(grid.dims)}.")
     errors = grid.to_points(ds[sigma].transpose(*grid.dims).values[..., None].astype(float))[points, 0]
-    return with_errors(field, errors, sigma, unit_of(ds[sigma]))
+    return with_errors(field, errors, sigma, xarrays.unit_of(ds[sigma]))
 
 
 def _complete_points(there: np.ndarray, request: Request, notes: list[str]) -> np.ndarray:
@@ -198,13 +175,15 @@ def _selected(ds: Any, select: Mapping[str, Any], notes: list[str]) -> Any:
 
 def _names(ds: Any, request: Request) -> tuple[Any, tuple[str, ...], tuple[str, ...]]:
     """The dataset, its eastward and northward variables (as asked, or by name), and speed and direction, if used."""
+    if request.only_points:
+        return ds, (), ()
     if request.vectors:
         return ds, expanded(request.vectors, [*map(str, ds.variables)]), ()
     if request.wind:
-        return with_components(ds, request.wind)[0], EAST_NORTH, request.wind
+        return xarrays.with_components(ds, request.wind)[0], xarrays.EAST_NORTH, request.wind
     with contextlib.nullcontext() if request.needs_vectors else contextlib.suppress(MissingColumnsError):
-        found, names = find_vectors(ds)
-        return found, names, () if found is ds else with_components(ds)[1]
+        found, names = xarrays.find_vectors(ds)
+        return found, names, () if found is ds else xarrays.with_components(ds)[1]
     return ds, (), ()
 
 
@@ -216,8 +195,8 @@ def _from_variables(ds: Any, request: Request) -> Field:
     if len(sizes) > 1:
         raise InvalidInputError(f"points and vectors must lie along one dimension, got {sorted(map(str, sizes))}.")
     given = columns.wind[:1] * 2 or columns.vectors
-    units = tuple(said or unit_of(flat[n]) for n, said in zip(given, columns.units, strict=True))
+    units = tuple(said or xarrays.unit_of(flat[n]) for n, said in zip(given, columns.units, strict=True))
     notes = [*columns.notes]
-    numbers = {n: without_fill(flat[n], notes).values for n in columns.numeric}
+    numbers = {n: xarrays.without_fill(flat[n], notes).values for n in columns.numeric}
     field, rows = from_columns(numbers.__getitem__, replace(columns, units=units, notes=tuple(notes)), request)
     return replace(field, origin=ds if rows is None else None)

@@ -78,12 +78,6 @@ class Field:
             raise InvalidInputError("the file has points only: there are no vectors to work on.")
         return self.space.ambient(self.values)
 
-    @property
-    def array(self) -> np.ndarray:
-        """The values, without the last axis if there is one component."""
-        assert self.values is not None
-        return self.values[..., 0] if len(self.names) == 1 else self.values
-
     def with_vectors(self, vectors: np.ndarray, **changes: Any) -> Field:
         """The same file with other ambient vectors ``(T, n, D)``."""
         return replace(self, values=self.space.components(vectors), **changes)

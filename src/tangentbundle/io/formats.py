@@ -8,11 +8,11 @@ from pathlib import Path
 
 from ..errors import InvalidInputError, OutputError
 from ..files import check_place, replacing
+from .arrays import read_npz, write_npz
 from .datasets import read_dataset
 from .field import Field, Request
-from .grids import write_netcdf, write_zarr
+from .grids import write_dataset
 from .meshes import check_mesh_output, read_mesh, write_mesh
-from .npz import read_npz, write_npz
 from .tables import read_csv, read_parquet, write_csv, write_parquet
 
 
@@ -31,8 +31,7 @@ FORMATS = (
     Format((".parquet", ".pq"), read_parquet, write_parquet),
     Format((".npz",), read_npz, write_npz, several=True),
     Format((".ply", ".obj", ".stl", ".vtk", ".vtu"), read_mesh, write_mesh),
-    Format((".nc", ".nc4", ".cdf"), read_dataset, write_netcdf, several=True),
-    Format((".zarr",), read_dataset, write_zarr, several=True),
+    Format((".nc", ".nc4", ".cdf", ".zarr"), read_dataset, write_dataset, several=True),
 )
 
 
@@ -76,16 +75,20 @@ def check_input(path: str | Path) -> tuple[Path, Format]:
     raise InvalidInputError(f"there is no file {source}. Check the path.")
 
 
-def check_output(field: Field | None, path: str | Path) -> None:
-    """Refuse, before any work, an output that cannot be written, or a folder that must not be overwritten."""
+def check_output(field: Field | None, path: str | Path, count: int | None = None) -> None:
+    """Refuse, before any work, an output that cannot be written, or a folder that must not be overwritten.
+
+    ``count`` is the number of fields that will be written at the points of ``field``; by default its own.
+    """
     target = Path(path).expanduser()
     form = format_of(target)
     check_place(target)
-    if field is not None and len(field) > 1 and not form.several:
-        raise OutputError(
-            f"{form.suffixes[0]} files hold one field, and there are {len(field)}. Write .nc, .zarr or .npz."
-        )
-    if field is not None and form.write is write_mesh:
+    if field is None:
+        return
+    count = len(field) if count is None else count
+    if count > 1 and not form.several:
+        raise OutputError(f"{form.suffixes[0]} files hold one field, and there are {count}. Write .nc, .zarr or .npz.")
+    if form.write is write_mesh:
         check_mesh_output(field, target)
 
 

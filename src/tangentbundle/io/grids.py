@@ -28,10 +28,6 @@ class GridFile:
     points: np.ndarray
     dimension: str | None = None
 
-    def coordinates(self) -> dict[str, Any]:
-        """All coordinates of the cells."""
-        return {str(name): c for name, c in self.ds.coords.items() if set(c.dims) <= {*self.grid.dims}}
-
     def cells(self, field: Field) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Components and standard deviations in every cell's own axes, NaN where the field has no point.
 
@@ -57,9 +53,11 @@ class GridFile:
 def to_dataset(field: Field) -> Any:
     """A CF dataset: on the grid of its file where it came from one, otherwise along a dimension ``point``."""
     grid = field.origin if isinstance(field.origin, GridFile) else None
-    coords = _points_along(field.space) if grid is None else grid.coordinates()
-    values, std = (field.values, field.std) if grid is None else grid.cells(field)
-    places: tuple[str, ...] = ("point",) if grid is None else grid.grid.dims
+    coords, values, std = _points_along(field.space), field.values, field.std
+    places: tuple[str, ...] = ("point",)
+    if grid is not None:
+        (values, std), places = grid.cells(field), grid.grid.dims
+        coords = {str(name): c for name, c in grid.ds.coords.items() if {*c.dims} <= {*places}}
     lead: tuple[str, ...] = ("step",) if len(field) > 1 else ()
     if field.axes:
         lead, shape = tuple(name for name, _ in field.axes), [len(axis) for _, axis in field.axes]
@@ -85,21 +83,17 @@ def to_dataset(field: Field) -> Any:
 
 def _points_along(space: Cloud) -> dict[str, Any]:
     """Coordinates along a dimension ``point``."""
-    said: list[dict] = [{} for _ in space.names]
-    if isinstance(space, Globe):
-        angles = (("latitude", "degrees_north"), ("longitude", "degrees_east"))
-        said = [{"standard_name": name, "units": unit} for name, unit in angles]
+    angles = (("latitude", "degrees_north"), ("longitude", "degrees_east")) if isinstance(space, Globe) else ()
+    said = [{"standard_name": name, "units": unit} for name, unit in angles] or [{}] * len(space.names)
     columns = zip(space.names, space.coordinates.T, said, strict=True)
     return {split_unit(name)[0]: ("point", column, attributes) for name, column, attributes in columns}
 
 
-def write_netcdf(field: Field, path: Path) -> None:
-    """A NetCDF file."""
-    extra("netCDF4", "Writing NetCDF")
-    to_dataset(field).to_netcdf(path, engine="netcdf4")
-
-
-def write_zarr(field: Field, path: Path) -> None:
-    """A Zarr folder."""
-    extra("zarr", "Writing Zarr", "files")
-    to_dataset(field).to_zarr(path, mode="w", zarr_format=2, consolidated=True)
+def write_dataset(field: Field, path: Path) -> None:
+    """A NetCDF file or a Zarr folder."""
+    if path.suffix.lower() == ".zarr":
+        extra("zarr", "Writing Zarr", "files")
+        to_dataset(field).to_zarr(path, mode="w", zarr_format=2, consolidated=True)
+    else:
+        extra("netCDF4", "Writing NetCDF")
+        to_dataset(field).to_netcdf(path, engine="netcdf4")

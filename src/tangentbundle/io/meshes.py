@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import DamagedFileError, InvalidInputError, OutputError
 from ..extras import extra
-from .arrays import ArrayFile, from_arrays, to_arrays, vector_arrays
+from .arrays import from_arrays, to_arrays, vector_arrays
 from .field import Field, Request, check_count
 from .names import split_unit
 from .spaces import Mesh
@@ -32,8 +32,9 @@ def read_mesh(path: Path, request: Request) -> Field:
         raise DamagedFileError(f"{path.name} is no readable {path.suffix[1:].upper()} mesh ({text}).") from error
     if (said := claimed.get("element vertex", len(mesh.points))) != len(mesh.points):
         raise DamagedFileError(f"{path.name} has {len(mesh.points)} of {said} vertices: it is cut short.")
-    field = from_meshio(mesh, request, path.name)
-    return replace(field, origin=replace(field.origin, up="y")) if path.suffix.lower() == ".obj" else field
+    field = from_meshio(mesh, request)
+    field.space.up = "y" if path.suffix.lower() == ".obj" else "z"
+    return field
 
 
 COUNTS = (
@@ -63,7 +64,7 @@ def check_counts(path: Path) -> dict[str, int]:
     return found
 
 
-def from_meshio(mesh: Any, request: Request | None = None, name: str = "the mesh") -> Field:
+def from_meshio(mesh: Any, request: Request | None = None) -> Field:
     """The field on a ``meshio.Mesh``: its triangles, or a cloud of points if there are none.
 
     Vectors are guessed among the vertex data, or named by ``Request(vectors=("NAME",))``. ``field.space.bundle()`` is
@@ -80,28 +81,15 @@ def from_meshio(mesh: Any, request: Request | None = None, name: str = "the mesh
     check_count(len(points), request)
     faces, notes = _triangles(mesh)
     data = _with_face_data(mesh, points, faces, request, notes)
-    field, rows, array = from_arrays(points, data, replace(request, points=(), latlon=()), notes)
-    if rows is None:
-        origin = ArrayFile(data, array)
-    elif len(faces):
-        raise InvalidInputError(f"rows of {name} cannot be left out: its triangles count them. Clean the mesh.")
-    else:
-        origin = ArrayFile({n: a[rows] for n, a in data.items()}, array)
-    return replace(field, space=Mesh(field.space.points, faces) if len(faces) else field.space, origin=origin)
+    return from_arrays(points, data, replace(request, points=(), latlon=()), notes, faces if len(faces) else None)
 
 
 def _triangles(mesh: Any) -> tuple[np.ndarray, list[str]]:
-    parts, notes = [np.zeros((0, 3), np.int64)], []
-    for block in mesh.cells:
-        corners = np.asarray(block.data)
-        if block.type == "triangle":
-            parts.append(corners)
-        elif block.type == "quad":
-            parts += [corners[:, [0, 1, 2]], corners[:, [0, 2, 3]]]
-            notes.append(f"{len(corners)} quadrilaterals split into triangles")
-        elif block.type not in ("vertex", "line"):
-            notes.append(f"{len(corners)} cells of kind {block.type} left out")
-    faces, n = np.concatenate(parts).astype(np.int64), len(mesh.points)
+    triangles, quads = (mesh.get_cells_type(kind) for kind in ("triangle", "quad"))
+    faces = np.concatenate([triangles, quads[:, [0, 1, 2]], quads[:, [0, 2, 3]]]).astype(np.int64)
+    n, notes = len(mesh.points), [f"{len(quads)} quadrilaterals split into triangles"] * bool(len(quads))
+    others = [block for block in mesh.cells if block.type not in ("triangle", "quad", "vertex", "line")]
+    notes += [f"{len(block.data)} cells of kind {block.type} left out" for block in others]
     if faces.size and (faces.min() < 0 or faces.max() >= n):
         raise InvalidInputError(
             f"faces name vertices {faces.min()} to {faces.max()}, but there are {n} (0 to {n - 1}). Clean the mesh."
@@ -119,13 +107,9 @@ def _with_face_data(
         return data
     a, b, c = points[faces].swapaxes(0, 1)
     area = np.linalg.norm(np.cross(b - a, c - a), axis=1)[:, None]
-    repeats = {"triangle": 1, "quad": 2}
-    for name, blocks in mesh.cell_data.items():
-        parts = [
-            np.concatenate([np.asarray(block)] * repeats[cells.type])
-            for cells, block in zip(mesh.cells, blocks, strict=True)
-            if cells.type in repeats
-        ]
+    kinds = [kind for kind in ("triangle", "quad", "quad") if len(mesh.get_cells_type(kind))]
+    for name in mesh.cell_data:
+        parts = [mesh.get_cell_data(name, kind) for kind in kinds]
         if name in data or "normal" in name.lower() or any(p.dtype.kind != "f" or p.ndim > 2 for p in parts):
             continue
         values = np.concatenate(parts)
@@ -139,7 +123,6 @@ def _with_face_data(
 
 def write_mesh(field: Field, path: Path) -> None:
     """A mesh with the vectors as vertex data: one array, or vx, vy, vz in PLY files, which have numbers only."""
-    meshio = extra("meshio", "Writing meshes", "files")
     mesh = to_meshio(field)
     if path.suffix == ".ply":
         mesh.point_data = {name: a for name, a in to_arrays(field, columns=True).items() if a.ndim == 1}
@@ -148,17 +131,16 @@ def write_mesh(field: Field, path: Path) -> None:
             "_".join(split_unit(name)[0].split()) if " " in name else name: a for name, a in mesh.point_data.items()
         }
     with contextlib.redirect_stdout(io.StringIO()):
-        meshio.write(path, mesh)
+        mesh.write(path)
 
 
 def to_meshio(field: Field) -> Any:
     """A ``meshio.Mesh`` with the vectors as vertex data, added to that of the file they came from."""
-    meshio = extra("meshio", "Meshes", "files")
-    points = field.space.points
-    faces = field.space.faces if isinstance(field.space, Mesh) else np.zeros((0, 3), np.int64)
-    vertices = np.arange(len(points), dtype=np.int32)[:, None]
-    cells = [("triangle", faces.astype(np.int32))] if len(faces) else [("vertex", vertices)]
-    return meshio.Mesh(points, cells, point_data=to_arrays(field))
+    cells: tuple[str, Any] = ("vertex", np.arange(len(field.space))[:, None])
+    if isinstance(field.space, Mesh):
+        cells = ("triangle", field.space.faces)
+    new = extra("meshio", "Writing meshes", "files").Mesh
+    return new(field.space.points, [(cells[0], cells[1].astype(np.int32))], point_data=to_arrays(field))
 
 
 def check_mesh_output(field: Field, path: Path) -> None:

@@ -6,7 +6,7 @@ import fnmatch
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import product, takewhile
 
 from ..earth.xarrays import DIRECTION, EAST, EAST_NORTH, NORTH, SPEED
 from ..errors import InvalidInputError, MissingColumnsError
@@ -74,7 +74,7 @@ def find_columns(names: Sequence[str], request: Request) -> Columns:
         notes.append(f"vectors: columns {listed(vectors)}, guessed by name" + ", taken as east, north" * on_globe)
     if any(units):
         notes.append(f"units of the vectors: {', '.join(dict.fromkeys(filter(None, units)))}, from the column names")
-    sigma = named([request.sigma], names, "sigma")[0] if request.sigma else _usual(known, ("sigma",) * bool(vectors))
+    sigma = named([request.sigma], names, "sigma")[0] if request.sigma else known.get("sigma", "") if vectors else ""
     if sigma:
         notes.append(f"standard errors: column {sigma}")
     return Columns(points, vectors, on_globe, units, tuple(notes), wind, sigma)
@@ -88,11 +88,12 @@ def _points(names: Sequence[str], known: dict[str, str], request: Request) -> tu
         found = named(request.points, names, "points")
         two = [split_unit(name)[0].lower() for name in found]
         return found, len(two) == 2 and two[0] in LATITUDE and two[1] in LONGITUDE
-    globe = _usual(known, LATITUDE), _usual(known, LONGITUDE)
+    globe = _first(known, product(LATITUDE, LONGITUDE))
     axes = [[f"{prefix}{axis}" for axis in "xyz"] for prefix in ("", "p", "pos_")]
-    cloud = _first(known, [*axes, *_numbered(known)], 2)
-    if all(globe) and (not cloud or _east_north(known) or _speed_direction(known)):
-        return tuple(globe), True
+    cloud = _first(known, [*axes, *_numbered(known)])
+    winds = [*zip(EASTWARD, NORTHWARD, strict=True), *product(SPEED, DIRECTION)]
+    if globe and (not cloud or _first(known, winds)):
+        return globe, True
     if not cloud:
         raise MissingColumnsError(
             f"no columns of points found; the file has {listed(names)}. Expected x, y, z, or lat, lon. Name them: "
@@ -112,12 +113,11 @@ def _vectors(
         return EAST_NORTH, named(request.wind, names, "wind", 2)
     if request.vectors:
         return named(request.vectors, names, "vectors", wanted), ()
-    if on_globe:
-        if found := _east_north(known):
-            return found, ()
-        if found := _speed_direction(known):
-            return EAST_NORTH, found
-    else:
+    if on_globe and (found := _first(known, zip(EASTWARD, NORTHWARD, strict=True))):
+        return found, ()
+    if on_globe and (found := _first(known, product(SPEED, DIRECTION))):
+        return EAST_NORTH, found
+    if not on_globe:
         free = {key: name for key, name in known.items() if name not in points}
         keys = [split_unit(name)[0].lower() for name in points]
         axes = [name.removeprefix("pos_").removeprefix("p") for name in keys]
@@ -131,21 +131,6 @@ def _vectors(
             f"vectors={example}."
         )
     return (), ()
-
-
-def _usual(known: Mapping[str, str], usual: Iterable[str]) -> str:
-    """The column that has the first of some usual names."""
-    return next((known[name] for name in usual if name in known), "")
-
-
-def _east_north(known: Mapping[str, str]) -> tuple[str, ...]:
-    pairs = zip(EASTWARD, NORTHWARD, strict=True)
-    return next(((known[east], known[north]) for east, north in pairs if east in known and north in known), ())
-
-
-def _speed_direction(known: Mapping[str, str]) -> tuple[str, ...]:
-    found = _usual(known, SPEED), _usual(known, DIRECTION)
-    return found if all(found) else ()
 
 
 def _numbered(known: Mapping[str, str], prefixes: Sequence[str] = ()) -> list[list[str]]:
@@ -164,7 +149,7 @@ def _natural(name: str) -> tuple[str, int]:
     return prefix, int(name[len(prefix) :] or 0)
 
 
-def _first(known: Mapping[str, str], groups: Sequence[Iterable[str]], least: int) -> tuple[str, ...]:
+def _first(known: Mapping[str, str], groups: Iterable[Iterable[str]], least: int = 2) -> tuple[str, ...]:
     """The first group of names of which at least the first few are there; those that are."""
     for group in groups:
         found = tuple(known[name] for name in takewhile(known.__contains__, group))

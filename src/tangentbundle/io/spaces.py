@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,37 +12,25 @@ if TYPE_CHECKING:  # torch is loaded when geometry is computed: files with mista
     from ..bundle import TangentBundle
 
 
-@cache
-def _earth() -> Any:
-    from ..manifolds import Sphere
-
-    return Sphere(2)
-
-
 class Cloud:
     """Bare points ``(n, D)``: tangent spaces and dimension are estimated, and vectors have the components of points.
 
-    Other spaces know more. Vectors have the file's components; ``ambient`` and ``components`` translate.
+    Other spaces know more: the dimension, the manifold, and the ``frames`` ``(n, D, c)`` in which a file gives vectors,
+    if these are not ambient. ``coordinates`` ``(n, len(names))`` are the numbers that the file gives for each point,
+    ``vector_names`` those of components for files that bring none, ``up`` is the axis that figures show as up.
     """
 
     dim: int | None = None
     manifold: Any = None
+    frames: np.ndarray | None = None
+    up: str = "z"
 
     def __init__(self, points: np.ndarray, names: tuple[str, ...]) -> None:
-        self.points, self.names = points, names
+        self.points, self.coordinates, self.names = points, points, names
+        self.vector_names = tuple(f"v{name}" for name in names)
 
     def __len__(self) -> int:
         return len(self.points)
-
-    @property
-    def coordinates(self) -> np.ndarray:
-        """The numbers that the file gives for each point, ``(n, len(names))``."""
-        return self.points
-
-    @property
-    def vector_names(self) -> tuple[str, ...]:
-        """Usual names of components, for files that bring none."""
-        return tuple(f"v{name}" for name in self.names)
 
     def bundle(self, dim: int | None = None, **scale: Any) -> TangentBundle:
         """The tangent bundle; ``scale`` are options such as ``neighbors``. A known dimension stays as it is."""
@@ -53,15 +40,17 @@ class Cloud:
 
     def ambient(self, values: np.ndarray) -> np.ndarray:
         """Components ``(T, n, c)`` as the file has them to ambient vectors ``(T, n, D)``."""
-        return values
+        return values if self.frames is None else np.einsum("nda,tna->tnd", self.frames, values)
 
     def components(self, vectors: np.ndarray) -> np.ndarray:
         """Ambient vectors ``(T, n, D)`` to components ``(T, n, c)``."""
-        return vectors
+        return vectors if self.frames is None else np.einsum("nda,tnd->tna", self.frames, vectors)
 
     def spread(self, covariances: np.ndarray) -> np.ndarray:
         """Standard deviations ``(n, c)`` of the components, from ambient covariances ``(n, D, D)``."""
-        return np.sqrt(np.maximum(np.einsum("nii->ni", covariances), 0.0))
+        if self.frames is None:
+            return np.sqrt(np.maximum(np.einsum("nii->ni", covariances), 0.0))
+        return np.sqrt(np.maximum(np.einsum("nda,ndf,nfa->na", self.frames, covariances, self.frames), 0.0))
 
     def select(self, rows: np.ndarray) -> Cloud:
         """The space of chosen points."""
@@ -102,38 +91,23 @@ class Mesh(Cloud):
 
 
 class Globe(Cloud):
-    """Latitudes and longitudes in degrees: exact frames on the unit sphere, components are (east, north).
-
-    ``frames`` are unit vectors (east, north), ``(n, 3, 2)``.
-    """
+    """Latitudes and longitudes in degrees: exact frames on the unit sphere, components are (east, north)."""
 
     dim = 2
-    vector_names = ("u", "v")
 
     def __init__(self, lat: np.ndarray, lon: np.ndarray, names: tuple[str, ...] = ("lat", "lon")) -> None:
         from ..geometry.known_frames import latlon_frames
+        from ..manifolds import Sphere
 
         points, self.frames, _ = latlon_frames(lat, lon)
         super().__init__(points, names)
-        self.lat, self.lon, self.manifold = lat, lon, _earth()
-
-    @property
-    def coordinates(self) -> np.ndarray:
-        return np.stack([self.lat, self.lon], axis=1)
+        self.lat, self.lon, self.coordinates = lat, lon, np.stack([lat, lon], axis=1)
+        self.manifold, self.vector_names = Sphere(2), ("u", "v")
 
     def bundle(self, dim: int | None = None, **scale: Any) -> TangentBundle:
         from ..bundle import TangentBundle
 
         return TangentBundle.from_latlon(self.lat, self.lon, **scale)
-
-    def ambient(self, values: np.ndarray) -> np.ndarray:
-        return np.einsum("nda,tna->tnd", self.frames, values)
-
-    def components(self, vectors: np.ndarray) -> np.ndarray:
-        return np.einsum("nda,tnd->tna", self.frames, vectors)
-
-    def spread(self, covariances: np.ndarray) -> np.ndarray:
-        return np.sqrt(np.maximum(np.einsum("nda,ndf,nfa->na", self.frames, covariances, self.frames), 0.0))
 
     def select(self, rows: np.ndarray) -> Globe:
         return Globe(self.lat[rows], self.lon[rows], self.names)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -86,11 +87,6 @@ class Summary:
         self.rows.append((label, text))
         self.data |= data
 
-    def wrote(self, *files: Path) -> None:
-        """Add files that were written."""
-        self.files += files
-        self.rows += [("wrote", str(file)) for file in files]
-
     @contextlib.contextmanager
     def writing(self, file: Path) -> Iterator[None]:
         """Add a file that is written in this block, and say whether it replaced one."""
@@ -105,26 +101,9 @@ class Summary:
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
     def to_json(self) -> dict[str, Any]:
-        """Plain numbers and text."""
-        content = {
-            "command": self.command,
-            "source": None if self.source is None else str(self.source),
-            **self.data,
-            "notes": self.notes,
-            "warnings": self.warnings,
-            "files": [str(file) for file in self.files],
-            "seconds": round(self.seconds, 3),
-        }
-        return {key: _plain(value) for key, value in content.items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic | np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value
+        """Plain numbers and text; numbers that are not finite become None."""
+        content = {"command": self.command, "source": self.source} | self.data
+        content |= {name: getattr(self, name) for name in ("notes", "warnings", "files")}
+        content["seconds"] = round(self.seconds, 3)
+        text = json.dumps(content, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value))
+        return json.loads(text, parse_constant=lambda name: None)

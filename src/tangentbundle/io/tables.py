@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DamagedFileError, DTypeError, InvalidInputError, MissingColumnsError
+from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError
 from ..memory import require_memory
-from .columns import from_columns, to_columns
+from .columns import from_columns, real, to_columns
 from .field import Field, Request
 from .names import Columns, find_columns, listed
 
@@ -50,14 +50,6 @@ def read_header(path: Path) -> tuple[list[str], str, int]:
     return names, separator, number
 
 
-def numbers(column: Any, name: str) -> np.ndarray:
-    """An Arrow column as floats, missing ones as NaN."""
-    array = column.to_numpy()
-    if array.dtype.kind not in "fiu":
-        raise DTypeError(f"column {name} holds {column.type}, not numbers. Name another: points= or vectors=.")
-    return array if array.dtype == np.float32 else array.astype(np.float64)
-
-
 def read_csv(path: Path, request: Request) -> Field:
     """A field from text with a line of names: separated by commas, semicolons or tabs.
 
@@ -69,8 +61,7 @@ def read_csv(path: Path, request: Request) -> Field:
     names, separator, lines = read_header(path)
     columns = find_columns(names, request)
     types = {name: pyarrow.float64() if name in columns.numeric else pyarrow.string() for name in names}
-    options = arrow.ReadOptions(use_threads=False, column_names=names, skip_rows=lines)
-    options.block_size = 2**24  # a line must fit
+    options = arrow.ReadOptions(use_threads=False, block_size=2**24, skip_rows=lines, column_names=names)  # a line fits
     parse = arrow.ParseOptions(delimiter=separator, newlines_in_values=True)
     try:
         table = arrow.read_csv(str(path), options, parse, arrow.ConvertOptions(column_types=types))
@@ -99,7 +90,7 @@ def read_parquet(path: Path, request: Request) -> Field:
 def _from_table(table: Any, path: Path, columns: Columns, request: Request) -> Field:
     if not len(table):
         raise DamagedFileError(f"{path.name} has names of columns, but no rows. Give at least three points.")
-    field, rows = from_columns(lambda name: numbers(table[name], name), columns, request)
+    field, rows = from_columns(lambda name: real(table[name].to_numpy(), name, table[name].type), columns, request)
     return replace(field, origin=table if rows is None else table.take(rows))
 
 
@@ -107,11 +98,10 @@ def to_table(field: Field) -> Any:
     """The Arrow table of a field: that of its file with new numbers, or a new one."""
     import pyarrow
 
-    if not isinstance(field.origin, pyarrow.Table):
-        return pyarrow.table(to_columns(field))
-    columns = dict(zip(field.origin.column_names, field.origin.columns, strict=True))
+    table = field.origin if isinstance(field.origin, pyarrow.Table) else pyarrow.table({})
+    columns: dict[str, Any] = dict(zip(table.column_names, table.columns, strict=True))
     for name, column in to_columns(field).items():
-        if name not in field.space.names:
+        if name not in columns or name not in field.space.names:
             single = name in columns and columns[name].type == pyarrow.float32()
             columns[name] = column.astype(np.float32) if single else column
     return pyarrow.table(columns)

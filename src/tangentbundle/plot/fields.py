@@ -64,9 +64,12 @@ def field(
     else:
         depth = _draw_cloud(axes, view.project(points))
     if vectors is not None:
-        values = np.linalg.norm(vectors, axis=1) if color is None else color
-        look: dict[str, Any] = {"cmap": length_colors(), "clim": (0, top_of(values) if top is None else top)}
-        drawn = _draw_arrows(axes, points, vectors, values, visible, view, arrows, scale, depth, **look)
+        length, places = np.linalg.norm(vectors, axis=1), view.project(points)
+        rows = _arrow_rows(points, places, length, visible, arrows)
+        moves = (reach(points[rows]) / top_of(length) if scale is None else scale) * view.project(vectors[rows])
+        values, alpha = length if color is None else color, None if depth is None else 0.3 + 0.7 * depth[rows]
+        look = {"cmap": length_colors(), "clim": (0, top_of(values) if top is None else top), "alpha": alpha, **ARROW}
+        drawn = axes.quiver(*places[rows, :2].T, *moves[:, :2].T, values[rows], width=0.0036, **look)
         if colorbar:
             add_color_bar(axes, drawn, values, label, shrink=0.7)
     elif surface is not None:
@@ -77,26 +80,13 @@ def field(
     return axes
 
 
-def _draw_arrows(
-    axes: Any,
-    points: np.ndarray,
-    vectors: np.ndarray,
-    values: np.ndarray,
-    visible: np.ndarray,
-    view: View,
-    count: int,
-    scale: float | None,
-    depth: np.ndarray | None,
-    **look: Any,
-) -> Any:
-    """Arrows in the colours of the values, near ones on top of far ones; none for vectors too short to draw."""
-    length, places, moves = np.linalg.norm(vectors, axis=1), view.project(points), view.project(vectors)
+def _arrow_rows(
+    points: np.ndarray, places: np.ndarray, length: np.ndarray, visible: np.ndarray, count: int
+) -> np.ndarray:
+    """Points that get arrows, near ones last: visible ones, spread evenly, whose vectors are not too short to draw."""
     rows = np.flatnonzero(visible & ((length > 1e-3 * top_of(length)) | (length.max() == 0)))
     rows = rows[spread_out(points[rows], max(round(count * len(rows) / max(visible.sum(), 1)), 2))]
-    rows = rows[np.argsort(places[rows, -1])]
-    scale = reach(points[rows]) / top_of(length) if scale is None else scale
-    look |= {"alpha": None if depth is None else 0.3 + 0.7 * depth[rows], "width": 0.0036, **ARROW}
-    return axes.quiver(*places[rows, :2].T, *(scale * moves[rows, :2].T), values[rows], **look)
+    return rows[np.argsort(places[rows, -1])]
 
 
 def _draw_cloud(axes: Any, places: np.ndarray) -> np.ndarray:

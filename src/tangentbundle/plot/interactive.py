@@ -57,7 +57,7 @@ def interactive_field(
         return layered([Layer("points", points)], faces=faces, up=up)
     layer = Layer("arrows", points, points_array(vectors, "vectors")[0], label=label, unit=unit)
     layer = dataclasses.replace(layer, values={with_unit(label, unit): layer.numbers})
-    return layered([layer, dataclasses.replace(layer, name="streamlines", streamlines=True)], faces=faces, up=up)
+    return layered(layer.with_streamlines(), faces=faces, up=up)
 
 
 def layered(
@@ -141,9 +141,8 @@ def _traces(
 
     On a filled map the lines have one ``color`` and the dots are invisible, but the mouse finds them.
     """
-    flat = (
-        layer if chart is None else dataclasses.replace(layer, points=chart.project(layer.points), color=layer.numbers)
-    )
+    plane = layer.points if chart is None else chart.project(layer.points)
+    flat = dataclasses.replace(layer, points=plane, color=layer.numbers)
     small, dim = len(layer.points) > MAX_ARROWS, flat.points.shape[1]
     look: dict[str, Any] = {"size": {2: 2.5 if small else 4.0, 3: 1.5 if small else 2.6}[dim]}
     if surface is not None and layer.vectors is not None:
@@ -171,17 +170,15 @@ def _dots(layer: Layer, **marker: Any) -> Any:
     """Markers with all values under the mouse, and with a colour scale if there is something to colour."""
     values = "<br>".join(f"{_escaped(name)} %{{customdata[{k}]:.4g}}" for k, name in enumerate(layer.values))
     marker = {"line": {"width": 0}, "color": LINES[4], **marker}
+    hover: dict[str, Any] = {}
+    if values:
+        numbers = np.stack(list(layer.values.values()), axis=1).astype(np.float32)
+        text = f"{values}<extra>{_escaped(layer.name)}</extra>"
+        hover = {"customdata": numbers, "hovertemplate": text, "hoverinfo": None}
     if layer.colored:
         marker |= {"color": layer.numbers.astype(np.float32), "colorscale": _colors(layer)}
         marker |= {"cmin": layer.low, "cmax": layer.top, "colorbar": _color_bar(layer)}
-    return _curve(
-        layer.points,
-        mode="markers",
-        marker=marker,
-        customdata=np.stack(list(layer.values.values()), axis=1).astype(np.float32) if values else None,
-        hovertemplate=f"{values}<extra>{_escaped(layer.name)}</extra>" if values else None,
-        hoverinfo=None if values else "skip",
-    )
+    return _curve(layer.points, mode="markers", marker=marker, **hover)
 
 
 def _color_bar(layer: Layer) -> dict[str, Any]:
@@ -253,11 +250,10 @@ def _figure(layers: Sequence[Layer], shared: list[Any], groups: list[list[Any]],
         trace.visible = visible
     above, below = 12 if len(layers) == 1 else 62, 100 if "title" in layout.get("xaxis", {}) else 66
     left, right = (0, 0) if "scene" in layout else (44, 14)
-    buttons = [
-        {"label": _escaped(c["label"]), "method": "restyle", "args": [{"visible": c["visible"]}]} for c in choices
-    ]
-    if len(buttons) > 1:
+    if len(layers) > 1:
         menu = {"x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom", "type": "buttons", "direction": "right"}
+        shows = [(_escaped(c["label"]), [{"visible": c["visible"]}]) for c in choices]
+        buttons = [{"label": label, "method": "restyle", "args": show} for label, show in shows]
         layout |= {"updatemenus": [{**menu, "buttons": buttons}]}
     layout |= {"margin": {"l": left, "r": right, "t": above, "b": below}, "meta": {"ratio": ratio, "choices": choices}}
     return figure.update_layout(template="none", height=520, showlegend=False, **layout)

@@ -54,6 +54,10 @@ class Layer:
         parts = {name: None if part is None else part[rows] for name, part in parts.items()}
         return dataclasses.replace(self, **parts, values={name: numbers[rows] for name, numbers in self.values.items()})
 
+    def with_streamlines(self) -> list[Layer]:
+        """The layer, and one with curves along its vectors, if it has any."""
+        return [self] + [dataclasses.replace(self, name="streamlines", streamlines=True)] * (self.vectors is not None)
+
     @property
     def numbers(self) -> np.ndarray:
         """The numbers that are shown as colours, ``(n,)``."""
@@ -76,11 +80,12 @@ class Layer:
         assert self.vectors is not None
         points, vectors, length = self.points, self.vectors, np.linalg.norm(self.vectors, axis=1)
         rows = spread_out(points, MAX_STREAMLINES if self.streamlines else MAX_ARROWS)
-        rows = rows[length[rows] > 1e-3 * top_of(length)]
+        rows, centre = rows[length[rows] > 1e-3 * top_of(length)], points.mean(axis=0)
         if self.streamlines:
             lines = streamlines(points, vectors, rows)
             move = self.arrow * vectors[rows] / length[rows, None]
-            found = np.concatenate([lines, np.full_like(lines[:, :1], np.nan), self._heads(points[rows], move)], axis=1)
+            heads = arrow_heads(points[rows], move, centre)
+            found = np.concatenate([lines, np.full_like(lines[:, :1], np.nan), heads], axis=1)
             if chart is not None:
                 found = chart.project(found / np.linalg.norm(found, axis=2, keepdims=True))
                 jumps = np.linalg.norm(np.diff(found, axis=1), axis=2) > 0.3  # from one edge of the map to the other
@@ -90,10 +95,7 @@ class Layer:
         if chart is not None:
             foot, move = chart.project(foot), chart.project_vectors(foot, move)
         move = self.arrow / self.top * move
-        return np.concatenate([foot[:, None], self._heads(foot + move, move)], axis=1), self.numbers[rows]
-
-    def _heads(self, tip: np.ndarray, move: np.ndarray) -> np.ndarray:
-        return arrow_heads(tip, move, self.points.mean(axis=0))
+        return np.concatenate([foot[:, None], arrow_heads(foot + move, move, centre)], axis=1), self.numbers[rows]
 
 
 def arrow_heads(tip: np.ndarray, move: np.ndarray, centre: np.ndarray | None = None) -> np.ndarray:

@@ -15,18 +15,8 @@ from ..errors import ShapeError
 from ..extras import extra
 from ..geometry.known_frames import latlon_frames
 from ..io import Field, Globe
+from . import style
 from .fields import ARROW
-from .style import (
-    ERRORS,
-    SIGNED,
-    add_color_bar,
-    axes_or_new,
-    length_colors,
-    nice_number,
-    readable_unit,
-    top_of,
-    with_unit,
-)
 from .views import reach, spacing, spread_out
 
 MIN_FILLED_POINTS = 2500
@@ -64,16 +54,16 @@ def earth_map(
     (points, frames, _), values = latlon_frames(lat, lon), host(float_tensor(values, "values")[0].detach())
     if values.shape not in ((len(points),), (len(points), 2)):
         raise ShapeError(f"expected {len(points)} numbers, or winds ({len(points)}, 2), got shape {values.shape}.")
-    axes, chart = axes_or_new(axes, (8.4, 4.4)), projection or EqualAreaMap.fitting(lat, lon)
+    axes, chart = style.axes_or_new(axes, (8.4, 4.4)), projection or EqualAreaMap.fitting(lat, lon)
     is_wind = values.ndim == 2
     label = ("wind speed" if is_wind else "value") if label is None else label
     unit = ("m/s" if is_wind else "") if unit is None else unit
     numbers = np.linalg.norm(values, axis=1) if is_wind else values
     known = np.isfinite(numbers)
-    top = top_of(np.abs(numbers)) if top is None else top
+    top = style.top_of(np.abs(numbers)) if top is None else top
     signed = bool((numbers[known] < 0).any())
-    colors: dict[str, Any] = {"cmap": SIGNED if signed else ERRORS, "clim": (-top if signed else 0.0, top)}
-    colors |= {"cmap": length_colors()} if is_wind else {}
+    colors: dict[str, Any] = {"cmap": style.SIGNED if signed else style.ERRORS, "clim": (-top if signed else 0.0, top)}
+    colors |= {"cmap": style.length_colors()} if is_wind else {}
     filled = known.sum() > MIN_FILLED_POINTS
     plane = _empty_map(axes, chart, points, coast="white" if filled and is_wind else "0.4")
     axes.scatter(*plane[~known].T, s=8, facecolors="none", edgecolors="0.55", linewidths=0.6)
@@ -82,16 +72,16 @@ def earth_map(
         rows = np.flatnonzero(known & np.isfinite(plane[:, 0]))
         rows = rows[spread_out(points[rows], arrows)]
         moves = chart.project_vectors(points[rows], np.einsum("nda,na->nd", frames[rows], values[rows]))
-        long, value = 1.3 * reach(plane[rows]) / top, nice_number(0.7 * top)
+        long, value = 1.3 * reach(plane[rows]) / top, style.nice_number(0.7 * top)
         look = {"color": "white", "alpha": 0.9} if filled else {"array": numbers[rows], **colors}
         quiver = axes.quiver(*plane[rows].T, *(long * moves.T), width=0.0028, **look, **ARROW)
-        text = f"{value:g} {readable_unit(unit)}".strip()
+        text = f"{value:g} {style.readable_unit(unit)}".strip()
         axes.quiverkey(quiver, 0.9, 0.03, long * value, text, labelpos="W", color="0.25", fontproperties={"size": 9})
         drawn = drawn or quiver
     drawn = drawn or axes.scatter(*plane[known].T, c=numbers[known], s=18, linewidths=0, **colors)
     axes.set_title(title, fontsize=12)
     if colorbar:
-        add_color_bar(axes, drawn, np.abs(numbers[known]), with_unit(label, unit))
+        style.add_color_bar(axes, drawn, np.abs(numbers[known]), style.with_unit(label, unit))
     return axes
 
 

@@ -37,10 +37,10 @@ class Surface:
             faces = np.asarray(faces)
             if faces.ndim != 2 or faces.shape[1] != 3 or not ((faces >= 0) & (faces < len(points))).all():
                 raise ShapeError(f"expected triangles (f, 3) of rows below {len(points)}, got faces {faces.shape}.")
-        if faces is not None and len(faces) <= MAX_FACES:
-            normals = vertex_normals(points, faces)
-            size = np.linalg.norm(normals, axis=1, keepdims=True)
-            return cls(points, faces, normals / np.maximum(size, 1e-300))
+            if len(faces) <= MAX_FACES:
+                normals = vertex_normals(points, faces)
+                size = np.linalg.norm(normals, axis=1, keepdims=True)
+                return cls(points, faces, normals / np.maximum(size, 1e-300))
         if points.shape[1] != 3 or len(points) < MIN_POINTS:
             return None
         points = points[spread_out(points, most, pool=2)]
@@ -90,10 +90,8 @@ def _triangles(points: np.ndarray, near: np.ndarray, normals: np.ndarray) -> np.
     """
     offsets = points[near] - points[:, None]
     rise = np.abs(np.einsum("nkd,nd->nk", offsets, normals))
-    flat, low = (
-        np.einsum("nda,nkd->nka", normal_frames(normals), offsets),
-        rise <= 0.5 * np.linalg.norm(offsets, axis=2),
-    )
+    flat = np.einsum("nda,nkd->nka", normal_frames(normals), offsets)
+    low = rise <= 0.5 * np.linalg.norm(offsets, axis=2)
     found = [np.empty((0, 3), int)]
     for rows, places, usable in zip(near, flat, low, strict=True):
         if usable.sum() > 5:

@@ -6,15 +6,14 @@ import base64
 import dataclasses
 import io
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..earth.maps import EqualAreaMap
 from ..io import Field, Globe, Mesh, Summary
-from ..io.arrays import up_axis
 from ..plot.curves import spectrum
 from ..plot.interactive import layered
 from ..plot.layers import MAX_ARROWS, MAX_DOTS, Layer, aligned
@@ -28,53 +27,46 @@ MAX_VALUES = 12
 """Most numbers shown under the mouse."""
 
 
-@dataclass(frozen=True)
-class Section:
-    """A heading with plotly figures next to each other, as JSON, whose views are linked; or a chart, SVG in base64."""
+def sections(summary: Summary) -> list[dict[str, Any]]:
+    """All that can be drawn of a summary: the fields, the spectrum, and the skill of a forecast.
 
-    title: str
-    note: str = ""
-    panels: tuple[dict[str, Any], ...] = ()
-    chart: str = ""
-
-    @classmethod
-    def of_chart(cls, title: str, figure: Any, note: str = "") -> Section:
-        """A figure of matplotlib."""
-        figure.axes[0].spines[["top", "right"]].set_visible(False)
-        content = io.BytesIO()
-        figure.savefig(content, format="svg", transparent=True)
-        return cls(title, note, chart=base64.b64encode(content.getvalue()).decode())
-
-
-def sections(summary: Summary) -> list[Section]:
-    """All that can be drawn of a summary: the fields, the spectrum, and the skill of a forecast."""
-    found = [] if summary.before is None else [_fields(summary, summary.before, aligned(layers_of(summary)))]
+    A section has a title, a note, and either panels, which are plotly figures as JSON, next to each other with linked
+    views, or a chart, SVG in base64.
+    """
+    found = [] if summary.before is None else [_fields(summary, summary.before)]
     if summary.eigenvalues is not None:
-        figure, axes = canvas(size=CHART)
-        spectrum(summary.eigenvalues, summary.eigenvalue_errors, axes=axes[0, 0])
         errors = "within their sampling errors, the vertical bars"
         note = f"Brackets: eigenvalues that agree {'to six digits' if summary.eigenvalue_errors is None else errors}."
-        found.append(Section.of_chart("Spectrum", figure, note))
+        draw = partial(spectrum, summary.eigenvalues, summary.eigenvalue_errors)
+        found.append(_chart("Spectrum", note, draw))
     if summary.before is not None and (rows := summary.data.get("skill")):
         note = "Forecasts of held-out times: below the climatology there is skill."
-        found.append(Section.of_chart("Skill", _skill(rows, summary.before.units), note))
+        found.append(_chart("Skill", note, partial(_skill, rows, summary.before.units)))
     return found
 
 
-def _fields(summary: Summary, before: Field, layers: list[Layer]) -> Section:
+def _chart(title: str, note: str, draw: Callable[..., Any]) -> dict[str, Any]:
+    figure, axes = canvas(size=CHART)
+    draw(axes=axes[0, 0]).spines[["top", "right"]].set_visible(False)
+    content = io.BytesIO()
+    figure.savefig(content, format="svg", transparent=True)
+    return {"title": title, "note": note, "panels": (), "chart": base64.b64encode(content.getvalue()).decode()}
+
+
+def _fields(summary: Summary, before: Field) -> dict[str, Any]:
     """The fields, on a map or in space; what was given to the left of what was computed."""
+    layers = aligned(_layers(summary, before))
     space, most = before.space, max(len(layer.points) for layer in layers)
     groups = [layers] if summary.after is None else [layers[:1], layers[1:]]
     if isinstance(space, Globe):
         globes = [space] if summary.after is None else [space, summary.after.space]
-        lat, lon = np.concatenate([globe.coordinates for globe in globes]).T
-        chart = EqualAreaMap.fitting(lat, lon)
+        chart = EqualAreaMap.fitting(*np.concatenate([globe.coordinates for globe in globes]).T)
         panels = [layered(group, chart=chart) for group in groups]
         notes = ["Drag to zoom, double-click to see all again. Point anywhere to read the nearest values."]
         notes.append("Equal-area map; arrows point along its own meridians. Coastlines: Natural Earth.")
     else:
         faces = space.faces if isinstance(space, Mesh) else None
-        panels = [layered(group, faces=faces, up=up_axis(before)) for group in groups]
+        panels = [layered(group, faces=faces, up=space.up) for group in groups]
         notes = ["Drag to turn, scroll to zoom, point at a dot to read its values."]
         if space.points.shape[1] == 2:
             notes = ["Drag to zoom, double-click to see all again, point at a dot to read its values."]
@@ -89,101 +81,83 @@ def _fields(summary: Summary, before: Field, layers: list[Layer]) -> Section:
         notes.append(f"{MAX_ARROWS} of {most} points have arrows.")
     title = "The map" if isinstance(space, Globe) else "The field"
     title = title if summary.modes is None else "Eigenfields, with their eigenvalues"
-    return Section(title, " ".join(notes), tuple(json.loads(panel.to_json()) for panel in panels))
+    return {"title": title, "note": " ".join(notes), "panels": [json.loads(p.to_json()) for p in panels], "chart": ""}
 
 
-def _skill(rows: Sequence[Mapping[str, float]], unit: str) -> Any:
+def _skill(rows: Sequence[Mapping[str, float]], unit: str, axes: Any) -> Any:
     """Errors of forecasts of held-out times against the lead time."""
-    figure, axes = canvas(size=CHART)
-    axis = axes[0, 0]
     names = {"this forecast": "error", "persistence": "persistence", "climatology": "climatology"}
     for color, (name, key) in zip(LINES, names.items(), strict=False):
-        axis.plot([row["lead"] for row in rows], [row[key] for row in rows], label=name, color=color, marker="o", ms=3)
-    axis.set_xlabel("steps ahead")
-    axis.set_ylabel(with_unit("root mean square error", unit), parse_math=False)
-    axis.set_ylim(bottom=0)
-    axis.grid(alpha=0.25)
-    axis.legend(frameon=False)
-    axis.xaxis.get_major_locator().set_params(integer=True)
-    return figure
+        axes.plot([row["lead"] for row in rows], [row[key] for row in rows], label=name, color=color, marker="o", ms=3)
+    axes.set(xlabel="steps ahead", ylim=(0, None))
+    axes.set_ylabel(with_unit("root mean square error", unit), parse_math=False)
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    return axes
 
 
-def layers_of(summary: Summary) -> list[Layer]:
+def _layers(summary: Summary, before: Field) -> list[Layer]:
     """The field that was read comes first, then results, the main one before others."""
-    before, after = summary.before, summary.after
-    assert before is not None
+    after = summary.after
     if summary.modes is not None and summary.eigenvalues is not None:
-        pairs = zip(summary.eigenvalues, summary.modes, strict=False)
-        place = Field(before.space)
-        return [
-            _layer(f"{k}: {v:.4g}", place, "length", {}, vectors=mode) for k, (v, mode) in enumerate(pairs, start=1)
-        ]
+        pairs, place = zip(summary.eigenvalues, summary.modes, strict=False), Field(before.space)
+        return [_layer(f"{k}: {v:.4g}", place, "length", vectors=mode) for k, (v, mode) in enumerate(pairs, start=1)]
     if after is None:
-        return _and_streamlines(_field_layer("field", before))
+        return _field_layer("field", before).with_streamlines()
     if summary.command == "forecast":
-        date = _date(before, -1)
-        last = _field_layer(f"last observed, {date}" if date else "last observed", before, len(before) - 1)
-        return [last, *(_field_layer(_step(after, k), after, k) for k in range(len(after)))]
+        last = _field_layer(", ".join(filter(None, ["last observed", _date(before, -1)])), before, -1)
+        steps = [f"step {k + 1} of {len(after)}" for k in range(len(after))]
+        names = [step if after.times is None else f"{_date(after, k)} ({step})" for k, step in enumerate(steps)]
+        return [last, *(_field_layer(name, after, k) for k, name in enumerate(names))]
     if after.parts:
         return [_field_layer("field", before), *(_part_layer(name, part, before) for name, part in after.parts.items())]
     same = after.space is before.space
-    names = ("before", "after") if same else ("observed", "predicted")
-    layers = [_field_layer(names[0], before), *_and_streamlines(_field_layer(names[1], after))]
+    names = ["before", "after"] if same else ["observed", "predicted"]
+    layers = [_field_layer(names[0], before), *_field_layer(names[1], after).with_streamlines()]
     if same:
         difference = _ambient(after) - _ambient(before)
-        layers.append(_layer("difference", before, "length of the difference", {}, vectors=difference))
+        layers.append(_layer("difference", before, "length of the difference", vectors=difference))
     if after.std is not None:
-        layers.append(_layer("uncertainty", after, "standard deviation", {}, color=_deviation(after)))
+        layers.append(_layer("uncertainty", after, "standard deviation", color=_deviation(after.std[0])))
     return layers
-
-
-def _and_streamlines(layer: Layer) -> list[Layer]:
-    if layer.vectors is None:
-        return [layer]
-    return [layer, dataclasses.replace(layer, name="streamlines", streamlines=True)]
 
 
 def _date(field: Field, number: int) -> str:
     return "" if field.times is None else str(field.times[number].astype("datetime64[m]")).replace("T", " ")
 
 
-def _step(field: Field, number: int) -> str:
-    date = _date(field, number)
-    return f"{date} (step {number + 1} of {len(field)})" if date else f"step {number + 1} of {len(field)}"
-
-
-def _layer(name: str, field: Field, label: str, values: dict[str, np.ndarray], **colored: Any) -> Layer:
+def _layer(
+    name: str, field: Field, label: str, values: Mapping[str, np.ndarray] | None = None, **colored: Any
+) -> Layer:
     """Vectors or numbers at the places of a field; coordinates, ``values`` and lengths are shown under the mouse."""
-    values = dict(zip(field.space.names, field.space.coordinates.T, strict=True)) | values
+    shown = [*zip(field.space.names, field.space.coordinates.T, strict=True), *(values or {}).items()][:MAX_VALUES]
     look = {"palette": LENGTHS if label == quantity(field) else ERRORS} | colored
-    values = dict([*values.items()][:MAX_VALUES])
-    layer = Layer(name, np.asarray(field.space.points, float), label=label, unit=field.units, values=values, **look)
-    return dataclasses.replace(layer, values=values | {label: layer.numbers}) if colored else layer
+    layer = Layer(name, np.asarray(field.space.points, float), label=label, unit=field.units, **look)
+    return dataclasses.replace(layer, values=dict(shown) | ({label: layer.numbers} if colored else {}))
 
 
 def _field_layer(name: str, field: Field, number: int = 0) -> Layer:
-    label = quantity(field)
     if field.values is None:
-        return _layer(name, field, label, {})
+        return _layer(name, field, quantity(field))
     values = dict(zip(field.names, field.values[number].T, strict=True))
     if field.std is not None:
-        values["standard deviation"] = _deviation(field, number)
-    return _layer(name, field, label, values, vectors=_ambient(field, number))
+        values["standard deviation"] = _deviation(field.std[number])
+    return _layer(name, field, quantity(field), values, vectors=_ambient(field, number))
 
 
 def _part_layer(name: str, part: Field, field: Field) -> Layer:
     """Arrows with the scale of the complete field, or numbers of either sign."""
     if len(part.names) > 1:
-        return _layer(name, dataclasses.replace(field, parts={}), quantity(field), {}, vectors=_ambient(part))
-    return _layer(name, part, name, {}, color=np.asarray(part.array[0], float), palette=SIGNED)
+        return _layer(name, field, quantity(field), vectors=_ambient(part))
+    return _layer(name, part, name, color=np.asarray(part.values, float)[0, :, 0], palette=SIGNED)
 
 
 def _ambient(field: Field, number: int = 0) -> np.ndarray:
     assert field.values is not None
-    return np.asarray(field.space.ambient(field.values[number : number + 1])[0], dtype=float)
+    return np.asarray(field.space.ambient(field.values[number][None])[0], dtype=float)
 
 
-def _deviation(field: Field, number: int = 0) -> np.ndarray:
-    """One standard deviation for all components of a point."""
-    assert field.std is not None
-    return np.sqrt(np.square(field.std[number]).mean(axis=1))
+def _deviation(std: np.ndarray) -> np.ndarray:
+    """One standard deviation ``(n,)`` for all components ``(n, c)``."""
+    return np.sqrt(np.square(std).mean(axis=1))
