@@ -91,20 +91,11 @@ def _transport_plane(start, stop, frames, indptr, indices, values, det, weak):  
                 b += p0 * q1
                 c += p1 * q0
                 d += p1 * q1
-            if a * d - b * c >= 0.0:
-                det[e] = 1
-                cos, sin = a + d, c - b
-            else:
-                det[e] = -1
-                cos, sin = a - d, c + b
+            sign = 1.0 if a * d - b * c >= 0.0 else -1.0
+            cos, sin = a + sign * d, c - sign * b
             norm = np.sqrt(cos * cos + sin * sin)
-            if norm > 1e-9:
-                values[e, 0] = cos / norm
-                values[e, 1] = sin / norm
-            else:
-                values[e, 0] = 1.0
-                values[e, 1] = 0.0
-                weak[i] += 1
+            values[e, 0], values[e, 1], det[e] = cos / norm, sin / norm, np.int8(sign)
+            weak[i] += norm <= 1e-9
 
 
 def connect(frames: Any, graph: NeighborGraph, dtype: type = np.float64) -> Connection:
@@ -152,7 +143,7 @@ def _connect_tensors(bases: Tensor, graph: NeighborGraph, dtype: type = np.float
             cos, sin = torch.where(flip, p - s, p + s), torch.where(flip, r + q, r - q)
             norm = torch.hypot(cos, sin)
             faint, sin = norm <= 1e-9, torch.where(flip | (i < j), sin, -sin)  # the inverse turns back
-            values[some] = torch.stack([torch.where(faint, 1.0, cos / norm), torch.where(faint, 0.0, sin / norm)], 1)
+            values[some] = torch.stack([cos / norm, sin / norm], 1)
         else:
             maps, faint = polar_factors(maps.permute(2, 0, 1).contiguous())
             flip = torch.linalg.det(maps) < 0
