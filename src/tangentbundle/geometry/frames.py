@@ -82,17 +82,10 @@ class LocalPCA:
             field[torch.as_tensor(rows, device=field.device)] = vars(other)[name].to(field)
             vars(self).pop(f"{name} on the host", None)
 
-    def _residual(self, d: int) -> Tensor:
-        variances, total = vars(self)["variances"], vars(self)["total"]
-        return (1.0 - variances[:, :d].sum(1) / total.clamp_min(TINY)).clamp(0.0, 1.0)
-
     def residual(self, d: int) -> np.ndarray:
         """Share of each neighbourhood's variance outside its first ``d`` axes, ``(n,)``."""
-        return host(self._residual(d))
-
-    def median_residual(self, d: int) -> float:
-        """The median of these shares."""
-        return float(self._residual(d).median())
+        variances, total = vars(self)["variances"], vars(self)["total"]
+        return host((1.0 - variances[:, :d].sum(1) / total.clamp_min(TINY)).clamp(0.0, 1.0))
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc"}, error_model="numpy")

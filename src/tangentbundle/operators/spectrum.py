@@ -13,7 +13,7 @@ from scipy.sparse.linalg import splu
 from ..errors import ConvergenceError
 from ..memory import device_memory, require_memory
 from .base import MAX_DENSE_SIZE
-from .product import step, unsort_rows
+from .product import sort_rows, step
 from .storage import BlockMatrix, along_curve
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _filtered_subspace(
         residual = torch.linalg.vector_norm(images @ turn[:, :k] - basis[:, :k] * values[:k], dim=0)
         fields = (basis.reshape(n, d, width) / root).contiguous()
         if float(residual.max()) <= max(tol, 1e-13):
-            return values[:k], unsort_rows(fields[:, :, :k].contiguous(), order)
+            return values[:k], sort_rows(fields[:, :, :k].contiguous(), order, back=True)
         block = (_amplify(operator, fields, float(values[-1])) * root).flatten(0, 1)
         block = block / torch.linalg.vector_norm(block, dim=0)
     raise ConvergenceError(
