@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..arrays import finite, float_tensor, host
-from ..errors import InvalidInputError, ShapeError, TooFewPointsError
+from ..arrays import host, points_tensor
+from ..errors import InvalidInputError, TooFewPointsError
 from ..memory import require_memory
 from .balls import BLOCK
-from .ordering import curve_codes, principal_axes
+from .ordering import curve_order, principal_axes
 from .search import WIDE, nearest_distances
 
 Tensor = torch.Tensor
@@ -44,20 +44,18 @@ class TensorCloud:
     boxed: Tensor = field(repr=False)
 
     @classmethod
-    def of(cls, points: Any, name: str = "points") -> TensorCloud:
+    def of(cls, points: Any) -> TensorCloud:
         """Sort a tensor of points; clouds with nothing to estimate are refused."""
-        tensor, _ = float_tensor(points, name)
-        if tensor.ndim != 2 or tensor.shape[1] < 1:
-            raise ShapeError(f"{name} must have shape (n, D), one point a row, got {tuple(tensor.shape)}.")
-        tensor = finite(tensor.detach(), name).contiguous()
+        tensor = points_tensor(points, "points")[0].contiguous()
         exact = tensor.double()
         extent = float((exact.amax(0) - exact.amin(0)).max()) if len(tensor) else 0.0
         refuse_degenerate(len(tensor), extent)
         unit = 2.0 ** math.ceil(math.log2(extent))
         centred = (exact - exact.mean(0)) / unit
-        turned = exact if tensor.shape[1] <= 3 else centred @ _axes(centred)
-        corner, widths = turned[:, :3].amin(0), turned[:, :3].amax(0) - turned[:, :3].amin(0)
-        order = torch.argsort(curve_codes(turned[:, :3], corner, float(widths.max()) or 1.0), stable=True)
+        turned = exact
+        if tensor.shape[1] > 3:
+            turned = centred @ torch.from_numpy(principal_axes(centred).copy()).to(centred)
+        order = curve_order(turned[:, :3])
         boxed = turned[:, :WIDE] if tensor.shape[1] > WIDE else centred
         return cls(tensor[order], order, unit, centred[order].to(tensor.dtype), boxed[order].to(tensor.dtype))
 
@@ -97,13 +95,6 @@ def refuse_degenerate(n: int, extent: float) -> None:
 def tensor_of(points: Any) -> Tensor:
     """Points ``(n, D)`` of an array or a ``TensorCloud`` as a float64 tensor, where they are."""
     return points.points.double() if isinstance(points, TensorCloud) else torch.as_tensor(points)
-
-
-def _axes(centred: Tensor) -> Tensor:
-    """Principal axes ``(D, q)``, from a sample."""
-    n, dims = centred.shape
-    sample = host(centred[:: max(1, n // max(4000, 4 * dims))])
-    return torch.from_numpy(principal_axes(sample).copy()).to(centred)
 
 
 def _blocks(values: Tensor) -> Tensor:

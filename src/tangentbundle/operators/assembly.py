@@ -81,18 +81,6 @@ def row_sums(indptr: Tensor, values: Tensor) -> Tensor:
     return torch.segment_reduce(values.double(), "sum", offsets=indptr, unsafe=True)
 
 
-def normalise(graph: NeighborGraph, weights: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Degrees :math:`\deg_i = \sum_j w_{ij}` and mass :math:`m_i = \sum_j w_{ij}/(\deg_i \deg_j)`.
-
-    Dividing by the degrees removes the sampling density; dividing rows by the mass makes them averages. The mass goes
-    as one over the density, so that sums weighted by it are integrals over the manifold.
-    """
-    indptr, indices, _ = graph.tensors
-    degree = row_sums(indptr, weights)
-    refuse_faint(degree)
-    return degree, row_sums(indptr, weights / degree[indices]) / degree
-
-
 def refuse_faint(degree: Tensor) -> None:
     """Refuse points whose degree is next to nothing."""
     if faint := int((~(degree > FAINT * degree.median())).sum()):
@@ -117,9 +105,17 @@ class Averages(NamedTuple):
 
     @classmethod
     def of(cls, graph: NeighborGraph, weights: Tensor, normalization: Normalization | None = None) -> Averages:
-        """From weights ``(e,)`` of the edges; by default the sampling density is divided out."""
-        degree, mass = normalise(graph, weights)
+        r"""From weights ``(e,)`` of the edges.
+
+        By default the sampling density is divided out, with degrees :math:`\deg_i = \sum_j w_{ij}` and the mass
+        :math:`m_i = \sum_j w_{ij}/(\deg_i \deg_j)`, which goes as one over the density: sums weighted by it are
+        integrals over the manifold.
+        """
+        indptr, indices, _ = graph.tensors
+        degree = row_sums(indptr, weights)
+        refuse_faint(degree)
         if normalization is None:
+            mass = row_sums(indptr, weights / degree[indices]) / degree
             return cls(edge_factors(graph, weights, degree, mass), mass, torch.ones_like(mass))
         degree, mass, rate = normalization.factors(degree)
         return cls(edge_factors(graph, weights, degree, mass), mass, rate, normalization.fastest(rate))

@@ -70,8 +70,7 @@ COLUMN = 2**30 - 1
 """The bits of a column in slices that are its number."""
 
 
-@dataclass(frozen=True)
-class SlicedMatrix:
+class SlicedMatrix(BlockMatrix):
     """P for GPUs: ``indptr`` (slices + 1), ``cols`` (e'), ``values`` (e', 2, 2) or (e', 2, d, d), ``order`` (n).
 
     Two consecutive rows on the curve have most neighbours in common: a pair lists them once, with a value for either
@@ -83,11 +82,6 @@ class SlicedMatrix:
     Bits 31 and 30 of a column say whether the first and the second row see a reflection; ``order`` is as in
     ``BlockMatrix``, for the rows in their new order.
     """
-
-    indptr: torch.Tensor
-    cols: torch.Tensor
-    values: torch.Tensor
-    order: torch.Tensor
 
     @classmethod
     def from_csr(cls, matrix: BlockMatrix) -> SlicedMatrix:
