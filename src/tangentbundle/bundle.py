@@ -6,6 +6,7 @@ from copy import copy
 from typing import Any
 
 import numpy as np
+import torch
 
 from .arrays import Array, float_tensor, host, positive
 from .batch import clouds_of, joined_laplacian
@@ -219,7 +220,8 @@ class TangentBundle(BundleOperators):
         True
         """
         graph, other = self.sorted_graph, copy(self)
-        line = Connection.identity(graph.num_edges, self.kind.numpy_dtype, graph.tensors[0].device)
+        det = torch.ones(graph.num_edges, dtype=torch.int8, device=graph.tensors[0].device)
+        line = Connection(det.new_empty((len(det), 0), dtype=self.kind.dtype), det, 1)  # type: ignore[arg-type]
         vars(other).update(connection=line, sorted_frames=None, pca=None)
         return other
 

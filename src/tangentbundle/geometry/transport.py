@@ -41,12 +41,6 @@ class Connection:
     det: np.ndarray
     dim: int
 
-    @classmethod
-    def identity(cls, num_edges: int, dtype: type = np.float64, device: Any = "cpu") -> Connection:
-        """The identity of each edge, d = 1: the connection of functions."""
-        det = torch.ones(num_edges, dtype=torch.int8, device=device)
-        return cls(det.new_empty((num_edges, 0), dtype=_real(dtype)), det, 1)  # type: ignore[arg-type]
-
     @property
     def tensors(self) -> tuple[Tensor, Tensor]:
         """``values`` and ``det`` as tensors, where they are."""
@@ -54,14 +48,16 @@ class Connection:
 
     def blocks(self, edges: slice | np.ndarray = slice(None)) -> np.ndarray:
         """The maps as ``(e, d, d)`` matrices."""
-        values, det = (tensor.cpu()[edges].numpy() for tensor in self.tensors)
-        det = det.astype(values.dtype)
+        values, det = (tensor.cpu()[edges] for tensor in self.tensors)
         if self.dim == 1:
-            return det[:, None, None]
-        if self.dim > 2:
-            return values
-        c, s = values.T
-        return np.stack([np.stack([c, -det * s], -1), np.stack([s, det * c], -1)], axis=1)
+            return det[:, None, None].to(values).numpy()
+        return (plane_blocks(values, det.to(values)) if self.dim == 2 else values).numpy()
+
+
+def plane_blocks(values: Tensor, det: Tensor) -> Tensor:
+    """Matrices ``(e, 2, 2)`` with the first columns ``values`` (e, 2) and the signs ``det`` (e,) of determinants."""
+    c, s = values.unbind(1)
+    return torch.stack([torch.stack([c, -det * s], -1), torch.stack([s, det * c], -1)], 1)
 
 
 def _real(dtype: type) -> torch.dtype:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..errors import ConvergenceError
 from ..memory import device_memory, require_memory
 from .base import MAX_DENSE_SIZE
 from .product import sort_rows, step
-from .storage import BlockMatrix, along_curve
+from .storage import along_curve
 
 if TYPE_CHECKING:
     from .laplacian import ConnectionLaplacian
@@ -67,19 +68,15 @@ class Average:
 
 
 class Inverse:
-    r"""The operator :math:`s (s + I - P)^{-1}` along the curve, by a sparse factorization on the CPU."""
+    r"""The operator :math:`s (s + I - P)^{-1}` in the user's order, by a sparse factorization on the CPU."""
 
     low = 0.0
 
     def __init__(self, laplacian: ConnectionLaplacian) -> None:
-        part = laplacian.to("cpu")
-        matrix = BlockMatrix(part.indptr, part.cols, part.values, part.order)
-        self.order, mass = part.order, part.mass.index_select(0, part.order)
-        self.root = mass.sqrt()[:, None, None]
+        part = replace(laplacian.to("cpu"), terms=1)
+        self.order, self.root = torch.arange(part.num_points), part.mass.sqrt()[:, None, None]
         weights = self.root.flatten().repeat_interleave(part.dim).numpy()
-        places = matrix.columns().numpy(), part.indptr.numpy()
-        average = sparse.bsr_array((matrix.blocks().numpy(), *places), shape=part.shape).tocsc()
-        deficit = sparse.eye_array(part.shape[0]) - weights[:, None] * average / weights
+        deficit = (-part.scale * weights[:, None]) * part.to_scipy() / weights
         self.shift = float(deficit.diagonal() @ weights**2) / part.shape[0]  # about one, in units of one over the area
         shifted = (deficit + self.shift * sparse.eye_array(part.shape[0])).tocsc()
         options = {"SymmetricMode": True}

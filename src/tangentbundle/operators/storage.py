@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch.nn.functional import pad
 
+from ..geometry.transport import plane_blocks
+
 
 @dataclass(frozen=True)
 class BlockMatrix:
@@ -26,9 +28,7 @@ class BlockMatrix:
         """The blocks as ``(e, d, d)``."""
         if self.values.ndim == 3:
             return self.values
-        c, s = self.values.unbind(1)
-        sign = torch.where(self.cols < 0, -1.0, 1.0).to(self.values.dtype)
-        return torch.stack([torch.stack([c, -sign * s], -1), torch.stack([s, sign * c], -1)], 1)
+        return plane_blocks(self.values, torch.where(self.cols < 0, -1.0, 1.0).to(self.values))
 
     def in_user_order(self) -> BlockMatrix:
         """The matrix for signals in the user's order, of one for signals along the curve."""
