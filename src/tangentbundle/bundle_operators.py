@@ -19,7 +19,7 @@ from .geometry.mesh import MeshGeometry
 from .geometry.tensor_cloud import TensorCloud, tensor_of
 from .geometry.transport import Connection
 from .operators import Calibration, ConnectionLaplacian, Normalization
-from .operators.assembly import Averages, VertexAreas, assemble, coordinate_moments
+from .operators.assembly import Averages, assemble, coordinate_moments
 from .operators.calibration import calibrated_scale
 from .sheaf import Sheaf
 
@@ -146,7 +146,7 @@ class BundleOperators:
                     "calibrate= and order= are for clouds: the Laplacian of a mesh has no kernel. Leave them out, or "
                     "use TangentBundle.from_points on the vertices."
                 )
-            return self._assemble(self._averages(VertexAreas(areas=self.mesh.areas, bound=self.mesh.bound)))
+            return self._assemble(Averages.by_area(self.sorted_graph, self._weights(), self.mesh.areas))
         averages, constant = self._averages(), check_kernel(self.kernel).calibration(self.dim)
         moments = partial(coordinate_moments, self.sorted_graph, averages, tensor_of(vars(self)["sorted_points"]))
         scale, usual = calibrated_scale(calibrate, constant, self.eps, self.dim, moments)

@@ -20,7 +20,7 @@ from ..errors import InvalidInputError, TooFewPointsError
 from ..memory import require_memory
 from .balls import BLOCK
 from .ordering import curve_order, principal_axes
-from .search import WIDE, nearest_distances
+from .search import WIDE
 
 Tensor = torch.Tensor
 
@@ -78,6 +78,31 @@ class TensorCloud:
         blocks = _blocks(self.boxed)
         return torch.stack([blocks.amin(1), blocks.amax(1)])
 
+    def nearest(self, k: int, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Distances and indices ``(q, k)`` of the k nearest other points of some rows."""
+        n, (low, high) = len(self), self.boxes
+        rows = torch.as_tensor(queries, device=low.device)
+        distances = torch.empty((len(rows), k), dtype=low.dtype, device=low.device)
+        indices = torch.empty((len(rows), k), dtype=torch.int64, device=low.device)
+        todo, count = torch.arange(len(rows), device=low.device), 8 + 2 * (k // BLOCK + 1)
+        while len(todo):
+            left, count = [], min(count, len(low))
+            for some in todo.split(max(1, CHUNK // (max(len(low), count * BLOCK)))):
+                row = rows[some]
+                boxed = self.boxed[row][:, None]
+                gaps, blocks = torch.topk(_gaps(boxed, boxed, low, high), min(count + 1, len(low)), largest=False)
+                col = (BLOCK * blocks[:, :count, None] + torch.arange(BLOCK, device=low.device)).flatten(1)
+                outside = (col >= n) | (col == row[:, None])
+                squares = torch.zeros(col.shape, dtype=low.dtype, device=low.device)
+                for axis in self.coordinates.unbind(1):
+                    squares += (axis[col.clamp_max(n - 1)] - axis[row][:, None]).square()
+                best, which = torch.topk(squares.masked_fill_(outside, torch.inf), k, largest=False)
+                distances[some], indices[some] = best.sqrt(), col.gather(1, which)
+                if count < len(low):
+                    left.append(some[best[:, -1].sqrt() * (1 + 1e-4) + 1e-5 > gaps[:, -1].sqrt()])
+            todo, count = torch.cat(left) if left else todo[:0], 4 * count
+        return host(distances) * self.unit, host(indices)
+
     def __getstate__(self) -> dict:
         return {name: value for name, value in vars(self).items() if name != "boxes"}
 
@@ -134,32 +159,3 @@ def near_blocks(cloud: TensorCloud, radius: float, max_memory: float | None = No
             require_memory(32.0 * pairs_found, "a search in such large balls", "Use a smaller eps.", max_memory)
     keys = torch.cat(found).sort()[0]
     return keys // count, keys % count
-
-
-@nearest_distances.register
-def tensor_nearest(cloud: TensorCloud, k: int, queries: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Distances and indices ``(q, k)`` of the k nearest other points of all points, or some rows."""
-    n, (low, high) = len(cloud), cloud.boxes
-    if k >= n:
-        raise TooFewPointsError(f"{k} neighbours of each point need more than {n} points. Ask for fewer neighbours.")
-    rows = torch.as_tensor(np.arange(n) if queries is None else queries, device=low.device)
-    distances = torch.empty((len(rows), k), dtype=low.dtype, device=low.device)
-    indices = torch.empty((len(rows), k), dtype=torch.int64, device=low.device)
-    todo, count = torch.arange(len(rows), device=low.device), 8 + 2 * (k // BLOCK + 1)
-    while len(todo):
-        left, count = [], min(count, len(low))
-        for some in todo.split(max(1, CHUNK // (max(len(low), count * BLOCK)))):
-            row = rows[some]
-            boxed = cloud.boxed[row][:, None]
-            gaps, blocks = torch.topk(_gaps(boxed, boxed, low, high), min(count + 1, len(low)), largest=False)
-            col = (BLOCK * blocks[:, :count, None] + torch.arange(BLOCK, device=low.device)).flatten(1)
-            outside = (col >= n) | (col == row[:, None])
-            squares = torch.zeros(col.shape, dtype=low.dtype, device=low.device)
-            for axis in cloud.coordinates.unbind(1):
-                squares += (axis[col.clamp_max(n - 1)] - axis[row][:, None]).square()
-            best, which = torch.topk(squares.masked_fill_(outside, torch.inf), k, largest=False)
-            distances[some], indices[some] = best.sqrt(), col.gather(1, which)
-            if count < len(low):
-                left.append(some[best[:, -1].sqrt() * (1 + 1e-4) + 1e-5 > gaps[:, -1].sqrt()])
-        todo, count = torch.cat(left) if left else todo[:0], 4 * count
-    return host(distances) * cloud.unit, host(indices)
