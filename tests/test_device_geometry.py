@@ -26,7 +26,7 @@ from tangentbundle.geometry.graph import radius_graph
 from tangentbundle.geometry.ordering import curve_order
 from tangentbundle.geometry.pipeline import Scale
 from tangentbundle.geometry.small_matrices import jacobi, leading, polar_factors
-from tangentbundle.geometry.tensor_cloud import TensorCloud, tensor_nearest
+from tangentbundle.geometry.tensor_cloud import TensorCloud
 from tangentbundle.manifolds import FlatTorus, Sphere, Torus
 from tangentbundle.testing import relative_error
 
@@ -138,7 +138,7 @@ def test_searches_equal_brute_force(dims):
         assert radius_graph(cloud, radius).num_edges == near.sum() > 0
     tensors = TensorCloud.of(torch.from_numpy(points))
     np.testing.assert_array_equal(tensors.order, order)
-    found, _ = tensor_nearest(tensors, 9, np.arange(0, 203, 7))
+    found, _ = tensors.nearest(9, np.arange(0, 203, 7))
     expected = np.sort(np.linalg.norm(points[order][::7, None] - points[order], axis=2))[:, 1:10]
     np.testing.assert_allclose(found, expected, atol=1e-12)
 

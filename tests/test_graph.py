@@ -10,8 +10,8 @@ from spaces import reverse_edges
 
 from tangentbundle import TangentBundle
 from tangentbundle.errors import InvalidInputError, MemoryLimitError, TooFewPointsError
-from tangentbundle.geometry.graph import NeighborGraph, graph_of_lists, nearest_distances, radius_graph
-from tangentbundle.geometry.search import one_search, sampled_nearest, search_tree
+from tangentbundle.geometry.graph import NeighborGraph, graph_of_lists, radius_graph
+from tangentbundle.geometry.search import nearest_distances, one_search, sampled_nearest, search_tree
 from tangentbundle.manifolds import Sphere
 
 RNG = np.random.default_rng

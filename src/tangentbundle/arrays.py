@@ -155,13 +155,18 @@ def finite_where_seen(tensor: torch.Tensor, name: str) -> torch.Tensor:
     return finite(tensor, name) if is_seen(tensor) else tensor
 
 
-def points_array(points: Array, name: str = "points") -> tuple[np.ndarray, ArrayKind]:
-    """Validate a cloud of points and return it as a contiguous ``(n, D)`` float64 array."""
+def points_tensor(points: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
+    """A cloud of points ``(n, D)``, checked, where it is."""
     tensor, kind = float_tensor(points, name)
     if tensor.ndim != 2 or tensor.shape[1] < 1:
         raise ShapeError(f"{name} must have shape (n, D), one point a row, got {tuple(tensor.shape)}.")
-    finite(tensor, name)
-    array = tensor.detach().cpu().double().contiguous().numpy()
+    return finite(tensor.detach(), name), kind
+
+
+def points_array(points: Array, name: str = "points") -> tuple[np.ndarray, ArrayKind]:
+    """Validate a cloud of points and return it as a contiguous ``(n, D)`` float64 array."""
+    tensor, kind = points_tensor(points, name)
+    array = tensor.cpu().double().contiguous().numpy()
     if array.size and np.abs(array).max() > 1e150:
         raise InvalidInputError(
             f"{name} holds values above 1e150, whose squared distances overflow. Rescale the cloud."

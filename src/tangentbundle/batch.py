@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch.nn.functional import pad
 
-from .arrays import Array, finite, float_tensor
+from .arrays import Array, float_tensor, points_tensor
 from .errors import DisconnectedWarning, InvalidInputError, IsolatedPointsError, ShapeError, TooFewPointsError
 from .geometry.graph import edge_weights, radius_graph
 from .geometry.kernels import Kernel
@@ -76,11 +76,10 @@ def joined_laplacian(points: Array, batch: Array, dim: int, scale: Scale, kernel
 
 def clouds_of(points: Array, batch: Array) -> tuple[Tensor, Tensor, Tensor]:
     """Points, the number of each point's cloud, and the sizes of the clouds; checked."""
-    tensor, _ = float_tensor(points, "points")
-    x = finite(tensor.detach(), "points")
+    x, _ = points_tensor(points, "points")
     float_tensor(batch, "batch")  # refuses all that is no array of numbers
     numbers = torch.as_tensor(batch, device=x.device)
-    if x.ndim != 2 or numbers.shape != x.shape[:1] or numbers.is_floating_point():
+    if numbers.shape != x.shape[:1] or numbers.is_floating_point():
         got = f"{tuple(x.shape)} and {numbers.dtype} {tuple(numbers.shape)}"
         raise ShapeError(f"points must be (n, D) and batch (n,) integers, got {got}.")
     cloud, sizes = torch.unique_consecutive(numbers, return_inverse=True, return_counts=True)[1:]

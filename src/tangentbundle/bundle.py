@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 
-from .arrays import Array, ArrayKind, float_tensor, host, on_host, positive
+from .arrays import Array, float_tensor, host, positive
 from .batch import clouds_of, joined_laplacian
-from .bundle_operators import BundleOperators
+from .bundle_operators import BundleOperators, SecondForm
 from .calculus import Curvature, Derivatives, LinearMap, curvature, hodge_laplacian
 from .diagnostics import Diagnosis, diagnose
 from .geometry.dimension import DimensionRule, resolve_dimension
-from .geometry.frames import LocalPCA
-from .geometry.graph import NeighborGraph
 from .geometry.halfedges import check_faces
 from .geometry.kernels import Kernel, check_kernel
 from .geometry.known_frames import check_frames, latlon_frames
-from .geometry.mesh import MeshGeometry, mesh_geometry
+from .geometry.mesh import mesh_geometry
 from .geometry.pipeline import (
     Scale,
     build_graph,
@@ -37,12 +34,7 @@ from .geometry.transport import Connection, connect
 from .manifolds import Sphere
 from .operators import ConnectionLaplacian, Joined, join
 
-SecondForm = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""The exact second fundamental form: points ``(n, D)``, tangent vectors ``(n, D, m)`` to ``(n, D, m, m)``."""
 
-
-@on_host("sorted_points", "order", "sorted_frames")
-@dataclass(frozen=True, eq=False)
 class TangentBundle(BundleOperators):
     r"""A discrete tangent bundle (an orthogonal cellular sheaf) over sampled points.
 
@@ -59,21 +51,6 @@ class TangentBundle(BundleOperators):
     >>> x.shape, bundle.to_ambient(x).shape, (bundle.laplacian() @ x).shape
     ((500, 2, 1), (500, 3), (500, 2, 1))
     """
-
-    sorted_points: np.ndarray
-    sorted_graph: NeighborGraph
-    connection: Connection
-    order: np.ndarray
-    kernel: Kernel | None
-    eps: float
-    dim: int
-    kind: ArrayKind = field(repr=False)
-    sorted_frames: np.ndarray | None = None
-    pca: LocalPCA | None = field(default=None, repr=False)
-    eps_pca: float | None = None
-    local_dimensions: np.ndarray | None = field(default=None, repr=False)
-    mesh: MeshGeometry | None = field(default=None, repr=False)
-    second_form: SecondForm | None = field(default=None, repr=False)
 
     @classmethod
     def from_points(
@@ -120,11 +97,8 @@ class TangentBundle(BundleOperators):
         batch: Array,
         *,
         dim: int | DimensionRule | None = None,
-        eps: float | None = None,
-        neighbors: int | None = None,
-        eps_pca: float | None = None,
         kernel: Kernel | None = None,
-        max_memory: float | None = None,
+        **options: Any,
     ) -> Joined:
         r"""The Laplacians of many clouds at once, joined; nothing flows between the clouds.
 
@@ -132,7 +106,8 @@ class TangentBundle(BundleOperators):
         cloud, as in PyTorch Geometric. The result is that of ``join`` on the Laplacians of ``from_points``. On a GPU
         all clouds are built at once; an automatic number of neighbours is then not adapted to curvature and
         connectedness, and ``eps_pca`` needs ``eps``. By default ``dim`` is estimated from the largest cloud.
-        Coordinates and ambient vectors are exchanged by the operator's ``frames``.
+        Coordinates and ambient vectors are exchanged by the operator's ``frames``. ``options`` are those of
+        ``from_points``.
 
         >>> import tangentbundle as tb
         >>> clouds = [tb.manifolds.Sphere(2).sample(n, seed=n) for n in (80, 120)]
@@ -140,12 +115,11 @@ class TangentBundle(BundleOperators):
         >>> both.sizes, both.frames.shape
         ((80, 120), torch.Size([200, 3, 2]))
         """
-        scale, (x, _, sizes) = Scale(eps, neighbors, eps_pca, max_memory), clouds_of(points, batch)
-        dim, _ = resolve_dimension(host(x.split(sizes.tolist())[int(sizes.argmax())]), dim, eps_pca)
+        scale, (x, _, sizes) = Scale(**options), clouds_of(points, batch)
+        dim, _ = resolve_dimension(host(x.split(sizes.tolist())[int(sizes.argmax())]), dim, scale.eps_pca)
         if stays_on_device(float_tensor(points, "points")[1]):
             return joined_laplacian(points, batch, dim, scale, check_kernel(kernel))
-        scales: dict[str, Any] = {"eps": eps, "neighbors": neighbors, "eps_pca": eps_pca, "max_memory": max_memory}
-        parts = (cls.from_points(p, dim=dim, kernel=kernel, **scales) for p in x.split(sizes.tolist()))
+        parts = (cls.from_points(p, dim=dim, kernel=kernel, **options) for p in x.split(sizes.tolist()))
         return join([part.laplacian() for part in parts])  # type: ignore[return-value]
 
     @classmethod
@@ -246,7 +220,8 @@ class TangentBundle(BundleOperators):
         True
         """
         graph, other = self.sorted_graph, copy(self)
-        line = Connection.identity(graph.num_edges, self.kind.numpy_dtype, graph.tensors[0].device)
+        det = torch.ones(graph.num_edges, dtype=torch.int8, device=graph.tensors[0].device)
+        line = Connection(det.new_empty((len(det), 0), dtype=self.kind.dtype), det, 1)  # type: ignore[arg-type]
         vars(other).update(connection=line, sorted_frames=None, pca=None)
         return other
 

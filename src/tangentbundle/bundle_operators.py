@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from .arrays import Array, ArrayKind, finite_where_seen, float_tensor, host, positive_integer
+from .arrays import Array, ArrayKind, finite_where_seen, float_tensor, host, on_host, positive_integer
 from .errors import InvalidInputError, ShapeError
+from .geometry.frames import LocalPCA
 from .geometry.graph import NeighborGraph, edge_weights
 from .geometry.kernels import Kernel, check_kernel
 from .geometry.mesh import MeshGeometry
 from .geometry.tensor_cloud import TensorCloud, tensor_of
 from .geometry.transport import Connection
 from .operators import Calibration, ConnectionLaplacian, Normalization
-from .operators.assembly import Averages, VertexAreas, assemble, coordinate_moments
+from .operators.assembly import Averages, assemble, coordinate_moments
 from .operators.calibration import calibrated_scale
 from .sheaf import Sheaf
 
+SecondForm = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""The exact second fundamental form: points ``(n, D)``, tangent vectors ``(n, D, m)`` to ``(n, D, m, m)``."""
 
+
+@on_host("sorted_points", "order", "sorted_frames")
+@dataclass(frozen=True, eq=False, repr=False)
 class BundleOperators:
-    """The methods of ``TangentBundle`` that convert signals and make operators."""
+    """What a ``TangentBundle`` holds, and its methods that convert signals and make operators."""
 
+    sorted_points: np.ndarray
     sorted_graph: NeighborGraph
     connection: Connection
     order: np.ndarray
@@ -31,7 +40,12 @@ class BundleOperators:
     eps: float
     dim: int
     kind: ArrayKind
-    mesh: MeshGeometry | None
+    sorted_frames: np.ndarray | None = None
+    pca: LocalPCA | None = None
+    eps_pca: float | None = None
+    local_dimensions: np.ndarray | None = None
+    mesh: MeshGeometry | None = None
+    second_form: SecondForm | None = None
 
     @property
     def num_points(self) -> int:
@@ -132,7 +146,7 @@ class BundleOperators:
                     "calibrate= and order= are for clouds: the Laplacian of a mesh has no kernel. Leave them out, or "
                     "use TangentBundle.from_points on the vertices."
                 )
-            return self._assemble(self._averages(VertexAreas(areas=self.mesh.areas, bound=self.mesh.bound)))
+            return self._assemble(Averages.by_area(self.sorted_graph, self._weights(), self.mesh.areas))
         averages, constant = self._averages(), check_kernel(self.kernel).calibration(self.dim)
         moments = partial(coordinate_moments, self.sorted_graph, averages, tensor_of(vars(self)["sorted_points"]))
         scale, usual = calibrated_scale(calibrate, constant, self.eps, self.dim, moments)

@@ -51,17 +51,14 @@ def fetch(
     store = pooch.create(folder, "", registry={name: sha256}, urls={name: url}, retry_if_failed=2)
     try:
         path = Path(store.fetch(name, downloader=pooch.HTTPDownloader(timeout=30, hooks={"response": _check_redirect})))
+        check(path)
     except OSError as error:  # also those of requests
         raise DownloadError(
             f"{url} cannot be downloaded into {folder} ({error}). Check the connection and the disk, pass another "
             f"folder (cache=...), or download the file by hand into a folder and set {MIRROR} to that folder."
         ) from error
-    except ValueError as error:  # a checksum that differs
-        raise DamagedFileError(f"{url} is damaged, or not the expected file: {error}") from error
-    try:
-        check(path)
-    except (ValueError, DamagedFileError) as error:
-        path.unlink()
+    except ValueError as error:  # a checksum that differs, or the check
+        (folder / name).unlink(missing_ok=True)
         raise DamagedFileError(f"{url} is damaged, or not the expected file: {error}") from error
     return path
 

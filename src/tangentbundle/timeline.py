@@ -76,8 +76,7 @@ def calendar_period(times: Times | None) -> int | None:
     if times is None:
         return None
     line = regular(times)
-    monthly = np.datetime_data(line.step)[0] == "M"
-    cycle, step = (12, int(line.step.astype(int))) if monthly else (86400, int(line.step.astype(int)))
+    cycle, step = 12 if np.datetime_data(line.step)[0] == "M" else 86400, int(line.step.astype(int))
     steps = cycle // step if step and cycle % step == 0 else 1
     return steps if 1 < steps <= (line.ticks[-1] + 1) // 3 else None
 

@@ -23,7 +23,7 @@ from ..geometry.graph import NeighborGraph
 from ..geometry.ordering import curve_order
 from ..geometry.transport import Connection
 from ..operators import ConnectionLaplacian
-from ..operators.assembly import Averages, VertexAreas, assemble
+from ..operators.assembly import Averages, assemble
 from .grid import Grid
 from .triangles import central_angles, transports
 
@@ -64,9 +64,8 @@ class Cells:
         starts = np.append(0, np.cumsum(np.bincount(rows, minlength=n)))
         graph = NeighborGraph(starts, columns[along].astype(np.int32), np.empty(0))
         connection, mass = Connection(np.stack([maps.real, maps.imag], axis=1), signs, 2), self.areas[order]
-        by_area = VertexAreas(areas=mass, bound=float((np.add.reduceat(weights, starts[:-1]) / mass).max()))
         kind = ArrayKind(False, torch.float64, torch.device("cpu"))
-        averages = Averages.of(graph, torch.from_numpy(weights), by_area)
+        averages = Averages.by_area(graph, torch.from_numpy(weights), mass)
         full = assemble(graph, connection, averages, 1.0, order, kind)
         return {"d": full, "f": full.to(dtype=torch.float32)}
 

@@ -19,8 +19,8 @@ from torch.nn.functional import pad
 
 from ..operators import ConnectionLaplacian
 from ..operators.moments import recurrence
-from ..operators.product import Extras, add_outer, block_product, sort_rows, step, unsort_rows
-from ..operators.registry import differentiate, torch_op, vectorise
+from ..operators.product import Extras, add_outer, block_product, sort_rows, step
+from ..operators.registry import describe, torch_op
 from ..operators.storage import along_curve, is_sliced
 from .expansion import Band
 
@@ -51,7 +51,7 @@ def bank(
     targets = lambda m: Extras(sums, columns[m]) if m % every == 0 or m == last else None  # noqa: E731
     for _ in recurrence(matrix, x, x, range(1, last + 1), middle, radius, targets):
         pass
-    return unsort_rows(sums, order)
+    return sort_rows(sums, order, back=True)
 
 
 def _in_turns(columns: Tensor, every: int) -> Tensor:
@@ -82,7 +82,7 @@ def merge(
             factor = (2.0 if m > 0 else 1.0) / radius
             step(matrix, current, previous, spare, (factor, -factor * middle, -1.0), sources=Extras(y, columns[m]))
             previous, current, spare = current, spare, previous
-    return unsort_rows(current, order)
+    return sort_rows(current, order, back=True)
 
 
 @torch_op
@@ -229,12 +229,8 @@ def _sensitivity_backward(ctx, grad):
     return None, None, grads[0], None, None, *grads[1:], None, None, None
 
 
-differentiate(bank, _bank_shape, _keep, _bank_backward)
-differentiate(merge, _merge_shape, _keep, _merge_backward)
-differentiate(dots, _dots_shape, _keep, _dots_backward)
-differentiate(sensitivity, lambda *inputs: torch.empty_like(inputs[2]), _keep_all, _sensitivity_backward)
-
-vectorise(bank, by_channel=True)
-vectorise(merge, by_channel=True)
-vectorise(dots, by_channel=False)
-vectorise(sensitivity, by_channel=False)
+describe(bank, _bank_shape, _keep, _bank_backward, by_channel=True)
+describe(merge, _merge_shape, _keep, _merge_backward, by_channel=True)
+describe(dots, _dots_shape, _keep, _dots_backward, by_channel=False)
+same = lambda *inputs: torch.empty_like(inputs[2])  # noqa: E731
+describe(sensitivity, same, _keep_all, _sensitivity_backward, by_channel=False)

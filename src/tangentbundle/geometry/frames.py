@@ -82,48 +82,39 @@ class LocalPCA:
             field[torch.as_tensor(rows, device=field.device)] = vars(other)[name].to(field)
             vars(self).pop(f"{name} on the host", None)
 
-    def _residual(self, d: int) -> Tensor:
-        variances, total = vars(self)["variances"], vars(self)["total"]
-        return (1.0 - variances[:, :d].sum(1) / total.clamp_min(TINY)).clamp(0.0, 1.0)
-
     def residual(self, d: int) -> np.ndarray:
         """Share of each neighbourhood's variance outside its first ``d`` axes, ``(n,)``."""
-        return host(self._residual(d))
-
-    def median_residual(self, d: int) -> float:
-        """The median of these shares."""
-        return float(self._residual(d).median())
+        variances, total = vars(self)["variances"], vars(self)["total"]
+        return host((1.0 - variances[:, :d].sum(1) / total.clamp_min(TINY)).clamp(0.0, 1.0))
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"}, error_model="numpy")
 def _covariances(
     start, stop, centers, points, ends, indices, distances, reach, center, counts, out
 ):  # pragma: no cover
     """Covariance of each neighbourhood, with biweights, about its weighted mean or about the point."""
-    dims = points.shape[1]
-    mean, step = np.empty(dims), np.empty(dims)
+    dims, most = points.shape[1], np.diff(ends[start : stop + 1]).max()
+    inside, weights = np.empty(most, indices.dtype), np.empty(most)
+    steps, mean = np.empty((dims, most)), np.zeros(dims)
     for i in range(start, stop):
-        mean[:] = 0.0
-        total, count, narrowing = 0.0, 0, 1.0 / reach[i]
+        count, narrowing = 0, 1.0 / reach[i]
         for e in range(ends[i], ends[i + 1]):
             u = distances[e] * narrowing
-            if u < 1.0:
-                w = (1.0 - u * u) ** 2
-                total += w
-                count += 1
-                for a in range(dims):
-                    step[a] = points[indices[e], a] - centers[i, a]
-                    mean[a] += w * step[a]
-                    for b in range(a + 1):
-                        out[i, a, b] += w * step[a] * step[b]
-        counts[i] = count
+            inside[count], weights[count] = indices[e], (1.0 - u * u) ** 2
+            count += u < 1.0
+        counts[i], total = count, max(weights[:count].sum(), TINY)
         for a in range(dims):
+            middle, first = centers[i, a], 0.0
+            for k in range(count):
+                steps[a, k] = points[inside[k], a] - middle
+                first += weights[k] * steps[a, k]
+            if center:
+                mean[a] = first / total
             for b in range(a + 1):
-                if total > 0.0:
-                    out[i, a, b] /= total
-                    if center:
-                        out[i, a, b] -= mean[a] * mean[b] / (total * total)
-                out[i, b, a] = out[i, a, b]
+                second = 0.0
+                for k in range(count):
+                    second += weights[k] * steps[a, k] * steps[b, k]
+                out[i, a, b] = out[i, b, a] = second / total - mean[a] * mean[b]
 
 
 def local_pca(
@@ -164,7 +155,7 @@ def local_pca(
     for start in range(0, n, rows):
         some = slice(start, min(start + rows, n))
         if compiled:
-            gram = x.new_zeros((some.stop - start, dims, dims))
+            gram = x.new_empty((some.stop - start, dims, dims))
             tensors = centers[some], x, indptr[start : some.stop + 1], indices, distances, reach[some].contiguous()
             arrays = *(t.numpy() for t in tensors), center, counts[some].numpy(), gram.numpy()
             run_ranges(_covariances, len(gram), *arrays, grain=512)

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from numba import njit
 from scipy import sparse
-from torch.nn.functional import pad
 
 from ..arrays import host, on_host
 from ..errors import InvalidInputError
@@ -18,7 +17,7 @@ from ..memory import device_memory, memory_limit, require_memory
 from ..parallel import run_ranges
 from .balls import ball_edges
 from .kernels import Kernel
-from .search import SAMPLE, WIDE, edge_distances, nearest_distances, search_tree
+from .search import SAMPLE, WIDE, edge_distances, search_tree
 from .tensor_cloud import TensorCloud, near_blocks
 
 Tensor = torch.Tensor
@@ -223,26 +222,6 @@ def _tensor_graph(cloud: TensorCloud, radius: float, max_memory: float | None, a
         edges = ball_edges(cloud.coordinates.numpy(), cloud.boxed.numpy(), within, allow)
     indptr, indices, distances = edges
     return NeighborGraph(indptr, indices, distances * cloud.unit)
-
-
-def nearest_in_graph(points: Any, graph: NeighborGraph, k: int, rows: np.ndarray) -> tuple[Any, Any]:
-    """Distances and indices ``(m, k)`` of the k nearest points of some rows of the graph of a ball.
-
-    On a device rows with k neighbours find them in the graph, others by a search.
-    """
-    if not isinstance(points, TensorCloud):
-        return nearest_distances(points, k, rows)
-    _, indices, distances = graph.tensors
-    some = torch.as_tensor(rows, device=indices.device)
-    edges, valid = graph.padded(some)
-    lengths = distances[edges].masked_fill(~valid, torch.inf)
-    lengths = pad(lengths, (0, max(0, k - lengths.shape[1])), value=torch.inf)
-    reach, which = torch.topk(lengths, k, largest=False)
-    near = indices[edges.gather(1, which.clamp_max(edges.shape[1] - 1))].long()
-    few = reach[:, -1].isinf().nonzero().flatten()
-    found = nearest_distances(points, k, host(some[few]))
-    reach[few], near[few] = (torch.from_numpy(a).to(b) for a, b in zip(found, (reach, near), strict=True))
-    return reach, near
 
 
 def graph_of_lists(distances: Any, indices: Any) -> NeighborGraph:

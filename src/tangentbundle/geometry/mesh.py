@@ -29,14 +29,12 @@ FLAT = 1e-4
 @dataclass(frozen=True, eq=False)
 class MeshGeometry:
     """What a bundle keeps of its mesh: oriented ``faces`` (f, 3) in the user's numbers; cotangent ``weights`` (e,) and
-    vertex ``areas`` (n,) along the curve; half a ``bound`` of the spectrum of the Laplacian; how many edges lie on the
-    ``boundary``, and how many were ``flipped``.
+    vertex ``areas`` (n,) along the curve; how many edges lie on the ``boundary``, and how many were ``flipped``.
     """
 
     faces: np.ndarray
     weights: np.ndarray
     areas: np.ndarray
-    bound: float
     boundary: int
     flipped: int
 
@@ -260,8 +258,7 @@ def mesh_geometry(
     weights, areas = _cotangent_weights(twin, length, area, *sides), np.bincount(tails, area / 3, n)
     turns = _transport_angles(tails, twin, length, phi, scale, weights, *sides)
     graph, connection, cotangents = _sorted_edges(tails, tails[sides[0]], twin, length, turns, weights, sense, dtype)
-    bound = float((np.add.reduceat(np.maximum(cotangents, 0.0), graph.indptr[:-1]) / areas).max())  # by Gershgorin
-    return graph, connection, frames, MeshGeometry(order[faces], cotangents, areas, bound, boundary, flipped)
+    return graph, connection, frames, MeshGeometry(order[faces], cotangents, areas, boundary, flipped)
 
 
 def _sorted_edges(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import host
 from ..parallel import run_ranges
 
 BITS = 16
@@ -40,8 +41,13 @@ def _hilbert_codes(cell: list[Any]) -> Any:
     return code
 
 
-def principal_axes(sample: np.ndarray) -> np.ndarray:
-    """Orthonormal directions ``(D, q)`` of centred points, that of the greatest spread first."""
+def principal_axes(centred: Any) -> np.ndarray:
+    """Orthonormal directions ``(D, q)`` of centred points, an array or a tensor, that of the greatest spread first.
+
+    They are those of a sample when there are many points.
+    """
+    n, dims = centred.shape
+    sample = host(centred[:: max(1, n // max(4000, 4 * dims))])
     sample = sample / max(float(np.abs(sample).max()), np.finfo(float).tiny)
     if len(sample) <= sample.shape[1]:
         return np.linalg.svd(sample, full_matrices=False)[2].T
@@ -51,22 +57,19 @@ def principal_axes(sample: np.ndarray) -> np.ndarray:
 def principal_coordinates(points: np.ndarray, count: int | None = None) -> np.ndarray:
     """The cloud centred and turned to its principal axes, widest first: all distances stay.
 
-    ``count`` keeps only the first few coordinates, and those without any spread are left out. The axes are those of a
-    sample when there are many points.
+    ``count`` keeps only the first few coordinates, and those without any spread are left out.
 
     >>> np.abs(principal_coordinates(np.array([[0.0, 1.0], [0.0, -1.0]]), 1)).round(9).tolist()
     [[1.0], [1.0]]
     """
-    n, dims = points.shape
     centred = points - points.mean(axis=0)
-    axes = principal_axes(centred[:: max(1, n // max(4000, 4 * dims))])
-    turned = centred @ axes[:, :count]
+    turned = centred @ principal_axes(centred)[:, :count]
     spread = np.ptp(turned, axis=0)
     return np.ascontiguousarray(turned[:, spread >= 1e-13 * spread.max()])
 
 
-def curve_order(points: np.ndarray) -> np.ndarray:
-    """Return the permutation that sorts ``(n, D)`` points along a Hilbert curve.
+def curve_order(points: Any) -> Any:
+    """Return the permutation that sorts ``(n, D)`` points, an array, along a Hilbert curve; D <= 3 for tensors.
 
     For D > 3 the curve runs through the three principal axes of the cloud.
 
@@ -75,20 +78,10 @@ def curve_order(points: np.ndarray) -> np.ndarray:
     """
     if points.shape[1] > 3:
         points = principal_coordinates(points, 3)
-    low, high = points.min(axis=0), points.max(axis=0)
-    return np.argsort(curve_codes(points, low, float((high - low).max()) or 1.0), kind="stable")
-
-
-def curve_codes(points: Any, low: Any, extent: float) -> Any:
-    """Places on the Hilbert curve, int64 ``(n,)``, of points ``(n, D <= 3)`` in the cube of width ``extent`` at
-    ``low``, arrays or tensors.
-
-    >>> curve_codes(np.array([[0.9], [0.1]]), np.zeros(1), 1.0).tolist()
-    [58981, 6553]
-    """
-    scaled = (points - low) / extent * (2**BITS - 1)
+    low, high = (points.min(axis=0), points.max(axis=0)) if isinstance(points, np.ndarray) else points.aminmax(dim=0)
+    scaled = (points - low) / (float((high - low).max()) or 1.0) * (2**BITS - 1)
     if not isinstance(points, np.ndarray):
-        return _hilbert_codes([axis.contiguous() for axis in scaled.long().unbind(1)])
+        return _hilbert_codes([axis.contiguous() for axis in scaled.long().unbind(1)]).argsort(stable=True)
     cells, codes = np.ascontiguousarray(scaled.T.astype(np.int64)), np.empty(len(points), np.int64)
 
     def encode(start: int, stop: int) -> None:
@@ -96,4 +89,4 @@ def curve_codes(points: Any, low: Any, extent: float) -> Any:
             codes[a : min(a + CHUNK, stop)] = _hilbert_codes(list(cells[:, a : min(a + CHUNK, stop)]))
 
     run_ranges(encode, len(points), grain=CHUNK)
-    return codes
+    return np.argsort(codes, kind="stable")

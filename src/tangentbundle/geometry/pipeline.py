@@ -22,10 +22,10 @@ from ..errors import (
     TooFewPointsError,
 )
 from .frames import LocalPCA, local_pca, pca_of_nearest
-from .graph import NeighborGraph, check_memory, nearest_distances, nearest_in_graph, radius_graph
+from .graph import NeighborGraph, check_memory, radius_graph
 from .ordering import curve_order
 from .scale import connecting_radius, least_neighbors, radius_for_neighbors, target_neighbors
-from .search import sampled_nearest
+from .search import nearest_distances, sampled_nearest
 from .tensor_cloud import TensorCloud, refuse_degenerate
 
 GLOBAL_SHARE = 0.5
@@ -156,7 +156,7 @@ def warn_of_scale(graph: NeighborGraph) -> None:
 def warn_of_noise(pca: LocalPCA, frames: Any, graph: NeighborGraph) -> None:
     """Warn of neighbourhoods whose variance lies mostly off the tangent spaces, and of signs of outliers."""
     dim = frames.shape[2]
-    share = pca.median_residual(dim)
+    share = float(np.median(pca.residual(dim)))
     if share > NOISE_SHARE:
         warnings.warn(
             f"{share:.0%} of the variance of the median neighbourhood lies off its tangent space: noise hides the "
@@ -192,7 +192,7 @@ def estimate_frames(points: Any, graph: NeighborGraph, eps: float, dim: int, sca
     least = min(2 * dim + 2, len(points) - 1)
     poor = pca.sparse_rows(least)
     if len(poor) and scale.eps_pca is None:
-        nearest = nearest_in_graph(points, graph, least, poor)
+        nearest = nearest_distances(points, least, poor)
         pca.replace(poor, pca_of_nearest(points, *nearest, points[poor], axes=dim, center=scale.pca_center))
     return pca, float(eps_pca)
 

@@ -82,14 +82,9 @@ def connecting_radius(points: np.ndarray, graph: NeighborGraph, within: float) -
     near = near[labels[small[near["i"]]] != labels[near["j"]]]
     ends = small[near["i"]], near["j"]
     bridges = sparse.csr_array((near["v"], ends), shape=(len(points),) * 2)
-    links = bridges.maximum(_links(graph))
+    lengths = graph.to_scipy().copy()
+    lengths.data = np.maximum(lengths.data, np.finfo(float).tiny)  # a stored zero, of coincident points, is no edge
+    links = bridges.maximum(lengths)
     if csgraph.connected_components(links, directed=False)[0] > 1:
         return np.inf
     return float(csgraph.minimum_spanning_tree(links).data.max())
-
-
-def _links(graph: NeighborGraph) -> sparse.csr_array:
-    """Edge lengths, floored so that coincident points stay linked (a stored zero is no edge)."""
-    lengths = graph.to_scipy().copy()
-    lengths.data = np.maximum(lengths.data, np.finfo(float).tiny)
-    return lengths

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cached_property, singledispatch
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -81,11 +81,10 @@ def edge_distances(start, stop, centers, points, indptr, indices, out):  # pragm
             out[e] = np.sqrt(total)
 
 
-@singledispatch
 def nearest_distances(points: Any, k: int, queries: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Distances and indices ``(q, k)`` of the k nearest *other* points of each query point.
 
-    ``queries`` are rows of ``points`` (default: all of them).
+    ``queries`` are rows of ``points``, an array or a ``TensorCloud`` (default: all of them).
     """
     if k >= len(points):
         raise TooFewPointsError(
@@ -93,6 +92,8 @@ def nearest_distances(points: Any, k: int, queries: np.ndarray | None = None) ->
             "Give more points or ask for fewer neighbours."
         )
     rows = np.arange(len(points)) if queries is None else queries
+    if not isinstance(points, np.ndarray):
+        return points.nearest(k, rows)
     tree = search_tree(points)
     distances, indices = without_self(rows, *tree.query(tree.data[rows], k=k + 1, workers=-1))
     if points.shape[1] > WIDE:  # distances of the tree are rounded: coincident points must have distance zero

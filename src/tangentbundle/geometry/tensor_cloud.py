@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..arrays import finite, float_tensor, host
-from ..errors import InvalidInputError, ShapeError, TooFewPointsError
+from ..arrays import host, points_tensor
+from ..errors import InvalidInputError, TooFewPointsError
 from ..memory import require_memory
 from .balls import BLOCK
-from .ordering import curve_codes, principal_axes
-from .search import WIDE, nearest_distances
+from .ordering import curve_order, principal_axes
+from .search import WIDE
 
 Tensor = torch.Tensor
 
@@ -44,20 +44,18 @@ class TensorCloud:
     boxed: Tensor = field(repr=False)
 
     @classmethod
-    def of(cls, points: Any, name: str = "points") -> TensorCloud:
+    def of(cls, points: Any) -> TensorCloud:
         """Sort a tensor of points; clouds with nothing to estimate are refused."""
-        tensor, _ = float_tensor(points, name)
-        if tensor.ndim != 2 or tensor.shape[1] < 1:
-            raise ShapeError(f"{name} must have shape (n, D), one point a row, got {tuple(tensor.shape)}.")
-        tensor = finite(tensor.detach(), name).contiguous()
+        tensor = points_tensor(points, "points")[0].contiguous()
         exact = tensor.double()
         extent = float((exact.amax(0) - exact.amin(0)).max()) if len(tensor) else 0.0
         refuse_degenerate(len(tensor), extent)
         unit = 2.0 ** math.ceil(math.log2(extent))
         centred = (exact - exact.mean(0)) / unit
-        turned = exact if tensor.shape[1] <= 3 else centred @ _axes(centred)
-        corner, widths = turned[:, :3].amin(0), turned[:, :3].amax(0) - turned[:, :3].amin(0)
-        order = torch.argsort(curve_codes(turned[:, :3], corner, float(widths.max()) or 1.0), stable=True)
+        turned = exact
+        if tensor.shape[1] > 3:
+            turned = centred @ torch.from_numpy(principal_axes(centred).copy()).to(centred)
+        order = curve_order(turned[:, :3])
         boxed = turned[:, :WIDE] if tensor.shape[1] > WIDE else centred
         return cls(tensor[order], order, unit, centred[order].to(tensor.dtype), boxed[order].to(tensor.dtype))
 
@@ -80,6 +78,31 @@ class TensorCloud:
         blocks = _blocks(self.boxed)
         return torch.stack([blocks.amin(1), blocks.amax(1)])
 
+    def nearest(self, k: int, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Distances and indices ``(q, k)`` of the k nearest other points of some rows."""
+        n, (low, high) = len(self), self.boxes
+        rows = torch.as_tensor(queries, device=low.device)
+        distances = torch.empty((len(rows), k), dtype=low.dtype, device=low.device)
+        indices = torch.empty((len(rows), k), dtype=torch.int64, device=low.device)
+        todo, count = torch.arange(len(rows), device=low.device), 8 + 2 * (k // BLOCK + 1)
+        while len(todo):
+            left, count = [], min(count, len(low))
+            for some in todo.split(max(1, CHUNK // (max(len(low), count * BLOCK)))):
+                row = rows[some]
+                boxed = self.boxed[row][:, None]
+                gaps, blocks = torch.topk(_gaps(boxed, boxed, low, high), min(count + 1, len(low)), largest=False)
+                col = (BLOCK * blocks[:, :count, None] + torch.arange(BLOCK, device=low.device)).flatten(1)
+                outside = (col >= n) | (col == row[:, None])
+                squares = torch.zeros(col.shape, dtype=low.dtype, device=low.device)
+                for axis in self.coordinates.unbind(1):
+                    squares += (axis[col.clamp_max(n - 1)] - axis[row][:, None]).square()
+                best, which = torch.topk(squares.masked_fill_(outside, torch.inf), k, largest=False)
+                distances[some], indices[some] = best.sqrt(), col.gather(1, which)
+                if count < len(low):
+                    left.append(some[best[:, -1].sqrt() * (1 + 1e-4) + 1e-5 > gaps[:, -1].sqrt()])
+            todo, count = torch.cat(left) if left else todo[:0], 4 * count
+        return host(distances) * self.unit, host(indices)
+
     def __getstate__(self) -> dict:
         return {name: value for name, value in vars(self).items() if name != "boxes"}
 
@@ -97,13 +120,6 @@ def refuse_degenerate(n: int, extent: float) -> None:
 def tensor_of(points: Any) -> Tensor:
     """Points ``(n, D)`` of an array or a ``TensorCloud`` as a float64 tensor, where they are."""
     return points.points.double() if isinstance(points, TensorCloud) else torch.as_tensor(points)
-
-
-def _axes(centred: Tensor) -> Tensor:
-    """Principal axes ``(D, q)``, from a sample."""
-    n, dims = centred.shape
-    sample = host(centred[:: max(1, n // max(4000, 4 * dims))])
-    return torch.from_numpy(principal_axes(sample).copy()).to(centred)
 
 
 def _blocks(values: Tensor) -> Tensor:
@@ -143,32 +159,3 @@ def near_blocks(cloud: TensorCloud, radius: float, max_memory: float | None = No
             require_memory(32.0 * pairs_found, "a search in such large balls", "Use a smaller eps.", max_memory)
     keys = torch.cat(found).sort()[0]
     return keys // count, keys % count
-
-
-@nearest_distances.register
-def tensor_nearest(cloud: TensorCloud, k: int, queries: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Distances and indices ``(q, k)`` of the k nearest other points of all points, or some rows."""
-    n, (low, high) = len(cloud), cloud.boxes
-    if k >= n:
-        raise TooFewPointsError(f"{k} neighbours of each point need more than {n} points. Ask for fewer neighbours.")
-    rows = torch.as_tensor(np.arange(n) if queries is None else queries, device=low.device)
-    distances = torch.empty((len(rows), k), dtype=low.dtype, device=low.device)
-    indices = torch.empty((len(rows), k), dtype=torch.int64, device=low.device)
-    todo, count = torch.arange(len(rows), device=low.device), 8 + 2 * (k // BLOCK + 1)
-    while len(todo):
-        left, count = [], min(count, len(low))
-        for some in todo.split(max(1, CHUNK // (max(len(low), count * BLOCK)))):
-            row = rows[some]
-            boxed = cloud.boxed[row][:, None]
-            gaps, blocks = torch.topk(_gaps(boxed, boxed, low, high), min(count + 1, len(low)), largest=False)
-            col = (BLOCK * blocks[:, :count, None] + torch.arange(BLOCK, device=low.device)).flatten(1)
-            outside = (col >= n) | (col == row[:, None])
-            squares = torch.zeros(col.shape, dtype=low.dtype, device=low.device)
-            for axis in cloud.coordinates.unbind(1):
-                squares += (axis[col.clamp_max(n - 1)] - axis[row][:, None]).square()
-            best, which = torch.topk(squares.masked_fill_(outside, torch.inf), k, largest=False)
-            distances[some], indices[some] = best.sqrt(), col.gather(1, which)
-            if count < len(low):
-                left.append(some[best[:, -1].sqrt() * (1 + 1e-4) + 1e-5 > gaps[:, -1].sqrt()])
-        todo, count = torch.cat(left) if left else todo[:0], 4 * count
-    return host(distances) * cloud.unit, host(indices)

@@ -41,12 +41,6 @@ class Connection:
     det: np.ndarray
     dim: int
 
-    @classmethod
-    def identity(cls, num_edges: int, dtype: type = np.float64, device: Any = "cpu") -> Connection:
-        """The identity of each edge, d = 1: the connection of functions."""
-        det = torch.ones(num_edges, dtype=torch.int8, device=device)
-        return cls(det.new_empty((num_edges, 0), dtype=_real(dtype)), det, 1)  # type: ignore[arg-type]
-
     @property
     def tensors(self) -> tuple[Tensor, Tensor]:
         """``values`` and ``det`` as tensors, where they are."""
@@ -54,14 +48,16 @@ class Connection:
 
     def blocks(self, edges: slice | np.ndarray = slice(None)) -> np.ndarray:
         """The maps as ``(e, d, d)`` matrices."""
-        values, det = (tensor.cpu()[edges].numpy() for tensor in self.tensors)
-        det = det.astype(values.dtype)
+        values, det = (tensor.cpu()[edges] for tensor in self.tensors)
         if self.dim == 1:
-            return det[:, None, None]
-        if self.dim > 2:
-            return values
-        c, s = values.T
-        return np.stack([np.stack([c, -det * s], -1), np.stack([s, det * c], -1)], axis=1)
+            return det[:, None, None].to(values).numpy()
+        return (plane_blocks(values, det.to(values)) if self.dim == 2 else values).numpy()
+
+
+def plane_blocks(values: Tensor, det: Tensor) -> Tensor:
+    """Matrices ``(e, 2, 2)`` with the first columns ``values`` (e, 2) and the signs ``det`` (e,) of determinants."""
+    c, s = values.unbind(1)
+    return torch.stack([torch.stack([c, -det * s], -1), torch.stack([s, det * c], -1)], 1)
 
 
 def _real(dtype: type) -> torch.dtype:
@@ -91,20 +87,11 @@ def _transport_plane(start, stop, frames, indptr, indices, values, det, weak):  
                 b += p0 * q1
                 c += p1 * q0
                 d += p1 * q1
-            if a * d - b * c >= 0.0:
-                det[e] = 1
-                cos, sin = a + d, c - b
-            else:
-                det[e] = -1
-                cos, sin = a - d, c + b
+            sign = 1.0 if a * d - b * c >= 0.0 else -1.0
+            cos, sin = a + sign * d, c - sign * b
             norm = np.sqrt(cos * cos + sin * sin)
-            if norm > 1e-9:
-                values[e, 0] = cos / norm
-                values[e, 1] = sin / norm
-            else:
-                values[e, 0] = 1.0
-                values[e, 1] = 0.0
-                weak[i] += 1
+            values[e, 0], values[e, 1], det[e] = cos / norm, sin / norm, np.int8(sign)
+            weak[i] += norm <= 1e-9
 
 
 def connect(frames: Any, graph: NeighborGraph, dtype: type = np.float64) -> Connection:
@@ -152,7 +139,7 @@ def _connect_tensors(bases: Tensor, graph: NeighborGraph, dtype: type = np.float
             cos, sin = torch.where(flip, p - s, p + s), torch.where(flip, r + q, r - q)
             norm = torch.hypot(cos, sin)
             faint, sin = norm <= 1e-9, torch.where(flip | (i < j), sin, -sin)  # the inverse turns back
-            values[some] = torch.stack([torch.where(faint, 1.0, cos / norm), torch.where(faint, 0.0, sin / norm)], 1)
+            values[some] = torch.stack([cos / norm, sin / norm], 1)
         else:
             maps, faint = polar_factors(maps.permute(2, 0, 1).contiguous())
             flip = torch.linalg.det(maps) < 0

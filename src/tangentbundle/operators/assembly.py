@@ -39,27 +39,6 @@ class Normalization:
         r"""The vectors :math:`D^q`, :math:`D^m` and :math:`D^r`."""
         return degree**self.q, degree**self.m, degree**self.r
 
-    def fastest(self, rate: Tensor) -> float:
-        """Half a bound of the eigenvalues of L."""
-        return float(rate.max())
-
-
-@dataclass(frozen=True)
-class VertexAreas(Normalization):
-    r"""The Laplacian :math:`L = A^{-1}(D - W)` of a mesh, with areas A of the vertices as mass.
-
-    ``bound`` is half a bound of its eigenvalues: a few weights at boundaries may be negative.
-    """
-
-    areas: np.ndarray | None = None
-    bound: float = 0.0
-
-    def factors(self, degree: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return torch.ones_like(degree), degree, degree / torch.as_tensor(self.areas)
-
-    def fastest(self, rate: Tensor) -> float:
-        return self.bound
-
 
 def RandomWalk() -> Normalization:
     """:math:`L = I - D^{-1} W`; the density of the points stays in its limit as a drift."""
@@ -79,18 +58,6 @@ def Unnormalized() -> Normalization:
 def row_sums(indptr: Tensor, values: Tensor) -> Tensor:
     """Sums over the edges of each row, ``(e,)`` to ``(n,)``, in float64."""
     return torch.segment_reduce(values.double(), "sum", offsets=indptr, unsafe=True)
-
-
-def normalise(graph: NeighborGraph, weights: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Degrees :math:`\deg_i = \sum_j w_{ij}` and mass :math:`m_i = \sum_j w_{ij}/(\deg_i \deg_j)`.
-
-    Dividing by the degrees removes the sampling density; dividing rows by the mass makes them averages. The mass goes
-    as one over the density, so that sums weighted by it are integrals over the manifold.
-    """
-    indptr, indices, _ = graph.tensors
-    degree = row_sums(indptr, weights)
-    refuse_faint(degree)
-    return degree, row_sums(indptr, weights / degree[indices]) / degree
 
 
 def refuse_faint(degree: Tensor) -> None:
@@ -117,12 +84,32 @@ class Averages(NamedTuple):
 
     @classmethod
     def of(cls, graph: NeighborGraph, weights: Tensor, normalization: Normalization | None = None) -> Averages:
-        """From weights ``(e,)`` of the edges; by default the sampling density is divided out."""
-        degree, mass = normalise(graph, weights)
+        r"""From weights ``(e,)`` of the edges.
+
+        By default the sampling density is divided out, with degrees :math:`\deg_i = \sum_j w_{ij}` and the mass
+        :math:`m_i = \sum_j w_{ij}/(\deg_i \deg_j)`, which goes as one over the density: sums weighted by it are
+        integrals over the manifold.
+        """
+        indptr, indices, _ = graph.tensors
+        degree = row_sums(indptr, weights)
+        refuse_faint(degree)
         if normalization is None:
+            mass = row_sums(indptr, weights / degree[indices]) / degree
             return cls(edge_factors(graph, weights, degree, mass), mass, torch.ones_like(mass))
         degree, mass, rate = normalization.factors(degree)
-        return cls(edge_factors(graph, weights, degree, mass), mass, rate, normalization.fastest(rate))
+        return cls(edge_factors(graph, weights, degree, mass), mass, rate, float(rate.max()))
+
+    @classmethod
+    def by_area(cls, graph: NeighborGraph, weights: Tensor, areas: np.ndarray) -> Averages:
+        r"""The Laplacian :math:`A^{-1}(D - W)` of a mesh, with areas A of the vertices as mass.
+
+        A few weights at boundaries may be negative: the bound, by Gershgorin, is that of the others.
+        """
+        indptr, area = graph.tensors[0], torch.as_tensor(areas)
+        degree = row_sums(indptr, weights)
+        refuse_faint(degree)
+        bound = float((row_sums(indptr, weights.clamp_min(0.0)) / area).max())
+        return cls(edge_factors(graph, weights, torch.ones_like(degree), degree), degree, degree / area, bound)
 
 
 def average_blocks(graph: NeighborGraph, connection: Connection, factors: Tensor) -> tuple[Tensor, Tensor]:

@@ -6,7 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
-from .cuda import LANES, _finish, _split
+from .cuda import LANES, _finish, _split, step_arguments
 
 
 @triton.jit
@@ -75,10 +75,7 @@ def csr_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
     """The fused step of ``product.step`` for a ``BlockMatrix`` of blocks ``(e, d, d)``."""
     n, dim, channels = x.shape
     lanes, padded = min(triton.next_power_of_2(channels), LANES), triton.next_power_of_2(dim)
-    arguments = [matrix.indptr, matrix.cols, matrix.values, matrix.order, x, z, out]
-    for extra in (sources, targets):
-        arguments += [x, x] if extra is None else [extra.signals, extra.coefficients]
-    arguments += [part for value in scalars for part in _split(value)] + [n, x.numel()]
+    arguments = step_arguments(matrix, x, z, out, scalars, sources, targets)
     counts = [0 if extra is None else len(extra.coefficients) for extra in (sources, targets)]
     rows = max(1, 256 // (padded * lanes))
     grid = triton.cdiv(n, rows), triton.cdiv(channels, lanes)

@@ -234,9 +234,17 @@ def _split(value: float) -> tuple[float, float]:
     return high, value - high
 
 
+def step_arguments(matrix, x, z, out, scalars, sources, targets) -> list:
+    """What all kernels of the fused step take first."""
+    arguments = [matrix.indptr, matrix.cols, matrix.values, matrix.order, x, z, out]
+    for extra in (sources, targets):
+        arguments += [x, x] if extra is None else [extra.signals, extra.coefficients]
+    return arguments + [part for value in scalars for part in _split(value)] + [len(x), x.numel()]
+
+
 def cuda_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
     """The fused step of ``product.step`` for a ``SlicedMatrix``; nothing is waited for."""
-    n, dim, channels = x.shape
+    dim, channels = x.shape[1:]
     lanes = min(triton.next_power_of_2(channels), LANES)
     options = {
         "HAS_X": scalars[1] != 0.0,
@@ -248,10 +256,7 @@ def cuda_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
         "C": channels,
         "LANES": lanes,
     }
-    arguments = [matrix.indptr, matrix.cols, matrix.values, matrix.order, x, z, out]
-    for extra in (sources, targets):
-        arguments += [x, x] if extra is None else [extra.signals, extra.coefficients]
-    arguments += [part for value in scalars for part in _split(value)] + [n, x.numel()]
+    arguments = step_arguments(matrix, x, z, out, scalars, sources, targets)
     slices = len(matrix.indptr) - 1
     with torch.cuda.device_of(x):
         if matrix.values.ndim == 3:

@@ -19,7 +19,7 @@ import torch
 
 from ..memory import empty_like
 from ..parallel import run_ranges
-from .registry import differentiate, torch_op, vectorise
+from .registry import describe, torch_op
 from .storage import BlockMatrix, is_sliced
 
 Tensor = torch.Tensor
@@ -130,24 +130,13 @@ def add_outer(matrix: BlockMatrix, y: torch.Tensor, x: torch.Tensor, alpha: floa
     kernel(matrix, y, x, alpha, out)
 
 
-def sort_rows(x: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
-    """Signals ``(..., n, d, c)`` to the matrix's row order."""
+def sort_rows(x: torch.Tensor, order: torch.Tensor, *, back: bool = False) -> torch.Tensor:
+    """Signals ``(..., n, d, c)`` to the matrix's row order, or back from it."""
     if use_triton(x.device):
         from .cuda import copy_rows
 
-        return copy_rows(x, order, scatter=False)
-    return x.index_select(-3, order)
-
-
-def unsort_rows(x: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
-    """Undo ``sort_rows``."""
-    if use_triton(x.device):
-        from .cuda import copy_rows
-
-        return copy_rows(x, order, scatter=True)
-    out = torch.empty_like(x)
-    out.index_copy_(out.ndim - 3, order.long(), x)
-    return out
+        return copy_rows(x, order, scatter=back)
+    return torch.empty_like(x).index_copy_(x.ndim - 3, order.long(), x) if back else x.index_select(-3, order)
 
 
 @torch_op
@@ -211,7 +200,5 @@ def _outer_backward(ctx, grad):
     return (None,) * 5 + (grad_y, grad_x, None)
 
 
-differentiate(outer, lambda *inputs: torch.empty_like(inputs[2]), _keep_signals, _outer_backward)
-vectorise(outer, by_channel=False)
-differentiate(block_product, _shape, _keep_matrix, _backward)
-vectorise(block_product, by_channel=True)
+describe(outer, lambda *inputs: torch.empty_like(inputs[2]), _keep_signals, _outer_backward, by_channel=False)
+describe(block_product, _shape, _keep_matrix, _backward, by_channel=True)

@@ -21,18 +21,14 @@ def torch_op(function: Callable[..., Any]) -> Any:
     return getattr(torch.ops.tangentbundle, name).default
 
 
-def differentiate(operator: Any, shape: Callable, keep: Callable, backward: Callable) -> None:
-    """Tell torch an operator's output shape (as a function on fake tensors) and its derivative."""
-    torch.library.register_fake(operator, shape, lib=LIBRARY)
-    torch.library.register_autograd(operator, backward, setup_context=keep, lib=LIBRARY)
+def describe(operator: Any, shape: Callable, keep: Callable, backward: Callable, *, by_channel: bool) -> None:
+    """Tell torch an operator's output shape (as a function on fake tensors), its derivative, and how it is vectorised.
 
-
-def vectorise(operator: Any, *, by_channel: bool, signal: int = 5) -> None:
-    """Tell ``torch.vmap`` what to do: replicas of the signal become channels, where the operator treats these alike.
-
-    ``signal`` is its position among the arguments, mostly after the five tensors of the matrix. Other batches (of
-    coefficients, or of an operator that sums over channels) are taken one by one.
+    In ``torch.vmap`` replicas of the signal, which follows the five tensors of the matrix, become channels where the
+    operator treats these alike. Other batches (of coefficients, or of an operator that sums over channels) are taken
+    one by one.
     """
+    signal = 5
 
     def rule(info, in_dims, *args):
         batched = [i for i, dim in enumerate(in_dims) if dim is not None]
@@ -46,4 +42,6 @@ def vectorise(operator: Any, *, by_channel: bool, signal: int = 5) -> None:
         ]
         return torch.stack(parts), 0
 
+    torch.library.register_fake(operator, shape, lib=LIBRARY)
+    torch.library.register_autograd(operator, backward, setup_context=keep, lib=LIBRARY)
     torch.library.register_vmap(operator, rule, lib=LIBRARY)

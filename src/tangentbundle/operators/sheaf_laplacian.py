@@ -30,14 +30,6 @@ class SheafGraph:
     slots: torch.Tensor
     cache: dict = field(default_factory=dict, init=False, repr=False)
 
-    def points(self, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Order and mass of the vertices, made once."""
-        if like.dtype not in self.cache:
-            with torch.inference_mode(False):
-                order = torch.arange(self.num_nodes, dtype=torch.int32, device=like.device)
-                self.cache[like.dtype] = order, torch.full_like(order, 1, dtype=like.dtype) / self.num_nodes
-        return self.cache[like.dtype]
-
     @property
     def num_nodes(self) -> int:
         return len(self.indptr) - 1

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -13,8 +14,9 @@ from scipy.sparse.linalg import splu
 from ..errors import ConvergenceError
 from ..memory import device_memory, require_memory
 from .base import MAX_DENSE_SIZE
-from .product import step, unsort_rows
-from .storage import BlockMatrix, along_curve
+from .moments import recurrence
+from .product import sort_rows, step
+from .storage import along_curve
 
 if TYPE_CHECKING:
     from .laplacian import ConnectionLaplacian
@@ -44,67 +46,50 @@ def lowest_eigenpairs(
         return values[:k], fields[..., :k].contiguous()
     if laplacian.num_edges <= MAX_FACTORIZED_EDGES * laplacian.num_points:
         inverse = Inverse(laplacian)
-        averages, fields = _filtered_subspace(laplacian, inverse, k, tol, seed)
-        deficits, fields = inverse.shift * (1.0 / averages - 1.0), fields.to(laplacian.device)
+        values, fields = _filtered_subspace(inverse, inverse.root, 0.0, laplacian.dim, k, tol, seed)
+        deficits, fields = (inverse.shift * (1.0 / values - 1.0)).to(laplacian.device), fields.to(laplacian.device)
     else:
-        averages, fields = _filtered_subspace(laplacian, Average(laplacian), k, tol, seed)
-        deficits = 1.0 - averages
-    return laplacian.generator(deficits.to(laplacian.device).clamp_min(0.0)), fields
-
-
-class Average:
-    """P along the curve; its eigenvalues lie between ``low`` and one."""
-
-    def __init__(self, laplacian: ConnectionLaplacian) -> None:
-        indptr, cols, values, self.order, mass = laplacian.curve
-        self.matrix = along_curve(indptr, cols, values, self.order)
-        self.root = mass.index_select(0, self.order).sqrt()[:, None, None]
-        self.low = least_average(laplacian)
-
-    def step(self, x: torch.Tensor, previous: torch.Tensor, out: torch.Tensor, factors: tuple) -> None:
-        """``out = a P x + b x + c previous`` for factors (a, b, c) and fields ``(n, d, c)``."""
-        step(self.matrix, x, previous, out, factors)
+        *matrix, order, mass = laplacian.curve
+        root, low = mass.index_select(0, order).sqrt()[:, None, None], least_average(laplacian)
+        values, fields = _filtered_subspace(along_curve(*matrix, order), root, low, laplacian.dim, k, tol, seed)
+        deficits, fields = 1.0 - values, sort_rows(fields, order, back=True)
+    return laplacian.generator(deficits.clamp_min(0.0)), fields
 
 
 class Inverse:
-    r"""The operator :math:`s (s + I - P)^{-1}` along the curve, by a sparse factorization on the CPU."""
-
-    low = 0.0
+    r"""The matrix :math:`s (s + I - P)^{-1}` in the user's order, by a sparse factorization on the CPU."""
 
     def __init__(self, laplacian: ConnectionLaplacian) -> None:
-        part = laplacian.to("cpu")
-        matrix = BlockMatrix(part.indptr, part.cols, part.values, part.order)
-        self.order, mass = part.order, part.mass.index_select(0, part.order)
-        self.root = mass.sqrt()[:, None, None]
+        part = replace(laplacian.to("cpu"), terms=1)
+        self.root = part.mass.sqrt()[:, None, None]
         weights = self.root.flatten().repeat_interleave(part.dim).numpy()
-        places = matrix.columns().numpy(), part.indptr.numpy()
-        average = sparse.bsr_array((matrix.blocks().numpy(), *places), shape=part.shape).tocsc()
-        deficit = sparse.eye_array(part.shape[0]) - weights[:, None] * average / weights
+        deficit = (-part.scale * weights[:, None]) * part.to_scipy() / weights
         self.shift = float(deficit.diagonal() @ weights**2) / part.shape[0]  # about one, in units of one over the area
         shifted = (deficit + self.shift * sparse.eye_array(part.shape[0])).tocsc()
         options = {"SymmetricMode": True}
         self.factors = splu(shifted, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
 
-    def step(self, x: torch.Tensor, previous: torch.Tensor, out: torch.Tensor, factors: tuple) -> None:
-        """As for ``Average``."""
-        a, b, c = factors
-        solved = self.factors.solve((x * self.root).flatten(0, 1).numpy())
-        product = torch.from_numpy(solved).reshape(x.shape) / self.root
-        torch.add(a * self.shift * product + b * x, previous, alpha=c, out=out)
+
+@step.register
+def _solve(matrix: Inverse, x, z, out, scalars, sources=None, targets=None) -> None:
+    alpha, beta, gamma = scalars
+    solved = matrix.factors.solve((x * matrix.root).flatten(0, 1).numpy())
+    product = torch.from_numpy(solved).reshape(x.shape) / matrix.root
+    torch.add(alpha * matrix.shift * product + beta * x, z, alpha=gamma, out=out)
 
 
 def _filtered_subspace(
-    laplacian: ConnectionLaplacian, operator: Average | Inverse, k: int, tol: float, seed: int
+    matrix: Any, root: torch.Tensor, low: float, d: int, k: int, tol: float, seed: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The top k eigenpairs of an operator by Chebyshev-filtered subspace iteration.
+    """The top k eigenpairs of a matrix by Chebyshev-filtered subspace iteration.
 
-    The method is that of Zhou, Saad, Tiago and Chelikowsky (2006).
+    The method is that of Zhou, Saad, Tiago and Chelikowsky (2006). ``root`` (n, 1, 1) holds roots of the masses, in the
+    order of the rows; the eigenvalues lie between ``low`` and one.
 
     On an oriented surface every eigenvalue is double. Lanczos iteration from one vector (ARPACK) can stop with one
     field of each eigenspace; a block of random fields contains all of them.
     """
-    n, d = laplacian.num_points, laplacian.dim
-    root, order = operator.root, operator.order
+    n = len(root)
     guard = max(12, min(k, 32 + k // 4))  # the next eigenvalues too, so that a cluster at k is seldom cut
     width = min(n * d, 4 * -(-(k + guard) // 4))
     _require_rows(n * d, width, k, root.device)
@@ -114,7 +99,7 @@ def _filtered_subspace(
         basis = torch.linalg.qr(block)[0]
         fields = (basis.reshape(n, d, width) / root).contiguous()
         images = torch.empty_like(fields)
-        operator.step(fields, fields, images, (1.0, 0.0, 0.0))
+        step(matrix, fields, fields, images, (1.0, 0.0, 0.0))
         images = (images * root).flatten(0, 1)
         ritz = basis.T @ images
         values, turn = torch.linalg.eigh((ritz + ritz.T) / 2)
@@ -123,8 +108,8 @@ def _filtered_subspace(
         residual = torch.linalg.vector_norm(images @ turn[:, :k] - basis[:, :k] * values[:k], dim=0)
         fields = (basis.reshape(n, d, width) / root).contiguous()
         if float(residual.max()) <= max(tol, 1e-13):
-            return values[:k], unsort_rows(fields[:, :, :k].contiguous(), order)
-        block = (_amplify(operator, fields, float(values[-1])) * root).flatten(0, 1)
+            return values[:k], fields[:, :, :k].contiguous()
+        block = (_amplify(matrix, fields, low, float(values[-1])) * root).flatten(0, 1)
         block = block / torch.linalg.vector_norm(block, dim=0)
     raise ConvergenceError(
         f"the eigensolver has {int((residual <= tol).sum())} of {k} eigenpairs after {MAX_FILTERS} rounds. Loosen tol, "
@@ -133,21 +118,17 @@ def _filtered_subspace(
 
 
 def _require_rows(size: int, width: int, k: int, device: torch.device) -> None:
-    """Refuse eigenpairs whose five float64 work arrays ``(size, width)`` do not fit."""
+    """Refuse eigenpairs whose six float64 work arrays ``(size, width)`` do not fit."""
     what, remedy = f"{k} eigenpairs of {size} rows", "Ask for fewer, or use fewer points."
-    require_memory(5 * 8.0 * size * width, what, remedy, device_memory(device))
+    require_memory(6 * 8.0 * size * width, what, remedy, device_memory(device))
 
 
-def _amplify(operator: Average | Inverse, fields: torch.Tensor, cut: float) -> torch.Tensor:
-    """A Chebyshev polynomial of an operator on fields: at most one on [low, cut], steeply growing above."""
-    middle, radius = (cut + operator.low) / 2, (cut - operator.low) / 2
+def _amplify(matrix: Any, fields: torch.Tensor, low: float, cut: float) -> torch.Tensor:
+    """A Chebyshev polynomial of a matrix on fields: at most one on [low, cut], steeply growing above."""
+    middle, radius = (cut + low) / 2, (cut - low) / 2
     degree = int(np.clip(GROWTH / np.arccosh(max(1.0 + 1e-6, (1.0 - middle) / radius)), 8, 160))
-    previous, current = fields, torch.empty_like(fields)
-    operator.step(fields, fields, current, (1 / radius, -middle / radius, 0.0))
-    for _ in range(degree - 1):
-        operator.step(current, previous, previous, (2 / radius, -2 * middle / radius, -1.0))
-        previous, current = current, previous
-    return current
+    *_, (_, amplified) = recurrence(matrix, fields, fields, range(1, degree + 1), middle, radius)
+    return amplified
 
 
 @torch.no_grad()

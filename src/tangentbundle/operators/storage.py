@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch.nn.functional import pad
 
+from ..geometry.transport import plane_blocks
+
 
 @dataclass(frozen=True)
 class BlockMatrix:
@@ -26,9 +28,7 @@ class BlockMatrix:
         """The blocks as ``(e, d, d)``."""
         if self.values.ndim == 3:
             return self.values
-        c, s = self.values.unbind(1)
-        sign = torch.where(self.cols < 0, -1.0, 1.0).to(self.values.dtype)
-        return torch.stack([torch.stack([c, -sign * s], -1), torch.stack([s, sign * c], -1)], 1)
+        return plane_blocks(self.values, torch.where(self.cols < 0, -1.0, 1.0).to(self.values))
 
     def in_user_order(self) -> BlockMatrix:
         """The matrix for signals in the user's order, of one for signals along the curve."""
@@ -70,8 +70,7 @@ COLUMN = 2**30 - 1
 """The bits of a column in slices that are its number."""
 
 
-@dataclass(frozen=True)
-class SlicedMatrix:
+class SlicedMatrix(BlockMatrix):
     """P for GPUs: ``indptr`` (slices + 1), ``cols`` (e'), ``values`` (e', 2, 2) or (e', 2, d, d), ``order`` (n).
 
     Two consecutive rows on the curve have most neighbours in common: a pair lists them once, with a value for either
@@ -83,11 +82,6 @@ class SlicedMatrix:
     Bits 31 and 30 of a column say whether the first and the second row see a reflection; ``order`` is as in
     ``BlockMatrix``, for the rows in their new order.
     """
-
-    indptr: torch.Tensor
-    cols: torch.Tensor
-    values: torch.Tensor
-    order: torch.Tensor
 
     @classmethod
     def from_csr(cls, matrix: BlockMatrix) -> SlicedMatrix:
