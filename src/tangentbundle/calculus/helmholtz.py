@@ -16,7 +16,7 @@ from ..errors import BoundaryError, ConvergenceError, NotOrientableError
 from ..operators.laplacian import fold, unfold
 from .curvature import fit_surface
 from .derivatives import Derivatives
-from .fit import default_neighbors, local_fit, monomials
+from .fit import Piece, default_neighbors, join_fits, local_fits, monomials
 from .maps import to_tensor
 from .topology import has_boundary
 
@@ -170,14 +170,17 @@ def laplace_beltrami(bundle: TangentBundle, degree: int) -> sparse.csr_array:
     d, pairs = bundle.dim, monomials(bundle.dim, 2)[bundle.dim :]
     count = d + len(pairs)
     neighbors = max(NEIGHBORS_PER_COEFFICIENT * count, default_neighbors(d, degree))
-    fit = local_fit(bundle, degree, neighbors, keep=count)
-    first, second = fit_surface(bundle, fit)
-    inverse = np.linalg.inv(first.transpose(0, 2, 1) @ first)
-    contracted = np.einsum("nab,nxab->nx", inverse, second)
-    drift = np.einsum("nab,nxb,nx->na", inverse, first, contracted)
-    factors = np.concatenate([-drift, 2 * inverse[:, pairs[:, 0], pairs[:, 1]]], axis=1)
-    weights = sum(np.repeat(f, fit.graph.degrees) * w for f, w in zip(factors.T, fit.weights.T, strict=True))
-    return fit.matrix(weights[:, None, None])
+
+    def combined(piece: Piece) -> Piece:
+        first, second = fit_surface(bundle, piece)
+        inverse = np.linalg.inv(first.transpose(0, 2, 1) @ first)
+        contracted = np.einsum("nab,nxab->nx", inverse, second)
+        drift = np.einsum("nab,nxb,nx->na", inverse, first, contracted)
+        factors = np.concatenate([-drift, 2 * inverse[:, pairs[:, 0], pairs[:, 1]]], axis=1)
+        return *piece[:2], piece[2] @ factors[:, :, None]
+
+    fit = join_fits(map(combined, local_fits(bundle, degree, neighbors, keep=count)), bundle.num_points)
+    return fit.matrix(fit.weights[:, :, None])
 
 
 @dataclass(frozen=True, eq=False)
