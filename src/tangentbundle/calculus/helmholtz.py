@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..bundle import TangentBundle
 
 MAX_VALUES = 2**20
-"""Points times fields that are decomposed at a time: the solver stores some fifty vectors of this size."""
+"""Points times fields that are decomposed at a time: the solver stores some eighty vectors of this size."""
 
 DEPENDENT = 1e-13
 """Relative size of squared lengths below which parts are rounding errors."""
@@ -39,7 +39,7 @@ PIECE = 15
 RELAXATION = 0.7
 """Factor of a step of relaxation; more than about 0.8 amplifies what varies from point to point."""
 
-MAX_STEPS, MAX_DIRECTIONS = 500, 40
+MAX_STEPS, MAX_DIRECTIONS = 500, 20
 """Steps of the solver, of which 20 to 40 are usual, and earlier directions that a new one is made orthogonal to."""
 
 
