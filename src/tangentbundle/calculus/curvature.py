@@ -16,7 +16,7 @@ import torch
 from ..arrays import Array, float_tensor, host
 from ..errors import AccuracyWarning, InvalidInputError, NotOrientableError, ShapeError
 from ..operators import ConnectionLaplacian
-from .fit import LocalFit, local_fit, monomials
+from .fit import Piece, local_fits, monomials
 from .topology import has_boundary, orientation
 
 if TYPE_CHECKING:
@@ -55,12 +55,12 @@ class Curvature:
         return self.scalar / 2
 
 
-def fit_surface(bundle: TangentBundle, fit: LocalFit) -> tuple[np.ndarray, np.ndarray]:
-    """Tangents A ``(n, D, d)`` and second derivatives B ``(n, D, d, d)`` of the fit of the points, along the curve."""
+def fit_surface(bundle: TangentBundle, piece: Piece) -> tuple[np.ndarray, np.ndarray]:
+    """Tangents A ``(m, D, d)`` and second derivatives B ``(m, D, d, d)`` of the fit of the points themselves."""
+    rows, lists, weights = piece
     d, points = bundle.dim, bundle.sorted_points
-    centred = points - points.mean(axis=0)
-    sums = np.stack([fit.matrix(w[:, None, None]) @ centred for w in fit.weights.T], axis=2)
-    second = np.empty((*points.shape, d, d))
+    sums = (points[lists] - points[rows, None]).transpose(0, 2, 1) @ weights
+    second = np.empty((*sums.shape[:2], d, d))
     for place, (a, b) in enumerate(monomials(d, 2)[d:, :2].tolist(), start=d):
         second[:, :, a, b] = second[:, :, b, a] = sums[:, :, place] * (2.0 if a == b else 1.0)
     return sums[:, :, :d], second
@@ -72,13 +72,14 @@ def curvature(bundle: TangentBundle, degree: int | None = None, neighbors: int |
     if bundle.second_form is not None and frames is not None and degree is None and neighbors is None:
         form = bundle.second_form(bundle.sorted_points, frames)
     else:
-        count = len(monomials(bundle.dim, 2))
-        first, second = fit_surface(bundle, local_fit(bundle, degree, neighbors, keep=count))
-        values, vectors = np.linalg.eigh(first.transpose(0, 2, 1) @ first)
-        root = (vectors / np.sqrt(values)[:, None]) @ vectors.transpose(0, 2, 1)  # orthonormal coordinates
-        tangents = first @ root
-        form = second - np.einsum("nxe,nye,nyab->nxab", tangents, tangents, second)
-        form = np.einsum("nxab,nac,nbd->nxcd", form, root, root)
+        form = np.empty((*bundle.sorted_points.shape, bundle.dim, bundle.dim))
+        for piece in local_fits(bundle, degree, neighbors, keep=len(monomials(bundle.dim, 2))):
+            first, second = fit_surface(bundle, piece)
+            values, vectors = np.linalg.eigh(first.transpose(0, 2, 1) @ first)
+            root = (vectors / np.sqrt(values)[:, None]) @ vectors.transpose(0, 2, 1)  # orthonormal coordinates
+            tangents = first @ root
+            second -= np.einsum("nxe,nye,nyab->nxab", tangents, tangents, second)
+            form[piece[0]] = np.einsum("nxab,nac,nbd->nxcd", second, root, root)
     trace = np.trace(form, axis1=2, axis2=3)
     ricci = np.einsum("nxab,nx->nab", form, trace) - np.einsum("nxac,nxcb->nab", form, form)
     return Curvature(*(bundle.kind.wrap(bundle._unsorted(a)) for a in (form, ricci)))

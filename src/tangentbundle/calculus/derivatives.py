@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numba import njit
 
 from ..arrays import positive_integer
 from ..errors import InvalidInputError
 from ..geometry.transport import Connection, connect
-from .fit import LocalFit, default_degree, local_fit
+from ..parallel import run_ranges
+from .fit import LocalFit, default_degree, join_fits, local_fits
 from .maps import LinearMap, to_tensor
 from .topology import orientation
 
@@ -21,6 +23,14 @@ if TYPE_CHECKING:
 
 TURN = np.array([[0.0, -1.0], [1.0, 0.0]])
 """J, the turn by a right angle."""
+
+
+@njit(cache=True, nogil=True)
+def _turn_back(start, stop, weights, values, det, out):  # pragma: no cover - compiled
+    """Products of weights and transport maps in the plane."""
+    for e in range(start, stop):
+        (x, y), (c, s) = weights[e], values[e]
+        out[e, 0], out[e, 1] = c * x + s * y, det[e] * (c * y - s * x)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +68,7 @@ class Derivatives:
 
     @cached_property
     def fit(self) -> LocalFit:
-        return local_fit(self.bundle, self.degree, self.neighbors)
+        return join_fits(local_fits(self.bundle, self.degree, self.neighbors), self.bundle.num_points)
 
     @cached_property
     def mass(self) -> np.ndarray:
@@ -114,9 +124,8 @@ class Derivatives:
         weights, connection = self.fit.weights, self._connection
         if connection.dim != 2:
             return np.einsum("ea,eab->eb", weights, connection.blocks())[:, None]
-        blocks, (c, s) = np.empty_like(weights), connection.values.T  # the same, in less time and memory
-        np.add(c * weights[:, 0], s * weights[:, 1], out=blocks[:, 0])
-        np.multiply(connection.det, c * weights[:, 1] - s * weights[:, 0], out=blocks[:, 1])
+        blocks = np.empty_like(weights)  # the same, in less time and memory
+        run_ranges(_turn_back, len(blocks), weights, connection.values, connection.det, blocks)
         return blocks[:, None]
 
     def _map(self, blocks: np.ndarray) -> LinearMap:

@@ -7,7 +7,7 @@ Near point i a function is :math:`f(x_j) - f(x_i) \approx g \cdot y_j + \tfrac12
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from math import factorial, prod
@@ -37,6 +37,12 @@ neighbours at the rim with less weight than this do not count."""
 MAX_DOUBLINGS = 8
 """How often a neighbourhood is doubled: rows of grids near the poles need it."""
 
+MAX_ROWS = 2**13
+"""Points that are fitted at a time: all coefficients of all points would take much memory."""
+
+Piece = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Rows, their neighbours and weights; see ``local_fits``."""
+
 
 @dataclass(frozen=True)
 class LocalFit:
@@ -51,9 +57,25 @@ class LocalFit:
 
     def matrix(self, blocks: np.ndarray) -> sparse.csr_array:
         """The matrix ``(n q, n p)`` of blocks ``(e, q, p)``, one for each edge."""
-        n, (q, p) = self.graph.num_points, blocks.shape[1:]
-        stored = sparse.bsr_array((blocks, self.graph.indices, self.graph.indptr), shape=(n * q, n * p))
-        return sparse.csr_array(stored.tocsr())
+        n, (q, p), starts = self.graph.num_points, blocks.shape[1:], self.graph.indptr
+        kind = np.int32 if blocks.size < 2**31 else np.int64
+        indptr = np.zeros(n * q + 1, kind)
+        np.cumsum(np.repeat(self.graph.degrees * p, q), out=indptr[1:])
+        columns, values = np.empty(blocks.size, kind), np.empty(blocks.size)
+        run_ranges(_place_blocks, n, starts, self.graph.indices, blocks, columns, values)
+        return sparse.csr_array((values, columns, indptr), shape=(n * q, n * p))
+
+
+@njit(cache=True, nogil=True)
+def _place_blocks(start, stop, indptr, indices, blocks, columns, values):  # pragma: no cover - compiled
+    q, p = blocks.shape[1:]
+    for i in range(start, stop):
+        place = indptr[i] * q * p
+        for a in range(q):
+            for e in range(indptr[i], indptr[i + 1]):
+                for b in range(p):
+                    columns[place], values[place] = indices[e] * p + b, blocks[e, a, b]
+                    place += 1
 
 
 def monomials(d: int, degree: int) -> np.ndarray:
@@ -113,28 +135,29 @@ def _fit_rows(start, stop, rows, points, frames, lists, radii, labels, factors, 
     least, over the degrees, of harmonic to arithmetic mean of what the gram matrix is in each direction.
     """
     count, d, q = lists.shape[1], frames.shape[2], len(factors)
-    features, w, weighted = np.empty((q, count)), np.empty(count), np.empty(count)
+    features, w, values = np.empty((q, count)), np.empty(count), np.empty(count)
     gram, variances, means = np.empty((q, q)), np.empty(q), np.empty((factors[-1, 2], 2))
     for r in range(start, stop):
         i, scale = rows[r], 1.0 / radii[r]
-        features[:d] = 0.0
+        features[:d], w[:] = 0.0, 0.0
+        for a in range(points.shape[1]):
+            for e in range(count):
+                values[e] = (points[lists[r, e], a] - points[i, a]) * scale
+                w[e] += values[e] * values[e]
+            for b in range(d):
+                for e in range(count):
+                    features[b, e] += frames[i, a, b] * values[e]
         for e in range(count):
-            j, square = lists[r, e], 0.0
-            for a in range(points.shape[1]):
-                step = (points[j, a] - points[i, a]) * scale
-                square += step * step
-                for b in range(d):
-                    features[b, e] += frames[i, a, b] * step
-            w[e] = max(0.0, 1.0 - square) ** 2 if labels[i] == labels[j] else 0.0
+            w[e] = max(0.0, 1.0 - w[e]) ** 2 if labels[i] == labels[lists[r, e]] else 0.0
         for m in range(q):
             if m >= d:
                 features[m] = features[factors[m, 0]] * features[factors[m, 1]]
             for e in range(count):
-                weighted[e] = w[e] * features[m, e]
+                values[e] = w[e] * features[m, e]
             for b in range(m + 1):
                 total = 0.0
                 for e in range(count):
-                    total += weighted[e] * features[b, e]
+                    total += values[e] * features[b, e]
                 gram[m, b] = gram[b, m] = total
             variances[m] = gram[m, m]
         quality[r], out[r], means[:] = 0.0, 0.0, 0.0
@@ -147,10 +170,13 @@ def _fit_rows(start, stop, rows, points, frames, lists, radii, labels, factors, 
             size = (factors[:, 2] == p + 1).sum()
             quality[r] = min(quality[r] if p else 1.0, size**2 / (means[p, 0] * means[p, 1]))
         for c in range(min(out.shape[2], q)):
+            values[:] = 0.0
             for m in range(q):
                 factor = gram[c, m] * (scale if c < d else scale**2)
                 for e in range(count):
-                    out[r, e, c] += factor * w[e] * features[m, e]
+                    values[e] += factor * features[m, e]
+            for e in range(count - 1):
+                out[r, e, c] = w[e] * values[e]
             out[r, count - 1, c] = -out[r, : count - 1, c].sum()  # the point itself
 
 
@@ -158,25 +184,27 @@ def _fit_rows(start, stop, rows, points, frames, lists, radii, labels, factors, 
 def _nearest_in_rows(start, stop, rows, indptr, indices, lengths, radius, dim, distances, lists):
     # pragma: no cover - compiled
     """The k nearest neighbours of each row that has as many, nearest first, and the distance of the last."""
-    k = lists.shape[1]
-    near, who = np.empty(k), np.empty(k, np.int32)
+    k, most = lists.shape[1], 0
+    for r in range(start, stop):
+        most = max(most, indptr[rows[r] + 1] - indptr[rows[r]])
+    near, who = np.empty(most + 1), np.empty(most + 1, np.int32)
     for r in range(start, stop):
         a, b = indptr[rows[r]], indptr[rows[r] + 1]
-        limit = radius * (1.5 * k / max(1, b - a)) ** (1 / dim)  # an even density has more than k within
-        near[:] = limit
-        while b - a >= k:
+        count, limit = 0, radius * (1.25 * k / max(1, b - a)) ** (1 / dim)  # an even density has more than k within
+        while count < k <= b - a:
+            count = 0
             for e in range(a, b):
-                place = k - 1
-                if lengths[e] < near[place]:
-                    while place > 0 and near[place - 1] > lengths[e]:
-                        near[place], who[place] = near[place - 1], who[place - 1]
-                        place -= 1
-                    near[place], who[place] = lengths[e], indices[e]
-            if near[k - 1] < limit:
-                lists[r], distances[r] = who, near[k - 1]
-                break
-            limit = np.inf
-            near[:] = limit
+                near[count], who[count] = lengths[e], indices[e]
+                count += lengths[e] < limit
+            limit *= 1.2
+        for e in range(1, count):
+            length, index, place = near[e], who[e], min(e, k)
+            while place > 0 and near[place - 1] > length:
+                near[place], who[place] = near[place - 1], who[place - 1]
+                place -= 1
+            near[place], who[place] = length, index
+        if count:
+            lists[r], distances[r] = who[:k], near[k - 1]
 
 
 def _nearest(bundle: TangentBundle, rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -214,54 +242,56 @@ def _attempts(d: int, degree: int, neighbors: int | None, n: int) -> Iterator[tu
             yield power, most, MIN_QUALITY[-1 if most == n - 1 else min(doublings, 2)] ** max(1, power - 1)
 
 
-def local_fit(
+def local_fits(
     bundle: TangentBundle, degree: int | None, neighbors: int | None = None, keep: int | None = None
-) -> LocalFit:
+) -> Iterator[Piece]:
     """Fit polynomials of a degree to the nearest neighbours of every point; ``keep`` coefficients, default d.
 
     Where the neighbours do not determine a fit of third or higher degree, it is quadratic, from neighbourhoods that are
-    doubled until they determine it; where even all points of the component do not, it is linear, with a warning.
+    doubled until they determine it; where even all points of the component do not, it is linear, with a warning. Yields
+    rows ``(m,)``, each row once, their neighbours ``(m, k)``, themselves last, and weights ``(m, k, keep)``.
     """
     if bundle.sorted_frames is None:
         raise InvalidInputError("the scalar bundle has no frames: take derivatives with the tangent bundle itself.")
     n, d, labels = bundle.num_points, bundle.dim, bundle.sorted_graph.components()
     degree = degree or default_degree(bundle, neighbors)
-    rows, pieces, linear = np.arange(n), [], 0
+    left, linear = np.arange(n), 0
     with one_search(bundle.sorted_points):
         for power, k, least in _attempts(d, degree, neighbors, n):
-            linear = linear or (len(rows) if power < min(degree, 2) else 0)
-            lists, weights, quality = _fit(bundle, rows, k, labels, monomials(d, power), keep or d)
-            good = quality >= least
-            pieces.append((rows, good, lists, weights))
-            rows = rows[~good]
-            if not len(rows):
+            linear = linear or (len(left) if power < min(degree, 2) else 0)
+            poor = []
+            for rows in np.array_split(left, -(-len(left) // MAX_ROWS)):
+                *found, quality = _fit(bundle, rows, k, labels, monomials(d, power), keep or d)
+                good = quality >= least
+                poor.append(rows[~good])
+                yield (rows, *found) if good.all() else (rows[good], *(array[good] for array in found))
+            left = np.concatenate(poor)
+            if not len(left):
                 break
-    if len(rows):
+    if len(left):
         raise RankDeficientError(
-            f"the neighbours of {len(rows)} of {n} points (first: point {rows[0]} along the curve) do not span {d} "
+            f"the neighbours of {len(left)} of {n} points (first: point {left[0]} along the curve) do not span {d} "
             "directions, so that a gradient is not defined. Use more points, or a smaller dimension."
         )
     if linear:
         text = "have too few neighbours for the fit; it is linear there. Use more points."
-        warnings.warn(f"{linear} of {n} points {text}", AccuracyWarning, stacklevel=4)
-    return _joined(pieces, n)
+        warnings.warn(f"{linear} of {n} points {text}", AccuracyWarning, stacklevel=5)
 
 
 @njit(cache=True, nogil=True)
-def _place_rows(start, stop, rows, good, lists, values, indptr, indices, weights):  # pragma: no cover - compiled
+def _place_rows(start, stop, rows, lists, values, indptr, indices, weights):  # pragma: no cover - compiled
     for r in range(start, stop):
-        if good[r]:
-            a, b = indptr[rows[r]], indptr[rows[r] + 1]
-            indices[a:b], weights[a:b] = lists[r], values[r]
+        a, b = indptr[rows[r]], indptr[rows[r] + 1]
+        indices[a:b], weights[a:b] = lists[r], values[r]
 
 
-def _joined(pieces: list, n: int) -> LocalFit:
-    """One graph of the good rows of the pieces, which have different numbers of neighbours."""
-    indptr = np.zeros(n + 1, np.int64)
-    for rows, good, lists, _ in pieces:
-        indptr[1 + rows[good]] = lists.shape[1]
-    indptr = np.cumsum(indptr)
-    indices, weights = np.empty(indptr[-1], np.int32), np.empty((indptr[-1], pieces[0][3].shape[2]))
+def join_fits(pieces: Iterable[Piece], n: int) -> LocalFit:
+    """One graph of the fits of all points, which have different numbers of neighbours."""
+    pieces, sizes = list(pieces), np.zeros(n, np.int64)
+    for rows, lists, _ in pieces:
+        sizes[rows] = lists.shape[1]
+    indptr = np.concatenate([[0], np.cumsum(sizes)])
+    indices, weights = np.empty(indptr[-1], np.int32), np.empty((indptr[-1], pieces[0][2].shape[2]))
     for piece in pieces:
         run_ranges(_place_rows, len(piece[0]), *piece, indptr, indices, weights)
     return LocalFit(NeighborGraph(indptr, indices, np.empty(0)), weights)

@@ -2,6 +2,7 @@ r"""The Helmholtz-Hodge decomposition of vector fields: :math:`v = \nabla a + \o
 
 from __future__ import annotations
 
+from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -16,15 +17,15 @@ from ..errors import BoundaryError, ConvergenceError, NotOrientableError
 from ..operators.laplacian import fold, unfold
 from .curvature import fit_surface
 from .derivatives import Derivatives
-from .fit import default_neighbors, local_fit, monomials
+from .fit import Piece, default_neighbors, join_fits, local_fits, monomials
 from .maps import to_tensor
 from .topology import has_boundary
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
 
-CHANNELS = 16
-"""Fields that are decomposed at a time."""
+MAX_VALUES = 2**20
+"""Points times fields that are decomposed at a time: the solver stores some eighty vectors of this size."""
 
 DEPENDENT = 1e-13
 """Relative size of squared lengths below which parts are rounding errors."""
@@ -36,10 +37,10 @@ PIECE = 15
 """Points of a piece of the coarse problem: of consecutive ones along the curve, those of one component."""
 
 RELAXATION = 0.7
-"""Factor of a step of Jacobi's method."""
+"""Factor of a step of relaxation; more than about 0.8 amplifies what varies from point to point."""
 
-RESTART, MAX_CYCLES = 100, 10
-"""Steps of BiCGStab between restarts, and the most restarts; one is usual."""
+MAX_STEPS, MAX_DIRECTIONS = 500, 20
+"""Steps of the solver, of which 20 to 40 are usual, and earlier directions that a new one is made orthogonal to."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,22 +85,23 @@ def helmholtz(bundle: TangentBundle, field: Array, *, degree: int | None = None,
     >>> {part: round(float(share[0]), 3) for part, share in tb.helmholtz(bundle, field).energies.items()}
     {'gradient': 0.0, 'rotational': 1.0, 'remainder': 0.0}
     """
-    calculus = Derivatives(bundle, degree=degree)
-    gradient, divergence = calculus.gradient(), calculus.divergence()
-    x, kind = divergence.check(field, "field")
-    finite(x, "field")
     if has_boundary(bundle):
         raise BoundaryError(
             "the decomposition is made for closed manifolds, and these points end at a boundary, where potentials "
             "would need a condition. Use divergence() and curl(), or data that cover the complete manifold."
         )
-    signs, order = None, divergence.order
+    calculus, signs = Derivatives(bundle, degree=degree), None
     if bundle.dim == 2:
         with suppress(NotOrientableError):
-            signs = torch.from_numpy(calculus.signs).to(x.device)[:, None, None]
+            signs = torch.from_numpy(calculus.signs)[:, None, None]
+    gradient, divergence = calculus.gradient(), calculus.divergence()
+    x, kind = divergence.check(field, "field")
+    finite(x, "field")
+    channels = max(1, MAX_VALUES // bundle.num_points)
     calculus = replace(calculus)  # without its fit, which takes memory
+    signs, order = signs if signs is None else signs.to(x.device), divergence.order
     split = _Split(gradient.matrix.double(), divergence.matrix.double(), signs, Poisson.of(calculus, x.device))
-    chunks = [split(part, positive(tol, "tol")) for part in fold(x.detach()).double()[order].split(CHANNELS, dim=2)]
+    chunks = [split(part, positive(tol, "tol")) for part in fold(x.detach()).double()[order].split(channels, dim=2)]
     places, found = torch.argsort(order), {}
     for name in chunks[0]:
         part = torch.cat([chunk[name] for chunk in chunks], dim=2)[places]
@@ -170,31 +172,36 @@ def laplace_beltrami(bundle: TangentBundle, degree: int) -> sparse.csr_array:
     d, pairs = bundle.dim, monomials(bundle.dim, 2)[bundle.dim :]
     count = d + len(pairs)
     neighbors = max(NEIGHBORS_PER_COEFFICIENT * count, default_neighbors(d, degree))
-    fit = local_fit(bundle, degree, neighbors, keep=count)
-    first, second = fit_surface(bundle, fit)
-    inverse = np.linalg.inv(first.transpose(0, 2, 1) @ first)
-    contracted = np.einsum("nab,nxab->nx", inverse, second)
-    drift = np.einsum("nab,nxb,nx->na", inverse, first, contracted)
-    factors = np.concatenate([-drift, 2 * inverse[:, pairs[:, 0], pairs[:, 1]]], axis=1)
-    weights = sum(np.repeat(f, fit.graph.degrees) * w for f, w in zip(factors.T, fit.weights.T, strict=True))
-    return fit.matrix(weights[:, None, None])
+
+    def combined(piece: Piece) -> Piece:
+        first, second = fit_surface(bundle, piece)
+        inverse = np.linalg.inv(first.transpose(0, 2, 1) @ first)
+        contracted = np.einsum("nab,nxab->nx", inverse, second)
+        drift = np.einsum("nab,nxb,nx->na", inverse, first, contracted)
+        factors = np.concatenate([-drift, 2 * inverse[:, pairs[:, 0], pairs[:, 1]]], axis=1)
+        return *piece[:2], piece[2] @ factors[:, :, None]
+
+    fit = join_fits(map(combined, local_fits(bundle, degree, neighbors, keep=count)), bundle.num_points)
+    return fit.matrix(fit.weights[:, :, None])
 
 
 @dataclass(frozen=True, eq=False)
 class Poisson:
     """Solves for functions ``(n, c)`` along the curve, in float64, on each component of the graph by itself.
 
-    By BiCGStab with a two-level preconditioner: relaxation at each point, and a coarse problem whose unknowns are
-    constants on ``pieces`` (n,) of the space-filling curve, factorised once. ``labels`` (n,) number the components,
-    whose masses are ``totals``.
+    By the method of generalised conjugate residuals with a two-level preconditioner: relaxation at each point, and a
+    coarse problem, factorised once, whose unknowns are constants on pieces of the space-filling curve. These are
+    smoothed by one relaxation (smoothed aggregation): ``spread`` is (n, unknowns), ``gather`` sums over pieces.
+    ``labels`` (n,) number the components, whose masses are ``totals``.
     """
 
     coarse: SuperLU
     matrix: torch.Tensor
-    diagonal: torch.Tensor
+    spread: torch.Tensor
+    gather: torch.Tensor
+    step: torch.Tensor
     mass: torch.Tensor
     labels: torch.Tensor
-    pieces: torch.Tensor
     totals: torch.Tensor
 
     @classmethod
@@ -203,14 +210,18 @@ class Poisson:
         matrix, mass = laplace_beltrami(calculus.bundle, calculus.degree or 2), calculus.mass
         labels = calculus.bundle.sorted_graph.components()
         n = len(labels)
-        pieces = np.unique(labels * n + np.arange(n) // PIECE, return_inverse=True)[1].reshape(-1)
-        spread = sparse.csr_array((np.ones(n), pieces, np.arange(n + 1)), shape=(n, int(pieces.max()) + 1))
-        gather = (sparse.diags_array(mass) @ spread).T
-        coarse = (gather @ matrix @ spread).tocsc()
+        step = -2 * RELAXATION / abs(matrix).sum(axis=1)  # twice the diagonal if all other entries are positive
+        pieces = np.unique(labels * n + np.arange(n) // PIECE, return_inverse=True)[1].reshape(-1).astype(np.int32)
+        starts, shape = np.arange(n + 1, dtype=np.int32), (n, int(pieces.max()) + 1)
+        spread = sparse.csr_array((np.ones(n), pieces, starts), shape=shape)
+        gather = sparse.csr_array((mass, pieces, starts), shape=shape).T.tocsr()
+        spread = sparse.csr_array(spread - sparse.diags_array(step) @ (matrix @ spread))
+        coarse = ((gather @ matrix) @ spread).tocsc()
         coarse -= sparse.diags_array(1e-10 * np.abs(coarse.diagonal())).tocsc()  # constants are in the kernel
-        arrays = matrix.diagonal()[:, None], mass, labels, pieces, np.bincount(labels, mass)
-        diagonal, *others = (torch.from_numpy(a).to(device) for a in arrays)
-        return cls(splu(coarse), to_tensor(matrix, diagonal), diagonal, *others)
+        factors = splu(coarse, "MMD_AT_PLUS_A", diag_pivot_thresh=0.01, options={"SymmetricMode": True})
+        arrays = step[:, None], mass, labels, np.bincount(labels, mass)
+        vectors = [torch.from_numpy(a).to(device) for a in arrays]
+        return cls(factors, *(to_tensor(a, vectors[0]) for a in (matrix, spread, gather)), *vectors)
 
     def centred(self, x: torch.Tensor) -> torch.Tensor:
         """A function ``(n, c)`` less its mean over each component."""
@@ -218,46 +229,32 @@ class Poisson:
         return x - (sums / self.totals[:, None])[self.labels]
 
     def _precondition(self, r: torch.Tensor) -> torch.Tensor:
-        z = RELAXATION * r / self.diagonal
-        rest = self.mass[:, None] * (r - self.matrix @ z)
-        sums = r.new_zeros((self.coarse.shape[0], r.shape[1])).index_add_(0, self.pieces, rest)
-        z = z + torch.from_numpy(self.coarse.solve(sums.cpu().numpy())).to(r)[self.pieces]
-        return self.centred(z + RELAXATION * (r - self.matrix @ z) / self.diagonal)
+        z = self.step * r
+        rest = self.gather @ (r - self.matrix @ z)
+        z += self.spread @ torch.from_numpy(self.coarse.solve(rest.cpu().numpy())).to(r)
+        return z + self.step * (r - self.matrix @ z)
 
     def solve(self, source: torch.Tensor, tol: float) -> torch.Tensor:
         r"""The functions a ``(n, c)`` of mean zero with :math:`\Delta a = s`, up to a constant on each component."""
-        source = self.centred(source)
-        goal, x = tol * torch.linalg.vector_norm(source, dim=0), torch.zeros_like(source)
-        for _ in range(MAX_CYCLES):
-            r = source - self.centred(self.matrix @ x)
+        r = self.centred(source)
+        goal, x = tol * torch.linalg.vector_norm(r, dim=0), torch.zeros_like(r)
+        directions: deque[tuple[torch.Tensor, torch.Tensor]] = deque(maxlen=MAX_DIRECTIONS)
+        for _ in range(MAX_STEPS):
             if bool((torch.linalg.vector_norm(r, dim=0) <= goal).all()):
-                return x
-            x = x + self._cycle(r, goal)
+                return self.centred(x)
+            z = self._precondition(r)
+            image = self.centred(self.matrix @ z)
+            for other, other_image in directions:
+                overlap = (other_image * image).sum(0)
+                z -= overlap * other
+                image -= overlap * other_image
+            length = torch.linalg.vector_norm(image, dim=0)
+            scale = torch.where(length > 0, 1 / length, 0.0)
+            directions.append((z.mul_(scale), image.mul_(scale)))
+            share = (image * r).sum(0)
+            x += share * z
+            r = r - share * image
         raise ConvergenceError(
-            f"the solver did not reach a relative residual of {tol:g} in {MAX_CYCLES} cycles of {RESTART} steps. "
-            "Loosen tol; if points lie very unevenly, give more of them."
+            f"the solver did not reach a relative residual of {tol:g} in {MAX_STEPS} steps. Loosen tol; if points lie "
+            "very unevenly, give more of them."
         )
-
-    def _cycle(self, r: torch.Tensor, goal: torch.Tensor) -> torch.Tensor:
-        """Steps of BiCGStab, right preconditioned, for all channels at once; those that reach the goal stand still."""
-        shadow, x, p, v = r, torch.zeros_like(r), torch.zeros_like(r), torch.zeros_like(r)
-        before = alpha = omega = torch.ones_like(goal)
-        for _ in range(RESTART):
-            active = torch.linalg.vector_norm(r, dim=0) > 0.5 * goal
-            if not bool(active.any()):
-                break
-
-            def quotient(a: torch.Tensor, b: torch.Tensor, active: torch.Tensor = active) -> torch.Tensor:
-                return torch.where(active & (b != 0), a / b, 0.0)
-
-            rho = (shadow * r).sum(0)
-            p = r + quotient(rho * alpha, before * omega) * (p - omega * v)
-            y = self._precondition(p)
-            v = self.centred(self.matrix @ y)
-            alpha, before = quotient(rho, (shadow * v).sum(0)), rho
-            s = r - alpha * v
-            z = self._precondition(s)
-            t = self.centred(self.matrix @ z)
-            omega = quotient((t * s).sum(0), (t * t).sum(0))
-            x, r = x + alpha * y + omega * z, s - omega * t
-        return x

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from scipy import sparse
 
 from ..diagnostics import confident_edges, cover_signs, orientability, tree_signs
@@ -65,9 +64,8 @@ def has_boundary(bundle: TangentBundle) -> bool:
     weights = sparse.csr_array((bundle.edge_weights(), graph.indices, graph.indptr), shape=(n, n))
     total, points = weights.sum(axis=1)[:, None], bundle.sorted_points - bundle.sorted_points.mean(axis=0)
     offset = np.einsum("nxa,nx->na", frames, (weights @ points / total - points) / np.sqrt(bundle.eps))
-    laplacian = bundle.laplacian(calibrate=False)  # its average is the same
-    signal = torch.from_numpy(bundle._unsorted(offset)[:, :, None]).to(laplacian.mass)
-    mean = laplacian.average(signal)[:, :, 0].double().cpu().numpy()[bundle.order]
+    vectors = np.einsum("nxa,na->nx", frames, offset)
+    mean = np.einsum("nxa,nx->na", frames, weights @ (vectors / total) / (weights @ (1 / total)))
     length = np.linalg.norm(mean, axis=1)
     found = (np.einsum("na,na->n", offset, mean) > MIN_OFFSET * length) & (length > MIN_MEAN_OFFSET)
     share = np.add.reduceat(found[graph.indices].astype(float), graph.indptr[:-1]) / graph.degrees
