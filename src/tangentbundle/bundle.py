@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array, ArrayKind, float_tensor, host, on_host, positive
-from .batch import clouds_of, joined_laplacian
+from .arrays import Array, ArrayKind, host, on_host, positive
+from .batch import Clouds, clouds_of
 from .bundle_operators import BundleOperators
 from .calculus import Curvature, Derivatives, LinearMap, curvature, hodge_laplacian
 from .diagnostics import Diagnosis, diagnose
@@ -27,7 +27,6 @@ from .geometry.pipeline import (
     cloud_of,
     graph_and_frames,
     sorted_cloud,
-    stays_on_device,
     warn_of_duplicates,
     warn_of_noise,
     warn_of_scale,
@@ -35,7 +34,7 @@ from .geometry.pipeline import (
 from .geometry.search import one_search
 from .geometry.transport import Connection, connect
 from .manifolds import Sphere
-from .operators import ConnectionLaplacian, Joined, join
+from .operators import ConnectionLaplacian, Joined
 
 SecondForm = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """The exact second fundamental form: points ``(n, D)``, tangent vectors ``(n, D, m)`` to ``(n, D, m, m)``."""
@@ -129,10 +128,11 @@ class TangentBundle(BundleOperators):
         r"""The Laplacians of many clouds at once, joined; nothing flows between the clouds.
 
         Points ``(n, D)`` of all clouds follow each other, and ``batch`` (n,) holds the sorted number of each point's
-        cloud, as in PyTorch Geometric. The result is that of ``join`` on the Laplacians of ``from_points``. On a GPU
-        all clouds are built at once; an automatic number of neighbours is then not adapted to curvature and
-        connectedness, and ``eps_pca`` needs ``eps``. By default ``dim`` is estimated from the largest cloud.
-        Coordinates and ambient vectors are exchanged by the operator's ``frames``.
+        cloud, as in PyTorch Geometric. All clouds are built at once, which is fast for clouds of up to about a thousand
+        points. The result is that of ``join`` on the Laplacians of ``from_points``, except that an automatic number of
+        neighbours is not adapted to curvature and connectedness, and that ``eps_pca`` needs ``eps``. By default
+        ``dim`` is estimated from the largest cloud. Coordinates and ambient vectors are exchanged by the operator's
+        ``frames``.
 
         >>> import tangentbundle as tb
         >>> clouds = [tb.manifolds.Sphere(2).sample(n, seed=n) for n in (80, 120)]
@@ -142,11 +142,7 @@ class TangentBundle(BundleOperators):
         """
         scale, (x, _, sizes) = Scale(eps, neighbors, eps_pca, max_memory), clouds_of(points, batch)
         dim, _ = resolve_dimension(host(x.split(sizes.tolist())[int(sizes.argmax())]), dim, eps_pca)
-        if stays_on_device(float_tensor(points, "points")[1]):
-            return joined_laplacian(points, batch, dim, scale, check_kernel(kernel))
-        scales: dict[str, Any] = {"eps": eps, "neighbors": neighbors, "eps_pca": eps_pca, "max_memory": max_memory}
-        parts = (cls.from_points(p, dim=dim, kernel=kernel, **scales) for p in x.split(sizes.tolist()))
-        return join([part.laplacian() for part in parts])  # type: ignore[return-value]
+        return Clouds.of(points, batch, dim, scale, check_kernel(kernel)).laplacian()
 
     @classmethod
     def from_frames(
