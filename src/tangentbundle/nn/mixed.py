@@ -28,6 +28,8 @@ from .activations import NormTanh
 from .base import Configured, checked, generator, linear, uniform, widths
 from .conv import BundleConv
 
+Pair = tuple[int, int]
+
 
 @dataclass(frozen=True, eq=False)
 class MixedOperators:
@@ -56,20 +58,12 @@ class MixedOperators:
         return type(self)(*(getattr(self, name).to(device, dtype) for name in self.__dataclass_fields__))
 
 
-class MixedLayer(Configured):
+class MixedLayer(torch.nn.Module):
     """One layer of a ``MixedTNN``: ``wide`` and ``high`` count functions and fields, before and after."""
 
-    def __init__(
-        self,
-        wide: tuple[int, int],
-        high: tuple[int, int],
-        taps: int = 2,
-        step: float = 1.0,
-        last: bool = False,
-        seed: int | torch.Generator = 0,
-    ) -> None:
+    def __init__(self, wide: Pair, high: Pair, taps: int, step: float, last: bool, source: torch.Generator) -> None:
         super().__init__()
-        (s_in, v_in), (s_out, v_out), source = wide, high, generator(seed)
+        (s_in, v_in), (s_out, v_out) = wide, high
         self.left, self.right = (uniform(v_in, v_in, fan_in=v_in, source=source) for _ in range(2))
         self.functions = BundleConv(s_in + 2 * v_in, s_out, taps, step, seed=source)
         self.fields = BundleConv(2 * v_in + s_in, v_out, taps, step, seed=source)

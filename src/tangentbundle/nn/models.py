@@ -11,26 +11,16 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import torch
 
 from ..filters import Filter, Method
 from ..operators import LinearOperator
 from .activations import Activation, Linear, NormTanh
-from .base import Configured, checked, generator, part, widths
+from .base import Configured, generator, part, widths
 from .conv import BundleConv, with_parameters
 from .readouts import Readout
-
-
-class TNNLayer(Configured):
-    """A bank of filters and a nonlinearity."""
-
-    def __init__(self, conv: BundleConv, activation: Activation) -> None:
-        super().__init__()
-        self.conv, self.activation = conv, activation
-
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
-        return self.activation(self.conv(x, operator), operator)
 
 
 class TNN(Configured):
@@ -78,12 +68,11 @@ class TNN(Configured):
         for act, (wide, high) in zip(acts, pairwise(channels), strict=True):
             bank = with_parameters(filters, copy.deepcopy)
             conv = BundleConv(wide, high, taps, step, filters=bank, method=method, seed=source)
-            self.layers.append(TNNLayer(conv, act))
+            self.layers.append(torch.nn.ModuleDict({"conv": conv, "activation": act}))
         self.readout = part(readout, None, Readout, "SumReadout(channels=1, outputs=2)")
 
     def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
-        first: BundleConv = self.layers[0].conv  # type: ignore[assignment]
-        x = checked(x, operator, first.in_channels, first.weight)
+        layer: Any
         for layer in self.layers:
-            x = layer(x, operator)
+            x = layer.activation(layer.conv(x, operator), operator)
         return x if self.readout is None else self.readout(x, operator)
