@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, Self
 
 import numpy as np
@@ -24,9 +25,15 @@ from .parametrizations import Cayley, Orthogonal, Parametrization
 Tensor = torch.Tensor
 
 
-def outside_graphs(function: Callable[..., Tensor], *args: Any) -> Tensor:
-    """Call a function that ``torch.compile`` must not look into, since it builds operators, which have caches."""
-    return torch.compiler.disable(function)(*args) if torch.compiler.is_compiling() else function(*args)
+def outside_graphs(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A method that ``torch.compile`` does not look into, since it builds operators, which have caches."""
+
+    @wraps(method)
+    def call(*args: Any, **options: Any) -> Tensor:
+        function = torch.compiler.disable(method) if torch.compiler.is_compiling() else method
+        return function(*args, **options)
+
+    return call
 
 
 class Remembered:

@@ -108,8 +108,9 @@ class SheafNetwork(Configured):
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         x = checked_features(x, self.encoder, "the network")
         signal = self.dropout(F.elu(self.encoder(x)))
-        return self.decoder(outside_graphs(self._blocks, signal, x, edge_index, edge_weight))
+        return self.decoder(self._blocks(signal, x, edge_index, edge_weight))
 
+    @outside_graphs
     def _blocks(self, signal: Tensor, x: Tensor, *graph: Tensor | None) -> Tensor:
         builders = iter(self.builders)
         block: SheafBlock
@@ -220,13 +221,11 @@ class TangentConv(BundleConv):
     torch.Size([2, 2, 8])
     """
 
-    def forward(  # type: ignore[override]
-        self, x: Tensor, edge_index: Tensor, transport: Tensor, edge_weight: Tensor | None = None
-    ) -> Tensor:
+    @outside_graphs
+    def forward(self, x: Tensor, edge_index: Tensor, transport: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         if x.ndim != 3:
             raise ShapeError(f"x must have shape (n, d, channels), got {tuple(x.shape)}.")
-        filtered = super().forward
-        return outside_graphs(lambda: filtered(x, connection(edge_index, transport, edge_weight, len(x))))
+        return super().forward(x, connection(edge_index, transport, edge_weight, len(x)))
 
 
 class SheafConv(Configured):
@@ -262,9 +261,7 @@ class SheafConv(Configured):
         self.builder = builder.sized(in_channels, source)
         self.conv = filter_layer(in_channels // builder.dim, out_channels // builder.dim, order, filters, source)
 
+    @outside_graphs
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        return outside_graphs(self._filter, x, edge_index, edge_weight)
-
-    def _filter(self, x: Tensor, *graph: Tensor | None) -> Tensor:
-        operator = self.builder(x, *graph).laplacian(self.normalization)
+        operator = self.builder(x, edge_index, edge_weight).laplacian(self.normalization)
         return self.conv(x.unflatten(1, (operator.dim, -1)), operator).flatten(1)
