@@ -158,7 +158,8 @@ class SheafTNN(SheafNetwork):
 
     Args:
         order: K.
-        filters: instead of the powers any filters, such as ``[Heat(0.0), Heat(1.0)]``.
+        filters: instead of the powers any filters, such as ``[Heat(0.0), Heat(1.0)]``; each layer learns its own copy
+            of their parameters.
         others: as of ``SheafDiffusion``; the sheaf is made of the first signal.
 
     >>> import torch, tangentbundle as tb
@@ -189,16 +190,11 @@ class SheafTNN(SheafNetwork):
         super().__init__(in_features, channels, out_features, builder, layers, **options)  # type: ignore[arg-type]
 
     def layer(self, source: torch.Generator) -> torch.nn.Module:
-        return filter_layer(self.channels, self.channels, *self.bank, source)
-
-
-def filter_layer(
-    wide: int, high: int, order: int, filters: Sequence[Filter] | None, source: torch.Generator
-) -> torch.nn.Module:
-    """Powers up to ``order``, or the filters; each layer learns its own copy of their parameters."""
-    if filters is None:
-        return SheafPowers(wide, high, order, source)
-    return BundleConv(wide, high, filters=with_parameters(filters, copy.deepcopy), method=Chebyshev(), seed=source)
+        order, filters = self.bank
+        if filters is None:
+            return SheafPowers(self.channels, self.channels, order, source)
+        own = with_parameters(filters, copy.deepcopy)
+        return BundleConv(self.channels, self.channels, filters=own, method=Chebyshev(), seed=source)
 
 
 connection = Remembered(lambda *graph: Sheaf.from_edges(*graph).laplacian(ScalarDegrees()))
@@ -234,7 +230,7 @@ class SheafConv(Configured):
     .. math:: Y = \sum_{k=0}^{K} (I - L(X))^k X H_k .
 
     Rows of x hold d vectors one after another: both numbers of channels are multiples of d, the dimension of the
-    stalks. ``order`` is K; the other arguments are as of ``SheafTNN``.
+    stalks. ``order`` is K; ``builder`` and ``normalization`` are as of ``SheafTNN``.
 
     >>> import torch, tangentbundle as tb
     >>> tb.nn.SheafConv(16, 32)(torch.randn(3, 16), torch.tensor([[0, 1], [1, 2]])).shape
@@ -248,7 +244,6 @@ class SheafConv(Configured):
         builder: SheafBuilder | None = None,
         *,
         order: int = 1,
-        filters: Sequence[Filter] | None = None,
         normalization: Degrees | None = None,
         seed: int | torch.Generator = 0,
     ) -> None:
@@ -259,7 +254,7 @@ class SheafConv(Configured):
                 raise InvalidInputError(f"{name} must be a multiple of {builder.dim}, dim of the stalks, got {value}.")
         self.normalization = part(normalization, ScalarDegrees(shift=1.0), Degrees, "ScalarDegrees()")
         self.builder = builder.sized(in_channels, source)
-        self.conv = filter_layer(in_channels // builder.dim, out_channels // builder.dim, order, filters, source)
+        self.conv = SheafPowers(in_channels // builder.dim, out_channels // builder.dim, order, source)
 
     @outside_graphs
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
