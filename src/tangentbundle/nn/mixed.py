@@ -47,9 +47,13 @@ class MixedOperators:
     jacobian: LinearMap
 
     @classmethod
-    def of(cls, bundle: TangentBundle, **options: Any) -> MixedOperators:
-        """The operators of a bundle; options are those of ``calculus.Derivatives``."""
-        derivatives = Derivatives(bundle, **options)
+    def of(cls, bundle: TangentBundle, degree: int = 2, neighbors: int | None = None) -> MixedOperators:
+        """The operators of a bundle; arguments are those of ``calculus.Derivatives``.
+
+        The degree does not depend on the number of points: weights learned on few points act through the same
+        derivatives on many.
+        """
+        derivatives = Derivatives(bundle, degree, neighbors)
         laplacians = bundle.scalar().laplacian(), bundle.laplacian()
         return cls(*laplacians, derivatives.gradient(), derivatives.jacobian())
 
