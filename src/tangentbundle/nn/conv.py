@@ -87,7 +87,7 @@ class BundleConv(Configured):
         shape, source = (self.taps, self.in_channels, self.out_channels), generator(seed)
         self.weight = uniform(*shape, fan_in=self.taps * self.in_channels, source=source)
         heats = [Heat(k * self.step) for k in range(1, self.taps)]  # after the identity
-        self.bank: list[Filter] = heats if filters is None else list(filters)
+        self.bank: Sequence[Filter] = heats if filters is None else filters
         learned: list[torch.nn.Parameter] = []
         with_parameters(self.bank, learned.append)
         self.learned = torch.nn.ParameterList(learned) if learned else None

@@ -95,7 +95,7 @@ class SheafBuilder(Configured):
         if edge_weight is not None and edge_weight.shape != edge_index.shape[1:]:
             raise ShapeError(f"edge_weight needs shape {tuple(edge_index.shape[1:])}, got {tuple(edge_weight.shape)}.")
         graph = graph_of(edge_index, len(x))
-        maps = self.maps(finite_where_seen(x, "x"), graph.edges)
+        maps = self.maps(x, graph.edges)
         if is_seen(maps) and not bool(torch.isfinite(maps).all()):
             raise NonFiniteError(
                 f"the restriction maps of {self.name} have NaN or infinity, though its features are finite: training "
