@@ -8,7 +8,7 @@ import torch
 from scipy.sparse.csgraph import connected_components
 
 import tangentbundle as tb
-from tangentbundle.batch import joined_laplacian
+from tangentbundle.batch import Clouds, _reach_by_pairs, _reach_by_tree, clouds_of
 from tangentbundle.errors import (
     DisconnectedWarning,
     DTypeError,
@@ -188,18 +188,56 @@ def test_clouds_at_once_equal_clouds_one_by_one(dtype):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         one_by_one = tb.join([tb.TangentBundle.from_points(p, dim=2, neighbors=20).laplacian() for p in parts])
-        found = joined_laplacian(points, batch, 2, Scale(neighbors=20), tb.kernels.Gaussian())
-        public = tb.TangentBundle.from_batch(points, batch, dim=2, neighbors=20)
+        found = tb.TangentBundle.from_batch(points, batch, dim=2, neighbors=20)
     tol = 1e-9 if dtype == torch.float64 else 1e-4
     v = torch.randn(len(points), 3, 2, dtype=dtype)
 
     def image(lap):
         return torch.einsum("nij,njc->nic", lap.frames, lap @ torch.einsum("nij,nic->njc", lap.frames, v))
 
-    assert found.sizes == public.sizes == tuple(sizes)
+    assert found.sizes == tuple(sizes)
     torch.testing.assert_close(found.mass, one_by_one.mass, rtol=tol, atol=0)
     assert relative_error(image(found), image(one_by_one)) < tol
-    assert torch.equal(image(public), image(one_by_one))
+
+
+def test_paper_scales_and_functions_of_clouds_at_once():
+    """As cloud by cloud; the ball of the local PCA is larger than that of the graph."""
+    clouds = [Torus().sample(n, seed=n) for n in (60, 90)]
+    batch, options = np.repeat([0, 1], [60, 90]), {"eps": 0.5, "eps_pca": 0.8}
+    found = Clouds.of(np.concatenate(clouds), batch, 2, Scale(**options), tb.kernels.Gaussian())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        bundles = [tb.TangentBundle.from_points(p, dim=2, **options) for p in clouds]
+    for got, expected in (
+        (found.laplacian(calibrate=False), [b.laplacian(calibrate=False) for b in bundles]),
+        (found.scalar_laplacian(calibrate=False), [b.scalar().laplacian(calibrate=False) for b in bundles]),
+        (found.scalar_laplacian(), [b.scalar().laplacian() for b in bundles]),
+    ):
+        assert got.parts[0].terms == expected[0].terms
+        spectra = [np.linalg.eigvals(lap.to_dense()).real for lap in (got, tb.join(expected))]
+        np.testing.assert_allclose(*map(np.sort, spectra), rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_distances_of_neighbours_by_tree_and_by_pairs(dtype):
+    points = torch.from_numpy(Torus().sample(140, seed=0)).to(dtype)
+    x, cloud, sizes = clouds_of(points, np.repeat([3, 5, 9], [30, 70, 40]))
+    wanted = torch.tensor([4, 69, 1])
+    for a, b in zip(*(f(x, cloud, sizes, wanted) for f in (_reach_by_tree, _reach_by_pairs)), strict=True):
+        torch.testing.assert_close(a.double(), b, rtol=1e-5 if dtype == torch.float32 else 1e-12, atol=0)
+
+
+def test_an_outlier_takes_its_neighbours_from_its_own_cloud():
+    """Though points of the next cloud would be nearer than the sixth of its own."""
+    clouds = [Sphere(2).sample(80, seed=seed) for seed in range(3)]
+    clouds[1] = np.concatenate([clouds[1], 30.0 + 0.01 * Sphere(2).sample(2, seed=9)])
+    batch = np.repeat(np.arange(3), [len(c) for c in clouds])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = tb.TangentBundle.from_batch(np.concatenate(clouds), batch, dim=2, neighbors=12)
+        expected = tb.TangentBundle.from_points(clouds[1], dim=2, neighbors=12).frames
+    got = found.parts[1].frames.numpy()
+    np.testing.assert_allclose(got @ got.transpose(0, 2, 1), expected @ expected.transpose(0, 2, 1), atol=1e-8)
 
 
 def test_bad_batches_are_refused():
@@ -218,9 +256,11 @@ def test_bad_batches_are_refused():
     coinciding = torch.where(batch[:, None] == 1, 1.0, points)
     for clouds, scale in ((points, Scale(neighbors=40)), (coinciding, Scale(neighbors=9))):
         with pytest.raises(TooFewPointsError):
-            joined_laplacian(clouds, batch, 2, scale, tb.kernels.Gaussian())
+            Clouds.of(clouds, batch, 2, scale, tb.kernels.Gaussian())
+    with pytest.raises(TooFewPointsError, match="at least 7 points each, got one of 6"):
+        Clouds.of(points, torch.arange(60) // 54, 2, Scale(eps=9.0), tb.kernels.Gaussian())
     with pytest.raises(InvalidInputError, match="eps_pca needs eps"):
-        joined_laplacian(points, batch, 2, Scale(neighbors=9, eps_pca=0.1), tb.kernels.Gaussian())
+        Clouds.of(points, batch, 2, Scale(neighbors=9, eps_pca=0.1), tb.kernels.Gaussian())
 
 
 def test_clouds_of_a_batch_have_one_dimension():

@@ -1,14 +1,19 @@
 """ManifoldClassifier: learns, respects the symmetries of clouds, keeps scikit-learn's conventions."""
 
+import warnings
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import tangentbundle as tb
-from tangentbundle.errors import InvalidInputError, NonFiniteError, ShapeError, TooFewPointsError
+from tangentbundle.errors import InvalidInputError, NonFiniteError, RankDeficientError, ShapeError, TooFewPointsError
 from tangentbundle.estimators import ManifoldClassifier
-from tangentbundle.estimators.classifier import cloud_bundle
+from tangentbundle.estimators.classifier import clouds_at_once, network_inputs
+from tangentbundle.geometry.scale import target_neighbors
 from tangentbundle.manifolds import Sphere, Torus
 from tangentbundle.nn import Linear
 from tangentbundle.testing import random_orthogonal
@@ -65,15 +70,40 @@ def test_position_orientation_size_and_order_do_not_matter(model):
 
 def test_frames_do_not_matter(model):
     """The network's scores for one cloud in two gauges."""
-    bundle = cloud_bundle(CLOUDS[0], 2)
-    turns = random_orthogonal(bundle.num_points, 2, seed=3)
-    gauged = tb.TangentBundle.from_frames(bundle.points, np.asarray(bundle.frames) @ turns, eps=bundle.eps)
-    plain = tb.TangentBundle.from_frames(bundle.points, bundle.frames, eps=bundle.eps)
-    scores = []
-    for one in (plain, gauged):
-        ((signal, operator, _),) = model._batches([one], np.zeros(1, int))
-        scores.append(model.network_(signal, operator).detach().numpy())
+    clouds = clouds_at_once(CLOUDS[:1], 2)
+    turns = torch.from_numpy(random_orthogonal(len(CLOUDS[0]), 2, seed=3))
+    scores = [
+        model.network_(*network_inputs(replace(clouds, frames=frames))).detach().numpy()
+        for frames in (clouds.frames, clouds.frames @ turns)
+    ]
     np.testing.assert_allclose(scores[0], scores[1], atol=1e-4)
+
+
+def test_inputs_are_those_of_single_bundles():
+    """Signals and products, as ambient vectors; the second cloud has a point far from all others."""
+    clouds = [CLOUDS[0], np.concatenate([CLOUDS[1], [[5.0, 0.0, 0.0]]]), CLOUDS[2]]
+    signal, operator = network_inputs(clouds_at_once(clouds, 2))
+    for cloud, got, part in zip(clouds, operator.split(signal), operator.parts, strict=True):
+        centred = cloud - cloud.mean(axis=0)
+        points = centred / np.sqrt(np.square(centred).sum(axis=1).mean())
+        reach = np.sort(np.linalg.norm(points[:, None] - points, axis=2), axis=1)
+        radius = max(np.median(reach[:, target_neighbors(len(points), 2)]), reach[:, 1].max())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            bundle = tb.TangentBundle.from_points(points, dim=2, eps=(radius * (1 + 1e-6)) ** 2)
+        curvature = bundle._unsorted(bundle.pca.residual(2))
+        lengths = np.square(points).sum(axis=1)
+        fields = np.stack([points, points * lengths[:, None], 10 * points * curvature[:, None]], axis=-1)
+        expected = bundle.to_coordinates(fields)
+        np.testing.assert_allclose(part.frames @ got, bundle.to_ambient(expected), atol=1e-5)
+        image = bundle.to_ambient(bundle.laplacian() @ expected)
+        np.testing.assert_allclose(part.frames @ (part @ got), image, atol=1e-5 * np.abs(image).max())
+
+
+def test_an_error_names_the_cloud():
+    line = np.linspace(0, 1, 30)[:, None] * [1.0, 2.0, 3.0]
+    with pytest.raises(RankDeficientError, match=r"cloud 2: .*span fewer than 2"):
+        ManifoldClassifier(dim=2).fit([*CLOUDS[:2], line, CLOUDS[3]], [0, 1, 0, 1])
 
 
 def test_conventions():

@@ -210,7 +210,8 @@ def test_local_predictions_are_near_exact_ones(covariance, many):
     """Means within a third of the posterior's standard deviation, standard deviations within 5 %; nearer than without
     the means of cells.
     """
-    model = FieldInterpolator(GaussianProcess(covariance, sites=150, rows=450), manifold=SPHERE, random_state=0).fit(*many)
+    process = GaussianProcess(covariance, sites=150, rows=450)
+    model = FieldInterpolator(process, manifold=SPHERE, random_state=0).fit(*many)
     local, new = model.posterior_, SPHERE.sample(200, seed=4)
     exact = replace(local, parts=Neighborhoods.of(local.data.observations.points, 600, 0))
     without = replace(local, parts=replace(local.parts, far=0))

@@ -7,71 +7,119 @@ are then a cloud of many components with radius one.
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 from torch.nn.functional import pad
 
-from .arrays import Array, float_tensor, points_tensor
+from .arrays import Array, ArrayKind, float_tensor, host, points_tensor
 from .errors import DisconnectedWarning, InvalidInputError, IsolatedPointsError, ShapeError, TooFewPointsError
-from .geometry.graph import edge_weights, radius_graph
+from .geometry.frames import LocalPCA
+from .geometry.graph import NeighborGraph, edge_weights, radius_graph
 from .geometry.kernels import Kernel
 from .geometry.pipeline import Scale, estimate_frames
 from .geometry.scale import target_neighbors
-from .geometry.search import WIDE
+from .geometry.search import WIDE, nearest_distances
 from .geometry.tensor_cloud import CHUNK, TensorCloud
-from .geometry.transport import connect
+from .geometry.transport import Connection, connect
 from .operators import ConnectionLaplacian, Joined, SampleEnergy
 from .operators.assembly import Averages, average_blocks, coordinate_moments
 from .operators.moments import sums_by
 
 Tensor = torch.Tensor
 
-DISTANCE = 4.0
-"""Between clouds along the axis that sets them apart, in radii of their neighbourhoods."""
 
+@dataclass(frozen=True, eq=False)
+class Clouds:
+    """The graph and tangent spaces of many clouds.
 
-def joined_laplacian(points: Array, batch: Array, dim: int, scale: Scale, kernel: Kernel) -> Joined:
-    """The Laplacians of the clouds of points ``(n, D)``, numbered by ``batch`` (n,), joined."""
-    x, cloud, sizes = clouds_of(points, batch)
-    kind, starts = float_tensor(points, "points")[1], pad(sizes.cumsum(0), (1, 0))
-    if scale.eps_pca is not None and scale.eps is None:
-        raise InvalidInputError("eps_pca needs eps where clouds are built at once on a GPU: give eps, too.")
-    centred = (x.double() - (sums_by(cloud, x.double(), len(sizes)) / sizes[:, None])[cloud]).to(x.dtype)
-    if scale.eps is not None:
-        radii = torch.full_like(sizes, float(np.sqrt(scale.eps)), dtype=torch.float64)
-    else:
-        wanted = [scale.neighbors or target_neighbors(n, dim) for n in sizes.tolist()]
-        radii = _radii(centred, cloud, sizes, torch.tensor(wanted, device=x.device)) * (1 + 1e-6)
-    if not bool(((radii > 0) & radii.isfinite()).all()):
-        raise TooFewPointsError("the points of a cloud coincide, or their squared distances overflow.")
-    apart = torch.cat([DISTANCE * cloud[:, None], centred / radii[cloud, None].to(x.dtype)], 1)
-    together = TensorCloud(apart[:, 1:], torch.arange(len(x), device=x.device), 1.0, apart, apart[:, :WIDE])
-    graph: Any = radius_graph(together, 1.0, max_memory=scale.max_memory, dim=dim)
-    if len(graph.isolated):
-        alone = torch.unique(cloud[torch.as_tensor(graph.isolated, device=x.device)]).tolist()
-        raise IsolatedPointsError(
-            f"{len(graph.isolated)} points, in clouds {alone[:5]}, are isolated. Use a larger eps or more neighbors."
-        )
-    if graph.num_components > len(sizes):
-        several = graph.num_components - len(sizes)
-        message = f"the graphs of {len(sizes)} clouds have {several} components too many; nothing flows between them."
-        warnings.warn(message, DisconnectedWarning, stacklevel=3)
-    eps_pca = scale.eps_pca / scale.eps if scale.eps_pca and scale.eps else None
-    pca, _ = estimate_frames(together, graph, 1.0, dim, Scale(1.0, None, eps_pca, scale.max_memory, scale.pca_center))
-    frames = torch.as_tensor(pca.frames(dim))
-    averages = Averages.of(graph, edge_weights(graph, kernel, 1.0))
-    cols, values = average_blocks(graph, connect(frames, graph, kind.numpy_dtype), averages.factors)
-    calibration, constant = SampleEnergy(), kernel.calibration(dim)
-    moments = coordinate_moments(graph, averages, together.points.double(), calibration.terms, cloud)
-    factors = calibration.factors(moments, dim, np.full(len(sizes), constant))
-    scales = constant * factors * radii.square().cpu().numpy()
-    share = (averages.mass / sums_by(cloud, averages.mass, len(sizes))[cloud]).to(values.dtype)
-    within = (together.order - starts[cloud]).int()
-    parts = _split(graph, starts, cloud, cols, values, within, share, frames)
-    sized = ((*part[:5], size, dim, kind, part[5], 2) for part, size in zip(parts, scales.tolist(), strict=True))
-    return Joined(tuple(ConnectionLaplacian(*fields) for fields in sized))
+    Attributes: ``points (n, D)``, centred and divided by ``radii`` (clouds,), those of the neighbourhoods; ``cloud``
+    (n,), the place of each point's cloud among them; ``sizes`` (clouds,); ``graph``, ``pca`` and ``frames (n, D, d)``.
+    """
+
+    points: Tensor
+    cloud: Tensor
+    sizes: Tensor
+    radii: Tensor
+    graph: NeighborGraph
+    pca: LocalPCA
+    frames: Tensor
+    kernel: Kernel
+    kind: ArrayKind = field(repr=False)
+
+    @classmethod
+    def of(cls, points: Array, batch: Array, dim: int, scale: Scale, kernel: Kernel, adapt: bool = False) -> Clouds:
+        """Of points ``(n, D)`` of clouds that are numbered by ``batch`` (n,).
+
+        With ``adapt``, ``scale.neighbors`` that a cloud does not have are all others, and its radius is at least the
+        largest distance of a point to its nearest one.
+        """
+        x, cloud, sizes = clouds_of(points, batch)
+        if int(sizes.min()) < 2 * dim + 3:
+            few = f"clouds of dimension {dim} need at least {2 * dim + 3} points each"
+            raise TooFewPointsError(f"{few}, got one of {int(sizes.min())}.")
+        if scale.eps_pca is not None and scale.eps is None:
+            raise InvalidInputError("eps_pca needs eps where many clouds are built at once: give eps, too.")
+        centred = (x.double() - (sums_by(cloud, x.double(), len(sizes)) / sizes[:, None])[cloud]).to(x.dtype)
+        radii = _radii(centred, cloud, sizes, dim, scale, adapt)
+        if not bool(((radii > 0) & radii.isfinite()).all()):
+            raise TooFewPointsError("the points of a cloud coincide, or their squared distances overflow.")
+        scaled = centred / radii[cloud, None].to(x.dtype)
+        eps_pca = scale.eps_pca / scale.eps if scale.eps_pca and scale.eps else None
+        apart = _set_apart(scaled, cloud, float(np.sqrt(eps_pca or 1.0)))
+        together = TensorCloud(scaled, torch.arange(len(x), device=x.device), 1.0, apart, apart[:, :WIDE])
+        graph = radius_graph(together, 1.0, max_memory=scale.max_memory, dim=dim)
+        if len(graph.isolated):
+            alone = torch.unique(cloud[torch.as_tensor(graph.isolated, device=x.device)]).tolist()
+            found = f"{len(graph.isolated)} points, in clouds {alone[:5]}"
+            raise IsolatedPointsError(f"{found}, are isolated. Use a larger eps or more neighbors.")
+        if graph.num_components > len(sizes):
+            several = graph.num_components - len(sizes)
+            message = f"{len(sizes)} clouds have {several} components too many; nothing flows between them."
+            warnings.warn(message, DisconnectedWarning, stacklevel=3)
+        unit = Scale(1.0, None, eps_pca, scale.max_memory, scale.pca_center)
+        pca, _ = estimate_frames(together, graph, 1.0, dim, unit)
+        frames, kind = torch.as_tensor(pca.frames(dim)), float_tensor(points, "points")[1]
+        return cls(scaled, cloud, sizes, radii, graph, pca, frames, kernel, kind)
+
+    def laplacian(self, calibrate: bool = True) -> Joined:
+        """The connection Laplacians, joined; ``calibrate=False`` gives the paper's."""
+        return self._joined(connect(self.frames, self.graph, self.kind.numpy_dtype), self.frames, calibrate)
+
+    def scalar_laplacian(self, calibrate: bool = True) -> Joined:
+        """The Laplacians of functions, joined."""
+        return self._joined(Connection.identity(self.graph, self.kind.dtype), None, calibrate)
+
+    def _joined(self, connection: Connection, frames: Tensor | None, calibrate: bool) -> Joined:
+        graph, cloud, dim, count = self.graph, self.cloud, self.frames.shape[2], len(self.sizes)
+        averages = Averages.of(graph, edge_weights(graph, self.kernel, 1.0))
+        factors, terms = np.ones(count), 1
+        if calibrate:
+            calibration, constant, terms = SampleEnergy(), self.kernel.calibration(dim), 2
+            moments = coordinate_moments(graph, averages, self.points.double(), calibration.terms, cloud)
+            factors = constant * calibration.factors(moments, dim, np.full(count, constant))
+        scales = (factors * self.radii.square().cpu().numpy()).tolist()
+        cols, values = average_blocks(graph, connection, averages.factors)
+        share = (averages.mass / sums_by(cloud, averages.mass, count)[cloud]).to(values.dtype)
+        sizes = self.sizes.tolist()
+        bases: Any = [None] * count if frames is None else frames.split(sizes)
+        parts = zip(*self._rows(cols, values), share.split(sizes), scales, bases, strict=True)
+        fields: Any = ((*part, connection.dim, self.kind, base, terms) for *part, base in parts)
+        return Joined(tuple(ConnectionLaplacian(*one) for one in fields))
+
+    def _rows(self, cols: Tensor, values: Tensor) -> tuple[Any, ...]:
+        """Sequences of ``indptr``, ``cols``, ``values`` and ``order`` of each cloud, numbered within it."""
+        starts, indptr = pad(self.sizes.cumsum(0), (1, 0)), self.graph.tensors[0]
+        within = torch.arange(len(self.cloud), device=cols.device) - starts[self.cloud]
+        number = torch.repeat_interleave(torch.arange(len(self.sizes), device=cols.device), self.sizes + 1)
+        local = indptr[torch.arange(len(number), device=cols.device) - number] - indptr[starts[number]]
+        before = starts[self.cloud[self.graph.edge_rows]].int()
+        cols = torch.where(cols < 0, ~(~cols - before), cols - before)
+        sizes, edges = self.sizes.tolist(), indptr[starts].diff().tolist()
+        parts = local.split((self.sizes + 1).tolist()), cols.split(edges), values.split(edges)
+        return *parts, within.int().split(sizes)
 
 
 def clouds_of(points: Array, batch: Array) -> tuple[Tensor, Tensor, Tensor]:
@@ -90,14 +138,47 @@ def clouds_of(points: Array, batch: Array) -> tuple[Tensor, Tensor, Tensor]:
     return x, cloud, sizes
 
 
-def _radii(x: Tensor, cloud: Tensor, sizes: Tensor, wanted: Tensor) -> Tensor:
-    """For each cloud the radius within which its median point has the wanted number of neighbours, ``(clouds,)``."""
+def _set_apart(x: Tensor, cloud: Tensor, radius: float) -> Tensor:
+    """Points with a first coordinate by which clouds are further apart than ``radius`` and than any of them is wide."""
+    width = 2.0 * float(x.double().square().sum(1).max().sqrt())
+    distance = np.ceil(1.0 + max(width, radius))  # multiples of a whole number are exact in float32
+    return torch.cat([distance * cloud[:, None].to(x), x], 1)
+
+
+def _radii(x: Tensor, cloud: Tensor, sizes: Tensor, dim: int, scale: Scale, adapt: bool) -> Tensor:
+    """Radii of the neighbourhoods of each cloud, ``(clouds,)``: given, or by the neighbours of its median point."""
+    if scale.eps is not None:
+        return torch.full_like(sizes, float(np.sqrt(scale.eps)), dtype=torch.float64)
+    wanted = torch.tensor([scale.neighbors or target_neighbors(n, dim) for n in sizes.tolist()], device=x.device)
+    wanted = torch.minimum(wanted, sizes - 1) if adapt else wanted
     if bool((wanted >= sizes).any()):
         first = int((wanted >= sizes).nonzero()[0])
         raise TooFewPointsError(f"{int(wanted[first])} neighbours a point need more than {int(sizes[first])} points.")
+    nearest, reach = (_reach_by_tree if x.device.type == "cpu" else _reach_by_pairs)(x, cloud, sizes, wanted)
+    by_reach = torch.argsort(reach)
+    ranked, starts = reach[by_reach[torch.argsort(cloud[by_reach], stable=True)]], sizes.cumsum(0) - sizes
+    radii = (ranked[starts + (sizes - 1) // 2] + ranked[starts + sizes // 2]) / 2
+    if adapt:
+        radii = radii.scatter_reduce(0, cloud, nearest, "amax")
+    return radii * (1 + 1e-6)
+
+
+def _reach_by_tree(x: Tensor, cloud: Tensor, sizes: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """Distances of each point to the nearest and to the ``wanted``-th nearest of its cloud, ``(n,)`` each."""
+    widest = x.new_zeros(len(sizes)).scatter_reduce(0, cloud, x.norm(dim=1), "amax")
+    widths = widest.clamp_min(torch.finfo(x.dtype).tiny)
+    apart = _set_apart(x / widths[cloud, None], cloud, 1.0)
+    distances = torch.from_numpy(nearest_distances(host(apart), int(wanted.max()))[0])
+    columns = torch.stack([torch.zeros_like(cloud), wanted[cloud] - 1], 1)
+    nearest, reach = (distances.gather(1, columns) * widths[cloud, None]).unbind(1)
+    return nearest, reach
+
+
+def _reach_by_pairs(x: Tensor, cloud: Tensor, sizes: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """The same from all pairs of points of a cloud, in parallel: for GPUs."""
     count, size, starts = len(sizes), int(sizes.max()), sizes.cumsum(0) - sizes
     inside = torch.arange(size, device=x.device)
-    radii = torch.empty(count, dtype=torch.float64, device=x.device)
+    found = []
     for some in torch.arange(count, device=x.device).split(max(1, 4 * CHUNK // size**2)):
         valid = inside < sizes[some, None]
         padded = x[(starts[some, None] + inside).clamp_max(len(x) - 1)]
@@ -106,19 +187,7 @@ def _radii(x: Tensor, cloud: Tensor, sizes: Tensor, wanted: Tensor) -> Tensor:
             squares += (axis[:, :, None] - axis[:, None]).square()
         squares.masked_fill_(~valid[:, None] | (inside[:, None] == inside), torch.inf)
         squares = torch.topk(squares, int(wanted.max()), largest=False)[0]
-        reach = squares.gather(2, (wanted[some] - 1)[:, None, None].expand(-1, size, 1))[:, :, 0].sqrt()
-        ranked, middle = reach.masked_fill(~valid, torch.inf).sort(1)[0], sizes[some, None]
-        radii[some] = (ranked.gather(1, (middle - 1) // 2) + ranked.gather(1, middle // 2))[:, 0].double() / 2
-    return radii
-
-
-def _split(graph: Any, starts: Tensor, cloud: Tensor, cols: Tensor, values: Tensor, *by_point: Tensor) -> Any:
-    """For each cloud: ``indptr``, ``cols``, ``values``, ``order``, mass and frames, numbered within it."""
-    indptr, sizes = graph.tensors[0], starts.diff()
-    number = torch.repeat_interleave(torch.arange(len(sizes), device=cols.device), sizes + 1)
-    local = indptr[torch.arange(len(number), device=cols.device) - number] - indptr[starts[number]]
-    before = starts[cloud[graph.edge_rows]].int()
-    cols = torch.where(cols < 0, ~(~cols - before), cols - before)
-    points, edges = sizes.tolist(), indptr[starts].diff().tolist()
-    sized = (tensor.split(points) for tensor in by_point)
-    return zip(local.split((sizes + 1).tolist()), cols.split(edges), values.split(edges), *sized, strict=True)
+        reach = squares.gather(2, (wanted[some] - 1)[:, None, None].expand(-1, size, 1))
+        found.append(torch.cat([squares[:, :, :1], reach], 2)[valid].sqrt().double())
+    nearest, reach = torch.cat(found).unbind(1)
+    return nearest, reach

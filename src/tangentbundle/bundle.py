@@ -6,10 +6,9 @@ from copy import copy
 from typing import Any
 
 import numpy as np
-import torch
 
-from .arrays import Array, float_tensor, host, positive
-from .batch import clouds_of, joined_laplacian
+from .arrays import Array, host, positive
+from .batch import Clouds, clouds_of
 from .bundle_operators import BundleOperators, SecondForm
 from .calculus import Curvature, Derivatives, LinearMap, curvature, hodge_laplacian
 from .diagnostics import Diagnosis, diagnose
@@ -24,7 +23,6 @@ from .geometry.pipeline import (
     cloud_of,
     graph_and_frames,
     sorted_cloud,
-    stays_on_device,
     warn_of_duplicates,
     warn_of_noise,
     warn_of_scale,
@@ -32,7 +30,7 @@ from .geometry.pipeline import (
 from .geometry.search import one_search
 from .geometry.transport import Connection, connect
 from .manifolds import Sphere
-from .operators import ConnectionLaplacian, Joined, join
+from .operators import ConnectionLaplacian, Joined
 
 
 class TangentBundle(BundleOperators):
@@ -103,11 +101,11 @@ class TangentBundle(BundleOperators):
         r"""The Laplacians of many clouds at once, joined; nothing flows between the clouds.
 
         Points ``(n, D)`` of all clouds follow each other, and ``batch`` (n,) holds the sorted number of each point's
-        cloud, as in PyTorch Geometric. The result is that of ``join`` on the Laplacians of ``from_points``. On a GPU
-        all clouds are built at once; an automatic number of neighbours is then not adapted to curvature and
-        connectedness, and ``eps_pca`` needs ``eps``. By default ``dim`` is estimated from the largest cloud.
-        Coordinates and ambient vectors are exchanged by the operator's ``frames``. ``options`` are those of
-        ``from_points``.
+        cloud, as in PyTorch Geometric. All clouds are built at once, which is fast for clouds of up to about a thousand
+        points. The result is that of ``join`` on the Laplacians of ``from_points``, except that an automatic number of
+        neighbours is not adapted to curvature and connectedness, and that ``eps_pca`` needs ``eps``. By default
+        ``dim`` is estimated from the largest cloud. Coordinates and ambient vectors are exchanged by the operator's
+        ``frames``. ``options`` are those of ``from_points``.
 
         >>> import tangentbundle as tb
         >>> clouds = [tb.manifolds.Sphere(2).sample(n, seed=n) for n in (80, 120)]
@@ -117,10 +115,7 @@ class TangentBundle(BundleOperators):
         """
         scale, (x, _, sizes) = Scale(**options), clouds_of(points, batch)
         dim, _ = resolve_dimension(host(x.split(sizes.tolist())[int(sizes.argmax())]), dim, scale.eps_pca)
-        if stays_on_device(float_tensor(points, "points")[1]):
-            return joined_laplacian(points, batch, dim, scale, check_kernel(kernel))
-        parts = (cls.from_points(p, dim=dim, kernel=kernel, **options) for p in x.split(sizes.tolist()))
-        return join([part.laplacian() for part in parts])  # type: ignore[return-value]
+        return Clouds.of(points, batch, dim, scale, check_kernel(kernel)).laplacian()
 
     @classmethod
     def from_frames(
@@ -219,9 +214,7 @@ class TangentBundle(BundleOperators):
         >>> bool(bundle.scalar().laplacian().spectrum(1)[0][0] < 1e-8)     # constants are harmonic
         True
         """
-        graph, other = self.sorted_graph, copy(self)
-        det = torch.ones(graph.num_edges, dtype=torch.int8, device=graph.tensors[0].device)
-        line = Connection(det.new_empty((len(det), 0), dtype=self.kind.dtype), det, 1)  # type: ignore[arg-type]
+        other, line = copy(self), Connection.identity(self.sorted_graph, self.kind.dtype)
         vars(other).update(connection=line, sorted_frames=None, pca=None)
         return other
 

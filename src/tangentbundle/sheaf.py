@@ -132,9 +132,9 @@ class Sheaf:
         across = across if self.weights is None else across * self.weights[:, None, None]
         across = left * across if right is None else left @ across @ right
         values = torch.cat([diagonal, across, across.mT]).index_select(0, graph.slots)
-        order = torch.arange(graph.num_nodes, dtype=torch.int32, device=maps.device)
-        mass = torch.full_like(order, 1, dtype=maps.dtype) / graph.num_nodes
-        return SheafLaplacian(graph.indptr, graph.cols, values, order, mass, 1.0 / bound, self.dim, self.kind)
+        mass = torch.full_like(graph.order, 1.0 / graph.num_nodes, dtype=maps.dtype)
+        matrix = graph.indptr, graph.cols, values, graph.order
+        return SheafLaplacian(*matrix, mass, 1.0 / bound, self.dim, self.kind)
 
     def _degrees(self, degrees: Degrees | None) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, float]:
         """Blocks (n, d, d) on the diagonal of P, factors of the others on the left and right (or one), and the bound.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -16,27 +16,29 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..arrays import points_array, positive_integer
-from ..bundle import TangentBundle
+from ..batch import Clouds
 from ..errors import (
     DimensionWarning,
     DisconnectedWarning,
-    GlobalNeighborhoodWarning,
     InvalidInputError,
-    IsolatedPointsError,
     ShapeError,
     TangentBundleError,
     TooFewPointsError,
 )
 from ..geometry.dimension import resolve_dimension
-from ..geometry.scale import target_neighbors
+from ..geometry.kernels import Gaussian
+from ..geometry.pipeline import Scale
 from ..nn import TNN, Activation, InvariantReadout, NormTanh
 from ..nn.base import generator
-from ..operators import LinearOperator, join
+from ..operators import Joined, LinearOperator, join
 from ..training import fit
 from .base import of_kind
 
+Inputs = tuple[torch.Tensor, LinearOperator]
+"""Signal and operator of a cloud, or of several that are joined."""
+
 Batch = tuple[torch.Tensor, LinearOperator, torch.Tensor]
-"""Signal, joined operator and class numbers of several clouds."""
+"""The same with the class numbers of the clouds."""
 
 
 @dataclass(eq=False, repr=False)
@@ -112,8 +114,8 @@ class ManifoldClassifier(ClassifierMixin, BaseEstimator):
         readout = InvariantReadout(self.channels[-1], len(self.classes_), seed=source)
         network: dict[str, Any] = {"step": self.step, "activation": self.activation or NormTanh(), "readout": readout}
         self.network_ = TNN([3, *self.channels], self.taps, **network, seed=source)
-        bundles = self._bundles(points)
-        train, validation = (self._batches([bundles[i] for i in part], numbers[part]) for part in (training, held))
+        inputs = [pair for several in self._inputs(points) for pair in several]
+        train, validation = (self._batches(inputs, numbers, part) for part in (training, held))
         options: dict[str, Any] = {"epochs": self.epochs, "lr": self.lr, "patience": self.patience, "seed": seed}
         options |= {"validation": validation or None, "min_delta": 1e-3, "clip": 1.0, "progress": False}
         self.history_ = fit(self.network_, train, _cross_entropy, **options)
@@ -123,11 +125,9 @@ class ManifoldClassifier(ClassifierMixin, BaseEstimator):
         """Probabilities ``(clouds, classes)``, in the order of ``classes_``; an array of the kind of the clouds."""
         check_is_fitted(self, "network_")
         points, parts = _clouds(X, self.n_features_in_), []
-        for start in range(0, len(points), self.batch_size):
-            bundles = self._bundles(points[start : start + self.batch_size], start)
-            ((*inputs, _),) = self._batches(bundles, np.zeros(len(bundles), int))
+        for inputs in self._inputs(points):
             with torch.no_grad():
-                parts.append(torch.softmax(self.network_(*inputs).double(), dim=-1).numpy())
+                parts.append(torch.softmax(self.network_(*_joined(inputs)).double(), dim=-1).numpy())
         return of_kind(X[0])[1].wrap(np.concatenate(parts))
 
     def predict(self, X) -> np.ndarray:
@@ -142,55 +142,56 @@ class ManifoldClassifier(ClassifierMixin, BaseEstimator):
         groups = [rng.permutation(np.flatnonzero(numbers == k)) for k in range(len(self.classes_))]
         return np.concatenate([g[: round(self.validation * len(g)) * (len(g) > 3)] for g in groups])
 
-    def _bundles(self, points: Sequence[np.ndarray], first: int = 0) -> list[TangentBundle]:
-        """Bundles of clouds; ``first`` is the number of the first one."""
-        bundles = []
-        for number, cloud in enumerate(points, first):
-            try:
-                bundles.append(cloud_bundle(cloud, self.dim_, self.neighbors))
-            except TangentBundleError as error:
-                raise type(error)(f"cloud {number}: {error}") from error
-        return bundles
+    def _inputs(self, points: Sequence[np.ndarray]) -> Iterator[list[Inputs]]:
+        """Those of each cloud, for ``batch_size`` clouds at a time."""
+        for start in range(0, len(points), self.batch_size):
+            yield self._inputs_at_once(points[start : start + self.batch_size], start)
 
-    def _batches(self, bundles: Sequence[TangentBundle], numbers: np.ndarray) -> list[Batch]:
-        batches: list[Batch] = []
-        for start in range(0, len(bundles), self.batch_size):
-            part = slice(start, start + self.batch_size)
-            signal = torch.from_numpy(np.concatenate([cloud_signal(bundle) for bundle in bundles[part]])).float()
-            operator = join([bundle.laplacian().to(dtype=torch.float32) for bundle in bundles[part]])
-            batches.append((signal, operator, torch.from_numpy(numbers[part])))
-        return batches
+    def _inputs_at_once(self, points: Sequence[np.ndarray], first: int) -> list[Inputs]:
+        """Those of clouds numbered from ``first`` on; an error names its cloud, which is then tried alone."""
+        try:
+            signal, operator = network_inputs(clouds_at_once(points, self.dim_, self.neighbors))
+        except TangentBundleError as error:
+            if len(points) == 1:
+                raise type(error)(f"cloud {first}: {error}") from error
+            return [one for k, cloud in enumerate(points, first) for one in self._inputs_at_once([cloud], k)]
+        return list(zip(operator.split(signal), operator.parts, strict=True))
+
+    def _batches(self, inputs: Sequence[Inputs], numbers: np.ndarray, chosen: np.ndarray) -> list[Batch]:
+        parts = (chosen[start : start + self.batch_size] for start in range(0, len(chosen), self.batch_size))
+        return [(*_joined([inputs[i] for i in part]), torch.from_numpy(numbers[part])) for part in parts]
 
 
-def cloud_bundle(points: np.ndarray, dim: int, neighbors: int | None = None) -> TangentBundle:
-    """Of the cloud centred and scaled to root mean square radius one; more neighbours if a point would have none."""
-    centred = points - points.mean(axis=0)
-    radius = np.sqrt(np.square(centred).sum(axis=1).mean())
-    if not radius > 1e-12 * np.abs(points).max(initial=0.0):
-        raise TooFewPointsError(f"all {len(points)} points coincide; there is no manifold to describe.")
-    count = min(neighbors or target_neighbors(len(points), dim), len(points) - 1)
+def clouds_at_once(points: Sequence[np.ndarray], dim: int, neighbors: int | None = None) -> Clouds:
+    """Of clouds centred and scaled to root mean square radius one."""
+    scaled = []
+    for cloud in points:
+        centred = cloud - cloud.mean(axis=0)
+        radius = np.sqrt(np.square(centred).sum(axis=1).mean())
+        if not radius > 1e-12 * np.abs(cloud).max(initial=0.0):
+            raise TooFewPointsError(f"all {len(cloud)} points coincide; there is no manifold to describe.")
+        scaled.append(centred / radius)
+    batch = np.repeat(np.arange(len(points)), [len(cloud) for cloud in points])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DisconnectedWarning)
-        warnings.simplefilter("ignore", GlobalNeighborhoodWarning)
-        while True:
-            try:
-                return TangentBundle.from_points(centred / radius, dim=dim, neighbors=count)
-            except IsolatedPointsError:
-                if count == len(points) - 1:
-                    raise
-                count = min(2 * count, len(points) - 1)
+        return Clouds.of(np.concatenate(scaled), batch, dim, Scale(neighbors=neighbors), Gaussian(), adapt=True)
 
 
-def cloud_signal(bundle: TangentBundle) -> np.ndarray:
-    r"""Input fields ``(n, d, 3)``: tangential parts of x, :math:`|x|^2 x` and :math:`10 c\, x`.
+def network_inputs(clouds: Clouds) -> tuple[torch.Tensor, Joined]:
+    r"""Input fields ``(n, d, 3)``: tangential parts of x, :math:`|x|^2 x` and :math:`10 c\, x`; and the Laplacians.
 
     c is the curvature: the share of the variance of a neighbourhood that lies off its tangent space.
     """
-    points, pca = np.asarray(bundle.points), bundle.pca
-    lengths = np.square(points).sum(axis=1)
-    curvature = 0 * lengths if pca is None else bundle._unsorted(pca.residual(bundle.dim))
-    weights = np.stack([np.ones_like(lengths), lengths, 10 * curvature], axis=-1)
-    return bundle.to_coordinates(points[:, :, None] * weights[:, None, :])
+    x = clouds.points * clouds.radii[clouds.cloud, None]
+    lengths, curvature = x.square().sum(1), torch.from_numpy(clouds.pca.residual(clouds.frames.shape[2]))
+    weights = torch.stack([torch.ones_like(lengths), lengths, 10 * curvature], 1)
+    signal = torch.einsum("nij,ni,nc->njc", clouds.frames, x, weights)
+    return signal.float(), clouds.laplacian().to(dtype=torch.float32)
+
+
+def _joined(inputs: Sequence[Inputs]) -> Inputs:
+    signals, operators = zip(*inputs, strict=True)
+    return torch.cat(signals), join(operators)
 
 
 def _cross_entropy(net: torch.nn.Module, batch: Batch) -> torch.Tensor:

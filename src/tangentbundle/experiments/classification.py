@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
@@ -17,11 +16,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from .. import estimators, nn
-from ..bundle import TangentBundle
+from ..batch import Clouds
 from ..datasets import torus_klein_clouds
-from ..errors import GlobalNeighborhoodWarning
+from ..geometry.kernels import Gaussian
+from ..geometry.pipeline import Scale
 from ..nn.base import generator
-from ..operators import join
 from ..training import fit
 from .base import Description, Experiment, Row, Task, draw
 
@@ -96,32 +95,41 @@ class Sample:
 
 def _networks(sample: Sample, seed: int) -> list[Row]:
     """The paper's networks."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", GlobalNeighborhoodWarning)  # a consequence of the paper's scales
-        bundles = [TangentBundle.from_points(p, dim=2, eps=0.5, eps_pca=0.8) for p in sample.points]
-    inputs = [bundle.to_coordinates(np.ones_like(bundle.points)) for bundle in bundles]
-    projected = [b.to_ambient(x)[:, None, :] for b, x in zip(bundles, inputs, strict=True)]
-    grids = torch.stack([occupancy(points) for points in sample.points])
+    clouds = sample.batches(lambda part: (_clouds(sample.points[part]),))
     activations = {"Id": nn.Linear(), "Tanh": nn.Coordinatewise(torch.tanh)}
     rows = []
-    for method, channels, signals, operators in (
-        ("DD-TNN", [1, 8, 4, 1], inputs, [b.laplacian(calibrate=False) for b in bundles]),
-        ("MNN", [3, 8, 4, 3], projected, [b.scalar().laplacian(calibrate=False) for b in bundles]),
+    for method, channels, dim, inputs in (
+        ("DD-TNN", [1, 8, 4, 1], 2, tangent_inputs),
+        ("MNN", [3, 8, 4, 3], 1, scalar_inputs),
     ):
-
-        def joined(part: slice, signals: list = signals, operators: list = operators) -> Batch:
-            return torch.from_numpy(np.concatenate(signals[part])), join(operators[part])
-
-        data = sample.batches(joined)
+        data = [[(*inputs(several), labels) for several, labels in part] for part in clouds]
         for name, activation in activations.items():
             source = generator(seed)
-            readout = nn.SumReadout(channels[-1], 2, dim=operators[0].dim, seed=source)
+            readout = nn.SumReadout(channels[-1], 2, dim=dim, seed=source)
             net = nn.TNN(channels, taps=2, activation=activation, readout=readout, seed=source)
             rows.append(_trained(method, name, net, data, seed))
+    grids = torch.stack([occupancy(points) for points in sample.points])
     data = sample.batches(lambda part: (grids[part],))
     for name in activations:
         rows.append(_trained("3D-CNN", name, voxel_network(name, seed), data, seed))
     return rows
+
+
+def _clouds(points: list[np.ndarray]) -> Clouds:
+    """With the paper's scales."""
+    batch = np.repeat(np.arange(len(points)), [len(cloud) for cloud in points])
+    return Clouds.of(np.concatenate(points), batch, 2, Scale(eps=0.5, eps_pca=0.8), Gaussian())
+
+
+def tangent_inputs(clouds: Clouds) -> Batch:
+    """The constant vector (1, 1, 1) in the frames, ``(n, 2, 1)``, and the connection Laplacians."""
+    return clouds.frames.sum(1)[:, :, None].float(), clouds.laplacian(calibrate=False)
+
+
+def scalar_inputs(clouds: Clouds) -> Batch:
+    """The same vectors, projected on the tangent planes, as functions ``(n, 1, 3)``, and the Laplacians of these."""
+    projected = clouds.frames @ clouds.frames.sum(1)[:, :, None]
+    return projected.mT.float(), clouds.scalar_laplacian(calibrate=False)
 
 
 def occupancy(points: np.ndarray, resolution: int = 6) -> torch.Tensor:

@@ -41,6 +41,12 @@ class Connection:
     det: np.ndarray
     dim: int
 
+    @classmethod
+    def identity(cls, graph: NeighborGraph, dtype: torch.dtype) -> Connection:
+        """The identity of each edge, d = 1: the connection of functions."""
+        det = torch.ones(graph.num_edges, dtype=torch.int8, device=graph.tensors[0].device)
+        return cls(det.new_empty((len(det), 0), dtype=dtype), det, 1)  # type: ignore[arg-type]
+
     @property
     def tensors(self) -> tuple[Tensor, Tensor]:
         """``values`` and ``det`` as tensors, where they are."""

@@ -10,10 +10,9 @@ from .activations import (
 from .base import Configured
 from .conv import BundleConv
 from .mixed import MixedOperators, MixedTNN
-from .models import TNN
+from .models import TNN, GatedTNN, Recurrent, RecurrentTNN
 from .parametrizations import Cayley, Diagonal, General, Householder, MatrixExponential, Parametrization
 from .readouts import InvariantReadout, Readout, SumReadout
-from .recurrent import GatedTNN, Recurrent, RecurrentTNN
 from .sheaf_maps import ConnectionSheaf, SheafBuilder, SheafLearner
 from .sheaf_networks import SheafConv, SheafDiffusion, SheafTNN, TangentConv
 

@@ -7,13 +7,12 @@ the ambient space. On scalar bundles (rank 1) they are pointwise functions; ``Am
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeGuard
 
 import torch
 import torch.nn.functional as F
 
 from ..errors import InvalidInputError
-from ..operators import ConnectionLaplacian, Joined, LinearOperator
+from ..operators import LinearOperator
 from .base import Configured
 
 FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -74,21 +73,15 @@ class AmbientThenProject(_Pointwise):
     rotation_equivariant = False
 
     def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
-        if not has_frames(operator):
+        try:
+            frames: torch.Tensor = operator.frames  # type: ignore[attr-defined]
+        except (AttributeError, InvalidInputError) as error:
             raise InvalidInputError(
                 f"AmbientThenProject needs frames, and this {type(operator).__name__} has none. Use the Laplacian of a "
                 "tangent bundle, or Coordinatewise on functions."
-            )
-        frames = operator.frames
+            ) from error
         ambient = torch.einsum("nij,...njc->...nic", frames, x)
         return torch.einsum("nij,...nic->...njc", frames, self.function(ambient))
-
-
-def has_frames(operator: LinearOperator) -> TypeGuard[ConnectionLaplacian | Joined]:
-    """Whether signals are coordinates of vectors in frames, rather than functions."""
-    if isinstance(operator, Joined):
-        return all(has_frames(part) for part in operator.parts)
-    return isinstance(operator, ConnectionLaplacian) and operator.sorted_frames is not None
 
 
 def squared_norm(x: torch.Tensor) -> torch.Tensor:

@@ -80,30 +80,24 @@ class BundleConv(Configured):
         self.out_channels = positive_integer(out_channels, "out_channels")
         if filters is not None and not (filters and all(isinstance(f, Filter) for f in filters)):
             raise InvalidInputError(f"filters must be a list such as [Heat(0.1), Tikhonov(2.0)], got {filters!r}.")
-        self.bank = filters
         self.taps = positive_integer(taps, "taps") if filters is None else len(filters)
         if self.taps > MAX_TAPS:
             raise InvalidInputError(f"a layer has at most {MAX_TAPS} taps, got {taps}. Use a larger step instead.")
-        self.method = part(method, None, Method, "Chebyshev()")
+        self.method, self.step = part(method, None, Method, "Chebyshev()"), positive(step, "step")
         shape, source = (self.taps, self.in_channels, self.out_channels), generator(seed)
         self.weight = uniform(*shape, fan_in=self.taps * self.in_channels, source=source)
+        heats = [Heat(k * self.step) for k in range(1, self.taps)]  # after the identity
+        self.bank: Sequence[Filter] = heats if filters is None else filters
         learned: list[torch.nn.Parameter] = []
-        with_parameters(filters, learned.append)
+        with_parameters(self.bank, learned.append)
         self.learned = torch.nn.ParameterList(learned) if learned else None
-        self.step = positive(step, "step")
-        self.heats = [Heat(k * self.step) for k in range(1, self.taps)]
-
-    def filters(self) -> list[Filter]:
-        """The taps; without the first, the identity, where they are heat flows."""
-        if self.bank is not None:
-            learned = iter(self.learned or ())
-            return list(with_parameters(self.bank, lambda _: next(learned)) if self.learned else self.bank)
-        return list(self.heats)
 
     def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
-        x, weight, filters = checked(x, operator, self.in_channels, self.weight), self.weight, self.filters()
-        if not filters:
+        x, weight = checked(x, operator, self.in_channels, self.weight), self.weight
+        if not self.bank:
             return x @ weight[0]
+        learned = iter(self.learned or ())
+        filters = with_parameters(self.bank, lambda _: next(learned)) if self.learned else self.bank
         method = self.method or network_method(operator)
         identity = self.taps - len(filters)  # one where the taps are heat flows
         if self.in_channels <= self.out_channels:
@@ -113,7 +107,7 @@ class BundleConv(Configured):
         return sum(mixed[:identity], merge_bank(filters, operator, mixed[identity:], method))
 
     def extra_repr(self) -> str:
-        kind = f"step {self.step:g}" if self.bank is None else ", ".join(type(f).__name__ for f in self.bank)
+        kind = f"step {self.step:g}" if len(self.bank) < self.taps else ", ".join(type(f).__name__ for f in self.bank)
         return f"{self.in_channels} -> {self.out_channels}, {self.taps} taps, {kind}, {self.num_parameters} parameters"
 
 

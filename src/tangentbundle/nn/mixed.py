@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Self
+from typing import Self
 
 import torch
 
@@ -27,6 +27,8 @@ from ..operators import LinearOperator
 from .activations import NormTanh
 from .base import Configured, checked, generator, linear, uniform, widths
 from .conv import BundleConv
+
+Pair = tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,9 +47,13 @@ class MixedOperators:
     jacobian: LinearMap
 
     @classmethod
-    def of(cls, bundle: TangentBundle, **options: Any) -> MixedOperators:
-        """The operators of a bundle; options are those of ``calculus.Derivatives``."""
-        derivatives = Derivatives(bundle, **options)
+    def of(cls, bundle: TangentBundle, degree: int = 2, neighbors: int | None = None) -> MixedOperators:
+        """The operators of a bundle; arguments are those of ``calculus.Derivatives``.
+
+        The degree does not depend on the number of points: weights learned on few points act through the same
+        derivatives on many.
+        """
+        derivatives = Derivatives(bundle, degree, neighbors)
         laplacians = bundle.scalar().laplacian(), bundle.laplacian()
         return cls(*laplacians, derivatives.gradient(), derivatives.jacobian())
 
@@ -56,20 +62,12 @@ class MixedOperators:
         return type(self)(*(getattr(self, name).to(device, dtype) for name in self.__dataclass_fields__))
 
 
-class MixedLayer(Configured):
+class MixedLayer(torch.nn.Module):
     """One layer of a ``MixedTNN``: ``wide`` and ``high`` count functions and fields, before and after."""
 
-    def __init__(
-        self,
-        wide: tuple[int, int],
-        high: tuple[int, int],
-        taps: int = 2,
-        step: float = 1.0,
-        last: bool = False,
-        seed: int | torch.Generator = 0,
-    ) -> None:
+    def __init__(self, wide: Pair, high: Pair, taps: int, step: float, last: bool, source: torch.Generator) -> None:
         super().__init__()
-        (s_in, v_in), (s_out, v_out), source = wide, high, generator(seed)
+        (s_in, v_in), (s_out, v_out) = wide, high
         self.left, self.right = (uniform(v_in, v_in, fan_in=v_in, source=source) for _ in range(2))
         self.functions = BundleConv(s_in + 2 * v_in, s_out, taps, step, seed=source)
         self.fields = BundleConv(2 * v_in + s_in, v_out, taps, step, seed=source)

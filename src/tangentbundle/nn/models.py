@@ -3,34 +3,41 @@ r"""Tangent bundle neural networks.
 .. math:: X_{l+1} = \sigma\Big(\sum_{k=0}^{K-1} (e^{T_s\Delta})^k X_l H_{l,k}\Big).
 
 One class, several systems: on the Laplacian of a tangent bundle it is the paper's DD-TNN, on that of the scalar bundle
-a manifold (graph) network, MNN, on the identity a perceptron, MLP.
+a manifold (graph) network, MNN, on the identity a perceptron, MLP. Recurrent networks add a filter of the state,
+
+.. math:: z_{l,t} = \sigma\Big(\sum_k e^{kT_s\Delta} z_{l-1,t} H_{l,k} + \sum_k e^{kT_s\Delta} z_{l,t-1} W_{l,k}\Big),
+          \qquad z_{0,t} = f_t, \quad z_{l,0} = 0,
+
+or a gated cell. The inputs ``(..., T, n, d, c)`` of a layer are filtered for all times at once.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import torch
 
+from ..errors import InvalidInputError, ShapeError
 from ..filters import Filter, Method
 from ..operators import LinearOperator
-from .activations import Activation, Linear, NormTanh
-from .base import Configured, checked, generator, part, widths
+from .activations import Activation, Coordinatewise, Linear, NormTanh, squared_norm
+from .base import Configured, generator, part, widths
 from .conv import BundleConv, with_parameters
 from .readouts import Readout
 
+Layers = Callable[[int, int], BundleConv]
+States = list[torch.Tensor]
 
-class TNNLayer(Configured):
-    """A bank of filters and a nonlinearity."""
 
-    def __init__(self, conv: BundleConv, activation: Activation) -> None:
-        super().__init__()
-        self.conv, self.activation = conv, activation
-
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
-        return self.activation(self.conv(x, operator), operator)
+def layers_of(
+    taps: int, step: float, filters: Sequence[Filter] | None, method: Method | None, seed: int | torch.Generator
+) -> Layers:
+    """Makes layers ``(in, out)`` from one generator, each with its own copy of the parameters of the filters."""
+    options: dict[str, Any] = {"method": method, "seed": generator(seed)}
+    return lambda a, b: BundleConv(a, b, taps, step, filters=with_parameters(filters, copy.deepcopy), **options)
 
 
 class TNN(Configured):
@@ -70,20 +77,138 @@ class TNN(Configured):
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()
-        channels, source = widths(channels, least=2), generator(seed)
+        channels, layers = widths(channels, least=2), layers_of(taps, step, filters, method, seed)
         hidden = part(activation, NormTanh(), Activation, "NormTanh() or Coordinatewise(torch.tanh)")
         final = part(output, Linear(), Activation, "NormTanh() or Coordinatewise(torch.tanh)")
         acts = [hidden] * (len(channels) - 2) + [final]
         self.layers = torch.nn.ModuleList()
         for act, (wide, high) in zip(acts, pairwise(channels), strict=True):
-            bank = with_parameters(filters, copy.deepcopy)
-            conv = BundleConv(wide, high, taps, step, filters=bank, method=method, seed=source)
-            self.layers.append(TNNLayer(conv, act))
+            self.layers.append(torch.nn.ModuleDict({"conv": layers(wide, high), "activation": act}))
         self.readout = part(readout, None, Readout, "SumReadout(channels=1, outputs=2)")
 
     def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
-        first: BundleConv = self.layers[0].conv  # type: ignore[assignment]
-        x = checked(x, operator, first.in_channels, first.weight)
+        layer: Any
         for layer in self.layers:
-            x = layer(x, operator)
+            x = layer.activation(layer.conv(x, operator), operator)
         return x if self.readout is None else self.readout(x, operator)
+
+
+class RecurrentCell(torch.nn.Module):
+    """One layer of the paper's recurrence: a filter of the input, a filter of the state, a nonlinearity."""
+
+    def __init__(self, conv: Layers, wide: int, high: int, activation: Activation) -> None:
+        super().__init__()
+        self.width, self.drive, self.feedback, self.activation = high, conv(wide, high), conv(high, high), activation
+
+    def step(self, driven: torch.Tensor, state: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+        """The next state, from the filtered input ``driven`` and the state."""
+        return self.activation(driven + self.feedback(state, operator), operator)
+
+
+class GatedCell(torch.nn.Module):
+    r"""A gated recurrent unit whose gates depend on lengths alone, and so on no frames.
+
+    With :math:`a, r, c` filters of input and state, gates :math:`u = \mathrm{sigmoid}(\alpha \sqrt{1 + |a|^2} +
+    \beta)`, likewise :math:`\rho` from r, and :math:`z' = (1 - u)\, z + u\, \sigma(c_x + W(\rho z))`.
+    """
+
+    def __init__(self, conv: Layers, wide: int, high: int, activation: Activation) -> None:
+        super().__init__()
+        self.width, self.activation = high, activation
+        self.drive, self.gates, self.feedback = conv(wide, 3 * high), conv(high, 2 * high), conv(high, high)
+        self.slope = torch.nn.Parameter(torch.ones(2 * high))
+        self.shift = torch.nn.Parameter(torch.full((2 * high,), -1.0))
+
+    def step(self, driven: torch.Tensor, state: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+        """The next state, from the filtered input ``driven`` and the state."""
+        to_gates, to_candidate = driven.split([2 * self.width, self.width], dim=-1)
+        lengths = (1 + squared_norm(to_gates + self.gates(state, operator))).sqrt()
+        update, reset = torch.sigmoid(self.slope * lengths + self.shift).chunk(2, dim=-1)
+        candidate = self.activation(to_candidate + self.feedback(reset * state, operator), operator)
+        return state + update * (candidate - state)
+
+
+class Recurrent(Configured):
+    """A stack of recurrent cells, and a linear map to the outputs where the last of ``channels`` counts these.
+
+    Args as of ``TNN``.
+    """
+
+    cell: type[RecurrentCell | GatedCell]
+    default_activation: Activation
+    has_head: bool
+
+    def __init__(
+        self,
+        channels: Sequence[int],
+        taps: int = 2,
+        *,
+        step: float = 1.0,
+        filters: Sequence[Filter] | None = None,
+        activation: Activation | None = None,
+        method: Method | None = None,
+        seed: int | torch.Generator = 0,
+    ) -> None:
+        super().__init__()
+        sizes, conv = widths(channels, least=2 + self.has_head), layers_of(taps, step, filters, method, seed)
+        act = part(activation, self.default_activation, Activation, "NormTanh() or Coordinatewise(torch.tanh)")
+        states = pairwise(sizes[:-1] if self.has_head else sizes)
+        self.cells = torch.nn.ModuleList(self.cell(conv, wide, high, act) for wide, high in states)
+        self.head = conv(sizes[-2], sizes[-1]) if self.has_head else None
+
+    def forward(
+        self, sequence: torch.Tensor, operator: LinearOperator, states: States | None = None
+    ) -> tuple[torch.Tensor, States]:
+        """Outputs ``(..., T, n, d, c)`` at every time, and the states of the layers after the last."""
+        if sequence.ndim < 4 or sequence.shape[-4] < 1:
+            raise ShapeError(
+                f"a sequence has shape (..., T, n, d, channels) with T of at least 1, got {tuple(sequence.shape)}."
+            )
+        if states is not None and len(states) != len(self.cells):
+            raise InvalidInputError(
+                f"a network of {len(self.cells)} recurrent layers needs as many states, got {len(states)}."
+            )
+        ends = []
+        cell: RecurrentCell | GatedCell
+        for level, cell in enumerate(self.cells):  # type: ignore[assignment]
+            driven = cell.drive(sequence, operator)
+            start = driven.new_zeros((*driven.shape[:-4], *driven.shape[-3:-1], cell.width))
+            state = start if states is None else states[level]
+            path = []
+            for now in driven.unbind(-4):
+                state = cell.step(now, state, operator)
+                path.append(state)
+            sequence = torch.stack(path, dim=-4)
+            ends.append(state)
+        return (sequence if self.head is None else self.head(sequence, operator)), ends
+
+
+class RecurrentTNN(Recurrent):
+    """The paper's multi-layer recurrent network; its outputs are the states of the last layer.
+
+    ``channels`` lists input and states: ``[1, 1, 1, 1]`` is the paper's three layers. The activation acts on every
+    layer, the last included; default coordinatewise tanh, as in the paper (which depends on the frames; ``NormTanh()``
+    does not).
+
+    >>> import torch, tangentbundle as tb
+    >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(100, seed=0).astype("float32")).laplacian()
+    >>> net = tb.nn.RecurrentTNN(channels=[1, 1, 1, 1], taps=2)
+    >>> outputs, states = net(torch.randn(6, 20, 100, 2, 1), lap)
+    >>> outputs.shape, len(states), net.num_parameters
+    (torch.Size([6, 20, 100, 2, 1]), 3, 12)
+    """
+
+    cell, default_activation, has_head = RecurrentCell, Coordinatewise(torch.tanh), False
+
+
+class GatedTNN(Recurrent):
+    """A gated recurrent network (ConvGRU) on the bundle: ``channels`` lists input, states, and the linear output.
+
+    >>> import torch, tangentbundle as tb
+    >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(100, seed=0).astype("float32")).laplacian()
+    >>> net = tb.nn.GatedTNN(channels=[1, 8, 1], taps=2, step=0.1)
+    >>> net(torch.randn(6, 10, 100, 2, 1), lap)[0].shape
+    torch.Size([6, 10, 100, 2, 1])
+    """
+
+    cell, default_activation, has_head = GatedCell, NormTanh(), True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, Self
 
 import numpy as np
@@ -24,9 +25,15 @@ from .parametrizations import Cayley, Orthogonal, Parametrization
 Tensor = torch.Tensor
 
 
-def outside_graphs(function: Callable[..., Tensor], *args: Any) -> Tensor:
-    """Call a function that ``torch.compile`` must not look into, since it builds operators, which have caches."""
-    return torch.compiler.disable(function)(*args) if torch.compiler.is_compiling() else function(*args)
+def outside_graphs(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A method that ``torch.compile`` does not look into, since it builds operators, which have caches."""
+
+    @wraps(method)
+    def call(*args: Any, **options: Any) -> Tensor:
+        function = torch.compiler.disable(method) if torch.compiler.is_compiling() else method
+        return function(*args, **options)
+
+    return call
 
 
 class Remembered:
@@ -88,7 +95,7 @@ class SheafBuilder(Configured):
         if edge_weight is not None and edge_weight.shape != edge_index.shape[1:]:
             raise ShapeError(f"edge_weight needs shape {tuple(edge_index.shape[1:])}, got {tuple(edge_weight.shape)}.")
         graph = graph_of(edge_index, len(x))
-        maps = self.maps(finite_where_seen(x, "x"), graph.edges)
+        maps = self.maps(x, graph.edges)
         if is_seen(maps) and not bool(torch.isfinite(maps).all()):
             raise NonFiniteError(
                 f"the restriction maps of {self.name} have NaN or infinity, though its features are finite: training "

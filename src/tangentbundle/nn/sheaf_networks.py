@@ -108,8 +108,9 @@ class SheafNetwork(Configured):
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         x = checked_features(x, self.encoder, "the network")
         signal = self.dropout(F.elu(self.encoder(x)))
-        return self.decoder(outside_graphs(self._blocks, signal, x, edge_index, edge_weight))
+        return self.decoder(self._blocks(signal, x, edge_index, edge_weight))
 
+    @outside_graphs
     def _blocks(self, signal: Tensor, x: Tensor, *graph: Tensor | None) -> Tensor:
         builders = iter(self.builders)
         block: SheafBlock
@@ -157,7 +158,8 @@ class SheafTNN(SheafNetwork):
 
     Args:
         order: K.
-        filters: instead of the powers any filters, such as ``[Heat(0.0), Heat(1.0)]``.
+        filters: instead of the powers any filters, such as ``[Heat(0.0), Heat(1.0)]``; each layer learns its own copy
+            of their parameters.
         others: as of ``SheafDiffusion``; the sheaf is made of the first signal.
 
     >>> import torch, tangentbundle as tb
@@ -188,16 +190,11 @@ class SheafTNN(SheafNetwork):
         super().__init__(in_features, channels, out_features, builder, layers, **options)  # type: ignore[arg-type]
 
     def layer(self, source: torch.Generator) -> torch.nn.Module:
-        return filter_layer(self.channels, self.channels, *self.bank, source)
-
-
-def filter_layer(
-    wide: int, high: int, order: int, filters: Sequence[Filter] | None, source: torch.Generator
-) -> torch.nn.Module:
-    """Powers up to ``order``, or the filters; each layer learns its own copy of their parameters."""
-    if filters is None:
-        return SheafPowers(wide, high, order, source)
-    return BundleConv(wide, high, filters=with_parameters(filters, copy.deepcopy), method=Chebyshev(), seed=source)
+        order, filters = self.bank
+        if filters is None:
+            return SheafPowers(self.channels, self.channels, order, source)
+        own = with_parameters(filters, copy.deepcopy)
+        return BundleConv(self.channels, self.channels, filters=own, method=Chebyshev(), seed=source)
 
 
 connection = Remembered(lambda *graph: Sheaf.from_edges(*graph).laplacian(ScalarDegrees()))
@@ -220,13 +217,11 @@ class TangentConv(BundleConv):
     torch.Size([2, 2, 8])
     """
 
-    def forward(  # type: ignore[override]
-        self, x: Tensor, edge_index: Tensor, transport: Tensor, edge_weight: Tensor | None = None
-    ) -> Tensor:
+    @outside_graphs
+    def forward(self, x: Tensor, edge_index: Tensor, transport: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         if x.ndim != 3:
             raise ShapeError(f"x must have shape (n, d, channels), got {tuple(x.shape)}.")
-        filtered = super().forward
-        return outside_graphs(lambda: filtered(x, connection(edge_index, transport, edge_weight, len(x))))
+        return super().forward(x, connection(edge_index, transport, edge_weight, len(x)))
 
 
 class SheafConv(Configured):
@@ -235,7 +230,7 @@ class SheafConv(Configured):
     .. math:: Y = \sum_{k=0}^{K} (I - L(X))^k X H_k .
 
     Rows of x hold d vectors one after another: both numbers of channels are multiples of d, the dimension of the
-    stalks. ``order`` is K; the other arguments are as of ``SheafTNN``.
+    stalks. ``order`` is K; ``builder`` and ``normalization`` are as of ``SheafTNN``.
 
     >>> import torch, tangentbundle as tb
     >>> tb.nn.SheafConv(16, 32)(torch.randn(3, 16), torch.tensor([[0, 1], [1, 2]])).shape
@@ -249,7 +244,6 @@ class SheafConv(Configured):
         builder: SheafBuilder | None = None,
         *,
         order: int = 1,
-        filters: Sequence[Filter] | None = None,
         normalization: Degrees | None = None,
         seed: int | torch.Generator = 0,
     ) -> None:
@@ -260,11 +254,9 @@ class SheafConv(Configured):
                 raise InvalidInputError(f"{name} must be a multiple of {builder.dim}, dim of the stalks, got {value}.")
         self.normalization = part(normalization, ScalarDegrees(shift=1.0), Degrees, "ScalarDegrees()")
         self.builder = builder.sized(in_channels, source)
-        self.conv = filter_layer(in_channels // builder.dim, out_channels // builder.dim, order, filters, source)
+        self.conv = SheafPowers(in_channels // builder.dim, out_channels // builder.dim, order, source)
 
+    @outside_graphs
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        return outside_graphs(self._filter, x, edge_index, edge_weight)
-
-    def _filter(self, x: Tensor, *graph: Tensor | None) -> Tensor:
-        operator = self.builder(x, *graph).laplacian(self.normalization)
+        operator = self.builder(x, edge_index, edge_weight).laplacian(self.normalization)
         return self.conv(x.unflatten(1, (operator.dim, -1)), operator).flatten(1)

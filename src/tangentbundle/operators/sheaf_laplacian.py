@@ -20,7 +20,8 @@ class SheafGraph:
 
     Attributes: ``edges`` (m, 2), source and target of each edge, once; ``listings`` (m,), their places among the edges
     that were given; ``indptr`` and ``cols``, the Laplacian in CSR form; ``slots`` (n + 2 m), the number of each stored
-    block: the diagonal has the first n, then come the blocks (target, source) of all edges, then (source, target).
+    block: the diagonal has the first n, then come the blocks (target, source) of all edges, then (source, target);
+    ``order`` (n,), the vertices themselves.
     """
 
     edges: torch.Tensor
@@ -28,6 +29,7 @@ class SheafGraph:
     indptr: torch.Tensor
     cols: torch.Tensor
     slots: torch.Tensor
+    order: torch.Tensor
     cache: dict = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -58,7 +60,8 @@ class SheafGraph:
         rows, cols = (np.concatenate([np.arange(n), *ends]) for ends in ((target, source), (source, target)))
         slots = np.lexsort((cols, rows))
         indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))])
-        arrays = np.stack([source, target], axis=1), listings, indptr, cols[slots].astype(np.int32), slots
+        cols, order = cols[slots].astype(np.int32), np.arange(n, dtype=np.int32)
+        arrays = np.stack([source, target], axis=1), listings, indptr, cols, slots, order
         return cls(*(torch.from_numpy(array).to(device) for array in arrays))
 
 
