@@ -25,7 +25,7 @@ from tangentbundle.errors import (
 pytest.importorskip("dask")
 
 from tangentbundle.distributed import DistributedBundle
-from tangentbundle.distributed.cloud import PartitionedCloud, boxes_of, gaps
+from tangentbundle.distributed.cloud import BLOCK, PartitionedCloud, boxes_of, gaps
 from tangentbundle.geometry.ordering import curve_order
 
 BANK = {"heat": tb.Heat(0.02), "fir": tb.FIR([0.5, 0.3, 0.2], step=0.01)}
@@ -124,7 +124,7 @@ def test_boxes_bound_distances():
     boxes = boxes_of(points)
     near = gaps(boxes, boxes_of(points[:300]))
     for k, box in enumerate(near):
-        assert box <= cKDTree(points[:300]).query(points[2048 * k : 2048 * (k + 1)])[0].min()
+        assert box <= cKDTree(points[:300]).query(points[BLOCK * k : BLOCK * (k + 1)])[0].min()
     assert near[0] == 0
 
 

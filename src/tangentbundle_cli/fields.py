@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,8 +23,11 @@ def given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def build_bundle(job: Job, field: Field, options: dict[str, Any]) -> TangentBundle:
-    """The bundle of a file's points, described in the summary; ``options`` of it are dim, neighbors and eps."""
+def build_bundle(job: Job, field: Field, options: dict[str, Any], in_parts: Callable[..., Any] | None = None) -> Any:
+    """The bundle of a file's points, described in the summary; ``options`` of it are dim, neighbors and eps.
+
+    ``in_parts`` builds a ``DistributedBundle`` instead of one in memory.
+    """
     import numpy as np
 
     from tangentbundle.geometry.scale import affordable_neighbors
@@ -33,13 +37,13 @@ def build_bundle(job: Job, field: Field, options: dict[str, Any]) -> TangentBund
     if few is not None:
         options = {**options, "neighbors": few}
         job.summary.notes.append(f"{few} neighbours are used, to save memory; see --neighbors")
-    bundle = field.space.bundle(**options)
-    median = float(np.median(bundle.sorted_graph.degrees))
-    frames = "known frames" if bundle.pca is None else "frames estimated"
+    bundle = (in_parts or field.space.bundle)(**options)
+    frames = "known frames" if in_parts is None and bundle.pca is None else "frames estimated"
     job.summary.tell("dimension", f"{bundle.dim} in R^{bundle.ambient_dim} ({frames})", dimension=bundle.dim)
-    if bundle.mesh is not None:
+    if in_parts is None and bundle.mesh is not None:
         job.summary.tell("operator", f"that of the mesh: {bundle.mesh}", mesh=str(bundle.mesh))
         return bundle
+    median = float(np.median((bundle.sorted_graph if in_parts is None else bundle).degrees))
     text = f"eps {bundle.eps:.4g}, radius {bundle.eps**0.5:.4g}, {median:.0f} neighbours"
     chosen = "automatic" if automatic else "given"
     job.summary.tell("scale", f"{text} ({chosen})", eps=bundle.eps, median_neighbors=median)

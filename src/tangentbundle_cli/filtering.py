@@ -110,28 +110,21 @@ def _in_parts(
     from tangentbundle.distributed import DistributedBundle
     from tangentbundle.errors import InvalidInputError, TangentBundleError
     from tangentbundle.extras import extra
-    from tangentbundle.geometry.scale import affordable_neighbors
     from tangentbundle.io import Cloud
 
-    n, tell = len(field.space), job.summary.tell
     if type(field.space) is not Cloud:
         raise InvalidInputError(
             "--workers estimates tangent spaces from points in space: it takes no latitude and longitude or faces. "
             "Leave it out, or write x, y, z and the vectors' three components first."
         )
-    if not {"neighbors", "eps"} & {*options} and (few := affordable_neighbors(n)):
-        options = {**options, "neighbors": few}
-        job.summary.notes.append(f"{few} neighbours are used, to save memory; see --neighbors")
     work = output.absolute().with_name(f".{output.name}.work")
-    fresh, size = not work.exists(), min(MAX_PARTITION, -(-n // workers))
+    fresh, size = not work.exists(), min(MAX_PARTITION, -(-len(field.space) // workers))
     dask = extra("dask", "Filtering in parts", "cluster")
     try:
         with dask.config.set(scheduler="threads", num_workers=workers):
-            bundle = DistributedBundle.from_points(field.space.points, work, partition=size, **options)
-            tell("dimension", f"{bundle.dim} in R^{bundle.ambient_dim} (frames estimated)", dimension=bundle.dim)
-            near = bundle.edges / n
-            tell("scale", f"eps {bundle.eps:.4g}, radius {bundle.eps**0.5:.4g}, {near:.0f} neighbours", eps=bundle.eps)
-            tell("partitions", str(bundle.num_parts), partitions=bundle.num_parts)
+            build = partial(DistributedBundle.from_points, field.space.points, work, partition=size)
+            bundle = build_bundle(job, field, options, build)
+            job.summary.tell("partitions", str(bundle.num_parts), partitions=bundle.num_parts)
             yield bundle
     except TangentBundleError:
         if fresh:  # there is nothing to go on with; another run's folder stays

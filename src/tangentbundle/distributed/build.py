@@ -64,47 +64,46 @@ def resolve_geometry(
     return Geometry(d, eps, asked.eps_pca or eps * 0.5 ** (2 / d), asked.eps_pca is None, kernel, real)
 
 
-def build_all(cloud: PartitionedCloud, geometry: Geometry) -> int:
-    """Frames and operators of all partitions; returns the number of edges."""
-    parts = range(cloud.num_parts)
-    edges = run_all(build_frames, [(cloud, geometry, p) for p in parts])
+def build_all(cloud: PartitionedCloud, geometry: Geometry) -> None:
+    """Frames and operators of all partitions."""
+    arguments = [(cloud, geometry, p) for p in range(cloud.num_parts)]
+    run_all(build_frames, arguments)
     refuse_faint(torch.from_numpy(cloud.joined(geometry.of("degree"))))
-    run_all(build_operator, [(cloud, geometry, p) for p in parts])
-    return sum(edges)
+    run_all(build_operator, arguments)
 
 
-def build_frames(cloud: PartitionedCloud, geometry: Geometry, p: int) -> int:
-    """Neighbours, frames and degrees of a partition; returns its number of edges."""
+def build_frames(cloud: PartitionedCloud, geometry: Geometry, p: int) -> None:
+    """Neighbours, frames and degrees of a partition."""
     part, dim = (lambda name: cloud.part(geometry.of(name), p)), geometry.dim
-    if not part("degree").exists():
-        radius, pca_radius = np.sqrt([geometry.eps, geometry.eps_pca]).tolist()
-        reach = max(radius, pca_radius) * SLACK
-        numbers = cloud.near(p, reach)
-        points, own = cloud.points[numbers], cloud.rows(p)
-        inside = slice(*np.searchsorted(numbers, (own.start, own.stop)).tolist())
-        graph = rows_of(radius_graph(points, radius, dim=dim), inside)
-        if isolated := len(graph.isolated):
-            raise IsolatedPointsError(
-                f"{isolated} of the {graph.num_points} points of partition {p} have no neighbour within sqrt(eps) = "
-                f"{radius:.4g}. Use a larger eps (mind the units of the coordinates), give neighbors=..., or "
-                "remove outliers."
-            )
-        save_array(part("indptr"), graph.indptr)
-        save_array(part("neighbors"), numbers.astype(np.int32)[graph.indices])
-        degree = row_sums(graph.tensors[0], edge_weights(graph, geometry.kernel, radius)).numpy()
-        if pca_radius > radius:
-            graph = rows_of(radius_graph(points, pca_radius, dim=dim), inside)
-        pca = local_pca(points, graph, pca_radius, centers=points[inside], axes=dim)
-        least = min(2 * dim + 2, len(cloud.points) - 1)
-        poor = pca.sparse_rows(least)
-        if len(poor) and geometry.rescue:
-            rows = own.start + poor
-            distances, near = cloud.nearest_others(rows, least, numbers, reach)
-            lists = np.arange(near.size).reshape(near.shape)
-            pca.replace(poor, pca_of_nearest(cloud.points[near.ravel()], distances, lists, cloud.points[rows], dim))
-        save_array(part("frames"), pca.frames(dim))
-        save_array(part("degree"), degree)  # the last one: all are there
-    return len(load_array(part("neighbors")))
+    if part("degree").exists():
+        return
+    radius, pca_radius = np.sqrt([geometry.eps, geometry.eps_pca]).tolist()
+    reach = max(radius, pca_radius) * SLACK
+    numbers = cloud.near(p, reach)
+    points, own = cloud.points[numbers], cloud.rows(p)
+    inside = slice(*np.searchsorted(numbers, (own.start, own.stop)).tolist())
+    graph = rows_of(radius_graph(points, radius, dim=dim), inside)
+    if isolated := len(graph.isolated):
+        raise IsolatedPointsError(
+            f"{isolated} of the {graph.num_points} points of partition {p} have no neighbour within sqrt(eps) = "
+            f"{radius:.4g}. Use a larger eps (mind the units of the coordinates), give neighbors=..., or "
+            "remove outliers."
+        )
+    save_array(part("indptr"), graph.indptr)
+    save_array(part("neighbors"), numbers.astype(np.int32)[graph.indices])
+    degree = row_sums(graph.tensors[0], edge_weights(graph, geometry.kernel, radius)).numpy()
+    if pca_radius > radius:
+        graph = rows_of(radius_graph(points, pca_radius, dim=dim), inside)
+    pca = local_pca(points, graph, pca_radius, centers=points[inside], axes=dim)
+    least = min(2 * dim + 2, len(cloud.points) - 1)
+    poor = pca.sparse_rows(least)
+    if len(poor) and geometry.rescue:
+        rows = own.start + poor
+        distances, near = cloud.nearest_others(rows, least, numbers, reach)
+        lists = np.arange(near.size).reshape(near.shape)
+        pca.replace(poor, pca_of_nearest(cloud.points[near.ravel()], distances, lists, cloud.points[rows], dim))
+    save_array(part("frames"), pca.frames(dim))
+    save_array(part("degree"), degree)  # the last one: all are there
 
 
 def rows_of(graph: NeighborGraph, rows: slice) -> NeighborGraph:
@@ -119,20 +118,22 @@ def build_operator(cloud: PartitionedCloud, geometry: Geometry, p: int) -> None:
     part, own = (lambda name: cloud.part(geometry.of(name), p)), cloud.rows(p)
     if part("values").exists():
         return
-    near = load_array(part("neighbors"))
-    numbers = np.union1d(near, np.arange(own.start, own.stop))
+    near, used = load_array(part("neighbors")), np.zeros(len(cloud.points), bool)
+    used[near] = used[own] = True
+    numbers, places = np.flatnonzero(used), np.cumsum(used, dtype=np.int32) - 1
     gathered = partial(cloud.gather, numbers=numbers)
     first, last = np.searchsorted(numbers, (own.start, own.stop))
     n, points, ends = len(numbers), cloud.points[numbers], load_array(part("indptr"))
     indptr = np.pad(ends, (first, n - last), mode="edge")  # points around the partition have rows without edges
-    graph = NeighborGraph(indptr, np.searchsorted(numbers, near).astype(np.int32), np.empty(len(near)))
+    graph = NeighborGraph(indptr, places[near], np.empty(len(near)))
     run_ranges(edge_distances, n, points, points, graph.indptr, graph.indices, graph.distances)
     degrees = torch.from_numpy(gathered(geometry.of("degree")))
     weights = edge_weights(graph, geometry.kernel, float(np.sqrt(geometry.eps)))
     mass = row_sums(graph.tensors[0], weights / degrees[graph.tensors[1]]) / degrees
-    mass[:first] = mass[last:] = 1.0  # rows without edges
     connection = connect(gathered(geometry.of("frames")), graph, geometry.real)
-    cols, values = average_blocks(graph, connection, edge_factors(graph, weights, degrees, mass))
+    factors = edge_factors(graph, weights, degrees, mass)
+    cols, values = average_blocks(graph, connection, factors)
     save_array(part("mass"), mass[first:last].numpy())
+    save_array(part("factors"), factors[:, None, None].numpy())
     save_array(part("cols"), np.where(cols.numpy() < 0, ~near, near))  # complemented for reflections
     save_array(part("values"), values.numpy())

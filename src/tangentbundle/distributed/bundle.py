@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch.nn.functional import pad
 
 from ..arrays import Array, finite, float_tensor, positive_integer
 from ..errors import InvalidInputError, ShapeError
@@ -55,7 +56,6 @@ class DistributedBundle:
     order: np.ndarray = field(repr=False)
     geometry: Geometry
     generator: Generator
-    edges: int
 
     @classmethod
     def from_points(
@@ -86,8 +86,8 @@ class DistributedBundle:
             place = place.absolute()
             _claim(place, settings)
             cloud = PartitionedCloud.write(place, x, partition)
-            edges = build_all(cloud, geometry)
-            return cls(place, cloud, order, geometry, _generator(cloud, geometry), edges)
+            build_all(cloud, geometry)
+            return cls(place, cloud, order, geometry, _generator(cloud, geometry))
 
     @property
     def num_points(self) -> int:
@@ -108,6 +108,17 @@ class DistributedBundle:
     @property
     def eps(self) -> float:
         return self.geometry.eps
+
+    @cached_property
+    def degrees(self) -> np.ndarray:
+        """Number of neighbours of each point along the curve, ``(n,)``."""
+        ends = (load_array(self.cloud.part(self.geometry.of("indptr"), p)) for p in range(self.num_parts))
+        return np.concatenate([np.diff(each) for each in ends])
+
+    @property
+    def edges(self) -> int:
+        """Directed edges: each pair of neighbours counts twice."""
+        return int(self.degrees.sum())
 
     @property
     def band(self) -> Band:
@@ -172,7 +183,8 @@ def _generator(cloud: PartitionedCloud, geometry: Geometry) -> Generator:
     def moments(terms: int) -> np.ndarray:
         place = cloud.folder / f"{geometry.of('calibration')}.npy"
         if not place.exists():
-            x = torch.from_numpy(cloud.points - cloud.points.mean(axis=0))[:, None, :]
+            x = torch.from_numpy(cloud.points - cloud.points.mean(axis=0))
+            x = pad(x, (0, -x.shape[1] % 4))[:, None, :]  # fours are fast
             mass = torch.from_numpy(cloud.joined(geometry.of("mass")))
             found = chebyshev_moments(PartitionedMatrix(cloud, geometry, functions=True), mass / mass.sum(), x, terms)
             save_array(place, found.sum(axis=1))

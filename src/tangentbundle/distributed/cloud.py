@@ -15,8 +15,8 @@ from scipy.spatial import cKDTree
 from ..errors import DamagedFileError
 from ..geometry.search import without_self
 
-BLOCK = 2048
-"""Consecutive points on the curve that share a box; what is near is found by boxes first."""
+BLOCK = 256
+"""Consecutive points on the curve that share a box; what is near is found by boxes."""
 
 SLACK = 1 + 1e-9
 """Factor on radii, so that a distance at the rim counts as inside however it was rounded."""
@@ -104,12 +104,12 @@ class PartitionedCloud:
 
     def near(self, p: int, reach: float) -> np.ndarray:
         """Sorted numbers of the points of a partition and of all within ``reach`` of it; a few are further away."""
-        boxes = boxes_of(self.points[self.rows(p)])
-        blocks = np.flatnonzero(gaps(load_array(self.folder / "boxes.npy"), boxes) <= reach)
+        boxes, own = load_array(self.folder / "boxes.npy"), boxes_of(self.points[self.rows(p)])
+        around = np.stack([own[:, 0].min(axis=0), own[:, 1].max(axis=0)])[None]
+        blocks = np.flatnonzero(gaps(boxes, around) <= reach)
+        blocks = blocks[gaps(boxes[blocks], own) <= reach]
         numbers = (BLOCK * blocks[:, None] + np.arange(BLOCK)).ravel()
-        numbers = numbers[numbers < len(self.points)]
-        places = self.points[numbers][:, None].repeat(2, axis=1)
-        return numbers[gaps(places, boxes) <= reach]
+        return numbers[numbers < len(self.points)]
 
     def nearest_others(self, rows: np.ndarray, k: int, near: np.ndarray, reach: float) -> tuple[np.ndarray, np.ndarray]:
         """Distances and numbers ``(m, k)`` of the nearest other points of some points.
