@@ -9,7 +9,6 @@ import time
 
 import numpy as np
 import pytest
-from scipy.spatial import cKDTree
 
 import tangentbundle as tb
 from tangentbundle.errors import (
@@ -25,8 +24,6 @@ from tangentbundle.errors import (
 pytest.importorskip("dask")
 
 from tangentbundle.distributed import DistributedBundle
-from tangentbundle.distributed.cloud import BLOCK, PartitionedCloud, boxes_of, gaps
-from tangentbundle.geometry.ordering import curve_order
 
 BANK = {"heat": tb.Heat(0.02), "fir": tb.FIR([0.5, 0.3, 0.2], step=0.01)}
 
@@ -102,30 +99,6 @@ def test_bundles_of_one_folder_do_not_mix(tmp_path):
     for bundle, k in ((few, 20), (many, 40)):
         expected = filtered_in_memory(points, tb.Heat(0.1), vectors, dim=2, neighbors=k)
         assert np.abs(filtered(bundle, tb.Heat(0.1), vectors) - expected).max() < 1e-5
-
-
-def test_nearest_points_across_partitions(tmp_path):
-    """Exactly those of one tree, near the partition and far from it."""
-    points = uneven(6000, 3)
-    points = points[curve_order(points)]
-    cloud, rows = PartitionedCloud.write(tmp_path, points, 1500), np.arange(1500, 3000, 50)
-    for k, reach in ((7, 0.1), (7, 0.01), (3000, 0.1), (5999, 0.1)):
-        near = cloud.near(1, reach)
-        within = cKDTree(points[cloud.rows(1)]).query(points)[0] <= reach
-        assert np.isin(np.flatnonzero(within), near).all() and np.isin(np.arange(1500, 3000), near).all()
-        expected, index = cKDTree(points).query(points[rows], k=k + 1)
-        distances, numbers = cloud.nearest_others(rows, k, near, reach)
-        assert np.allclose(distances, expected[:, 1:], rtol=1e-14) and np.array_equal(numbers, index[:, 1:])
-
-
-def test_boxes_bound_distances():
-    points = tb.manifolds.Torus().sample(5000, seed=0)
-    points = points[curve_order(points)]
-    boxes = boxes_of(points)
-    near = gaps(boxes, boxes_of(points[:300]))
-    for k, box in enumerate(near):
-        assert box <= cKDTree(points[:300]).query(points[BLOCK * k : BLOCK * (k + 1)])[0].min()
-    assert near[0] == 0
 
 
 @pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.slow)])

@@ -1,8 +1,8 @@
 r"""What all partitions share (dimension and scale), then neighbours, frames, degrees and the average P of each.
 
 Every quantity at a point is computed from the same numbers in the same order as on a single machine, so that both
-agree to the last digits. Neighbours, frames and degrees of a point are computed once, by the partition that owns it,
-from the points within one radius; its row of P needs those of its neighbours.
+agree to the last digits. Neighbours, frames and degrees of a point are computed once, by the partition that owns it;
+its row of P needs those of its neighbours.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ..geometry.graph import NeighborGraph, edge_weights, radius_graph
 from ..geometry.kernels import Kernel
 from ..geometry.pipeline import Scale, warn_of_duplicates
 from ..geometry.scale import radius_for_neighbors, target_neighbors
-from ..geometry.search import edge_distances, one_search
+from ..geometry.search import edge_distances, nearest_distances, one_search
 from ..geometry.transport import connect
 from ..operators.assembly import average_blocks, edge_factors, refuse_faint, row_sums
 from ..parallel import run_ranges
-from .cloud import SLACK, PartitionedCloud, load_array, save_array
+from .cloud import PartitionedCloud, load_array, save_array
 from .tasks import run_all
 
 
@@ -78,11 +78,8 @@ def build_frames(cloud: PartitionedCloud, geometry: Geometry, p: int) -> None:
     if part("degree").exists():
         return
     radius, pca_radius = np.sqrt([geometry.eps, geometry.eps_pca]).tolist()
-    reach = max(radius, pca_radius) * SLACK
-    numbers = cloud.near(p, reach)
-    points, own = cloud.points[numbers], cloud.rows(p)
-    inside = slice(*np.searchsorted(numbers, (own.start, own.stop)).tolist())
-    graph = rows_of(radius_graph(points, radius, dim=dim), inside)
+    points, own = cloud.points, cloud.rows(p)
+    graph = radius_graph(points, radius, dim=dim, rows=own)
     if isolated := len(graph.isolated):
         raise IsolatedPointsError(
             f"{isolated} of the {graph.num_points} points of partition {p} have no neighbour within sqrt(eps) = "
@@ -90,27 +87,18 @@ def build_frames(cloud: PartitionedCloud, geometry: Geometry, p: int) -> None:
             "remove outliers."
         )
     save_array(part("indptr"), graph.indptr)
-    save_array(part("neighbors"), numbers.astype(np.int32)[graph.indices])
+    save_array(part("neighbors"), graph.indices)
     degree = row_sums(graph.tensors[0], edge_weights(graph, geometry.kernel, radius)).numpy()
     if pca_radius > radius:
-        graph = rows_of(radius_graph(points, pca_radius, dim=dim), inside)
-    pca = local_pca(points, graph, pca_radius, centers=points[inside], axes=dim)
-    least = min(2 * dim + 2, len(cloud.points) - 1)
+        graph = radius_graph(points, pca_radius, dim=dim, rows=own)
+    pca = local_pca(points, graph, pca_radius, centers=points[own], axes=dim)
+    least = min(2 * dim + 2, len(points) - 1)
     poor = pca.sparse_rows(least)
     if len(poor) and geometry.rescue:
         rows = own.start + poor
-        distances, near = cloud.nearest_others(rows, least, numbers, reach)
-        lists = np.arange(near.size).reshape(near.shape)
-        pca.replace(poor, pca_of_nearest(cloud.points[near.ravel()], distances, lists, cloud.points[rows], dim))
+        pca.replace(poor, pca_of_nearest(points, *nearest_distances(points, least, rows), points[rows], dim))
     save_array(part("frames"), pca.frames(dim))
     save_array(part("degree"), degree)  # the last one: all are there
-
-
-def rows_of(graph: NeighborGraph, rows: slice) -> NeighborGraph:
-    """Consecutive rows of a graph; columns are numbered as before."""
-    ends = graph.indptr[rows.start : rows.stop + 1]
-    edges = slice(ends[0], ends[-1])
-    return NeighborGraph(ends - ends[0], graph.indices[edges], graph.distances[edges])
 
 
 def build_operator(cloud: PartitionedCloud, geometry: Geometry, p: int) -> None:
