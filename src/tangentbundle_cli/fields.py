@@ -37,7 +37,7 @@ def build_bundle(job: Job, field: Field, options: dict[str, Any], in_parts: Call
     if few is not None:
         options = {**options, "neighbors": few}
         job.summary.notes.append(f"{few} neighbours are used, to save memory; see --neighbors")
-    bundle = (in_parts or field.space.bundle)(**options)
+    bundle: Any = (in_parts or field.space.bundle)(**options)
     frames = "known frames" if in_parts is None and bundle.pca is None else "frames estimated"
     job.summary.tell("dimension", f"{bundle.dim} in R^{bundle.ambient_dim} ({frames})", dimension=bundle.dim)
     if in_parts is None and bundle.mesh is not None:
