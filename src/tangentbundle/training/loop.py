@@ -122,7 +122,8 @@ class Training(torch.nn.Module):
     def __init__(self, net, parameters, optimizer, loss, fabric, patience, min_delta, clip, accumulate) -> None:
         super().__init__()
         self.net, self.trained, self.optimizer, self.loss, self.fabric = net, parameters, optimizer, loss, fabric
-        self.processes, self.rank = (1, 0) if fabric is None else (fabric.world_size, fabric.global_rank)
+        self.processes: int = 1 if fabric is None else fabric.world_size
+        self.rank: int = 0 if fabric is None else fabric.global_rank
         self.patience = None if patience is None else positive_integer(patience, "patience")
         self.clip = None if clip is None else positive(clip, "clip")
         self.min_delta, self.accumulate = min_delta, positive_integer(accumulate, "accumulate")
