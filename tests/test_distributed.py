@@ -16,6 +16,7 @@ from tangentbundle.errors import (
     DuplicatePointsWarning,
     InvalidInputError,
     IsolatedPointsError,
+    MemoryLimitError,
     NonFiniteError,
     ShapeError,
     TooFewPointsError,
@@ -200,6 +201,11 @@ def test_what_is_refused(tmp_path):
         DistributedBundle.from_points(points, tmp_path / "d", dim=4)
     with pytest.raises(InvalidInputError, match="partition must be"):
         DistributedBundle.from_points(points, tmp_path / "e", partition=0)
+
+
+def test_a_scale_that_needs_too_much_memory_is_refused_before_the_search(tmp_path):
+    with pytest.raises(MemoryLimitError, match="smaller partitions"):
+        DistributedBundle.from_points(tb.manifolds.Sphere(2).sample(200_000, seed=0), tmp_path, dim=2, eps=4.0)
 
 
 def test_duplicates_are_told(tmp_path):

@@ -17,11 +17,11 @@ import torch
 from ..errors import IsolatedPointsError, TooFewPointsError
 from ..geometry.dimension import DimensionRule, resolve_dimension
 from ..geometry.frames import local_pca, pca_of_nearest
-from ..geometry.graph import NeighborGraph, edge_weights, radius_graph
+from ..geometry.graph import NeighborGraph, check_memory, edge_weights, radius_graph
 from ..geometry.kernels import Kernel
 from ..geometry.pipeline import Scale, warn_of_duplicates
 from ..geometry.scale import radius_for_neighbors, target_neighbors
-from ..geometry.search import edge_distances, nearest_distances, one_search
+from ..geometry.search import edge_distances, nearest_distances, one_search, sample_rows, search_tree
 from ..geometry.transport import connect
 from ..operators.assembly import average_blocks, edge_factors, refuse_faint, row_sums
 from ..parallel import run_ranges
@@ -49,9 +49,12 @@ class Geometry:
 
 
 def resolve_geometry(
-    points: np.ndarray, dim: int | DimensionRule | None, asked: Scale, kernel: Kernel, real: type
+    points: np.ndarray, dim: int | DimensionRule | None, asked: Scale, kernel: Kernel, real: type, partition: int
 ) -> Geometry:
-    """Dimension and scales as in memory; the automatic scale is not adapted to connectedness and steepness."""
+    """Dimension and scales as in memory; the automatic scale is not adapted to connectedness and steepness.
+
+    A scale at which the graph of a partition would not fit in memory is refused, from a sample of points.
+    """
     eps = asked.eps
     with one_search(points):
         warn_of_duplicates(points)
@@ -61,7 +64,11 @@ def resolve_geometry(
             eps = (radius_for_neighbors(points, wanted) * (1 + 1e-6)) ** 2
             if eps == 0.0:
                 raise TooFewPointsError(f"half of the points have {wanted} or more exact duplicates; remove them.")
-    return Geometry(d, eps, asked.eps_pca or eps * 0.5 ** (2 / d), asked.eps_pca is None, kernel, real)
+        eps_pca, tree = asked.eps_pca or eps * 0.5 ** (2 / d), search_tree(points)
+        sample, reach = tree.data[sample_rows(len(points))], max(eps, eps_pca) ** 0.5
+        near = tree.query_ball_point(sample, reach, return_length=True, workers=-1).mean() - 1
+        check_memory(near * min(partition, len(points)), None, "Use a smaller eps, or smaller partitions.", d)
+    return Geometry(d, eps, eps_pca, asked.eps_pca is None, kernel, real)
 
 
 def build_all(cloud: PartitionedCloud, geometry: Geometry) -> None:

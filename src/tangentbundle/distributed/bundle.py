@@ -84,7 +84,7 @@ class DistributedBundle(BundleSignals):
         asked, (x, order, kind) = Scale(eps, neighbors, eps_pca), sorted_cloud(points)
         digest = hashlib.sha256(x.data).hexdigest()
         settings = f"{len(x)} points ({digest[:16]}), {positive_integer(partition, 'partition')} in a partition"
-        geometry = resolve_geometry(x, dim, asked, check_kernel(kernel), kind.numpy_dtype)
+        geometry = resolve_geometry(x, dim, asked, check_kernel(kernel), kind.numpy_dtype, partition)
         with only_writer(folder) as place:
             place = place.absolute()
             _claim(place, settings)
