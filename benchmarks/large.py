@@ -20,7 +20,7 @@ import numpy as np
 import psutil
 
 import tangentbundle as tb
-from tangentbundle.filters.expansion import expand
+from tangentbundle.filters.expansion import Band, expand
 
 from .harness import Row, print_table
 
@@ -110,7 +110,7 @@ def measure(n: int, folder: str) -> list[Row]:
             "peak_own_gb": max(row["peak_own_gb"] for row in rows),
             "edges": bundle.edges,
             "partitions": bundle.num_parts,
-            "terms": expand([tb.Heat(TIME)], bundle.band, 1e-6).shape[1],
+            "terms": expand([tb.Heat(TIME)], Band(bundle.generator), 1e-6).shape[1],
             "disk_gb": round(disk / 1e9, 2),
             "eigenvalues": [round(v, 3) for v in found],
             "load": round(os.getloadavg()[1], 1),

@@ -51,8 +51,8 @@ def test_in_parts(files):
     assert "error:" in far.stderr
     pd.testing.assert_frame_equal(pd.read_parquet("a.parquet"), pd.read_parquet("alone.parquet"), atol=1e-5)
     assert np.abs(pd.read_parquet("a.parquet")[["vx", "vy", "vz"]].to_numpy() - files).max() < 1e-5
-    assert {*alone} <= {*told} | {"median_neighbors"}
-    for name in ("normal_share", "energy_left", "eps", "notes", "points", "ambient_dim"):
+    assert {*told} == {*alone, "partitions"}
+    for name in ("normal_share", "energy_left", "eps", "median_neighbors", "notes", "points", "ambient_dim"):
         assert told[name] == (pytest.approx(alone[name], abs=1e-6) if isinstance(told[name], float) else alone[name])
     assert sorted(p.name for p in Path().iterdir()) == ["a.parquet", "alone.parquet", "big.parquet", "big.zarr"]
 

@@ -9,7 +9,6 @@ import time
 
 import numpy as np
 import pytest
-from scipy.spatial import cKDTree
 
 import tangentbundle as tb
 from tangentbundle.errors import (
@@ -17,6 +16,7 @@ from tangentbundle.errors import (
     DuplicatePointsWarning,
     InvalidInputError,
     IsolatedPointsError,
+    MemoryLimitError,
     NonFiniteError,
     ShapeError,
     TooFewPointsError,
@@ -25,8 +25,6 @@ from tangentbundle.errors import (
 pytest.importorskip("dask")
 
 from tangentbundle.distributed import DistributedBundle
-from tangentbundle.distributed.cloud import PartitionedCloud, boxes_of, gaps
-from tangentbundle.geometry.ordering import curve_order
 
 BANK = {"heat": tb.Heat(0.02), "fir": tb.FIR([0.5, 0.3, 0.2], step=0.01)}
 
@@ -102,30 +100,6 @@ def test_bundles_of_one_folder_do_not_mix(tmp_path):
     for bundle, k in ((few, 20), (many, 40)):
         expected = filtered_in_memory(points, tb.Heat(0.1), vectors, dim=2, neighbors=k)
         assert np.abs(filtered(bundle, tb.Heat(0.1), vectors) - expected).max() < 1e-5
-
-
-def test_nearest_points_across_partitions(tmp_path):
-    """Exactly those of one tree, near the partition and far from it."""
-    points = uneven(6000, 3)
-    points = points[curve_order(points)]
-    cloud, rows = PartitionedCloud.write(tmp_path, points, 1500), np.arange(1500, 3000, 50)
-    for k, reach in ((7, 0.1), (7, 0.01), (3000, 0.1), (5999, 0.1)):
-        near = cloud.near(1, reach)
-        within = cKDTree(points[cloud.rows(1)]).query(points)[0] <= reach
-        assert np.isin(np.flatnonzero(within), near).all() and np.isin(np.arange(1500, 3000), near).all()
-        expected, index = cKDTree(points).query(points[rows], k=k + 1)
-        distances, numbers = cloud.nearest_others(rows, k, near, reach)
-        assert np.allclose(distances, expected[:, 1:], rtol=1e-14) and np.array_equal(numbers, index[:, 1:])
-
-
-def test_boxes_bound_distances():
-    points = tb.manifolds.Torus().sample(5000, seed=0)
-    points = points[curve_order(points)]
-    boxes = boxes_of(points)
-    near = gaps(boxes, boxes_of(points[:300]))
-    for k, box in enumerate(near):
-        assert box <= cKDTree(points[:300]).query(points[2048 * k : 2048 * (k + 1)])[0].min()
-    assert near[0] == 0
 
 
 @pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.slow)])
@@ -227,6 +201,11 @@ def test_what_is_refused(tmp_path):
         DistributedBundle.from_points(points, tmp_path / "d", dim=4)
     with pytest.raises(InvalidInputError, match="partition must be"):
         DistributedBundle.from_points(points, tmp_path / "e", partition=0)
+
+
+def test_a_scale_that_needs_too_much_memory_is_refused_before_the_search(tmp_path):
+    with pytest.raises(MemoryLimitError, match="smaller partitions"):
+        DistributedBundle.from_points(tb.manifolds.Sphere(2).sample(200_000, seed=0), tmp_path, dim=2, eps=4.0)
 
 
 def test_duplicates_are_told(tmp_path):

@@ -222,22 +222,25 @@ def test_zero_and_mean_by_hand(scene):
 def test_masked_values_change_no_reconstruction(scene):
     other = Scene(RECONSTRUCTION, 0)
     other.truth = np.where(scene.masks[0][:, None], 100.0, scene.truth)
-    before, after = scene.stations()[:1], other.stations()[:1]
+    before, after = scene.observed()[:1], other.observed()[:1]
     methods = reconstruction.INTERPOLATIONS | reconstruction.estimators(load_wind().during(slice(1, 40)))
     for name, method in methods.items():
-        assert np.array_equal(method(before[0]), method(after[0])), name
+        assert np.array_equal(method(scene.sites, before[0]), method(scene.sites, after[0])), name
     for view in scene.sites.views("MLP"):
-        first, second = (reconstruction.reconstruct(view, s, t.truth, 0) for s, t in ((before, scene), (after, other)))
+        first, second = (
+            reconstruction.reconstruct(view, scene.sites, s, t.truth, 0) for s, t in ((before, scene), (after, other))
+        )
         assert np.array_equal(first[0], second[0])
 
 
 def test_interpolations_keep_or_smooth_what_they_see(scene):
-    station = scene.stations()[0]
+    wind = scene.observed()[0]
+    observed = ~scene.masks[0]
     for name in ("nearest neighbour", "inverse distance", "thin-plate spline"):
-        seen = reconstruction.INTERPOLATIONS[name](station)[station.observed]
-        np.testing.assert_allclose(seen, station.wind[station.observed], atol=1e-4)
+        seen = reconstruction.INTERPOLATIONS[name](scene.sites, wind)[observed]
+        np.testing.assert_allclose(seen, wind[observed], atol=1e-4)
     for name in reconstruction.INTERPOLATIONS:
-        assert np.isfinite(reconstruction.INTERPOLATIONS[name](station)).all(), name
+        assert np.isfinite(reconstruction.INTERPOLATIONS[name](scene.sites, wind)).all(), name
 
 
 # Forecasting.

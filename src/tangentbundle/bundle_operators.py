@@ -27,25 +27,12 @@ SecondForm = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """The exact second fundamental form: points ``(n, D)``, tangent vectors ``(n, D, m)`` to ``(n, D, m, m)``."""
 
 
-@on_host("sorted_points", "order", "sorted_frames")
-@dataclass(frozen=True, eq=False, repr=False)
-class BundleOperators:
-    """What a ``TangentBundle`` holds, and its methods that convert signals and make operators."""
+class BundleSignals:
+    """Signals of bundles with ``sorted_points``, ``sorted_frames`` along the curve, and ``rank``."""
 
-    sorted_points: np.ndarray
-    sorted_graph: NeighborGraph
-    connection: Connection
     order: np.ndarray
-    kernel: Kernel | None
-    eps: float
-    dim: int
     kind: ArrayKind
-    sorted_frames: np.ndarray | None = None
-    pca: LocalPCA | None = None
-    eps_pca: float | None = None
-    local_dimensions: np.ndarray | None = None
-    mesh: MeshGeometry | None = None
-    second_form: SecondForm | None = None
+    rank: int
 
     @property
     def num_points(self) -> int:
@@ -54,11 +41,6 @@ class BundleOperators:
     @property
     def ambient_dim(self) -> int:
         return vars(self)["sorted_points"].shape[1]
-
-    @property
-    def rank(self) -> int:
-        """Dimension of the fibres: d for the tangent bundle, 1 for the scalar bundle."""
-        return self.connection.dim
 
     def _unsorted(self, array: Any) -> Any:
         """An array or a tensor, along the curve, in the user's order."""
@@ -83,14 +65,6 @@ class BundleOperators:
     def frames(self) -> Array:
         """Orthonormal tangent bases, ``(n, D, d)``, in the kind of the points."""
         return self.kind.wrap(self._frames())
-
-    @property
-    def graph(self) -> NeighborGraph:
-        """The neighbour graph."""
-        return self.sorted_graph.relabel(self.order)
-
-    def _bases(self) -> np.ndarray:
-        return host(self._frames())
 
     def to_coordinates(self, vectors: Array) -> Array:
         r"""Ambient vectors to coordinates, :math:`f_i = O_i^T v_i`; the normal component is dropped.
@@ -125,6 +99,40 @@ class BundleOperators:
             )
         vectors = torch.einsum("nij,...njc->...nic", torch.as_tensor(self._frames()).to(tensor), tensor)
         return kind.wrap(vectors[..., 0] if vectors.shape[-1] == 1 else vectors)
+
+
+@on_host("sorted_points", "order", "sorted_frames")
+@dataclass(frozen=True, eq=False, repr=False)
+class BundleOperators(BundleSignals):
+    """What a ``TangentBundle`` holds, and its methods that make operators."""
+
+    sorted_points: np.ndarray
+    sorted_graph: NeighborGraph
+    connection: Connection
+    order: np.ndarray
+    kernel: Kernel | None
+    eps: float
+    dim: int
+    kind: ArrayKind
+    sorted_frames: np.ndarray | None = None
+    pca: LocalPCA | None = None
+    eps_pca: float | None = None
+    local_dimensions: np.ndarray | None = None
+    mesh: MeshGeometry | None = None
+    second_form: SecondForm | None = None
+
+    @property
+    def rank(self) -> int:  # type: ignore[override]
+        """Dimension of the fibres: d for the tangent bundle, 1 for the scalar bundle."""
+        return self.connection.dim
+
+    @property
+    def graph(self) -> NeighborGraph:
+        """The neighbour graph."""
+        return self.sorted_graph.relabel(self.order)
+
+    def _bases(self) -> np.ndarray:
+        return host(self._frames())
 
     def laplacian(self, *, calibrate: Calibration | bool = True, order: int | None = None) -> ConnectionLaplacian:
         r"""The connection Laplacian :math:`\Delta \le 0`, a function of the average :math:`P = M^{-1} S`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,31 +16,31 @@ MAX_BETTI_POINTS = 10_000
 """Most points whose harmonic fields are counted; of larger clouds, so many random points are looked at."""
 
 
-def few_neighbors(job: Job, points: int, geometry: dict[str, Any]) -> dict[str, Any]:
-    """Options of a bundle, with fewer neighbours for a cloud of so many points that memory is scarce."""
-    from tangentbundle.geometry.scale import affordable_neighbors
+def build_bundle(
+    job: Job, field: tb.io.Field, geometry: dict[str, Any], in_parts: Callable[..., Any] | None = None
+) -> Any:
+    """The bundle of a file's points, described in the summary; ``geometry`` are dim, neighbors and eps.
 
-    few = None if {"neighbors", "eps"} & {*geometry} else affordable_neighbors(points)
-    if few is None:
-        return geometry
-    job.summary.notes.append(f"{few} neighbours are used, to save memory; see --neighbors")
-    return {**geometry, "neighbors": few}
-
-
-def build_bundle(job: Job, field: tb.io.Field, geometry: dict[str, Any]) -> tb.TangentBundle:
-    """The bundle of a file's points, described in the summary; ``geometry`` are dim, neighbors and eps."""
+    ``in_parts`` builds a ``DistributedBundle`` instead of one in memory.
+    """
     import numpy as np
 
-    is_mesh = isinstance(field.space, tb.io.Mesh)
-    bundle = field.space.bundle(**(geometry if is_mesh else few_neighbors(job, len(field.space), geometry)))
-    median = float(np.median(bundle.sorted_graph.degrees))
-    frames = "known frames" if bundle.pca is None else "frames estimated"
+    from tangentbundle.geometry.scale import affordable_neighbors
+
+    automatic, is_mesh = not {"neighbors", "eps"} & {*geometry}, isinstance(field.space, tb.io.Mesh)
+    few = affordable_neighbors(len(field.space)) if automatic and not is_mesh else None
+    if few is not None:
+        geometry = {**geometry, "neighbors": few}
+        job.summary.notes.append(f"{few} neighbours are used, to save memory; see --neighbors")
+    bundle: Any = (in_parts or field.space.bundle)(**geometry)
+    frames = "known frames" if in_parts is None and bundle.pca is None else "frames estimated"
     job.summary.tell("dimension", f"{bundle.dim} in R^{bundle.ambient_dim} ({frames})", dimension=bundle.dim)
-    if bundle.mesh is not None:
+    if in_parts is None and bundle.mesh is not None:
         job.summary.tell("operator", f"that of the mesh: {bundle.mesh}", mesh=str(bundle.mesh))
         return bundle
+    median = float(np.median((bundle.sorted_graph if in_parts is None else bundle).degrees))
     text = f"eps {bundle.eps:.4g}, radius {bundle.eps**0.5:.4g}, {median:.0f} neighbours"
-    chosen = "given" if {"neighbors", "eps"} & {*geometry} else "automatic"
+    chosen = "automatic" if automatic else "given"
     job.summary.tell("scale", f"{text} ({chosen})", eps=bundle.eps, median_neighbors=median)
     return bundle
 

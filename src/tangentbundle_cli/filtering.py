@@ -14,7 +14,7 @@ import typer
 
 import tangentbundle as tb
 
-from .fields import build_bundle, few_neighbors, tell_normal_part
+from .fields import build_bundle, tell_normal_part
 from .job import Job, Output, Source, Workers, command, write_in_blocks
 
 MAX_PARTITION = 500_000
@@ -112,24 +112,19 @@ def _in_parts(
     job: Job, field: tb.io.Field, output: Path, workers: int, geometry: dict[str, Any]
 ) -> Iterator[tb.distributed.DistributedBundle]:
     """The bundle in a hidden folder next to the output, where a run after an interruption finds what is built."""
-    n, tell = len(field.space), job.summary.tell
     if type(field.space) is not tb.io.Cloud:
         raise tb.errors.InvalidInputError(
             "--workers estimates tangent spaces from points in space: it takes no latitude and longitude or faces. "
             "Leave it out, or write x, y, z and the vectors' three components first."
         )
     work = output.absolute().with_name(f".{output.name}.work")
-    fresh, size = not work.exists(), min(MAX_PARTITION, -(-n // workers))
+    fresh, size = not work.exists(), min(MAX_PARTITION, -(-len(field.space) // workers))
     dask = tb.extras.extra("dask", "Filtering in parts", "cluster")
     try:
         with dask.config.set(scheduler="threads", num_workers=workers):
-            bundle = tb.distributed.DistributedBundle.from_points(
-                field.space.points, work, partition=size, **few_neighbors(job, n, geometry)
-            )
-            tell("dimension", f"{bundle.dim} in R^{bundle.ambient_dim} (frames estimated)", dimension=bundle.dim)
-            near = bundle.edges / n
-            tell("scale", f"eps {bundle.eps:.4g}, radius {bundle.eps**0.5:.4g}, {near:.0f} neighbours", eps=bundle.eps)
-            tell("partitions", str(bundle.num_parts), partitions=bundle.num_parts)
+            build = partial(tb.distributed.DistributedBundle.from_points, field.space.points, work, partition=size)
+            bundle = build_bundle(job, field, geometry, build)
+            job.summary.tell("partitions", str(bundle.num_parts), partitions=bundle.num_parts)
             yield bundle
     except tb.errors.TangentBundleError:
         if fresh:  # there is nothing to go on with; another run's folder stays

@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch.nn.functional import pad
 
-from ..arrays import Array, finite, float_tensor, positive_integer
+from ..arrays import Array, ArrayKind, finite, float_tensor, positive_integer
+from ..bundle_operators import BundleSignals
 from ..errors import InvalidInputError, ShapeError
 from ..files import only_writer, write_atomically
 from ..filters import Chebyshev, Filter
@@ -29,7 +31,7 @@ from .matrix import PartitionedMatrix
 
 
 @dataclass(frozen=True)
-class DistributedBundle:
+class DistributedBundle(BundleSignals):
     r"""The tangent bundle of points, in partitions along a space-filling curve, computed on Dask.
 
     The same mathematics as ``TangentBundle.from_points`` and ``Chebyshev``. Points and signals are in memory; the
@@ -50,12 +52,13 @@ class DistributedBundle:
     True
     """
 
-    folder: Path
-    cloud: PartitionedCloud = field(repr=False)
-    order: np.ndarray = field(repr=False)
+    cloud: PartitionedCloud
+    order: np.ndarray
+    sorted_points: np.ndarray
+    sorted_frames: np.ndarray
+    kind: ArrayKind
     geometry: Geometry
     generator: Generator
-    edges: int
 
     @classmethod
     def from_points(
@@ -81,45 +84,39 @@ class DistributedBundle:
         asked, (x, order, kind) = Scale(eps, neighbors, eps_pca), sorted_cloud(points)
         digest = hashlib.sha256(x.data).hexdigest()
         settings = f"{len(x)} points ({digest[:16]}), {positive_integer(partition, 'partition')} in a partition"
-        geometry = resolve_geometry(x, dim, asked, check_kernel(kernel), kind.numpy_dtype)
+        geometry = resolve_geometry(x, dim, asked, check_kernel(kernel), kind.numpy_dtype, partition)
         with only_writer(folder) as place:
             place = place.absolute()
             _claim(place, settings)
             cloud = PartitionedCloud.write(place, x, partition)
-            edges = build_all(cloud, geometry)
-            return cls(place, cloud, order, geometry, _generator(cloud, geometry), edges)
-
-    @property
-    def num_points(self) -> int:
-        return len(self.order)
+            build_all(cloud, geometry)
+            frames = cloud.joined(geometry.of("frames"))
+            return cls(cloud, order, x, frames, kind, geometry, _generator(cloud, geometry))
 
     @property
     def num_parts(self) -> int:
         return self.cloud.num_parts
 
     @property
-    def ambient_dim(self) -> int:
-        return self.cloud.points.shape[1]
-
-    @property
     def dim(self) -> int:
         return self.geometry.dim
+
+    rank = dim
 
     @property
     def eps(self) -> float:
         return self.geometry.eps
 
-    @property
-    def band(self) -> Band:
-        r"""Where the eigenvalues of :math:`-\Delta` lie: an average P has its spectrum in [-1, 1]."""
-        return Band(self.generator)
-
     @cached_property
-    def frames(self) -> np.ndarray:
-        """Tangent bases ``(n, D, d)`` in the order of the points."""
-        frames: np.ndarray = np.empty((self.num_points, self.ambient_dim, self.dim), self.geometry.real)
-        frames[self.order] = self.cloud.joined(self.geometry.of("frames"))
-        return frames
+    def degrees(self) -> np.ndarray:
+        """Number of neighbours of each point along the curve, ``(n,)``."""
+        ends = (load_array(self.cloud.part(self.geometry.of("indptr"), p)) for p in range(self.num_parts))
+        return np.concatenate([np.diff(each) for each in ends])
+
+    @property
+    def edges(self) -> int:
+        """Directed edges: each pair of neighbours counts twice."""
+        return int(self.degrees.sum())
 
     def __repr__(self) -> str:
         return (
@@ -127,43 +124,25 @@ class DistributedBundle:
             f"eps={self.eps:.4g}, {self.edges / self.num_points:.1f} neighbours a point, {self.geometry.kernel})"
         )
 
-    def to_coordinates(self, vectors: Array) -> np.ndarray:
-        """Ambient vectors ``(n, D)`` or ``(n, D, c)`` to coordinates ``(n, d, c)``; the normal component is dropped."""
-        given = self._checked(vectors, "vectors", self.ambient_dim)
-        return np.einsum("nij,nic->njc", self.frames, given if given.ndim == 3 else given[:, :, None])
-
-    def to_ambient(self, signal: Array) -> np.ndarray:
-        """Coordinates ``(n, d, c)`` to ambient vectors ``(n, D, c)``; a single channel is dropped: ``(n, D)``."""
-        vectors = np.einsum("nij,njc->nic", self.frames, self._checked(signal, "signal", self.dim))
-        return vectors[:, :, 0] if vectors.shape[2] == 1 else vectors
-
     def filter(self, filters: Filter | Sequence[Filter], signal: Array) -> np.ndarray:
         """Filter a signal ``(n, d, c)``; the results of a bank, which shares one recurrence, are ``(k, n, d, c)``."""
         bank = [filters] if isinstance(filters, Filter) else list(filters)
         if not bank or not all(isinstance(h, Filter) for h in bank):
             raise InvalidInputError(f"filters must be one such as Heat(0.1), or several of them, got {filters!r}.")
-        coefficients = expand(bank, self.band, Chebyshev.tol).detach().tolist()
-        x = torch.from_numpy(self._checked(signal, "signal", self.dim)[self.order])
+        given = finite(float_tensor(signal, "signal")[0].to(self.kind.dtype), "signal")
+        if given.ndim != 3 or given.shape[:2] != (self.num_points, self.dim):
+            expected = f"({self.num_points}, {self.dim}, channels)"
+            raise ShapeError(f"signal must have shape {expected}, got {tuple(given.shape)}.")
+        coefficients = expand(bank, Band(self.generator), Chebyshev.tol).detach().tolist()
+        x = given[self.order]
         sums = [column[0] * x for column in coefficients]
         matrix = PartitionedMatrix(self.cloud, self.geometry)
-        with only_writer(self.folder):
+        with only_writer(self.cloud.folder):
             for m, term in recurrence(matrix, x, x, range(1, len(coefficients[0]))):
                 for total, column in zip(sums, coefficients, strict=True):
                     total.add_(term, alpha=column[m])
-        results = np.empty((len(bank), *x.shape), self.geometry.real)
-        for result, total in zip(results, sums, strict=True):
-            result[self.order] = total.numpy()
-        return results[0] if isinstance(filters, Filter) else results
-
-    def _checked(self, values: Array, name: str, size: int) -> np.ndarray:
-        """A finite array ``(n, size, c)``, or vectors ``(n, size)``, in the precision of the points."""
-        tensor = finite(float_tensor(values, name)[0], name)
-        dims = (2, 3) if name == "vectors" else (3,)
-        if tensor.ndim not in dims or tensor.shape[:2] != (self.num_points, size):
-            raise ShapeError(
-                f"{name} must have shape ({self.num_points}, {size}, channels), got {tuple(tensor.shape)}."
-            )
-        return tensor.numpy().astype(self.geometry.real, copy=False)
+        results = [self._unsorted(total.numpy()) for total in sums]
+        return results[0] if isinstance(filters, Filter) else np.stack(results)
 
 
 def _generator(cloud: PartitionedCloud, geometry: Geometry) -> Generator:
@@ -172,7 +151,8 @@ def _generator(cloud: PartitionedCloud, geometry: Geometry) -> Generator:
     def moments(terms: int) -> np.ndarray:
         place = cloud.folder / f"{geometry.of('calibration')}.npy"
         if not place.exists():
-            x = torch.from_numpy(cloud.points - cloud.points.mean(axis=0))[:, None, :]
+            x = torch.from_numpy(cloud.points - cloud.points.mean(axis=0))
+            x = pad(x, (0, -x.shape[1] % 4))[:, None, :]  # fours are fast
             mass = torch.from_numpy(cloud.joined(geometry.of("mass")))
             found = chebyshev_moments(PartitionedMatrix(cloud, geometry, functions=True), mass / mass.sum(), x, terms)
             save_array(place, found.sum(axis=1))

@@ -1,4 +1,4 @@
-"""A cloud in partitions along a space-filling curve: files of partitions, and which points are near one."""
+"""A cloud in partitions along a space-filling curve, and their files."""
 
 from __future__ import annotations
 
@@ -10,16 +10,8 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from ..errors import DamagedFileError
-from ..geometry.search import without_self
-
-BLOCK = 2048
-"""Consecutive points on the curve that share a box; what is near is found by boxes first."""
-
-SLACK = 1 + 1e-9
-"""Factor on radii, so that a distance at the rim counts as inside however it was rounded."""
 
 
 def save_array(path: Path, array: np.ndarray) -> None:
@@ -42,21 +34,6 @@ def load_array(path: Path, mode: Literal["r", "c"] = "r") -> np.ndarray:
         raise DamagedFileError(f"{path} is missing or damaged ({error}). Delete its folder and start anew.") from error
 
 
-def boxes_of(points: np.ndarray) -> np.ndarray:
-    """Boxes ``(b, 2, D)``, low and high corners, of blocks of consecutive points."""
-    starts = np.arange(0, len(points), BLOCK)
-    return np.stack([np.minimum.reduceat(points, starts), np.maximum.reduceat(points, starts)], axis=1)
-
-
-def gaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """The least distance of each of ``boxes`` (b, 2, D) from ``others`` (m, 2, D), ``(b,)``."""
-    least = np.full(len(boxes), np.inf)
-    for low, high in others:
-        apart = np.maximum(np.maximum(boxes[:, 0] - high, low - boxes[:, 1]), 0.0)
-        np.minimum(least, np.square(apart).sum(axis=1), out=least)
-    return np.sqrt(least)
-
-
 @dataclass(frozen=True)
 class PartitionedCloud:
     """Points along the curve, in files of a folder. Partition p has those from ``offsets[p]`` to ``offsets[p + 1]``."""
@@ -68,9 +45,8 @@ class PartitionedCloud:
     def write(cls, folder: Path, points: np.ndarray, partition: int) -> PartitionedCloud:
         """Write sorted points for workers to read; partitions have about that size, and none is empty."""
         n, parts = len(points), max(1, round(len(points) / partition))
-        if not (folder / "boxes.npy").exists():
+        if not (folder / "points.npy").exists():
             save_array(folder / "points.npy", points)
-            save_array(folder / "boxes.npy", boxes_of(points))
         return cls(folder, n * np.arange(parts + 1) // parts)
 
     def __reduce__(self) -> tuple:
@@ -82,7 +58,7 @@ class PartitionedCloud:
 
     @cached_property
     def points(self) -> np.ndarray:
-        return load_array(self.folder / "points.npy")
+        return np.asarray(load_array(self.folder / "points.npy", "c"))
 
     def rows(self, p: int) -> slice:
         """The points of a partition."""
@@ -101,24 +77,3 @@ class PartitionedCloud:
         ends = itertools.pairwise(np.searchsorted(numbers, self.offsets))
         owned = [(p, numbers[a:b] - self.offsets[p]) for p, (a, b) in enumerate(ends) if b > a]
         return np.concatenate([load_array(self.part(name, p))[own] for p, own in owned])
-
-    def near(self, p: int, reach: float) -> np.ndarray:
-        """Sorted numbers of the points of a partition and of all within ``reach`` of it; a few are further away."""
-        boxes = boxes_of(self.points[self.rows(p)])
-        blocks = np.flatnonzero(gaps(load_array(self.folder / "boxes.npy"), boxes) <= reach)
-        numbers = (BLOCK * blocks[:, None] + np.arange(BLOCK)).ravel()
-        numbers = numbers[numbers < len(self.points)]
-        places = self.points[numbers][:, None].repeat(2, axis=1)
-        return numbers[gaps(places, boxes) <= reach]
-
-    def nearest_others(self, rows: np.ndarray, k: int, near: np.ndarray, reach: float) -> tuple[np.ndarray, np.ndarray]:
-        """Distances and numbers ``(m, k)`` of the nearest other points of some points.
-
-        ``near`` has all points within ``reach`` of them. Where these are not enough, all of the cloud is searched.
-        """
-        numbers = near
-        while True:
-            distances, index = cKDTree(self.points[numbers]).query(self.points[rows], min(k + 1, len(numbers)))
-            if index.shape[1] == k + 1 and (len(numbers) == len(self.points) or distances.max() <= reach):
-                return without_self(rows, distances, numbers[index])
-            numbers = np.arange(len(self.points))

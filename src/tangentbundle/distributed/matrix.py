@@ -1,9 +1,10 @@
-"""The average P in files: one step of a recurrence is a task for each partition."""
+"""The average P in files: a step of a recurrence reads one partition after the other, or is a task for each."""
 
 from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -25,34 +26,36 @@ class PartitionedMatrix:
     functions: bool = False
 
     def part(self, p: int) -> BlockMatrix:
-        """The rows of a partition, numbered from zero; columns are rows of the complete signal."""
-        names = ("indptr", "cols", "values")
+        """The rows of a partition; its files are mapped, not read."""
+        names = ("indptr", "neighbors", "factors") if self.functions else ("indptr", "cols", "values")
         files = (load_array(self.cloud.part(self.geometry.of(name), p), "c") for name in names)
         indptr, cols, values = map(torch.from_numpy, files)  # copied on write: torch wants writable pages
-        if self.functions:  # the maps are orthogonal: their size is the weight
-            size = values.double().flatten(1).norm(dim=1) / (values.shape[1] ** 0.5 if values.ndim == 3 else 1.0)
-            cols, values = torch.where(cols < 0, ~cols, cols), size[:, None, None]
-        return BlockMatrix(indptr, cols, values, torch.arange(len(indptr) - 1, dtype=torch.int32))
+        own = self.cloud.rows(p)
+        return BlockMatrix(indptr, cols, values, torch.arange(own.start, own.stop, dtype=torch.int32))
 
-    def product(self, p: int, signal: np.ndarray | Path, factor: float) -> torch.Tensor:
-        """The rows of ``factor P x`` in a partition, from all of the signal x, or its file."""
-        x = torch.from_numpy(load_array(signal, "c") if isinstance(signal, Path) else signal)
-        matrix = self.part(p)
-        out = x.new_empty((len(matrix.order), *x.shape[1:]))
-        step(matrix, x, x, out, (factor, 0.0, 0.0))
-        return out
+    @cached_property
+    def parts(self) -> list[BlockMatrix]:
+        """All partitions, mapped once: of a process's pages the system drops those that do not fit in memory."""
+        return [self.part(p) for p in range(self.cloud.num_parts)]
+
+    def rows_of_step(self, p: int, signals: Path, scalars: tuple[float, float, float]) -> torch.Tensor:
+        """The rows of a partition of a step, from the file of its signals x and z."""
+        x, z = torch.from_numpy(load_array(signals, "c"))
+        out = torch.empty_like(x)
+        step(self.part(p), x, z, out, scalars)
+        return out[self.cloud.rows(p)].clone()
 
 
 @step.register
 def _step_in_parts(matrix: PartitionedMatrix, x, z, out, scalars, sources=None, targets=None) -> None:
-    """A step without a multiple of x; on a cluster the signal is a file of the folder while it is needed."""
-    cloud, (alpha, _, gamma) = matrix.cloud, scalars
-    signal: np.ndarray | Path = x.numpy()
-    if on_cluster():
-        signal = cloud.folder / f"signal-{uuid.uuid4().hex}.npy"
-        save_array(signal, x.numpy())
-    products = run_all(matrix.product, [(p, signal, alpha) for p in range(cloud.num_parts)])
-    for p, rows in enumerate(products):
-        torch.add(rows, z[cloud.rows(p)], alpha=gamma, out=out[cloud.rows(p)])
-    if isinstance(signal, Path):
-        signal.unlink()
+    """On this machine the threads share a partition; on a cluster the signals are in a file of the folder meanwhile."""
+    if not on_cluster():
+        for part in matrix.parts:
+            step(part, x, z, out, scalars, sources, targets)
+        return
+    cloud = matrix.cloud
+    signals = cloud.folder / f"signal-{uuid.uuid4().hex}.npy"
+    save_array(signals, np.stack([x, z]))
+    for p, rows in enumerate(run_all(matrix.rows_of_step, [(p, signals, scalars) for p in range(cloud.num_parts)])):
+        out[cloud.rows(p)] = rows
+    signals.unlink()

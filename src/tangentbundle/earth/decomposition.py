@@ -78,9 +78,7 @@ def _inverse(matrix: sparse.csc_array, rows: np.ndarray) -> Solve:
     return extended
 
 
-@lru_cache(maxsize=4)
-def _projections(cells: Cells) -> Projections:
-    return Projections(cells)
+_projections = lru_cache(maxsize=4)(Projections)
 
 
 def decomposed(cells: Cells, v: np.ndarray, tol: float) -> tuple[np.ndarray, ...]:

@@ -24,15 +24,9 @@ Smoother = Callable[[np.ndarray], np.ndarray]
 """From noisy ambient fields ``(r, n, D)`` to denoised ones, each by itself; no method sees the clean field."""
 
 
-class Zero(RegressorMixin, BaseEstimator):
+def Zero() -> MultiOutputRegressor:
     """No field at all."""
-
-    def fit(self, X, y):
-        self.size_ = np.shape(y)[1]
-        return self
-
-    def predict(self, X):
-        return np.zeros((len(X), self.size_))
+    return MultiOutputRegressor(DummyRegressor(strategy="constant", constant=0.0))
 
 
 Mean = DummyRegressor

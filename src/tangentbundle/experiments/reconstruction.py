@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,28 +22,16 @@ SHARES = (0.5, 0.3, 0.1)
 EPOCHS = 300
 
 
-@dataclass(frozen=True, eq=False)
-class Stations:
-    """All a method may see: sites, and wind (east, north) ``(n, 2)`` that is NaN at masked ones."""
-
-    sites: WindSites
-    wind: np.ndarray
-
-    @property
-    def observed(self) -> np.ndarray:
-        return ~np.isnan(self.wind[:, 0])
-
-
-Interpolation = Callable[[Stations], np.ndarray]
-"""From what is seen to wind (east, north) at all points."""
+Interpolation = Callable[[WindSites, np.ndarray], np.ndarray]
+"""From sites and wind (east, north) there ``(n, 2)``, NaN where it is masked, to wind at all of them."""
 
 
 def projected(estimator: Any) -> Interpolation:
     """A regressor of vectors of R^3, whose predictions are projected on the tangent planes."""
 
-    def interpolate(stations: Stations) -> np.ndarray:
-        sites, observed = stations.sites, stations.observed
-        model = clone(estimator).fit(sites.points[observed], sites.ambient(stations.wind)[observed])
+    def interpolate(sites: WindSites, wind: np.ndarray) -> np.ndarray:
+        observed = ~np.isnan(wind[:, 0])
+        model = clone(estimator).fit(sites.points[observed], sites.ambient(wind)[observed])
         return sites.tangent(model.predict(sites.points))
 
     return interpolate
@@ -53,7 +40,7 @@ def projected(estimator: Any) -> Interpolation:
 INTERPOLATIONS: dict[str, Interpolation] = {
     "zero": projected(Zero()),
     "mean": projected(Mean()),
-    "mean of components": lambda s: np.broadcast_to(np.nanmean(s.wind, axis=0), s.wind.shape),  # as in the paper
+    "mean of components": lambda _, wind: np.broadcast_to(np.nanmean(wind, axis=0), wind.shape),  # as in the paper
     "nearest neighbour": projected(KNeighborsRegressor(1)),
     "inverse distance": projected(InverseDistance()),
     "thin-plate spline": projected(ThinPlate()),
@@ -72,7 +59,7 @@ def estimators(past: WindData) -> dict[str, Interpolation]:
     return {
         "FieldInterpolator": projected(FieldInterpolator(**known)),
         "FieldInterpolator, history": projected(FieldInterpolator(**known, history=fields, history_points=past.points)),
-        "mean of the history": lambda stations: stations.sites.tangent(mean.predict(stations.sites.points)),
+        "mean of the history": lambda sites, _: sites.tangent(mean.predict(sites.points)),
         "ambient Gaussian process": projected(AmbientProcess()),
         "a process a component": projected(ComponentProcess()),
     }
@@ -94,15 +81,15 @@ class Reconstruction(WindExperiment):
 
     def run(self, task: Task, seed: int) -> list[Row]:
         scene = Scene(task, seed)
-        stations, rows = scene.stations(), []
+        winds, rows = scene.observed(), []
         if task["protocol"] == "paper":
             for view in scene.sites.views("MLP"):
                 weights = draw(seed, "weights", view.name, task["n"], task["sampling"]).integers(2**31)
-                winds, oracle = reconstruct(view, stations, scene.truth, int(weights))
-                rows += scene.rows(view.name, winds, oracle, parameters=view.network().num_parameters)
+                found, oracle = reconstruct(view, scene.sites, winds, scene.truth, int(weights))
+                rows += scene.rows(view.name, found, oracle, parameters=view.network().num_parameters)
         methods = INTERPOLATIONS | (estimators(source_of(task["data"]).past) if task["protocol"] == "best" else {})
         for name, method in methods.items():
-            rows += scene.rows(name, np.stack([method(station) for station in stations]))
+            rows += scene.rows(name, np.stack([method(scene.sites, wind) for wind in winds]))
         return rows
 
 
@@ -117,9 +104,9 @@ class Scene:
         self.cases = [(share, mask) for share in SHARES for mask in range(task["masks"])]
         self.masks = [_mask(draw(seed, "mask", n, sampling, *case), case[0], len(self.truth)) for case in self.cases]
 
-    def stations(self) -> list[Stations]:
-        """What methods may see, one for each mask."""
-        return [Stations(self.sites, np.where(masked[:, None], np.nan, self.truth)) for masked in self.masks]
+    def observed(self) -> np.ndarray:
+        """What methods may see: wind ``(masks, n, 2)``, NaN where it is masked."""
+        return np.where(np.stack(self.masks)[:, :, None], np.nan, self.truth)
 
     def rows(
         self, method: str, winds: np.ndarray, oracle: np.ndarray | None = None, parameters: int | None = None
@@ -139,15 +126,15 @@ class Scene:
 
 
 def reconstruct(
-    view: NetworkView, stations: Sequence[Stations], truth: np.ndarray, seed: int
+    view: NetworkView, sites: WindSites, winds: np.ndarray, truth: np.ndarray, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """The paper's network for each mask: wind ``(masks, n, 2)``, and that of the oracle epoch."""
-    observed = np.stack([s.observed for s in stations])
-    scale = np.array([np.ptp(s.wind[s.observed]) for s in stations])[:, None, None]
-    mean = INTERPOLATIONS["mean"]
-    filled = np.stack([np.where(s.observed[:, None], s.wind, mean(s)) for s in stations])
-    winds = reproduce_inputs(view, filled / scale, observed, truth / scale, ~observed, seed, epochs=EPOCHS)
-    return winds[0] * scale, winds[1] * scale
+    masked = np.isnan(winds)
+    scale = np.nanmax(winds, axis=(1, 2), keepdims=True) - np.nanmin(winds, axis=(1, 2), keepdims=True)
+    filled = np.where(masked, np.stack([INTERPOLATIONS["mean"](sites, wind) for wind in winds]), winds)
+    hidden = masked[..., 0]
+    found = reproduce_inputs(view, filled / scale, ~hidden, truth / scale, hidden, seed, epochs=EPOCHS)
+    return found[0] * scale, found[1] * scale
 
 
 def _mask(rng: np.random.Generator, share: float, n: int) -> np.ndarray:

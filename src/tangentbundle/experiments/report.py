@@ -133,13 +133,10 @@ def draw_scores(results: Results, path: Path) -> Path:
     numbers = {method: number for number, method in enumerate(dict.fromkeys(line.method for line in lines))}
     figure, axes = plot.canvas(-(-len(panels) // 4), min(4, len(panels)), (4.2, 4.2), sharey=True)
     for axis, panel in zip(axes.flat, panels, strict=False):
-        methods: dict[str, list[tuple]] = {}
-        for line in lines:
-            if line.cell[:-1] == panel:
-                methods.setdefault(line.method, []).append((line.cell[-1], np.mean(line.values(results.headline))))
         axis.set_xscale(_scale([cell[-1] for cell in results.cells]))  # before names replace the numbers of an axis
-        for method, means in methods.items():
-            number = numbers[method]
+        for method, number in numbers.items():
+            shown = [line for line in lines if (line.cell[:-1], line.method) == (panel, method)]
+            means = [(line.cell[-1], line.score(results.headline)["mean"]) for line in shown]
             width, dashes = (2.2, "-") if method in own else (1.4, ("--", "-.", ":")[number % 3])
             look = {"color": LINES[number % len(LINES)], "lw": width, "ls": dashes, "marker": "o", "ms": 4}
             axis.plot(*zip(*means, strict=True), label=method, **look)

@@ -85,13 +85,17 @@ class LinearForecast(FittedMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.near, self.weights = nearest(self.record.points, self.record.frames, self.method.neighbors)
+        points, frames = self.record.points, self.record.frames
+        away, self.near = cKDTree(points).query(points, k=min(self.method.neighbors, len(points) - 1) + 1)
+        self.near[:, 0] = np.arange(len(points))  # also among repeated points
+        self.weights = np.exp(-np.square(away[:, 1:] / (float(np.median(away[:, 1:9])) or 1.0)) / 2)
+        self.maps = np.einsum("nia,nkib->nkab", frames, frames[self.near], optimize=True)
         self._moments: dict[int, Moments] = {}
         self._coefficients: dict[tuple[int, int], np.ndarray] = {}
 
     def forecast(self, recent: np.ndarray, leads: int) -> np.ndarray:
         window = len(recent)
-        features = self._features(self.near.gather(recent), np.array([window - 1]), window)[:, 0]
+        features = self._features(self._around(recent), np.array([window - 1]), window)[:, 0]
         coefficients = [self._coefficients[lead, window] for lead in range(1, leads + 1)]
         return np.einsum("nf,hnfa->hna", features, np.stack(coefficients))
 
@@ -102,7 +106,7 @@ class LinearForecast(FittedMethod):
         scored = np.isin(moments.origins, self.record.origins(lead, window))
         origins, parts = moments.origins[scored], moments.parts[scored]
         truth = self.record.anomalies[origins + lead]
-        features = self._features(self.near.gather(self.record.anomalies), origins, window)
+        features = self._features(self._around(self.record.anomalies), origins, window)
         forecasts = np.zeros((len(self.method.penalties), *truth.shape))
         gap, numbers = int(np.ceil((lead + window - 1) / max(moments.counts[0, 0], 1))), np.arange(PARTS)
         for first in range(0, PARTS, 2):
@@ -115,6 +119,10 @@ class LinearForecast(FittedMethod):
         best = int(np.square(forecasts - truth).mean(axis=(1, 2, 3)).argmin())
         (self._coefficients[lead, window],) = moments.solve(lead, numbers >= 0, self.method.penalties[best : best + 1])
         return HeldOut.of(forecasts[best], self.record.anomalies[origins], truth)
+
+    def _around(self, values: np.ndarray) -> np.ndarray:
+        """Fields ``(T, n, d)`` at each point and its neighbours, in its coordinates: ``(n, T, k + 1, d)``."""
+        return np.einsum("nkab,tnkb->ntka", self.maps, values[:, self.near], optimize=True)
 
     def _features(self, around: np.ndarray, origins: np.ndarray, window: int) -> np.ndarray:
         """Own lags and neighbours now ``(n, m, f)``, of fields ``(n, T, k + 1, d)``."""
@@ -130,33 +138,10 @@ class LinearForecast(FittedMethod):
         later = np.where(seen, later, 0)
         seen &= self.record.observed[later]
         parts = np.array_split(np.arange(len(origins)), PARTS)
-        around = self.near.gather(values)
+        around = self._around(values)
         x, y = self._features(around, origins, window), around[:, later, 0] * seen[:, :, None]
         grams = [np.einsum("nmf,nmg->nfg", x[:, part], x[:, part], optimize=True) for part in parts]
         sides = [np.einsum("nmf,nmha->hnfa", x[:, part], y[:, part], optimize=True) for part in parts]
         counts = np.array([[len(part), *seen[part].sum(axis=0)] for part in parts])
         numbers = np.repeat(np.arange(PARTS), [len(part) for part in parts])
         return Moments(origins, numbers, np.stack(grams), np.stack(sides), counts)
-
-
-@dataclass(frozen=True, eq=False)
-class Neighborhoods:
-    """For each point k + 1 places ``index (n, k + 1)``, its own first, and maps ``(n, k + 1, d, d)`` of vectors there
-    to its own coordinates.
-    """
-
-    index: np.ndarray
-    maps: np.ndarray
-
-    def gather(self, values: np.ndarray) -> np.ndarray:
-        """Fields ``(T, n, d)`` at the places, in coordinates of the points: ``(n, T, k + 1, d)``."""
-        return np.einsum("nkab,tnkb->ntka", self.maps, values[:, self.index], optimize=True)
-
-
-def nearest(points: np.ndarray, frames: np.ndarray, count: int) -> tuple[Neighborhoods, np.ndarray]:
-    """The nearest points, and weights ``(n, k)`` that fall with their distance."""
-    away, index = cKDTree(points).query(points, k=min(count, len(points) - 1) + 1)
-    index[:, 0] = np.arange(len(points))
-    spacing = float(np.median(away[:, 1:9])) or 1.0
-    maps = np.einsum("nia,nkib->nkab", frames, frames[index], optimize=True)
-    return Neighborhoods(index, maps), np.exp(-np.square(away[:, 1:] / spacing) / 2)

@@ -8,6 +8,7 @@ fast for sorted ones. ``cuda_search.py`` does the same on GPUs.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -68,25 +69,31 @@ def bounding_boxes(values: np.ndarray) -> np.ndarray:
 
 
 def ball_edges(
-    points: np.ndarray, boxed: np.ndarray, radius: float, allow: Callable[[int], None]
+    points: np.ndarray, boxed: np.ndarray, radius: float, allow: Callable[[int], None], rows: slice | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Row ends, columns and distances of all pairs at most ``radius`` apart.
+    """Row ends, columns and distances of all pairs at most ``radius`` apart, or of the pairs of consecutive ``rows``.
 
     ``boxed`` are coordinates for the boxes, turned and fewer where there are many; ``allow`` is asked before the
     edges are allocated.
     """
-    boxes = bounding_boxes(boxed)
+    rows, boxes = rows or slice(0, len(points)), bounding_boxes(boxed)
+    first, last = rows.start // BLOCK, -(-rows.stop // BLOCK)
     outer = np.stack([bounding_boxes(boxes[0])[0], bounding_boxes(boxes[1])[1]])
     margin = 0.0 if boxed is points else 1e-5 * float(np.abs(boxed).max())  # turned coordinates are rounded
     indptr, axes = np.zeros(len(points) + 1, np.int64), np.ascontiguousarray(points.T)
 
+    def near(start: int, stop: int, *args: Any) -> None:
+        _near(first + start, first + stop, *args)
+
     def search(fill: bool, counts: np.ndarray, indices: np.ndarray, distances: np.ndarray) -> None:
         squares = radius * radius, (radius * (1 + 1e-9) + margin) ** 2, fill
-        run_ranges(_near, boxes.shape[1], axes, boxes, outer, squares, counts, indices, distances, grain=32)
+        run_ranges(near, last - first, axes, boxes, outer, squares, counts, indices, distances, grain=32)
 
     search(False, indptr[1:], np.empty(0, np.int32), np.empty(0, points.dtype))
     np.cumsum(indptr, out=indptr)
     allow(int(indptr[-1]))
     indices, distances = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], points.dtype)
     search(True, indptr, indices, distances)
-    return indptr, indices, distances
+    ends = indptr[rows.start : rows.stop + 1]  # the first and the last block may have further rows
+    edges = slice(ends[0], ends[-1])
+    return ends - ends[0], indices[edges], distances[edges]

@@ -185,8 +185,12 @@ def check_memory(edges: float, max_memory: float | None, remedy: str, dim: int =
     require_memory(edges * bytes_per_edge(dim), f"a bundle with {edges:.3g} directed edges", remedy, max_memory)
 
 
-def radius_graph(points: Any, radius: float, *, max_memory: float | None = None, dim: int = 2) -> NeighborGraph:
+def radius_graph(
+    points: Any, radius: float, *, max_memory: float | None = None, dim: int = 2, rows: slice | None = None
+) -> NeighborGraph:
     """Connect every two points, of an array or a ``TensorCloud``, at distance at most ``radius``.
+
+    The graph of consecutive ``rows`` of an array has their edges to all points.
 
     The number of pairs is estimated first, from a sample of points, so that a radius that needs more than
     ``max_memory`` bytes (default: 80 % of what is free) for the bundle of dimension ``dim`` is refused unallocated.
@@ -204,12 +208,12 @@ def radius_graph(points: Any, radius: float, *, max_memory: float | None = None,
 
     if isinstance(points, TensorCloud):
         return _tensor_graph(points, radius, max_memory, allow)
-    if bytes_per_edge(dim) * float(len(points)) ** 2 > memory_limit(max_memory):  # else all pairs would fit
+    if rows is None and bytes_per_edge(dim) * float(len(points)) ** 2 > memory_limit(max_memory):
         tree = search_tree(points)
         sample = tree.data[:: max(1, len(points) // SAMPLE)]
         allow((tree.query_ball_point(sample, radius, return_length=True, workers=-1).mean() - 1) * len(points))
     boxed = search_tree(points).data[:, :WIDE] if points.shape[1] > WIDE else points
-    return NeighborGraph(*ball_edges(points, boxed, radius, allow))
+    return NeighborGraph(*ball_edges(points, boxed, radius, allow, rows))
 
 
 def _tensor_graph(cloud: TensorCloud, radius: float, max_memory: float | None, allow: Any) -> NeighborGraph:

@@ -69,7 +69,7 @@ def _cpu_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
     ]
     run_ranges(
         fused_rows,
-        out.shape[0],
+        len(matrix.order),
         matrix.indptr.numpy(),
         matrix.order.numpy(),
         (matrix.cols.numpy(), matrix.values.numpy()),

@@ -98,34 +98,13 @@ def fit(
     if positive(lr, "lr") > 1e6:  # torch's optimisers overflow
         raise InvalidInputError(f"lr must be at most 1e6, got {lr:g}. Useful rates lie far below 1.")
     steps = optimizer(parameters) if optimizer else torch.optim.Adam(parameters, lr=lr, foreach=True)
-    training = Training(net, parameters, steps, loss, Distribution(fabric), patience, min_delta, clip, accumulate)
+    training = Training(net, parameters, steps, loss, fabric, patience, min_delta, clip, accumulate)
     place = Checkpoint(checkpoint) if isinstance(checkpoint, str | os.PathLike) else checkpoint
     epochs = positive_integer(epochs, "epochs")
-    with progress_bar(epochs, "epoch", progress and training.workers.rank == 0) as show:
+    with progress_bar(epochs, "epoch", progress and training.rank == 0) as show:
         training.run(epochs, lambda: training.epoch(data, validation, seed), schedule, place, show)
     stopped = "diverged" if training.diverged.all() else "epochs" if training.active.any() else "patience"
     return Fit(training.monitor, training.best.tolist(), training.best_epoch.tolist(), stopped, training.history)
-
-
-class Distribution:
-    """Sums over processes: those of a launched ``lightning_fabric.Fabric``, or a single one."""
-
-    def __init__(self, fabric: Any = None) -> None:
-        self.fabric = fabric
-        self.size: int = 1 if fabric is None else fabric.world_size
-        self.rank: int = 0 if fabric is None else fabric.global_rank
-
-    def sum(self, value: torch.Tensor) -> torch.Tensor:
-        return value if self.size == 1 else self.fabric.all_reduce(value.clone(), reduce_op="sum").to(value.device)
-
-    def any(self, flag: bool) -> bool:
-        """Whether the flag is set in any process."""
-        return bool(self.sum(torch.tensor(float(flag))) > 0)
-
-    def sum_gradients(self, parameters: list[torch.nn.Parameter]) -> None:
-        """Replace gradients by their sums; a process without batches in this step has none."""
-        for p in parameters if self.size > 1 else []:
-            p.grad = self.sum(torch.zeros_like(p) if p.grad is None else p.grad)
 
 
 class Training(torch.nn.Module):
@@ -140,9 +119,11 @@ class Training(torch.nn.Module):
     waited: torch.Tensor
     diverged: torch.Tensor
 
-    def __init__(self, net, parameters, optimizer, loss, workers, patience, min_delta, clip, accumulate) -> None:
+    def __init__(self, net, parameters, optimizer, loss, fabric, patience, min_delta, clip, accumulate) -> None:
         super().__init__()
-        self.net, self.trained, self.optimizer, self.loss, self.workers = net, parameters, optimizer, loss, workers
+        self.net, self.trained, self.optimizer, self.loss, self.fabric = net, parameters, optimizer, loss, fabric
+        self.processes: int = 1 if fabric is None else fabric.world_size
+        self.rank: int = 0 if fabric is None else fabric.global_rank
         self.patience = None if patience is None else positive_integer(patience, "patience")
         self.clip = None if clip is None else positive(clip, "clip")
         self.min_delta, self.accumulate = min_delta, positive_integer(accumulate, "accumulate")
@@ -168,6 +149,11 @@ class Training(torch.nn.Module):
         """Which replicas are still in training."""
         return ~self.diverged if self.patience is None else ~self.diverged & (self.waited < self.patience)
 
+    def _sum(self, value: torch.Tensor) -> torch.Tensor:
+        """The sum over all processes."""
+        one = self.processes == 1
+        return value if one else self.fabric.all_reduce(value.clone(), reduce_op="sum").to(value.device)
+
     def run(
         self,
         epochs: int,
@@ -177,7 +163,7 @@ class Training(torch.nn.Module):
         show: Callable[[int, str], None],
     ) -> None:
         """Epochs until all replicas have stopped; then the best weights. The first process writes checkpoints."""
-        writer = place if self.workers.rank == 0 else None
+        writer = place if self.rank == 0 else None
         rates = [group["lr"] for group in self.optimizer.param_groups]
         with contextlib.nullcontext() if writer is None else only_writer(writer.folder):
             if place is not None and place.path.exists():
@@ -189,7 +175,8 @@ class Training(torch.nn.Module):
                         group["lr"] = rate * (1.0 if schedule is None else schedule(self.epochs))
                     epoch()
                     show(self.epochs, f"{self.monitor} {self.best.mean():.4g}")
-                    stop = self.workers.any(interrupted())  # all stop in the same epoch, or others would wait forever
+                    # all stop in the same epoch, or others would wait forever
+                    stop = bool(self._sum(torch.tensor(float(interrupted()))) > 0)
                     if writer is not None and writer.due:
                         writer.save(self)
                 if writer is not None:
@@ -202,7 +189,7 @@ class Training(torch.nn.Module):
         """One pass through the data in random order, and the choice of the best weights."""
         source = torch.Generator().manual_seed(seed * 1_000_003 + self.epochs)
         order = torch.randperm(len(data), generator=source).tolist()
-        size, total = self.accumulate * self.workers.size, torch.zeros_like(self.best)
+        size, total = self.accumulate * self.processes, torch.zeros_like(self.best)
         self.net.train()
         for start in range(0, len(order), size):
             total += self._gradients(data, order[start : start + size])
@@ -221,19 +208,20 @@ class Training(torch.nn.Module):
         """Set the mean gradient of the batches of a step, clipped; returns the sum of their losses."""
         shape, total = tuple(self.best.shape), torch.zeros_like(self.best)
         self.optimizer.zero_grad(set_to_none=True)
-        for index in step[self.workers.rank :: self.workers.size]:
+        for index in step[self.rank :: self.processes]:
             losses = self.loss(self.net, data[index])
             if losses.shape != shape:
                 raise InvalidInputError(f"expected a loss of shape {shape}, one for each replica, got {losses.shape}.")
             (losses.sum() / len(step)).backward()
             total += losses.detach().to("cpu", torch.float64)
-        self.workers.sum_gradients(self.trained)
+        for p in self.trained if self.processes > 1 else []:  # a process without batches in this step has no gradients
+            p.grad = self._sum(torch.zeros_like(p) if p.grad is None else p.grad)
         if self.clip is not None:
             gradients = [p.grad for p in self.trained if p.grad is not None]
             norms = torch.stack([g.reshape(*shape, -1).norm(dim=-1) for g in gradients]).norm(dim=0)
             for g in gradients:
                 g.mul_(_like((self.clip / (norms + 1e-6)).clamp_max(1.0), g))
-        return self.workers.sum(total)
+        return self._sum(total)
 
     def _judge(self, losses: torch.Tensor) -> None:
         """Keep the weights of those that improved, and stop those that diverged."""
