@@ -49,8 +49,8 @@ def lowest_eigenpairs(
         values, fields = _filtered_subspace(inverse, inverse.root, 0.0, laplacian.dim, k, tol, seed)
         deficits, fields = (inverse.shift * (1.0 / values - 1.0)).to(laplacian.device), fields.to(laplacian.device)
     else:
-        indptr, cols, stored, order, mass = laplacian.curve
-        matrix = along_curve(indptr, cols, stored, order)
+        indptr, cols, values, order, mass = laplacian.curve
+        matrix = along_curve(indptr, cols, values, order)
         root, low = mass.index_select(0, order).sqrt()[:, None, None], least_average(laplacian)
         values, fields = _filtered_subspace(matrix, root, low, laplacian.dim, k, tol, seed)
         deficits, fields = 1.0 - values, sort_rows(fields, order, back=True)
