@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+import tangentbundle.interop.xarray  # noqa: F401
 from tangentbundle import earth
 from tangentbundle.errors import InvalidInputError, MissingColumnsError
 
