@@ -7,8 +7,8 @@ from functools import partial
 
 import torch
 
-from ..arrays import Array, finite, float_tensor, is_batched
-from ..errors import InvalidInputError
+from ..arrays import Array, float_tensor, is_batched
+from ..errors import InvalidInputError, NonFiniteError
 
 Number = float | torch.Tensor
 Numbers = tuple[float, ...] | torch.Tensor
@@ -39,7 +39,10 @@ def vector(values: Array | Sequence[float], name: str) -> Numbers:
 def _checked(value: Array, name: str) -> torch.Tensor:
     """A float tensor, finite where its values can be read."""
     tensor, _ = float_tensor(value, name)
-    return finite(tensor, name) if _is_readable(tensor) else tensor
+    if _is_readable(tensor) and not bool(torch.isfinite(tensor).all()):
+        bad = int((~torch.isfinite(tensor)).sum())
+        raise NonFiniteError(f"{name} must be finite, got {tensor.detach()} ({bad} of {tensor.numel()} values).")
+    return tensor
 
 
 def _is_readable(parameter: Number) -> bool:
