@@ -61,7 +61,7 @@ def estimators(past: WindData) -> dict[str, Interpolation]:
         "FieldInterpolator, history": projected(FieldInterpolator(**known, history=fields, history_points=past.points)),
         "mean of the history": lambda sites, _: sites.tangent(mean.predict(sites.points)),
         "ambient Gaussian process": projected(AmbientProcess()),
-        "a process a component": projected(ComponentProcess()),
+        "process per component": projected(ComponentProcess()),
     }
 
 
