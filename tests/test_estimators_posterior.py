@@ -210,8 +210,7 @@ def test_local_predictions_are_near_exact_ones(covariance, many):
     """Means within a third of the posterior's standard deviation, standard deviations within 5 %; nearer than without
     the means of cells.
     """
-    process = GaussianProcess(covariance, sites=150, rows=450)
-    model = FieldInterpolator(process, manifold=SPHERE, random_state=0).fit(*many)
+    model = FieldInterpolator(GaussianProcess(covariance, sites=150), manifold=SPHERE, random_state=0).fit(*many)
     local, new = model.posterior_, SPHERE.sample(200, seed=4)
     exact = replace(local, parts=Neighborhoods.of(local.data.observations.points, 600, 0))
     without = replace(local, parts=replace(local.parts, far=0))
@@ -235,7 +234,7 @@ def test_local_predictions_are_near_exact_ones(covariance, many):
 def test_the_variance_of_the_mean_of_a_cell(covariance, many):
     """Of the difference between it, in the basis of the centre, and the field at the centre; and of the noise."""
     noise_std = np.linspace(0.1, 0.5, 600)
-    model = FieldInterpolator(GaussianProcess(covariance, sites=150, rows=450), manifold=SPHERE, random_state=0)
+    model = FieldInterpolator(GaussianProcess(covariance, sites=150), manifold=SPHERE, random_state=0)
     posterior = model.fit(*many, noise_std).posterior_
     observations, bases = posterior.data.observations, posterior.data.bases
     size = min(map(len, posterior.parts.cells))

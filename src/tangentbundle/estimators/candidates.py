@@ -27,7 +27,7 @@ class Candidates(Model):
     """
 
     models: Sequence[Model]
-    max_left_out: int = 200
+    max_left_out: int = 400
     uses_history = True
 
     def fit(self, observations: Observations, rng: np.random.Generator) -> Posterior:

@@ -163,7 +163,8 @@ class Tangent(Covariance):
         return {"amplitude": 0.0, "length": -1.0}
 
     def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:
-        return torch.exp(2 * theta[0]) * self.kernel(pairs.squares * torch.exp(-2 * theta[1])) * pairs.overlaps
+        kernel = torch.exp(2 * theta[0]) * self.kernel(pairs.squares * torch.exp(-2 * theta[1]))
+        return pairs.spread(kernel) * pairs.overlaps
 
 
 @dataclass(frozen=True)
@@ -209,7 +210,7 @@ class CurlFree(Covariance):
 
     def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:
         a, b, _ = self._derivatives(theta, pairs)
-        return a * pairs.overlaps - b * pairs.outer
+        return pairs.spread(a) * pairs.overlaps - pairs.spread(b) * pairs.outer
 
     def _derivatives(self, theta: Tensor, pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
         """``a`` and ``b`` with the amplitude, b over the squared length, and squared distances along the bases."""
@@ -232,7 +233,8 @@ class DivergenceFree(CurlFree):
             return super().__call__(theta, pairs.turned)
         a, b, along = self._derivatives(theta, pairs)
         others = max(pairs.a.dim - 1, 1)  # on a line only constants have no divergence: there it is any field
-        return (a - b * along / others) * pairs.overlaps + (b / others) * pairs.outer
+        turned = b / others
+        return pairs.spread(a - turned * along) * pairs.overlaps + pairs.spread(turned) * pairs.outer
 
     def check(self, ambient_dim: int, dim: int, oriented: bool) -> None:
         if not self.ambient and not (dim == 2 and oriented):

@@ -86,7 +86,7 @@ class Empirical(Covariance):
         a, b = (_past(sites).movedim(-2, -3) for sites in (pairs.a, pairs.b))  # (..., p, n, T)
         products = pairs.blocks(a.flatten(-3, -2) @ b.flatten(-3, -2).mT / a.shape[-1])
         taper = gaspari_cohn(pairs.squares.sqrt() * torch.exp(-theta[1]))
-        return torch.exp(2 * theta[0]) * taper * products
+        return pairs.spread(torch.exp(2 * theta[0]) * taper) * products
 
     def diagonal(self, theta: Tensor, sites: Sites) -> Tensor:
         past = _past(sites)

@@ -57,7 +57,8 @@ class Evidence:
         gradient = torch.zeros_like(theta)
         if not np.isfinite(loss):
             return loss, gradient
-        slope = 0.5 * (weights.shape[-1] * torch.cholesky_inverse(factor) - weights @ weights.mT)
+        inverse = torch.cholesky_inverse(factor).mT  # the same, by rows
+        slope = torch.baddbmm(inverse, weights, weights.mT, beta=0.5 * weights.shape[-1], alpha=-0.5)
         (gradient[:-1],) = torch.autograd.grad(blocks, parameters, slope if alone else self.pairs.blocks(slope[0]))
         if self.noise is None:
             count, squares = self.white
@@ -70,7 +71,7 @@ class Evidence:
         """The loss, the factor of the matrix, and A."""
         factor, info = torch.linalg.cholesky_ex(self.matrix(blocks, independent, log_noise))
         columns = self.columns(independent)
-        if int(info.max()) > 0 or not torch.isfinite(factor).all():
+        if int(info.max()) > 0:
             return np.inf, factor, columns
         weights = torch.cholesky_solve(columns, factor)
         total = 0.5 * float((columns * weights).sum())
@@ -78,7 +79,8 @@ class Evidence:
         count, squares = self.white
         variance = float(torch.exp(2 * log_noise)) + JITTER
         total += 0.5 * (count * np.log(2 * np.pi * variance) + squares / variance)
-        return total + 0.5 * columns.numel() * np.log(2 * np.pi), factor, weights
+        total += 0.5 * columns.numel() * np.log(2 * np.pi)
+        return total if np.isfinite(total) else np.inf, factor, weights
 
 
 def maximize(

@@ -35,7 +35,7 @@ class GaussianProcess(Model):
 
     covariance: Covariance
     sites: int | None = None
-    rows: int = 360
+    rows: int = 500
     steps: int = 60
     uses_history: bool = True
 
@@ -53,7 +53,7 @@ class GaussianProcess(Model):
         return f"GaussianProcess({self.covariance})" + ("" if self.uses_history else ", no history")
 
     def quick(self) -> GaussianProcess:
-        return replace(self, sites=min(self.sites or QUICK_SITES, QUICK_SITES), steps=8)
+        return replace(self, sites=min(self.sites or QUICK_SITES, QUICK_SITES), steps=12)
 
     def fit(self, observations: Observations, rng: np.random.Generator) -> GaussianPosterior:
         self.covariance.check(*observations.dims, observations.oriented)
