@@ -14,6 +14,7 @@ from tangentbundle.calculus.topology import has_boundary
 from tangentbundle.errors import (
     AccuracyWarning,
     BoundaryError,
+    ConvergenceError,
     DTypeError,
     InvalidInputError,
     NotOrientableError,
@@ -426,6 +427,16 @@ def test_what_has_no_curl():
         three.curl()
     with pytest.raises(InvalidInputError, match="no frames"):
         klein.scalar().gradient()
+
+
+def test_decompositions_of_too_few_points_are_refused():
+    """Where a quadratic fit is not determined, and where it is too coarse for the curvature."""
+    for seed, error in ((0, ConvergenceError), (1, RankDeficientError)):
+        bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(60, seed=seed) * [1, 1, 0.3], dim=2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AccuracyWarning)
+            with pytest.raises(error, match="more"):
+                tb.helmholtz(bundle, np.ones((60, 2, 1)))
 
 
 def test_too_few_neighbours_give_a_linear_fit():
