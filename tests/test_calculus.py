@@ -10,6 +10,7 @@ from scipy.spatial import ConvexHull
 import tangentbundle as tb
 from benchmarks.calculus import torus_parts
 from tangentbundle.calculus import Derivatives, betti_number, singular_points, streamlines
+from tangentbundle.calculus.helmholtz import Poisson
 from tangentbundle.calculus.topology import has_boundary
 from tangentbundle.errors import (
     AccuracyWarning,
@@ -331,6 +332,17 @@ def test_decomposition_of_a_batch_and_of_components():
     mass = bundle.laplacian().mass.numpy()
     for part in (slice(0, 800), slice(800, None)):
         assert abs(mass[part] @ alone.stream[part, 0, 0]) < 1e-6 * np.abs(alone.stream).max()
+
+
+def test_solutions_have_the_residual_that_was_asked_for():
+    bundle = tb.TangentBundle.from_points(SPHERE.sample(800, seed=0), dim=2)
+    solver = Poisson.of(Derivatives(bundle), torch.device("cpu"))
+    source = solver.centred(torch.from_numpy(np.random.default_rng(0).normal(size=(800, 2))))
+    for tol in (1e-4, 1e-12):
+        found = solver.solve(source, tol)
+        residual = source - solver.centred(solver.matrix @ found)
+        assert (torch.linalg.vector_norm(residual, dim=0) < 1.1 * tol * torch.linalg.vector_norm(source, dim=0)).all()
+        torch.testing.assert_close(solver.centred(found), found, rtol=0, atol=1e-12)
 
 
 def test_boundaries_are_found_and_refused():

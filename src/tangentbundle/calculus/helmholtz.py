@@ -238,7 +238,7 @@ class Poisson:
         z = self.step * r
         rest = self.gather @ (r - self.matrix @ z)
         z += self.spread @ torch.from_numpy(self.coarse.solve(rest.cpu().numpy())).to(r)
-        return z + self.step * (r - self.matrix @ z)
+        return self.centred(z + self.step * (r - self.matrix @ z))
 
     def solve(self, source: torch.Tensor, tol: float) -> torch.Tensor:
         r"""The functions a ``(n, c)`` of mean zero with :math:`\Delta a = s`, up to a constant on each component."""
@@ -247,7 +247,7 @@ class Poisson:
         directions: deque[tuple[torch.Tensor, torch.Tensor]] = deque(maxlen=MAX_DIRECTIONS)
         for _ in range(MAX_STEPS):
             if bool((torch.linalg.vector_norm(r, dim=0) <= goal).all()):
-                return self.centred(x)
+                return x
             z = self._precondition(r)
             image = self.centred(self.matrix @ z)
             for other, other_image in directions:
