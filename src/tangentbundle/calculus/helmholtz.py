@@ -247,7 +247,7 @@ class Poisson:
         directions: deque[tuple[torch.Tensor, torch.Tensor]] = deque(maxlen=MAX_DIRECTIONS)
         for _ in range(MAX_STEPS):
             if bool((torch.linalg.vector_norm(r, dim=0) <= goal).all()):
-                return x
+                return self.centred(x)
             z = self._precondition(r)
             image = self.centred(self.matrix @ z)
             for other, other_image in directions:
