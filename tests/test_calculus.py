@@ -10,10 +10,12 @@ from scipy.spatial import ConvexHull
 import tangentbundle as tb
 from benchmarks.calculus import torus_parts
 from tangentbundle.calculus import Derivatives, betti_number, singular_points, streamlines
+from tangentbundle.calculus.helmholtz import Poisson
 from tangentbundle.calculus.topology import has_boundary
 from tangentbundle.errors import (
     AccuracyWarning,
     BoundaryError,
+    ConvergenceError,
     DTypeError,
     InvalidInputError,
     NotOrientableError,
@@ -332,6 +334,17 @@ def test_decomposition_of_a_batch_and_of_components():
         assert abs(mass[part] @ alone.stream[part, 0, 0]) < 1e-6 * np.abs(alone.stream).max()
 
 
+def test_solutions_have_the_residual_that_was_asked_for():
+    bundle = tb.TangentBundle.from_points(SPHERE.sample(800, seed=0), dim=2)
+    solver = Poisson.of(Derivatives(bundle), torch.device("cpu"))
+    source = solver.centred(torch.from_numpy(np.random.default_rng(0).normal(size=(800, 2))))
+    for tol in (1e-4, 1e-12):
+        found = solver.solve(source, tol)
+        residual = source - solver.centred(solver.matrix @ found)
+        assert (torch.linalg.vector_norm(residual, dim=0) < 1.1 * tol * torch.linalg.vector_norm(source, dim=0)).all()
+        torch.testing.assert_close(solver.centred(found), found, rtol=0, atol=1e-12)
+
+
 def test_boundaries_are_found_and_refused():
     x, y = np.random.default_rng(0).uniform(size=(2, 3000))
     square = np.stack([x, y, x * y], axis=1)
@@ -426,6 +439,16 @@ def test_what_has_no_curl():
         three.curl()
     with pytest.raises(InvalidInputError, match="no frames"):
         klein.scalar().gradient()
+
+
+def test_decompositions_of_too_few_points_are_refused():
+    """Where a quadratic fit is not determined, and where it is too coarse for the curvature."""
+    for seed, error in ((0, ConvergenceError), (1, RankDeficientError)):
+        bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(60, seed=seed) * [1, 1, 0.3], dim=2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AccuracyWarning)
+            with pytest.raises(error, match="more"):
+                tb.helmholtz(bundle, np.ones((60, 2, 1)))
 
 
 def test_too_few_neighbours_give_a_linear_fit():

@@ -13,11 +13,13 @@ from tangentbundle.errors import (
     DisconnectedWarning,
     DTypeError,
     DuplicatePointsWarning,
+    GlobalNeighborhoodWarning,
     InvalidInputError,
     IsolatedPointsError,
     MemoryLimitError,
     NonFiniteError,
     ShapeError,
+    SuspiciousDataWarning,
     TooFewPointsError,
 )
 from tangentbundle.geometry import pipeline
@@ -225,6 +227,41 @@ def test_distances_of_neighbours_by_tree_and_by_pairs(dtype):
     wanted = torch.tensor([4, 69, 1])
     for a, b in zip(*(f(x, cloud, sizes, wanted) for f in (_reach_by_tree, _reach_by_pairs)), strict=True):
         torch.testing.assert_close(a.double(), b, rtol=1e-5 if dtype == torch.float32 else 1e-12, atol=0)
+
+
+def test_float32_clouds_of_distant_parts_keep_their_edges():
+    """On CPUs distances are computed in float64, also where the mean lies far from all points."""
+    sphere = Sphere(2).sample(300, seed=0)
+    points = np.concatenate([sphere, sphere + 1e5]).astype(np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = tb.TangentBundle.from_batch(points, np.zeros(600, int), dim=2, neighbors=12).parts[0]
+        expected = tb.TangentBundle.from_points(points, dim=2, neighbors=12).laplacian()
+    assert found.num_edges == expected.num_edges
+    assert found.frames.dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("warning", "dim", "options"),
+    [
+        (GlobalNeighborhoodWarning, 2, {"eps": 6400.0}),
+        (DuplicatePointsWarning, 2, {"neighbors": 12}),
+        (DisconnectedWarning, 2, {"neighbors": 12}),
+        (SuspiciousDataWarning, 1, {"neighbors": 20}),
+    ],
+)
+def test_batches_warn_of_what_clouds_warn_of(warning, dim, options):
+    sphere, noise = Sphere(2).sample(60, seed=0), np.random.default_rng(0).uniform(size=(2, 60, 8))
+    first, second = {
+        GlobalNeighborhoodWarning: (100 * sphere, 40 * sphere),
+        DuplicatePointsWarning: (sphere, np.concatenate([sphere[:50], sphere[:10]])),
+        DisconnectedWarning: (sphere, np.concatenate([sphere[:30], sphere[:30] + 9])),
+        SuspiciousDataWarning: noise,
+    }[warning]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        tb.TangentBundle.from_batch(np.concatenate([first, second]), np.arange(120) // 60, dim=dim, **options)
+    assert warning in [one.category for one in caught]
 
 
 def test_an_outlier_takes_its_neighbours_from_its_own_cloud():

@@ -15,11 +15,19 @@ import torch
 from torch.nn.functional import pad
 
 from .arrays import Array, ArrayKind, float_tensor, host, points_tensor
-from .errors import DisconnectedWarning, InvalidInputError, IsolatedPointsError, ShapeError, TooFewPointsError
+from .errors import (
+    DisconnectedWarning,
+    DuplicatePointsWarning,
+    GlobalNeighborhoodWarning,
+    InvalidInputError,
+    IsolatedPointsError,
+    ShapeError,
+    TooFewPointsError,
+)
 from .geometry.frames import LocalPCA
 from .geometry.graph import NeighborGraph, edge_weights, radius_graph
 from .geometry.kernels import Kernel
-from .geometry.pipeline import Scale, estimate_frames
+from .geometry.pipeline import GLOBAL_SHARE, Scale, estimate_frames, warn_of_noise
 from .geometry.scale import target_neighbors
 from .geometry.search import WIDE, nearest_distances
 from .geometry.tensor_cloud import CHUNK, TensorCloud
@@ -62,11 +70,16 @@ class Clouds:
             raise TooFewPointsError(f"{few}, got one of {int(sizes.min())}.")
         if scale.eps_pca is not None and scale.eps is None:
             raise InvalidInputError("eps_pca needs eps where many clouds are built at once: give eps, too.")
-        centred = (x.double() - (sums_by(cloud, x.double(), len(sizes)) / sizes[:, None])[cloud]).to(x.dtype)
-        radii = _radii(centred, cloud, sizes, dim, scale, adapt)
-        if not bool(((radii > 0) & radii.isfinite()).all()):
-            raise TooFewPointsError("the points of a cloud coincide, or their squared distances overflow.")
-        scaled = centred / radii[cloud, None].to(x.dtype)
+        exact, kind = x.double(), float_tensor(points, "points")[1]
+        centred = exact - (sums_by(cloud, exact, len(sizes)) / sizes[:, None])[cloud]
+        x = centred if x.device.type == "cpu" else centred.to(x.dtype)  # on CPUs as from_points, in float64
+        radii = _radii(x, cloud, sizes, dim, scale, adapt)
+        if len(bad := (~((radii > 0) & radii.isfinite())).nonzero()):
+            raise TooFewPointsError(
+                f"most points of cloud {int(bad[0])} have too many exact duplicates, or their squared distances "
+                "overflow. Remove duplicates, or rescale the clouds."
+            )
+        scaled = x / radii[cloud, None].to(x.dtype)
         eps_pca = scale.eps_pca / scale.eps if scale.eps_pca and scale.eps else None
         apart = _set_apart(scaled, cloud, float(np.sqrt(eps_pca or 1.0)))
         together = TensorCloud(scaled, torch.arange(len(x), device=x.device), 1.0, apart, apart[:, :WIDE])
@@ -75,18 +88,34 @@ class Clouds:
             alone = torch.unique(cloud[torch.as_tensor(graph.isolated, device=x.device)]).tolist()
             found = f"{len(graph.isolated)} points, in clouds {alone[:5]}"
             raise IsolatedPointsError(f"{found}, are isolated. Use a larger eps or more neighbors.")
-        if graph.num_components > len(sizes):
-            several = graph.num_components - len(sizes)
-            message = f"{len(sizes)} clouds have {several} components too many; nothing flows between them."
-            warnings.warn(message, DisconnectedWarning, stacklevel=3)
         unit = Scale(1.0, None, eps_pca, scale.max_memory, scale.pca_center)
         pca, _ = estimate_frames(together, graph, 1.0, dim, unit)
-        frames, kind = torch.as_tensor(pca.frames(dim)), float_tensor(points, "points")[1]
+        frames = torch.as_tensor(pca.frames(dim))
         return cls(scaled, cloud, sizes, radii, graph, pca, frames, kernel, kind)
+
+    def warn(self) -> None:
+        """Warn of several components, of neighbourhoods that are not local, of coincident points, and of noise."""
+        sizes, (indptr, _, distances) = self.sizes, self.graph.tensors
+        count, several = len(sizes), self.graph.num_components - len(sizes)
+        if several > 0:
+            message = f"{count} clouds have {several} components too many; nothing flows between them."
+            warnings.warn(message, DisconnectedWarning, stacklevel=3)
+        shares = indptr[pad(sizes.cumsum(0), (1, 0))].diff() / (sizes * (sizes - 1))
+        if len(wide := ((shares > GLOBAL_SHARE) & (sizes > 20)).nonzero()):
+            found = f"neighbourhoods in {len(wide)} of {count} clouds (first: {int(wide[0])}) hold most of the cloud"
+            message = f"{found}, so the Laplacian is not local. Use a smaller eps or fewer neighbors."
+            warnings.warn(message, GlobalNeighborhoodWarning, stacklevel=3)
+        if same := int((distances == 0).sum()) // 2:
+            message = (
+                f"{same} pairs of points coincide. Remove duplicates in each cloud with np.unique(points, axis=0)."
+            )
+            warnings.warn(message, DuplicatePointsWarning, stacklevel=3)
+        warn_of_noise(self.pca, self.frames, self.graph)
 
     def laplacian(self, calibrate: bool = True) -> Joined:
         """The connection Laplacians, joined; ``calibrate=False`` gives the paper's."""
-        return self._joined(connect(self.frames, self.graph, self.kind.numpy_dtype), self.frames, calibrate)
+        connection = connect(self.frames, self.graph, self.kind.numpy_dtype)
+        return self._joined(connection, self.frames.to(self.kind.dtype), calibrate)
 
     def scalar_laplacian(self, calibrate: bool = True) -> Joined:
         """The Laplacians of functions, joined."""

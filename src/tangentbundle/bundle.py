@@ -115,7 +115,9 @@ class TangentBundle(BundleOperators):
         """
         scale, (x, _, sizes) = Scale(**options), clouds_of(points, batch)
         dim, _ = resolve_dimension(host(x.split(sizes.tolist())[int(sizes.argmax())]), dim, scale.eps_pca)
-        return Clouds.of(points, batch, dim, scale, check_kernel(kernel)).laplacian()
+        clouds = Clouds.of(points, batch, dim, scale, check_kernel(kernel))
+        clouds.warn()
+        return clouds.laplacian()
 
     @classmethod
     def from_frames(

@@ -13,7 +13,7 @@ from scipy import sparse
 from scipy.sparse.linalg import SuperLU, splu
 
 from ..arrays import Array, finite, positive
-from ..errors import BoundaryError, ConvergenceError, NotOrientableError
+from ..errors import BoundaryError, ConvergenceError, NotOrientableError, RankDeficientError
 from ..operators.laplacian import fold, unfold
 from .curvature import fit_surface
 from .derivatives import Derivatives
@@ -210,7 +210,13 @@ class Poisson:
         matrix, mass = laplace_beltrami(calculus.bundle, calculus.degree or 2), calculus.mass
         labels = calculus.bundle.sorted_graph.components()
         n = len(labels)
-        step = -2 * RELAXATION / abs(matrix).sum(axis=1)  # twice the diagonal if all other entries are positive
+        sizes = abs(matrix).sum(axis=1)  # twice the diagonal if all other entries are positive
+        if few := int((sizes == 0).sum()):
+            raise RankDeficientError(
+                f"the neighbours of {few} of {n} points do not determine second derivatives, which a decomposition "
+                "needs. Use more points."
+            )
+        step = -2 * RELAXATION / sizes
         pieces = np.unique(labels * n + np.arange(n) // PIECE, return_inverse=True)[1].reshape(-1).astype(np.int32)
         starts, shape = np.arange(n + 1, dtype=np.int32), (n, int(pieces.max()) + 1)
         spread = sparse.csr_array((np.ones(n), pieces, starts), shape=shape)
@@ -232,7 +238,7 @@ class Poisson:
         z = self.step * r
         rest = self.gather @ (r - self.matrix @ z)
         z += self.spread @ torch.from_numpy(self.coarse.solve(rest.cpu().numpy())).to(r)
-        return z + self.step * (r - self.matrix @ z)
+        return self.centred(z + self.step * (r - self.matrix @ z))
 
     def solve(self, source: torch.Tensor, tol: float) -> torch.Tensor:
         r"""The functions a ``(n, c)`` of mean zero with :math:`\Delta a = s`, up to a constant on each component."""
@@ -255,6 +261,6 @@ class Poisson:
             x += share * z
             r = r - share * image
         raise ConvergenceError(
-            f"the solver did not reach a relative residual of {tol:g} in {MAX_STEPS} steps. Loosen tol; if points lie "
-            "very unevenly, give more of them."
+            f"the solver did not reach a relative residual of {tol:g} in {MAX_STEPS} steps. The points may be too few "
+            "for the curvature of their surface, or end at a boundary: give more of them, or loosen tol."
         )

@@ -19,7 +19,6 @@ from ..arrays import points_array, positive_integer
 from ..batch import Clouds
 from ..errors import (
     DimensionWarning,
-    DisconnectedWarning,
     InvalidInputError,
     ShapeError,
     TangentBundleError,
@@ -172,9 +171,7 @@ def clouds_at_once(points: Sequence[np.ndarray], dim: int, neighbors: int | None
             raise TooFewPointsError(f"all {len(cloud)} points coincide; there is no manifold to describe.")
         scaled.append(centred / radius)
     batch = np.repeat(np.arange(len(points)), [len(cloud) for cloud in points])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DisconnectedWarning)
-        return Clouds.of(np.concatenate(scaled), batch, dim, Scale(neighbors=neighbors), Gaussian(), adapt=True)
+    return Clouds.of(np.concatenate(scaled), batch, dim, Scale(neighbors=neighbors), Gaussian(), adapt=True)
 
 
 def network_inputs(clouds: Clouds) -> tuple[torch.Tensor, Joined]:

@@ -50,8 +50,8 @@ class MixedOperators:
     def of(cls, bundle: TangentBundle, degree: int = 2, neighbors: int | None = None) -> MixedOperators:
         """The operators of a bundle; arguments are those of ``calculus.Derivatives``.
 
-        The degree does not depend on the number of points: weights learned on few points act through the same
-        derivatives on many.
+        Fits are quadratic by default, whereas the default of ``Derivatives`` depends on the number of points: weights
+        learned on few points act through the same derivatives on many.
         """
         derivatives = Derivatives(bundle, degree, neighbors)
         laplacians = bundle.scalar().laplacian(), bundle.laplacian()
