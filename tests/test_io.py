@@ -296,13 +296,18 @@ def test_missing_and_pickled_files(tmp_path):
 
 def test_arrays_of_other_lengths_are_refused(tmp_path):
     x = np.arange(9.0)
-    for name, arrays in {"short": {"vy": x[:8]}, "planes": {"x": np.ones((9, 9))}}.items():
+    wrong = {"short": {"vy": x[:8]}, "planes": {"x": np.ones((9, 9))}}
+    wrong |= {f"errors {errors.shape}": {"sigma": errors} for errors in (x[:3], np.ones(18), np.ones((2, 9)))}
+    for name, arrays in wrong.items():
         np.savez(tmp_path / f"{name}.npz", **({"x": x, "y": x, "vx": x, "vy": x} | arrays))
         with pytest.raises(ShapeError, match="equally long"):
             read_field(tmp_path / f"{name}.npz")
     np.savez(tmp_path / "a.npz", points=np.ones((9, 3, 1)), vectors=np.ones((9, 3)))
     with pytest.raises(ShapeError, match=r"points of shape \(n, D\)"):
         read_field(tmp_path / "a.npz")
+    np.savez(tmp_path / "empty.npz", **dict.fromkeys(("lat", "lon", "speed", "direction"), x[:0]))
+    with pytest.raises(TangentBundleError, match="at least 3 points, the file has 0"):
+        read_field(tmp_path / "empty.npz")
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
