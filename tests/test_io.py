@@ -51,11 +51,24 @@ def test_names_with_units_are_written_to_meshes(suffix, tmp_path, capfd):
     np.testing.assert_allclose(data["u" if suffix != ".vtu" else "u [m/s]"].ravel(), [1, 3, 5])
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet", "npz", "nc", "zarr", "vtk", "ply"])
+@pytest.mark.parametrize("suffix", ["ply", "vtk"])
+def test_archives_are_written_as_meshes(suffix, tmp_path):
+    """With the arrays that are numbers at the vertices."""
+    points, faces = octahedron()
+    others = {"labels": np.array([*"abcdef"]), "heat": np.arange(6.0), "years": np.arange(9), "unit": np.float64(2)}
+    np.savez(tmp_path / "a.npz", points=points, vectors=points[::-1], triangles=faces, **others)
+    write_field(read_field(tmp_path / "a.npz"), tmp_path / f"b.{suffix}")
+    again = read_field(tmp_path / f"b.{suffix}")
+    assert np.array_equal(again.vectors[0], points[::-1]) and np.array_equal(again.space.faces, faces)
+    assert {"heat"} <= {*again.origin.arrays} <= {"heat", "vectors", "vx", "vy", "vz"}
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "npz", "nc", "zarr", "vtk", "ply", "PLY", "VTK", "TSV"])
 def test_clouds_come_back(suffix, tmp_path):
     path = tmp_path / f"field.{suffix}"
     write_field(CLOUD, path)
     again = read_field(path)
+    assert suffix != "TSV" or path.read_text().startswith("x\ty\tz")
     assert isinstance(again.space, Cloud)
     assert np.array_equal(again.space.points, POINTS) and np.array_equal(again.values, VECTORS[None])
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
