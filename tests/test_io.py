@@ -299,6 +299,22 @@ def test_rows_are_dropped_when_asked(tmp_path):
     assert len(pd.read_csv(tmp_path / "b.csv")) == 5
 
 
+@pytest.mark.parametrize("as_columns", [True, False])
+def test_archives_keep_their_layout_without_missing_rows(as_columns, tmp_path):
+    arrays = {"points": POINTS, "vectors": VECTORS}
+    if as_columns:
+        arrays = dict(zip(("x", "y", "z", "vx", "vy", "vz"), np.c_[POINTS, VECTORS].T, strict=True))
+    arrays |= {"label": np.arange(len(POINTS)).astype(str), "years": np.arange(3)}
+    gap = {name: np.array(a) for name, a in arrays.items()}
+    gap["x" if as_columns else "points"][4] = np.nan
+    np.savez(tmp_path / "a.npz", **gap)
+    write_field(read_field(tmp_path / "a.npz", Request(drop_missing=True)), tmp_path / "b.npz")
+    del arrays["years"]
+    with np.load(tmp_path / "b.npz") as written:
+        assert {*written} == {*arrays}
+        assert all(np.array_equal(written[name], np.delete(a, 4, axis=0)) for name, a in arrays.items())
+
+
 def test_missing_and_pickled_files(tmp_path):
     with pytest.raises(InvalidInputError, match="there is no file"):
         read_field(tmp_path / "none.csv")
