@@ -51,11 +51,24 @@ def test_names_with_units_are_written_to_meshes(suffix, tmp_path, capfd):
     np.testing.assert_allclose(data["u" if suffix != ".vtu" else "u [m/s]"].ravel(), [1, 3, 5])
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet", "npz", "nc", "zarr", "vtk", "ply"])
+@pytest.mark.parametrize("suffix", ["ply", "vtk"])
+def test_archives_are_written_as_meshes(suffix, tmp_path):
+    """With the arrays that are numbers at the vertices."""
+    points, faces = octahedron()
+    others = {"labels": np.array([*"abcdef"]), "heat": np.arange(6.0), "years": np.arange(9), "unit": np.float64(2)}
+    np.savez(tmp_path / "a.npz", points=points, vectors=points[::-1], triangles=faces, **others)
+    write_field(read_field(tmp_path / "a.npz"), tmp_path / f"b.{suffix}")
+    again = read_field(tmp_path / f"b.{suffix}")
+    assert np.array_equal(again.vectors[0], points[::-1]) and np.array_equal(again.space.faces, faces)
+    assert {"heat"} <= {*again.origin.arrays} <= {"heat", "vectors", "vx", "vy", "vz"}
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "npz", "nc", "zarr", "vtk", "ply", "PLY", "VTK", "TSV"])
 def test_clouds_come_back(suffix, tmp_path):
     path = tmp_path / f"field.{suffix}"
     write_field(CLOUD, path)
     again = read_field(path)
+    assert suffix != "TSV" or path.read_text().startswith("x\ty\tz")
     assert isinstance(again.space, Cloud)
     assert np.array_equal(again.space.points, POINTS) and np.array_equal(again.values, VECTORS[None])
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
@@ -286,6 +299,22 @@ def test_rows_are_dropped_when_asked(tmp_path):
     assert len(pd.read_csv(tmp_path / "b.csv")) == 5
 
 
+@pytest.mark.parametrize("as_columns", [True, False])
+def test_archives_keep_their_layout_without_missing_rows(as_columns, tmp_path):
+    arrays = {"points": POINTS, "vectors": VECTORS}
+    if as_columns:
+        arrays = dict(zip(("x", "y", "z", "vx", "vy", "vz"), np.c_[POINTS, VECTORS].T, strict=True))
+    arrays |= {"label": np.arange(len(POINTS)).astype(str), "years": np.arange(3)}
+    gap = {name: np.array(a) for name, a in arrays.items()}
+    gap["x" if as_columns else "points"][4] = np.nan
+    np.savez(tmp_path / "a.npz", **gap)
+    write_field(read_field(tmp_path / "a.npz", Request(drop_missing=True)), tmp_path / "b.npz")
+    del arrays["years"]
+    with np.load(tmp_path / "b.npz") as written:
+        assert {*written} == {*arrays}
+        assert all(np.array_equal(written[name], np.delete(a, 4, axis=0)) for name, a in arrays.items())
+
+
 def test_missing_and_pickled_files(tmp_path):
     with pytest.raises(InvalidInputError, match="there is no file"):
         read_field(tmp_path / "none.csv")
@@ -296,13 +325,18 @@ def test_missing_and_pickled_files(tmp_path):
 
 def test_arrays_of_other_lengths_are_refused(tmp_path):
     x = np.arange(9.0)
-    for name, arrays in {"short": {"vy": x[:8]}, "planes": {"x": np.ones((9, 9))}}.items():
+    wrong = {"short": {"vy": x[:8]}, "planes": {"x": np.ones((9, 9))}}
+    wrong |= {f"errors {errors.shape}": {"sigma": errors} for errors in (x[:3], np.ones(18), np.ones((2, 9)))}
+    for name, arrays in wrong.items():
         np.savez(tmp_path / f"{name}.npz", **({"x": x, "y": x, "vx": x, "vy": x} | arrays))
         with pytest.raises(ShapeError, match="equally long"):
             read_field(tmp_path / f"{name}.npz")
     np.savez(tmp_path / "a.npz", points=np.ones((9, 3, 1)), vectors=np.ones((9, 3)))
     with pytest.raises(ShapeError, match=r"points of shape \(n, D\)"):
         read_field(tmp_path / "a.npz")
+    np.savez(tmp_path / "empty.npz", **dict.fromkeys(("lat", "lon", "speed", "direction"), x[:0]))
+    with pytest.raises(TangentBundleError, match="at least 3 points, the file has 0"):
+        read_field(tmp_path / "empty.npz")
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -313,6 +313,22 @@ def test_standard_errors_of_stations_in_datasets(tmp_path):
         read_field(tmp_path / "a.nc", Request(sigma="none"))
 
 
+def test_clouds_in_datasets(tmp_path):
+    """Integers become float64, and standard errors are converted from the unit of their variable."""
+    names = ("x", "y", "z", "vx", "vy", "vz")
+    columns = np.random.default_rng(0).integers(-99, 99, (6, 24))
+    for points, vectors in ((np.int32, np.int16), (np.int16, np.float32), (np.float32, np.float32)):
+        kinds = [points] * 3 + [vectors] * 3
+        ds = xr.Dataset({n: ("point", c.astype(k)) for n, c, k in zip(names, columns, kinds, strict=True)})
+        ds = ds.assign(sigma=("point", np.full(24, 36), {"units": "km/h"}))
+        for name in names[3:]:
+            ds[name].attrs["units"] = "m/s"
+        ds.to_netcdf(tmp_path / "a.nc")
+        field = read_field(tmp_path / "a.nc")
+        assert field.space.points.dtype == field.values.dtype == (np.float32 if points is np.float32 else np.float64)
+        assert np.array_equal(field.values[0].T, columns[3:]) and np.allclose(field.noise, 10.0)
+
+
 def test_places_with_gaps_in_time_are_left_out_when_asked(tmp_path):
     """Land has no values at any time; a place that lacks some times is refused, or left out."""
     u = np.ones((3, 4, 6))

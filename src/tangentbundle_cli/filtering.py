@@ -69,7 +69,7 @@ def _heat_flow(job: Job, file: Path, output: Path, time: float, workers: int | N
         step("reading")
         field = job.read(file, output)
         step("building the bundle")
-        response, bundle = tb.Heat(time), None
+        response = tb.Heat(time)
         if workers is None:
             bundle = build_bundle(job, field, geometry)
             apply: Callable[[Any], Any] = partial(response, bundle.laplacian())

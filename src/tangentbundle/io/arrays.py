@@ -51,12 +51,15 @@ def from_arrays(
     found = find_columns([*columns], asked)
     found = replace(found, notes=(*notes, *found.notes))
     field, rows = from_columns(lambda name: real(columns[name], name), found, asked)
-    if rows is not None:
-        if faces is not None:
-            raise InvalidInputError("rows of a mesh cannot be left out: its triangles count them. Clean the mesh.")
-        data = {name: a[rows] for name, a in data.items() if a.shape[:1] == (n,)}
+    if rows is not None and faces is not None:
+        raise InvalidInputError("rows of a mesh cannot be left out: its triangles count them. Clean the mesh.")
     space = field.space if faces is None else Mesh(field.space.points, faces)
-    return replace(field, space=space, origin=ArrayFile(dict(data), array))
+    return replace(field, space=space, origin=ArrayFile(_at_rows(data, rows, n), array))
+
+
+def _at_rows(data: Arrays, rows: np.ndarray | None, n: int) -> dict[str, np.ndarray]:
+    """All arrays, or, if only some of n rows are used, these rows of the arrays that have n."""
+    return dict(data) if rows is None else {name: a[rows] for name, a in data.items() if a.shape[:1] == (n,)}
 
 
 def vector_arrays(data: Arrays, points: np.ndarray) -> list[str]:
@@ -106,7 +109,7 @@ def read_npz(path: Path, request: Request) -> Field:
     if name is None:
         columns = find_columns([n for n, a in arrays.items() if a.ndim in (1, 2)], request)
         field, rows = from_columns(lambda n: real(arrays[n], n), columns, request)
-        origin = ArrayFile(arrays, None, None) if rows is None else None
+        origin = ArrayFile(_at_rows(arrays, rows, len(arrays[columns.points[0]])), None, None)
     else:
         notes = [] if request.points else [f"points: array {name}, guessed by name"]
         points, faces = real(arrays.pop(name), name), arrays.get("faces", arrays.get("triangles"))

@@ -24,13 +24,14 @@ def from_columns(
 
     Vectors may be ``(n,)`` or ``(T, n)``. All numbers are float32 if they came so, otherwise float64.
     """
-    given = (columns.points, columns.wind or columns.vectors)
-    points, vectors = ({name: column(name) for name in names} for names in given)
-    shapes = {name: array.shape for name, array in (points | vectors).items()}
-    if len({shape[-1] for shape in shapes.values()}) > 1 or any(len(shapes[name]) > 1 for name in points):
-        raise ShapeError(f"columns of points and vectors must be equally long, got {shapes}.")
+    given = (columns.points, columns.wind or columns.vectors, filter(None, [columns.sigma]))
+    points, vectors, errors = ({name: column(name) for name in names} for names in given)
+    shapes = {name: array.shape for name, array in (points | vectors | errors).items()}
+    if len({shape[-1:] for shape in shapes.values()}) > 1 or any(len(shapes[name]) != 1 for name in points | errors):
+        raise ShapeError(f"columns of points, vectors and errors must be equally long, got {shapes}.")
     dtype = np.result_type(*points.values(), *vectors.values())
     coordinates, values = np.stack(list(points.values()), axis=1, dtype=dtype), None
+    check_count(len(coordinates), request)
     notes, units, numbers = [*columns.notes], "", [coordinates]
     if vectors:
         values = np.stack(list(vectors.values()), axis=-1, dtype=dtype)
@@ -53,8 +54,8 @@ def from_columns(
         rows, space = rows[first], space.select(first)
         values = None if values is None else values[:, rows]
     field = Field(space, values, columns.vectors, units=units, notes=tuple(notes), wind=columns.wind)
-    if name := columns.sigma:
-        field = with_errors(field, column(name)[rows], name, split_unit(name)[1])
+    for name, sigma in errors.items():
+        field = with_errors(field, sigma[rows], name, columns.sigma_unit)
     return field, rows if len(first) < n else None
 
 

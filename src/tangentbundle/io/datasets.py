@@ -16,7 +16,7 @@ from ..earth import xarrays
 from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError, NonFiniteError
 from ..memory import require_memory
 from ..units import common_unit
-from .columns import from_columns, with_errors
+from .columns import from_columns, real, with_errors
 from .field import Field, Request, check_count
 from .grids import GridFile
 from .names import expanded, find_columns, listed, named
@@ -196,7 +196,9 @@ def _from_variables(ds: Any, request: Request) -> Field:
         raise InvalidInputError(f"points and vectors must lie along one dimension, got {sorted(map(str, sizes))}.")
     given = columns.wind[:1] * 2 or columns.vectors
     units = tuple(said or xarrays.unit_of(flat[n]) for n, said in zip(given, columns.units, strict=True))
+    errors = columns.sigma_unit or (xarrays.unit_of(flat[columns.sigma]) if columns.sigma else "")
     notes = [*columns.notes]
-    numbers = {n: xarrays.without_fill(flat[n], notes).values for n in columns.numeric}
-    field, rows = from_columns(numbers.__getitem__, replace(columns, units=units, notes=tuple(notes)), request)
+    numbers = {n: real(xarrays.without_fill(flat[n], notes).values, n) for n in columns.numeric}
+    columns = replace(columns, units=units, notes=tuple(notes), sigma_unit=errors)
+    field, rows = from_columns(numbers.__getitem__, columns, request)
     return replace(field, origin=ds if rows is None else None)

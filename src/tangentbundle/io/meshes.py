@@ -123,10 +123,9 @@ def _with_face_data(
 
 def write_mesh(field: Field, path: Path) -> None:
     """A mesh with the vectors as vertex data: one array, or vx, vy, vz in PLY files, which have numbers only."""
-    mesh = to_meshio(field)
-    if path.suffix == ".ply":
-        mesh.point_data = {name: a for name, a in to_arrays(field, columns=True).items() if a.ndim == 1}
-    if path.suffix in (".ply", ".vtk"):  # names are words
+    suffix = path.suffix.lower()
+    mesh = to_meshio(field, columns=suffix == ".ply")
+    if suffix in (".ply", ".vtk"):  # names are words
         mesh.point_data = {
             "_".join(split_unit(name)[0].split()) if " " in name else name: a for name, a in mesh.point_data.items()
         }
@@ -134,18 +133,24 @@ def write_mesh(field: Field, path: Path) -> None:
         mesh.write(path)
 
 
-def to_meshio(field: Field) -> Any:
-    """A ``meshio.Mesh`` with the vectors as vertex data, added to that of the file they came from."""
-    cells: tuple[str, Any] = ("vertex", np.arange(len(field.space))[:, None])
+def to_meshio(field: Field, columns: bool = False) -> Any:
+    """A ``meshio.Mesh`` with the vectors as vertex data, added to that of the file they came from.
+
+    With ``columns`` each component is an array of its own. Arrays that are not numbers at the vertices are left out.
+    """
+    n, shapes = len(field.space), (1,) if columns else (1, 2)
+    cells: tuple[str, Any] = ("vertex", np.arange(n)[:, None])
     if isinstance(field.space, Mesh):
         cells = ("triangle", field.space.faces)
+    arrays = {name: a for name, a in to_arrays(field, columns).items() if a.ndim in shapes and len(a) == n}
+    data = {name: a for name, a in arrays.items() if a.dtype.kind in "fiu"}
     new = extra("meshio", "Writing meshes", "files").Mesh
-    return new(field.space.points, [(cells[0], cells[1].astype(np.int32))], point_data=to_arrays(field))
+    return new(field.space.points, [(cells[0], cells[1].astype(np.int32))], point_data=data)
 
 
 def check_mesh_output(field: Field, path: Path) -> None:
     """Refuse what a mesh file cannot hold."""
-    if path.suffix in (".obj", ".stl"):
+    if path.suffix.lower() in (".obj", ".stl"):
         raise OutputError(
             f"{path.suffix[1:].upper()} files hold no vectors. Write {path.with_suffix('.ply').name} or .vtk."
         )

@@ -25,7 +25,8 @@ VELOCITY = ("v", "v_", "d", "d_")
 class Columns:
     """The names of a file's columns of points and vectors, the units of the vectors, and notes on guesses.
 
-    ``wind`` are the columns of speed and direction, if the vectors are given so; ``sigma`` is that of standard errors.
+    ``wind`` are the columns of speed and direction, if the vectors are given so; ``sigma`` is that of standard errors,
+    in ``sigma_unit``.
     """
 
     points: tuple[str, ...]
@@ -35,6 +36,7 @@ class Columns:
     notes: tuple[str, ...] = ()
     wind: tuple[str, ...] = ()
     sigma: str = ""
+    sigma_unit: str = ""
 
     @property
     def numeric(self) -> tuple[str, ...]:
@@ -77,7 +79,7 @@ def find_columns(names: Sequence[str], request: Request) -> Columns:
     sigma = named([request.sigma], names, "sigma")[0] if request.sigma else known.get("sigma", "") if vectors else ""
     if sigma:
         notes.append(f"standard errors: column {sigma}")
-    return Columns(points, vectors, on_globe, units, tuple(notes), wind, sigma)
+    return Columns(points, vectors, on_globe, units, tuple(notes), wind, sigma, split_unit(sigma)[1])
 
 
 def _points(names: Sequence[str], known: dict[str, str], request: Request) -> tuple[tuple[str, ...], bool]:

@@ -111,7 +111,7 @@ def write_csv(field: Field, path: Path) -> None:
     """Text separated by commas, or by tabs in .tsv files. Arrow writes tables of numbers; it would quote all text."""
     import pyarrow.csv as arrow
 
-    table, separator = to_table(field), "\t" if path.suffix == ".tsv" else ","
+    table, separator = to_table(field), "\t" if path.suffix.lower() == ".tsv" else ","
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter=separator, lineterminator="\n")
         writer.writerow(table.column_names)
