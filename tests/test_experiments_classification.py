@@ -101,5 +101,5 @@ def test_best_protocol(monkeypatch):
     monkeypatch.setattr(estimators, "ManifoldClassifier", Quick)
     rows = Classification().run(task("best", 40), seed=0)
     found = {(r["method"], r["activation"]): r["accuracy"] for r in rows}
-    assert set(found) == {("fields", a) for a in ("Id", "Tanh")} | BASELINES
-    assert found["fields", "Tanh"] > 0.6
+    assert set(found) == {("ManifoldClassifier", a) for a in ("Id", "Tanh")} | BASELINES
+    assert found["ManifoldClassifier", "Tanh"] > 0.6

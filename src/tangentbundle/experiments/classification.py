@@ -170,7 +170,7 @@ def _classifiers(sample: Sample) -> list[Row]:
     for name, activation in {"Id": nn.Linear(), "Tanh": nn.NormTanh()}.items():
         model = estimators.ManifoldClassifier(activation, dim=2, random_state=0)
         accuracy = sample.score(model, sample.points)
-        rows.append(_row("fields", name, model.network_.num_parameters, accuracy=accuracy))
+        rows.append(_row("ManifoldClassifier", name, model.network_.num_parameters, accuracy=accuracy))
     return rows
 
 
