@@ -78,8 +78,8 @@ def small_torus() -> Iterator[None]:
     tasks = [{**common, "sampling": number} for number in range(TASKS)]
     smoothers = torus.smoothers
 
-    def fast_smoothers(points: np.ndarray) -> dict[str, Any]:
-        return {name: method for name, method in smoothers(points).items() if "Tikhonov" not in name}
+    def fast_smoothers() -> dict[str, Any]:
+        return {name: method for name, method in smoothers().items() if "Tikhonov" not in name}
 
     with (
         mock.patch.object(torus.Torus, "tasks", lambda *_: tasks),

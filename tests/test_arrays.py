@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tangentbundle.arrays import finite, float_tensor, generator, points_array, positive, positive_integer
+from tangentbundle.arrays import finite, float_tensor, points_array, positive, positive_integer
 from tangentbundle.errors import DTypeError, InvalidInputError, NonFiniteError, ShapeError
 
 
@@ -128,9 +128,3 @@ def test_numbers():
     for bad in (0, -1, 2.0, "2", None, True, np.bool_(True), np.nan, [2]):
         with pytest.raises(InvalidInputError, match="x must be a positive integer"):
             positive_integer(bad, "x")
-
-
-def test_generators():
-    assert generator(3).random() == np.random.default_rng(3).random()
-    given = np.random.default_rng(0)
-    assert generator(given) is given

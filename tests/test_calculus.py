@@ -336,7 +336,7 @@ def test_decomposition_of_a_batch_and_of_components():
 
 def test_solutions_have_the_residual_that_was_asked_for():
     bundle = tb.TangentBundle.from_points(SPHERE.sample(800, seed=0), dim=2)
-    solver = Poisson.of(Derivatives(bundle), torch.device("cpu"))
+    solver = Poisson(Derivatives(bundle), torch.device("cpu"))
     source = solver.centred(torch.from_numpy(np.random.default_rng(0).normal(size=(800, 2))))
     for tol in (1e-4, 1e-12):
         found = solver.solve(source, tol)
@@ -451,6 +451,21 @@ def test_decompositions_of_too_few_points_are_refused():
                 tb.helmholtz(bundle, np.ones((60, 2, 1)))
 
 
+@pytest.mark.parametrize(("n", "resolved"), [(120, False), (1500, True)])
+def test_decompositions_that_the_points_do_not_resolve_give_a_warning(n, resolved):
+    """A gradient on a flat ellipsoid: its parts are far too large before they are made orthogonal, or not."""
+    space = tb.manifolds.Ellipsoid((1.0, 0.5, 0.3))
+    points = space.sample(n, seed=3)
+    frames = space.frames(points)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        bundle = tb.TangentBundle.from_points(points, dim=2)
+        field = bundle.to_coordinates(np.einsum("nij,nkj,k->ni", frames, frames, [1.0, 2.0, 3.0]))
+        share = float(tb.helmholtz(bundle, field).energies["gradient"][0])
+    assert (share > 0.98) == resolved
+    assert any("times its energy" in str(one.message) for one in caught) != resolved
+
+
 def test_too_few_neighbours_give_a_linear_fit():
     points = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]])
     bundle = tb.TangentBundle.from_frames(points, np.tile(np.eye(3)[:, :2], (4, 1, 1)), eps=4.0)
@@ -467,7 +482,7 @@ def test_bundles_of_tensors(monkeypatch):
     """As built on a GPU, where everything here reads copies on the host: the same answers, as tensors."""
     points = torch.from_numpy(TORUS.sample(600, seed=0))
     usual = tb.TangentBundle.from_points(points, dim=2)
-    monkeypatch.setattr(pipeline, "stays_on_device", lambda kind: True)
+    monkeypatch.setattr(pipeline, "use_triton", lambda device: True)
     bundle = tb.TangentBundle.from_points(points, dim=2)
     vectors = torch.from_numpy(TORUS.tangent_field(points.numpy()))
     parts, expected = (tb.helmholtz(b, b.to_coordinates(vectors)) for b in (bundle, usual))

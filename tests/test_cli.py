@@ -1,6 +1,7 @@
 """The command-line tool: what it prints, its exit codes, and files that are whole or not there."""
 
 import ast
+import dataclasses
 import html
 import importlib
 import json
@@ -9,6 +10,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +23,9 @@ import tangentbundle as tb
 import tangentbundle_cli
 from tangentbundle import estimators
 from tangentbundle.earth.covariances import planetary
+from tangentbundle.io import formats
 from tangentbundle.io.summary import short_name
-from tangentbundle_cli import app
+from tangentbundle_cli import app, fields
 
 TOOL = [sys.executable, "-m", "tangentbundle"]
 COMMANDS = (
@@ -185,6 +188,34 @@ def test_spectrum(folder):
     assert "written as" in run("spectrum", "sphere.npz", "-o", "x.nc", code=2).stderr
 
 
+def test_spectra_fit_the_screen(folder):
+    np.savez("sphere.npz", points=SPHERE.sample(200, seed=0))
+    text = run("spectrum", "sphere.npz", "-k", 300, "-o", "fields.npz").stdout
+    assert max(map(len, text.splitlines())) <= 100 and len(text.splitlines()) < 24
+    shown, hidden = re.search(r"^eigenvalues +(.*)\n +and (\d+) more, up to", text, re.DOTALL | re.MULTILINE).groups()
+    assert len(shown.split()) + int(hidden) == 300 == len(np.load("fields.npz")["eigenvalues"])
+    assert "more" not in run("spectrum", "sphere.npz", "-k", 20).stdout
+
+
+def test_standard_deviations_have_names_with_units(folder):
+    """A file that was written with them is read again, and they are columns with a unit like all others."""
+    table = pd.read_csv("field.csv").rename(columns={f"v{a}": f"v{a} [m/s]" for a in "xyz"})
+    table.to_csv("units.csv", index=False)
+    run("denoise", "units.csv", "--std", "-o", "clean.csv")
+    names = [f"v{a}_std [m/s]" for a in "xyz"]
+    assert [*pd.read_csv("clean.csv").columns] == [*table.columns, *names]
+    assert tb.io.read_field("clean.csv").names == ("vx [m/s]", "vy [m/s]", "vz [m/s]")
+    spread = tb.io.read_field("clean.csv", tb.io.Request(vectors=tuple(names)))
+    assert spread.units == "m/s" and (spread.values >= 0).all()
+
+
+def test_suffixes_in_capitals(folder):
+    told("interpolate", "stations.csv", "--at", "stations.csv", "-o", "A.ZARR")
+    told("filter", "A.ZARR", "--heat", 0.01, "-o", "B.NC")
+    told("filter", "B.NC", "--scale", "500 km", "-o", "C.ZARR")
+    assert tb.io.read_field("C.ZARR").values.shape == tb.io.read_field("stations.csv").values.shape
+
+
 def test_demo(tmp_path):
     """The library's methods have the least error, and there are a figure and a report."""
     found = told("demo", "--out", tmp_path)
@@ -251,9 +282,11 @@ def test_the_normal_part_has_one_value(folder):
 
 
 def test_large_clouds_are_sampled_for_eigenvalues(folder, monkeypatch):
-    np.savez("sphere.npz", points=SPHERE.sample(10_500, seed=0))
+    monkeypatch.setattr(fields, "MAX_BETTI_POINTS", 2000)
+    monkeypatch.setattr(fields, "_sample", partial(fields._sample, size=2000))
+    np.savez("sphere.npz", points=SPHERE.sample(2100, seed=0))
     found = told("inspect", "sphere.npz")
-    assert np.allclose(found["eigenvalues"], 1, atol=0.05) and "10000 random points" in "".join(found["notes"])
+    assert np.allclose(found["eigenvalues"], 1, atol=0.05) and "2000 random points" in "".join(found["notes"])
 
 
 GUARDS = {
@@ -271,6 +304,12 @@ def test_suspicious_data_are_told(name, folder):
     for file in ("field.csv", "changed.csv"):
         warnings = CliRunner().invoke(app, ["inspect", file, "-k", "0"]).stderr
         assert (text in warnings) == (file == "changed.csv")
+
+
+def test_markers_in_files_of_points_are_told(folder):
+    table = pd.read_csv("field.csv")[["x", "y", "z"]]
+    table.assign(y=table.y.where(table.index > 3, 1e20)).to_csv("points.csv", index=False)
+    assert "4 values of y are 1e+20" in CliRunner().invoke(app, ["inspect", "points.csv", "-k", "0"]).stderr
 
 
 def test_transposed_arrays_radians_and_filters_that_leave_nothing_are_told(folder):
@@ -404,22 +443,24 @@ def test_every_import_exists(path):
                 importlib.import_module(alias.name)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_leaves_nothing(number, folder):
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_leaves_nothing(number, code, folder, monkeypatch):
     """Stopped in the middle of writing, the tool leaves the old file and nothing beside it."""
     Path("out.csv").write_text("old")
-    code = (
-        "import dataclasses, signal, time, tangentbundle.io.formats as formats\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # background jobs of a shell start without it
-        "def slow(field, path): path.write_text('half'); print('writing', flush=True); time.sleep(30)\n"
-        "formats.FORMATS = (dataclasses.replace(formats.FORMATS[0], write=slow),)\n"
-        "from tangentbundle_cli import app; app(['filter', 'field.csv', '--heat', '0.01', '-o', 'out.csv'])"
-    )
     before = sorted(p.name for p in folder.iterdir())
-    command = [sys.executable, "-c", code]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline() == "writing\n"
-        process.send_signal(number)
-        process.communicate(timeout=20)
-    assert process.returncode != 0 and Path("out.csv").read_text() == "old"
+    handlers = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
+
+    def interrupted(field, path):
+        path.write_text("half")
+        signal.raise_signal(number)
+
+    monkeypatch.setattr(formats, "FORMATS", (dataclasses.replace(formats.FORMATS[0], write=interrupted),))
+    try:
+        for n in handlers:
+            signal.signal(n, signal.default_int_handler)  # background jobs of a shell start without it
+        run("filter", "field.csv", "--heat", "0.01", "-o", "out.csv", code=code)
+    finally:
+        for n, handler in handlers.items():
+            signal.signal(n, handler)
+    assert Path("out.csv").read_text() == "old"
     assert sorted(p.name for p in folder.iterdir()) == before

@@ -23,10 +23,10 @@ from tangentbundle.errors import (
     TooFewPointsError,
 )
 from tangentbundle.geometry import pipeline
-from tangentbundle.geometry.balls import ball_edges
 from tangentbundle.geometry.graph import radius_graph
 from tangentbundle.geometry.ordering import curve_order
 from tangentbundle.geometry.pipeline import Scale
+from tangentbundle.geometry.search import ball_edges
 from tangentbundle.geometry.small_matrices import jacobi, leading, polar_factors
 from tangentbundle.geometry.tensor_cloud import TensorCloud
 from tangentbundle.manifolds import FlatTorus, Sphere, Torus
@@ -50,7 +50,7 @@ CLOUDS = {
 
 
 def on_device(monkeypatch):
-    monkeypatch.setattr(pipeline, "stays_on_device", lambda kind: True)
+    monkeypatch.setattr(pipeline, "use_triton", lambda device: True)
 
 
 def ambient(bundle, lap, vectors):

@@ -44,6 +44,13 @@ def test_same_operator_and_right_gradients(name):
     assert float((gradient * direction).sum()) == pytest.approx(expected, rel=1e-5, abs=1e-7)
 
 
+def test_a_given_radius_of_the_local_pca_holds_where_neighbours_are_few():
+    angles = 2 * np.pi * (np.arange(60) + 0.2 * np.sin(np.arange(60))) / 60
+    points = torch.from_numpy(np.stack([np.cos(angles), np.sin(angles), np.cos(2 * angles)], axis=1))
+    moving = tb.DifferentiableBundle.from_points(points, dim=1, eps_pca=0.14)  # two or three neighbours
+    assert relative_error(moving.frames, torch.as_tensor(moving.bundle.frames)) < 1e-9
+
+
 def test_a_rotation_changes_nothing():
     """The gradient of an invariant loss is orthogonal to all rotations of space."""
     points = torch.from_numpy(tb.manifolds.Ellipsoid((1.0, 0.8, 0.6)).sample(150, seed=0)).requires_grad_()

@@ -5,6 +5,7 @@ import dask.array
 import numpy as np
 import pytest
 import xarray as xr
+from scipy.ndimage import gaussian_filter
 from scipy.special import sph_harm_y
 
 import tangentbundle as tb
@@ -13,8 +14,7 @@ from tangentbundle.earth.operator import cells_of
 from tangentbundle.errors import InvalidInputError, MissingColumnsError, RankDeficientError, UnitsError
 from tangentbundle.geometry.known_frames import latlon_frames
 from tangentbundle.io import Request
-from tangentbundle.io.datasets import from_dataset
-from tangentbundle.io.grids import to_dataset
+from tangentbundle.io.datasets import from_dataset, to_dataset
 
 DIMS = ("lat", "lon")
 
@@ -320,6 +320,18 @@ def test_decomposition_of_a_sea():
     for k, name in enumerate(("divergent", "rotational")):
         error = at_points(parts, (f"u_{name}", f"v_{name}"))[k] - x[k]
         assert energy(error) < 1e-3 * energy(x[k])
+
+
+@pytest.mark.parametrize("size", [0, 2])
+def test_decompositions_do_not_depend_on_chunks(size):
+    """Noise on a grid with land, cells here and there or continents, solved one field at a time and all together."""
+    rng, ds = np.random.default_rng(1), regular(5.0)
+    heights = gaussian_filter(rng.standard_normal((37, 72)), size, mode=["nearest", "wrap"])
+    land = xr.DataArray(heights > np.quantile(heights, 0.7), dims=DIMS)
+    field = wind(ds, rng.standard_normal((4, len(earth.Grid.of(ds)), 2))).where(~land)
+    together, apart = earth.decompose(field), earth.decompose(field.chunk(time=1)).compute()
+    for name in together:
+        assert abs(together[name] - apart[name]).max() < 1e-9 * abs(together[name]).max(), name
 
 
 def test_spectra_sum_to_the_energy():

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tangentbundle.earth import series, smooth
+from tangentbundle.earth import blocks as series
+from tangentbundle.earth import smooth
 from tangentbundle_cli import app
 
 xr = pytest.importorskip("xarray")
@@ -129,7 +130,8 @@ def coarse_series(times=3):
     rng, dims = np.random.default_rng(0), ("time", "lat", "lon")
     u = np.cos(np.radians(lat))[:, None] * np.ones(12) + 0.1 * rng.standard_normal((times, 5, 12))
     coords = {"time": np.arange(times), "lat": lat, "lon": lon}
-    ds = xr.Dataset({"u": (dims, u), "v": (dims, 0.1 * rng.standard_normal(u.shape))}, coords)
+    units = {"units": "m s-1"}
+    ds = xr.Dataset({"u": (dims, u, units), "v": (dims, 0.1 * rng.standard_normal(u.shape), units)}, coords)
     ds.to_netcdf("coarse.nc")
     return ds
 
@@ -164,8 +166,32 @@ def test_parts_in_blocks(wind):
 
     expected = earth.decompose(coarse_series())
     run("decompose", "coarse.nc", "-o", "parts.zarr", "--workers", 2)
-    xr.testing.assert_allclose(xr.open_zarr("parts.zarr").compute(), expected)
+    run("decompose", "coarse.nc", "-o", "parts.nc")
+    found = xr.open_zarr("parts.zarr").compute()
+    for name, other in (("gradient_u", "u_divergent"), ("remainder_v", "v_remainder"), ("stream", "stream_function")):
+        xr.testing.assert_allclose(found[name], expected[other].rename(name))
+    with xr.open_dataset("parts.nc") as other:  # the same, computed in memory
+        assert {*found.data_vars} == {*other.data_vars} and {"u", "vorticity"} <= {*found.data_vars}
+        for name in found:
+            np.testing.assert_allclose(found[name], other[name].transpose(*found[name].dims), rtol=1e-5, atol=1e-3)
+            assert found[name].attrs["units"] == other[name].attrs["units"], name
     assert "--neighbors" in run("decompose", "coarse.nc", "-o", "a.nc", "--workers", 1, "--neighbors", 9, code=2).stderr
+
+
+def test_blocks_of_speed_and_direction(wind):
+    """The result has components, and the speed and direction of these, not those of the input."""
+    ds = coarse_series()
+    speed, direction = np.hypot(ds.u, ds.v), np.degrees(np.arctan2(-ds.u, -ds.v)) % 360
+    said = {"wind_speed": speed.assign_attrs(units="kt"), "wind_from_direction": direction.assign_attrs(units="degree")}
+    xr.Dataset(said).to_netcdf("speed.nc")
+    for output in ("smooth.zarr", "smooth.nc"):
+        run("filter", "speed.nc", "--scale", "9000 km", "-o", output)
+        with xr.open_dataset(output) as found:
+            lengths = np.hypot(found.eastward_wind, found.northward_wind)
+            np.testing.assert_allclose(found.wind_speed, lengths, rtol=1e-6)
+            assert found.wind_speed.attrs["units"] == "kt" and float(abs(found.wind_speed - speed).mean()) > 0.01
+            north = -found.wind_speed * np.cos(np.radians(found.wind_from_direction))
+            np.testing.assert_allclose(found.northward_wind, north, atol=1e-6)
 
 
 def test_options_that_blocks_do_not_know_are_refused(wind):

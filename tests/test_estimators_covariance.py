@@ -287,6 +287,27 @@ def test_the_likelihood_finds_the_parameters_that_made_the_data():
     assert np.abs(found - truth).max() < 0.15
 
 
+def test_the_search_ends_where_the_density_is_stationary():
+    """Also where its first steps lead to the bound of the noise."""
+    sphere, center, width = Sphere(3), np.array([0.0, -1.0, -2.0]), np.full(3, 3.0)
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        points = sphere.sample(160, seed=rng)
+        frames = sphere.frames(points)
+        waves, phases = rng.standard_normal((4, 50)) / 0.7, rng.uniform(0, 2 * np.pi, 50)
+        field = np.einsum("nij,ni->nj", frames, np.cos(points @ waves + phases) @ rng.standard_normal((50, 4)))
+        noisy = field / np.sqrt(np.square(field).mean()) + 0.3 * rng.standard_normal(field.shape)
+        arrays = (points, frames, points[:, :3])
+        evidence = Evidence(
+            Sites(*map(torch.from_numpy, map(np.ascontiguousarray, arrays))), torch.tensor(noisy[..., None])
+        )
+        found = maximize(Tangent(Matern(np.inf)), evidence, center, width, max_noise=0.31)
+        slope = evidence.loss_and_gradient(Tangent(Matern(np.inf)), torch.from_numpy(found))[1].numpy()
+        slope = slope + (found - center) / width**2
+        slope[-1] = max(slope[-1], 0.0) if found[-1] >= np.log(0.31) - 1e-9 else slope[-1]  # at the bound
+        assert np.abs(slope).max() < 0.01 * noisy.size
+
+
 @pytest.mark.parametrize(
     "make",
     [

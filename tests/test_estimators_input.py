@@ -33,8 +33,8 @@ from tangentbundle.manifolds import Ellipsoid, Sphere, Torus
         (POINTS, VECTORS[:, 0], ShapeError, "ambient"),
         (POINTS[:2], VECTORS[:2], TooFewPointsError, "at least 3 points"),
         (POINTS, None, InvalidInputError, "requires y"),
-        (POINTS, np.full((36, 3), np.nan), ValueError, "NaN"),
-        (np.full((36, 3), np.inf), VECTORS, ValueError, "infinity"),
+        (POINTS, np.full((36, 3), np.nan), NonFiniteError, "vectors must be finite.*NaN.*index"),
+        (np.full((36, 3), np.inf), VECTORS, NonFiniteError, "inf"),
         (1e160 * POINTS, VECTORS, InvalidInputError, "points are of size"),
         (POINTS, 1e-170 * VECTORS, InvalidInputError, "vectors are of size"),
     ],
@@ -90,7 +90,7 @@ def test_predictions_need_a_fit_and_points_of_the_same_space():
     model.fit(POINTS, VECTORS)
     with pytest.raises(ValueError, match="2 features"):
         model.predict(NEW[:, :2])
-    with pytest.raises(ValueError, match="NaN"):
+    with pytest.raises(NonFiniteError, match="NaN"):
         model.predict(np.full((2, 3), np.nan))
 
 
@@ -124,3 +124,10 @@ def test_the_centre_has_no_tangent_space(space):
     model = FieldInterpolator(GaussianProcess(Tangent()), manifold=space).fit(points, field)
     with pytest.raises(InvalidInputError, match="centre"):
         model.predict(centre)
+
+
+def test_a_curve_may_have_every_point_twice():
+    points = np.repeat(Sphere(1).sample(20, seed=0), 2, axis=0)
+    vectors = points[:, ::-1] * [-1, 1]
+    model = FieldInterpolator(GaussianProcess(Tangent()), dim=1, random_state=0).fit(points, vectors)
+    assert np.allclose(model.predict(points), vectors, atol=0.1)

@@ -106,6 +106,10 @@ def test_the_spread_of_inexact_positions_is_found():
     assert spaces.position_variance < 1e-6
     off = points + 0.03 * rng.standard_normal(points.shape)
     assert TangentSpaces.of(off, 2).position_variance == pytest.approx(0.03**2, rel=0.2)
+    dense = SPHERE.sample(20_000, seed=1) + 0.03 * rng.standard_normal((20_000, 3))  # wider than to the next point
+    for dim in (2, 3):  # as in a dense cloud whose dimension is overestimated
+        assert TangentSpaces.of(dense, dim).position_variance == pytest.approx(0.03**2, rel=0.2)
+    assert TangentSpaces.of(rng.uniform(size=(5000, 3)), 3).position_variance == 0.0
     field = SPHERE.gradient_field(points, 3)
     vectors = field + 0.3 * np.sqrt(np.square(field).mean()) * rng.standard_normal(field.shape)
     model = FieldDenoiser(GaussianProcess(Ambient(Matern(np.inf))), dim=2, random_state=0).fit(off, vectors)

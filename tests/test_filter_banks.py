@@ -7,7 +7,7 @@ from filter_spaces import METHODS, SPACES, count_products, errors, filters_at, l
 
 import tangentbundle as tb
 from tangentbundle.filters import apply_bank
-from tangentbundle.filters.methods import MAX_CACHED_BANKS
+from tangentbundle.filters.banks import MAX_CACHED_BANKS
 from tangentbundle.operators import moments
 from tangentbundle.testing import random_signal
 

@@ -1,5 +1,7 @@
 """Denoising filters chosen by estimated risk: moments, noise level and risk against their dense definitions."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 import torch
@@ -11,20 +13,20 @@ from tangentbundle.filters.shrinkage import Rational, laplacian_moments, least_r
 SPHERE = tb.manifolds.Sphere(2)
 
 
-@pytest.fixture(scope="module")
-def problem():
+@cache
+def problem(n):
     """A Laplacian, a smooth field, the same with noise of known level, and random signs."""
-    points, rng = SPHERE.sample(1500, seed=0), np.random.default_rng(0)
+    points, rng = SPHERE.sample(n, seed=0), np.random.default_rng(0)
     bundle = tb.TangentBundle.from_points(points, dim=2, neighbors=24)
     clean = bundle.to_coordinates(SPHERE.gradient_field(points, 2))
     noisy = clean + 0.5 * rng.standard_normal(clean.shape)
-    signs = rng.choice([-1.0, 1.0], size=(1500, 2, 8))
+    signs = rng.choice([-1.0, 1.0], size=(n, 2, 8))
     return bundle.laplacian(), torch.from_numpy(clean), torch.from_numpy(noisy), torch.from_numpy(signs)
 
 
 @pytest.mark.parametrize("dtype, tol", [(torch.float64, 1e-11), (torch.float32, 1e-4)])
-def test_moments_are_inner_products_with_chebyshev_polynomials(problem, dtype, tol):
-    lap, _, noisy, signs = problem
+def test_moments_are_inner_products_with_chebyshev_polynomials(dtype, tol):
+    lap, _, noisy, signs = problem(300)
     x = torch.cat([noisy, signs], dim=2)
     found = laplacian_moments(lap.to(dtype=dtype), x.to(dtype), 20)
     radius, s = band_of(lap).radius, lap.scale
@@ -37,8 +39,8 @@ def test_moments_are_inner_products_with_chebyshev_polynomials(problem, dtype, t
         assert np.abs(found[m] - expected).max() < tol * np.abs(found[0]).max()
 
 
-def test_noise_and_choice_are_those_of_the_truth(problem):
-    lap, clean, noisy, signs = problem
+def test_noise_and_choice_are_those_of_the_truth():
+    lap, clean, noisy, signs = problem(1500)
     family = rational_family(band_of(lap).top)
     mass = (lap.mass / lap.mass.mean())[:, None, None]
     losses = [float((mass * (h(lap, noisy) - clean).square()).sum()) for h in family]
@@ -51,9 +53,9 @@ def test_noise_and_choice_are_those_of_the_truth(problem):
     ) == pytest.approx(0.5, rel=0.04)
 
 
-def test_without_noise_the_data_are_returned(problem):
-    lap, clean, _, signs = problem
-    response, _ = least_risk(lap, clean, signs, torch.zeros(1500))
+def test_without_noise_the_data_are_returned():
+    lap, clean, _, signs = problem(300)
+    response, _ = least_risk(lap, clean, signs, torch.zeros(300))
     assert response.cutoff == np.inf and torch.equal(response(lap, clean, tb.Chebyshev()), clean)
 
 

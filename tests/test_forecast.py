@@ -14,8 +14,7 @@ from tangentbundle.errors import InvalidInputError, NoInformationWarning, NonFin
 from tangentbundle.forecast import Autoregression, Climatology, Persistence
 from tangentbundle.forecast.climate import Climate, cycle_variance, fitted_correlation, mean_variance
 from tangentbundle.forecast.methods import fill_gaps
-from tangentbundle.forecast.steps import Clock
-from tangentbundle.timeline import calendar_period
+from tangentbundle.timeline import Clock, calendar_period
 
 SPHERE = tb.manifolds.Sphere(2)
 POINTS = SPHERE.sample(80, seed=0)
@@ -358,6 +357,7 @@ def spoiled() -> np.ndarray:
     ("points", "series", "options", "kind", "words"),
     [
         (POINTS, spoiled(), {}, NonFiniteError, "number 7"),
+        (np.where(POINTS[4] == POINTS, np.nan, POINTS), SERIES, {}, NonFiniteError, "points must be finite"),
         (POINTS, SERIES[:, :70], {}, ShapeError, "80"),
         (POINTS, SERIES[0], {}, ShapeError, "(T, n, D)"),
         (POINTS, SERIES[:10], {}, InvalidInputError, "at least"),

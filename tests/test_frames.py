@@ -183,8 +183,8 @@ def test_points_without_neighbours_have_no_variance():
 
 @pytest.mark.parametrize("dim", [17, 20])
 def test_more_than_sixteen_dimensions(dim):
-    points = np.zeros((400, 30))
-    points[:, :dim] = np.random.default_rng(0).uniform(size=(400, dim))
-    bundle = TangentBundle.from_points(points, dim=dim, neighbors=100)
+    points = np.zeros((80, 30))
+    points[:, :dim] = np.random.default_rng(0).uniform(size=(80, dim))
+    bundle = TangentBundle.from_points(points, dim=dim, neighbors=40)
     assert bundle.rank == dim
     np.testing.assert_allclose(projectors(bundle.frames)[:, dim:], 0, atol=1e-9)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 
 import meshio
 import numpy as np
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 import tangentbundle as tb
 from tangentbundle.earth.sources import wind_folder
 from tangentbundle.errors import InvalidInputError, MissingColumnsError, OutputError, ShapeError, TangentBundleError
+from tangentbundle.geometry.known_frames import latlon_frames
 from tangentbundle.io import Cloud, Field, Globe, Mesh, Request, check_output, read_field, write_field
 from tangentbundle.io.field import distinct_rows
 from tangentbundle.report import check_report
@@ -56,11 +58,15 @@ def test_archives_are_written_as_meshes(suffix, tmp_path):
     """With the arrays that are numbers at the vertices."""
     points, faces = octahedron()
     others = {"labels": np.array([*"abcdef"]), "heat": np.arange(6.0), "years": np.arange(9), "unit": np.float64(2)}
+    others |= {f"t{dtype[-2:]}": np.arange(6, dtype=dtype) for dtype in (">f8", ">f4", "f2", ">i2", "i1", "u1", ">i8")}
     np.savez(tmp_path / "a.npz", points=points, vectors=points[::-1], triangles=faces, **others)
     write_field(read_field(tmp_path / "a.npz"), tmp_path / f"b.{suffix}")
     again = read_field(tmp_path / f"b.{suffix}")
     assert np.array_equal(again.vectors[0], points[::-1]) and np.array_equal(again.space.faces, faces)
-    assert {"heat"} <= {*again.origin.arrays} <= {"heat", "vectors", "vx", "vy", "vz"}
+    data = meshio.read(tmp_path / f"b.{suffix}").point_data
+    there = {name for name in others if name not in ("labels", "years", "unit")}
+    assert there <= {*data} <= there | {"vectors", "vx", "vy", "vz"} and data["tu1"].dtype == np.uint8
+    assert all(np.array_equal(np.ravel(data[name]), np.arange(6)) for name in there)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "npz", "nc", "zarr", "vtk", "ply", "PLY", "VTK", "TSV"])
@@ -168,6 +174,64 @@ def test_grids_stay_grids(dated, suffix, tmp_path):
     with xr.open_dataset(tmp_path / f"b.{suffix}") as again:
         assert dict(again.sizes) == dict(ds.sizes) and again.attrs["title"] == "turning"
         assert np.allclose(again["uo"], ds["uo"], atol=1e-12) and again["uo"].attrs["units"] == "cm s-1"
+
+
+@pytest.mark.parametrize("suffix", ["nc", "zarr"])
+@pytest.mark.parametrize("kind", ["grid", "stations", "cloud"])
+def test_datasets_keep_other_variables(kind, suffix, tmp_path):
+    """As tables do: those along time, too, except where the times are others."""
+    ds, place = grid(), ("lat", "lon")
+    if kind != "grid":
+        ds, place = ds.isel(time=0, lat=slice(1, -1)).stack(site=place).reset_index("site").copy(deep=True), ("site",)
+        ds = ds.assign_coords(code=("site", [f"s{k}" for k in range(ds.sizes["site"])]))
+        ds["uo"][0] = np.nan
+    if kind == "cloud":
+        points = dict(zip("xyz", latlon_frames(ds.lat.values, ds.lon.values)[0].T, strict=True))
+        names = {f"v{a}": ("site", ds.uo.values, {"long_name": a}) for a in "xyz"}
+        ds = xr.Dataset({a: ("site", x) for a, x in points.items()} | names, {"code": ds.code.variable}, ds.attrs)
+        ds = ds.assign_coords(site=10 * np.arange(ds.sizes["site"]))
+    ds = ds.assign(height=(place, np.full([ds.sizes[d] for d in place], 7.0), {"units": "m"}), crs=3)
+    ds = ds.assign(heat=3.0 * ds.uo) if kind == "grid" else ds
+    ds.to_netcdf(tmp_path / "a.nc")
+    field = read_field(tmp_path / "a.nc", Request(drop_missing=True))
+    write_field(field.with_vectors(2 * field.vectors), tmp_path / f"b.{suffix}")
+    with xr.open_dataset(tmp_path / f"b.{suffix}") as again:
+        assert {*again.variables} == {*ds.variables} - {"time"} | ({"time"} if kind != "cloud" else set())
+        there = slice(1, None) if kind == "cloud" else slice(None)  # a grid keeps its cells, a cloud has no NaN
+        assert again.height.attrs["units"] == "m" and again.height.dims == place and again.attrs["title"] == "turning"
+        if kind != "grid":
+            assert again.code.values.tolist() == ds.code.values[there].tolist()
+        name = "vx" if kind == "cloud" else "uo"
+        np.testing.assert_allclose(again[name], 2 * ds[name].isel({place[0]: there}), atol=1e-9)
+    if kind == "grid":
+        later = replace(field, times=field.times + np.timedelta64(9, "D"))
+        write_field(later, tmp_path / f"c.{suffix}")
+        with xr.open_dataset(tmp_path / f"c.{suffix}") as again:
+            assert "heat" not in again and "height" in again
+
+
+def test_times_without_vectors_are_left_out_of_other_variables(tmp_path):
+    ds = grid().copy(deep=True)
+    ds = ds.assign(heat=3.0 * ds.uo)
+    ds["uo"][0] = np.nan
+    ds.to_netcdf(tmp_path / "a.nc")
+    write_field(read_field(tmp_path / "a.nc"), tmp_path / "b.nc")
+    with xr.open_dataset(tmp_path / "b.nc") as again:
+        assert again.sizes["time"] == 1
+        xr.testing.assert_allclose(again.heat, ds.heat[1:])
+
+
+@pytest.mark.parametrize("suffix", ["nc", "zarr"])
+def test_datasets_of_speed_and_direction_have_both_and_components(suffix, tmp_path):
+    ds = grid(dated=False)
+    speed, said = xr.full_like(ds.uo, 5.0), {"standard_name": "wind_from_direction", "units": "degree"}
+    ds = xr.Dataset({"ff": speed.assign_attrs(units="kt"), "dd": (speed.dims, 0 * speed.values + 270, said)})
+    ds.isel(lat=slice(1, -1)).to_netcdf(tmp_path / "a.nc")
+    field = read_field(tmp_path / "a.nc")
+    write_field(field.with_vectors(2 * field.vectors), tmp_path / f"b.{suffix}")
+    with xr.open_dataset(tmp_path / f"b.{suffix}") as again:
+        assert np.allclose(again.ff, 10) and np.allclose(again.dd, 270) and np.allclose(again.eastward_wind, 10)
+        assert again.ff.attrs["units"] == "kt" and again.dd.attrs["standard_name"] == "wind_from_direction"
 
 
 def written(ds, kind, path):
@@ -381,21 +445,24 @@ def test_nothing_half_written(suffix, trouble, tmp_path, monkeypatch):
     assert np.array_equal(read_field(path).values, before) and [p.name for p in tmp_path.iterdir()] == [path.name]
 
 
-@pytest.mark.parametrize("suffix", ["csv", "npz", "nc", "parquet"])
-def test_a_full_disk(suffix, tmp_path):
+def test_a_full_disk(tmp_path):
     """Files of this process may have 2 kB: every writer meets the limit in its own way."""
+    suffixes = ["csv", "npz", "nc", "parquet"]
     code = (
         "import resource, signal, sys, numpy as np; from tangentbundle.io import *; "
         "from tangentbundle.errors import OutputError; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "p = np.random.default_rng(0).standard_normal((2000, 3)); field = Field(Cloud(p, ('x', 'y', 'z')), p[None])\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))\n"
-        "try: write_field(field, sys.argv[1])\n"
-        "except OutputError as error: print(error)"
+        "for name in sys.argv[1:]:\n"
+        "    try: write_field(field, name)\n"
+        "    except OutputError as error: print(error)"
     )
-    done = subprocess.run(
-        [sys.executable, "-B", "-c", code, tmp_path / f"out.{suffix}"], capture_output=True, text=True, timeout=100
-    )
-    assert "nothing was left" in done.stdout, done.stderr
+    command = [sys.executable, "-B", "-c", code, *(f"out.{suffix}" for suffix in suffixes)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    lines = done.stdout.splitlines()
+    assert len(lines) == len(suffixes), done.stdout + done.stderr
+    for suffix, line in zip(suffixes, lines, strict=True):
+        assert f"out.{suffix}" in line and "nothing was left" in line
     assert list(tmp_path.iterdir()) == []
 
 

@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -81,20 +80,20 @@ def test_the_number_of_threads_does_not_change_the_result(threads):
 
 
 def test_torch_governs_the_number_of_threads(several_threads):
-    ranges, threads = [], set()
+    ranges, threads, all_at_work = [], set(), threading.Barrier(3)
 
     def kernel(start, stop):
         ranges.append((start, stop))
-        threads.add(threading.get_ident())
-        time.sleep(0.01)  # so that all get something to do
+        if threading.get_ident() not in threads:
+            threads.add(threading.get_ident())
+            all_at_work.wait(timeout=60)
 
     run_ranges(kernel, 1000, grain=1)
     assert len(threads) == 3
     assert sorted(k for start, stop in ranges for k in range(start, stop)) == list(range(1000))
     torch.set_num_threads(1)
-    threads.clear()
-    run_ranges(kernel, 1000, grain=1)
-    assert threads == {threading.get_ident()}
+    run_ranges(lambda start, stop: ranges.append((start, stop, threading.get_ident())), 1000, grain=1)
+    assert ranges[-1] == (0, 1000, threading.get_ident())
 
 
 def test_threads_give_the_same_product(several_threads):

@@ -16,8 +16,7 @@ from matplotlib.projections.geo import LambertAxes, MollweideAxes
 from benchmarks.illustrations import response, shortest_path, transport_block
 from tangentbundle.plot.curves import multiplicities
 from tangentbundle.plot.interactive import layered
-from tangentbundle.plot.layers import Layer
-from tangentbundle.plot.streamlines import streamlines
+from tangentbundle.plot.layers import Layer, streamlines
 from tangentbundle.plot.style import canvas
 from tangentbundle.plot.surfaces import Surface
 from tangentbundle.plot.views import spread_out
@@ -297,11 +296,3 @@ def test_without_matplotlib_or_plotly_the_remedy_is_told(monkeypatch):
         canvas()
     with pytest.raises(tb.errors.MissingExtraError, match=r"pip install 'tangentbundle\[plot\]'"):
         tb.plot.interactive_field(np.zeros((5, 3)))
-
-
-def test_pictures_are_loaded_only_when_asked_for():
-    import subprocess
-
-    code = "import tangentbundle as tb, sys; tb.TangentBundle; print([m for m in sys.modules if 'plot' in m])"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "matplotlib" not in found and "plotly" not in found and "tangentbundle.plot" not in found

@@ -84,6 +84,11 @@ def test_kills():
     assert not any(row["failures"] for row in kills.run(0.05))
 
 
+def test_the_command_that_is_killed_ends_without_a_kill(tmp_path):
+    victims.reproduce([0.0], str(tmp_path))
+    assert (tmp_path / "finished").exists()
+
+
 @pytest.mark.parametrize("suffix", victims.SUFFIXES)
 def test_the_killer_sees_what_is_lost(suffix, tmp_path):
     victims.write([0.0], str(tmp_path), [6.0] * len(victims.SUFFIXES), most=1)

@@ -6,11 +6,13 @@ import signal
 import socket
 import subprocess
 import sys
-import textwrap
 import time
 from pathlib import Path
 
 import pytest
+import torch
+
+import tangentbundle as tb
 
 pytest.importorskip("lightning_fabric")
 EXAMPLE = Path(__file__).parents[1] / "examples" / "cluster" / "train_many_clouds.py"
@@ -35,26 +37,41 @@ def test_torchrun_with_two_processes_has_the_losses_of_one(tmp_path):
 
 
 SCRIPT = """
-import sys, torch, tangentbundle as tb
+import json, sys, torch, tangentbundle as tb
 from pathlib import Path
 from lightning_fabric import Fabric
+torch.set_num_threads(1)
+folder = Path(sys.argv[1])
 fabric = Fabric(accelerator="cpu", devices=2, strategy="ddp")
 fabric.launch()
-lap = tb.TangentBundle.from_points(torch.from_numpy(tb.manifolds.Torus().sample(50, seed=1)), dim=2).laplacian()
-x = torch.randn(4, 50, 2, 1, generator=torch.Generator().manual_seed(0), dtype=lap.dtype)
+points = torch.from_numpy(tb.manifolds.Torus().sample(60, seed=1))
+lap = tb.TangentBundle.from_points(points).laplacian()
+signals = torch.randn(5, 60, 2, 1, generator=torch.Generator().manual_seed(5), dtype=lap.dtype)
+batches = [(x, lap, tb.Heat(0.3)(lap, x)) for x in signals]
+options = dict(progress=False, fabric=fabric)
+
+net = tb.nn.TNN([1, 4, 1]).double()
+result = tb.fit(net, batches, epochs=8, checkpoint=folder / "short", **options)
+if fabric.is_global_zero:
+    tb.save(net, folder / "final.safetensors")
+    (folder / "losses").write_text(json.dumps(result.history["training loss"]))
+
 def loss(net, batch):
-    Path(sys.argv[1], f"rank-{fabric.global_rank}").touch()
+    (folder / f"rank-{fabric.global_rank}").touch()
     return tb.training.squared_error(net, batch)
-net = tb.nn.TNN([1, 2, 1]).double()
-options = dict(checkpoint=tb.training.Checkpoint(sys.argv[1], every=1e9), progress=False, fabric=fabric)
-tb.fit(net, [(s, lap, s) for s in x], loss, epochs=10**6, **options)
+
+net = tb.nn.TNN([1, 4, 1]).double()
+tb.fit(net, batches, loss, epochs=10**6, checkpoint=tb.training.Checkpoint(folder / "long", every=1e9), **options)
 """
 
 
-def test_an_interrupt_of_one_process_stops_all(tmp_path):
-    """The other would wait for ever for gradients that never come."""
+def test_two_processes_equal_one_and_an_interrupt_of_one_stops_both(tmp_path):
+    """Two processes with one batch each do the steps of one that accumulates two; of 5 batches one is left over.
+
+    Interrupted is one of them: the other would wait for ever for gradients that never come.
+    """
     script = tmp_path / "train.py"
-    script.write_text(textwrap.dedent(SCRIPT))
+    script.write_text(SCRIPT)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -79,7 +96,15 @@ def test_an_interrupt_of_one_process_stops_all(tmp_path):
         processes[1].send_signal(signal.SIGINT)
         errors = [process.communicate(timeout=120)[1] for process in processes]
         assert all("training was interrupted" in error for error in errors), errors
-        assert (tmp_path / "checkpoint.safetensors").exists()
+        assert (tmp_path / "long/checkpoint.safetensors").exists()
     finally:
         for process in processes:
             process.kill()
+    points = torch.from_numpy(tb.manifolds.Torus().sample(60, seed=1))
+    lap = tb.TangentBundle.from_points(points).laplacian()
+    signals = torch.randn(5, 60, 2, 1, generator=torch.Generator().manual_seed(5), dtype=lap.dtype)
+    batches, net = [(x, lap, tb.Heat(0.3)(lap, x)) for x in signals], tb.nn.TNN([1, 4, 1]).double()
+    alone = tb.fit(net, batches, epochs=8, accumulate=2, progress=False)
+    assert json.loads((tmp_path / "losses").read_text()) == pytest.approx(alone.history["training loss"], rel=1e-10)
+    for found, expected in zip(tb.load(tmp_path / "final.safetensors").parameters(), net.parameters(), strict=True):
+        assert torch.allclose(found, expected, atol=1e-10)

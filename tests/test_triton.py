@@ -19,7 +19,7 @@ from spaces import bundle_of
 
 import tangentbundle as tb
 from tangentbundle.filters import apply_bank
-from tangentbundle.geometry.balls import ball_edges
+from tangentbundle.geometry.search import ball_edges
 from tangentbundle.geometry.tensor_cloud import TensorCloud, near_blocks
 from tangentbundle.manifolds import Sphere
 from tangentbundle.operators import laplacian as laplacian_module
@@ -39,7 +39,7 @@ TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-12}
 def run_in_the_interpreter(marked):
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", marked, "-k", "not in_the_interpreter"]
     environment = os.environ | {"TRITON_INTERPRET": "1"}
-    command += ["-rs", str(Path(__file__))]
+    command += ["-rs", *map(str, Path(__file__).parent.glob("test_triton*.py"))]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1800, check=False)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert "SKIPPED" not in done.stdout
@@ -245,9 +245,9 @@ def sheaf():
 SPACES = {
     "sheaf": sheaf,
     "S1": lambda: operator(Sphere(1), 21),
-    "S2": lambda: operator(Sphere(2), 29),
+    "S2": lambda: operator(Sphere(2), 21),
     "S3": lambda: operator(Sphere(3), 21),
-    "functions on S2": lambda: operator(Sphere(2), 29, True),
+    "functions on S2": lambda: operator(Sphere(2), 21, True),
 }
 
 
@@ -289,7 +289,7 @@ def assert_same_results(name, dtype, order, monkeypatch):
     ids=str,
 )
 def test_the_whole_path_equals_the_cpu_path(name, dtype, monkeypatch):
-    assert_same_results(name, dtype, 4, monkeypatch)
+    assert_same_results(name, dtype, 3, monkeypatch)
 
 
 @interpreted

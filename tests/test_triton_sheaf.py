@@ -1,38 +1,15 @@
 """The Triton kernels for learned sheaves against their readable twins, in Triton's interpreter (see test_triton.py)."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 from pairwise import all_pairs
-from test_triton import HERE, MISSING, TOLERANCE, as_on_a_gpu, interpreted, random_matrix
+from test_triton import TOLERANCE, as_on_a_gpu, interpreted, random_matrix
 
 import tangentbundle as tb
 from tangentbundle.operators import ScalarDegrees
 from tangentbundle.operators.product import Extras, reference_outer, reference_step
 from tangentbundle.operators.storage import BlockMatrix
 from tangentbundle.testing import relative_error
-
-
-@pytest.mark.skipif(MISSING, reason="Triton is not installed")
-@pytest.mark.skipif(HERE, reason="this is the interpreter")
-def test_in_the_interpreter():
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "no:cacheprovider",
-        "-n0",
-        "-k",
-        "not in_the_interpreter",
-        __file__,
-    ]
-    environment = os.environ | {"TRITON_INTERPRET": "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
 
 
 def blocks(d, dtype, n=13):
@@ -101,15 +78,15 @@ def test_the_whole_path_equals_the_cpu_path(monkeypatch):
 
 @interpreted
 def test_gradients_of_points_equal_those_of_the_cpu(monkeypatch):
-    points = torch.from_numpy(tb.manifolds.Sphere(2).sample(40, seed=0))
-    field, found = torch.linspace(0, 1, 120, dtype=torch.float64).reshape(40, 3), []
+    points = torch.from_numpy(tb.manifolds.Sphere(2).sample(24, seed=0))
+    field, found = torch.linspace(0, 1, 72, dtype=torch.float64).reshape(24, 3), []
     for on_a_gpu in (False, True):
         if on_a_gpu:
             as_on_a_gpu(monkeypatch)
         x = points.clone().requires_grad_()
-        bundle = tb.DifferentiableBundle.from_points(x, dim=2, neighbors=14)
+        bundle = tb.DifferentiableBundle.from_points(x, dim=2, neighbors=10)
         lap, signal = bundle.laplacian(), bundle.to_coordinates(field)
-        heat = tb.Heat(0.1)(lap, signal, tb.Chebyshev(order=4))
+        heat = tb.Heat(0.1)(lap, signal, tb.Chebyshev(order=3))
         (bundle.to_ambient(lap @ signal).square().sum() + bundle.to_ambient(heat).square().sum()).backward()
         found.append(x.grad)
     assert relative_error(*found) < 1e-10

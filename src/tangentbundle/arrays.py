@@ -79,14 +79,9 @@ def float_tensor(value: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
     Integers and booleans become float64; other dtypes, ragged lists, text, masked and sparse arrays are refused.
     """
     is_torch = isinstance(value, torch.Tensor)
-    if is_torch:
-        if value.layout != torch.strided:
-            raise InvalidInputError(f"{name} must be a dense tensor, got {value.layout}; use {name}.to_dense().")
-        tensor = value
-    else:
-        if np.ma.is_masked(value):
-            raise NonFiniteError(f"{name} holds masked values; drop or fill those rows first.")
-        tensor = _from_numpy(value, name)
+    if is_torch and value.layout != torch.strided:
+        raise InvalidInputError(f"{name} must be a dense tensor, got {value.layout}; use {name}.to_dense().")
+    tensor = value if is_torch else _from_numpy(value, name)
     if not tensor.is_floating_point() and not tensor.is_complex():
         tensor = tensor.to(torch.float64)
     if tensor.dtype not in FLOATS:
@@ -104,6 +99,8 @@ def half_precision(value: Array) -> torch.dtype | None:
 
 def _from_numpy(value: Any, name: str) -> torch.Tensor:
     """The tensor in the memory of an array, or of a copy where torch cannot share it."""
+    if np.ma.is_masked(value):
+        raise NonFiniteError(f"{name} holds masked values; drop or fill those rows first.")
     try:
         array = np.asarray(value)
     except (ValueError, TypeError) as error:
@@ -187,8 +184,3 @@ def positive_integer(value: Any, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise InvalidInputError(f"{name} must be a positive integer, got {value!r}.")
     return int(value)
-
-
-def generator(seed: int | np.random.Generator | None) -> np.random.Generator:
-    """Return a NumPy generator: the one given, or a new one from the seed."""
-    return np.random.default_rng(seed)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn.functional import pad
 
 from .arrays import Array, ArrayKind, float_tensor, host, points_tensor
@@ -25,7 +26,7 @@ from .errors import (
     TooFewPointsError,
 )
 from .geometry.frames import LocalPCA
-from .geometry.graph import NeighborGraph, edge_weights, radius_graph
+from .geometry.graph import NeighborGraph, radius_graph
 from .geometry.kernels import Kernel
 from .geometry.pipeline import GLOBAL_SHARE, Scale, estimate_frames, warn_of_noise
 from .geometry.scale import target_neighbors
@@ -35,8 +36,6 @@ from .geometry.transport import Connection, connect
 from .operators import ConnectionLaplacian, Joined, SampleEnergy
 from .operators.assembly import Averages, average_blocks, coordinate_moments
 from .operators.moments import sums_by
-
-Tensor = torch.Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +122,7 @@ class Clouds:
 
     def _joined(self, connection: Connection, frames: Tensor | None, calibrate: bool) -> Joined:
         graph, cloud, dim, count = self.graph, self.cloud, self.frames.shape[2], len(self.sizes)
-        averages = Averages.of(graph, edge_weights(graph, self.kernel, 1.0))
+        averages = Averages.of(graph, self.kernel(graph.tensors[2]))
         factors, terms = np.ones(count), 1
         if calibrate:
             calibration, constant, terms = SampleEnergy(), self.kernel.calibration(dim), 2
@@ -142,7 +141,7 @@ class Clouds:
         """Sequences of ``indptr``, ``cols``, ``values`` and ``order`` of each cloud, numbered within it."""
         starts, indptr = pad(self.sizes.cumsum(0), (1, 0)), self.graph.tensors[0]
         within = torch.arange(len(self.cloud), device=cols.device) - starts[self.cloud]
-        number = torch.repeat_interleave(torch.arange(len(self.sizes), device=cols.device), self.sizes + 1)
+        number = torch.repeat_interleave(self.sizes + 1)
         local = indptr[torch.arange(len(number), device=cols.device) - number] - indptr[starts[number]]
         before = starts[self.cloud[self.graph.edge_rows]].int()
         cols = torch.where(cols < 0, ~(~cols - before), cols - before)

@@ -189,9 +189,7 @@ class TangentBundle(BundleOperators):
         """
         cloud, order, kind = sorted_cloud(vertices, "vertices")
         bases = None if frames is None else check_frames(frames, cloud)[order]
-        rank = np.empty_like(order)
-        rank[order] = np.arange(len(order))
-        triangles = np.ascontiguousarray(rank[check_faces(faces, cloud)])
+        triangles = np.ascontiguousarray(np.argsort(order)[check_faces(faces, cloud)])
         graph, connection, bases, mesh = mesh_geometry(cloud, triangles, order, bases, kind.numpy_dtype)
         eps = float(np.square(graph.distances).mean())
         return cls(cloud, graph, connection, order, None, eps, 2, kind, bases, mesh=mesh)

@@ -13,13 +13,13 @@ import torch
 from .arrays import Array, ArrayKind, finite_where_seen, float_tensor, host, on_host, positive_integer
 from .errors import InvalidInputError, ShapeError
 from .geometry.frames import LocalPCA
-from .geometry.graph import NeighborGraph, edge_weights
+from .geometry.graph import NeighborGraph
 from .geometry.kernels import Kernel, check_kernel
 from .geometry.mesh import MeshGeometry
 from .geometry.tensor_cloud import TensorCloud, tensor_of
 from .geometry.transport import Connection
 from .operators import Calibration, ConnectionLaplacian, Normalization
-from .operators.assembly import Averages, assemble, coordinate_moments
+from .operators.assembly import Averages, area_laplacian, assemble, coordinate_moments
 from .operators.calibration import calibrated_scale
 from .sheaf import Sheaf
 
@@ -131,9 +131,6 @@ class BundleOperators(BundleSignals):
         """The neighbour graph."""
         return self.sorted_graph.relabel(self.order)
 
-    def _bases(self) -> np.ndarray:
-        return host(self._frames())
-
     def laplacian(self, *, calibrate: Calibration | bool = True, order: int | None = None) -> ConnectionLaplacian:
         r"""The connection Laplacian :math:`\Delta \le 0`, a function of the average :math:`P = M^{-1} S`.
 
@@ -154,7 +151,8 @@ class BundleOperators(BundleSignals):
                     "calibrate= and order= are for clouds: the Laplacian of a mesh has no kernel. Leave them out, or "
                     "use TangentBundle.from_points on the vertices."
                 )
-            return self._assemble(Averages.by_area(self.sorted_graph, self._weights(), self.mesh.areas))
+            weighted = self.sorted_graph, self.connection, self.mesh.weights, self.mesh.areas
+            return area_laplacian(*weighted, self.order, self.kind, self.sorted_frames)
         averages, constant = self._averages(), check_kernel(self.kernel).calibration(self.dim)
         moments = partial(coordinate_moments, self.sorted_graph, averages, tensor_of(vars(self)["sorted_points"]))
         scale, usual = calibrated_scale(calibrate, constant, self.eps, self.dim, moments)
@@ -190,7 +188,7 @@ class BundleOperators(BundleSignals):
     def _weights(self) -> Any:
         if self.mesh is not None:
             return torch.as_tensor(self.mesh.weights)
-        return edge_weights(self.sorted_graph, check_kernel(self.kernel), float(np.sqrt(self.eps)))
+        return check_kernel(self.kernel)(self.sorted_graph.tensors[2] / float(np.sqrt(self.eps)))
 
     def sheaf(self) -> Sheaf:
         r"""The bundle as an orthogonal cellular sheaf over the neighbour graph, of the same kind of arrays.

@@ -88,10 +88,9 @@ def cover_signs(graph: NeighborGraph, det: np.ndarray) -> np.ndarray | None:
 
 def tree_signs(edges: NeighborGraph) -> np.ndarray:
     """Signs ``(n,)`` of frames that agree along a spanning tree of the edges that face each other best."""
-    det, n = edges.distances, edges.num_points
-    cost = sparse.csr_array((1.0 + 1e-9 - np.abs(det), edges.indices, edges.indptr), shape=(n, n))
-    chosen = csgraph.minimum_spanning_tree(cost).astype(bool)
-    signs = chosen * sparse.csr_array((np.sign(det), edges.indices, edges.indptr), shape=(n, n))
+    facing = edges.to_scipy()
+    cost = sparse.csr_array((1.0 + 1e-9 - np.abs(facing.data), facing.indices, facing.indptr), shape=facing.shape)
+    signs = csgraph.minimum_spanning_tree(cost).astype(bool) * facing
     both = sparse.csr_array(signs + signs.T)
     tree = NeighborGraph(both.indptr.astype(np.int64), both.indices.astype(np.int32), both.data)
     found = cover_signs(tree, both.data)
@@ -143,8 +142,7 @@ def normal_share(bundle: Any, field: Array) -> float:
     tangent = float_tensor(bundle.to_ambient(bundle.to_coordinates(vectors)), "field")[0]
     largest = float(vectors.abs().max()) or 1.0
     total, inside = (float((v.double() / largest).square().sum()) for v in (vectors, tangent))
-    share = 1.0 - inside / total if total > 0 else 0.0
-    share = min(max(share, 0.0), 1.0)
+    share = min(max(1.0 - inside / total, 0.0), 1.0) if total > 0 else 0.0
     if share > 0.1:
         warnings.warn(
             f"{share:.0%} of the field's energy is normal to the estimated tangent spaces and is lost in "

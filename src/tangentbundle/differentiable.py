@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from .arrays import float_tensor
 from .bundle import TangentBundle
@@ -29,8 +30,6 @@ from .geometry.search import nearest_distances
 from .operators import ConnectionLaplacian
 from .operators.assembly import Averages
 from .operators.sheaf_laplacian import inverse_root
-
-Tensor = torch.Tensor
 
 
 class _Frames(torch.autograd.Function):
@@ -74,6 +73,7 @@ class DifferentiableBundle:
     points: Tensor = field(repr=False)
     bundle: TangentBundle
     pca_center: bool = True
+    given_eps_pca: bool = False
 
     def __post_init__(self) -> None:
         if self.bundle.pca is None or self.points.shape != self.bundle.sorted_points.shape:
@@ -85,7 +85,9 @@ class DifferentiableBundle:
         if not isinstance(points, Tensor):
             raise InvalidInputError(f"points must be a torch tensor, to have gradients, got {type(points).__name__}.")
         bundle = TangentBundle.from_points(points.detach(), **options)
-        return cls(float_tensor(points, "points")[0], bundle, options.get("pca_center", True))
+        return cls(
+            float_tensor(points, "points")[0], bundle, options.get("pca_center", True), bool(options.get("eps_pca"))
+        )
 
     @cached_property
     def _order(self) -> Tensor:
@@ -112,10 +114,13 @@ class DifferentiableBundle:
         return _Frames.apply(covariance, self._tensor(np.asarray(self.bundle.sorted_frames)))
 
     def _pca_edges(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Edges of the local PCA and the radius at each; points with few neighbours use their nearest ones."""
+        """Edges of the local PCA and the radius at each.
+
+        Points with few neighbours use their nearest ones, unless the radius was given.
+        """
         cloud, radius = self.bundle.sorted_points, float(self.bundle.eps_pca or 0.0) ** 0.5
         graph, least = radius_graph(cloud, radius), min(2 * self.bundle.dim + 2, len(cloud) - 1)
-        poor = np.flatnonzero(graph.degrees < least)
+        poor = np.flatnonzero(graph.degrees < (0 if self.given_eps_pca else least))
         rich = ~np.isin(graph.rows, poor)
         distances, nearest = nearest_distances(cloud, least, poor)
         rows = np.concatenate([graph.rows[rich], np.repeat(poor, least)])

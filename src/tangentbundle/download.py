@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from .errors import DamagedFileError, DownloadError, InvalidInputError
@@ -49,8 +48,9 @@ def fetch(
     _require_https(url)
     folder = Path(cache or pooch.os_cache("tangentbundle"))
     store = pooch.create(folder, "", registry={name: sha256}, urls={name: url}, retry_if_failed=2)
+    redirects = {"response": lambda r, **_: _require_https(urljoin(r.url, r.headers.get("Location", "")))}
     try:
-        path = Path(store.fetch(name, downloader=pooch.HTTPDownloader(timeout=30, hooks={"response": _check_redirect})))
+        path = Path(store.fetch(name, downloader=pooch.HTTPDownloader(timeout=30, hooks=redirects)))
         check(path)
     except OSError as error:  # also those of requests
         raise DownloadError(
@@ -68,7 +68,3 @@ def _require_https(url: str) -> None:
     parts = urlsplit(url)
     if parts.scheme != "https" and (parts.scheme, parts.hostname) not in (("http", "localhost"), ("http", "127.0.0.1")):
         raise DownloadError(f"expected an address that begins with https://, got {url}.")
-
-
-def _check_redirect(response: Any, **_: Any) -> None:
-    _require_https(urljoin(response.url, response.headers.get("Location", "")))

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 from .errors import MissingExtraError
+
+if TYPE_CHECKING:
+    import torch
 
 
 def extra(name: str, purpose: str, group: str = "data") -> Any:
@@ -16,3 +20,8 @@ def extra(name: str, purpose: str, group: str = "data") -> Any:
         raise MissingExtraError(
             f"{purpose} needs {name}, which is not installed: pip install 'tangentbundle[{group}]'.", name=name
         ) from error
+
+
+def use_triton(device: torch.device) -> bool:
+    """Whether the Triton kernels serve a device; without Triton a GPU uses the readable references."""
+    return device.type == "cuda" and find_spec("triton") is not None

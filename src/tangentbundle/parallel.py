@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -35,18 +34,14 @@ def run_ranges(kernel: Callable[..., Any], n: int, *args: Any, grain: int = 1024
     of the library.
     """
     workers = torch.get_num_threads()
-    if workers == 1 or n <= grain:
+    if n <= grain:
         kernel(0, n, *args)
         return
-    pieces = max(min(4 * workers, -(-n // grain)), -(-n // MAX_ROWS))
-    waiting = deque(pairwise(n * k // pieces for k in range(pieces + 1)))
+    pieces = max(min(4 * workers, -(-n // grain)) if workers > 1 else 1, -(-n // MAX_ROWS))
+    waiting = iter([*pairwise(n * k // pieces for k in range(pieces + 1))])  # shared: a thread takes the next range
 
     def work() -> None:
-        while True:
-            try:
-                start, stop = waiting.popleft()
-            except IndexError:
-                return
+        for start, stop in waiting:
             kernel(start, stop, *args)
 
     helpers = [_pool(workers).submit(work) for _ in range(workers - 1)]

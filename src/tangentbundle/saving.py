@@ -16,8 +16,7 @@ from .nn.activations import FUNCTIONS
 
 KIND = "tangentbundle.network"
 
-PARAMETERS = (nn.Parametrization, operators.Degrees)
-KINDS = (nn.Configured, filters.Method, filters.Filter, *PARAMETERS)
+KINDS = (nn.Configured, filters.Method, filters.Filter, nn.Parametrization, operators.Degrees)
 PUBLIC = [getattr(module, name) for module in (nn, filters, operators) for name in module.__all__]
 PARTS = [part for part in PUBLIC if isinstance(part, type) and issubclass(part, KINDS)]
 CLASSES = {part.__name__: part for part in PARTS if sum(issubclass(other, part) for other in PARTS) == 1}

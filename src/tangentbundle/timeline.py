@@ -1,13 +1,14 @@
-"""Series in time: their step, their gaps, and the windows a forecast learns from."""
+"""Series in time: their step, their gaps, the windows a forecast learns from, and clocks that continue them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from .arrays import positive_integer
-from .errors import InvalidInputError
+from .errors import InvalidInputError, ShapeError
 
 Times = np.ndarray
 """``(T,)`` of dtype datetime64, ascending."""
@@ -19,13 +20,15 @@ class Timeline:
 
     ticks: np.ndarray
     step: np.timedelta64
+    ends: bool = False  # all times are on the last day of a month
 
     def next(self, times: Times) -> Times:
         """The times one step later."""
         if np.datetime_data(self.step)[0] != "M":
             return times + self.step
-        months = times.astype("datetime64[M]")
-        return (months + self.step).astype(times.dtype) + (times - months.astype(times.dtype))
+        day = np.timedelta64(int(self.ends), "D")
+        months = (later := times + day).astype("datetime64[M]")
+        return ((months + self.step).astype(later.dtype) + (later - months) - day).astype(times.dtype)
 
     def segments(self) -> list[slice]:
         """Longest stretches without a gap."""
@@ -51,16 +54,16 @@ def regular(times: Times) -> Timeline:
         return Timeline(np.zeros(1, np.int64), np.timedelta64(0, "s"))
     seconds, months = (np.diff(times.astype(f"datetime64[{unit}]")).astype(np.int64) for unit in "sM")
     if (seconds <= 0).any():
-        where = int(np.argmax(seconds <= 0))
-        raise InvalidInputError(
-            f"times must ascend without repeats, but {times[where + 1]} follows {times[where]}. Sort, drop repeats."
-        )
-    for gaps, one in ((seconds, np.timedelta64(1, "s")), (months, np.timedelta64(1, "M"))):
+        before, after = (part[seconds <= 0][0] for part in (times[:-1], times[1:]))
+        raise InvalidInputError(f"times must ascend without repeats, but {after} follows {before}. Sort, drop repeats.")
+    ends = bool(((tomorrow := times.astype("datetime64[D]") + 1) == tomorrow.astype("datetime64[M]")).all())
+    second, month = np.timedelta64(1, "s"), np.timedelta64(1, "M")  # a step of years has months, not seconds
+    for gaps, one, slack in ((seconds, second, 0.0), (months, month, 0.0), (seconds, second, 0.01)):
         values, counts = np.unique(gaps, return_counts=True)
         step = int(values[counts.argmax()])
         steps = np.rint(gaps / max(step, 1)).astype(np.int64)
-        if steps.min() >= 1 and np.abs(gaps - steps * step).max() <= 0.01 * step:
-            return Timeline(np.concatenate([[0], np.cumsum(steps)]), step * one)
+        if steps.min() >= 1 and np.abs(gaps - steps * step).max() <= slack * step:
+            return Timeline(np.concatenate([[0], np.cumsum(steps)]), step * one, ends)
     raise InvalidInputError(
         f"times must lie on a regular clock, gaps allowed; differences range from {seconds.min()} to {seconds.max()} s "
         "and are no multiples of the commonest one. Resample the series first."
@@ -129,3 +132,48 @@ class Windows:
             )
         inputs = starts[:, None] + np.arange(length)
         return cls(inputs, inputs + length, ~filled[inputs + length])
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Turns dates or step numbers into steps since the first time of training."""
+
+    origin: Any
+    step: Any
+
+    @classmethod
+    def of(cls, times: Any, count: int) -> tuple[Clock, np.ndarray]:
+        """The clock of a series of ``count`` fields, and their steps ``(T,)``."""
+        times = np.arange(count) if times is None else _checked(times, count)
+        if times.dtype.kind != "M":
+            return cls(times[0], 1), times - times[0]
+        line = regular(times)
+        return cls(times[0], line.step), line.ticks
+
+    def steps(self, times: Any, count: int) -> np.ndarray:
+        """Steps ``(W,)`` of other times on this clock."""
+        times, origin = _checked(times, count), self.origin
+        if times.dtype.kind != origin.dtype.kind:
+            kind = "dates" if origin.dtype.kind == "M" else "step numbers, or none"
+            raise InvalidInputError(f"fit had {kind} as times; predict must have them too, got {times.dtype}.")
+        if origin.dtype.kind == "M" and np.datetime_data(self.step)[0] == "M":
+            times, origin = times.astype("datetime64[M]"), origin.astype("datetime64[M]")
+        exact = (times - origin) / self.step
+        steps = np.rint(exact).astype(int)
+        if np.abs(exact - steps).max() > 0.02:
+            raise InvalidInputError(f"times of predict do not lie on the clock of fit, whose step is {self.step}.")
+        return steps
+
+
+def _checked(times: Any, count: int) -> np.ndarray:
+    times = np.asarray(times)
+    if times.shape != (count,):
+        raise ShapeError(f"times must have shape ({count},), one for each field, got {times.shape}.")
+    if times.dtype.kind == "M":
+        regular(times)
+        return times.astype("datetime64[s]")
+    if times.dtype.kind not in "iu":
+        raise InvalidInputError(f"times must be dates (datetime64) or integer step numbers, got {times.dtype}.")
+    if (np.diff(times.astype(int)) <= 0).any():
+        raise InvalidInputError("times must ascend without repeats. Sort them, drop repeats.")
+    return times.astype(int)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -51,13 +52,16 @@ def tell_normal_part(job: Job, field: tb.io.Field, bundle: Any) -> None:
     job.summary.tell("normal part", f"{share:.1%} of the vectors' energy, left out", normal_share=share)
 
 
-def compute_spectrum(job: Job, bundle: tb.TangentBundle, k: int) -> Any:
-    """The lowest k eigenvalues of the Laplacian, added to the summary, and their fields."""
+def compute_spectrum(job: Job, bundle: tb.TangentBundle, k: int, most: int = 10) -> Any:
+    """The lowest k eigenvalues of the Laplacian, added to the summary on ``most`` lines, and their fields."""
     values, fields = bundle.laplacian().spectrum(min(k, bundle.num_points * bundle.rank))
     job.summary.eigenvalues = values = values.astype(float)
     if bundle.mesh is None:  # the vertices of a mesh are no random sample
         job.summary.eigenvalue_errors = tb.diagnostics.sampling_errors(bundle, fields)
-    job.summary.tell("eigenvalues", " ".join(f"{value:.4g}" for value in values), eigenvalues=values)
+    lines = textwrap.wrap(" ".join(f"{value:.4g}" for value in values), 74)
+    if hidden := sum(len(line.split()) for line in lines[most:]):
+        lines[most:] = [f"and {hidden} more, up to {values[-1]:.4g}; --json prints all"]
+    job.summary.tell("eigenvalues", f"\n{'':26}".join(lines), eigenvalues=values)
     return values, fields
 
 

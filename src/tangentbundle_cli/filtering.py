@@ -17,9 +17,6 @@ import tangentbundle as tb
 from .fields import build_bundle, tell_normal_part
 from .job import Job, Output, Source, Workers, command, write_in_blocks
 
-MAX_PARTITION = 500_000
-"""Points of a partition, which needs a few hundred MB."""
-
 LITTLE_ENERGY = 0.01
 """Share of the energy below which nothing is left of a field."""
 
@@ -51,25 +48,22 @@ def filter(
     """
     if (heat is None) == (not scale):
         raise tb.errors.InvalidInputError("give one filter: --heat TIME, or --scale LENGTH on the globe.")
-    if heat is not None:
-        if variables:
-            raise tb.errors.InvalidInputError("--variables goes with --scale. Choose components with --vectors.")
-        _heat_flow(job, file, output, heat, workers, geometry)
+    if heat is None:
+
+        def smooth(ds: Any, names: tuple[str, ...]) -> Any:
+            return tb.earth.smooth(ds, scale, vectors=names)
+
+        plan = {"scale": scale, "variables": variables}
+        write_in_blocks(job, file, output, smooth, plan, workers or 1, refused=geometry)
+        job.summary.tell("filter", f"wavelengths of {scale} damped by half", scale=scale)
         return
-    if geometry:
-        raise tb.errors.InvalidInputError("--scale works on cells: leave out --dim, --neighbors and --eps.")
-    plan = {"scale": scale, "variables": variables}
-    write_in_blocks(job, file, output, lambda ds, names: tb.earth.smooth(ds, scale, vectors=names), plan, workers or 1)
-    job.summary.tell("filter", f"wavelengths of {scale} damped by half", scale=scale)
-
-
-def _heat_flow(job: Job, file: Path, output: Path, time: float, workers: int | None, geometry: dict[str, Any]) -> None:
-    """Filter points in space, or cells without blocks: in memory, or with the Laplacian on disk for ``workers``."""
+    if variables:
+        raise tb.errors.InvalidInputError("--variables goes with --scale. Choose components with --vectors.")
     with job.steps(4) as step, contextlib.ExitStack() as stack:
         step("reading")
         field = job.read(file, output)
         step("building the bundle")
-        response = tb.Heat(time)
+        response = tb.Heat(heat)
         if workers is None:
             bundle = build_bundle(job, field, geometry)
             apply: Callable[[Any], Any] = partial(response, bundle.laplacian())
@@ -100,7 +94,7 @@ def _filtered(field: tb.io.Field, bundle: Any, apply: Callable, at_once: int = 3
         smooth[a : a + at_once] = bundle.to_ambient(y).reshape(*vectors.shape[1:], -1).transpose(2, 0, 1)
     left = float(energy[1] / energy[0]) if energy[0] else 1.0
     if left < LITTLE_ENERGY:
-        tb.io.guards.warn(
+        tb.io.field.warn(
             f"the filter leaves {left:.2g} of the field's energy. Times are squared lengths, in units of the points; "
             f"{bundle.eps:.2g} smooths over one neighbourhood. Try such a number."
         )
@@ -118,7 +112,7 @@ def _in_parts(
             "Leave it out, or write x, y, z and the vectors' three components first."
         )
     work = output.absolute().with_name(f".{output.name}.work")
-    fresh, size = not work.exists(), min(MAX_PARTITION, -(-len(field.space) // workers))
+    fresh, size = not work.exists(), min(tb.distributed.bundle.MAX_PARTITION, -(-len(field.space) // workers))
     dask = tb.extras.extra("dask", "Filtering in parts", "cluster")
     try:
         with dask.config.set(scheduler="threads", num_workers=workers):
@@ -146,9 +140,7 @@ def decompose(job: Job, file: Source, output: Output, geometry: dict[str, Any], 
         tangentbundle decompose 'wind_*.nc' -o parts.zarr --workers 2
     """
     if workers is not None:
-        write_in_blocks(
-            job, file, output, lambda ds, names: tb.earth.decompose(ds, vectors=names), {}, workers, None, geometry
-        )
+        write_in_blocks(job, file, output, _lazy_parts, {}, workers, None, geometry)
         return
     with job.steps(4) as step:
         step("reading")
@@ -171,6 +163,16 @@ def decompose(job: Job, file: Source, output: Output, geometry: dict[str, Any], 
         job.write(result, output)
 
 
+def _lazy_parts(ds: Any, names: tuple[str, ...]) -> Any:
+    """Variables named as those of ``_parts``, on a grid, with Dask."""
+    parts = {"divergent": "gradient", "rotational": "rotational", "remainder": "remainder"}
+    new = {"velocity_potential": "potential", "stream_function": "stream"}
+    new |= {f"{name}_{old}": f"{part}_{name}" for old, part in parts.items() for name in names}
+    found = tb.earth.decompose(ds, vectors=names).rename(new)
+    rates = {rate: getattr(tb.earth, rate)(ds, vectors=names) for rate in ("divergence", "vorticity")}
+    return found.assign(rates | {name: ds[name] for name in names})
+
+
 def _parts(field: tb.io.Field, bundle: tb.TangentBundle | None) -> tuple[tb.io.Field, dict[str, Any]]:
     """The field with its parts, potentials, divergence and vorticity; energies ``(T,)`` of its parts.
 
@@ -181,7 +183,7 @@ def _parts(field: tb.io.Field, bundle: tb.TangentBundle | None) -> tuple[tb.io.F
 
     space, radius, speed = field.space, tb.earth.RADIUS, None
     if bundle is None:
-        gridded = isinstance(field.origin, tb.io.grids.GridFile)
+        gridded = isinstance(field.origin, tb.io.datasets.GridFile)
         grid = field.origin.grid if gridded else tb.earth.Grid.scattered(*space.coordinates.T)
         found, speed = decompose_points(grid, space.points, field.values), tb.units.conversion(field.units, "m s-1")
     else:

@@ -115,8 +115,8 @@ class Job:
         """Read the field of a file and describe it in the summary; refuse an output that could not be written."""
         found = tb.io.read_field(path, self.request(needs_vectors=needs_vectors))
         self.check_report()
-        tb.io.guards.warn_if_suspicious(found)
-        if len(found.space.points) < tb.io.guards.FEW_POINTS:  # said already: estimators need not say it again
+        tb.io.field.warn_if_suspicious(found)
+        if len(found.space.points) < tb.io.field.FEW_POINTS:  # said already: estimators need not say it again
             warnings.simplefilter("ignore", tb.errors.DimensionWarning)
         summary = self.summary
         summary.source, summary.before = path, found
@@ -164,7 +164,7 @@ def write_in_blocks(
 
     What a killed run with the same ``options`` has finished is not computed again. Options ``refused`` must be unset.
     """
-    if any(path.suffix not in (".nc", ".nc4", ".zarr") for path in (file, output)):
+    if any(path.suffix.lower() not in (".nc", ".nc4", ".zarr") for path in (file, output)):
         raise tb.errors.InvalidInputError(
             "blocks of time go from NetCDF or Zarr to NetCDF or Zarr. Leave out --workers or --scale."
         )
@@ -176,8 +176,7 @@ def write_in_blocks(
         )
     names = [name for name in map(str.strip, options.get("variables", "").split(",")) if name]
     tb.io.datasets.check_header(file, job.request(), names)
-    from tangentbundle.earth.blocks import GridFields
-    from tangentbundle.earth.series import in_blocks, write_blocks
+    from tangentbundle.earth.blocks import GridFields, in_blocks, write_blocks
     from tangentbundle.earth.sources import open_dataset
 
     with open_dataset(file, chunks={}) as ds:
@@ -193,6 +192,10 @@ def write_in_blocks(
         plan = {**options, "names": [*fields.names], "times": times, "grid": fields.grid.token, "changed": changed}
         with job.summary.writing(output), tb.console.progress(times, "field", not job.silent) as show:
             result = function(blocks, fields.names)
+            if fields.names[0] not in ds.variables:  # the file has speed and direction
+                wind = tb.earth.xarrays.with_components(ds)[1]
+                parts = tb.io.columns.speed_direction([result[name] for name in fields.names])
+                result = result.assign({n: a.assign_attrs(ds[n].attrs) for n, a in zip(wind, parts, strict=True)})
             write_blocks(result, along, output, plan, workers, lambda done: show(done, job.summary.command))
 
 

@@ -19,11 +19,11 @@ FIELDS_AT_ONCE = 8
 
 def new_estimator(kind: Any, field: tb.io.Field, dim: int | None, seed: int, **learned: Any) -> Any:
     """An estimator that knows the space of a field: on the globe also covariances with bands of latitude."""
-    from tangentbundle.earth.covariances import planetary
+    from tangentbundle.earth.covariances import planetary_model
 
-    if field.space.manifold is not None:
-        learned["covariance"] = [planetary(), tb.estimators.helmholtz_covariance()]
-    return kind(dim=dim or field.space.dim, manifold=field.space.manifold, random_state=seed, **learned)
+    if isinstance(field.space, tb.io.Globe):
+        return planetary_model(kind, seed).set_params(**learned)
+    return kind(dim=dim or field.space.dim, random_state=seed, **learned)
 
 
 def check_same_space(field: tb.io.Field, other: tb.io.Field) -> None:
@@ -144,7 +144,7 @@ def interpolate(
         tangentbundle interpolate 'wind_*.nc' --at stations.csv -o there.zarr --workers 2
     """
     if workers is not None:
-        target = tb.io.grids.to_dataset(tb.io.read_field(at, tb.io.Request(only_points=True)))
+        target = tb.io.datasets.to_dataset(tb.io.read_field(at, tb.io.Request(only_points=True)))
 
         def predict(ds: Any, names: tuple[str, ...]) -> Any:
             found = tb.earth.interpolate_to(ds, target, tb.earth.Kriging(noise, seed=seed), vectors=names)
@@ -238,9 +238,7 @@ def _forecasted(field: tb.io.Field, estimator: Any, horizon: int, most: int = 60
             f"a forecast is of one series, but there are several along {field.axes[0][0]}: select= one."
         )
     if len(field) < 2:
-        raise tb.errors.InvalidInputError(
-            "a forecast needs a series in time, and this is one field. Give at least two times."
-        )
+        raise tb.errors.InvalidInputError("a forecast needs a series, and this is one field. Give at least two times.")
     vectors, times, start, later = field.vectors, field.times, 0, None
     if times is not None:
         line, later = tb.timeline.regular(times), times[-1:]

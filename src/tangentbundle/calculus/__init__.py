@@ -1,10 +1,9 @@
 """Calculus on point clouds: derivatives, curvature, Hodge Laplacian and Helmholtz-Hodge decomposition."""
 
 from .curvature import Curvature, betti_number, curvature, hodge_laplacian
-from .derivatives import Derivatives
+from .derivatives import Derivatives, LinearMap
 from .flow import SingularPoints, singular_points, streamlines
 from .helmholtz import Decomposition, helmholtz
-from .maps import LinearMap
 
 __all__ = [
     "Curvature",

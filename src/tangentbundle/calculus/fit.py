@@ -57,25 +57,9 @@ class LocalFit:
 
     def matrix(self, blocks: np.ndarray) -> sparse.csr_array:
         """The matrix ``(n q, n p)`` of blocks ``(e, q, p)``, one for each edge."""
-        n, (q, p), starts = self.graph.num_points, blocks.shape[1:], self.graph.indptr
-        kind = np.int32 if blocks.size < 2**31 else np.int64
-        indptr = np.zeros(n * q + 1, kind)
-        np.cumsum(np.repeat(self.graph.degrees * p, q), out=indptr[1:])
-        columns, values = np.empty(blocks.size, kind), np.empty(blocks.size)
-        run_ranges(_place_blocks, n, starts, self.graph.indices, blocks, columns, values)
-        return sparse.csr_array((values, columns, indptr), shape=(n * q, n * p))
-
-
-@njit(cache=True, nogil=True)
-def _place_blocks(start, stop, indptr, indices, blocks, columns, values):  # pragma: no cover - compiled
-    q, p = blocks.shape[1:]
-    for i in range(start, stop):
-        place = indptr[i] * q * p
-        for a in range(q):
-            for e in range(indptr[i], indptr[i + 1]):
-                for b in range(p):
-                    columns[place], values[place] = indices[e] * p + b, blocks[e, a, b]
-                    place += 1
+        n, (q, p), indices = self.graph.num_points, blocks.shape[1:], self.graph.indices
+        starts = self.graph.indptr.astype(np.int32 if blocks.size < 2**31 else np.int64)
+        return sparse.bsr_array((blocks, indices, starts), shape=(n * q, n * p)).tocsr()
 
 
 def monomials(d: int, degree: int) -> np.ndarray:

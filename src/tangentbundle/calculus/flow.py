@@ -59,7 +59,7 @@ def singular_points(bundle: TangentBundle, field: Array) -> SingularPoints:
     distances, tree = np.linalg.norm(steps, axis=1), cKDTree(points)
     found = np.flatnonzero(values.any(axis=1) & (distances < radius))
     steps[distances >= radius] = 0.0
-    places = points + np.einsum("nxa,na->nx", bundle._bases(), steps)
+    places = points + np.einsum("nxa,na->nx", bundle._unsorted(bundle.sorted_frames), steps)
     for _ in range(NEWTON_STEPS):
         found = np.unique(tree.query(places[found])[1]) if len(found) else found
         found = found[distances[found] < radius]
@@ -84,7 +84,7 @@ def streamlines(
     if x.shape[1] != bundle.ambient_dim:
         raise ShapeError(f"starts must have shape (m, D) = (m, {bundle.ambient_dim}), got {x.shape}.")
     length = np.sqrt(bundle.eps) / 4 if step is None else positive(step, "step")
-    points, frames = bundle._unsorted(bundle.sorted_points), bundle._bases()
+    points, frames = (bundle._unsorted(a) for a in (bundle.sorted_points, bundle.sorted_frames))
     tree, least = cKDTree(points), 1e-12 * np.abs(values).max() + 1e-300
 
     def land(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

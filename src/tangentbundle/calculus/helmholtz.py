@@ -2,6 +2,7 @@ r"""The Helmholtz-Hodge decomposition of vector fields: :math:`v = \nabla a + \o
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -10,19 +11,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from scipy import sparse
-from scipy.sparse.linalg import SuperLU, splu
+from scipy.sparse.linalg import splu
 
 from ..arrays import Array, finite, positive
-from ..errors import BoundaryError, ConvergenceError, NotOrientableError, RankDeficientError
+from ..errors import AccuracyWarning, BoundaryError, ConvergenceError, NotOrientableError, RankDeficientError
 from ..operators.laplacian import fold, unfold
 from .curvature import fit_surface
-from .derivatives import Derivatives
+from .derivatives import Derivatives, to_tensor
 from .fit import Piece, default_neighbors, join_fits, local_fits, monomials
-from .maps import to_tensor
 from .topology import has_boundary
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
+
+MAX_EXCESS = 1.5
+"""Energy of the parts over that of the field above which there is a warning; errors are then 20 to 90 %."""
 
 MAX_VALUES = 2**20
 """Points times fields that are decomposed at a time: the solver stores some eighty vectors of this size."""
@@ -91,16 +94,15 @@ def helmholtz(bundle: TangentBundle, field: Array, *, degree: int | None = None,
             "would need a condition. Use divergence() and curl(), or data that cover the complete manifold."
         )
     calculus, signs = Derivatives(bundle, degree=degree), None
-    if bundle.dim == 2:
-        with suppress(NotOrientableError):
-            signs = torch.from_numpy(calculus.signs)[:, None, None]
     gradient, divergence = calculus.gradient(), calculus.divergence()
     x, kind = divergence.check(field, "field")
     finite(x, "field")
-    channels = max(1, MAX_VALUES // bundle.num_points)
+    if bundle.dim == 2:
+        with suppress(NotOrientableError):
+            signs = torch.from_numpy(calculus.signs)[:, None, None].to(x.device)
+    order, channels = divergence.order, max(1, MAX_VALUES // bundle.num_points)
     calculus = replace(calculus)  # without its fit, which takes memory
-    signs, order = signs if signs is None else signs.to(x.device), divergence.order
-    split = _Split(gradient.matrix.double(), divergence.matrix.double(), signs, Poisson.of(calculus, x.device))
+    split = _Split(gradient.matrix.double(), divergence.matrix.double(), signs, Poisson(calculus, x.device))
     chunks = [split(part, positive(tol, "tol")) for part in fold(x.detach()).double()[order].split(channels, dim=2)]
     places, found = torch.argsort(order), {}
     for name in chunks[0]:
@@ -157,7 +159,19 @@ class _Split:
 
     def _orthogonal(self, parts: torch.Tensor) -> torch.Tensor:
         """The parts ``(k, n, d, c)`` after the least change that makes them orthogonal and leaves their sum."""
-        values, vectors = torch.linalg.eigh(torch.einsum("n,kndc,lndc->ckl", self.solver.mass, parts, parts))
+        products = torch.einsum("n,kndc,lndc->ckl", self.solver.mass, parts, parts)
+        energies, total = products.diagonal(dim1=1, dim2=2).sum(1), products.sum(dim=(1, 2))  # equal if orthogonal
+        coarse = energies > MAX_EXCESS * total
+        if bool(coarse.any()):
+            excess = float((energies / total)[coarse].max())
+            warnings.warn(
+                f"the parts of a field have {excess:.3g} times its energy before they are made orthogonal; exact ones "
+                "have once. The points are too few for the field, or for the curvature of their surface: parts and "
+                "potentials are off by a fifth of the field or more. Use more points, or denoise the field first.",
+                AccuracyWarning,
+                stacklevel=4,
+            )
+        values, vectors = torch.linalg.eigh(products)
         roots = torch.where(values > DEPENDENT * values[:, -1:], values, 0.0).sqrt()[:, None]
         root, inverse = ((vectors * r) @ vectors.mT for r in (roots, torch.where(roots > 0, 1 / roots, 0.0)))
         return torch.einsum("ckl,cl,kndc->lndc", inverse, root.sum(dim=2), parts)
@@ -185,28 +199,16 @@ def laplace_beltrami(bundle: TangentBundle, degree: int) -> sparse.csr_array:
     return fit.matrix(fit.weights[:, :, None])
 
 
-@dataclass(frozen=True, eq=False)
 class Poisson:
     """Solves for functions ``(n, c)`` along the curve, in float64, on each component of the graph by itself.
 
     By the method of generalised conjugate residuals with a two-level preconditioner: relaxation at each point, and a
     coarse problem, factorised once, whose unknowns are constants on pieces of the space-filling curve. These are
     smoothed by one relaxation (smoothed aggregation): ``spread`` is (n, unknowns), ``gather`` sums over pieces.
-    ``labels`` (n,) number the components, whose masses are ``totals``.
+    ``labels`` (n,) number the components, whose masses are ``totals``. Bundle and degree are those of ``calculus``.
     """
 
-    coarse: SuperLU
-    matrix: torch.Tensor
-    spread: torch.Tensor
-    gather: torch.Tensor
-    step: torch.Tensor
-    mass: torch.Tensor
-    labels: torch.Tensor
-    totals: torch.Tensor
-
-    @classmethod
-    def of(cls, calculus: Derivatives, device: torch.device) -> Poisson:
-        """The solver for the bundle and the degree of the fit of some derivatives."""
+    def __init__(self, calculus: Derivatives, device: torch.device) -> None:
         matrix, mass = laplace_beltrami(calculus.bundle, calculus.degree or 2), calculus.mass
         labels = calculus.bundle.sorted_graph.components()
         n = len(labels)
@@ -224,10 +226,10 @@ class Poisson:
         spread = sparse.csr_array(spread - sparse.diags_array(step) @ (matrix @ spread))
         coarse = ((gather @ matrix) @ spread).tocsc()
         coarse -= sparse.diags_array(1e-10 * np.abs(coarse.diagonal())).tocsc()  # constants are in the kernel
-        factors = splu(coarse, "MMD_AT_PLUS_A", diag_pivot_thresh=0.01, options={"SymmetricMode": True})
+        self.coarse = splu(coarse, "MMD_AT_PLUS_A", diag_pivot_thresh=0.01, options={"SymmetricMode": True})
         arrays = step[:, None], mass, labels, np.bincount(labels, mass)
-        vectors = [torch.from_numpy(a).to(device) for a in arrays]
-        return cls(factors, *(to_tensor(a, vectors[0]) for a in (matrix, spread, gather)), *vectors)
+        self.step, self.mass, self.labels, self.totals = (torch.from_numpy(a).to(device) for a in arrays)
+        self.matrix, self.spread, self.gather = (to_tensor(a, self.step) for a in (matrix, spread, gather))
 
     def centred(self, x: torch.Tensor) -> torch.Tensor:
         """A function ``(n, c)`` less its mean over each component."""

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from ..diagnostics import confident_edges, cover_signs, orientability, tree_signs
-from ..errors import NotOrientableError
+from ..errors import InvalidInputError, NotOrientableError
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
@@ -60,7 +60,8 @@ def has_boundary(bundle: TangentBundle) -> bool:
     if bundle.mesh is not None:
         return bundle.mesh.boundary > 0
     graph, frames, n = bundle.sorted_graph, bundle.sorted_frames, bundle.num_points
-    assert frames is not None
+    if frames is None:
+        raise InvalidInputError("the scalar bundle has no frames: look for a boundary with the tangent bundle itself.")
     weights = sparse.csr_array((bundle.edge_weights(), graph.indices, graph.indptr), shape=(n, n))
     total, points = weights.sum(axis=1)[:, None], bundle.sorted_points - bundle.sorted_points.mean(axis=0)
     offset = np.einsum("nxa,nx->na", frames, (weights @ points / total - points) / np.sqrt(bundle.eps))

@@ -25,9 +25,11 @@ from ..geometry.pipeline import Scale, sorted_cloud
 from ..operators import Generator
 from ..operators.calibration import calibrated_scale
 from ..operators.moments import chebyshev_moments, recurrence
-from .build import Geometry, build_all, resolve_geometry
-from .cloud import PartitionedCloud, load_array, save_array
-from .matrix import PartitionedMatrix
+from .cloud import Geometry, PartitionedCloud, load_array, save_array
+from .matrix import PartitionedMatrix, build_all, resolve_geometry
+
+MAX_PARTITION = 500_000
+"""Points of a partition, which needs a few hundred MB."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,6 @@ class DistributedBundle(BundleSignals):
     sorted_points: np.ndarray
     sorted_frames: np.ndarray
     kind: ArrayKind
-    geometry: Geometry
     generator: Generator
 
     @classmethod
@@ -71,7 +72,7 @@ class DistributedBundle(BundleSignals):
         neighbors: int | None = None,
         eps_pca: float | None = None,
         kernel: Kernel | None = None,
-        partition: int = 500_000,
+        partition: int = MAX_PARTITION,
     ) -> DistributedBundle:
         """Build the bundle of points ``(n, D)``.
 
@@ -88,14 +89,17 @@ class DistributedBundle(BundleSignals):
         with only_writer(folder) as place:
             place = place.absolute()
             _claim(place, settings)
-            cloud = PartitionedCloud.write(place, x, partition)
-            build_all(cloud, geometry)
-            frames = cloud.joined(geometry.of("frames"))
-            return cls(cloud, order, x, frames, kind, geometry, _generator(cloud, geometry))
+            cloud = PartitionedCloud.write(place, x, partition, geometry)
+            build_all(cloud)
+            return cls(cloud, order, x, cloud.joined("frames"), kind, _generator(cloud))
 
     @property
     def num_parts(self) -> int:
         return self.cloud.num_parts
+
+    @property
+    def geometry(self) -> Geometry:
+        return self.cloud.geometry
 
     @property
     def dim(self) -> int:
@@ -110,7 +114,7 @@ class DistributedBundle(BundleSignals):
     @cached_property
     def degrees(self) -> np.ndarray:
         """Number of neighbours of each point along the curve, ``(n,)``."""
-        ends = (load_array(self.cloud.part(self.geometry.of("indptr"), p)) for p in range(self.num_parts))
+        ends = (load_array(self.cloud.part("indptr", p)) for p in range(self.num_parts))
         return np.concatenate([np.diff(each) for each in ends])
 
     @property
@@ -136,7 +140,7 @@ class DistributedBundle(BundleSignals):
         coefficients = expand(bank, Band(self.generator), Chebyshev.tol).detach().tolist()
         x = given[self.order]
         sums = [column[0] * x for column in coefficients]
-        matrix = PartitionedMatrix(self.cloud, self.geometry)
+        matrix = PartitionedMatrix(self.cloud)
         with only_writer(self.cloud.folder):
             for m, term in recurrence(matrix, x, x, range(1, len(coefficients[0]))):
                 for total, column in zip(sums, coefficients, strict=True):
@@ -145,16 +149,17 @@ class DistributedBundle(BundleSignals):
         return results[0] if isinstance(filters, Filter) else np.stack(results)
 
 
-def _generator(cloud: PartitionedCloud, geometry: Geometry) -> Generator:
+def _generator(cloud: PartitionedCloud) -> Generator:
     """That of ``TangentBundle.laplacian()``, computed once for a folder."""
+    geometry = cloud.geometry
 
     def moments(terms: int) -> np.ndarray:
-        place = cloud.folder / f"{geometry.of('calibration')}.npy"
+        place = cloud.place("calibration").with_suffix(".npy")
         if not place.exists():
             x = torch.from_numpy(cloud.points - cloud.points.mean(axis=0))
             x = pad(x, (0, -x.shape[1] % 4))[:, None, :]  # fours are fast
-            mass = torch.from_numpy(cloud.joined(geometry.of("mass")))
-            found = chebyshev_moments(PartitionedMatrix(cloud, geometry, functions=True), mass / mass.sum(), x, terms)
+            mass = torch.from_numpy(cloud.joined("mass"))
+            found = chebyshev_moments(PartitionedMatrix(cloud, functions=True), mass / mass.sum(), x, terms)
             save_array(place, found.sum(axis=1))
         return load_array(place)
 

@@ -1,29 +1,39 @@
-"""A cloud in partitions along a space-filling curve, and their files."""
+"""A cloud in partitions along a space-filling curve: their files, and tasks on Dask that read and write these.
+
+Tasks run on threads of this machine, or on the workers of a cluster where a ``distributed.Client`` is connected. Files
+are renamed into place once they are complete: a task whose worker died can be repeated, and one that was done already
+is skipped.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import itertools
-import uuid
+import logging
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from ..errors import DamagedFileError
+from ..extras import extra
+from ..files import replacing
+from ..geometry.kernels import Kernel
+from ..geometry.pipeline import Scale
+
+LOG = logging.getLogger("tangentbundle.distributed")
+"""Reports, at the level INFO, which tasks were run and how long they took."""
 
 
 def save_array(path: Path, array: np.ndarray) -> None:
-    """Write a ``.npy`` file under another name, then rename it: others see all of it or nothing."""
+    """Write a ``.npy`` file, of which others see all or nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    place = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
-        with place.open("wb") as file:
-            np.save(file, array)
-        place.replace(path)
-    finally:
-        place.unlink(missing_ok=True)
+    with replacing(path) as place:
+        np.save(place, array)
 
 
 def load_array(path: Path, mode: Literal["r", "c"] = "r") -> np.ndarray:
@@ -35,22 +45,35 @@ def load_array(path: Path, mode: Literal["r", "c"] = "r") -> np.ndarray:
 
 
 @dataclass(frozen=True)
+class Geometry:
+    """Dimension, squared radii of graph and PCA, what was asked for, kernel and precision."""
+
+    dim: int
+    eps: float
+    eps_pca: float
+    asked: Scale
+    kernel: Kernel
+    real: type
+
+
+@dataclass(frozen=True)
 class PartitionedCloud:
     """Points along the curve, in files of a folder. Partition p has those from ``offsets[p]`` to ``offsets[p + 1]``."""
 
     folder: Path
     offsets: np.ndarray = field(repr=False)
+    geometry: Geometry
 
     @classmethod
-    def write(cls, folder: Path, points: np.ndarray, partition: int) -> PartitionedCloud:
+    def write(cls, folder: Path, points: np.ndarray, partition: int, geometry: Geometry) -> PartitionedCloud:
         """Write sorted points for workers to read; partitions have about that size, and none is empty."""
         n, parts = len(points), max(1, round(len(points) / partition))
         if not (folder / "points.npy").exists():
             save_array(folder / "points.npy", points)
-        return cls(folder, n * np.arange(parts + 1) // parts)
+        return cls(folder, n * np.arange(parts + 1) // parts, geometry)
 
     def __reduce__(self) -> tuple:
-        return PartitionedCloud, (self.folder, self.offsets)  # workers map the files themselves
+        return PartitionedCloud, (self.folder, self.offsets, self.geometry)  # workers map the files themselves
 
     @property
     def num_parts(self) -> int:
@@ -64,9 +87,13 @@ class PartitionedCloud:
         """The points of a partition."""
         return slice(*self.offsets[p : p + 2].tolist())
 
+    def place(self, name: str) -> Path:
+        """Where something is that depends on the geometry; a folder may hold files of several."""
+        return self.folder / f"{name}-{hashlib.sha256(repr(self.geometry).encode()).hexdigest()[:12]}"
+
     def part(self, name: str, p: int) -> Path:
         """The file of a partition."""
-        return self.folder / name / f"{p:06d}.npy"
+        return self.place(name) / f"{p:06d}.npy"
 
     def joined(self, name: str) -> np.ndarray:
         """The rows of all partitions."""
@@ -77,3 +104,25 @@ class PartitionedCloud:
         ends = itertools.pairwise(np.searchsorted(numbers, self.offsets))
         owned = [(p, numbers[a:b] - self.offsets[p]) for p, (a, b) in enumerate(ends) if b > a]
         return np.concatenate([load_array(self.part(name, p))[own] for p, own in owned])
+
+
+def dask() -> Any:
+    return extra("dask", "Filtering large clouds", "cluster")
+
+
+def on_cluster() -> bool:
+    """Whether tasks run on the workers of a cluster, which share no memory with this process."""
+    return hasattr(dask().base.get_scheduler(), "__self__")  # a method of the client
+
+
+def run_all(function: Callable[..., Any], arguments: Iterable[tuple]) -> tuple[Any, ...]:
+    """The function of each tuple of arguments, in any order; results in order. A task that fails is tried again.
+
+    >>> run_all(max, [(1, 2), (4, 3)])
+    (2, 4)
+    """
+    started = time.perf_counter()
+    tasks = [dask().delayed(partial(function, *each))() for each in arguments]  # Dask would search plain arguments
+    results = dask().compute(*tasks, retries=2)
+    LOG.info("%s: %d tasks, %.1f s", function.__name__, len(tasks), time.perf_counter() - started)
+    return results

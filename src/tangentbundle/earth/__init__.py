@@ -17,11 +17,9 @@ if TYPE_CHECKING:
 RADIUS = 6_371_008.8
 """Mean radius of the Earth in metres."""
 
-FIELDS = "decompose", "denoise", "divergence", "interpolate_to", "response", "smooth", "spectrum", "vorticity"
-HOMES = {"Grid": "grid", **dict.fromkeys(FIELDS, "fields")}
-HOMES |= dict.fromkeys(("Kriging", "Regridder"), "regrid")
+HOMES = {"Grid": "grid", "Kriging": "regrid", "Regridder": "regrid"}
 HOMES |= dict.fromkeys(("BlockScores", "Blocks", "block_cv", "block_reduce"), "observations")
-"""The modules of the public names, which are loaded when first asked for."""
+"""The modules of public names, which are loaded when first asked for; all others are in ``fields``."""
 
 __all__ = ["RADIUS", "BlockScores", "Blocks", "Grid", "Kriging", "Regridder", "block_cv"]
 __all__ += ["block_reduce", "decompose", "denoise", "divergence", "interpolate_to", "response", "smooth", "spectrum"]
@@ -29,9 +27,9 @@ __all__ += ["vorticity"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{HOMES[name]}", __name__), name)
+    return getattr(import_module(f".{HOMES.get(name, 'fields')}", __name__), name)
 
 
 def radians(length: str | float) -> float:

@@ -1,16 +1,24 @@
-"""Vector fields of datasets, block by block: lazily with Dask, each place and each set of missing values once."""
+"""Vector fields of datasets, block by block: lazily with Dask, each place and each set of missing values once.
+
+Series larger than memory are written block by block along time: a run that was killed goes on where it was.
+"""
 
 from __future__ import annotations
 
 import datetime
+import json
+import shutil
 from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import InvalidInputError, MissingColumnsError
 from ..extras import extra
+from ..files import only_writer, put, write_atomically
 from ..units import common_unit
 from .grid import AT_ONCE, Grid
 from .operator import Cells, cells_of
@@ -22,23 +30,24 @@ if TYPE_CHECKING:
 MISSING = 1e30
 """Absolute values above this are fill values, and mark missing ones as NaN does."""
 
+BLOCK_BYTES = 2**25
+"""Of the components in a block. Every worker has one block in memory, with a few copies."""
+
+PACKING = ("dtype", "scale_factor", "add_offset", "_FillValue", "units", "calendar")
+"""What stays of an encoding: how numbers are stored, and not how a format compresses them."""
+
 Compute = Callable[[Cells, np.ndarray], Sequence[np.ndarray]]
 """Coordinates ``(m, 2, c)`` at the points of cells to results ``(m, k, c)`` there."""
 
 
 @dataclass(frozen=True, eq=False)
 class GridFields:
-    """The vectors of a dataset, over all dimensions besides those of the grid.
-
-    ``unit`` is that of all components; ``relative_scale`` and ``no_normal_flow`` are those of ``cells_of``.
-    """
+    """The vectors of a dataset, over all dimensions besides those of the grid; ``unit`` is that of all components."""
 
     ds: xarray.Dataset
     names: tuple[str, ...]
     grid: Grid
     unit: str
-    relative_scale: np.ndarray | None = None
-    no_normal_flow: bool = False
 
     @classmethod
     def of(cls, ds: xarray.Dataset, vectors: Sequence[str] = (), notes: list[str] | None = None) -> GridFields:
@@ -82,11 +91,11 @@ class GridFields:
         kinds = {self.ds[name].dtype for name in self.names}
         return np.dtype(np.float32 if kinds == {np.dtype(np.float32)} else np.float64)
 
-    def apply(self, compute: Compute, sizes: Sequence[int], keep: bool = False) -> list[xarray.DataArray]:
+    def apply(self, compute: Compute, sizes: Sequence[int], keep: bool = False, **cells: Any) -> list[xarray.DataArray]:
         """Results of ``sizes`` components each, one variable a component, in the order of the dimensions of the fields.
 
         Points without data are NaN. Isolated ones, whose neighbours have no data, are NaN, too, or with ``keep`` have
-        their values in the first result.
+        their values in the first result. ``cells`` are options of ``cells_of``.
         """
         grid, count = self.grid, sum(len(self.names) if size == 2 else size for size in sizes)
 
@@ -94,30 +103,19 @@ class GridFields:
             out = [np.full((*batch.shape[:2], size), np.nan, self.dtype) for size in sizes]
             if keep:
                 out[0] = batch.copy()
-            for rows, cells, signal in self._groups(batch):
-                for target, result in zip(out, compute(cells, signal), strict=True):
-                    target[rows[:, None], cells.index] = result.transpose(2, 0, 1)
+            for rows, part, signal in self.groups(batch, **cells):
+                for target, result in zip(out, compute(part, signal), strict=True):
+                    target[rows[:, None], part.index] = result.transpose(2, 0, 1)
             values = (grid.to_cells(a) if a.shape[-1] == 1 else grid.to_components(a, len(self.names)) for a in out)
             return [a[..., k] for a in values for k in range(a.shape[-1])]
 
-        found = self.lazily(one, [list(grid.dims)] * count, dict(zip(grid.dims, grid.shape, strict=True)))
+        found = self.lazily(one, count, dict(zip(grid.dims, grid.shape, strict=True)))
         return [a.transpose(*self.ds[self.names[0]].dims) for a in found]
 
-    def reduce(self, compute: Compute, dim: str, size: int) -> xarray.DataArray:
-        """Numbers ``(size,)`` of each field, along a new dimension, from results ``(m, size, c)`` that are summed."""
-
-        def one(batch: np.ndarray) -> list[np.ndarray]:
-            sums = np.full((len(batch), size), np.nan, self.dtype)
-            for rows, cells, signal in self._groups(batch):
-                sums[rows] = compute(cells, signal)[0].sum(axis=0).T
-            return [sums]
-
-        return self.lazily(one, [[dim]], {dim: size})[0]
-
     def lazily(
-        self, one: Callable, dims: list[list[str]], sizes: dict[str, int], exclude: Collection[str] = ()
+        self, one: Callable, count: int, sizes: dict[str, int], exclude: Collection[str] = ()
     ) -> list[xarray.DataArray]:
-        """Variables along new core dimensions; ``one`` makes their values ``(t, ...)`` from a batch ``(t, n, 2)``.
+        """As many variables with the core dimensions ``sizes``; ``one`` makes their values from a batch ``(t, n, 2)``.
 
         Dimensions of the grid to ``exclude`` may change their sizes: their coordinates are left out.
         """
@@ -132,11 +130,11 @@ class GridFields:
             block,
             *self.arrays(),
             input_core_dims=[list(self.grid.dims)] * len(self.names),
-            output_core_dims=dims,
+            output_core_dims=[list(sizes)] * count,
             exclude_dims={*exclude},
             dask="parallelized",
             keep_attrs=True,  # of coordinates
-            output_dtypes=[self.dtype] * len(dims),
+            output_dtypes=[self.dtype] * count,
             dask_gufunc_kwargs={"output_sizes": sizes},
         )
         return [a.drop_attrs(deep=False) for a in (result if isinstance(result, tuple) else (result,))]
@@ -149,14 +147,14 @@ class GridFields:
             values[~(np.abs(values) < MISSING).all(axis=-1)] = np.nan
             yield self.grid.to_coordinates(values)
 
-    def _groups(self, batch: np.ndarray) -> Iterator[tuple[np.ndarray, Cells, np.ndarray]]:
+    def groups(self, batch: np.ndarray, **options: Any) -> Iterator[tuple[np.ndarray, Cells, np.ndarray]]:
         """Fields with data at the same points: their numbers, the cells of these points, and signals ``(m, 2, c)``."""
         there = np.isfinite(batch).all(axis=-1)
         masks, group = there[:1], np.zeros(len(there), np.int64)
         if (there != masks).any():
             masks, group = np.unique(there, axis=0, return_inverse=True)
         for k, mask in enumerate(masks):
-            if (cells := cells_of(self.grid, mask, self.relative_scale, self.no_normal_flow)) is not None:
+            if (cells := cells_of(self.grid, mask, **options)) is not None:
                 rows = np.flatnonzero(group.ravel() == k)
                 yield rows, cells, np.ascontiguousarray(batch[rows][:, cells.index].transpose(1, 2, 0))
 
@@ -172,3 +170,62 @@ def like(result: xarray.DataArray, original: xarray.DataArray, **attrs: Any) -> 
     """A result with the attributes and the encoding of a variable."""
     result.attrs, result.encoding = {**original.attrs, **attrs}, dict(original.encoding)
     return result
+
+
+def in_blocks(fields: GridFields, at_once: int | None = None) -> tuple[xarray.Dataset, Any]:
+    """A dataset in chunks along a dimension, the longest besides those of the grid, and its name.
+
+    Chunks have ``at_once`` values along it, by default complete chunks of the source up to ``BLOCK_BYTES``.
+    """
+    first = fields.ds[fields.names[0]]
+    along = max((d for d in first.dims if d not in fields.grid.dims), key=first.sizes.__getitem__, default=None)
+    unsplit = dict.fromkeys(fields.ds.dims, -1)
+    if along is None:
+        return fields.ds.chunk(unsplit), None
+    one, step = first.chunksizes.get(along, (1,))[0], BLOCK_BYTES * first.sizes[along] // (2 * first.nbytes)
+    return fields.ds.chunk({**unsplit, along: at_once or max(one, step // one * one)}), along
+
+
+def write_blocks(
+    ds: xarray.Dataset, along: Any, output: Path, plan: Any, workers: int, report: Callable[[int], None]
+) -> None:
+    """Write a lazy dataset to Zarr or NetCDF, chunk by chunk along a dimension, on so many threads.
+
+    The chunks are first written to a store in a hidden folder, with a mark for each one that is complete. A run with
+    the same ``plan`` (JSON) computes those that are missing; then the output appears. ``report`` is called with the
+    number of fields that are complete.
+    """
+    work, ds = output.absolute().with_name(f".{output.name}.work"), ds.copy()
+    for variable in ds.variables.values():
+        variable.encoding = {key: value for key, value in variable.encoding.items() if key in PACKING}
+    stops = np.cumsum(ds.chunksizes.get(along, ())).tolist()
+    store, marks, plan_file = work / "result.zarr", work / "complete", work / "plan.json"
+    series = ds[[name for name in ds.data_vars if along in ds[name].dims]].drop_vars(list(ds.coords), errors="ignore")
+    for name in ds.variables.keys() - series.variables.keys():
+        ds.variables[name].load()
+
+    def write(part: slice) -> int:
+        if not (mark := marks / str(part.stop)).exists():
+            series.isel({along: part}).to_zarr(store, region={along: part}, consolidated=True)
+            mark.touch()
+        return part.stop
+
+    with only_writer(work), extra("dask", "Writing in blocks").config.set(scheduler="synchronous"):
+        if not plan_file.exists() or json.loads(plan_file.read_text()) != plan:
+            shutil.rmtree(marks, ignore_errors=True)
+            marks.mkdir()
+            started: Any = ds.to_zarr(store, mode="w", compute=False, zarr_format=2, consolidated=True)
+            if not stops:
+                started.compute()
+            write_atomically(plan_file, json.dumps(plan).encode())
+        pool = ThreadPoolExecutor(workers)
+        try:
+            for stop in pool.map(write, map(slice, [0, *stops[:-1]], stops)):
+                report(stop)
+        finally:
+            pool.shutdown(cancel_futures=True)
+        if output.suffix.lower() != ".zarr":
+            raw = extra("xarray", "Writing in blocks").open_zarr(store, decode_cf=False).drop_encoding()
+            raw.to_netcdf(store := work / "result.nc", engine="netcdf4")
+        put(store, output)
+    shutil.rmtree(work, ignore_errors=True)

@@ -15,12 +15,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..errors import InvalidInputError
 from ..estimators.covariance import Covariance, Matern, Pairs, Sites, helmholtz_covariance
+from ..manifolds import Sphere
 
 
 @dataclass(frozen=True)
@@ -78,3 +80,8 @@ def planetary() -> Covariance:
     ['DivergenceFree', 'CurlFree', 'Tangent', 'Zonal', 'Meridional']
     """
     return helmholtz_covariance() + Zonal() + Meridional()
+
+
+def planetary_model(kind: type, seed: int) -> Any:
+    """An estimator of that kind for winds and currents of the Earth."""
+    return kind(manifold=Sphere(2), covariance=[planetary(), helmholtz_covariance()], random_state=seed)

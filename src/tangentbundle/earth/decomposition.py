@@ -2,8 +2,8 @@ r"""Helmholtz decomposition on the cells of a grid: projections onto gradients a
 
 With the gradient G of finite volumes, the divergent part is the gradient nearest to the field in the norm of areas A,
 the solution of :math:`\operatorname{Re}(G^* A G)\, \phi = \operatorname{Re}(G^* A v)` for vectors as complex numbers;
-the rotational part likewise, with :math:`\psi = 0` at coasts. The solver is the method of conjugate gradients,
-preconditioned by the Laplacian of functions, factorised once.
+the rotational part likewise, with :math:`\psi = 0` at coasts. G hardly sees potentials that change sign from cell to
+cell, so that a small multiple of the Laplacian of functions is added. The matrices are factorised once.
 """
 
 from __future__ import annotations
@@ -18,75 +18,60 @@ from scipy.sparse.linalg import splu
 from scipy.spatial import cKDTree
 
 from ..calculus.helmholtz import Decomposition
-from ..errors import ConvergenceError, TooFewPointsError
+from ..errors import TooFewPointsError
+from ..memory import require_memory
 from .grid import AT_ONCE, Grid
 from .operator import Cells, cells_of
 
 Solve = Callable[[np.ndarray], np.ndarray]
 
-MAX_STEPS = 200
-"""Of conjugate gradients; 10 to 40 are usual."""
-
-FLOAT_ROUNDING = float(np.finfo(np.float32).eps)
-"""Parts of a field that are smaller, relative to it, are rounding of float32: they need no more steps."""
+BYTES_PER_CELL = 300.0
+"""Memory of a factorisation, times the binary logarithm of the number of cells: 6 GB for a million."""
 
 
 class Projections:
-    """Gradient, areas and solvers of cells, in the order of their points."""
+    """Solvers for the potentials of cells, in the order of their points."""
 
-    def __init__(self, cells: Cells) -> None:
-        self.gradient, self.areas, n = cells.gradient, cells.areas, len(cells.areas)
-        self.adjoint = sparse.csr_array(cells.gradient.conj().T * cells.areas)
-        laplacian = sparse.csc_array(cells.stiffness + 1e-6 * sparse.diags_array(cells.areas))  # without a kernel
-        self.free = _inverse(laplacian, np.arange(n))
-        self.fixed = _inverse(laplacian, np.flatnonzero(~cells.coast)) if cells.coast.any() else self.free
-        self.members = sparse.csr_array((np.ones(n), (connected_components(cells.stiffness)[1], np.arange(n))))
+    def __init__(self, cells: Cells, tol: float) -> None:
+        self.areas, n = cells.areas, len(cells.areas)
+        require_memory(BYTES_PER_CELL * n * np.log2(n), f"decomposing {n} cells", "Coarsen the grid.")
+        adjoint = sparse.csr_array(cells.gradient.conj().T * cells.areas)
+        matrix = sparse.csc_array((adjoint @ cells.gradient).real + (tol**2 + 1e-12) * cells.stiffness)
+        parts = connected_components(cells.stiffness)[1]
+        self.members = sparse.csr_array((np.ones(n), (parts, np.arange(n))))
+        first = np.unique(parts, return_index=True)[1]  # potentials are zero there, and shifted afterwards
+        self.free = _solver(matrix, adjoint, np.delete(np.arange(n), first))
+        self.fixed = _solver(matrix, adjoint, np.flatnonzero(~cells.coast)) if cells.coast.any() else self.free
 
     def centred(self, x: np.ndarray) -> np.ndarray:
         """Functions ``(n, c)`` less their means over connected parts."""
         means = (self.members @ (self.areas[:, None] * x)) / (self.members @ self.areas)[:, None]
         return x - self.members.T @ means
 
-    def nearest(self, field: np.ndarray, solve: Solve, tol: float) -> tuple[np.ndarray, np.ndarray]:
-        """The gradients nearest to fields ``(n, c)``, complex, and their potentials ``(n, c)``."""
-        residual, x = (self.adjoint @ field).real, np.zeros(field.shape)
-        direction = z = solve(residual)
-        product = (residual * z).sum(axis=0)
-        goal = tol**2 * np.maximum(product, FLOAT_ROUNDING**2 * (self.areas @ np.abs(field) ** 2))
-        for _ in range(MAX_STEPS):
-            active = product > goal  # each field stops by itself, so that it does not matter which ones come together
-            if not active.any():
-                return self.gradient @ x, x
-            image = (self.adjoint @ (self.gradient @ direction)).real
-            step = np.where(active, product / np.maximum((direction * image).sum(axis=0), 1e-300), 0.0)
-            x, residual = x + step * direction, residual - step * image
-            z, before = solve(residual), product
-            product = (residual * z).sum(axis=0)
-            direction = z + product / np.maximum(before, 1e-300) * direction
-        raise ConvergenceError(f"the decomposition did not converge to {tol:g} in {MAX_STEPS} steps. Loosen tol.")
 
+def _solver(matrix: sparse.csc_array, adjoint: sparse.csr_array, rows: np.ndarray) -> Solve:
+    """From fields ``(n, c)``, complex, to the functions with the nearest gradients, zero outside of some rows."""
+    options = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
+    factors = splu(matrix[rows][:, rows], **options) if len(rows) else None
 
-def _inverse(matrix: sparse.csc_array, rows: np.ndarray) -> Solve:
-    """The inverse of a matrix for functions ``(n, c)`` that are zero outside of some rows."""
-    solve = splu(matrix[rows][:, rows]).solve if len(rows) else np.zeros_like
-
-    def extended(x: np.ndarray) -> np.ndarray:
-        out = np.zeros_like(x)
-        out[rows] = solve(np.ascontiguousarray(x[rows]))
+    def potentials(field: np.ndarray) -> np.ndarray:
+        out = np.zeros(field.shape)
+        if factors is not None:
+            out[rows] = factors.solve((adjoint @ field).real[rows])
         return out
 
-    return extended
+    return potentials
 
 
-_projections = lru_cache(maxsize=4)(Projections)
+_projections = lru_cache(maxsize=2)(Projections)
 
 
 def decomposed(cells: Cells, v: np.ndarray, tol: float) -> tuple[np.ndarray, ...]:
     """Divergent and rotational part of fields ``(n, c)``, complex, then potential and stream function ``(n, c)``."""
-    solver = _projections(cells)
-    divergent, potential = solver.nearest(v, solver.free, tol)
-    turned, stream = solver.nearest(-1j * v, solver.fixed, tol)
-    return divergent, 1j * turned, solver.centred(potential), stream if cells.coast.any() else solver.centred(stream)
+    solver = _projections(cells, tol)
+    potential, stream = solver.free(v), solver.fixed(-1j * v)
+    parts = cells.gradient @ potential, 1j * (cells.gradient @ stream)
+    return *parts, solver.centred(potential), stream if cells.coast.any() else solver.centred(stream)
 
 
 def decompose_points(grid: Grid, points: np.ndarray, fields: np.ndarray, tol: float = 5e-3) -> Decomposition:
@@ -101,17 +86,17 @@ def decompose_points(grid: Grid, points: np.ndarray, fields: np.ndarray, tol: fl
     place = np.full(len(grid), -1)
     place[number] = np.arange(len(points))
     rows, areas, vectors = place[cells.index], grid.areas[number], fields @ np.array([1.0, 1j])
-    names = "gradient", "rotational", "potential", "stream", "rates"
-    found = {name: np.zeros(vectors.shape, complex) for name in names}
+    found = np.zeros((5, *vectors.shape), complex)
     for k in range(0, len(fields), AT_ONCE):
         v = np.ascontiguousarray(vectors[k : k + AT_ONCE, rows].T)
-        for name, value in zip(names, (*decomposed(cells, v, tol), cells.derivative @ v), strict=True):
-            found[name][k : k + AT_ONCE, rows] = value.T
-    found["remainder"] = vectors - found["gradient"] - found["rotational"]
-    parts = {name: np.stack([z.real, z.imag], axis=-1)[..., None] for name, z in found.items()}
-    of_parts = {name: np.abs(found[name]) ** 2 @ areas[:, None] for name in ("gradient", "rotational", "remainder")}
-    total = np.maximum(sum(of_parts.values()), 1e-300)
-    numbers = {name: parts.pop(name)[..., :1, :] for name in ("potential", "stream")}
-    numbers["divergence"], numbers["vorticity"] = np.split(parts.pop("rates"), 2, axis=2)
-    energies = {name: energy / total for name, energy in of_parts.items()}
-    return Decomposition(energies=energies, **parts, **numbers)
+        found[:, k : k + AT_ONCE, rows] = np.stack([*decomposed(cells, v, tol), cells.derivative @ v]).swapaxes(1, 2)
+    gradient, rotational, potential, stream, rates = found
+    parts = {"gradient": gradient, "rotational": rotational, "remainder": vectors - gradient - rotational}
+    squares = {name: np.abs(z) ** 2 @ areas[:, None] for name, z in parts.items()}
+    total = np.maximum(sum(squares.values()), 1e-300)
+    numbers = {"potential": potential, "stream": stream, "divergence": rates, "vorticity": -1j * rates}
+    return Decomposition(
+        energies={name: square / total for name, square in squares.items()},
+        **{name: np.stack([z.real, z.imag], axis=-1)[..., None] for name, z in parts.items()},
+        **{name: z.real[..., None, None] for name, z in numbers.items()},
+    )

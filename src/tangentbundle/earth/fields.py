@@ -9,7 +9,6 @@ flow, a Gaussian), or with ``taper`` :math:`1 / (1 + (\lambda / \lambda_c)^4)`. 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -23,7 +22,7 @@ from . import RADIUS, radians
 from .blocks import GridFields, described, like
 from .decomposition import decomposed
 from .operator import Cells
-from .regrid import Kriging, Regridder, planetary_model
+from .regrid import Kriging, Regridder
 from .xarrays import unit_of
 
 if TYPE_CHECKING:
@@ -75,19 +74,18 @@ def smooth(
     >>> round(float(out["u"].sel(lat=0).mean()), 3), out["u"].attrs["units"]
     (0.998, 'm s-1')
     """
-    fields = replace(GridFields.of(ds, vectors), no_normal_flow=no_normal_flow)
+    fields, longest = GridFields.of(ds, vectors), cast(Length, filter_scale)
+    options: dict[str, Any] = {"no_normal_flow": no_normal_flow}
     if hasattr(filter_scale, "dims"):
         local = _local_scale(filter_scale, fields)
-        filters = [response(float(local.max()) * RADIUS / 1e3, taper=taper)]
-        fields = replace(fields, relative_scale=local / local.max())
-    else:
-        filters = [response(cast(Length, filter_scale), taper=taper)]
+        longest, options["relative_scale"] = float(local.max()) * RADIUS / 1e3, local / local.max()
+    filters = [response(longest, taper=taper)]
 
     def compute(cells: Cells, x: np.ndarray) -> list[np.ndarray]:
         return apply_bank(filters, cells.laplacians[x.dtype.char], x, Chebyshev())
 
-    made = zip(fields.names, fields.apply(compute, [2], keep=True), strict=True)
-    new = {name: like(a, fields.ds[name]) for name, a in made}
+    smoothed = zip(fields.names, fields.apply(compute, [2], keep=True, **options), strict=True)
+    new = {name: like(a, fields.ds[name]) for name, a in smoothed}
     named = getattr(filter_scale, "name", filter_scale)
     call = f"smooth(filter_scale={named!r}, taper={taper}, no_normal_flow={no_normal_flow})"
     return described(fields.ds.assign(new), call)
@@ -121,8 +119,8 @@ def decompose(ds: xarray.Dataset, *, vectors: Sequence[str] = (), tol: float = 5
     For components u, v the result has ``u_divergent``, ``v_divergent``, ``u_rotational``, ``v_rotational``,
     ``u_remainder``, ``v_remainder``, ``velocity_potential`` and ``stream_function`` (m2/s for speeds, mean zero). The
     remainder holds what potentials on this grid do not resolve, and on seas the flow around islands and through open
-    boundaries: at coasts :math:`\partial_n \phi = v_n` and :math:`\psi = 0`. ``tol`` is the relative residual of the
-    solver, nearly all of it at the scale of two cells; what is longer is then far more accurate.
+    boundaries: at coasts :math:`\partial_n \phi = v_n` and :math:`\psi = 0`. Potentials whose gradients on the grid
+    are less than ``tol`` of their differences from cell to cell count as unresolved.
     """
     tol, fields = positive(tol, "tol"), GridFields.of(ds, vectors)
     names, (length, unit) = fields.names, _per_metre(fields.unit, -1)
@@ -167,14 +165,17 @@ def spectrum(
             raise InvalidInputError("wavelengths must have at least one length, such as 1000 km.")
     filters = [response(float(end) * RADIUS / 1e3) for end in ends]
 
-    def compute(cells: Cells, x: np.ndarray) -> list[np.ndarray]:
-        passed = [*apply_bank(filters, cells.laplacians[x.dtype.char], x, Chebyshev()), x]
-        weights = areas[cells.index] / areas[cells.index].sum() * (known or 1.0) ** 2 / 2
-        longer = np.stack([np.einsum("n,ndc,ndc->nc", weights, x, y) for y in passed], axis=1)
-        return [np.diff(longer, axis=1, prepend=0.0)]
+    def energies(batch: np.ndarray) -> list[np.ndarray]:
+        found = np.full((len(batch), len(ends) + 1), np.nan, fields.dtype)
+        for rows, cells, x in fields.groups(batch):
+            passed = [*apply_bank(filters, cells.laplacians[x.dtype.char], x, Chebyshev()), x]
+            weights = areas[cells.index] / areas[cells.index].sum() * (known or 1.0) ** 2 / 2
+            longer = [np.einsum("n,ndc,ndc->c", weights, x, y) for y in passed]
+            found[rows] = np.diff(longer, axis=0, prepend=0.0).T
+        return [found]
 
     edges = np.array([2 * ends[0], *ends, ends[-1] / 2]) * RADIUS / 1e3
-    result = fields.reduce(compute, "wavelength", len(edges) - 1).rename("energy")
+    result = fields.lazily(energies, 1, {"wavelength": len(ends) + 1})[0].rename("energy")
     coordinate = ("wavelength", np.sqrt(edges[1:] * edges[:-1]), {"units": "km", "long_name": "wavelength"})
     units = "m2 s-2" if known else f"({fields.unit})2" if fields.unit else ""
     return result.assign_coords(wavelength=coordinate).assign_attrs(long_name="kinetic energy in a band", units=units)
@@ -201,6 +202,7 @@ def denoise(
     has standard deviations ``u_std`` and ``v_std``, too; ``seed`` is that of the estimator's random choices.
     """
     from ..estimators import FieldDenoiser
+    from .covariances import planetary_model
 
     fields = GridFields.of(ds, vectors)
     model = planetary_model(FieldDenoiser, seed)

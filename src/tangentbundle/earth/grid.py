@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from ..errors import InvalidInputError, ShapeError
+from ..errors import InvalidInputError, ShapeError, SuspiciousDataWarning
 from ..extras import extra
 from ..geometry.known_frames import latlon_frames
 from .healpix import find_healpix, healpix_latlon
@@ -85,7 +86,7 @@ class Grid:
                 raise InvalidInputError(f"latitude and longitude must share dimensions, got {lat.dims} and {lon.dims}.")
             return cls.regular(degrees(lat), degrees(lon), dims)
         said = "" if like is None else str(like.attrs.get("standard_name", ""))
-        angle = None if said.startswith("eastward") else find_variable(ds, dims, ANGLES)
+        angle = None if said.startswith("eastward") else find_angle(ds, dims)
         if angle is None and ("x" in said.split("_") or said.startswith("grid_eastward")):
             raise InvalidInputError(
                 f"{said} is along the axes of the grid, so that their angle from east is needed: add a variable "
@@ -155,13 +156,6 @@ class Grid:
         """Unit vectors east and north, ``(n, 3, 2)``; at a pole, those of its first cell's longitude."""
         return latlon_frames(self.lat, self.lon)[1]
 
-    @property
-    def cell_axes(self) -> np.ndarray:
-        """Unit vectors ``(cells, 3, 2)`` along which each cell's components are."""
-        east = self.frames[self.cell] @ np.stack([self.turns.real, self.turns.imag], axis=-1)[..., None]
-        north = self.frames[self.cell] @ np.stack([-self.turns.imag, self.turns.real], axis=-1)[..., None]
-        return np.concatenate([east, north], axis=-1)
-
     @cached_property
     def volumes(self) -> Volumes:
         """Neighbouring points, weights and areas, as if there were no land."""
@@ -228,12 +222,22 @@ class Grid:
         cells = np.ascontiguousarray(self.to_cells(given))
         return (cells.view(np.result_type(cells.dtype, np.complex64)) * self._turns(given).conj()).view(cells.dtype)
 
+    def warn_if_copies_differ(self, components: np.ndarray, coordinates: np.ndarray, largest: float = 0.5) -> None:
+        """Warn if components in cells of one place, such as a pole, differ strongly from their mean ``coordinates``."""
+        copies = (self.cell >= 0) & (np.bincount(self.cell[self.cell >= 0], minlength=len(self)) > 1)[self.cell]
+        means = self.to_components(coordinates, components.shape[-1]).reshape(components.shape)
+        off = (components - means).reshape(-1, len(copies), components.shape[-1])[:, copies]
+        sizes = [np.sqrt(np.nanmean(np.square(x).sum(axis=-1))) for x in (off, coordinates) if np.isfinite(x).any()]
+        if len(sizes) == 2 and sizes[0] > largest * sizes[1]:
+            text = f"vectors of {copies.sum()} cells at common places, such as a pole, differ from their mean there by "
+            text += f"{sizes[0] / sizes[1]:.0%} of the typical length. Check these rows, or leave them out."
+            warnings.warn(text, SuspiciousDataWarning, stacklevel=3)
+
     def _turns(self, like: np.ndarray) -> np.ndarray:
         return self.turns.reshape(*self.shape, 1).astype(np.result_type(like.dtype, np.complex64))
 
 
-def find_variable(ds: xarray.Dataset, dims: tuple[Any, ...], names: tuple[str, ...]) -> xarray.DataArray | None:
-    """The variable along these dimensions with the first name as its standard name, or with one as its name."""
+def find_angle(ds: xarray.Dataset, dims: tuple[Any, ...]) -> xarray.DataArray | None:
+    """The angle from east to the first axis of a grid along these dimensions, by its standard or usual name."""
     here = (ds[name].transpose(*dims) for name in ds.variables if {*ds[name].dims} == {*dims})
-    known = (a for a in here if a.attrs.get("standard_name") == names[0] or str(a.name).lower() in names)
-    return next(known, None)
+    return next((a for a in here if a.attrs.get("standard_name") == ANGLES[0] or str(a.name).lower() in ANGLES), None)

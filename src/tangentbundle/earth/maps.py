@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -119,8 +120,8 @@ class EqualAreaMap:
 
     def graticule(self) -> np.ndarray:
         """Parallels and meridians as one curve ``(k, 2)``, with gaps of NaN."""
-        curves = [self._line(degrees, parallel) for degrees, parallel in self._lines()]
-        return np.concatenate([part for curve in curves for part in (_broken(curve), np.full((1, 2), np.nan))])
+        gap = np.full((1, 2), np.nan)
+        return np.concatenate([part for *_, curve in self._lines() for part in (_broken(curve), gap)])
 
     def labels(self, low: np.ndarray, high: np.ndarray) -> list[tuple[str, np.ndarray, bool]]:
         """Names of the lines of the graticule in a box: text, place ``(2,)``, and whether it is a parallel.
@@ -129,8 +130,8 @@ class EqualAreaMap:
         every other one at the equator.
         """
         found, world = [], self.radius is None
-        for degrees, parallel in self._lines():
-            curve, axis = self._line(degrees, parallel), 0 if parallel else 1
+        for degrees, parallel, curve in self._lines():
+            axis = 0 if parallel else 1
             inside = curve[((curve >= low) & (curve <= high)).all(axis=1)]
             if world and not parallel:
                 inside = self.project(latlon_frames(np.zeros(1), np.array([degrees]))[0])
@@ -145,30 +146,20 @@ class EqualAreaMap:
             found.append((f"{abs(degrees):g}°{side}", place, parallel))
         return found
 
-    def _lines(self) -> list[tuple[float, bool]]:
-        """Latitudes of parallels and longitudes of meridians, a few of each."""
-        lines: list[tuple[float, bool]] = []
-        for middle, half, parallel in zip((self.lat, self.lon), self._half_widths, (True, False), strict=True):
+    def _lines(self) -> Iterator[tuple[float, bool, np.ndarray]]:
+        """A few parallels and meridians: their degrees, whether it is a parallel, and curves ``(k, 2)``."""
+        height, width = 90.0 + abs(self.lat) if self.radius is None else self.radius, 180.0  # from the centre
+        if self.radius is not None and abs(self.lat) + self.radius <= 85:
+            width = float(np.degrees(np.arcsin(np.sin(np.radians(self.radius)) / np.cos(np.radians(self.lat)))))
+        lat, lon = (np.linspace(m - h, m + h, 361) for m, h in ((self.lat, height), (self.lon, width)))
+        for middle, half, parallel in ((self.lat, height, True), (self.lon, width, False)):
             step = next((s for s in STEPS if s >= half / 4), 30.0)
-            degrees = step * np.arange(np.ceil((middle - half) / step), (middle + half) / step)
-            lines += [(float(a), parallel) for a in degrees if not parallel or abs(a) < 90]
-        return lines
-
-    @property
-    def _half_widths(self) -> tuple[float, float]:
-        """Degrees of latitude and of longitude from the centre to the edges."""
-        if self.radius is None:
-            return 90.0 + abs(self.lat), 180.0
-        if abs(self.lat) + self.radius > 85:
-            return self.radius, 180.0
-        return self.radius, float(np.degrees(np.arcsin(np.sin(np.radians(self.radius)) / np.cos(np.radians(self.lat)))))
-
-    def _line(self, degrees: float, parallel: bool) -> np.ndarray:
-        middle, half = (self.lon, self._half_widths[1]) if parallel else (self.lat, self._half_widths[0])
-        along = np.linspace(middle - half, middle + half, 361)
-        fixed = np.full(len(along), degrees)
-        lat, lon = (fixed, along) if parallel else (np.clip(along, -90, 90), fixed)
-        return self.project(latlon_frames(lat, lon)[0])
+            for degrees in step * np.arange(np.ceil((middle - half) / step), (middle + half) / step):
+                fixed = np.full(len(lat), degrees)
+                if not parallel:
+                    yield float(degrees), False, self.project(latlon_frames(np.clip(lat, -90, 90), fixed)[0])
+                elif abs(degrees) < 90:
+                    yield float(degrees), True, self.project(latlon_frames(fixed, lon)[0])
 
 
 def _broken(curve: np.ndarray) -> np.ndarray:

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import generator
 from ..errors import InvalidInputError, NonFiniteError, ShapeError
 from ..manifolds import Sphere
 from . import radians
@@ -107,7 +106,7 @@ def block_cv(
     block = block_numbers(points, size)
     if not 2 <= folds <= (blocks := int(block.max()) + 1):
         raise InvalidInputError(f"folds must be from 2 to {blocks}, the blocks of size {size}; got {folds}.")
-    fold = generator(random_state).permutation(blocks)[block] % folds
+    fold = np.random.default_rng(random_state).permutation(blocks)[block] % folds
     off, inside = np.empty((len(points), 2)), {level: np.empty((len(points), 2), bool) for level in (0.5, 0.9)}
     for out in (fold == number for number in range(folds)):
         model = clone(estimator).fit(points[~out], vectors[~out], None if errors is None else errors[~out])

@@ -11,7 +11,6 @@ side with the normal n leads back to its own cell, as :math:`v \mapsto -n^2 \bar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -23,12 +22,11 @@ from ..geometry.graph import NeighborGraph
 from ..geometry.ordering import curve_order
 from ..geometry.transport import Connection
 from ..operators import ConnectionLaplacian
-from ..operators.assembly import Averages, assemble
+from ..operators.assembly import area_laplacian
 from .grid import Grid
 from .triangles import central_angles, transports
 
 
-@dataclass(frozen=True, eq=False)
 class Cells:
     """The m points of a grid that hold data and have a neighbour that does, and the edges between them.
 
@@ -41,16 +39,27 @@ class Cells:
         walls: ``(k,)`` rows, weights and normals of sides with no normal flow.
     """
 
-    index: np.ndarray
-    coast: np.ndarray
-    points: np.ndarray
-    areas: np.ndarray
-    rows: np.ndarray
-    columns: np.ndarray
-    weights: np.ndarray
-    turns: np.ndarray
-    steps: np.ndarray
-    walls: tuple[np.ndarray, np.ndarray, np.ndarray]
+    def __init__(self, grid: Grid, there: np.ndarray, relative_scale: np.ndarray, no_normal_flow: bool) -> None:
+        pairs, weights, areas, rim = grid.volumes
+        touching = weights > 1e-9 * weights.max()  # the others meet in a point, up to rounding
+        pairs, weights = pairs[touching], weights[touching] * np.square(relative_scale[pairs[touching]]).mean(axis=1)
+        pairs, weights = np.concatenate([pairs, pairs[:, ::-1]]), np.tile(weights, 2)
+        inside = there[pairs].all(axis=1)
+        neighbors, all_neighbors = (np.bincount(ends[:, 0], minlength=len(grid)) for ends in (pairs[inside], pairs))
+        self.index = np.flatnonzero(neighbors)
+        self.coast = (rim | (neighbors < all_neighbors))[self.index]
+        self.points, self.areas = grid.points[self.index], areas[self.index]
+        number = np.full(len(grid), -1)
+        number[self.index] = np.arange(len(self.index))
+        edges = np.flatnonzero(inside)[np.lexsort(pairs[inside].T[::-1])]
+        shore = np.flatnonzero((number[pairs[:, 0]] >= 0) & ~there[pairs[:, 1]] & no_normal_flow)
+        steps = np.einsum("exa,ex->ea", grid.frames[pairs[:, 0]], grid.points[pairs[:, 1]]) @ np.array([1.0, 1j])
+        steps /= np.abs(steps)
+        i, j = pairs[edges].T
+        self.rows, self.columns, self.weights = number[i], number[j], weights[edges]
+        self.turns = transports(grid.frames[i], grid.frames[j])
+        self.steps = central_angles(grid.points[i], grid.points[j]) * steps[edges]
+        self.walls = number[pairs[shore, 0]], weights[shore], steps[shore]
 
     @cached_property
     def laplacians(self) -> dict[str, ConnectionLaplacian]:
@@ -65,8 +74,7 @@ class Cells:
         graph = NeighborGraph(starts, columns[along].astype(np.int32), np.empty(0))
         connection, mass = Connection(np.stack([maps.real, maps.imag], axis=1), signs, 2), self.areas[order]
         kind = ArrayKind(False, torch.float64, torch.device("cpu"))
-        averages = Averages.by_area(graph, torch.from_numpy(weights), mass)
-        full = assemble(graph, connection, averages, 1.0, order, kind)
+        full = area_laplacian(graph, connection, weights, mass, order, kind)
         return {"d": full, "f": full.to(dtype=torch.float32)}
 
     @cached_property
@@ -107,12 +115,6 @@ class Cells:
         return -self._differences(self.weights)
 
 
-@lru_cache(maxsize=8)
-def _cached(grid: Grid, packed: bytes, scales: bytes, no_normal_flow: bool) -> Cells | None:
-    there = np.unpackbits(np.frombuffer(packed, np.uint8), count=len(grid)).astype(bool)
-    return _build(grid, there, np.frombuffer(scales) if scales else np.ones(len(grid)), no_normal_flow)
-
-
 def cells_of(
     grid: Grid, there: np.ndarray, relative_scale: np.ndarray | None = None, no_normal_flow: bool = False
 ) -> Cells | None:
@@ -122,28 +124,11 @@ def cells_of(
     far. Results are cached: fields with data at the same places share them.
     """
     scales = b"" if relative_scale is None else relative_scale.tobytes()
-    return _cached(grid, np.packbits(there).tobytes(), scales, no_normal_flow)
+    return _cells_of(grid, there.tobytes(), scales, no_normal_flow)
 
 
-def _build(grid: Grid, there: np.ndarray, relative_scale: np.ndarray, no_normal_flow: bool) -> Cells | None:
-    pairs, weights, areas, rim = grid.volumes
-    touching = weights > 1e-9 * weights.max()  # the others meet in a point, up to rounding
-    pairs, weights = pairs[touching], weights[touching] * np.square(relative_scale[pairs[touching]]).mean(axis=1)
-    pairs, weights = np.concatenate([pairs, pairs[:, ::-1]]), np.tile(weights, 2)
-    inside = there[pairs].all(axis=1)
-    neighbors, all_neighbors = (np.bincount(ends[:, 0], minlength=len(grid)) for ends in (pairs[inside], pairs))
-    index = np.flatnonzero(neighbors)
-    if not len(index):
-        return None
-    coast = (rim | (neighbors < all_neighbors))[index]
-    number = np.full(len(grid), -1)
-    number[index] = np.arange(len(index))
-    edges = np.flatnonzero(inside)[np.lexsort(pairs[inside].T[::-1])]
-    shore = np.flatnonzero((number[pairs[:, 0]] >= 0) & ~there[pairs[:, 1]] & no_normal_flow)
-    steps = np.einsum("exa,ex->ea", grid.frames[pairs[:, 0]], grid.points[pairs[:, 1]]) @ np.array([1.0, 1j])
-    steps /= np.abs(steps)
-    i, j = pairs[edges].T
-    angles, turns = central_angles(grid.points[i], grid.points[j]), transports(grid.frames[i], grid.frames[j])
-    walls = number[pairs[shore, 0]], weights[shore], steps[shore]
-    edge_arrays = number[i], number[j], weights[edges], turns, angles * steps[edges]
-    return Cells(index, coast, grid.points[index], areas[index], *edge_arrays, walls)
+@lru_cache(maxsize=8)
+def _cells_of(grid: Grid, mask: bytes, scales: bytes, no_normal_flow: bool) -> Cells | None:
+    relative_scale = np.frombuffer(scales) if scales else np.ones(len(grid))
+    cells = Cells(grid, np.frombuffer(mask, bool), relative_scale, no_normal_flow)
+    return cells if len(cells.index) else None

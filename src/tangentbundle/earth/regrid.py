@@ -18,11 +18,9 @@ from scipy.spatial import cKDTree
 
 from ..errors import DamagedFileError, InvalidInputError, OutsideSourceError, ShapeError
 from ..files import read_tensors, write_tensors
-from ..manifolds import Sphere
 from . import RADIUS, radians
-from .blocks import GridFields, described
-from .grid import ANGLES, Grid, find_variable
-from .series import PACKING
+from .blocks import PACKING, GridFields, described
+from .grid import Grid, find_angle
 from .triangles import Triangulation, central_angles, transports
 from .xarrays import standard_name
 
@@ -30,14 +28,6 @@ if TYPE_CHECKING:
     import xarray
 
 KIND = "tangentbundle.regridder"
-
-
-def planetary_model(kind: type, seed: int = 0) -> Any:
-    """An estimator of that kind for winds and currents of the Earth."""
-    from ..estimators import helmholtz_covariance
-    from .covariances import planetary
-
-    return kind(manifold=Sphere(2), covariance=[planetary(), helmholtz_covariance()], random_state=seed)
 
 
 @dataclass(frozen=True)
@@ -58,20 +48,20 @@ class Kriging:
         from sklearn.base import clone
 
         from ..estimators import FieldInterpolator
+        from .covariances import planetary_model
 
         estimator = clone(self.estimator or planetary_model(FieldInterpolator, self.seed))  # blocks run side by side
         if np.shape(self.noise_std) not in ((), (len(source),)):
             raise ShapeError(f"noise_std must be a number or one for each of {len(source)} points of the source.")
         noise = np.asarray(self.noise_std, float)[rows] if np.ndim(self.noise_std) else self.noise_std
-        there, found = target.cell >= 0, np.full((len(fields), len(target.cell), 4), np.nan)
-        axes, cell = target.cell_axes[there], target.cell[there]
-        for out, vectors in zip(
-            found, np.einsum("nda,tna->tnd", source.frames[rows], fields.astype(float)), strict=True
-        ):
+        axes, found = np.moveaxis(target.to_components(target.frames.swapaxes(0, 1)), 0, -2), []  # of each cell
+        for vectors in np.einsum("nda,tna->tnd", source.frames[rows], fields.astype(float)):
             mean, spread = estimator.fit(source.points[rows], vectors, noise).predict(target.points, return_cov=True)
-            variance = np.einsum("cda,cde,cea->ca", axes, spread[cell], axes)
-            out[there] = np.hstack([np.einsum("cda,cd->ca", axes, mean[cell]), np.sqrt(np.maximum(variance, 0.0))])
-        return found.reshape(len(fields), *target.shape, 4)
+            spread = target.to_cells(spread.reshape(-1, 9)).reshape(*target.shape, 3, 3)
+            variance = np.einsum("...da,...de,...ea->...a", axes, spread, axes)
+            means = np.einsum("...da,...d->...a", axes, target.to_cells(mean))
+            found.append(np.concatenate([means, np.sqrt(np.maximum(variance, 0.0))], axis=-1))
+        return np.stack(found)
 
 
 class Regridder:
@@ -146,7 +136,7 @@ class Regridder:
         self._vectors = vectors
         self.source = source if isinstance(source, Grid) else GridFields.of(source, vectors).grid
         self.target = Grid.of(target)
-        self._angle = None if self.target.axes else find_variable(target, self.target.dims, ANGLES)
+        self._angle = None if self.target.axes else find_angle(target, self.target.dims)
         own = {str(name): c.variable for name, c in target.coords.items() if c.dims}
         self._coords = {name: c for name, c in own.items() if {*c.dims} <= {*self.target.dims}}
         if self._angle is not None:
@@ -183,8 +173,7 @@ class Regridder:
             return np.moveaxis(self._cells(batch, count).astype(fields.dtype, copy=False), -1, 0)
 
         sizes = dict(zip(self.target.dims, self.target.shape, strict=True))
-        found = fields.lazily(one, [[*sizes]] * len(names), sizes, exclude=self.source.dims)
-        new = dict(zip(names, found, strict=True))
+        new = dict(zip(names, fields.lazily(one, len(names), sizes, exclude=self.source.dims), strict=True))
         for name, variable in new.items():
             like = fields.ds[name.removesuffix("_std")]
             variable.attrs, said = dict(like.attrs), str(like.attrs.get("standard_name", ""))

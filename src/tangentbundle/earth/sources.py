@@ -46,11 +46,8 @@ def load_wind(
         with open_dataset(Path(source)) as ds:
             title = ds.attrs.get("title") or ds.attrs.get("source")
             name = Path(source).name
-            return load_wind(ds, u=u, v=v, provenance=provenance or (f"{name}: {title}" if title else name))
-    if not hasattr(source, "data_vars"):
-        raise InvalidInputError(f"expected a path or an xarray.Dataset of wind, got {source!r}.")
-    titles = [str(source.attrs[key]) for key in ("title", "source") if source.attrs.get(key)]
-    return from_xarray(source, provenance or "; ".join(titles) or "an xarray dataset", u, v, "m/s")
+            return from_xarray(ds, provenance or (f"{name}: {title}" if title else name), u, v)
+    return from_xarray(source, provenance, u, v)
 
 
 def _embedded() -> WindData:
@@ -65,12 +62,12 @@ def _embedded() -> WindData:
 
 def wind_folder() -> Path:
     """The folder of the GFS analyses of the experiments, named by the variable ``TANGENTBUNDLE_WIND``."""
-    named = os.environ.get("TANGENTBUNDLE_WIND")
-    if not named:
-        raise InvalidInputError("the GFS files are not part of the package. Set TANGENTBUNDLE_WIND to their folder.")
+    named = os.environ.get("TANGENTBUNDLE_WIND", "")
     path = Path(named).expanduser()
-    if not path.is_dir():
-        raise InvalidInputError(f"expected a folder of GFS files, but {path} is none. Check TANGENTBUNDLE_WIND.")
+    if not named or not path.is_dir():
+        raise InvalidInputError(
+            f"the GFS files are not part of the package. Set TANGENTBUNDLE_WIND to their folder, not to {named!r}."
+        )
     return path
 
 
@@ -112,18 +109,20 @@ def open_dataset(path: Path, **options: Any) -> xarray.Dataset:
     """
     xarray = extra("xarray", "Reading files of wind")
     path = path.expanduser()
-    files = [] if path.exists() else sorted(path.parent.glob(path.name))
-    if not path.exists() and not files:
+    files = [path] if path.exists() else sorted(path.parent.glob(path.name))
+    if not files:
         raise InvalidInputError(f"expected a file of wind, but {path} does not exist. Check the path.")
+    if files != [path] or "chunks" in options:
+        extra("dask", "Reading several files, or one in blocks,", "cluster")
     try:
+        if files != [path]:
+            return xarray.open_mfdataset(files, combine="by_coords", join="exact", **options)
         if path.is_file():
             with path.open("rb") as file:
-                classic = file.read(4) in (b"CDF\x01", b"CDF\x02")
-            if classic:
-                netcdf_file(path, mmap=False).close()  # xarray would read what a truncated file lacks as zeros
-        if files:
-            return xarray.open_mfdataset(files, combine="by_coords", join="exact", **options)
-        return xarray.open_dataset(path, **options)
+                if file.read(4) in (b"CDF\x01", b"CDF\x02"):
+                    netcdf_file(path, mmap=False).close()  # xarray would read what a truncated file lacks as zeros
+        engine = "zarr" if path.is_dir() else None  # xarray does not know .ZARR
+        return xarray.open_dataset(path, engine=engine, **options)
     except (OSError, ValueError, TypeError, IndexError, ImportError) as error:
         raise DamagedFileError(
             f"{path.name} cannot be opened: it is truncated, damaged or of another format, or a package is missing "

@@ -6,9 +6,6 @@ A place t in the triangle of :math:`s_1, s_2, s_3` is :math:`t = \sum_k b_k s_k`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-
 import numpy as np
 from scipy.spatial import ConvexHull, QhullError, cKDTree
 
@@ -34,42 +31,28 @@ def central_angles(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return 2 * np.arcsin(np.minimum(np.linalg.norm(a - b, axis=-1) / 2, 1.0))
 
 
-@dataclass(frozen=True, eq=False)
 class Triangulation:
-    """The Delaunay triangles of points ``(n, 3)`` on the unit sphere, which may cover a region only."""
+    """The Delaunay triangles of points ``(n, 3)`` on the unit sphere, which may cover a region only.
 
-    points: np.ndarray
+    ``faces (k, 3)`` are the numbers of the corners of the triangles of the region.
+    """
 
-    @cached_property
-    def tree(self) -> cKDTree:
-        return cKDTree(self.points)
-
-    @cached_property
-    def _hull(self) -> ConvexHull:
-        """Of the points; if they lie in a hemisphere, also of the place opposite to their mean, as number n."""
-        if len(self.points) < 4:
-            raise TooFewPointsError(f"triangles need at least 4 points with values, got {len(self.points)}.")
+    def __init__(self, points: np.ndarray) -> None:
+        n, self.tree = len(points), cKDTree(points)
+        if n < 4:
+            raise TooFewPointsError(f"triangles need at least 4 points with values, got {n}.")
         try:
-            hull, mean = ConvexHull(self.points), self.points.mean(axis=0)
-            around = hull.equations[:, 3].max() < -1e-9  # the centre of the Earth lies inside
-            return hull if around else ConvexHull(np.vstack([self.points, -mean / np.linalg.norm(mean)]))
+            hull, mean = ConvexHull(points), points.mean(axis=0)
+            if hull.equations[:, 3].max() >= -1e-9:  # a hemisphere: with the place opposite to the mean, as number n
+                hull = ConvexHull(np.vstack([points, -mean / np.linalg.norm(mean)]))
         except QhullError as error:
-            raise RankDeficientError(
-                f"all {len(self.points)} points lie on a circle: there are no triangles."
-            ) from error
-
-    @cached_property
-    def _spanned(self) -> np.ndarray:
-        """Which triangles ``(k,)`` lie inside the region: those of large circles (``MAX_GAP``) lie across a gap."""
-        faces, radii = self._hull.simplices, np.arccos(np.clip(-self._hull.equations[:, 3], -1, 1))
-        smallest = np.full(len(self.points) + 1, np.inf)
-        np.minimum.at(smallest, faces.ravel(), np.repeat(radii, 3))
-        return (radii <= MAX_GAP * smallest[faces].max(axis=1)) & (faces < len(self.points)).all(axis=1)
-
-    @property
-    def faces(self) -> np.ndarray:
-        """Numbers of the corners ``(k, 3)`` of the triangles of the region."""
-        return self._hull.simplices[self._spanned]
+            raise RankDeficientError(f"all {n} points lie on a circle: there are no triangles.") from error
+        corners, radii = hull.simplices, np.arccos(np.clip(-hull.equations[:, 3], -1, 1))
+        smallest = np.full(n + 1, np.inf)
+        np.minimum.at(smallest, corners.ravel(), np.repeat(radii, 3))
+        self._hull = hull
+        self._spanned = (radii <= MAX_GAP * smallest[corners].max(axis=1)) & (corners < n).all(axis=1)
+        self.faces = corners[self._spanned]
 
     def locate(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Corners and weights ``(m, 3)`` of the triangles around places ``(m, 3)``, and whether the region has them.

@@ -27,13 +27,12 @@ class Volumes(NamedTuple):
 
 
 def latitude_bands(lat: np.ndarray) -> np.ndarray:
-    """Area on the unit sphere, per radian of longitude, of the bands of latitude (degrees) around each row.
+    """Area on the unit sphere, per radian of longitude, of the bands around ascending or descending rows (degrees).
 
     >>> round(float(latitude_bands(np.linspace(90, -90, 73)).sum()), 12)
     2.0
     """
-    order = np.argsort(lat)
-    return np.diff(np.sin(np.radians(_sides(lat[order]))))[np.argsort(order)]
+    return np.abs(np.diff(np.sin(np.radians(_sides(lat)))))
 
 
 def longitude_widths(lon: np.ndarray) -> np.ndarray:
@@ -49,7 +48,7 @@ def longitude_widths(lon: np.ndarray) -> np.ndarray:
 
 
 def _sides(rows: np.ndarray) -> np.ndarray:
-    """Latitudes of the sides of ascending rows, one more than rows; at a pole, if a further row would lie behind it."""
+    """Latitudes of the sides of sorted rows, one more than rows; at a pole, if a further row would lie behind it."""
     padded = np.pad(rows, 1, "reflect", reflect_type="odd") if len(rows) > 1 else np.add(rows, (-1.0, 0.0, 1.0))
     sides = (padded[1:] + padded[:-1]) / 2
     ends = padded[[0, -1]]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import brentq
 
-from ..arrays import generator
 from ..errors import InvalidInputError, NonFiniteError, ShapeError
 from ..extras import extra
 from ..geometry.known_frames import latlon_frames
@@ -100,7 +99,7 @@ class WindData:
 
         The probability is proportional to the area, so that samples of a grid are even on the sphere.
         """
-        return np.flatnonzero(generator(rng).random(len(self.area)) < inclusion(self.area, n))
+        return np.flatnonzero(np.random.default_rng(rng).random(len(self.area)) < inclusion(self.area, n))
 
     def windows(self, horizon: int) -> Windows:
         """Subsequences of twice the horizon T_f for forecasting: T_f inputs, then T_f targets, none across a gap.
@@ -139,23 +138,27 @@ def inclusion(weights: np.ndarray, n: float) -> np.ndarray:
     """
     if not 0 < n <= len(weights):
         raise InvalidInputError(f"the expected count must lie between 0 and the {len(weights)} points, got {n!r}.")
-    scale = brentq(lambda s: np.minimum(1, s * weights).sum() - n, 0, 1 / weights.min())
+    scale = brentq(lambda s: np.minimum(1, s * weights).sum() - n, 0, 2 / weights.min())
     return np.minimum(1, scale * weights)
 
 
-def from_xarray(ds: xarray.Dataset, provenance: str, u: str = "", v: str = "", unit: str = "") -> WindData:
-    """The wind of a dataset, in ``unit`` if it has units of speed; ``u`` and ``v`` name its variables."""
-    notes = [provenance] if provenance else []
+def from_xarray(ds: xarray.Dataset, provenance: str, u: str, v: str) -> WindData:
+    """The wind of a dataset, in m/s if it has units of speed; ``u`` and ``v`` name its variables."""
+    notes: list[str] = []
     fields = GridFields.of(ds, (u, v) if u or v else (), notes)
+    titles = [str(ds.attrs[key]) for key in ("title", "source") if ds.attrs.get(key)]
+    notes.insert(0, provenance or "; ".join(titles) or "an xarray dataset")
     grid, own, factor = fields.grid, fields.unit, 1.0
-    if own and (known := conversion(own, unit)):
-        notes += [f"converted from {own} to {unit}"] * (known != 1.0)
-        own, factor = unit, known
+    if own and (known := conversion(own, "m/s")):
+        notes += [f"converted from {own} to m/s"] * (known != 1.0)
+        own, factor = "m/s", known
     arrays = [_with_time(fields.ds[name], grid.dims) for name in fields.names]
     time = next(d for d in arrays[0].dims if d not in grid.dims)
     components = factor * np.stack([a.transpose(time, *grid.dims).values for a in arrays], axis=-1)
-    components = grid.to_coordinates(without_impossible(components, own, notes))
+    cells = without_impossible(components, own, notes)
+    components = grid.to_coordinates(cells)
     if copies := int((grid.cell >= 0).sum()) - len(grid):
+        grid.warn_if_copies_differ(cells, components)
         notes.append(f"{copies} cells at the place of another, such as a pole: the mean of their vectors")
     area = np.ones(len(grid)) if grid.axes is None else grid.areas
     return from_points(arrays[0][time].values, grid.lat, grid.lon, components, area, "; ".join(notes))
@@ -190,13 +193,10 @@ def from_points(
     times, holes = times[observed], holes[observed][:, there]
     components, area = components[observed][:, there], area[there]
     if not np.isfinite(components).all():
-        why = f" ({provenance})" if provenance else ""
         raise NonFiniteError(
             f"{int(holes.sum())} of {holes.size} values are missing, at {int(holes.any(axis=0).sum())} points and "
-            f"{int(holes.any(axis=1).sum())} times{why}. Select complete ones, or interpolate in xarray first."
+            f"{int(holes.any(axis=1).sum())} times ({provenance}). Select complete ones, or interpolate them in xarray."
         )
-    if len(area) == 0 or not (area > 0).all():
-        raise InvalidInputError(f"every point must represent an area, but {int((area <= 0).sum())} have none.")
     times, components, filled = fill_single_steps(times, components)
     if filled.any():
         provenance += f"; {int(filled.sum())} of {len(times)} times filled in"
@@ -206,19 +206,17 @@ def from_points(
 def _with_time(wind: xarray.DataArray, places: tuple) -> xarray.DataArray:
     """The wind with one dimension of dates besides its places; others must have length one."""
     dates = [k for k, c in wind.coords.items() if c.dtype.kind == "M" and c.ndim <= 1 and not {*c.dims} & {*places}]
-    along = [key for key in dates if wind.coords[key].dims == (key,)]
-    extra = [d for d in wind.dims if d not in places and d not in along[:1]]
-    for d in extra:
-        if wind.sizes[d] != 1:
-            raise InvalidInputError(
-                f"expected time, latitude and longitude only, but the wind has {wind.sizes[d]} values along {d!r}. "
-                f"Choose one, for example ds.isel({d}=0); dates of other calendars need convert_calendar first."
-            )
-    wind = wind.squeeze(extra)
-    if along:
-        return wind
+    along = [key for key in dates if wind.coords[key].dims == (key,)][:1]
+    others = [d for d in wind.dims if d not in (*places, *along)]
+    if long := [d for d in others if wind.sizes[d] > 1]:
+        raise InvalidInputError(
+            f"expected time, latitude and longitude only, but the wind has {wind.sizes[long[0]]} values along "
+            f"{long[0]!r}. Choose one, for example ds.isel({long[0]}=0); dates of other calendars need "
+            "convert_calendar first."
+        )
     if not dates:
         raise InvalidInputError(
             "the wind has no date. Give it one: ds.expand_dims(time=[np.datetime64('2026-01-01', 'ns')])."
         )
-    return wind.expand_dims("valid_time" if "valid_time" in dates else dates[0])
+    wind = wind.squeeze(others)
+    return wind if along else wind.expand_dims("valid_time" if "valid_time" in dates else dates[0])

@@ -52,9 +52,8 @@ def with_components(ds: xarray.Dataset, wind: tuple[str, ...] = ()) -> tuple[xar
     if not wind:
         known = {str(n).lower(): str(n) for n in ds.data_vars}
         known |= {str(a.attrs.get("standard_name")): str(n) for n, a in ds.data_vars.items()}
-        found = [next((known[name] for name in usual if name in known), "") for usual in (SPEED, DIRECTION)]
-        wind = tuple(found) if all(found) else ()
-    if not wind:
+        wind = tuple(next((known[name] for name in usual if name in known), "") for usual in (SPEED, DIRECTION))
+    if not all(wind):
         return ds, ()
     speed, direction = (without_fill(ds[name], []) for name in wind)
     angle = np.radians(direction.where(speed != 0, 0.0))

@@ -14,11 +14,10 @@ from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..arrays import ArrayKind, float_tensor
+from ..arrays import ArrayKind, finite, float_tensor
 from ..errors import (
     InvalidInputError,
     NoInformationWarning,
-    NonFiniteError,
     NotTangentWarning,
     ShapeError,
     SuspiciousDataWarning,
@@ -27,7 +26,7 @@ from ..errors import (
 from ..parallel import one_thread
 from .candidates import Candidates, default_models
 from .history import History
-from .observations import JITTER, Model, Observations, Places, Prediction
+from .observations import JITTER, Model, Observations, Places, Prediction, known_variances
 from .spectral import SpectralFilter
 from .tangents import TangentSpaces
 
@@ -69,7 +68,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
             frames=self.frames_,
             exact=self.manifold is not None,
             oriented=self.spaces_.oriented,
-            noise=_noise(noise_std, n, self.scale_),
+            noise=known_variances(noise_std, n, self.scale_),
             history=None if history is None else history.scaled(self.center_, self.unit_, 1 / self.scale_),
             position_variance=self.spaces_.position_variance / self.unit_**2,
         )
@@ -117,7 +116,8 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self, "posterior_")
         X, kind = of_kind(X)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=False)
+        finite(torch.from_numpy(X), "points")
         spread = return_std or return_cov
         found = self._predict(X, spread, with_noise)
         field = kind.wrap(self.scale_ * found.mean)
@@ -177,9 +177,8 @@ def of_kind(values: Any) -> tuple[Any, ArrayKind]:
 def _validated(estimator, X, y) -> tuple[np.ndarray, np.ndarray]:
     if y is None:
         raise InvalidInputError("requires y to be passed, but the target y is None: give vectors (n, D).")
-    X, y = validate_data(
-        estimator, X, y, validate_separately=({"dtype": np.float64}, {"dtype": np.float64, "ensure_2d": False})
-    )
+    floats = {"dtype": np.float64, "ensure_all_finite": False}
+    X, y = validate_data(estimator, X, y, validate_separately=(floats, floats | {"ensure_2d": False}))
     if len(X) != len(y):
         raise ShapeError(f"points and vectors must be equally many, got {len(X)} and {len(y)}.")
     if y.shape != X.shape:
@@ -190,6 +189,7 @@ def _validated(estimator, X, y) -> tuple[np.ndarray, np.ndarray]:
     if len(X) < 3:
         raise TooFewPointsError(f"a field needs at least 3 points, got {len(X)} sample(s) (n_samples={len(X)}).")
     for name, values in (("points", X), ("vectors", y)):
+        finite(torch.from_numpy(values), name)
         size = float(np.abs(values).max())
         if size != 0.0 and not 1e-150 < size < 1e150:
             raise InvalidInputError(f"{name} are of size {size:.3g}, whose square is out of range. Rescale them.")
@@ -228,17 +228,3 @@ def check_tangent(y: np.ndarray, coordinates: np.ndarray) -> float:
             stacklevel=3,
         )
     return share
-
-
-def _noise(noise_std, n: int, scale: float) -> np.ndarray | None:
-    """Known variances ``(n,)`` in units of the data's, or None."""
-    if noise_std is None:
-        return None
-    values = np.asarray(noise_std, dtype=float)
-    if values.shape not in ((), (n,)):
-        raise ShapeError(f"noise_std must be a number or one for each of the {n} points, got shape {values.shape}.")
-    if not np.isfinite(values).all():
-        raise NonFiniteError("noise_std must be finite. Drop points whose noise is not known, or estimate it.")
-    if (values < 0).any():
-        raise InvalidInputError("noise_std holds negative numbers; standard deviations are at least 0.")
-    return np.broadcast_to(np.square(values / scale), (n,)).copy()

@@ -29,15 +29,12 @@ from ..geometry.kernels import Gaussian
 from ..geometry.pipeline import Scale
 from ..nn import TNN, Activation, InvariantReadout, NormTanh
 from ..nn.base import generator
-from ..operators import Joined, LinearOperator, join
+from ..operators import LinearOperator, join
 from ..training import fit
 from .base import of_kind
 
 Inputs = tuple[torch.Tensor, LinearOperator]
-"""Signal and operator of a cloud, or of several that are joined."""
-
-Batch = tuple[torch.Tensor, LinearOperator, torch.Tensor]
-"""The same with the class numbers of the clouds."""
+"""Signal and operator of several clouds."""
 
 
 @dataclass(eq=False, repr=False)
@@ -113,20 +110,22 @@ class ManifoldClassifier(ClassifierMixin, BaseEstimator):
         readout = InvariantReadout(self.channels[-1], len(self.classes_), seed=source)
         network: dict[str, Any] = {"step": self.step, "activation": self.activation or NormTanh(), "readout": readout}
         self.network_ = TNN([3, *self.channels], self.taps, **network, seed=source)
-        inputs = [pair for several in self._inputs(points) for pair in several]
-        train, validation = (self._batches(inputs, numbers, part) for part in (training, held))
+        train, validation = (
+            [(*inputs, torch.from_numpy(numbers[part])) for part, inputs in self._batches(points, chosen)]
+            for chosen in (training, held)
+        )
         options: dict[str, Any] = {"epochs": self.epochs, "lr": self.lr, "patience": self.patience, "seed": seed}
         options |= {"validation": validation or None, "min_delta": 1e-3, "clip": 1.0, "progress": False}
-        self.history_ = fit(self.network_, train, _cross_entropy, **options)
+        self.history_ = fit(self.network_, train, cross_entropy, **options)
         return self
 
     def predict_proba(self, X) -> np.ndarray:
         """Probabilities ``(clouds, classes)``, in the order of ``classes_``; an array of the kind of the clouds."""
         check_is_fitted(self, "network_")
         points, parts = _clouds(X, self.n_features_in_), []
-        for inputs in self._inputs(points):
+        for _, inputs in self._batches(points, np.arange(len(points))):
             with torch.no_grad():
-                parts.append(torch.softmax(self.network_(*_joined(inputs)).double(), dim=-1).numpy())
+                parts.append(torch.softmax(self.network_(*inputs).double(), dim=-1).numpy())
         return of_kind(X[0])[1].wrap(np.concatenate(parts))
 
     def predict(self, X) -> np.ndarray:
@@ -141,24 +140,21 @@ class ManifoldClassifier(ClassifierMixin, BaseEstimator):
         groups = [rng.permutation(np.flatnonzero(numbers == k)) for k in range(len(self.classes_))]
         return np.concatenate([g[: round(self.validation * len(g)) * (len(g) > 3)] for g in groups])
 
-    def _inputs(self, points: Sequence[np.ndarray]) -> Iterator[list[Inputs]]:
-        """Those of each cloud, for ``batch_size`` clouds at a time."""
-        for start in range(0, len(points), self.batch_size):
-            yield self._inputs_at_once(points[start : start + self.batch_size], start)
+    def _batches(self, points: Sequence[np.ndarray], chosen: np.ndarray) -> Iterator[tuple[np.ndarray, Inputs]]:
+        """``batch_size`` of the chosen clouds at a time: their numbers and inputs."""
+        for start in range(0, len(chosen), self.batch_size):
+            part = chosen[start : start + self.batch_size]
+            yield part, self._inputs(points, part)
 
-    def _inputs_at_once(self, points: Sequence[np.ndarray], first: int) -> list[Inputs]:
-        """Those of clouds numbered from ``first`` on; an error names its cloud, which is then tried alone."""
+    def _inputs(self, points: Sequence[np.ndarray], part: np.ndarray) -> Inputs:
+        """Those of numbered clouds; an error names its cloud, for which each is tried alone."""
         try:
-            signal, operator = network_inputs(clouds_at_once(points, self.dim_, self.neighbors))
+            return network_inputs(clouds_at_once([points[i] for i in part], self.dim_, self.neighbors))
         except TangentBundleError as error:
-            if len(points) == 1:
-                raise type(error)(f"cloud {first}: {error}") from error
-            return [one for k, cloud in enumerate(points, first) for one in self._inputs_at_once([cloud], k)]
-        return list(zip(operator.split(signal), operator.parts, strict=True))
-
-    def _batches(self, inputs: Sequence[Inputs], numbers: np.ndarray, chosen: np.ndarray) -> list[Batch]:
-        parts = (chosen[start : start + self.batch_size] for start in range(0, len(chosen), self.batch_size))
-        return [(*_joined([inputs[i] for i in part]), torch.from_numpy(numbers[part])) for part in parts]
+            if len(part) == 1:
+                raise type(error)(f"cloud {part[0]}: {error}") from error
+            signals, operators = zip(*(self._inputs(points, one) for one in part[:, None]), strict=True)
+            return torch.cat(signals), join(operators)
 
 
 def clouds_at_once(points: Sequence[np.ndarray], dim: int, neighbors: int | None = None) -> Clouds:
@@ -174,7 +170,7 @@ def clouds_at_once(points: Sequence[np.ndarray], dim: int, neighbors: int | None
     return Clouds.of(np.concatenate(scaled), batch, dim, Scale(neighbors=neighbors), Gaussian(), adapt=True)
 
 
-def network_inputs(clouds: Clouds) -> tuple[torch.Tensor, Joined]:
+def network_inputs(clouds: Clouds) -> Inputs:
     r"""Input fields ``(n, d, 3)``: tangential parts of x, :math:`|x|^2 x` and :math:`10 c\, x`; and the Laplacians.
 
     c is the curvature: the share of the variance of a neighbourhood that lies off its tangent space.
@@ -186,12 +182,7 @@ def network_inputs(clouds: Clouds) -> tuple[torch.Tensor, Joined]:
     return signal.float(), clouds.laplacian().to(dtype=torch.float32)
 
 
-def _joined(inputs: Sequence[Inputs]) -> Inputs:
-    signals, operators = zip(*inputs, strict=True)
-    return torch.cat(signals), join(operators)
-
-
-def _cross_entropy(net: torch.nn.Module, batch: Batch) -> torch.Tensor:
+def cross_entropy(net: torch.nn.Module, batch: Sequence[Any]) -> torch.Tensor:
     *inputs, numbers = batch
     return F.cross_entropy(net(*inputs), numbers)
 

@@ -6,9 +6,9 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_random_state
 
-from ..arrays import float_tensor
+from ..arrays import float_tensor, points_array
 from ..errors import InvalidInputError, ShapeError
 from .base import FieldEstimator
 from .history import History
@@ -80,8 +80,7 @@ class FieldInterpolator(FieldEstimator):
     r"""Predicts a vector field at new points of a manifold, with uncertainty (kriging on the tangent bundle).
 
     The models and the choice between them are those of ``FieldDenoiser``. With past fields the covariance is learned
-    from them: a tapered empirical covariance, a parametric one scaled by their local size, and their mean as the first
-    guess.
+    from them: a tapered empirical covariance plus a parametric one, and their mean as the first guess.
 
     Args:
         model: such as ``GaussianProcess(Tangent())`` or ``Candidates([...])``.
@@ -135,7 +134,7 @@ class FieldInterpolator(FieldEstimator):
 
 
 def _points(points: Any, X: np.ndarray, name: str) -> np.ndarray:
-    points = check_array(points, dtype=np.float64, input_name=name)
+    points, _ = points_array(points, name)
     if points.shape[1] != X.shape[1]:
         raise ShapeError(f"{name} must have shape (m, D) with D = {X.shape[1]}, as the points, got {points.shape}.")
     return points

@@ -8,6 +8,7 @@ zero from 2 L on. A parametric covariance supplements the T samples.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,19 +29,9 @@ class History:
 
     @classmethod
     def of(cls, points: np.ndarray, fields: np.ndarray) -> History:
-        fields = float_tensor(fields, "history")[0].double().numpy(force=True)
-        if fields.ndim != 3 or fields.shape[1:] != points.shape:
-            raise ShapeError(
-                f"history must have shape (T, m, D) = (T, {points.shape[0]}, {points.shape[1]}), past ambient vectors "
-                f"at the history_points (default: the training points), got {fields.shape}."
-            )
-        if len(fields) < 8:
-            raise ShapeError(f"a covariance needs at least 8 past fields, got {len(fields)}. Give more, or none.")
         if len(points) < 3:
             raise TooFewPointsError(f"history needs fields at 3 points or more, got {len(points)}. Give more, or none.")
-        if not np.isfinite(fields).all():
-            raise NonFiniteError("history holds NaN or infinite values. Drop those fields, or fill them.")
-        return cls(points, fields)
+        return cls(points, checked_fields(fields, points.shape, 8, "history at the history_points"))
 
     def scaled(self, center: np.ndarray, unit: float, factor: float) -> History:
         """Points centred and divided by ``unit``, fields multiplied by ``factor``."""
@@ -63,6 +54,23 @@ class History:
         unique = np.unique(points, axis=0, return_index=True)[1]  # coincident points have no interpolant
         neighbors = min(16, len(unique))
         return RBFInterpolator(points[unique], values[unique], neighbors=neighbors, kernel="linear", degree=0)(places)
+
+
+def checked_fields(fields: Any, shape: tuple[int, ...], fewest: int, name: str) -> np.ndarray:
+    """Ambient vectors ``(T, n, D)`` at points of this shape ``(n, D)``, finite and at ``fewest`` times or more."""
+    values = float_tensor(fields, name)[0].double().numpy(force=True)
+    if values.ndim != 3 or values.shape[1:] != shape:
+        expected = f"(T, n, D) = (T, {shape[0]}, {shape[1]})"
+        raise ShapeError(f"{name}: expected ambient vectors {expected}, one for each point, got {values.shape}.")
+    if len(values) < fewest:
+        raise ShapeError(f"{name}: expected at least {fewest} fields, got {len(values)}. Give more.")
+    bad = np.flatnonzero(~np.isfinite(values).all(axis=(1, 2)))
+    if len(bad):
+        raise NonFiniteError(
+            f"{name}: {len(bad)} fields hold NaN or infinite values, the first is number {bad[0]}. Drop those fields "
+            "(a series then needs times=), or fill them."
+        )
+    return values
 
 
 def gaspari_cohn(z: Tensor) -> Tensor:

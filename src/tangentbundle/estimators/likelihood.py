@@ -98,6 +98,7 @@ def maximize(
     bounds the noise's standard deviation.
     """
     names = [*covariance.parameters(evidence.sites.points.shape[-1], evidence.sites.dim), "noise"]
+    size = evidence.values.numel()  # for slopes of about one: first steps are as long as they are
     low, high = center - 6.0, center + 6.0
     if np.isfinite(max_noise):
         high[-1] = np.log(max(max_noise, 1e-4))
@@ -108,14 +109,14 @@ def maximize(
         away = (vector - center) / width
         if loss == np.inf:
             return 1e10, 0 * away
-        return loss + 0.5 * np.square(away).sum(), gradient.numpy() + away / width
+        return (loss + 0.5 * np.square(away).sum()) / size, (gradient.numpy() + away / width) / size
 
     lengths = np.array(["length" in name for name in names])
     begins = [np.clip(center + shift * lengths, low, high) for shift in (-1.0, 0.0, 1.0)]
     begin = min(begins, key=lambda one: evidence.loss(covariance, torch.from_numpy(one)))
     options = {"maxiter": steps, "ftol": 1e-5}
     bounds = list(zip(low, high, strict=True))
-    found = minimize(objective, begin, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    found = minimize(objective, begin, jac=True, method="SLSQP", bounds=bounds, options=options)
     if not found.fun < 1e10:
         raise ConvergenceError(
             f"the covariance {covariance} of these data is not positive definite at any parameters tried. Are there "

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import norm
 
-from ..errors import InvalidInputError
+from ..arrays import host
+from ..errors import InvalidInputError, NonFiniteError, ShapeError
 from .history import History
 from .neighborhoods import NearestPoints, Neighborhoods
 
@@ -180,6 +181,20 @@ class Model(ABC):
     def quick(self) -> Model:
         """The same model fitted to fewer points where that saves time: for comparisons."""
         return self
+
+
+def known_variances(noise_std: Any, n: int, scale: float) -> np.ndarray | None:
+    """Known variances ``(n,)`` in units of the data's, or None."""
+    if noise_std is None:
+        return None
+    values = np.asarray(host(noise_std), dtype=float)
+    if values.shape not in ((), (n,)):
+        raise ShapeError(f"noise_std must be a number or one for each of the {n} points, got shape {values.shape}.")
+    if not np.isfinite(values).all():
+        raise NonFiniteError("noise_std must be finite. Drop points whose noise is not known, or estimate it.")
+    if (values < 0).any():
+        raise InvalidInputError("noise_std holds negative numbers; standard deviations are at least 0.")
+    return np.broadcast_to(np.square(values / scale), (n,)).copy()
 
 
 def share(level: Any) -> float:

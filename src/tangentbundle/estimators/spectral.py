@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..arrays import float_tensor
+from ..arrays import finite, float_tensor
 from ..bundle import TangentBundle
-from ..errors import InvalidInputError, NonFiniteError, ShapeError
+from ..errors import InvalidInputError, ShapeError
 from ..filters.shrinkage import least_risk
+from .observations import known_variances
 
 
 @dataclass(frozen=True)
@@ -36,14 +37,14 @@ class SpectralFilter:
         if vectors.shape != points.shape:
             shapes = tuple(points.shape), tuple(vectors.shape)
             raise ShapeError(f"vectors must be ambient, of the points' shape {shapes[0]}, got {shapes[1]}.")
-        if not torch.isfinite(vectors).all():
-            raise NonFiniteError("vectors hold NaN or infinite values. Drop those points.")
+        finite(vectors, "vectors")
         bundle = TangentBundle.from_points(points, dim=dim, neighbors=self.neighbors)
         laplacian, scale = bundle.laplacian(), vectors.square().mean().sqrt().clamp_min(1e-30)
         x = bundle.to_coordinates((vectors / scale).to(points))
         source = torch.Generator(x.device).manual_seed(seed)
         signs = 2 * torch.randint(0, 2, (*x.shape[:2], self.probes), generator=source, device=x.device).to(x) - 1
-        variances = None if noise_std is None else _variances(noise_std, x) / scale**2
+        known = known_variances(noise_std, len(x), float(scale))
+        variances = None if known is None else torch.from_numpy(known).to(x)
         response, variance = least_risk(laplacian, x, signs, variances)
         noise = scale * (variance if variances is None else float(variances.mean())) ** 0.5
         smooth = scale * bundle.to_ambient(response(laplacian, x))
@@ -65,11 +66,3 @@ class FilteredField:
         if found.shape != self.points.shape or not torch.equal(found.to(self.points), self.points):
             raise InvalidInputError("a filter answers at the points of fit only. Use a Gaussian process elsewhere.")
         return kind.wrap(self.vectors)
-
-
-def _variances(noise_std: Any, x: Tensor) -> Tensor:
-    """Known variances of the noise ``(n,)``."""
-    std = torch.as_tensor(noise_std).to(x)
-    if std.shape not in ((), x.shape[:1]) or not bool((torch.isfinite(std) & (std >= 0)).all()):
-        raise InvalidInputError(f"noise_std must be a number, or one for each of the {len(x)} points, of at least 0.")
-    return std.square().expand(len(x))

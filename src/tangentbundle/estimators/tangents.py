@@ -89,11 +89,20 @@ class TangentSpaces:
         """The variance of each coordinate of the points about the space, zero if that is known.
 
         It is that of neighbours about quadratic functions on the tangent spaces, two for each coefficient; less what
-        a third one for each would add, which is due to curvature.
+        a third one for each would add, which is due to curvature. In dense clouds neighbours may be nearer than the
+        points are exact, so that they seem to fill the space, and a sample of 2000 is used.
         """
         n, D, d = self.frames.shape
+        if self.manifold is not None:
+            return 0.0
+        if n > 2000:
+            sample = self.points[np.random.default_rng(0).choice(n, 2000, replace=False)]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DimensionWarning)
+                d = resolve_dimension(sample, None)[0] if d == D else d
+            return TangentSpaces.from_nearest(sample, d).position_variance
         terms = (d + 1) * (d + 2) // 2
-        if d == D or self.manifold is not None or n <= 4 * terms:
+        if d == D or n <= 4 * terms:
             return 0.0
         rows = np.unique(np.linspace(0, n - 1, min(n, 300)).astype(int))
         frames, (i, j) = self.frames[rows], np.triu_indices(d)
@@ -120,7 +129,7 @@ class TangentSpaces:
             return _axes_of_space(points)
         k = min(2 * d, len(self.points))
         distances, indices = (a.reshape(m, k) for a in self.tree.query(points, k=k))
-        squares = np.maximum(np.square(distances), 1e-24 * max(float(np.square(distances).max()), 1e-300))
+        squares = np.maximum(np.square(distances), 1e-24 * float(np.square(distances).max()) + 1e-300)
         weights = squares[:, :1] / squares
         spans = (np.sqrt(weights)[:, :, None, None] * self.frames[indices]).transpose(0, 2, 1, 3).reshape(m, D, k * d)
         values, vectors = np.linalg.eigh(spans.transpose(0, 2, 1) @ spans)

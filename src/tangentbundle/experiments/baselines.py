@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy.interpolate import RBFInterpolator
-from scipy.spatial import cKDTree
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.dummy import DummyRegressor
 from sklearn.exceptions import ConvergenceWarning
@@ -19,9 +17,6 @@ from sklearn.multioutput import MultiOutputRegressor
 from sklearn.neighbors import KNeighborsRegressor
 
 from ..estimators import FieldDenoiser, SpectralFilter
-
-Smoother = Callable[[np.ndarray], np.ndarray]
-"""From noisy ambient fields ``(r, n, D)`` to denoised ones, each by itself; no method sees the clean field."""
 
 
 def Zero() -> MultiOutputRegressor:
@@ -88,28 +83,22 @@ def smoothing_spline() -> GridSearchCV:
     return GridSearchCV(ThinPlate(), {"smoothing": np.logspace(-5, 1, 7)}, scoring="neg_mean_squared_error", cv=3)
 
 
-def smoothers(points: np.ndarray) -> dict[str, Smoother]:
-    """Simple methods for one cloud; averages over the 10 nearest neighbours leave out the point itself."""
-    distance, index = cKDTree(points).query(points, min(11, len(points)))
-    weights = 1.0 / np.maximum(distance[:, 1:], 1e-12)
-    weights /= weights.sum(axis=1, keepdims=True)
-    tikhonov = FieldDenoiser(SpectralFilter(), dim=2, random_state=0)
+def smoothers() -> dict[str, Any]:
+    """Simple methods for noisy vectors; no method sees the clean field."""
     return {
-        "identity": lambda fields: fields,
-        "zero": np.zeros_like,
-        "mean": lambda fields: np.broadcast_to(fields.mean(axis=1, keepdims=True), fields.shape),
-        "nearest neighbour": lambda fields: fields[:, index[:, 1]],
-        "inverse distance": lambda fields: np.einsum("nk,rnki->rni", weights, fields[:, index[:, 1:]]),
-        "thin-plate spline": lambda fields: denoised(smoothing_spline(), points, fields),
-        "Tikhonov on the bundle, SURE": lambda fields: denoised(tikhonov, points, fields),
+        "identity": None,
+        "zero": Zero(),
+        "mean": Mean(),
+        "nearest neighbour": KNeighborsRegressor(1),
+        "inverse distance": KNeighborsRegressor(10, weights="distance"),
+        "thin-plate spline": smoothing_spline(),
+        "Tikhonov on the bundle, SURE": FieldDenoiser(SpectralFilter(), dim=2, random_state=0),
     }
 
 
-def field_estimators() -> dict[str, Any]:
-    """The estimators of the protocol ``best``."""
-    return {"FieldDenoiser": FieldDenoiser(dim=2, random_state=0), "ambient Gaussian process": AmbientProcess()}
-
-
 def denoised(estimator: Any, points: np.ndarray, fields: np.ndarray) -> np.ndarray:
-    """Fields denoised one after the other."""
-    return np.stack([estimator.fit(points, field).predict(points) for field in fields])
+    """Ambient fields ``(r, n, D)``, denoised one after the other; means of neighbours leave out the point itself."""
+    if estimator is None:
+        return fields
+    places = None if isinstance(estimator, KNeighborsRegressor) else points
+    return np.stack([estimator.fit(points, field).predict(places) for field in fields])

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -18,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from .. import estimators, nn
 from ..batch import Clouds
 from ..datasets import torus_klein_clouds
+from ..estimators.classifier import cross_entropy
 from ..geometry.kernels import Gaussian
 from ..geometry.pipeline import Scale
 from ..nn.base import generator
@@ -141,25 +141,22 @@ def occupancy(points: np.ndarray, resolution: int = 6) -> torch.Tensor:
 
 def voxel_network(activation: str, seed: int) -> torch.nn.Module:
     """A 3D-CNN on occupancy grids: two convolutions, a mean over the grid, and a linear classifier."""
+    bend = torch.nn.Identity() if activation == "Id" else torch.nn.Tanh()
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         first, second = (torch.nn.Conv3d(channels, 2, 3, padding=1) for channels in (1, 2))
-        classes = torch.nn.Linear(2, 2)
-    bend = torch.nn.Identity() if activation == "Id" else torch.nn.Tanh()
-    return torch.nn.Sequential(first, bend, second, bend, torch.nn.AdaptiveAvgPool3d(1), torch.nn.Flatten(), classes)
+        pooled = torch.nn.AdaptiveAvgPool3d(1), torch.nn.Flatten(), torch.nn.Linear(2, 2)
+    return torch.nn.Sequential(first, bend, second, bend, *pooled)
 
 
 def _trained(method: str, activation: str, net: torch.nn.Module, data: list, seed: int) -> Row:
-    def loss(net: torch.nn.Module, batch: Batch) -> torch.Tensor:
-        return F.cross_entropy(net(*batch[:-1]), batch[-1])
-
     def accuracy(batch: Batch) -> float:
         with torch.no_grad():
             return float((net(*batch[:-1]).argmax(dim=-1) == batch[-1]).double().mean())
 
     train, validation, test = data
     limits: Any = {"epochs": EPOCHS, "patience": PATIENCE, "clip": 1.0}
-    fit(net, train, loss, validation=validation, seed=seed, progress=False, **limits)
+    fit(net, train, cross_entropy, validation=validation, seed=seed, progress=False, **limits)
     scores = {"accuracy": accuracy(test[0]), "validation": accuracy(validation[0])}
     return _row(method, activation, sum(p.numel() for p in net.parameters()), **scores)
 

@@ -12,10 +12,10 @@ from sklearn.neighbors import KNeighborsRegressor
 from .. import plot
 from ..bundle import TangentBundle
 from ..datasets import WindData, load_wind
-from ..earth.covariances import planetary
-from ..estimators import FieldDenoiser, FieldInterpolator, helmholtz_covariance
+from ..earth.covariances import planetary_model
+from ..estimators import FieldDenoiser, FieldInterpolator
 from ..filters import Heat
-from ..manifolds import Sphere, Torus
+from ..manifolds import Torus
 from .baselines import InverseDistance, ThinPlate
 
 
@@ -56,11 +56,10 @@ def fill_wind() -> tuple[Example, WindData, np.ndarray]:
     wind = load_wind().during(slice(0, 1))
     stations = np.sort(np.random.default_rng(0).choice(len(wind.lat), 200, replace=False, p=wind.area))
     points, truth = wind.points, wind.ambient[0]
-    known: dict[str, Any] = {"covariance": [planetary(), helmholtz_covariance()], "manifold": Sphere(2)}
     methods: dict[str, Any] = {
         "inverse distance": InverseDistance(),
         "thin plate": ThinPlate(),
-        "FieldInterpolator": FieldInterpolator(**known, random_state=0),
+        "FieldInterpolator": planetary_model(FieldInterpolator, 0),
     }
     answers = {name: m.fit(points[stations], truth[stations]).predict(points) for name, m in methods.items()}
     return Example("wind, filled in", points, truth, answers), wind, stations

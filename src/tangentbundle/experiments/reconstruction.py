@@ -10,9 +10,8 @@ from sklearn.base import clone
 from sklearn.neighbors import KNeighborsRegressor
 
 from ..datasets import WindData
-from ..earth.covariances import planetary
-from ..estimators import FieldInterpolator, helmholtz_covariance
-from ..manifolds import Sphere
+from ..earth.covariances import planetary_model
+from ..estimators import FieldInterpolator
 from .base import Description, Row, Task, draw
 from .baselines import AmbientProcess, ComponentProcess, InverseDistance, Mean, ThinPlate, Zero
 from .networks import NetworkView, reproduce_inputs
@@ -50,15 +49,12 @@ INTERPOLATIONS: dict[str, Interpolation] = {
 def estimators(past: WindData) -> dict[str, Interpolation]:
     """Of the protocol ``best``: Gaussian processes on the tangent bundle, alone and with past fields, and in R^3."""
     fields = past.ambient[~past.filled]
-    known: dict[str, Any] = {
-        "covariance": [planetary(), helmholtz_covariance()],
-        "manifold": Sphere(2),
-        "random_state": 0,
-    }
+    model = planetary_model(FieldInterpolator, 0)
+    informed = clone(model).set_params(history=fields, history_points=past.points)
     mean = KNeighborsRegressor(1).fit(past.points, fields.mean(axis=0))
     return {
-        "FieldInterpolator": projected(FieldInterpolator(**known)),
-        "FieldInterpolator, history": projected(FieldInterpolator(**known, history=fields, history_points=past.points)),
+        "FieldInterpolator": projected(model),
+        "FieldInterpolator, history": projected(informed),
         "mean of the history": lambda sites, _: sites.tangent(mean.predict(sites.points)),
         "ambient Gaussian process": projected(AmbientProcess()),
         "process per component": projected(ComponentProcess()),

@@ -41,15 +41,15 @@ class Results:
     """The rows of an experiment as lines, cell after cell. No method is left out."""
 
     def __init__(self, experiment: Experiment, rows: Sequence[Row], protocol: str) -> None:
-        self.about, self.protocol, self.notes = experiment.about, protocol, experiment.notes(rows, protocol)
-        about = experiment.about
+        self.about = about = experiment.about
+        self.protocol, self.notes = protocol, experiment.notes(rows, protocol)
         self.headline = headline = next(column for column in about.columns if column.headline)
         self.compared = next((column for column in about.columns if column.paper), headline)
         paper = {(*(r[k] for k in about.cell), r["method"]): r for r in experiment.published()}
         groups: dict[tuple, dict[str, list[Row]]] = {}
         for row in rows:
             groups.setdefault(tuple(row[k] for k in about.cell), {}).setdefault(row["method"], []).append(row)
-        self.cells = sorted(groups, key=lambda cell: tuple((str(type(k)), k) for k in cell))
+        self.cells = sorted(groups)
         self.lines, self.best = [], {}
         for cell in self.cells:  # variants, "MNN, ...", are compared with the paper's number for the method itself
             lines = [Line(cell, m, group, paper.get((*cell, _base(m)))) for m, group in groups[cell].items()]

@@ -11,13 +11,13 @@ import torch
 
 from .. import manifolds
 from ..bundle import TangentBundle
-from ..datasets import FieldSample, torus_field
-from ..datasets.synthetic import TorusField
+from ..datasets import FieldSample, TorusField, torus_field
 from ..errors import GlobalNeighborhoodWarning
+from ..estimators import FieldDenoiser
 from ..geometry.kernels import Gaussian
 from ..operators import Identity, Negated, Symmetric
 from .base import Description, Experiment, Row, Task, draw
-from .baselines import denoised, field_estimators, smoothers
+from .baselines import AmbientProcess, denoised, smoothers
 from .networks import NetworkView, reproduce_inputs
 
 TAUS = (0.01, 0.1, 0.3)
@@ -119,16 +119,20 @@ def paper_answers(data: Draw, epochs: int) -> tuple[np.ndarray, dict[str, Answer
     ):
         outputs = reproduce_inputs(view, data.noisy, everywhere, clean, everywhere, **options)
         answers[view.name] = Answer(*outputs, view.network().num_parameters, view.frames is None)
-    simple = {name: Answer(method(data.noisy)) for name, method in smoothers(data.sample.points).items()}
-    return frames, answers | simple
+    return frames, answers | simple_answers(data, smoothers())
 
 
 def best_answers(data: Draw) -> tuple[np.ndarray, dict[str, Answer]]:
     """The local frames of ``FieldDenoiser``, and answers of field estimators and simple methods."""
-    points, models = data.sample.points, field_estimators()
-    fields = {name: denoised(model, points, data.noisy) for name, model in models.items()}
-    fields |= {name: method(data.noisy) for name, method in smoothers(points).items()}
-    return models["FieldDenoiser"].frames_, {name: Answer(found) for name, found in fields.items()}
+    denoiser = FieldDenoiser(dim=2, random_state=0)
+    models = {"FieldDenoiser": denoiser, "ambient Gaussian process": AmbientProcess(), **smoothers()}
+    answers = simple_answers(data, models)
+    return denoiser.frames_, answers
+
+
+def simple_answers(data: Draw, models: dict[str, Any]) -> dict[str, Answer]:
+    """Answers of estimators, which see one noisy field at a time."""
+    return {name: Answer(denoised(model, data.sample.points, data.noisy)) for name, model in models.items()}
 
 
 def _mean_angle(bases: np.ndarray, exact: np.ndarray) -> float:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -31,17 +30,6 @@ class Wind:
     load_training: Callable[[], WindData]
     load_test: Callable[[], WindData]
     load_field: Callable[[], WindData] | None = None
-    files: tuple[str, ...] = ()
-
-    def present(self) -> bool:
-        """Whether the files are there. A folder that was named and does not exist is an error."""
-        try:
-            folder = wind_folder() if self.files else Path()
-        except InvalidInputError:
-            if os.environ.get("TANGENTBUNDLE_WIND"):
-                raise
-            return False
-        return not self.files or (find_spec("xarray") is not None and all((folder / f).is_file() for f in self.files))
 
     @cached_property
     def training(self) -> WindData:
@@ -84,7 +72,6 @@ SOURCES = {
         lambda: load_wind(wind_folder() / BLOCKS[0]),
         lambda: load_wind(wind_folder() / BLOCKS[1]),
         gfs_field,
-        (ANALYSIS, *BLOCKS),
     ),
     "embedded": Wind(
         "US Navy monthly means, 1982 to 1987 (training) and 1988 to 1992 (test)",
@@ -97,12 +84,14 @@ SOURCES = {
 
 def available() -> str:
     """The name of the data to use: GFS where its files are, otherwise the series inside the package."""
-    return next(name for name, source in SOURCES.items() if source.present())
+    if not os.environ.get("TANGENTBUNDLE_WIND") or find_spec("xarray") is None:
+        return "embedded"
+    return "gfs" if all((wind_folder() / name).is_file() for name in (ANALYSIS, *BLOCKS)) else "embedded"
 
 
 def source_of(name: str) -> Wind:
     """The data of a task. No other data take their place."""
-    if not SOURCES[name].present():
+    if name == "gfs" and available() != name:
         raise InvalidInputError(
             f"the files of the data set {name} are missing. Set TANGENTBUNDLE_WIND to their folder, or choose another "
             f"data set of {', '.join(SOURCES)}."

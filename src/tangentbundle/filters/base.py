@@ -7,19 +7,21 @@ dt`. Filters add, scale and compose; composition multiplies responses and convol
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import torch
 
-from ..arrays import Array, finite_where_seen, float_tensor, half_precision
-from ..errors import InvalidInputError
+from ..arrays import Array, finite_where_seen, float_tensor, half_precision, is_batched
+from ..errors import InvalidInputError, NonFiniteError
 from ..operators import LinearOperator
-from .banks import apply_bank
-from .methods import Method
-from .parameters import as_double, current_values, scalar
+from .banks import Method, apply_bank
 from .properties import Interval, Properties, interval_of, measure
+
+Number = float | torch.Tensor
+Numbers = tuple[float, ...] | torch.Tensor
 
 
 class Impulses(NamedTuple):
@@ -118,9 +120,57 @@ class Filter(ABC):
         return Composition(self, other) if isinstance(other, Filter) else NotImplemented
 
 
-def joint_signature(kind: type, *parts: Any) -> tuple | None:
-    """The signature of a filter with the given parts: None if one of them has none."""
-    return None if any(part is None for part in parts) else (kind, *parts)
+# Parameters: numbers are copied, tensors held by reference, so that filters follow an optimiser.
+
+
+def scalar(value: Array, name: str, bound: str = "") -> Number:
+    """One number, as a float or as the tensor given; ``bound`` may be "positive" or "at least 0"."""
+    tensor = _checked(value, name)
+    if tensor.ndim != 0:
+        raise InvalidInputError(f"{name} must be one number, got shape {tuple(tensor.shape)}.")
+    if bound and _is_readable(tensor) and not (tensor > 0 if bound == "positive" else tensor >= 0):
+        raise InvalidInputError(f"{name} must be {bound}, got {float(tensor):.6g}.")
+    return tensor if tensor is value else float(tensor)
+
+
+nonnegative_scalar = partial(scalar, bound="at least 0")
+positive_scalar = partial(scalar, bound="positive")
+
+
+def vector(values: Array | Sequence[float], name: str) -> Numbers:
+    """A non-empty list of numbers, as a tuple or as the tensor given."""
+    tensor = _checked(values, name)
+    if tensor.ndim != 1 or len(tensor) == 0:
+        raise InvalidInputError(f"{name} must be a non-empty list of numbers, got shape {tuple(tensor.shape)}.")
+    return tensor if tensor is values else tuple(tensor.tolist())
+
+
+def _checked(value: Array, name: str) -> torch.Tensor:
+    """A float tensor, finite where its values can be read."""
+    tensor, _ = float_tensor(value, name)
+    if _is_readable(tensor) and not bool(torch.isfinite(tensor).all()):
+        bad = int((~torch.isfinite(tensor)).sum())
+        raise NonFiniteError(f"{name} must be finite, got {tensor.detach()} ({bad} of {tensor.numel()} values).")
+    return tensor
+
+
+def _is_readable(tensor: torch.Tensor) -> bool:
+    """Whether reading values costs nothing: not on a GPU, nor inside ``torch.vmap``."""
+    return tensor.device.type == "cpu" and not is_batched(tensor)
+
+
+def current_values(parameter: Number | Numbers) -> float | tuple[float, ...] | None:
+    """The value of a parameter now, for the key of a cache; None for tensors that learn or cannot be read cheaply."""
+    if not isinstance(parameter, torch.Tensor):
+        return parameter
+    if parameter.requires_grad or not _is_readable(parameter):
+        return None
+    return tuple(parameter.reshape(-1).tolist())
+
+
+def as_double(parameter: Number | Numbers) -> torch.Tensor:
+    """A parameter as a float64 tensor; differentiable."""
+    return torch.as_tensor(parameter, dtype=torch.float64)
 
 
 class Parametric(Filter):
@@ -142,7 +192,8 @@ class Parametric(Filter):
         return [p for p in self._fields() if isinstance(p, torch.Tensor)]
 
     def signature(self) -> tuple | None:
-        return joint_signature(type(self), *map(current_values, self._fields()))
+        values = [*map(current_values, self._fields())]
+        return None if None in values else (type(self), *values)
 
 
 @dataclass(eq=False)
@@ -171,7 +222,8 @@ class Combination(Filter):
         return self.first.parameters() + self.second.parameters()
 
     def signature(self) -> tuple | None:
-        return joint_signature(type(self), self.first.signature(), self.second.signature())
+        parts = self.first.signature(), self.second.signature()
+        return None if None in parts else (type(self), *parts)
 
     def impulses(self) -> Impulses | None:
         a, b = self.first.impulses(), self.second.impulses()

@@ -15,16 +15,14 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn.functional import pad
 
 from ..operators import ConnectionLaplacian
 from ..operators.moments import recurrence
-from ..operators.product import Extras, add_outer, block_product, sort_rows, step
-from ..operators.registry import describe, torch_op
+from ..operators.product import Extras, add_outer, block_product, describe, sort_rows, step, torch_op
 from ..operators.storage import along_curve, is_sliced
 from .expansion import Band
-
-Tensor = torch.Tensor
 
 
 def band_of(operator: ConnectionLaplacian) -> Band:
@@ -75,13 +73,12 @@ def merge(
     columns = coefficients.T.contiguous()
     last = len(columns) - 1
     current = torch.einsum("k,kndc->ndc", columns[last], y)
-    if last > 0:
-        # b_m = sum_k a_km y_k + 2 Z b_{m+1} - b_{m+2};  result = sum_k a_k0 y_k + Z b_1 - b_2
-        previous, spare = torch.zeros_like(current), torch.empty_like(current)
-        for m in range(last - 1, -1, -1):
-            factor = (2.0 if m > 0 else 1.0) / radius
-            step(matrix, current, previous, spare, (factor, -factor * middle, -1.0), sources=Extras(y, columns[m]))
-            previous, current, spare = current, spare, previous
+    # b_m = sum_k a_km y_k + 2 Z b_{m+1} - b_{m+2};  result = sum_k a_k0 y_k + Z b_1 - b_2
+    previous, spare = torch.zeros_like(current), torch.empty_like(current)
+    for m in range(last - 1, -1, -1):
+        factor = (2.0 if m > 0 else 1.0) / radius
+        step(matrix, current, previous, spare, (factor, -factor * middle, -1.0), sources=Extras(y, columns[m]))
+        previous, current, spare = current, spare, previous
     return sort_rows(current, order, back=True)
 
 
@@ -131,74 +128,54 @@ def sensitivity(
     return out * mass[order].repeat_interleave(indptr.diff(), output_size=len(cols))[:, None, None]
 
 
-def _bank_shape(*inputs):
-    x, coefficients = inputs[5:7]
-    return x.new_empty((coefficients.shape[0], *x.shape))
-
-
-def _merge_shape(*inputs):
-    return inputs[5].new_empty(inputs[5].shape[1:])
-
-
-def _dots_shape(*inputs):
-    x, y, count = inputs[5:8]
-    return x.new_empty((y.shape[0], count))
-
-
 # Transposes: T_m(Z)^T = M T_m(Z) M^-1, since Z is self-adjoint in the mass inner product.
 
 
 def _keep(ctx, inputs, output):
-    ctx.save_for_backward(*inputs[:7])
-    ctx.numbers = inputs[7:]
-
-
-def _weigh(mass: Tensor) -> Tensor:
-    return mass[:, None, None]
+    tensors = [value for value in inputs if isinstance(value, Tensor)]
+    ctx.save_for_backward(*tensors)
+    ctx.numbers = inputs[len(tensors) :]
 
 
 def _bank_backward(ctx, grad):
-    *matrix, mass, x, coefficients = ctx.saved_tensors
+    *matrix, x, coefficients = ctx.saved_tensors
+    mass = matrix[-1][:, None, None]
     grad_p = grad_x = grad_a = None
     if ctx.needs_input_grad[2]:
-        grad_p = sensitivity(*matrix, mass, x, grad / _weigh(mass), coefficients, *ctx.numbers, False)
+        grad_p = sensitivity(*matrix, x, grad / mass, coefficients, *ctx.numbers, False)
     if ctx.needs_input_grad[5]:
-        grad_x = _weigh(mass) * merge(*matrix, mass, grad / _weigh(mass), coefficients, *ctx.numbers)
+        grad_x = mass * merge(*matrix, grad / mass, coefficients, *ctx.numbers)
     if ctx.needs_input_grad[6]:
-        grad_a = dots(*matrix, mass, x, grad.contiguous(), coefficients.shape[1], *ctx.numbers)
+        grad_a = dots(*matrix, x, grad.contiguous(), coefficients.shape[1], *ctx.numbers)
     return None, None, grad_p, None, None, grad_x, grad_a, None, None
 
 
 def _merge_backward(ctx, grad):
-    *matrix, mass, y, coefficients = ctx.saved_tensors
-    scaled = grad / _weigh(mass)
+    *matrix, y, coefficients = ctx.saved_tensors
+    mass = matrix[-1][:, None, None]
+    scaled = grad / mass
     grad_p = grad_y = grad_a = None
     if ctx.needs_input_grad[2]:
-        grad_p = sensitivity(*matrix, mass, scaled, y, coefficients, *ctx.numbers, True)
+        grad_p = sensitivity(*matrix, scaled, y, coefficients, *ctx.numbers, True)
     if ctx.needs_input_grad[5]:
-        grad_y = _weigh(mass) * bank(*matrix, mass, scaled, coefficients, *ctx.numbers)
+        grad_y = mass * bank(*matrix, scaled, coefficients, *ctx.numbers)
     if ctx.needs_input_grad[6]:
         # <grad, T_m y_k> = <M y_k, T_m M^-1 grad>
-        grad_a = dots(*matrix, mass, scaled, _weigh(mass) * y, coefficients.shape[1], *ctx.numbers)
+        grad_a = dots(*matrix, scaled, mass * y, coefficients.shape[1], *ctx.numbers)
     return None, None, grad_p, None, None, grad_y, grad_a, None, None
 
 
 def _dots_backward(ctx, grad):
-    *matrix, mass, x, y = ctx.saved_tensors
-    numbers = ctx.numbers[1:]
+    *matrix, x, y = ctx.saved_tensors
+    mass, numbers = matrix[-1][:, None, None], ctx.numbers[1:]
     grad_p = grad_x = grad_y = None
     if ctx.needs_input_grad[2]:
-        grad_p = sensitivity(*matrix, mass, x, y / _weigh(mass), grad, *numbers, False)
+        grad_p = sensitivity(*matrix, x, y / mass, grad, *numbers, False)
     if ctx.needs_input_grad[5]:
-        grad_x = _weigh(mass) * merge(*matrix, mass, y / _weigh(mass), grad, *numbers)
+        grad_x = mass * merge(*matrix, y / mass, grad, *numbers)
     if ctx.needs_input_grad[6]:
-        grad_y = bank(*matrix, mass, x, grad, *numbers)
+        grad_y = bank(*matrix, x, grad, *numbers)
     return None, None, grad_p, None, None, grad_x, grad_y, None, None, None
-
-
-def _keep_all(ctx, inputs, output):
-    ctx.save_for_backward(*inputs[:8])
-    ctx.numbers = inputs[8:]
 
 
 def _sensitivity_backward(ctx, grad):
@@ -229,8 +206,7 @@ def _sensitivity_backward(ctx, grad):
     return None, None, grads[0], None, None, *grads[1:], None, None, None
 
 
-describe(bank, _bank_shape, _keep, _bank_backward, by_channel=True)
-describe(merge, _merge_shape, _keep, _merge_backward, by_channel=True)
-describe(dots, _dots_shape, _keep, _dots_backward, by_channel=False)
-same = lambda *inputs: torch.empty_like(inputs[2])  # noqa: E731
-describe(sensitivity, same, _keep_all, _sensitivity_backward, by_channel=False)
+describe(bank, lambda *a: a[5].new_empty((len(a[6]), *a[5].shape)), _keep, _bank_backward, by_channel=True)
+describe(merge, lambda *a: a[5].new_empty(a[5].shape[1:]), _keep, _merge_backward, by_channel=True)
+describe(dots, lambda *a: a[5].new_empty((len(a[6]), a[7])), _keep, _dots_backward, by_channel=False)
+describe(sensitivity, lambda *a: torch.empty_like(a[2]), _keep, _sensitivity_backward, by_channel=False)

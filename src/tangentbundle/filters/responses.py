@@ -12,8 +12,7 @@ import torch
 
 from ..arrays import finite
 from ..errors import InvalidInputError
-from .base import Filter, Impulses, Parametric
-from .parameters import as_double, nonnegative_scalar, positive_scalar, vector
+from .base import Filter, Impulses, Parametric, as_double, nonnegative_scalar, positive_scalar, vector
 
 
 @dataclass(eq=False)

@@ -51,19 +51,20 @@ class Autoregression(ForecastMethod):
         return LinearForecast(record, min(self.reach, count // 4), lags[-1] + 1, self, lags)
 
 
-@dataclass(frozen=True, eq=False)
 class Moments:
     """Sums over origins ``(m,)`` for each part of time; ``parts (m,)`` numbers the part of an origin.
 
-    Of features ``grams (p, n, f, f)``, of features and later anomalies ``sides (p, leads, n, f, d)``; ``counts
-    (p, 1 + leads)`` of the terms of each.
+    Of features x ``(n, m, f)``: ``grams (p, n, f, f)``; of these and later anomalies y ``(n, m, leads, d)``, where
+    ``known (m, leads)``: ``sides (p, leads, n, f, d)``; ``counts (p, 1 + leads)`` of the terms of each.
     """
 
-    origins: np.ndarray
-    parts: np.ndarray
-    grams: np.ndarray
-    sides: np.ndarray
-    counts: np.ndarray
+    def __init__(self, x: np.ndarray, y: np.ndarray, known: np.ndarray) -> None:
+        parts = np.array_split(np.arange(len(known)), PARTS)
+        grams = [np.einsum("nmf,nmg->nfg", x[:, part], x[:, part], optimize=True) for part in parts]
+        sides = [np.einsum("nmf,nmha->hnfa", x[:, part], y[:, part], optimize=True) for part in parts]
+        self.grams, self.sides = np.stack(grams), np.stack(sides)
+        self.counts = np.array([[len(part), *known[part].sum(axis=0)] for part in parts])
+        self.parts = np.repeat(np.arange(PARTS), [len(part) for part in parts])
 
     def solve(self, lead: int, chosen: np.ndarray, penalties: Sequence[float]) -> Iterator[np.ndarray]:
         """Coefficients ``(n, f, d)`` for each penalty, from the chosen parts of time."""
@@ -102,9 +103,9 @@ class LinearForecast(FittedMethod):
     def evaluate(self, lead: int, window: int) -> HeldOut | None:
         if window not in self._moments:
             self._moments[window] = self._sums(window)
-        moments = self._moments[window]
-        scored = np.isin(moments.origins, self.record.origins(lead, window))
-        origins, parts = moments.origins[scored], moments.parts[scored]
+        moments, origins = self._moments[window], self.record.origins(0, window)
+        scored = np.isin(origins, self.record.origins(lead, window))
+        origins, parts = origins[scored], moments.parts[scored]
         truth = self.record.anomalies[origins + lead]
         features = self._features(self._around(self.record.anomalies), origins, window)
         forecasts = np.zeros((len(self.method.penalties), *truth.shape))
@@ -118,7 +119,7 @@ class LinearForecast(FittedMethod):
                 forecasts[k, held_out] = np.einsum("nmf,nfa->mna", features[:, held_out], coefficients, optimize=True)
         best = int(np.square(forecasts - truth).mean(axis=(1, 2, 3)).argmin())
         (self._coefficients[lead, window],) = moments.solve(lead, numbers >= 0, self.method.penalties[best : best + 1])
-        return HeldOut.of(forecasts[best], self.record.anomalies[origins], truth)
+        return HeldOut(forecasts[best], self.record.anomalies[origins], truth)
 
     def _around(self, values: np.ndarray) -> np.ndarray:
         """Fields ``(T, n, d)`` at each point and its neighbours, in its coordinates: ``(n, T, k + 1, d)``."""
@@ -134,14 +135,8 @@ class LinearForecast(FittedMethod):
         values = self.record.anomalies
         origins = self.record.origins(0, window)
         later = origins[:, None] + np.arange(1, self.reach + 1)
-        seen = later < len(values)
-        later = np.where(seen, later, 0)
-        seen &= self.record.observed[later]
-        parts = np.array_split(np.arange(len(origins)), PARTS)
+        known = later < len(values)
+        later = np.where(known, later, 0)
+        known &= self.record.observed[later]
         around = self._around(values)
-        x, y = self._features(around, origins, window), around[:, later, 0] * seen[:, :, None]
-        grams = [np.einsum("nmf,nmg->nfg", x[:, part], x[:, part], optimize=True) for part in parts]
-        sides = [np.einsum("nmf,nmha->hnfa", x[:, part], y[:, part], optimize=True) for part in parts]
-        counts = np.array([[len(part), *seen[part].sum(axis=0)] for part in parts])
-        numbers = np.repeat(np.arange(PARTS), [len(part) for part in parts])
-        return Moments(origins, numbers, np.stack(grams), np.stack(sides), counts)
+        return Moments(self._features(around, origins, window), around[:, later, 0] * known[:, :, None], known)

@@ -35,9 +35,16 @@ class Climate:
     @classmethod
     def of(cls, values: np.ndarray, steps: np.ndarray, period: int = 1) -> Climate:
         """From fields ``(T, n, d)`` at steps ``(T,)``."""
-        count = len(values)
-        mean, cycle = phase_means(values, steps, period)
-        anomalies = values - mean - cycle[steps % period]
+        count, phases = len(values), steps % period
+        fewest = int(np.bincount(phases, minlength=period).min())
+        if fewest < 3:
+            raise InvalidInputError(
+                f"a period of {period} steps needs each phase at least 3 times in training, but one occurs {fewest} "
+                "times. Give a longer series, or no period."
+            )
+        means = np.stack([values[phases == p].mean(axis=0) for p in range(period)])
+        mean, cycle = means.mean(axis=0), means - means.mean(axis=0)
+        anomalies = values - mean - cycle[phases]
         energy = np.square(anomalies).mean(axis=(0, 2))
         sizes = np.maximum(np.sqrt(energy / max(float(energy.mean()), 1e-300)), 1e-6)
         window = max(count // 10, 2)
@@ -74,19 +81,6 @@ class Climate:
         cycle = 2 * self.variance * cycle_variance(self.correlation, self.length, len(self.cycle))
         free = (1 - memory)[:, None]
         return np.maximum(free**2 * mean - free * known[:, None] + cycle, 0.0) * self.sizes**2
-
-
-def phase_means(values: np.ndarray, steps: np.ndarray, period: int) -> tuple[np.ndarray, np.ndarray]:
-    """Mean ``(n, d)`` over the phases of a cycle, and the departure of each phase from it ``(P, n, d)``."""
-    phases = steps % period
-    fewest = int(np.bincount(phases, minlength=period).min())
-    if fewest < 3:
-        raise InvalidInputError(
-            f"a period of {period} steps needs each phase at least 3 times in training, but one occurs {fewest} times. "
-            "Give a longer series, or no period."
-        )
-    means = np.stack([values[phases == p].mean(axis=0) for p in range(period)])
-    return means.mean(axis=0), means - means.mean(axis=0)
 
 
 def mean_variance(correlation: float, count: int) -> float:

@@ -7,18 +7,20 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..arrays import positive_integer
-from ..errors import InvalidInputError, NoInformationWarning, NonFiniteError, ShapeError, TooFewPointsError
+from ..arrays import finite, positive_integer
+from ..errors import InvalidInputError, NoInformationWarning, TooFewPointsError
 from ..estimators.base import check_tangent, of_kind
+from ..estimators.history import checked_fields
 from ..estimators.observations import share, tail
 from ..estimators.tangents import TangentSpaces
+from ..timeline import Clock
 from .autoregression import Autoregression
 from .climate import Climate
 from .methods import ForecastMethod, LeadSkill, Record, fill_gaps
-from .steps import Clock
 
 
 @dataclass(eq=False, repr=False)
@@ -68,14 +70,16 @@ class FieldForecaster(BaseEstimator):
         ``times`` ``(T,)`` are dates (datetime64) on a regular clock, gaps allowed, or step numbers; default one step
         after the other.
         """
-        points = validate_data(self, of_kind(points)[0], dtype=np.float64)
+        points = validate_data(self, of_kind(points)[0], dtype=np.float64, ensure_all_finite=False)
+        finite(torch.from_numpy(points), "points")
         if len(points) < 3:
             raise TooFewPointsError(f"a field needs at least 3 points, got {len(points)}.")
         method = Autoregression() if self.method is None else self.method
         if not isinstance(method, ForecastMethod):
             raise InvalidInputError(f"method must be an object such as Autoregression(), got {method!r}.")
         period = 1 if self.period is None else positive_integer(self.period, "period")
-        series = _checked_series(series, points.shape, 16, "fit")  # with fewer, no error of the climatology is known
+        # with fewer than 16 fields, no error of the climatology is known
+        series = checked_fields(series, points.shape, 16, "the series")
         self.clock_, steps = Clock.of(times, len(series))
         self.frames_ = TangentSpaces.of(points, self.dim, self.manifold).frames
         values = np.einsum("nij,tni->tnj", self.frames_, series, optimize=True)
@@ -87,8 +91,8 @@ class FieldForecaster(BaseEstimator):
         self.climate_ = Climate.of(values, steps, period)
         anomalies = values - self.climate_.at(steps)
         self.last_step_ = int(steps[-1])
-        self.fitted_ = method.fit(Record(*fill_gaps(anomalies, steps), points, self.frames_))
-        if self.fitted_.too_short():
+        fitted = self.fitted_ = method.fit(Record(*fill_gaps(anomalies, steps), points, self.frames_))
+        if fitted.reach > 0 and fitted.evaluate(1, fitted.window) is None:
             warnings.warn(
                 f"a series of {len(series)} fields is too short, or has too many gaps, for {type(method).__name__}: "
                 "forecasts are the climatology. Give a longer series.",
@@ -113,7 +117,7 @@ class FieldForecaster(BaseEstimator):
         check_is_fitted(self, "fitted_")
         horizon = positive_integer(horizon, "horizon")
         kind = of_kind(recent)[1]
-        recent = _checked_series(recent, self.frames_.shape[:2], 1, "predict")
+        recent = checked_fields(recent, self.frames_.shape[:2], 1, "the recent fields")
         count = len(recent)
         steps = self.last_step_ + 1 - np.arange(count, 0, -1) if times is None else self.clock_.steps(times, count)
         values = np.einsum("nij,tni->tnj", self.frames_, recent) / self.scale_
@@ -143,21 +147,3 @@ class FieldForecaster(BaseEstimator):
         held_out = self.fitted_.held_out(len(recent), len(field))
         width = of_kind(std)[1].wrap(np.array([tail(level, lead.residuals) for lead in held_out])[:, None, None]) * std
         return field - width, field + width
-
-
-def _checked_series(series: Any, shape: tuple[int, int], fewest: int, name: str) -> np.ndarray:
-    series = np.asarray(of_kind(series)[0], dtype=float)
-    if series.ndim != 3 or series.shape[1:] != shape:
-        raise ShapeError(
-            f"a series must have shape (T, n, D) = (T, {shape[0]}, {shape[1]}), ambient vectors at the points, got "
-            f"{series.shape}."
-        )
-    if len(series) < fewest:
-        raise InvalidInputError(f"{name} needs a series of at least {fewest} fields, got {len(series)}.")
-    if not np.isfinite(series).all():
-        bad = np.flatnonzero(~np.isfinite(series).all(axis=(1, 2)))
-        raise NonFiniteError(
-            f"the series holds NaN or infinite values in {len(bad)} fields, the first is number {bad[0]}. Drop those "
-            "fields and give times=, or fill them."
-        )
-    return series

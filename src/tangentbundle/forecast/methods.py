@@ -57,36 +57,25 @@ class LeadSkill(NamedTuple):
         return 1 - (self.error / max(self.climatology, 1e-300)) ** 2
 
 
-@dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Quality of held-out forecasts of one lead time.
+    """Quality of held-out forecasts ``(m, n, d)`` of one lead time, which started from the ``latest`` anomalies.
 
     ``factor`` in [0, 1], the slope of the truth on forecasts, damps them; ``skill`` is the share of variance they then
     explain, ``variance (n,)`` that of a coordinate's error; ``residuals (q,)`` are quantiles of standardised errors.
     ``persistence`` and ``climatology`` are the mean squared errors of the last anomaly and of none.
     """
 
-    factor: float
-    skill: float
-    variance: np.ndarray
-    residuals: np.ndarray
-    persistence: float
-    climatology: float
-
-    @classmethod
-    def of(cls, forecasts: np.ndarray, latest: np.ndarray, truth: np.ndarray) -> HeldOut:
-        """From forecasts ``(m, n, d)``, the anomalies they started from, and the truth."""
-        factor = float(np.clip((forecasts * truth).sum() / max(np.square(forecasts).sum(), 1e-300), 0.0, 1.0))
-        errors = factor * forecasts - truth
-        variance = np.square(errors).mean(axis=(0, 2))
-        skill = 1 - float(variance.mean()) / max(float(np.square(truth).mean()), 1e-300)
+    def __init__(self, forecasts: np.ndarray, latest: np.ndarray, truth: np.ndarray) -> None:
+        self.persistence, self.climatology = float(np.square(latest - truth).mean()), float(np.square(truth).mean())
+        self.factor = float(np.clip((forecasts * truth).sum() / max(np.square(forecasts).sum(), 1e-300), 0.0, 1.0))
+        errors = self.factor * forecasts - truth
+        self.variance = np.square(errors).mean(axis=(0, 2))
+        self.skill = 1 - float(self.variance.mean()) / max(self.climatology, 1e-300)
         sizes = []
         for part in np.array_split(np.arange(len(errors)), 5):  # by other times, so that tails include the error of std
             rest = np.square(np.delete(errors, part, axis=0)).mean(axis=(0, 2))
             sizes.append(np.abs(errors[part]) / np.sqrt(np.maximum(rest, 1e-12 * rest.max() + 1e-300))[:, None])
-        residuals = np.quantile(np.concatenate(sizes), np.linspace(0.001, 0.999, 500))
-        references = float(np.square(latest - truth).mean()), float(np.square(truth).mean())
-        return cls(factor, skill, variance, residuals, *references)
+        self.residuals = np.quantile(np.concatenate(sizes), np.linspace(0.001, 0.999, 500))
 
 
 @dataclass(eq=False)
@@ -99,7 +88,7 @@ class FittedMethod(ABC):
 
     def __post_init__(self) -> None:
         anomalies = self.record.anomalies[self.record.observed]
-        self._climatology = HeldOut.of(np.zeros_like(anomalies), anomalies, anomalies)
+        self._climatology = HeldOut(np.zeros_like(anomalies), anomalies, anomalies)
         self._held_out: dict[tuple[int, int], HeldOut | None] = {}
 
     @abstractmethod
@@ -122,10 +111,6 @@ class FittedMethod(ABC):
         """Of each lead; that of the climatology from the first lead without skill on."""
         skilful = self._skilful(window, horizon)
         return skilful + [self._climatology] * (horizon - len(skilful))
-
-    def too_short(self) -> bool:
-        """Whether the record is too short to hold out any forecast."""
-        return self.reach > 0 and self.evaluate(1, self.window) is None
 
     def skill(self, unit: float) -> list[LeadSkill]:
         """Of each lead up to the first without skill, in multiples of ``unit``; none if the record is too short."""
@@ -180,4 +165,4 @@ class LastAnomaly(FittedMethod):
     def evaluate(self, lead: int, window: int) -> HeldOut | None:
         origins, anomalies = self.record.origins(lead, 1), self.record.anomalies
         now, later = anomalies[origins], anomalies[origins + lead]
-        return HeldOut.of(now, now, later) if len(origins) > 1 else None
+        return HeldOut(now, now, later) if len(origins) > 1 else None

@@ -46,7 +46,7 @@ def cuda_ball_edges(
     second: torch.Tensor,
     allow: Callable[[int], None] = lambda edges: None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """As ``tensor_cloud.ball_edges``."""
+    """As ``search.ball_edges``, of pairs of blocks ``first`` and ``second``."""
     n, dims = cloud.coordinates.shape
     device, programs = first.device, triton.cdiv(n, BLOCK)
     axes = pad(cloud.coordinates.T, (0, -n % BLOCK)).contiguous()

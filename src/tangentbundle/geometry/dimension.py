@@ -103,9 +103,9 @@ class WidestGap(DimensionRule):
 
     def compare(self, spectra: Spectra) -> np.ndarray:
         """Local dimensions ``(m,)`` from the variances of neighbourhoods of several sizes."""
-        gaps, seen = {}, {}
+        gaps, spectrum_of = {}, {}
         for size, variances in spectra:
-            seen[size] = variances
+            spectrum_of[size] = variances
             count, axes = variances.shape
             if axes == 1:
                 return np.ones(count, dtype=np.int64)
@@ -120,7 +120,7 @@ class WidestGap(DimensionRule):
             if gaps[best] < self.faint and axes <= 8:
                 spanned = max(1, max(gaps) - 1)  # k neighbours span k - 1 directions about their mean
                 return np.full(count, min(axes, spanned), dtype=np.int64)
-        return 1 + self._ratios(seen[best], best).argmax(axis=1)
+        return 1 + self._ratios(spectrum_of[best], best).argmax(axis=1)
 
 
 def _sampled_spectra(points: np.ndarray, sizes: list[int]) -> Spectra:

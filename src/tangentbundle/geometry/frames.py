@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from numba import njit
+from torch import Tensor
 
 from ..arrays import host, on_host
 from ..errors import RankDeficientError
@@ -21,9 +22,7 @@ from ..parallel import run_ranges
 from .graph import NeighborGraph, graph_of_lists
 from .kernels import Biweight
 from .small_matrices import JACOBI_SIZE, TINY, lapack, leading, orthonormal
-from .tensor_cloud import CHUNK, TensorCloud, tensor_of
-
-Tensor = torch.Tensor
+from .tensor_cloud import CHUNK, CPU_CHUNK, TensorCloud, tensor_of
 
 FLAT = 1e-12
 """A variance of at most this share of the largest one counts as none."""
@@ -33,9 +32,6 @@ GRAM_SIZE = 12
 
 MAX_VARIANCES = 16
 """Variances returned of each neighbourhood."""
-
-CPU_CHUNK = 2**23
-"""Numbers in the largest array at work on a CPU, more or less."""
 
 
 @on_host("axes", "variances", "total", "counts")
@@ -70,10 +66,6 @@ class LocalPCA:
             )
         frames = axes[:, :, :d].contiguous()
         return frames.numpy() if frames.device.type == "cpu" else frames
-
-    def sparse_rows(self, least: int) -> np.ndarray:
-        """Points with fewer than ``least`` neighbours of positive weight."""
-        return host((vars(self)["counts"] < least).nonzero().flatten())
 
     def replace(self, rows: np.ndarray, other: LocalPCA) -> None:
         """Take some neighbourhoods from another analysis."""
@@ -151,7 +143,7 @@ def local_pca(
     small = dims <= max(GRAM_SIZE, most)
     compiled = on_cpu and small
     columns = [] if compiled else list(x.T.contiguous())  # single numbers are gathered fastest
-    rows = max(1, (CPU_CHUNK if on_cpu else 4 * CHUNK) // (dims * (dims if compiled else most)))
+    rows = max(1, 4 * (CPU_CHUNK if on_cpu else CHUNK) // (dims * (dims if compiled else most)))
     for start in range(0, n, rows):
         some = slice(start, min(start + rows, n))
         if compiled:
@@ -183,9 +175,11 @@ def _steps(
     counts: Tensor,
 ) -> Tensor:
     """Weighted displacements ``(rows, k, D)`` of the neighbours of some rows, padded by zeros; counts them."""
-    _, indices, distances = graph.tensors
-    edges, valid = graph.padded(rows)
-    weights = Biweight()(distances[edges].double() / reach[:, None]) * valid
+    indptr, indices, distances = graph.tensors
+    start, length = indptr[:-1][rows, None], indptr.diff()[rows, None]
+    slots = torch.arange(max(1, int(length.max())), device=start.device)
+    edges = (start + slots).clamp_max(max(graph.num_edges - 1, 0))
+    weights = Biweight()(distances[edges].double() / reach[:, None]) * (slots < length)
     counts[rows] = (weights > 0).sum(1)
     weights = weights / weights.sum(1, keepdim=True).clamp_min(TINY)
     near = indices[edges]

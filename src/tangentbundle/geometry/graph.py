@@ -10,17 +10,14 @@ import numpy as np
 import torch
 from numba import njit
 from scipy import sparse
+from torch import Tensor
 
 from ..arrays import host, on_host
 from ..errors import InvalidInputError
 from ..memory import device_memory, memory_limit, require_memory
 from ..parallel import run_ranges
-from .balls import ball_edges
-from .kernels import Kernel
-from .search import SAMPLE, WIDE, edge_distances, search_tree
+from .search import SAMPLE, WIDE, ball_edges, edge_distances, search_tree
 from .tensor_cloud import TensorCloud, near_blocks
-
-Tensor = torch.Tensor
 
 
 def bytes_per_edge(dim: int) -> int:
@@ -80,19 +77,6 @@ class NeighborGraph:
         indptr = self.tensors[0]
         rows = torch.arange(self.num_points, device=indptr.device)
         return torch.repeat_interleave(rows, indptr.diff(), output_size=self.num_edges)
-
-    def ends(self, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The two points of some edges."""
-        indptr, indices, _ = self.tensors
-        some = torch.as_tensor(edges, device=indptr.device)
-        return host(torch.searchsorted(indptr, some, right=True) - 1), host(indices[some])
-
-    def padded(self, rows: slice | Tensor) -> tuple[Tensor, Tensor]:
-        """Numbers of the edges of some rows ``(m, k)``, k the most of them, and which are there."""
-        indptr = self.tensors[0]
-        start, length = indptr[:-1][rows, None], indptr.diff()[rows, None]
-        slots = torch.arange(max(1, int(length.max())), device=start.device)
-        return (start + slots).clamp_max(max(self.num_edges - 1, 0)), slots < length
 
     def to_scipy(self) -> sparse.csr_array:
         """The distances as a scipy CSR array.
@@ -175,11 +159,6 @@ def graph_from_pairs(points: np.ndarray, pairs: np.ndarray) -> NeighborGraph:
     return NeighborGraph(indptr, indices, distances)
 
 
-def edge_weights(graph: NeighborGraph, kernel: Kernel, radius: float) -> Tensor:
-    """The kernel at distance / radius of each edge, ``(e,)``."""
-    return kernel(graph.tensors[2] / radius)
-
-
 def check_memory(edges: float, max_memory: float | None, remedy: str, dim: int = 2) -> None:
     """Refuse a graph whose bundle of dimension ``dim`` would not fit, before anything is allocated."""
     require_memory(edges * bytes_per_edge(dim), f"a bundle with {edges:.3g} directed edges", remedy, max_memory)
@@ -200,32 +179,27 @@ def radius_graph(
     """
     if not (np.isfinite(radius) and radius > 0):
         raise InvalidInputError(f"radius must be positive and finite, got {radius}.")
-    if isinstance(points, TensorCloud) and max_memory is None:
-        max_memory = device_memory(points.order.device)
 
     def allow(edges: float) -> None:
         check_memory(edges, max_memory, "Use a smaller eps, or fewer neighbors.", dim)
 
     if isinstance(points, TensorCloud):
-        return _tensor_graph(points, radius, max_memory, allow)
+        max_memory = device_memory(points.order.device) if max_memory is None else max_memory
+        within = radius / points.unit
+        if points.order.device.type == "cuda":
+            from .cuda_search import cuda_ball_edges  # there may be no Triton
+
+            edges: Any = cuda_ball_edges(points, within, *near_blocks(points, within, max_memory), allow)
+        else:
+            edges = ball_edges(points.coordinates.numpy(), points.boxed.numpy(), within, allow)
+        indptr, indices, distances = edges
+        return NeighborGraph(indptr, indices, distances * points.unit)
     if rows is None and bytes_per_edge(dim) * float(len(points)) ** 2 > memory_limit(max_memory):
         tree = search_tree(points)
         sample = tree.data[:: max(1, len(points) // SAMPLE)]
         allow((tree.query_ball_point(sample, radius, return_length=True, workers=-1).mean() - 1) * len(points))
     boxed = search_tree(points).data[:, :WIDE] if points.shape[1] > WIDE else points
     return NeighborGraph(*ball_edges(points, boxed, radius, allow, rows))
-
-
-def _tensor_graph(cloud: TensorCloud, radius: float, max_memory: float | None, allow: Any) -> NeighborGraph:
-    within = radius / cloud.unit
-    if cloud.order.device.type == "cuda":
-        from .cuda_search import cuda_ball_edges  # there may be no Triton
-
-        edges: Any = cuda_ball_edges(cloud, within, *near_blocks(cloud, within, max_memory), allow)
-    else:
-        edges = ball_edges(cloud.coordinates.numpy(), cloud.boxed.numpy(), within, allow)
-    indptr, indices, distances = edges
-    return NeighborGraph(indptr, indices, distances * cloud.unit)
 
 
 def graph_of_lists(distances: Any, indices: Any) -> NeighborGraph:

@@ -137,8 +137,15 @@ def _edge(faces: np.ndarray, h: int) -> str:
     return f"the edge from vertex {faces[h // 3, h % 3]} to {faces[h // 3, (h + 1) % 3]}"
 
 
-def vertex_normals(points: np.ndarray, faces: np.ndarray) -> np.ndarray:
+@njit(cache=True, nogil=True)
+def vertex_normals(points, faces):  # pragma: no cover - compiled
     """Normals ``(n, 3)`` of any length: sums over the triangles around each vertex, weighted by area."""
-    p, q, r = points[faces.T]
-    parts = np.cross(q - p, r - p)
-    return np.stack([np.bincount(faces.ravel(), np.repeat(part, 3), len(points)) for part in parts.T], axis=1)
+    normals = np.zeros((len(points), 3))
+    for corners in faces:
+        p, q, r = points[corners[0]], points[corners[1]], points[corners[2]]
+        for k in range(3):
+            a, b = (k + 1) % 3, (k + 2) % 3
+            part = (q[a] - p[a]) * (r[b] - p[b]) - (q[b] - p[b]) * (r[a] - p[a])
+            for corner in corners:
+                normals[corner, k] += part
+    return normals

@@ -70,20 +70,30 @@ def _angle(a, b, c):  # pragma: no cover - compiled
 
 
 @njit(cache=True, nogil=True)
-def _corner(length, h):  # pragma: no cover - compiled
-    """The angle at the tail of a half-edge, in its triangle."""
-    return _angle(length[h], length[_previous(h)], length[_next(h)])
+def _unit(angle):  # pragma: no cover - compiled
+    return complex(np.cos(angle), np.sin(angle))
 
 
-def _edge_lengths(points: np.ndarray, faces: np.ndarray) -> np.ndarray:
-    """Lengths of all half-edges, all longer by as much as opens triangles that have no area."""
-    length = np.linalg.norm(points[np.roll(faces, -1, axis=1)] - points[faces], axis=2)
-    excess = (length.sum(axis=1, keepdims=True) - 2 * length).min()
-    return (length + max(0.0, SLACK * length.mean() - excess)).ravel()
+def _corners(length: np.ndarray) -> np.ndarray:
+    """The angle at the tail of each half-edge, in its triangle."""
+    square, area = (length**2).reshape(-1, 3), _area(length[::3], length[1::3], length[2::3])
+    return np.arctan2(4 * area[:, None], square + np.roll(square, 1, axis=1) - np.roll(square, -1, axis=1)).ravel()
 
 
 @njit(cache=True, nogil=True)
-def _angle_sums(tails, twin, length, n):  # pragma: no cover - compiled
+def _edge_lengths(points, tails):  # pragma: no cover - compiled
+    """Lengths of all half-edges, all longer by as much as opens triangles that have no area."""
+    length, excess = np.empty(len(tails)), np.inf
+    for h in range(len(tails)):
+        a, b = points[tails[h]], points[tails[_next(h)]]
+        length[h] = np.sqrt((b[0] - a[0]) ** 2 + (b[1] - a[1]) ** 2 + (b[2] - a[2]) ** 2)
+    for h in range(len(tails)):
+        excess = min(excess, length[_next(h)] + length[_previous(h)] - length[h])
+    return length + max(0.0, SLACK * length.mean() - excess)
+
+
+@njit(cache=True, nogil=True)
+def _angle_sums(tails, twin, corner, n):  # pragma: no cover - compiled
     """Per half-edge the angle from the first at its tail; per vertex the sum, and whether it is interior.
 
     The last number is a vertex where several fans of triangles meet, or -1.
@@ -98,7 +108,7 @@ def _angle_sums(tails, twin, length, n):  # pragma: no cover - compiled
         h = start[v]
         while h >= 0 and not inside[v]:
             phi[h] = total[v]
-            total[v] += _corner(length, h)
+            total[v] += corner[h]
             corners[v] -= 1
             h = twin[_previous(h)]
             inside[v] = h == start[v]
@@ -107,12 +117,20 @@ def _angle_sums(tails, twin, length, n):  # pragma: no cover - compiled
     return phi, total, inside, -1
 
 
-def _axes(points, frames, sense, tails, heads, length, phi) -> np.ndarray:
-    """The turn of all angles at each vertex that fits its edges in space best."""
-    sides = (points[heads] - points[tails]) / length[:, None]
-    x, y = np.einsum("hk,hkc->ch", sides, frames[tails])
-    y, c, s = y * sense[tails], np.cos(phi), np.sin(phi)
-    return np.arctan2(np.bincount(tails, y * c - x * s, len(points)), np.bincount(tails, x * c + y * s, len(points)))
+@njit(cache=True, nogil=True, error_model="numpy")
+def _directions(points, frames, sense, tails, length, phi, scale):  # pragma: no cover - compiled
+    """Half-edges as unit complex numbers at their tails, turned at each vertex to fit its edges in space best."""
+    direction, axis = np.empty(len(tails), np.complex128), np.zeros(len(points), np.complex128)
+    for h in range(len(tails)):
+        i, j, x, y = tails[h], tails[_next(h)], 0.0, 0.0
+        for k in range(3):
+            x += (points[j, k] - points[i, k]) * frames[i, k, 0]
+            y += (points[j, k] - points[i, k]) * frames[i, k, 1]
+        direction[h] = _unit(phi[h] * scale[i])
+        axis[i] += complex(x / length[h], y * sense[i] / length[h]) * direction[h].conjugate()
+    for i in range(len(axis)):
+        axis[i] = axis[i] / abs(axis[i]) if axis[i] else 1.0
+    return direction * axis[tails]
 
 
 @njit(cache=True, nogil=True)
@@ -135,14 +153,14 @@ def _joined(h, vertex, tails, twin):  # pragma: no cover - compiled
 
 
 @njit(cache=True, nogil=True)
-def _move(source, to, tails, twin, length, phi):  # pragma: no cover - compiled
-    tails[to], twin[to], length[to], phi[to] = source
+def _move(source, to, tails, twin, length, direction):  # pragma: no cover - compiled
+    tails[to], twin[to], length[to], direction[to] = source
     if twin[to] >= 0:
         twin[twin[to]] = to
 
 
-@njit(cache=True, nogil=True)
-def _flip(h, tails, twin, length, phi, scale):  # pragma: no cover - compiled
+@njit(cache=True, nogil=True, error_model="numpy")
+def _flip(h, tails, twin, length, direction, scale):  # pragma: no cover - compiled
     """Replace the diagonal ab of the quadrilateral a, d, b, c by cd, which becomes half-edge h; False if cd exists."""
     t = twin[h]
     hn, hp, tn, tp = _next(h), _previous(h), _next(t), _previous(t)
@@ -152,28 +170,28 @@ def _flip(h, tails, twin, length, phi, scale):  # pragma: no cover - compiled
     ab, bc, ca, ad, db = length[h], length[hn], length[hp], length[tn], length[tp]
     x = ((ca - bc) * (ca + bc) - (ad - db) * (ad + db)) / (2 * ab)  # laid out in the plane, along ab
     cd = np.hypot(x, 2 * (_area(ab, bc, ca) + _area(ab, ad, db)) / ab)
-    at_c = phi[hp] + scale[c] * _angle(ca, cd, ad)
-    at_d = phi[tp] + scale[d] * _angle(db, cd, bc)
-    b_to_c, d_to_b = (tails[hn], twin[hn], bc, phi[hn]), (d, twin[tp], db, phi[tp])
-    c_to_a, a_to_d = (c, twin[hp], ca, phi[hp]), (tails[tn], twin[tn], ad, phi[tn])
-    _move(d_to_b, hn, tails, twin, length, phi)
-    _move(b_to_c, hp, tails, twin, length, phi)
-    _move(c_to_a, tn, tails, twin, length, phi)
-    _move(a_to_d, tp, tails, twin, length, phi)
-    tails[h], length[h], phi[h] = c, cd, at_c
-    tails[t], length[t], phi[t] = d, cd, at_d
+    at_c = direction[hp] * _unit(scale[c] * _angle(ca, cd, ad))
+    at_d = direction[tp] * _unit(scale[d] * _angle(db, cd, bc))
+    b_to_c, d_to_b = (tails[hn], twin[hn], bc, direction[hn]), (d, twin[tp], db, direction[tp])
+    c_to_a, a_to_d = (c, twin[hp], ca, direction[hp]), (tails[tn], twin[tn], ad, direction[tn])
+    _move(d_to_b, hn, tails, twin, length, direction)
+    _move(b_to_c, hp, tails, twin, length, direction)
+    _move(c_to_a, tn, tails, twin, length, direction)
+    _move(a_to_d, tp, tails, twin, length, direction)
+    tails[h], length[h], direction[h] = c, cd, at_c
+    tails[t], length[t], direction[t] = d, cd, at_d
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _opposite(length, h):  # pragma: no cover - compiled
     """Cosine and sine of the angle opposite a half-edge."""
     a, b, c = length[h], length[_next(h)], length[_previous(h)]
     return (b * b + c * c - a * a) / (2 * b * c), 2 * _area(a, b, c) / (b * c)
 
 
-@njit(cache=True, nogil=True)
-def _make_delaunay(tails, twin, length, phi, scale):  # pragma: no cover - compiled
+@njit(cache=True, nogil=True, error_model="numpy")
+def _make_delaunay(tails, twin, length, direction, scale):  # pragma: no cover - compiled
     """Flip edges until opposite angles sum to at most pi; no flip may join two vertices twice. Counts flips."""
     waiting, stack, flips = np.ones(len(tails), np.bool_), np.arange(len(tails)), 0
     top = len(stack)
@@ -185,7 +203,7 @@ def _make_delaunay(tails, twin, length, phi, scale):  # pragma: no cover - compi
         if t < 0 or waiting[t]:  # the twin will be looked at
             continue
         (c, s), (d, r) = _opposite(length, h), _opposite(length, t)
-        if s * d + c * r < -1e-10 and _flip(h, tails, twin, length, phi, scale):
+        if (c < 0 or d < 0) and s * d + c * r < -1e-10 and _flip(h, tails, twin, length, direction, scale):
             flips += 1
             for side in (_next(h), _previous(h), _next(t), _previous(t)):
                 if not waiting[side]:
@@ -193,35 +211,45 @@ def _make_delaunay(tails, twin, length, phi, scale):  # pragma: no cover - compi
     return flips
 
 
-def _cotangent_weights(twin, length, area, after, before) -> np.ndarray:
-    """The weight of each half-edge's edge.
+@njit(cache=True, nogil=True, error_model="numpy")
+def _cotangent_weights(tails, twin, length, n):  # pragma: no cover - compiled
+    """The weight of each half-edge's edge, and the areas of the vertices.
 
     An edge of the boundary opposite an obtuse angle has a weight -k. With transport along the two other sides, of
     weights x and y, its triangle has no negative energy if k <= x y / (x + y); k is limited to that.
     """
-    inside = twin >= 0
-    cotangent = (length[after] ** 2 + length[before] ** 2 - length**2) / (4 * area)
-    weights = np.where(inside, np.maximum(0.5 * (cotangent + cotangent[twin]), 0.0), 0.5 * cotangent)
-    negative, obtuse = np.flatnonzero(weights < 0), np.zeros(len(twin) // 3, bool)
-    obtuse[negative // 3] = True
-    x, y = (
-        weights[side] * np.where(inside[side] & obtuse[twin[side] // 3], 0.5, 1.0)  # the other triangle needs it, too
-        for side in (after[negative], before[negative])
-    )
-    weights[negative] = np.maximum(weights[negative], -x * y / np.maximum(x + y, np.finfo(float).tiny))
-    return weights
+    half, weights, areas = np.empty(len(tails)), np.empty(len(tails)), np.zeros(n)  # half: of a cotangent
+    obtuse = np.zeros(len(tails) // 3 + 1, np.int64)  # the last for no triangle, -1
+    for h in range(len(tails)):
+        if h % 3 == 0:
+            area = _area(length[h], length[h + 1], length[h + 2])
+        areas[tails[h]] += area / 3
+        a, b, c = length[h], length[_next(h)], length[_previous(h)]
+        half[h] = (b * b + c * c - a * a) / (8 * area)
+    for h in range(len(tails)):
+        weights[h] = half[h] if twin[h] < 0 else max(half[h] + half[twin[h]], 0.0)
+        obtuse[h // 3] |= weights[h] < 0
+    for e in np.flatnonzero(weights < 0):
+        a, b = _next(e), _previous(e)  # with half of their weights if the other triangle needs them, too
+        x, y = weights[a] / (1 + obtuse[twin[a] // 3]), weights[b] / (1 + obtuse[twin[b] // 3])
+        weights[e] = max(weights[e], -x * y / (x + y) if x + y > 0 else 0.0)
+    return weights, areas
 
 
-def _transport_angles(tails, twin, length, phi, scale, weights, after, before) -> np.ndarray:
-    """The angle of the rotation from the frame at the head of each half-edge to that at its tail."""
-    rim, negative = np.flatnonzero(twin < 0), np.flatnonzero(weights < 0)
-    corners = _angle(length[after[rim]], length[rim], length[before[rim]])
-    back = phi[twin]  # the angle of the edge at its head
-    back[rim] = phi[after[rim]] + scale[tails[after[rim]]] * corners
-    turns = phi + np.pi - back
-    second = (twin >= 0) & (twin < np.arange(len(twin)))
-    turns[second] = -turns[twin[second]]  # the inverse to the last bit
-    turns[negative] = -turns[after[negative]] - turns[before[negative]]  # along the two other sides
+@njit(cache=True, nogil=True)
+def _transports(tails, twin, length, direction, scale, weights):  # pragma: no cover - compiled
+    """The rotation from the frame at the head of each half-edge to that at its tail, as a unit complex number."""
+    turns = np.empty_like(direction)
+    for h in range(len(tails)):
+        after = _next(h)
+        if twin[h] >= 0:  # the inverse of that of the twin to the last bit
+            back = direction[twin[h]]
+        else:
+            corner = _angle(length[h], length[after], length[_previous(h)])
+            back = direction[after] * _unit(scale[tails[after]] * corner)
+        turns[h] = -direction[h] * back.conjugate()
+    for e in np.flatnonzero(weights < 0):  # along the two other sides
+        turns[e] = (turns[_next(e)] * turns[_previous(e)]).conjugate()
     return turns
 
 
@@ -238,12 +266,11 @@ def mesh_geometry(
     if frames is None:
         frames = mesh_frames(points, faces, order)
     else:  # those that look at the surface from the other side have the sense -1
+        frames = np.ascontiguousarray(frames)
         outward = np.cross(frames[:, :, 0], frames[:, :, 1]) * vertex_normals(points, faces)
         sense[outward.sum(axis=1) < 0] = -1
-    length = _edge_lengths(points, faces)
-    triangles = np.arange(len(tails)).reshape(-1, 3)
-    sides = triangles[:, [1, 2, 0]].ravel(), triangles[:, [2, 0, 1]].ravel()  # after and before each half-edge
-    phi, total, inside, pinched = _angle_sums(tails, twin, length, n)
+    length = _edge_lengths(points, tails)
+    phi, total, inside, pinched = _angle_sums(tails, twin, _corners(length), n)
     if pinched >= 0:
         raise NotManifoldError(
             f"at vertex {order[pinched]} several parts of the mesh meet in a point, so it has no tangent plane there. "
@@ -251,26 +278,22 @@ def mesh_geometry(
         )
     flat = np.abs(total[inside] - 2 * np.pi).max(initial=0.0) < FLAT
     scale = np.where(inside, 2 * np.pi, total if flat else np.pi) / total
-    phi *= scale[tails]
-    phi += _axes(points, frames, sense, tails, tails[sides[0]], length, phi)[tails]
-    boundary, flipped = int((twin < 0).sum()), _make_delaunay(tails, twin, length, phi, scale)
-    area = np.repeat(_area(length[::3], length[1::3], length[2::3]), 3)
-    weights, areas = _cotangent_weights(twin, length, area, *sides), np.bincount(tails, area / 3, n)
-    turns = _transport_angles(tails, twin, length, phi, scale, weights, *sides)
-    graph, connection, cotangents = _sorted_edges(tails, tails[sides[0]], twin, length, turns, weights, sense, dtype)
+    direction = _directions(points, frames, sense, tails, length, phi, scale)
+    boundary, flipped = int((twin < 0).sum()), _make_delaunay(tails, twin, length, direction, scale)
+    weights, areas = _cotangent_weights(tails, twin, length, n)
+    turns = _transports(tails, twin, length, direction, scale, weights)
+    graph, connection, cotangents = _sorted_edges(tails, twin, length, turns, weights, sense, dtype)
     return graph, connection, frames, MeshGeometry(order[faces], cotangents, areas, boundary, flipped)
 
 
-def _sorted_edges(
-    tails, heads, twin, length, turns, weights, sense, dtype
-) -> tuple[NeighborGraph, Connection, np.ndarray]:
+def _sorted_edges(tails, twin, length, turns, weights, sense, dtype) -> tuple[NeighborGraph, Connection, np.ndarray]:
     """Graph, connection and weights from half-edges; those of the boundary count in both directions."""
-    rim, n = np.flatnonzero(twin < 0), len(sense)
+    rim, heads, n = np.flatnonzero(twin < 0), np.roll(tails.reshape(-1, 3), -1, axis=1).ravel(), len(sense)
     rows, cols = np.append(tails, heads[rim]), np.append(heads, tails[rim])
     place = counting_sort(rows, counting_sort(cols, np.arange(len(rows)), n), n)
     half = np.append(np.arange(len(tails)), rim)[place]
-    turns, left, right = np.append(turns, -turns[rim])[place], sense[rows[place]], sense[cols[place]]
-    values = np.stack([np.cos(turns), left * np.sin(turns)], axis=1).astype(dtype, copy=False)
+    turns, left, right = np.append(turns, turns[rim].conj())[place], sense[rows[place]], sense[cols[place]]
+    values = np.stack([turns.real, left * turns.imag], axis=1).astype(dtype, copy=False)
     indptr = np.append(0, np.cumsum(np.bincount(rows, minlength=n)))
     graph = NeighborGraph(indptr, cols[place].astype(np.int32), length[half])
     return graph, Connection(values, (left * right).astype(np.int8), 2), weights[half]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numba import njit
 
 from ..arrays import host
 from ..parallel import run_ranges
@@ -13,25 +13,22 @@ from ..parallel import run_ranges
 BITS = 16
 """Cells along each axis, as a power of two; three axes fit in one 64-bit code."""
 
-CHUNK = 2**12
-"""Points whose codes are computed at a time by a thread: their coordinates stay in cache."""
 
-
-def _hilbert_codes(cell: list[Any]) -> Any:
-    """Places on the curve of cells, from their integer coordinates along each axis, arrays or tensors, overwritten.
+def _hilbert_codes(cell: Any) -> Any:
+    """Places on the curve of cells, from their integer coordinates along each axis, numbers or tensors, overwritten.
 
     The algorithm is that of J. Skilling, Programming the Hilbert curve (2004).
     """
     for level in range(BITS - 1, 0, -1):  # undo the rotations and reflections of each level
         below = (1 << level) - 1
-        for axis in cell:
-            up = -(axis >> level & 1)  # all bits, or none
-            swap = (cell[0] ^ axis) & below & ~up
+        for k in range(len(cell)):
+            up = -(cell[k] >> level & 1)  # all bits, or none
+            swap = (cell[0] ^ cell[k]) & below & ~up
             cell[0] ^= below & up | swap
-            if axis is not cell[0]:
-                axis ^= swap
-    for before, axis in pairwise(cell):  # Gray code
-        axis ^= before
+            if k:
+                cell[k] ^= swap
+    for k in range(1, len(cell)):  # Gray code
+        cell[k] ^= cell[k - 1]
     flip, code = cell[0] ^ cell[0], cell[0] ^ cell[0]
     for level in range(BITS - 1, 0, -1):
         flip ^= -(cell[-1] >> level & 1) & (1 << level) - 1
@@ -39,6 +36,15 @@ def _hilbert_codes(cell: list[Any]) -> Any:
         for axis in cell:
             code = code << 1 | (axis ^ flip) >> level & 1
     return code
+
+
+_hilbert_code = njit(cache=True, nogil=True)(_hilbert_codes)
+
+
+@njit(cache=True, nogil=True)
+def _encode(start, stop, cells, codes):  # pragma: no cover - compiled
+    for i in range(start, stop):
+        codes[i] = _hilbert_code(cells[i])
 
 
 def principal_axes(centred: Any) -> np.ndarray:
@@ -78,15 +84,11 @@ def curve_order(points: Any) -> Any:
     """
     if points.shape[1] > 3:
         points = principal_coordinates(points, 3)
-    low, high = (points.min(axis=0), points.max(axis=0)) if isinstance(points, np.ndarray) else points.aminmax(dim=0)
+    is_array = isinstance(points, np.ndarray)
+    low, high = [f(points.T.copy(), axis=1) for f in (np.min, np.max)] if is_array else points.aminmax(dim=0)
     scaled = (points - low) / (float((high - low).max()) or 1.0) * (2**BITS - 1)
-    if not isinstance(points, np.ndarray):
+    if not is_array:
         return _hilbert_codes([axis.contiguous() for axis in scaled.long().unbind(1)]).argsort(stable=True)
-    cells, codes = np.ascontiguousarray(scaled.T.astype(np.int64)), np.empty(len(points), np.int64)
-
-    def encode(start: int, stop: int) -> None:
-        for a in range(start, stop, CHUNK):
-            codes[a : min(a + CHUNK, stop)] = _hilbert_codes(list(cells[:, a : min(a + CHUNK, stop)]))
-
-    run_ranges(encode, len(points), grain=CHUNK)
+    cells, codes = scaled.astype(np.int64), np.empty(len(points), np.int64)
+    run_ranges(_encode, len(points), cells, codes, grain=2**14)
     return np.argsort(codes, kind="stable")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
 from ..arrays import Array, ArrayKind, float_tensor, host, points_array, positive, positive_integer
 from ..errors import (
@@ -21,6 +21,7 @@ from ..errors import (
     SuspiciousDataWarning,
     TooFewPointsError,
 )
+from ..extras import use_triton
 from .frames import LocalPCA, local_pca, pca_of_nearest
 from .graph import NeighborGraph, check_memory, radius_graph
 from .ordering import curve_order
@@ -69,23 +70,18 @@ class Scale:
 def sorted_cloud(points: Array, name: str = "points") -> tuple[np.ndarray, np.ndarray, ArrayKind]:
     """The points along the space-filling curve, their order and kind; clouds with nothing to estimate are refused."""
     cloud, kind = points_array(points, name)
-    refuse_degenerate(len(cloud), float(np.ptp(cloud, axis=0).max()) if len(cloud) else 0.0)
+    refuse_degenerate(len(cloud), float(np.ptp(np.ascontiguousarray(cloud.T), axis=1).max()) if len(cloud) else 0.0)
     order = curve_order(cloud)
     return np.ascontiguousarray(cloud[order]), order, kind
 
 
 def cloud_of(points: Array) -> tuple[Any, Any, ArrayKind]:
-    """The same, but points on a device stay there."""
+    """The same, but points on a GPU with Triton stay there."""
     _, kind = float_tensor(points, "points")
-    if not stays_on_device(kind):
+    if not use_triton(kind.device):
         return sorted_cloud(points)
     cloud = TensorCloud.of(points)
     return cloud, cloud.order, kind
-
-
-def stays_on_device(kind: ArrayKind) -> bool:
-    """Whether the geometry of points of this kind is computed by torch and Triton, where they are."""
-    return kind.device.type == "cuda" and importlib.util.find_spec("triton") is not None
 
 
 def warn_of_duplicates(points: Any) -> None:
@@ -179,28 +175,34 @@ def warn_of_noise(pca: LocalPCA, frames: Any, graph: NeighborGraph) -> None:
         )
 
 
-def estimate_frames(points: Any, graph: NeighborGraph, eps: float, dim: int, scale: Scale) -> tuple[LocalPCA, float]:
-    """Local PCA within ``sqrt(eps_pca)``, and that scale.
+def estimate_frames(
+    points: Any, graph: NeighborGraph, eps: float, dim: int, scale: Scale, rows: slice | None = None
+) -> tuple[LocalPCA, float]:
+    """Local PCA within ``sqrt(eps_pca)``, and that scale; of all points, or of those ``rows`` that the graph has.
 
     By default the PCA ball holds half as many neighbours as the graph's, and points with fewer than
     ``2 d + 2`` neighbours in it use their nearest ones instead, however far.
     """
     eps_pca = scale.eps_pca or eps * 0.5 ** (2 / dim)
     if eps_pca > eps:
-        graph = radius_graph(points, float(np.sqrt(eps_pca)), max_memory=scale.max_memory, dim=dim)
-    pca = local_pca(points, graph, float(np.sqrt(eps_pca)), axes=dim, center=scale.pca_center)
+        graph = radius_graph(points, float(np.sqrt(eps_pca)), max_memory=scale.max_memory, dim=dim, rows=rows)
+    centers = None if rows is None else points[rows]
+    pca = local_pca(points, graph, float(np.sqrt(eps_pca)), centers=centers, axes=dim, center=scale.pca_center)
     least = min(2 * dim + 2, len(points) - 1)
-    poor = pca.sparse_rows(least)
+    poor = np.flatnonzero(pca.counts < least)
     if len(poor) and scale.eps_pca is None:
-        nearest = nearest_distances(points, least, poor)
-        pca.replace(poor, pca_of_nearest(points, *nearest, points[poor], axes=dim, center=scale.pca_center))
+        numbers = poor if rows is None else rows.start + poor
+        nearest = nearest_distances(points, least, numbers)
+        pca.replace(poor, pca_of_nearest(points, *nearest, points[numbers], axes=dim, center=scale.pca_center))
     return pca, float(eps_pca)
 
 
 def facing(frames: Any, graph: NeighborGraph) -> np.ndarray:
     """The products of the bases at both ends, ``(4000, d, d)``, of a sample of edges."""
-    edges = np.random.default_rng(0).integers(0, graph.num_edges, 4000)
-    left, right = (host(frames[rows]) for rows in graph.ends(edges))
+    indptr, indices, _ = graph.tensors
+    edges = torch.from_numpy(np.random.default_rng(0).integers(0, graph.num_edges, 4000)).to(indptr.device)
+    ends = torch.searchsorted(indptr, edges, right=True) - 1, indices[edges]
+    left, right = (host(torch.as_tensor(frames)[points]) for points in ends)
     return left.transpose(0, 2, 1) @ right
 
 

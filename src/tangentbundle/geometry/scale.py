@@ -16,7 +16,7 @@ from scipy.spatial import cKDTree
 from ..errors import TooFewPointsError
 from ..memory import memory_limit
 from .graph import NeighborGraph
-from .search import nearest_distances, sample_rows, sample_step, sampled_nearest, search_tree
+from .search import MIN_SAMPLED_NEIGHBORS, SAMPLE, nearest_distances, sample_rows, sampled_nearest, search_tree
 
 MAX_NEIGHBORS = 160
 """Cap on the automatic number of neighbours: keeps the cost linear in n (error floor below 1 %)."""
@@ -57,9 +57,10 @@ def radius_for_neighbors(points: np.ndarray, k: int) -> float:
     """
     if len(points) <= k:
         raise TooFewPointsError(f"{k} neighbours a point need at least {k + 1} points, got {len(points)}.")
-    if (step := sample_step(len(points), k)) == 1:
+    if len(points) <= SAMPLE or k < 2 * MIN_SAMPLED_NEIGHBORS:
         return float(np.median(sampled_nearest(points, k)[0][:, -1]))
-    return float(np.median(nearest_distances(points, k, sample_rows(len(points))[::step])[0][:, -1]))
+    rows = sample_rows(len(points))[:: k // MIN_SAMPLED_NEIGHBORS]  # distances of the k-th vary as the root of 1/k
+    return float(np.median(nearest_distances(points, k, rows)[0][:, -1]))
 
 
 def connecting_radius(points: np.ndarray, graph: NeighborGraph, within: float) -> float:

@@ -1,8 +1,13 @@
-"""Nearest neighbours, from k-d trees."""
+"""Nearest neighbours, from k-d trees, and all pairs of points within a radius, sorted, on the CPU.
+
+Pairs are searched in blocks: points that follow each other along the space-filling curve are near each other, so that
+blocks of them have small bounding boxes. Only blocks whose boxes are near enough are looked at; the search is exact for
+points in any order, and fast for sorted ones. ``cuda_search.py`` does the same on GPUs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -25,6 +30,9 @@ SAMPLE = 2000
 
 MIN_SAMPLED_NEIGHBORS = 32
 """Neighbours of the sampled points that are searched for at once, though fewer were asked for."""
+
+BLOCK = 32
+"""Points in a block, and blocks in a superblock."""
 
 
 @dataclass
@@ -95,31 +103,19 @@ def nearest_distances(points: Any, k: int, queries: np.ndarray | None = None) ->
     if not isinstance(points, np.ndarray):
         return points.nearest(k, rows)
     tree = search_tree(points)
-    distances, indices = without_self(rows, *tree.query(tree.data[rows], k=k + 1, workers=-1))
+    distances, indices = tree.query(tree.data[rows], k=k + 1, workers=-1)
+    itself = indices == rows[:, None]
+    itself[~itself.any(axis=1), -1] = True  # among exact duplicates the point may be absent
+    distances, indices = (values[~itself].reshape(len(rows), k) for values in (distances, indices))
     if points.shape[1] > WIDE:  # distances of the tree are rounded: coincident points must have distance zero
         starts = np.arange(len(rows) + 1, dtype=np.int64) * k
         run_ranges(edge_distances, len(rows), points[rows], points, starts, indices.ravel(), distances.ravel())
     return distances, indices
 
 
-def without_self(rows: np.ndarray, distances: np.ndarray, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Neighbours ``(m, k)`` without the points themselves, of k + 1 nearest each."""
-    itself = indices == rows[:, None]
-    itself[~itself.any(axis=1), -1] = True  # among exact duplicates the point may be absent
-    shape = len(rows), indices.shape[1] - 1
-    return distances[~itself].reshape(shape), indices[~itself].reshape(shape)
-
-
 def sample_rows(n: int) -> np.ndarray:
     """Up to ``SAMPLE`` row numbers, sorted, the same for the same n."""
-    if n <= SAMPLE:
-        return np.arange(n)
-    return np.sort(np.random.default_rng(0).choice(n, SAMPLE, replace=False))
-
-
-def sample_step(n: int, k: int) -> int:
-    """Every so many of ``sample_rows`` tell the median distance of the k-th neighbour: it varies as the root of 1/k."""
-    return max(1, k // MIN_SAMPLED_NEIGHBORS) if n > SAMPLE else 1
+    return np.sort(np.random.default_rng(0).choice(n, min(n, SAMPLE), replace=False))
 
 
 def sampled_nearest(points: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -130,3 +126,80 @@ def sampled_nearest(points: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
             search.sampled = nearest_distances(points, several, sample_rows(len(points)))
         distances, indices = search.sampled
     return distances[:, :k], indices[:, :k]
+
+
+@njit(cache=True, nogil=True)
+def _gap(boxes, a, others, b):  # pragma: no cover - compiled
+    """Squared distance between two boxes of ``(2, m, q)``: least and largest coordinates."""
+    total = 0.0
+    for axis in range(boxes.shape[2]):
+        step = max(others[0, b, axis] - boxes[1, a, axis], boxes[0, a, axis] - others[1, b, axis], 0.0)
+        total += step * step
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _near(start, stop, skip, axes, blocks, outer, squares, counts, indices, distances):  # pragma: no cover - compiled
+    """Counts the neighbours of points ``axes`` (D, n) of blocks after ``skip``, or writes them from ``counts`` on."""
+    limit, wide, fill = squares
+    dims, n = axes.shape
+    near, totals = np.empty(blocks.shape[1], np.int64), np.empty(BLOCK, axes.dtype)
+    for block in range(skip + start, skip + stop):
+        found = 0
+        for group in range(outer.shape[1]):
+            if _gap(blocks, block, outer, group) <= wide:
+                for other in range(group * BLOCK, min(group * BLOCK + BLOCK, blocks.shape[1])):
+                    if _gap(blocks, block, blocks, other) <= wide:
+                        near[found] = other
+                        found += 1
+        for i in range(block * BLOCK, min(block * BLOCK + BLOCK, n)):
+            place = counts[i] if fill else 0
+            for k in range(found):
+                first = near[k] * BLOCK
+                size = min(BLOCK, n - first)
+                totals[:] = 0.0
+                for a in range(dims):  # all of a block at once
+                    x, others = axes[a, i], axes[a, first : first + size]
+                    for j in range(size):
+                        totals[j] += (x - others[j]) * (x - others[j])
+                for j in range(size):
+                    if totals[j] <= limit and first + j != i:
+                        if fill:
+                            indices[place], distances[place] = first + j, np.sqrt(totals[j])
+                        place += 1
+            if not fill:
+                counts[i] = place
+
+
+def bounding_boxes(values: np.ndarray) -> np.ndarray:
+    """Least and largest coordinates ``(2, blocks, q)`` of consecutive rows of ``(n, q)``."""
+    starts = np.arange(0, len(values), BLOCK)
+    return np.stack([np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)])
+
+
+def ball_edges(
+    points: np.ndarray, boxed: np.ndarray, radius: float, allow: Callable[[int], None], rows: slice | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Row ends, columns and distances of all pairs at most ``radius`` apart, or of the pairs of consecutive ``rows``.
+
+    ``boxed`` are coordinates for the boxes, turned and fewer where there are many; ``allow`` is asked before the
+    edges are allocated.
+    """
+    rows, boxes = rows or slice(0, len(points)), bounding_boxes(boxed)
+    first, last = rows.start // BLOCK, -(-rows.stop // BLOCK)
+    outer = np.stack([bounding_boxes(boxes[0])[0], bounding_boxes(boxes[1])[1]])
+    margin = 0.0 if boxed is points else 1e-5 * float(np.abs(boxed).max())  # turned coordinates are rounded
+    indptr, axes = np.zeros(len(points) + 1, np.int64), np.ascontiguousarray(points.T)
+
+    def search(fill: bool, counts: np.ndarray, indices: np.ndarray, distances: np.ndarray) -> None:
+        squares = radius * radius, (radius * (1 + 1e-9) + margin) ** 2, fill
+        run_ranges(_near, last - first, first, axes, boxes, outer, squares, counts, indices, distances, grain=32)
+
+    search(False, indptr[1:], np.empty(0, np.int32), np.empty(0, points.dtype))
+    np.cumsum(indptr, out=indptr)
+    allow(int(indptr[-1]))
+    indices, distances = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], points.dtype)
+    search(True, indptr, indices, distances)
+    ends = indptr[rows.start : rows.stop + 1]  # the first and the last block may have further rows
+    edges = slice(ends[0], ends[-1])
+    return ends - ends[0], indices[edges], distances[edges]

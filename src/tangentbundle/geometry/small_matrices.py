@@ -10,11 +10,10 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..arrays import host
 from ..parallel import run_ranges
-
-Tensor = torch.Tensor
 
 TINY = 1e-300
 
@@ -42,9 +41,8 @@ def jacobi(matrices: Tensor) -> tuple[Tensor, Tensor]:
             for q in range(p + 1, size):
                 off, gap = a[p, q], a[q, q] - a[p, p]
                 sign = torch.where(gap < 0, -1.0, 1.0)
-                tan = (
-                    2 * sign * off / (gap.abs() + (gap * gap + 4 * off * off).sqrt()).clamp_min(TINY)
-                )  # makes (p, q) zero
+                # the angle that makes (p, q) zero
+                tan = 2 * sign * off / (gap.abs() + (gap * gap + 4 * off * off).sqrt()).clamp_min(TINY)
                 cos = (1 + tan * tan).rsqrt()
                 sin = tan * cos
                 a[p, p], a[q, q], a[p, q] = a[p, p] - tan * off, a[q, q] + tan * off, torch.zeros_like(off)
@@ -103,11 +101,8 @@ def leading(matrices: Tensor, count: int, exact: bool = False) -> tuple[Tensor, 
 
 
 def _exact(matrices: Tensor, count: int) -> tuple[Tensor, ...]:
-    def largest(some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        values, vectors = np.linalg.eigh(some)
-        return values[:, ::-1][:, :count], vectors[:, :, ::-1][:, :, :count]
-
-    return lapack(largest, matrices)
+    """The same by LAPACK, whose eigenvalues ascend."""
+    return lapack(lambda some: [part[..., ::-1][..., :count] for part in np.linalg.eigh(some)], matrices)
 
 
 def lapack(function: Callable, matrices: Tensor) -> tuple[Tensor, ...]:

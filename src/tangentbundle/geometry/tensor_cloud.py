@@ -1,8 +1,7 @@
 """Clouds in the memory of a device: sorted along the curve, in blocks with bounding boxes, searched by torch.
 
-Points that follow each other on the curve are near each other, so blocks of them have small bounding boxes. Balls and
-nearest points are searched in pairs of blocks whose boxes are near enough: exact in every dimension, and with distances
-from differences of coordinates, which keep their digits in float32.
+Balls and nearest points are searched in pairs of blocks whose boxes are near enough, as in ``search.py``: exact in
+every dimension, and with distances from differences of coordinates, which keep their digits in float32.
 """
 
 from __future__ import annotations
@@ -14,18 +13,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..arrays import host, points_tensor
 from ..errors import InvalidInputError, TooFewPointsError
 from ..memory import require_memory
-from .balls import BLOCK
 from .ordering import curve_order, principal_axes
-from .search import WIDE
+from .search import BLOCK, WIDE
 
-Tensor = torch.Tensor
-
-CHUNK = 2**25
-"""Numbers in the largest array at work, more or less."""
+CHUNK, CPU_CHUNK = 2**25, 2**21
+"""Numbers in the largest array at work, more or less, on GPUs and on CPUs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,9 +99,6 @@ class TensorCloud:
                     left.append(some[best[:, -1].sqrt() * (1 + 1e-4) + 1e-5 > gaps[:, -1].sqrt()])
             todo, count = torch.cat(left) if left else todo[:0], 4 * count
         return host(distances) * self.unit, host(indices)
-
-    def __getstate__(self) -> dict:
-        return {name: value for name, value in vars(self).items() if name != "boxes"}
 
 
 def refuse_degenerate(n: int, extent: float) -> None:

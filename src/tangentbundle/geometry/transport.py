@@ -12,17 +12,14 @@ from typing import Any
 import numpy as np
 import torch
 from numba import njit
+from torch import Tensor
 
 from ..arrays import host, on_host
 from ..errors import RankDeficientError
 from ..parallel import run_ranges
 from .graph import NeighborGraph
 from .small_matrices import polar_factors
-
-Tensor = torch.Tensor
-
-CHUNK, CPU_CHUNK = 2**25, 2**21
-"""Products of numbers at a time, on GPUs and on CPUs."""
+from .tensor_cloud import CHUNK, CPU_CHUNK
 
 
 @on_host("values", "det")
@@ -64,10 +61,6 @@ def plane_blocks(values: Tensor, det: Tensor) -> Tensor:
     """Matrices ``(e, 2, 2)`` with the first columns ``values`` (e, 2) and the signs ``det`` (e,) of determinants."""
     c, s = values.unbind(1)
     return torch.stack([torch.stack([c, -det * s], -1), torch.stack([s, det * c], -1)], 1)
-
-
-def _real(dtype: type) -> torch.dtype:
-    return torch.float32 if dtype == np.float32 else torch.float64
 
 
 def closest_orthogonal(matrices: np.ndarray) -> np.ndarray:
@@ -126,7 +119,7 @@ def _connect_tensors(bases: Tensor, graph: NeighborGraph, dtype: type = np.float
     chunk = max(1, (CPU_CHUNK if bases.device.type == "cpu" else CHUNK) // (dims * d * d))
     edges, (_, indices, _), rows = graph.num_edges, graph.tensors, graph.edge_rows
     shape = {1: (edges, 0), 2: (edges, 2)}.get(d, (edges, d, d))
-    values = torch.empty(shape, dtype=_real(dtype), device=rows.device)
+    values = torch.empty(shape, dtype=torch.float32 if dtype == np.float32 else torch.float64, device=rows.device)
     det, weak = torch.empty(edges, dtype=torch.int8, device=rows.device), [rows[:0]]
     for start in range(0, edges, chunk):
         some = slice(start, start + chunk)

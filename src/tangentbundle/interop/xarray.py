@@ -10,7 +10,7 @@ from ..earth import fields
 from ..extras import extra
 from ..io import Field, Request
 from ..io.datasets import from_dataset
-from ..io.guards import warn_if_suspicious
+from ..io.field import warn_if_suspicious
 
 if TYPE_CHECKING:
     import xarray

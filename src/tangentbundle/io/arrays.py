@@ -12,9 +12,8 @@ import numpy as np
 
 from ..errors import DamagedFileError, InvalidInputError, MemoryLimitError, MissingColumnsError, ShapeError
 from ..memory import require_memory
-from .columns import from_columns, real, to_columns
+from .columns import find_columns, from_columns, listed, real, to_columns
 from .field import Field, Request
-from .names import find_columns, listed
 from .spaces import Globe, Mesh
 
 POINTS = ("points", "vertices", "positions", "coordinates", "X")
@@ -48,13 +47,11 @@ def from_arrays(
         notes += [] if request.vectors else [f"vectors: array {array}, guessed by name and shape"]
         asked = replace(asked, vectors=tuple(f"v{axis}" for axis in axes))
         columns |= zip(asked.vectors, np.moveaxis(real(data[array], array), -1, 0), strict=True)
-    found = find_columns([*columns], asked)
-    found = replace(found, notes=(*notes, *found.notes))
-    field, rows = from_columns(lambda name: real(columns[name], name), found, asked)
+    field, rows = from_columns(lambda name: real(columns[name], name), find_columns([*columns], asked), asked)
     if rows is not None and faces is not None:
         raise InvalidInputError("rows of a mesh cannot be left out: its triangles count them. Clean the mesh.")
     space = field.space if faces is None else Mesh(field.space.points, faces)
-    return replace(field, space=space, origin=ArrayFile(_at_rows(data, rows, n), array))
+    return replace(field, space=space, notes=(*notes, *field.notes), origin=ArrayFile(_at_rows(data, rows, n), array))
 
 
 def _at_rows(data: Arrays, rows: np.ndarray | None, n: int) -> dict[str, np.ndarray]:
@@ -113,7 +110,7 @@ def read_npz(path: Path, request: Request) -> Field:
     else:
         notes = [] if request.points else [f"points: array {name}, guessed by name"]
         points, faces = real(arrays.pop(name), name), arrays.get("faces", arrays.get("triangles"))
-        field = from_arrays(points, arrays, replace(request, points=()), notes, faces)
+        field = from_arrays(points, arrays, request, notes, faces)
         origin = replace(field.origin, points=name)
     times = arrays.get("time", arrays.get("times"))
     dated = times is not None and times.dtype.kind == "M" and times.shape == (len(field),)
@@ -121,8 +118,6 @@ def read_npz(path: Path, request: Request) -> Field:
 
 
 def _load(path: Path) -> dict[str, np.ndarray]:
-    if not zipfile.is_zipfile(path):
-        raise DamagedFileError(f"{path.name} is no readable NumPy archive. Use np.savez(file, points=...).")
     try:
         with zipfile.ZipFile(path) as archive:
             size = sum(info.file_size for info in archive.infolist())

@@ -1,20 +1,213 @@
-"""From columns of numbers to a field, and back: shared by tables, arrays and datasets of points."""
+"""From named columns to a field, and back: which are points and vectors is asked for, or guessed by name, with a note.
+
+Shared by tables, arrays and datasets of points.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+import fnmatch
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product, takewhile
 from typing import Any
 
 import numpy as np
 
-from ..earth.xarrays import wind_components, without_impossible
-from ..errors import DTypeError, ShapeError, UnitsError
+from ..earth.xarrays import DIRECTION, EAST, EAST_NORTH, NORTH, SPEED, wind_components, without_impossible
+from ..errors import DTypeError, InvalidInputError, MissingColumnsError, ShapeError, UnitsError
 from ..units import common_unit, conversion
-from .field import Field, Request, check_count, distinct_rows, usable_rows
-from .guards import warn_if_radians
-from .names import Columns, split_unit
+from .field import Field, Request, check_count, distinct_rows, usable_rows, warn_if_radians
 from .spaces import Cloud, Globe
+
+LATITUDE, LONGITUDE = ("lat", "latitude", "nav_lat"), ("lon", "longitude", "nav_lon", "long", "lng")
+EASTWARD = (*EAST, "east", "eastward", "eastward_wind", "zonal")
+NORTHWARD = (*NORTH, "north", "northward", "northward_wind", "meridional")
+NUMBERED = ("x", "pc")
+"""Prefixes of numbered coordinates; others count if there is a velocity for each."""
+VELOCITY = ("v", "v_", "d", "d_")
+"""Prefixes of velocities, before the name of a coordinate."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The names of a file's columns of points and vectors, the units of the vectors, and notes on guesses.
+
+    ``wind`` are the columns of speed and direction, if the vectors are given so; ``sigma`` is that of standard errors,
+    in ``sigma_unit``.
+    """
+
+    points: tuple[str, ...]
+    vectors: tuple[str, ...]
+    on_globe: bool
+    units: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    wind: tuple[str, ...] = ()
+    sigma: str = ""
+    sigma_unit: str = ""
+
+    @property
+    def numeric(self) -> tuple[str, ...]:
+        """All columns that hold numbers."""
+        return (*self.points, *(self.wind or self.vectors), *([self.sigma] * bool(self.sigma)))
+
+
+def split_unit(name: str) -> tuple[str, str]:
+    """A name without its unit in brackets, and the unit.
+
+    >>> split_unit("Vx [m/s]"), split_unit("lat")
+    (('Vx', 'm/s'), ('lat', ''))
+    """
+    match = re.match(r"^(.*?)\s*[\[(]([^\])]*)[\])]$", name.strip())
+    return (match[1].strip(), match[2].strip()) if match else (name.strip(), "")
+
+
+def find_columns(names: Sequence[str], request: Request) -> Columns:
+    """The columns of points and vectors among ``names``.
+
+    >>> found = find_columns(["station", "Lat", "Lon", "u10 [m/s]", "v10 [m/s]"], Request())
+    >>> found.points, found.vectors, found.on_globe, found.units
+    (('Lat', 'Lon'), ('u10 [m/s]', 'v10 [m/s]'), True, ('m/s', 'm/s'))
+    >>> find_columns(["pc1", "pc2", "pc10", "dpc1", "dpc2", "dpc10"], Request(points=("pc*",))).vectors
+    ('dpc1', 'dpc2', 'dpc10')
+    """
+    known = {split_unit(name)[0].lower(): name for name in reversed(names)}
+    points, on_globe = _points(names, known, request)
+    vectors, wind = ((), ()) if request.only_points else _vectors(names, known, points, on_globe, request)
+    units = tuple(split_unit(name)[1] for name in wind[:1] * 2 or vectors)
+    notes = []
+    if not (request.latlon or request.points):
+        notes.append(f"points: columns {listed(points)}, guessed by name" + ", in degrees" * on_globe)
+    if wind:
+        notes.append(f"vectors: speed {wind[0]} and direction {wind[1]}, where the wind comes from, in degrees")
+    elif vectors and not request.vectors:
+        notes.append(f"vectors: columns {listed(vectors)}, guessed by name" + ", taken as east, north" * on_globe)
+    if any(units):
+        notes.append(f"units of the vectors: {', '.join(dict.fromkeys(filter(None, units)))}, from the column names")
+    sigma = named([request.sigma], names, "sigma")[0] if request.sigma else known.get("sigma", "") if vectors else ""
+    if sigma:
+        notes.append(f"standard errors: column {sigma}")
+    return Columns(points, vectors, on_globe, units, tuple(notes), wind, sigma, split_unit(sigma)[1])
+
+
+def _points(names: Sequence[str], known: dict[str, str], request: Request) -> tuple[tuple[str, ...], bool]:
+    """Columns of points, and whether they are latitude and longitude."""
+    if request.latlon:
+        return named(request.latlon, names, "latlon", 2), True
+    if request.points:
+        found = named(request.points, names, "points")
+        two = [split_unit(name)[0].lower() for name in found]
+        return found, len(two) == 2 and two[0] in LATITUDE and two[1] in LONGITUDE
+    globe = _first(known, product(LATITUDE, LONGITUDE))
+    axes = [[f"{prefix}{axis}" for axis in "xyz"] for prefix in ("", "p", "pos_")]
+    cloud = _first(known, [*axes, *_numbered(known)])
+    winds = [*zip(EASTWARD, NORTHWARD, strict=True), *product(SPEED, DIRECTION)]
+    if globe and (not cloud or _first(known, winds)):
+        return globe, True
+    if not cloud:
+        raise MissingColumnsError(
+            f"no columns of points found; the file has {listed(names)}. Expected x, y, z, or lat, lon. Name them: "
+            'points=("X", "Y", "Z") or latlon=("LAT", "LON").'
+        )
+    return cloud, False
+
+
+def _vectors(
+    names: Sequence[str], known: dict[str, str], points: tuple[str, ...], on_globe: bool, request: Request
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Columns of vectors, as many as components, or of speed and direction; empty if there are none, none needed."""
+    wanted = 2 if on_globe else len(points)
+    if request.wind and not on_globe:
+        raise InvalidInputError('wind= needs latitude and longitude: name them with latlon=("LAT", "LON").')
+    if request.wind:
+        return EAST_NORTH, named(request.wind, names, "wind", 2)
+    if request.vectors:
+        return named(request.vectors, names, "vectors", wanted), ()
+    if on_globe and (found := _first(known, zip(EASTWARD, NORTHWARD, strict=True))):
+        return found, ()
+    if on_globe and (found := _first(known, product(SPEED, DIRECTION))):
+        return EAST_NORTH, found
+    if not on_globe:
+        free = {key: name for key, name in known.items() if name not in points}
+        keys = [split_unit(name)[0].lower() for name in points]
+        axes = [name.removeprefix("pos_").removeprefix("p") for name in keys]
+        groups = [[f"{lead}{name}" for name in group] for group in (keys, axes) for lead in VELOCITY]
+        if found := _first(free, [*groups, ["u", "v", "w"][:wanted], *_numbered(free, ("v",))], wanted):
+            return named(found, names, "vectors", wanted), ()
+    if request.needs_vectors:
+        example = '("EAST", "NORTH") or wind=("SPEED", "DIRECTION")' if on_globe else '("VX", "VY", "VZ")'
+        raise MissingColumnsError(
+            f"no columns of vectors found for the points {listed(points)}; the file has {listed(names)}. Name them: "
+            f"vectors={example}."
+        )
+    return (), ()
+
+
+def _numbered(known: Mapping[str, str], prefixes: Sequence[str] = ()) -> list[list[str]]:
+    """Columns such as x1, x2, ... or pc_0, pc_1, ..., by prefix; without prefixes to look for, those of points."""
+    groups: dict[str, list[str]] = {}
+    for name in sorted(known, key=_natural):
+        groups.setdefault(_natural(name)[0] if name[-1:].isdecimal() else "", []).append(name)
+    usual = [f"{prefix}{gap}" for prefix in prefixes or NUMBERED for gap in ("", "_")]
+    moving = [p for p, group in groups.items() if p and any(all(v + n in known for n in group) for v in VELOCITY)]
+    return [groups[p] for p in (usual if prefixes else [*usual, *moving]) if p in groups]
+
+
+def _natural(name: str) -> tuple[str, int]:
+    """A name without its number, and the number: x2 sorts before x10."""
+    prefix = name.rstrip("0123456789")
+    return prefix, int(name[len(prefix) :] or 0)
+
+
+def _first(known: Mapping[str, str], groups: Iterable[Iterable[str]], least: int = 2) -> tuple[str, ...]:
+    """The first group of names of which at least the first few are there; those that are."""
+    for group in groups:
+        found = tuple(known[name] for name in takewhile(known.__contains__, group))
+        if len(found) >= least:
+            return found
+    return ()
+
+
+def expanded(wanted: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
+    """Names with patterns (``pc*``, in the order of their numbers) and ranges (``pc1:pc50``) written out.
+
+    >>> expanded(["pc*", "a1:a3"], ["pc10", "pc2"])
+    ('pc2', 'pc10', 'a1', 'a2', 'a3')
+    """
+    found: list[str] = []
+    for name in wanted:
+        first, _, last = name.partition(":")
+        if name not in names and last:
+            prefix, low = _natural(first)
+            digits = len(first) - len(prefix)
+            found += [f"{prefix}{k:0{digits}}" for k in range(low, _natural(last)[1] + 1)]
+        else:
+            matching = [] if name in names else sorted(fnmatch.filter(names, name), key=_natural)
+            found += matching or [name]
+    return tuple(found)
+
+
+def named(wanted: Sequence[str], names: Sequence[str], option: str, count: int | None = None) -> tuple[str, ...]:
+    """The columns asked for, all there and as many as needed."""
+    found = expanded(wanted, names)
+    if missing := [name for name in found if name not in names]:
+        raise MissingColumnsError(
+            f"the file has no column {listed(missing)}; it has {listed(names)}. Correct {option}=."
+        )
+    if len(set(found)) < len(found):
+        raise InvalidInputError(f"{option}= names a column twice: {listed(found)}.")
+    if count is not None and len(found) != count:
+        raise InvalidInputError(
+            f"expected {count} columns, got {len(found)}: {listed(found)}. Give {option}= one for each coordinate, or "
+            "two on the globe: latitude and longitude, east and north."
+        )
+    return found
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names for a message; of many, the first and the last."""
+    shown = [str(name)[:40] for name in names]
+    return ", ".join(shown if len(shown) <= 12 else [*shown[:10], "...", shown[-1]]) or "none"
 
 
 def from_columns(
@@ -74,16 +267,22 @@ def with_errors(field: Field, errors: np.ndarray, name: str, unit: str) -> Field
     return replace(field, noise=factor * errors)
 
 
+def speed_direction(wind: Iterable[Any]) -> tuple[Any, Any]:
+    """Speed of an eastward and a northward component, and the direction, in degrees, that it comes from."""
+    east, north = wind
+    return np.hypot(east, north), np.degrees(np.arctan2(-east, -north)) % 360
+
+
 def to_columns(field: Field, step: int = 0) -> dict[str, np.ndarray]:
     """The columns of points, vectors and standard deviations of one time, in the units that their names say."""
     table = dict(zip(field.space.names, field.space.coordinates.T, strict=True))
     for suffix, numbers in (("", field.values), ("_std", field.std)):
         if numbers is not None:
             for name, column in zip(field.names, numbers[step].T, strict=True):
-                table[f"{name}{suffix}"] = column * (conversion(field.units, split_unit(name)[1]) or 1.0)
+                plain, unit = split_unit(name)
+                table[name.replace(plain, plain + suffix, 1)] = column * (conversion(field.units, unit) or 1.0)
     for part in field.parts.values():
         table |= to_columns(part, step)
     if field.wind and field.values is not None:
-        east, north = field.values[step].T
-        table |= zip(field.wind, (np.hypot(east, north), np.degrees(np.arctan2(-east, -north)) % 360), strict=True)
+        table |= zip(field.wind, speed_direction(field.values[step].T), strict=True)
     return table

@@ -1,26 +1,59 @@
-"""NetCDF and Zarr read by xarray: variables are found by their CF names."""
+"""NetCDF and Zarr through xarray: variables are found by their CF names, and grids stay grids, with all attributes."""
 
 from __future__ import annotations
 
 import contextlib
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..earth import xarrays
 from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError, NonFiniteError
+from ..extras import extra
 from ..memory import require_memory
-from ..units import common_unit
-from .columns import from_columns, real, with_errors
+from .columns import expanded, find_columns, from_columns, listed, named, real, speed_direction, split_unit, with_errors
 from .field import Field, Request, check_count
-from .grids import GridFile
-from .names import expanded, find_columns, listed, named
-from .spaces import Globe
+from .spaces import Cloud, Globe
+
+if TYPE_CHECKING:
+    from ..earth import Grid
+    from ..earth.blocks import GridFields
+
+
+@dataclass(frozen=True, eq=False)
+class GridFile:
+    """A field's dataset, its grid, the numbers ``(n,)`` of its points on the grid, and the dimension of its times."""
+
+    ds: Any
+    grid: Grid
+    points: np.ndarray
+    dimension: str | None = None
+
+    def cells(self, field: Field) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Components and standard deviations in every cell's own axes, NaN where the field has no point.
+
+        Poles are one point in many frames; where a cell's axes are turned, both components have the same deviation.
+        """
+        grid = self.grid
+
+        def on_grid(numbers: np.ndarray) -> np.ndarray:
+            every = np.full((len(numbers), len(grid), numbers.shape[-1]), np.nan)
+            every[:, self.points] = numbers
+            return every
+
+        values = std = None
+        if field.values is not None:
+            values = (grid.to_components if len(field.names) > 1 else grid.to_cells)(on_grid(field.values))
+        if field.std is not None:
+            std = grid.to_cells(on_grid(field.std))
+            turned = (np.abs(grid.turns - 1) > 1e-6).reshape(*grid.shape, 1)
+            std = np.where(turned, np.sqrt(np.mean(std**2, axis=-1, keepdims=True)), std)
+        return values, std
 
 
 def read_dataset(path: Path, request: Request) -> Field:
@@ -86,49 +119,51 @@ def from_dataset(ds: Any, request: Request) -> Field:
     if request.points or not (angles or find_healpix(ds)):
         return _from_variables(ds, request)
     ds, names, wind = _names(ds.set_coords(angles), request)
+    fields = None
     if names:
         source = (
             f"speed {wind[0]} and direction {wind[1]}, where it comes from" if wind else f"variables {listed(names)}"
         )
         notes.insert(0, f"vectors: {source}" + ", found by name" * (not (request.vectors or request.wind)))
-        units = common_unit(names, [xarrays.unit_of(ds[name]) for name in names], notes)[0]
-        notes.append(f"units: {units}" if units else "units: the file gives none")
-        fields = GridFields.of(ds, names)
-    ds, grid = (fields.ds, fields.grid) if names else (ds, Grid.of(ds))
+        fields = GridFields.of(ds, names, notes)
+        notes.append(f"units: {fields.unit}" if fields.unit else "units: the file gives none")
+    grid = fields.grid if fields else Grid.of(ds)
     check_count(len(grid), request)
     places = tuple(map(str, angles)) or ("lat", "lon")
     notes.append(f"points: {', '.join(places)}, in degrees")
     if (merged := int((grid.cell >= 0).sum()) - len(grid)) > 0:
         notes.append(f"{merged} cells at the place of another (poles) counted once")
-    field = Field(Globe(grid.lat, grid.lon, places), origin=GridFile(ds, grid, np.arange(len(grid))), wind=wind)
-    return _with_winds(field, names, units, request, notes) if names else replace(field, notes=tuple(notes))
+    globe = Globe(grid.lat, grid.lon, places)
+    if fields is None:
+        return Field(globe, notes=tuple(notes), origin=GridFile(ds.drop_vars(ds.data_vars), grid, np.arange(len(grid))))
+    return replace(_fields_at(globe, fields, request, notes), wind=wind)
 
 
-def _with_winds(field: Field, names: tuple[str, ...], units: str, request: Request, notes: list[str]) -> Field:
+def _fields_at(globe: Globe, fields: GridFields, request: Request, notes: list[str]) -> Field:
     """The fields of all times, and of all values of other dimensions such as levels."""
-    ds, grid, east = field.origin.ds, field.origin.grid, field.origin.ds[names[0]]
+    ds, grid, east = fields.ds, fields.grid, fields.ds[fields.names[0]]
     along = [str(d) for d in east.dims if d not in grid.dims]
-    components = np.stack([ds[name].transpose(*along, *grid.dims).values for name in names], axis=-1)
-    components = xarrays.without_impossible(components.astype(float), units, notes)
+    components = np.stack([ds[name].transpose(*along, *grid.dims).values for name in fields.names], axis=-1)
+    components = xarrays.without_impossible(components.astype(float), fields.unit, notes)
     values = grid.to_coordinates(components).reshape(-1, len(grid), 2)
+    grid.warn_if_copies_differ(components, values)
     dates = [d for d in along if ds[d].dtype.kind == "M"][:1]
     others = [d for d in along if d not in dates and east.sizes[d] > 1]
     dated = [np.ravel(c.values) for c in east.coords.values() if c.dtype.kind == "M"]
     times = dated[0] if dated else np.empty(0, "datetime64[ns]")
     there = np.isfinite(values).all(axis=-1)
-    if dates and not others and not (seen := there.any(axis=1)).all() and seen.any():
-        notes.append(f"{int((~seen).sum())} of {len(seen)} times without values left out")
-        values, there, times = values[seen], there[seen], times[seen]
+    if dates and not others and not (filled := there.any(axis=1)).all() and filled.any():
+        notes.append(f"{int((~filled).sum())} of {len(filled)} times without values left out")
+        ds, values, there, times = ds.isel({dates[0]: filled}), values[filled], there[filled], times[filled]
     points = _complete_points(there, request, notes)
     if others:
         notes.append(f"{len(values)} fields along {listed(along)}, each by itself; select= chooses one")
-    field = replace(
-        field,
-        space=field.space.select(points),
-        values=values[:, points],
-        names=names,
+    field = Field(
+        globe.select(points),
+        values[:, points],
+        fields.names,
         times=times if len(times) == len(values) and not others else None,
-        units=units,
+        units=fields.unit,
         notes=tuple(notes),
         origin=GridFile(ds, grid, points, dates[0] if dates else None),
         axes=tuple((d, ds[d].values) for d in along if d in (*dates, *others)) if others else (),
@@ -201,4 +236,65 @@ def _from_variables(ds: Any, request: Request) -> Field:
     numbers = {n: real(xarrays.without_fill(flat[n], notes).values, n) for n in columns.numeric}
     columns = replace(columns, units=units, notes=tuple(notes), sigma_unit=errors)
     field, rows = from_columns(numbers.__getitem__, columns, request)
-    return replace(field, origin=ds if rows is None else None)
+    ds = ds if rows is None else ds.isel({sizes.pop()[0]: rows})
+    return field if field.values is None else replace(field, origin=ds)
+
+
+def to_dataset(field: Field) -> Any:
+    """A CF dataset: that of its file with new vectors, if it came from one, otherwise along a dimension ``point``."""
+    xr = extra("xarray", "Writing datasets")
+    grid = field.origin if isinstance(field.origin, GridFile) else None
+    origin = grid.ds if grid else field.origin if isinstance(field.origin, xr.Dataset) else xr.Dataset()
+    first = field.space.names[0]
+    places = grid.grid.dims if grid else origin[first].dims if first in origin else ("point",)
+    coords = {str(name): c for name, c in origin.coords.items() if {*c.dims} <= {*places}}
+    if grid is None:
+        coords |= _points_along(field.space, places)
+    lead: dict[str, int] = {"step": len(field)} if len(field) > 1 else {}
+    if field.axes:
+        lead = {name: len(axis) for name, axis in field.axes}
+        coords |= {name: ((name,), axis) for name, axis in field.axes}
+    elif field.times is not None and (grid is None or grid.dimension is not None or len(field) > 1):
+        lead = {(grid and grid.dimension) or "time": len(field)}
+        coords |= {name: ((name,), field.times.astype("datetime64[ns]")) for name in lead}
+    variables: dict[str, Any] = {}
+
+    def add(name: str, numbers: np.ndarray, unit: str, **attrs: str) -> None:
+        known = {key: a for key, a in origin[name].attrs.items() if key != "units"} if name in origin else {}
+        attrs |= {"units": unit} if unit else {}
+        variables[name] = ((*lead, *places), numbers.reshape(*lead.values(), *numbers.shape[1:]), known | attrs)
+
+    for one in (field, *field.parts.values()):
+        values, std = grid.cells(one) if grid else (one.values, one.std)
+        if values is None:
+            break
+        for k, name in enumerate(split_unit(name)[0] for name in one.names):
+            add(name, values[..., k], one.units)
+            if std is not None:
+                add(f"{name}_std", std[..., k], one.units, long_name=f"standard deviation of {name}")
+        if one.wind:
+            for name, numbers, unit in zip(one.wind, speed_direction(values.T), (one.units, "degree"), strict=True):
+                add(split_unit(name)[0], numbers.T, unit)
+    ds = xr.Dataset(variables, coords, attrs={"Conventions": "CF-1.8", **origin.attrs})
+    rest = origin.drop_dims([d for d in origin.dims if d in ds.dims and not ds[d].variable.equals(origin[d].variable)])
+    rest = rest.drop_vars([name for name in rest.variables if split_unit(str(name))[0] in ds.variables])
+    ds = ds.assign(rest.data_vars).assign_coords(rest.coords)
+    return ds.drop_encoding()  # how the file of the coordinates was packed does not fit other formats
+
+
+def _points_along(space: Cloud, dims: tuple[str, ...]) -> dict[str, Any]:
+    """Coordinates along a dimension."""
+    angles = (("latitude", "degrees_north"), ("longitude", "degrees_east")) if isinstance(space, Globe) else ()
+    said = [{"standard_name": name, "units": unit} for name, unit in angles] or [{}] * len(space.names)
+    columns = zip(space.names, space.coordinates.T, said, strict=True)
+    return {split_unit(name)[0]: (dims, column, attributes) for name, column, attributes in columns}
+
+
+def write_dataset(field: Field, path: Path) -> None:
+    """A NetCDF file or a Zarr folder."""
+    if path.suffix.lower() == ".zarr":
+        extra("zarr", "Writing Zarr", "files")
+        to_dataset(field).to_zarr(path, mode="w", zarr_format=2, consolidated=True)
+    else:
+        extra("netCDF4", "Writing NetCDF")
+        to_dataset(field).to_netcdf(path, engine="netcdf4")

@@ -9,9 +9,8 @@ from pathlib import Path
 from ..errors import InvalidInputError, OutputError
 from ..files import check_place, replacing
 from .arrays import read_npz, write_npz
-from .datasets import read_dataset
+from .datasets import read_dataset, write_dataset
 from .field import Field, Request
-from .grids import write_dataset
 from .meshes import check_mesh_output, read_mesh, write_mesh
 from .tables import read_csv, read_parquet, write_csv, write_parquet
 
@@ -53,7 +52,7 @@ def read_field(path: str | Path, request: Request | None = None) -> Field:
             ``Field.notes``) and unusable rows are refused.
     """
     source, form = check_input(path)
-    if source.is_dir() and source.suffix != ".zarr":
+    if source.is_dir() and source.suffix.lower() != ".zarr":
         raise InvalidInputError(f"{source} is a folder, not a file. Give one of its files.")
     try:
         if request and request.select and form.read is not read_dataset:
@@ -87,7 +86,7 @@ def check_output(field: Field | None, path: str | Path, count: int | None = None
         return
     count = len(field) if count is None else count
     if count > 1 and not form.several:
-        raise OutputError(f"{form.suffixes[0]} files hold one field, and there are {count}. Write .nc, .zarr or .npz.")
+        raise OutputError(f"{target.suffix} files hold one field, and there are {count}. Write .nc, .zarr or .npz.")
     if form.write is write_mesh:
         check_mesh_output(field, target)
 

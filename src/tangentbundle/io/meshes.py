@@ -6,7 +6,6 @@ import contextlib
 import io
 import math
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ import numpy as np
 from ..errors import DamagedFileError, InvalidInputError, OutputError
 from ..extras import extra
 from .arrays import from_arrays, to_arrays, vector_arrays
+from .columns import split_unit
 from .field import Field, Request, check_count
-from .names import split_unit
 from .spaces import Mesh
 
 
@@ -81,7 +80,7 @@ def from_meshio(mesh: Any, request: Request | None = None) -> Field:
     check_count(len(points), request)
     faces, notes = _triangles(mesh)
     data = _with_face_data(mesh, points, faces, request, notes)
-    return from_arrays(points, data, replace(request, points=(), latlon=()), notes, faces if len(faces) else None)
+    return from_arrays(points, data, request, notes, faces if len(faces) else None)
 
 
 def _triangles(mesh: Any) -> tuple[np.ndarray, list[str]]:
@@ -138,21 +137,20 @@ def to_meshio(field: Field, columns: bool = False) -> Any:
 
     With ``columns`` each component is an array of its own. Arrays that are not numbers at the vertices are left out.
     """
-    n, shapes = len(field.space), (1,) if columns else (1, 2)
-    cells: tuple[str, Any] = ("vertex", np.arange(n)[:, None])
-    if isinstance(field.space, Mesh):
-        cells = ("triangle", field.space.faces)
-    arrays = {name: a for name, a in to_arrays(field, columns).items() if a.ndim in shapes and len(a) == n}
-    data = {name: a for name, a in arrays.items() if a.dtype.kind in "fiu"}
+    n, shapes, space = len(field.space), (1,) if columns else (1, 2), field.space
+    kind, cells = ("triangle", space.faces) if isinstance(space, Mesh) else ("vertex", np.arange(n)[:, None])
+    least = {"f": "f4", "i": "i4", "u": "u1"}  # meshio knows no shorter numbers, and in PLY files no other byte order
+    data = {}
+    for name, a in to_arrays(field, columns).items():
+        if a.ndim in shapes and len(a) == n and a.dtype.kind in least:
+            data[name] = a.astype(np.promote_types(a.dtype, least[a.dtype.kind]))
     new = extra("meshio", "Writing meshes", "files").Mesh
-    return new(field.space.points, [(cells[0], cells[1].astype(np.int32))], point_data=data)
+    return new(space.points, [(kind, cells.astype(np.int32))], point_data=data)
 
 
 def check_mesh_output(field: Field, path: Path) -> None:
     """Refuse what a mesh file cannot hold."""
     if path.suffix.lower() in (".obj", ".stl"):
-        raise OutputError(
-            f"{path.suffix[1:].upper()} files hold no vectors. Write {path.with_suffix('.ply').name} or .vtk."
-        )
+        raise OutputError(f"{path.suffix} files hold no vectors. Write {path.with_suffix('.ply').name} or .vtk.")
     if field.space.points.shape[1] != 3:
         raise OutputError("a mesh file holds points of space, with x, y and z. Write .csv or .npz instead.")

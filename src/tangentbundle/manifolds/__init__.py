@@ -1,8 +1,7 @@
 """Smooth manifolds in R^D with exact geometry: the ground truth of tests and demos."""
 
 from .base import Manifold
-from .products import FlatTorus, Product
-from .sphere import Sphere
+from .closed_form import FlatTorus, Product, Sphere
 from .surfaces import Ellipsoid, KleinBottle, SwissRoll, Torus
 
 __all__ = [

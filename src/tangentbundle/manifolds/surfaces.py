@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays import positive, positive_integer
 from .base import Manifold, _complement, _positive, _rejection, _require, _sums, _unit
-from .sphere import Sphere
+from .closed_form import Sphere
 
 
 def _grid(count):

@@ -1,12 +1,6 @@
 """Tangent bundle neural networks: weights only, the operator is an argument of ``forward``."""
 
-from .activations import (
-    Activation,
-    AmbientThenProject,
-    Coordinatewise,
-    Linear,
-    NormTanh,
-)
+from .activations import Activation, AmbientThenProject, Coordinatewise, Linear, NormTanh
 from .base import Configured
 from .conv import BundleConv
 from .mixed import MixedOperators, MixedTNN

@@ -18,16 +18,7 @@ import torch
 
 from ..arrays import positive, positive_integer
 from ..errors import InvalidInputError
-from ..filters import (
-    Chebyshev,
-    Dense,
-    Filter,
-    Heat,
-    Method,
-    Spectral,
-    apply_bank,
-    merge_bank,
-)
+from ..filters import Chebyshev, Dense, Filter, Heat, Method, Spectral, apply_bank, merge_bank
 from ..operators import LinearOperator
 from .base import Configured, checked, generator, part, uniform
 

@@ -120,7 +120,6 @@ class GatedCell(torch.nn.Module):
         self.shift = torch.nn.Parameter(torch.full((2 * high,), -1.0))
 
     def step(self, driven: torch.Tensor, state: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
-        """The next state, from the filtered input ``driven`` and the state."""
         to_gates, to_candidate = driven.split([2 * self.width, self.width], dim=-1)
         lengths = (1 + squared_norm(to_gates + self.gates(state, operator))).sqrt()
         update, reset = torch.sigmoid(self.slope * lengths + self.shift).chunk(2, dim=-1)

@@ -16,9 +16,8 @@ from .base import Configured, checked, generator, linear, part
 
 def cloud_sums(features: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
     """Sums over the points of each bundle, ``(..., n, f)`` to ``(..., clouds, f)``."""
-    sizes = torch.tensor(operator.sizes, device=features.device)
-    cloud = torch.repeat_interleave(torch.arange(len(sizes), device=features.device), sizes)
-    sums = features.new_zeros((*features.shape[:-2], len(sizes), features.shape[-1]))
+    cloud = torch.repeat_interleave(torch.tensor(operator.sizes, device=features.device))
+    sums = features.new_zeros((*features.shape[:-2], len(operator.sizes), features.shape[-1]))
     return sums.index_add(-2, cloud, features)
 
 

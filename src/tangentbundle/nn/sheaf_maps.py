@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from ..arrays import finite, finite_where_seen, is_seen, positive_integer
@@ -21,8 +22,6 @@ from ..operators import SheafGraph
 from ..sheaf import Sheaf
 from .base import Configured, generator, linear, part
 from .parametrizations import Cayley, Orthogonal, Parametrization
-
-Tensor = torch.Tensor
 
 
 def outside_graphs(method: Callable[..., Tensor]) -> Callable[..., Tensor]:

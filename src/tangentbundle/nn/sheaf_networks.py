@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from ..arrays import positive_integer
 from ..errors import InvalidInputError, ShapeError
@@ -20,8 +21,6 @@ from ..sheaf import Sheaf
 from .base import Configured, generator, linear, part, uniform
 from .conv import BundleConv, with_parameters
 from .sheaf_maps import Remembered, SheafBuilder, SheafLearner, checked_features, outside_graphs
-
-Tensor = torch.Tensor
 
 
 class SheafStep(torch.nn.Module):

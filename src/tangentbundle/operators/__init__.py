@@ -2,8 +2,7 @@
 
 from .assembly import Normalization, RandomWalk, Symmetric, Unnormalized
 from .base import LinearOperator, Negated
-from .calibration import Calibration, KernelMoments, SampleEnergy
-from .generator import Generator
+from .calibration import Calibration, Generator, KernelMoments, SampleEnergy
 from .joined import Joined, join
 from .laplacian import ConnectionLaplacian
 from .semigroup import DirectedPath, Identity, Semigroup

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn.functional import pad
 
 from ..arrays import ArrayKind
 from ..errors import IsolatedPointsError
 from ..geometry.graph import NeighborGraph
 from ..geometry.transport import Connection
-from .joined import lazy
 from .laplacian import ConnectionLaplacian
 from .moments import chebyshev_moments, sums_by
 from .storage import BlockMatrix
-
-Tensor = torch.Tensor
 
 FAINT = 1e-10
 """A degree below this share of the median counts as none: its point would outweigh all others."""
@@ -34,10 +32,6 @@ class Normalization:
     q: float = 0.0
     m: float = 0.0
     r: float = 0.0
-
-    def factors(self, degree: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        r"""The vectors :math:`D^q`, :math:`D^m` and :math:`D^r`."""
-        return degree**self.q, degree**self.m, degree**self.r
 
 
 def RandomWalk() -> Normalization:
@@ -60,9 +54,10 @@ def row_sums(indptr: Tensor, values: Tensor) -> Tensor:
     return torch.segment_reduce(values.double(), "sum", offsets=indptr, unsafe=True)
 
 
-def refuse_faint(degree: Tensor) -> None:
-    """Refuse points whose degree is next to nothing."""
-    if faint := int((~(degree > FAINT * degree.median())).sum()):
+def refuse_faint(degree: Any) -> None:
+    """Refuse points whose degree, in an array or a tensor, is next to nothing."""
+    median = np.median(degree) if isinstance(degree, np.ndarray) else degree.median()
+    if faint := int((~(degree > FAINT * median)).sum()):
         raise IsolatedPointsError(
             f"the kernel gives {faint} of {len(degree)} points no weight to speak of: their neighbours lie at the rim "
             "of its support. Use a larger eps, more neighbors, or a kernel that falls off less steeply."
@@ -96,20 +91,8 @@ class Averages(NamedTuple):
         if normalization is None:
             mass = row_sums(indptr, weights / degree[indices]) / degree
             return cls(edge_factors(graph, weights, degree, mass), mass, torch.ones_like(mass))
-        degree, mass, rate = normalization.factors(degree)
+        degree, mass, rate = (degree**power for power in astuple(normalization))
         return cls(edge_factors(graph, weights, degree, mass), mass, rate, float(rate.max()))
-
-    @classmethod
-    def by_area(cls, graph: NeighborGraph, weights: Tensor, areas: np.ndarray) -> Averages:
-        r"""The Laplacian :math:`A^{-1}(D - W)` of a mesh, with areas A of the vertices as mass.
-
-        A few weights at boundaries may be negative: the bound, by Gershgorin, is that of the others.
-        """
-        indptr, area = graph.tensors[0], torch.as_tensor(areas)
-        degree = row_sums(indptr, weights)
-        refuse_faint(degree)
-        bound = float((row_sums(indptr, weights.clamp_min(0.0)) / area).max())
-        return cls(edge_factors(graph, weights, torch.ones_like(degree), degree), degree, degree / area, bound)
 
 
 def average_blocks(graph: NeighborGraph, connection: Connection, factors: Tensor) -> tuple[Tensor, Tensor]:
@@ -138,6 +121,26 @@ def coordinate_moments(
     share = averages.mass / sums_by(cloud, averages.mass, int(cloud.max()) + 1)[cloud]
     matrix = BlockMatrix(indptr, cols, averages.factors[:, None, None], order)
     return chebyshev_moments(matrix, share, x, terms, groups=cloud)
+
+
+def lazy(part: ConnectionLaplacian, share: torch.Tensor) -> ConnectionLaplacian:
+    """The average ``I + diag(share) (P - I)``, share (n,) in curve order: scaled rows, each with a diagonal block."""
+    if bool((share == 1.0).all()):
+        return part
+    n, e, device = part.num_points, part.num_edges, part.device
+    rows = torch.arange(n, device=device)
+    starts = torch.repeat_interleave(rows, part.indptr.diff())
+    edges = torch.arange(e, device=device) + starts
+    ends = part.indptr[1:] + rows
+    plane = part.values.ndim == 2  # cosine and sine
+    block = part.values.new_tensor([1.0, 0.0]) if plane else torch.eye(part.dim).to(part.values)
+    values = part.values.new_empty((e + n, *part.values.shape[1:]))
+    weights = share.reshape(-1, *[1] * (values.ndim - 1))
+    values[edges], values[ends] = weights[starts] * part.values, (1.0 - weights) * block
+    cols = part.cols.new_empty(e + n)
+    cols[edges], cols[ends] = part.cols, rows.to(part.cols.dtype)
+    indptr = part.indptr + torch.arange(n + 1, device=device)
+    return replace(part, indptr=indptr, cols=cols, values=values)
 
 
 def assemble(
@@ -170,3 +173,36 @@ def assemble(
         terms=terms,
     )
     return lazy(laplacian, (averages.rate / averages.fastest).to(values.dtype)).to(kind.device)
+
+
+def area_laplacian(
+    graph: NeighborGraph,
+    connection: Connection,
+    weights: np.ndarray,
+    areas: np.ndarray,
+    order: np.ndarray,
+    kind: ArrayKind,
+    frames: np.ndarray | None = None,
+) -> ConnectionLaplacian:
+    r"""The Laplacian :math:`A^{-1}(W - D)` of a mesh, with areas A of the vertices as mass; d = 1 or 2.
+
+    A few weights at boundaries may be negative: the spectral bound, by Gershgorin, is that of the others. NumPy builds
+    it on a single thread: the arrays are small, and threads of torch would cost more than they save.
+    """
+    rows, n, ends, dtype = graph.rows, len(areas), graph.indptr[1:], kind.numpy_dtype
+    degree, positive = (np.bincount(rows, w, n) for w in (weights, np.maximum(weights, 0.0)))
+    refuse_faint(degree)
+    bound = float((positive / areas).max())
+    rate = bound * areas
+    factors, (maps, det) = (weights / rate[rows]).astype(dtype), (connection.values, connection.det)
+    cols, values = np.where(det < 0, ~graph.indices, graph.indices), factors[:, None] * maps
+    if connection.dim == 1:
+        cols, values = graph.indices, (factors * det)[:, None, None]
+    diagonal = np.zeros((n, *values.shape[1:]), dtype)
+    diagonal.reshape(n, -1)[:, 0] = 1.0 - degree / rate
+    mass: np.ndarray = np.empty(n, dtype)
+    mass[order] = areas / areas.sum()
+    cols, values = np.insert(cols, ends, np.arange(n)), np.insert(values, ends, diagonal, axis=0)
+    arrays = graph.indptr + np.arange(n + 1), cols, values, order.astype(np.int32), mass
+    parts: Any = *map(torch.from_numpy, arrays), 1.0 / bound, connection.dim, kind, frames
+    return ConnectionLaplacian(*parts).to(kind.device)

@@ -74,10 +74,8 @@ class LinearOperator(ABC):
         a relative 2^-11 or 2^-8. In float16 results above 65504 overflow.
         """
         half = half_precision(signal) if self.dtype == torch.float32 else None
-        if half is None:
-            tensor, kind = float_tensor(signal, name)
-        else:
-            tensor, kind = float_tensor(torch.as_tensor(signal).float(), name)
+        tensor, kind = float_tensor(signal if half is None else torch.as_tensor(signal).float(), name)
+        if half is not None:
             kind = replace(kind, is_torch=isinstance(signal, torch.Tensor), dtype=half)
         self.require_fit(tensor, name)
         if forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None:
@@ -91,9 +89,7 @@ class LinearOperator(ABC):
         """Refuse a tensor of another shape, dtype or device than the operator's."""
         n, d = self.num_points, self.dim
         if tensor.ndim < 3 or tensor.shape[-3:-1] != (n, d):
-            hint = ""
-            if tensor.shape[-2:] == (n, d):
-                hint = " Add the channel axis: signal[..., None]."
+            hint = " Add the channel axis: signal[..., None]." if tensor.shape[-2:] == (n, d) else ""
             raise ShapeError(
                 f"{name} must have shape (..., n, d, channels) = (..., {n}, {d}, c), got {tuple(tensor.shape)}.{hint}"
             )

@@ -1,16 +1,16 @@
-r"""How fast an average diffuses: the constant c with which P is nearly :math:`e^{c\,\epsilon\Delta}`."""
+r"""The Laplacian as a function of an average P that is nearly :math:`e^{c\,\epsilon\Delta}`, and its constant c."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.polynomial.chebyshev import chebpts1, chebvander
 
 from ..errors import InvalidInputError
-from .generator import Generator
 
 Moments = Callable[[int], np.ndarray]
 r"""Chebyshev moments :math:`\sum_a \langle x_a, T_m(P)\, x_a \rangle` of the coordinates, ``(2 terms - 1,)``."""
@@ -21,6 +21,35 @@ WINDOW = (2.0, 8.0)
 PLATEAU = 0.25
 """Largest change of the energy for each e-fold of the diffusion time, in units of the correction. A boundary removes
 energy as the root of the time, which changes it by half; a plateau does not change. The limit is in the middle."""
+
+
+@dataclass(frozen=True)
+class Generator:
+    r"""Eigenvalues of :math:`-\Delta` from those of an average P that is nearly :math:`e^{s\Delta}`.
+
+    .. math:: -\Delta = \frac{1}{s} \sum_{k=1}^{order} \frac{(I - P)^k}{k} \;\to\; -\frac{1}{s} \log P .
+
+    The logarithm itself does not exist where P has negative eigenvalues; the sums are defined everywhere and increase
+    with 1 - p. ``scale`` is s.
+
+    >>> [round(Generator(0.1, order)(0.2), 3) for order in (1, 2, 3)]      # -log(0.8) / 0.1 = 2.231
+    [2.0, 2.2, 2.227]
+    """
+
+    scale: float
+    order: int = 1
+
+    @property
+    def coefficients(self) -> list[float]:
+        r"""Those of :math:`1 - p, (1 - p)^2, \dots`"""
+        return [1 / (k * self.scale) for k in range(1, self.order + 1)]
+
+    def __call__(self, deficit: Any) -> Any:
+        """Eigenvalues for ``deficit = 1 - p``: a number, an array or a tensor."""
+        total = 0.0 * deficit
+        for coefficient in reversed(self.coefficients):
+            total = (total + coefficient) * deficit
+        return total
 
 
 class Calibration(ABC):

@@ -33,13 +33,10 @@ def _rows_step(
         for q in tl.static_range(DIM):
             block = tl.load(values + (edge * DIM + part) * DIM + q, mask=live, other=0.0)
             total += block[:, None] * tl.load(signal + q * C, mask=live[:, None] & inside, other=0.0)
-    alpha = tl.cast(a_hi, real) + tl.cast(a_lo, real)
-    beta = tl.cast(b_hi, real) + tl.cast(b_lo, real)
-    gamma = tl.cast(g_hi, real) + tl.cast(g_lo, real)
     own = tl.load(order + row, mask=real_row, other=0).to(tl.int64)
     where = ((own * DIM + part) * C)[:, None] + lanes[None, :]
     _finish(total, real_row[:, None] & inside, where, x, z, y, sources, source_coef, targets, target_coef,
-            alpha, beta, gamma, size, HAS_X, HAS_Z, SOURCES, TARGETS)  # fmt: skip
+            a_hi, a_lo, b_hi, b_lo, g_hi, g_lo, size, HAS_X, HAS_Z, SOURCES, TARGETS)  # fmt: skip
 
 
 @triton.jit
@@ -74,15 +71,12 @@ def _rows_outer(
 def csr_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
     """The fused step of ``product.step`` for a ``BlockMatrix`` of blocks ``(e, d, d)``."""
     n, dim, channels = x.shape
-    lanes, padded = min(triton.next_power_of_2(channels), LANES), triton.next_power_of_2(dim)
-    arguments = step_arguments(matrix, x, z, out, scalars, sources, targets)
-    counts = [0 if extra is None else len(extra.coefficients) for extra in (sources, targets)]
+    arguments, options = step_arguments(matrix, x, z, out, scalars, sources, targets)
+    lanes, padded = options["LANES"], triton.next_power_of_2(dim)
     rows = max(1, 256 // (padded * lanes))
     grid = triton.cdiv(n, rows), triton.cdiv(channels, lanes)
     with torch.cuda.device_of(x):
-        _rows_step[grid](
-            *arguments, scalars[1] != 0.0, scalars[2] != 0.0, *counts, rows, channels, lanes, dim, padded, num_warps=1
-        )
+        _rows_step[grid](*arguments, ROWS=rows, DIM=dim, PADDED=padded, num_warps=1, **options)
 
 
 def csr_outer(matrix, y, x, alpha, out) -> None:

@@ -21,20 +21,21 @@ LANES, PARTS = 32, 2
 
 @triton.jit
 def _finish(
-    total, keep, where, x, z, y, sources, source_coef, targets, target_coef, alpha, beta, gamma, size,
+    total, keep, where, x, z, y, sources, source_coef, targets, target_coef, a_hi, a_lo, b_hi, b_lo, g_hi, g_lo, size,
     HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr, TERMS: tl.constexpr = 1,
 ):  # fmt: skip
     """``y = alpha total + beta x + gamma z + sum_k b_k sources_k``, then ``targets_k += a_k y``.
 
     With three terms ``targets_k += a_k0 y + a_k1 x + a_k2 z``: sums are read and written every third time only.
     """
-    result = alpha * total
+    real: tl.constexpr = x.dtype.element_ty
+    result = (tl.cast(a_hi, real) + tl.cast(a_lo, real)) * total
     if HAS_X or TERMS == 3:
         own = tl.load(x + where, mask=keep, other=0.0)
-        result += beta * own
+        result += (tl.cast(b_hi, real) + tl.cast(b_lo, real)) * own
     if HAS_Z or TERMS == 3:
         old = tl.load(z + where, mask=keep, other=0.0)
-        result += gamma * old
+        result += (tl.cast(g_hi, real) + tl.cast(g_lo, real)) * old
     for k in tl.static_range(SOURCES):
         result += tl.load(source_coef + k) * tl.load(sources + k * size + where, mask=keep, other=0.0)
     tl.store(y + where, result, mask=keep)
@@ -143,9 +144,6 @@ def _plane_step(
         next_turns = _turns(values, base + SLOTS * UNROLL, slot, SLOTS, UNROLL)
         sums = _add(sums, columns, turns, signals, PARTS, UNROLL)
         columns, ahead, turns, signals = ahead, after, next_turns, next_signals
-    alpha = tl.cast(a_hi, real) + tl.cast(a_lo, real)
-    beta = tl.cast(b_hi, real) + tl.cast(b_lo, real)
-    gamma = tl.cast(g_hi, real) + tl.cast(g_lo, real)
     for k in tl.static_range(4 * PARTS):  # row, part, component
         row = 2 * (tl.program_id(0) * PAIRS + tl.arange(0, PAIRS)) + k // (2 * PARTS)
         channel = lanes + k // 2 % PARTS * LANES
@@ -155,8 +153,8 @@ def _plane_step(
         total = sums[k]
         if STEPS > 1:
             total = tl.sum(tl.reshape(total, (STEPS, PAIRS, LANES)), 0)
-        _finish(total, keep, where, x, z, y, sources, source_coef, targets, target_coef, alpha, beta, gamma, size,
-                HAS_X, HAS_Z, SOURCES, TARGETS, TERMS)  # fmt: skip
+        _finish(total, keep, where, x, z, y, sources, source_coef, targets, target_coef,
+                a_hi, a_lo, b_hi, b_lo, g_hi, g_lo, size, HAS_X, HAS_Z, SOURCES, TARGETS, TERMS)  # fmt: skip
 
 
 @triton.jit
@@ -186,9 +184,6 @@ def _block_step(
             signal = tl.load(source + q * C, mask=inside, other=0.0)
             sum0 += tl.load(value + q, mask=part < DIM, other=0.0)[:, None] * signal
             sum1 += tl.load(value + (DIM * DIM + q), mask=part < DIM, other=0.0)[:, None] * signal
-    alpha = tl.cast(a_hi, real) + tl.cast(a_lo, real)
-    beta = tl.cast(b_hi, real) + tl.cast(b_lo, real)
-    gamma = tl.cast(g_hi, real) + tl.cast(g_lo, real)
     tile = tl.arange(0, PAIRS * PADDED)
     part = tile % PADDED
     for r in tl.static_range(2):
@@ -199,8 +194,8 @@ def _block_step(
         total = sum0 if r == 0 else sum1
         if STEPS > 1:
             total = tl.sum(tl.reshape(total, (STEPS, PAIRS * PADDED, LANES)), 0)
-        _finish(total, keep, where, x, z, y, sources, source_coef, targets, target_coef, alpha, beta, gamma, size,
-                HAS_X, HAS_Z, SOURCES, TARGETS, TERMS)  # fmt: skip
+        _finish(total, keep, where, x, z, y, sources, source_coef, targets, target_coef,
+                a_hi, a_lo, b_hi, b_lo, g_hi, g_lo, size, HAS_X, HAS_Z, SOURCES, TARGETS, TERMS)  # fmt: skip
 
 
 @triton.jit
@@ -234,30 +229,22 @@ def _split(value: float) -> tuple[float, float]:
     return high, value - high
 
 
-def step_arguments(matrix, x, z, out, scalars, sources, targets) -> list:
-    """What all kernels of the fused step take first."""
+def step_arguments(matrix, x, z, out, scalars, sources, targets) -> tuple[list, dict]:
+    """What all kernels of the fused step take first, and options of all."""
     arguments = [matrix.indptr, matrix.cols, matrix.values, matrix.order, x, z, out]
-    for extra in (sources, targets):
+    options = {"HAS_X": scalars[1] != 0.0, "HAS_Z": scalars[2] != 0.0}
+    for name, extra in {"SOURCES": sources, "TARGETS": targets}.items():
         arguments += [x, x] if extra is None else [extra.signals, extra.coefficients]
-    return arguments + [part for value in scalars for part in _split(value)] + [len(x), x.numel()]
+        options[name] = 0 if extra is None else len(extra.coefficients)
+    options |= {"C": x.shape[2], "LANES": min(triton.next_power_of_2(x.shape[2]), LANES)}
+    return arguments + [part for value in scalars for part in _split(value)] + [len(x), x.numel()], options
 
 
 def cuda_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
     """The fused step of ``product.step`` for a ``SlicedMatrix``; nothing is waited for."""
-    dim, channels = x.shape[1:]
-    lanes = min(triton.next_power_of_2(channels), LANES)
-    options = {
-        "HAS_X": scalars[1] != 0.0,
-        "HAS_Z": scalars[2] != 0.0,
-        "SOURCES": 0 if sources is None else len(sources.coefficients),
-        "TARGETS": 0 if targets is None else len(targets.coefficients),
-        "TERMS": 1 if targets is None or targets.coefficients.ndim == 1 else 3,
-        "PAIRS": PAIRS,
-        "C": channels,
-        "LANES": lanes,
-    }
-    arguments = step_arguments(matrix, x, z, out, scalars, sources, targets)
-    slices = len(matrix.indptr) - 1
+    arguments, options = step_arguments(matrix, x, z, out, scalars, sources, targets)
+    options |= {"TERMS": 1 if targets is None or targets.coefficients.ndim == 1 else 3, "PAIRS": PAIRS}
+    (dim, channels), lanes, slices = x.shape[1:], options["LANES"], len(matrix.indptr) - 1
     with torch.cuda.device_of(x):
         if matrix.values.ndim == 3:
             wide = max(x.numel(), matrix.values.numel()) >= 2**31

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
 
 import torch
@@ -104,23 +103,3 @@ class Joined(LinearOperator):
     @property
     def spectral_interval(self) -> tuple[float, float]:
         return 0.0, max(p.spectral_interval[1] for p in self.parts)
-
-
-def lazy(part: ConnectionLaplacian, share: torch.Tensor) -> ConnectionLaplacian:
-    """The average ``I + diag(share) (P - I)``, share (n,) in curve order: scaled rows, each with a diagonal block."""
-    if bool((share == 1.0).all()):
-        return part
-    n, e, device = part.num_points, part.num_edges, part.device
-    rows = torch.arange(n, device=device)
-    starts = torch.repeat_interleave(rows, part.indptr.diff())
-    edges = torch.arange(e, device=device) + starts
-    ends = part.indptr[1:] + rows
-    plane = part.values.ndim == 2  # cosine and sine
-    block = part.values.new_tensor([1.0, 0.0]) if plane else torch.eye(part.dim).to(part.values)
-    values = part.values.new_empty((e + n, *part.values.shape[1:]))
-    weights = share.reshape(-1, *[1] * (values.ndim - 1))
-    values[edges], values[ends] = weights[starts] * part.values, (1.0 - weights) * block
-    cols = part.cols.new_empty(e + n)
-    cols[edges], cols[ends] = part.cols, rows.to(part.cols.dtype)
-    indptr = part.indptr + torch.arange(n + 1, device=device)
-    return replace(part, indptr=indptr, cols=cols, values=values)

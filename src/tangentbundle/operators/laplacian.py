@@ -20,9 +20,10 @@ from scipy import sparse
 
 from ..arrays import Array, ArrayKind, finite_where_seen, float_tensor, positive_integer
 from ..errors import DTypeError, InvalidInputError, ShapeError
+from ..extras import use_triton
 from .base import LinearOperator
-from .generator import Generator
-from .product import block_product, use_triton
+from .calibration import Generator
+from .product import block_product
 from .spectrum import least_average, lowest_eigenpairs
 from .storage import BlockMatrix, SlicedMatrix
 

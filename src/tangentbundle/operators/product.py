@@ -9,20 +9,18 @@ backward passes are the same step between two scalings.
 
 from __future__ import annotations
 
-import importlib.util
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any
 
-import numpy as np
 import torch
+from torch import Tensor
 
+from ..extras import use_triton
 from ..memory import empty_like
 from ..parallel import run_ranges
-from .registry import describe, torch_op
 from .storage import BlockMatrix, is_sliced
-
-Tensor = torch.Tensor
 
 
 @dataclass(frozen=True)
@@ -36,16 +34,8 @@ class Extras:
     coefficients: torch.Tensor
 
 
-def reference_step(
-    matrix: BlockMatrix,
-    x: torch.Tensor,
-    z: torch.Tensor,
-    out: torch.Tensor,
-    scalars: tuple[float, float, float],
-    sources: Extras | None = None,
-    targets: Extras | None = None,
-) -> None:
-    """The readable twin of the compiled kernels: gather, multiply, scatter."""
+def reference_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
+    """The readable twin of the compiled kernels of ``step``: gather, multiply, scatter."""
     alpha, beta, gamma = scalars
     y = beta * x + gamma * z
     y.index_add_(0, matrix.rows(), alpha * (matrix.blocks() @ x[matrix.columns()]))
@@ -61,12 +51,8 @@ def _cpu_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
     from .cpu import fused_rows  # imported when first needed: numba is slow to load
 
     real = x.numpy().dtype.type
-    none = np.empty((0, 0, 0, 0), real), np.empty(0, real)
-    extras = [
-        array
-        for extra in (sources, targets)
-        for array in (none if extra is None else (extra.signals.numpy(), extra.coefficients.numpy()))
-    ]
+    none = Extras(x.new_empty((0, 0, 0, 0)), x.new_empty(0))
+    extras = [t.numpy() for e in (sources or none, targets or none) for t in (e.signals, e.coefficients)]
     run_ranges(
         fused_rows,
         len(matrix.order),
@@ -90,11 +76,6 @@ def _cpu_outer(matrix, y, x, alpha, out) -> None:
 
     arrays = [tensor.numpy() for tensor in (matrix.indptr, matrix.order, matrix.cols, y, x, out)]
     run_ranges(outer_rows, len(x), *arrays, out.numpy().dtype.type(alpha), grain=256)
-
-
-def use_triton(device: torch.device) -> bool:
-    """Whether the Triton kernels serve a device; without Triton a GPU uses the readable reference."""
-    return device.type == "cuda" and importlib.util.find_spec("triton") is not None
 
 
 @singledispatch
@@ -139,6 +120,47 @@ def sort_rows(x: torch.Tensor, order: torch.Tensor, *, back: bool = False) -> to
     return torch.empty_like(x).index_copy_(x.ndim - 3, order.long(), x) if back else x.index_select(-3, order)
 
 
+LIBRARY = torch.library.Library("tangentbundle", "DEF")
+"""``torch.library.custom_op`` would do the same, but its first call imports the complete compiler: 1.5 seconds."""
+
+
+def torch_op(function: Callable[..., Any]) -> Any:
+    """Register an annotated function of tensors and numbers, opaque to ``torch.compile``, for all devices.
+
+    Returns ``torch.ops.tangentbundle.<name>``.
+    """
+    name = function.__name__
+    LIBRARY.define(name + torch.library.infer_schema(function, mutates_args=()))
+    LIBRARY.impl(name, function, "CompositeExplicitAutograd")
+    return getattr(torch.ops.tangentbundle, name).default
+
+
+def describe(operator: Any, shape: Callable, keep: Callable, backward: Callable, *, by_channel: bool) -> None:
+    """Tell torch an operator's output shape (as a function on fake tensors), its derivative, and how it is vectorised.
+
+    In ``torch.vmap`` replicas of the signal, which follows the five tensors of the matrix, become channels where the
+    operator treats these alike. Other batches (of coefficients, or of an operator that sums over channels) are taken
+    one by one.
+    """
+    signal = 5
+
+    def rule(info, in_dims, *args):
+        batched = [i for i, dim in enumerate(in_dims) if dim is not None]
+        if by_channel and batched == [signal]:
+            x = args[signal].movedim(in_dims[signal], -2)
+            y = operator(*args[:signal], x.flatten(-2), *args[signal + 1 :])
+            return y.unflatten(-1, x.shape[-2:]).movedim(-2, 0), 0
+        parts = [
+            operator(*(a.select(dim, r) if dim is not None else a for a, dim in zip(args, in_dims, strict=True)))
+            for r in range(info.batch_size)
+        ]
+        return torch.stack(parts), 0
+
+    torch.library.register_fake(operator, shape, lib=LIBRARY)
+    torch.library.register_autograd(operator, backward, setup_context=keep, lib=LIBRARY)
+    torch.library.register_vmap(operator, rule, lib=LIBRARY)
+
+
 @torch_op
 def block_product(
     indptr: Tensor, cols: Tensor, values: Tensor, order: Tensor, mass: Tensor,
@@ -149,10 +171,6 @@ def block_product(
     y = empty_like(x)
     step(BlockMatrix(indptr, cols, values, order), x, x, y, (alpha, beta, 0.0))
     return y
-
-
-def _shape(*inputs):
-    return torch.empty_like(inputs[5], memory_format=torch.contiguous_format)
 
 
 def _keep_matrix(ctx, inputs, output):
@@ -201,4 +219,4 @@ def _outer_backward(ctx, grad):
 
 
 describe(outer, lambda *inputs: torch.empty_like(inputs[2]), _keep_signals, _outer_backward, by_channel=False)
-describe(block_product, _shape, _keep_matrix, _backward, by_channel=True)
+describe(block_product, lambda *inputs: inputs[5].new_empty(inputs[5].shape), _keep_matrix, _backward, by_channel=True)

@@ -92,10 +92,8 @@ class DirectedPath(Semigroup):
         return replace(self, forward=not self.forward)
 
     def _translate(self, steps: int, x: torch.Tensor) -> torch.Tensor:
-        steps, n = min(steps, self.num_points), self.num_points
-        if self.forward:
-            return pad(x, (0, 0, 0, 0, steps, 0)).narrow(-3, 0, n)
-        return pad(x, (0, 0, 0, 0, 0, steps)).narrow(-3, steps, n)
+        ahead = min(steps, self.num_points) * (1 if self.forward else -1)
+        return pad(x, (0, 0, 0, 0, ahead, -ahead))  # what is padded at one end is cut off at the other
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
         return (self._translate(1, x) - x) / self.spacing

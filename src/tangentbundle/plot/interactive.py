@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import html
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,13 @@ from .layers import MAX_ARROWS, MAX_DOTS, Layer, aligned, arrow_heads, in_pictur
 from .maps import MIN_FILLED_POINTS, map_box, map_frame, raster
 from .style import BRIGHTEST, LENGTHS, LINES, nice_number, readable_unit, with_unit
 from .surfaces import Surface
-from .views import View
+from .views import View, spread_out
+
+_escaped = partial(html.escape, quote=False)
+"""Text that plotly shows as it is."""
 
 GREY, LIGHT = "#7a8794", "#aebbc7"
 """Lines of maps and reference arrows, readable on light and on dark pages; and those on filled maps."""
-
-MAX_PIXELS, MAX_ALL_PIXELS = 40_000, 400_000
-"""Most pixels of a filled map, and of all of them together."""
 
 
 def interactive_field(
@@ -76,8 +77,8 @@ def layered(
         points, vectors, names = in_picture(layer.points, layer.vectors, axes)
         layers[k] = dataclasses.replace(layer, points=points, vectors=vectors, color=layer.numbers)
     if len(names) < 3:
-        low, high = (f(np.concatenate([layer.points for layer in layers]), axis=0) for f in (np.min, np.max))
-        ratio = float(np.clip((high - low)[0] / max((high - low)[1], 1e-300), 0.5, 2.0))
+        wide, tall = np.ptp(np.concatenate([layer.points for layer in layers]), axis=0)
+        ratio = float(np.clip(wide / max(tall, 1e-300), 0.5, 2.0))
         axis = {"ticks": "outside", "showline": True, "zeroline": False}
         x, y = ({**axis, "title": {"text": name, "standoff": 26}} for name in names)
         return _figure(layers, [], list(map(_traces, layers)), ratio, xaxis=x, yaxis={**y, "scaleanchor": "x"})
@@ -97,7 +98,7 @@ def layered(
 def _layered_map(layers: list[Layer], chart: EqualAreaMap) -> Any:
     """Layers with coastlines, graticule and a reference arrow."""
     low, high = map_box(chart, np.concatenate([layer.points for layer in layers]))
-    pixels, groups, color = min(MAX_PIXELS, MAX_ALL_PIXELS // len(layers)), [], GREY
+    pixels, groups, color = min(40_000, 400_000 // len(layers)), [], GREY  # at most of one map, and of all
     for layer in layers:
         if layer.colored and len(layer.points) > MIN_FILLED_POINTS:
             groups.append([_filled(layer, chart, low, high, pixels), *_traces(layer, chart=chart, color="white")])
@@ -113,11 +114,6 @@ def _layered_map(layers: list[Layer], chart: EqualAreaMap) -> Any:
 
 def _plotly() -> Any:
     return extra("plotly.graph_objects", "Interactive figures", "plot")
-
-
-def _escaped(text: Any) -> str:
-    """Text that plotly shows as it is."""
-    return html.escape(str(text), quote=False)
 
 
 def _colors(layer: Layer) -> list[str]:
@@ -149,7 +145,7 @@ def _traces(
         look = {"size": 9, "opacity": 0.001}
     if color:
         flat, look["opacity"] = dataclasses.replace(flat, vectors=None, color=np.zeros(len(flat.points))), 0
-    found = [_dots(flat.thinned(), **look)]
+    found = [_dots(flat, **look)]
     if layer.vectors is None:
         return found
     curves, numbers = layer.curves(chart)
@@ -168,22 +164,23 @@ def _traces(
 
 def _dots(layer: Layer, **marker: Any) -> Any:
     """Markers with all values under the mouse, and with a colour scale if there is something to colour."""
+    rows = np.sort(spread_out(layer.points, MAX_DOTS))
     values = "<br>".join(f"{_escaped(name)} %{{customdata[{k}]:.4g}}" for k, name in enumerate(layer.values))
     marker = {"line": {"width": 0}, "color": LINES[4], **marker}
     hover: dict[str, Any] = {}
     if values:
-        numbers = np.stack(list(layer.values.values()), axis=1).astype(np.float32)
+        numbers = np.stack(list(layer.values.values()), axis=1)[rows].astype(np.float32)
         text = f"{values}<extra>{_escaped(layer.name)}</extra>"
         hover = {"customdata": numbers, "hovertemplate": text, "hoverinfo": None}
     if layer.colored:
-        marker |= {"color": layer.numbers.astype(np.float32), "colorscale": _colors(layer)}
-        marker |= {"cmin": layer.low, "cmax": layer.top, "colorbar": _color_bar(layer)}
-    return _curve(layer.points, mode="markers", marker=marker, **hover)
+        marker |= {"color": layer.numbers[rows].astype(np.float32), "colorscale": _colors(layer)}
+        marker |= {"cmin": layer.low, "cmax": layer.top, "colorbar": _color_bar(layer, layer.numbers[rows])}
+    return _curve(layer.points[rows], mode="markers", marker=marker, **hover)
 
 
-def _color_bar(layer: Layer) -> dict[str, Any]:
+def _color_bar(layer: Layer, numbers: np.ndarray) -> dict[str, Any]:
     """A horizontal bar below the picture; its title has the range of the numbers, which may go beyond the colours."""
-    low, high = float(np.nanmin(layer.numbers)), float(np.nanmax(layer.numbers))
+    low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
     text = f"{with_unit(layer.label, layer.unit)} ({low:.3g} to {high:.3g})"
     place = {"orientation": "h", "x": 0.5, "y": 0, "yref": "container", "yanchor": "bottom"}
     return {**place, "title": {"text": _escaped(text), "side": "bottom"}, "thickness": 10, "len": 0.8}
@@ -204,8 +201,8 @@ def _filled(layer: Layer, chart: EqualAreaMap, low: np.ndarray, high: np.ndarray
     image = raster(chart, layer.points, layer.numbers, low, high, pixels)
     dx, dy = (high - low) / image.shape[::-1]
     grid = {"x0": low[0] + dx / 2, "dx": dx, "y0": low[1] + dy / 2, "dy": dy, "zmin": layer.low, "zmax": layer.top}
-    look = {"colorscale": _colors(layer), "colorbar": _color_bar(layer), "hoverinfo": "skip", "hoverongaps": False}
-    return _plotly().Heatmap(z=image.astype(np.float32), **grid, **look)
+    look = {"colorscale": _colors(layer), "colorbar": _color_bar(layer, layer.numbers)}
+    return _plotly().Heatmap(z=image.astype(np.float32), hoverinfo="skip", hoverongaps=False, **grid, **look)
 
 
 def _map_lines(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, color: str) -> list[Any]:
@@ -243,10 +240,11 @@ def _figure(layers: Sequence[Layer], shared: list[Any], groups: list[list[Any]],
     ``layout.meta`` holds the ratio of width to height, and which traces each layer shows, for other pages' buttons.
     """
     owners = [None] * len(shared) + [k for k, group in enumerate(groups) for _ in group]
-    shown = [[owner in (None, k) for owner in owners] for k in range(len(layers))]
-    choices = [{"label": layer.name, "visible": visible} for layer, visible in zip(layers, shown, strict=True)]
+    choices: list[Any] = [
+        {"label": layer.name, "visible": [owner in (None, k) for owner in owners]} for k, layer in enumerate(layers)
+    ]
     figure = _plotly().Figure([*shared, *(trace for group in groups for trace in group)])
-    for trace, visible in zip(figure.data, shown[0], strict=True):
+    for trace, visible in zip(figure.data, choices[0]["visible"], strict=True):
         trace.visible = visible
     above, below = 12 if len(layers) == 1 else 62, 100 if "title" in layout.get("xaxis", {}) else 66
     left, right = (0, 0) if "scene" in layout else (44, 14)

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from ..arrays import Array, points_array
 from ..earth.maps import EqualAreaMap
 from ..errors import ShapeError
-from .streamlines import streamlines
 from .style import LENGTHS, SIGNED, top_of
-from .views import reach, spread_out
+from .views import extent, reach, spacing, spread_out
 
 MAX_DOTS, MAX_ARROWS, MAX_STREAMLINES = 2000, 400, 150
 """Most points, arrows and streamlines of a layer of an interactive picture."""
@@ -46,13 +46,6 @@ class Layer:
     streamlines: bool = False
     top: float = 0.0
     arrow: float = 0.0
-
-    def thinned(self, most: int = MAX_DOTS) -> Layer:
-        """The layer at no more than ``most`` of its points, spread evenly."""
-        rows = np.sort(spread_out(self.points, most))
-        parts = {name: getattr(self, name) for name in ("points", "vectors", "color")}
-        parts = {name: None if part is None else part[rows] for name, part in parts.items()}
-        return dataclasses.replace(self, **parts, values={name: numbers[rows] for name, numbers in self.values.items()})
 
     def with_streamlines(self) -> list[Layer]:
         """The layer, and one with curves along its vectors, if it has any."""
@@ -96,6 +89,45 @@ class Layer:
             foot, move = chart.project(foot), chart.project_vectors(foot, move)
         move = self.arrow / self.top * move
         return np.concatenate([foot[:, None], arrow_heads(foot + move, move, centre)], axis=1), self.numbers[rows]
+
+
+def streamlines(points: np.ndarray, vectors: np.ndarray, rows: np.ndarray, length: float = 0.3) -> np.ndarray:
+    """Curves ``(m, k, D)`` along vectors ``(n, D)`` at points ``(n, D)``, in the middle at the points of some rows.
+
+    They are up to ``length`` times as long as the picture is wide; NaN where the field vanishes or points end. Steps
+    follow the mean direction of 12 neighbours, weighted by inverse squared distance, and end on their plane.
+    """
+    tree, step = cKDTree(points), 0.5 * spacing(points)
+    weakest = 1e-2 * np.quantile(np.linalg.norm(vectors, axis=1), 0.9)
+
+    def neighbors(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return tree.query(np.nan_to_num(places), min(12, len(points)))
+
+    def direction(places: np.ndarray) -> np.ndarray:
+        distance, near = neighbors(places)
+        weight = 1 / (distance + 1e-3 * step) ** 2
+        mean = np.einsum("mk,mkd->md", weight, vectors[near]) / weight.sum(axis=1, keepdims=True)
+        size = np.linalg.norm(mean, axis=1, keepdims=True)
+        return np.where(size > weakest, mean / np.maximum(size, 1e-300), np.nan)
+
+    def on_plane(places: np.ndarray) -> np.ndarray:
+        """Places moved across the thin directions of their neighbours; NaN far from all points."""
+        distance, near = neighbors(places)
+        mean = points[near].mean(axis=1)
+        local = points[near] - mean[:, None]
+        shares, axes = np.linalg.eigh(local.transpose(0, 2, 1) @ local)
+        thin = shares < 0.04 * shares.sum(axis=1, keepdims=True)
+        off = np.einsum("mda,md->ma", axes, mean - places) * thin
+        return np.where(distance[:, :1] < 3 * step, places + np.einsum("mda,ma->md", axes, off), np.nan)
+
+    curves = [points[rows]]
+    for sign in (-step, step):
+        place = points[rows]
+        for _ in range(int(np.clip(0.5 * length * extent(points) / step, 4, 60))):  # to either side
+            middle = place + 0.5 * sign * direction(place)
+            place = on_plane(place + sign * direction(middle))
+            curves.insert(0, place) if sign < 0 else curves.append(place)
+    return np.stack(curves, axis=1)
 
 
 def arrow_heads(tip: np.ndarray, move: np.ndarray, centre: np.ndarray | None = None) -> np.ndarray:

@@ -73,10 +73,8 @@ def add_color_bar(axes: Any, drawn: Any, values: np.ndarray, label: str, shrink:
     """A colour bar that names the largest of the values ``(n,)`` shown if the colours end before it."""
     largest, top = float(np.nanmax(values, initial=0.0)), drawn.get_clim()[1]
     beyond = largest > 1.005 * top
-    label = f"{label}\n(largest {largest:.3g})" if beyond else label
-    return np.ravel(axes)[0].figure.colorbar(
-        drawn, ax=axes, label=label, shrink=shrink, extend="max" if beyond else "neither"
-    )
+    look = {"label": f"{label}\n(largest {largest:.3g})", "extend": "max"} if beyond else {"label": label}
+    return axes.figure.colorbar(drawn, ax=axes, shrink=shrink, **look)
 
 
 def nice_number(value: float) -> float:

@@ -12,14 +12,8 @@ from ..geometry.halfedges import vertex_normals
 from ..geometry.known_frames import normal_frames
 from .views import View, extent, spacing, spread_out
 
-MAX_FACES = 60_000
-"""Larger meshes are drawn as the surface between some of their points."""
-
 MIN_POINTS, MAX_SPACING = 400, 0.16
 """A cloud of fewer points, or whose distances are a larger share of its size, is not drawn as a surface."""
-
-LIGHT_FROM = np.array([0.15, 0.42, 0.9])
-"""Over the viewer's shoulder: right, up, toward the viewer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +31,7 @@ class Surface:
             faces = np.asarray(faces)
             if faces.ndim != 2 or faces.shape[1] != 3 or not ((faces >= 0) & (faces < len(points))).all():
                 raise ShapeError(f"expected triangles (f, 3) of rows below {len(points)}, got faces {faces.shape}.")
-            if len(faces) <= MAX_FACES:
+            if len(faces) <= 60_000:  # larger meshes are drawn as the surface between some of their points
                 normals = vertex_normals(points, faces)
                 size = np.linalg.norm(normals, axis=1, keepdims=True)
                 return cls(points, faces, normals / np.maximum(size, 1e-300))
@@ -54,7 +48,8 @@ class Surface:
 
     def light(self, view: View) -> np.ndarray:
         """Brightness ``(m,)`` of both sides, between 0 and 1, lit from above the viewer's shoulder."""
-        return np.clip(np.abs(self.normals @ (view.axes.T @ LIGHT_FROM)), 0, 1)
+        source = view.axes.T @ np.array([0.15, 0.42, 0.9])  # right, up, toward the viewer
+        return np.clip(np.abs(self.normals @ source), 0, 1)
 
     def visible(self, view: View, places: np.ndarray, pixels: int = 100, samples: int = 300_000) -> np.ndarray:
         """Which places ``(n, 3)`` are not behind the surface: a depth buffer of random points of its triangles."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
-from ..geometry.known_frames import latlon_frames
+from ..earth.maps import EqualAreaMap
 
 
 def spread_out(points: np.ndarray, count: int, *, pool: int = 20) -> np.ndarray:
@@ -68,8 +68,7 @@ class View:
     @property
     def axes(self) -> np.ndarray:
         """Unit vectors to the right, up, and toward the viewer, ``(3, 3)``."""
-        toward, frames, _ = latlon_frames(np.array([self.elevation]), np.array([self.azimuth]))
-        return np.roll(np.vstack([frames[0].T, toward]), "zxy".index(self.up), axis=1)
+        return np.roll(EqualAreaMap(self.elevation, self.azimuth).axes, "zxy".index(self.up), axis=1)
 
     def project(self, points: np.ndarray) -> np.ndarray:
         """Right, up, and toward the viewer, ``(n, 3)``; points of the plane as they are."""

@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
+import io
+import json
 import platform
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from ..earth.maps import EqualAreaMap
 from ..errors import OutputError
 from ..extras import extra
 from ..files import check_place, replacing
-from ..io import Summary
-from .sections import sections
+from ..io import Field, Globe, Mesh, Summary
+from ..plot.curves import spectrum
+from ..plot.interactive import layered
+from ..plot.layers import MAX_ARROWS, MAX_DOTS, Layer, aligned
+from ..plot.maps import quantity
+from ..plot.style import ERRORS, LENGTHS, LINES, SIGNED, canvas, with_unit
 
 __all__ = ["check_report", "write_report"]
+
+CHART = (5.4, 2.7)
+"""Inches of a chart: two side by side on a desktop, one on a phone, with letters as large as those of the text."""
+
+MAX_VALUES = 12
+"""Most numbers shown under the mouse."""
 
 
 def check_report(path: Path) -> None:
@@ -40,10 +59,146 @@ def write_report(summary: Summary, path: Path) -> None:
     content = environment.get_template("page.html").render(
         title=f"tangentbundle {summary.command}" + (f": {summary.source.name}" if summary.source else ""),
         summary=summary,
-        sections=sections(summary),
+        sections=_sections(summary),
         pictures={path.stem: base64.b64encode(path.read_bytes()).decode() for path in images},
         library=extra("plotly.offline", "Reports", "plot").get_plotlyjs(),
         footer=f"tangentbundle {version('tangentbundle')}, Python {platform.python_version()}, {summary.seconds:.1f} s",
     )
     with replacing(path) as place:
         place.write_text(content, encoding="utf-8")
+
+
+def _sections(summary: Summary) -> list[dict[str, Any]]:
+    """All that can be drawn of a summary: the fields, the spectrum, and the skill of a forecast.
+
+    A section has a title, a note, and either panels, which are plotly figures as JSON, next to each other with linked
+    views, or a chart, SVG in base64.
+    """
+    found = [] if summary.before is None else [_fields(summary, summary.before)]
+    if summary.eigenvalues is not None:
+        errors = "within their sampling errors, the vertical bars"
+        note = f"Brackets: eigenvalues that agree {'to six digits' if summary.eigenvalue_errors is None else errors}."
+        draw = partial(spectrum, summary.eigenvalues, summary.eigenvalue_errors)
+        found.append(_chart("Spectrum", note, draw))
+    if summary.before is not None and (rows := summary.data.get("skill")):
+        note = "Forecasts of held-out times: below the climatology there is skill."
+        found.append(_chart("Skill", note, partial(_skill, rows, summary.before.units)))
+    return found
+
+
+def _chart(title: str, note: str, draw: Callable[..., Any]) -> dict[str, Any]:
+    figure, axes = canvas(size=CHART)
+    draw(axes=axes[0, 0]).spines[["top", "right"]].set_visible(False)
+    content = io.BytesIO()
+    figure.savefig(content, format="svg", transparent=True)
+    return {"title": title, "note": note, "panels": (), "chart": base64.b64encode(content.getvalue()).decode()}
+
+
+def _fields(summary: Summary, before: Field) -> dict[str, Any]:
+    """The fields, on a map or in space; what was given to the left of what was computed."""
+    layers = aligned(_layers(summary, before))
+    space, most = before.space, max(len(layer.points) for layer in layers)
+    groups = [layers] if summary.after is None else [layers[:1], layers[1:]]
+    if isinstance(space, Globe):
+        globes = [space] if summary.after is None else [space, summary.after.space]
+        chart = EqualAreaMap.fitting(*np.concatenate([globe.coordinates for globe in globes]).T)
+        panels = [layered(group, chart=chart) for group in groups]
+        notes = ["Drag to zoom, double-click to see all again. Point anywhere to read the nearest values."]
+        notes.append("Equal-area map; arrows point along its own meridians. Coastlines: Natural Earth.")
+    else:
+        faces = space.faces if isinstance(space, Mesh) else None
+        panels = [layered(group, faces=faces, up=space.up) for group in groups]
+        notes = ["Drag to turn, scroll to zoom, point at a dot to read its values."]
+        if space.points.shape[1] == 2:
+            notes = ["Drag to zoom, double-click to see all again, point at a dot to read its values."]
+        if space.points.shape[1] > 3:
+            notes.append(f"Of {space.points.shape[1]} dimensions the three principal axes are shown.")
+    if len(before) > 1 and summary.command != "forecast":
+        when = "" if before.times is None else f" ({_date(before, 0)})"
+        notes.append(f"The first of {len(before)} fields is shown{when}.")
+    if most > MAX_DOTS:
+        notes.append(f"{MAX_DOTS} of {most} points are shown, spread evenly, {MAX_ARROWS} with arrows.")
+    elif most > MAX_ARROWS:
+        notes.append(f"{MAX_ARROWS} of {most} points have arrows.")
+    title = "The map" if isinstance(space, Globe) else "The field"
+    title = title if summary.modes is None else "Eigenfields, with their eigenvalues"
+    return {"title": title, "note": " ".join(notes), "panels": [json.loads(p.to_json()) for p in panels], "chart": ""}
+
+
+def _skill(rows: Sequence[Mapping[str, float]], unit: str, axes: Any) -> Any:
+    """Errors of forecasts of held-out times against the lead time."""
+    names = {"this forecast": "error", "persistence": "persistence", "climatology": "climatology"}
+    for color, (name, key) in zip(LINES, names.items(), strict=False):
+        axes.plot([row["lead"] for row in rows], [row[key] for row in rows], label=name, color=color, marker="o", ms=3)
+    axes.set(xlabel="steps ahead", ylim=(0, None))
+    axes.set_ylabel(with_unit("root mean square error", unit), parse_math=False)
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    return axes
+
+
+def _layers(summary: Summary, before: Field) -> list[Layer]:
+    """The field that was read comes first, then results, the main one before others."""
+    after = summary.after
+    if summary.modes is not None and summary.eigenvalues is not None:
+        pairs, place = zip(summary.eigenvalues, summary.modes, strict=False), Field(before.space)
+        return [_layer(f"{k}: {v:.4g}", place, "length", vectors=mode) for k, (v, mode) in enumerate(pairs, start=1)]
+    if after is None:
+        return _field_layer("field", before).with_streamlines()
+    if summary.command == "forecast":
+        last = _field_layer(", ".join(filter(None, ["last observed", _date(before, -1)])), before, -1)
+        steps = [f"step {k + 1} of {len(after)}" for k in range(len(after))]
+        names = [step if after.times is None else f"{_date(after, k)} ({step})" for k, step in enumerate(steps)]
+        return [last, *(_field_layer(name, after, k) for k, name in enumerate(names))]
+    if after.parts:
+        return [_field_layer("field", before), *(_part_layer(name, part, before) for name, part in after.parts.items())]
+    same = after.space is before.space
+    names = ["before", "after"] if same else ["observed", "predicted"]
+    layers = [_field_layer(names[0], before), *_field_layer(names[1], after).with_streamlines()]
+    if same:
+        difference = _ambient(after) - _ambient(before)
+        layers.append(_layer("difference", before, "length of the difference", vectors=difference))
+    if after.std is not None:
+        layers.append(_layer("uncertainty", after, "standard deviation", color=_deviation(after.std[0])))
+    return layers
+
+
+def _date(field: Field, number: int) -> str:
+    return "" if field.times is None else str(field.times[number].astype("datetime64[m]")).replace("T", " ")
+
+
+def _layer(
+    name: str, field: Field, label: str, values: Mapping[str, np.ndarray] | None = None, **colored: Any
+) -> Layer:
+    """Vectors or numbers at the places of a field; coordinates, ``values`` and lengths are shown under the mouse."""
+    shown = [*zip(field.space.names, field.space.coordinates.T, strict=True), *(values or {}).items()][:MAX_VALUES]
+    look = {"palette": LENGTHS if label == quantity(field) else ERRORS} | colored
+    layer = Layer(name, np.asarray(field.space.points, float), label=label, unit=field.units, **look)
+    return dataclasses.replace(layer, values=dict(shown) | ({label: layer.numbers} if colored else {}))
+
+
+def _field_layer(name: str, field: Field, number: int = 0) -> Layer:
+    if field.values is None:
+        return _layer(name, field, quantity(field))
+    values = dict(zip(field.names, field.values[number].T, strict=True))
+    if field.std is not None:
+        values["standard deviation"] = _deviation(field.std[number])
+    return _layer(name, field, quantity(field), values, vectors=_ambient(field, number))
+
+
+def _part_layer(name: str, part: Field, field: Field) -> Layer:
+    """Arrows with the scale of the complete field, or numbers of either sign."""
+    if len(part.names) > 1:
+        return _layer(name, field, quantity(field), vectors=_ambient(part))
+    return _layer(name, part, name, color=np.asarray(part.values, float)[0, :, 0], palette=SIGNED)
+
+
+def _ambient(field: Field, number: int = 0) -> np.ndarray:
+    assert field.values is not None
+    return np.asarray(field.space.ambient(field.values[number][None])[0], dtype=float)
+
+
+def _deviation(std: np.ndarray) -> np.ndarray:
+    """One standard deviation ``(n,)`` for all components ``(n, c)``."""
+    return np.sqrt(np.square(std).mean(axis=1))

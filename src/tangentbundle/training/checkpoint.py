@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ..errors import DamagedFileError, InvalidInputError
 from ..files import read_tensors, write_tensors
 
@@ -25,7 +27,14 @@ class Checkpoint:
         return time.monotonic() - self.written > self.every
 
     def save(self, training: Any) -> None:
-        write_tensors(self.path, KIND, training.state(), training.identity)
+        moments = training.optimizer.state_dict()["state"].items()
+        state = {
+            **training.state_dict(),
+            **{f"moments.{i}.{key}": torch.as_tensor(v) for i, entry in moments for key, v in entry.items()},
+            **{f"history.{name}": torch.tensor(v, dtype=torch.float64) for name, v in training.history.items()},
+            "random": torch.get_rng_state(),
+        }
+        write_tensors(self.path, KIND, state, training.identity)
         self.written = time.monotonic()
 
     def load(self, training: Any) -> None:
@@ -36,6 +45,14 @@ class Checkpoint:
                 f"{self.path} is the checkpoint of another network or optimiser. Choose another folder, or delete it."
             )
         try:
-            training.restore(state)
+            moments: dict[int, dict[str, torch.Tensor]] = {}
+            for name in [name for name in state if name.startswith("moments.")]:
+                _, index, key = name.split(".", 2)
+                moments.setdefault(int(index), {})[key] = state.pop(name)
+            for name in [name for name in state if name.startswith("history.")]:
+                training.history[name.removeprefix("history.")] = state.pop(name).tolist()
+            torch.set_rng_state(state.pop("random"))
+            training.load_state_dict(state)
+            training.optimizer.load_state_dict({**training.optimizer.state_dict(), "state": moments})
         except Exception as error:  # anything can be raised by a forged file
             raise DamagedFileError(f"{self.path} is not a complete checkpoint ({error!r:.300}). Delete it.") from error

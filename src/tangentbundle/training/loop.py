@@ -102,7 +102,7 @@ def fit(
     place = Checkpoint(checkpoint) if isinstance(checkpoint, str | os.PathLike) else checkpoint
     epochs = positive_integer(epochs, "epochs")
     with progress_bar(epochs, "epoch", progress and training.rank == 0) as show:
-        training.run(epochs, lambda: training.epoch(data, validation, seed), schedule, place, show)
+        training.run(data, validation, seed, epochs, schedule, place, show)
     stopped = "diverged" if training.diverged.all() else "epochs" if training.active.any() else "patience"
     return Fit(training.monitor, training.best.tolist(), training.best_epoch.tolist(), stopped, training.history)
 
@@ -154,14 +154,7 @@ class Training(torch.nn.Module):
         one = self.processes == 1
         return value if one else self.fabric.all_reduce(value.clone(), reduce_op="sum").to(value.device)
 
-    def run(
-        self,
-        epochs: int,
-        epoch: Callable[[], None],
-        schedule: Callable[[int], float] | None,
-        place: Checkpoint | None,
-        show: Callable[[int, str], None],
-    ) -> None:
+    def run(self, data, validation, seed, epochs, schedule, place, show) -> None:
         """Epochs until all replicas have stopped; then the best weights. The first process writes checkpoints."""
         writer = place if self.rank == 0 else None
         rates = [group["lr"] for group in self.optimizer.param_groups]
@@ -173,7 +166,7 @@ class Training(torch.nn.Module):
                 while self.epochs < epochs and self.active.any() and not stop:
                     for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
                         group["lr"] = rate * (1.0 if schedule is None else schedule(self.epochs))
-                    epoch()
+                    self.epoch(data, validation, seed)
                     show(self.epochs, f"{self.monitor} {self.best.mean():.4g}")
                     # all stop in the same epoch, or others would wait forever
                     stop = bool(self._sum(torch.tensor(float(interrupted()))) > 0)
@@ -238,7 +231,7 @@ class Training(torch.nn.Module):
                 f"training diverged ({int(lost.sum())} of {lost.numel()} replicas): the {self.monitor} of epoch "
                 f"{self.epochs} is not finite. The best weights before it are restored. Try a smaller lr, or clip=1.0.",
                 DivergedWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def adopt_best(self) -> None:
@@ -248,27 +241,6 @@ class Training(torch.nn.Module):
             for p, best in zip(self.trained, self.weights, strict=True):
                 p.copy_(best)
         self.net.eval()
-
-    def state(self) -> dict[str, torch.Tensor]:
-        """All tensors that a resumed training needs."""
-        moments = self.optimizer.state_dict()["state"].items()
-        return {
-            **self.state_dict(),
-            **{f"moments.{i}.{key}": torch.as_tensor(v) for i, entry in moments for key, v in entry.items()},
-            **{f"history.{name}": torch.tensor(v, dtype=torch.float64) for name, v in self.history.items()},
-            "random": torch.get_rng_state(),
-        }
-
-    def restore(self, state: dict[str, torch.Tensor]) -> None:
-        moments: dict[int, dict[str, torch.Tensor]] = {}
-        for name in [name for name in state if name.startswith("moments.")]:
-            _, index, key = name.split(".", 2)
-            moments.setdefault(int(index), {})[key] = state.pop(name)
-        for name in [name for name in state if name.startswith("history.")]:
-            self.history[name.removeprefix("history.")] = state.pop(name).tolist()
-        torch.set_rng_state(state.pop("random"))
-        self.load_state_dict(state)
-        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": moments})
 
 
 def _like(values: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:

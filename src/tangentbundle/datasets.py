@@ -1,4 +1,4 @@
-"""The paper's synthetic data: a field on a torus, and clouds of tori and Klein bottles."""
+"""Data: wind on the Earth, and the paper's synthetic fields and clouds. See docs/data.md."""
 
 from __future__ import annotations
 
@@ -7,10 +7,28 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..arrays import generator, positive, positive_integer
-from ..errors import InvalidInputError
-from ..manifolds import KleinBottle, Torus
-from ..manifolds.surfaces import _grid
+from .arrays import positive, positive_integer
+from .download import fetch
+from .earth.sources import fetch_ncep, load_wind, wind_folder
+from .earth.wind import WindData
+from .errors import InvalidInputError
+from .manifolds import KleinBottle, Torus
+from .manifolds.surfaces import _grid
+from .timeline import Timeline, Windows, regular
+
+__all__ = [
+    "FieldSample",
+    "Timeline",
+    "WindData",
+    "Windows",
+    "fetch",
+    "fetch_ncep",
+    "load_wind",
+    "regular",
+    "torus_field",
+    "torus_klein_clouds",
+    "wind_folder",
+]
 
 Seed = int | np.random.Generator | None
 TorusField = Callable[[Torus, np.ndarray], np.ndarray]
@@ -27,7 +45,7 @@ class FieldSample:
 
     def noisy(self, tau: float, seed: Seed = None) -> FieldSample:
         """The same with white Gaussian noise of standard deviation tau in each of the three ambient directions."""
-        noise = positive(tau, "tau") * generator(seed).standard_normal(self.vectors.shape)
+        noise = positive(tau, "tau") * np.random.default_rng(seed).standard_normal(self.vectors.shape)
         return replace(self, vectors=self.vectors + noise)
 
 
@@ -48,7 +66,7 @@ def torus_field(n: float, field: TorusField = Torus.paper_field, *, seed: Seed =
     >>> bool(np.allclose(np.einsum("nda,nea,ne->nd", sample.frames, sample.frames, sample.vectors), sample.vectors))
     True
     """
-    rng, torus = generator(seed), Torus()
+    rng, torus = np.random.default_rng(seed), Torus()
     points = torus.sample(int(_counts(n, 1, rng)[0]), rng)
     return FieldSample(points, torus.frames(points), field(torus, points))
 
@@ -72,7 +90,7 @@ def torus_klein_clouds(
     >>> len(clouds), int(labels.sum()), clouds[0].shape
     (20, 14, (110, 3))
     """
-    rng = generator(seed)
+    rng = np.random.default_rng(seed)
     labels = rng.integers(0, 2, positive_integer(count, "count"))
     counts = _counts(points, len(labels), rng)
     clouds: list[np.ndarray] = []
