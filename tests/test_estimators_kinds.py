@@ -15,9 +15,17 @@ VECTORS = SPHERE.gradient_field(POINTS, 2) + 0.1 * np.random.default_rng(0).stan
 SERIES = np.sin(np.arange(40))[:, None, None] * SPHERE.gradient_field(POINTS, 1)
 MODEL = GaussianProcess(Tangent())
 
+
+def read_only(values):
+    array = np.array(values)
+    array.flags.writeable = False
+    return array
+
+
 KINDS = {
     "float32 array": lambda a: np.asarray(a, dtype=np.float32),
     "float64 array": np.asarray,
+    "read-only array": read_only,
     "float32 tensor": lambda a: torch.from_numpy(np.asarray(a, dtype=np.float32)),
     "float64 tensor": lambda a: torch.from_numpy(np.asarray(a)),
 }

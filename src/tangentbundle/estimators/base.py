@@ -117,7 +117,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         check_is_fitted(self, "posterior_")
         X, kind = of_kind(X)
         X = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=False)
-        finite(torch.from_numpy(X), "points")
+        finite(float_tensor(X, "points")[0], "points")
         spread = return_std or return_cov
         found = self._predict(X, spread, with_noise)
         field = kind.wrap(self.scale_ * found.mean)
@@ -189,7 +189,7 @@ def _validated(estimator, X, y) -> tuple[np.ndarray, np.ndarray]:
     if len(X) < 3:
         raise TooFewPointsError(f"a field needs at least 3 points, got {len(X)} sample(s) (n_samples={len(X)}).")
     for name, values in (("points", X), ("vectors", y)):
-        finite(torch.from_numpy(values), name)
+        finite(float_tensor(values, name)[0], name)
         size = float(np.abs(values).max())
         if size != 0.0 and not 1e-150 < size < 1e150:
             raise InvalidInputError(f"{name} are of size {size:.3g}, whose square is out of range. Rescale them.")

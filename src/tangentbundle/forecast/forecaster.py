@@ -7,11 +7,10 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..arrays import finite, positive_integer
+from ..arrays import finite, float_tensor, positive_integer
 from ..errors import InvalidInputError, NoInformationWarning, TooFewPointsError
 from ..estimators.base import check_tangent, of_kind
 from ..estimators.history import checked_fields
@@ -71,7 +70,7 @@ class FieldForecaster(BaseEstimator):
         after the other.
         """
         points = validate_data(self, of_kind(points)[0], dtype=np.float64, ensure_all_finite=False)
-        finite(torch.from_numpy(points), "points")
+        finite(float_tensor(points, "points")[0], "points")
         if len(points) < 3:
             raise TooFewPointsError(f"a field needs at least 3 points, got {len(points)}.")
         method = Autoregression() if self.method is None else self.method
