@@ -77,10 +77,15 @@ def layered(
         points, vectors, names = in_picture(layer.points, layer.vectors, axes)
         layers[k] = dataclasses.replace(layer, points=points, vectors=vectors, color=layer.numbers)
     if len(names) < 3:
-        wide, tall = np.ptp(np.concatenate([layer.points for layer in layers]), axis=0)
-        ratio = float(np.clip(wide / max(tall, 1e-300), 0.5, 2.0))
+        places = np.concatenate([layer.points for layer in layers])
+        low, high = places.min(axis=0), places.max(axis=0)
+        ratio = float(np.clip(np.divide(*np.maximum(high - low, 1e-300)), 0.5, 2.0))
+        margin = 0.08 * float(np.max(high - low))  # for arrows; the same in linked views, whatever their arrows
         axis = {"ticks": "outside", "showline": True, "zeroline": False}
-        x, y = ({**axis, "title": {"text": name, "standoff": 26}} for name in names)
+        x, y = (
+            {**axis, "title": {"text": name, "standoff": 32}, "range": [low[k] - margin, high[k] + margin]}
+            for k, name in enumerate(names)
+        )
         return _figure(layers, [], list(map(_traces, layers)), ratio, xaxis=x, yaxis={**y, "scaleanchor": "x"})
     view, surface = View(up=up), Surface.of(layers[0].points, faces, MAX_DOTS)
     body, bare = [] if surface is None else [_surface(surface, view)], bare and surface is not None
@@ -246,7 +251,7 @@ def _figure(layers: Sequence[Layer], shared: list[Any], groups: list[list[Any]],
     figure = _plotly().Figure([*shared, *(trace for group in groups for trace in group)])
     for trace, visible in zip(figure.data, choices[0]["visible"], strict=True):
         trace.visible = visible
-    above, below = 12 if len(layers) == 1 else 62, 100 if "title" in layout.get("xaxis", {}) else 66
+    above, below = 12 if len(layers) == 1 else 62, 108 if "title" in layout.get("xaxis", {}) else 66
     left, right = (0, 0) if "scene" in layout else (44, 14)
     if len(layers) > 1:
         menu = {"x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom", "type": "buttons", "direction": "right"}
