@@ -1,5 +1,6 @@
 """Derivatives, curvature, Hodge Laplacian and Helmholtz-Hodge decomposition against exact answers."""
 
+import time
 import warnings
 
 import numpy as np
@@ -242,6 +243,16 @@ def test_curvature_of_products_and_of_the_globe():
     known = tb.TangentBundle.from_frames(points, klein.frames(points), second_form=klein.second_form)
     exact, fitted = known.curvature().second_form, known.curvature(degree=3).second_form
     assert difference(fitted, exact) < 0.05
+
+
+def test_curvature_costs_little_in_many_dimensions():
+    """The cost of projecting the second derivatives is linear in the number of coordinates."""
+    points = SPHERE.sample(400, seed=0)
+    wide = points @ np.linalg.qr(np.random.default_rng(0).standard_normal((900, 3)))[0].T
+    bundles = [tb.TangentBundle.from_points(p, dim=2) for p in (points, wide)]
+    start = time.process_time()
+    low, high = (bundle.curvature().gaussian for bundle in bundles)
+    assert np.allclose(low, high, atol=1e-6) and time.process_time() - start < 10
 
 
 def test_the_degree_follows_the_neighbours():

@@ -315,7 +315,7 @@ def test_markers_in_files_of_points_are_told(folder):
 def test_transposed_arrays_radians_and_filters_that_leave_nothing_are_told(folder):
     points = np.random.default_rng(0).standard_normal((3, 100))
     np.savez("turned.npz", points=points, vectors=points)
-    assert "3 points in R^100: is the array transposed?" in CliRunner().invoke(app, ["inspect", "turned.npz"]).stderr
+    assert "3 points in R^100: is the array transposed?" in run("inspect", "turned.npz").stderr
     table = pd.read_csv("stations.csv")
     np.radians(table[["lat", "lon"]]).join(table[["u", "v"]]).to_csv("radians.csv", index=False)
     assert re.search(r"longitude end at \d.\d+: are they radians", run("inspect", "radians.csv", "-k", 0).stderr)
@@ -356,6 +356,9 @@ def test_wind_as_speed_and_direction(folder):
     table["wspd"], table["wdir"] = np.hypot(table.u, table.v), np.degrees(np.arctan2(-table.u, -table.v)) % 360
     table[["lat", "lon", "wspd", "wdir"]].to_csv("guess.csv", index=False)
     table.rename(columns={"wspd": "a", "wdir": "b"})[["lat", "lon", "a", "b"]].to_csv("named.csv", index=False)
+    spoken = {"lat": "Latitude (deg)", "lon": "Longitude (deg)", "wspd": "Wind Speed (kt)", "wdir": "Wind Dir (deg)"}
+    table.rename(columns=spoken)[[*spoken.values()]].to_csv("spoken.csv", index=False)
+    assert told("inspect", "spoken.csv", "-k", 0)["units"] == "kt"
     for name, options in (("stations", ()), ("guess", ()), ("named", ("--wind", "a,b"))):
         run("filter", f"{name}.csv", "--heat", 0.01, "-o", f"{name}-smooth.csv", *options)
     a, b, c = (pd.read_csv(f"{name}-smooth.csv") for name in ("stations", "guess", "named"))
@@ -368,7 +371,7 @@ def test_levels_are_selected_or_all_computed(folder):
     with xr.open_dataset("series.nc") as ds:
         few = ds.isel(time=slice(3))
         levels = xr.concat([few, few.assign(u=2 * few["u"], v=2 * few["v"])], "level", data_vars=["u", "v"])
-        levels.assign_coords(level=[500, 850]).to_netcdf("levels.nc")
+        levels.assign_coords(level=("level", [500, 850], {"units": "hPa"})).to_netcdf("levels.nc")
     run("filter", "levels.nc", "--heat", 0.01, "-o", "all.nc")
     run("filter", "levels.nc", "--heat", 0.01, "-o", "one.nc", "--select", "level=850")
     assert "hold one field" in run("filter", "levels.nc", "--heat", 0.01, "-o", "all.csv", code=2).stderr
@@ -376,8 +379,24 @@ def test_levels_are_selected_or_all_computed(folder):
         assert made["u"].sizes == levels["u"].sizes and np.array_equal(made["level"], [500, 850])
         assert np.allclose(made["u"].sel(level=850), 2 * made["u"].sel(level=500))
         assert np.allclose(made["u"].sel(level=850), one["u"].squeeze())
+        assert made["level"].attrs == levels["level"].attrs
     assert "850" in run("inspect", "levels.nc", "--select", "level=700", code=2).stderr
-    assert "--select" in run("forecast", "levels.nc", "--horizon", 2, "-o", "x.nc", code=2).stderr
+    assert "2 along level" in run("forecast", "levels.nc", "--horizon", 2, "-o", "x.nc", code=2).stderr
+
+
+def test_other_calendars_and_times_without_dates(folder):
+    """Months have no fixed length, which is all that forecasts mind."""
+    with xr.open_dataset("series.nc") as ds:
+        ds.convert_calendar("noleap").to_netcdf("noleap.nc")
+        months = ds.assign_coords(time=("time", np.arange(ds.sizes["time"]), {"units": "months since 1990-01-01"}))
+        months.to_netcdf("months.nc")
+    assert "calendar noleap" in run("forecast", "noleap.nc", "--horizon", 2, "-o", "x.nc", code=2).stderr
+    assert (
+        "96 along time, which are no dates" in run("forecast", "months.nc", "--horizon", 2, "-o", "x.nc", code=2).stderr
+    )
+    assert "'months since 1990-01-01'" in run("filter", "months.nc", "--heat", 0.01, "-o", "x.nc").stderr
+    with xr.open_dataset("x.nc", decode_times=False) as made:
+        assert made["time"].attrs["units"] == "months since 1990-01-01"
 
 
 def test_interpolate_learns_from_a_history(folder):

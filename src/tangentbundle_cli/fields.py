@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -127,12 +128,13 @@ def _tell_shape(job: Job, bundle: tb.TangentBundle, *, count_holes: bool) -> Non
     job.summary.tell(f"{name} curvature", f"{low:.3g} to {high:.3g} ({exact})", curvature=[low, high])
     if not count_holes:
         return
-    betti, text = None, f"left out above {MAX_BETTI_POINTS} points"
-    if tb.calculus.topology.has_boundary(bundle):
-        text = "not counted: a boundary, or too few points"
-    elif bundle.num_points <= MAX_BETTI_POINTS:
-        betti = tb.calculus.betti_number(bundle)
-        text = f"{betti} (independent harmonic fields)"
+    betti, text = None, "not counted: a boundary, or too few points"
+    if bundle.num_points > MAX_BETTI_POINTS:
+        text = f"left out above {MAX_BETTI_POINTS} points"
+    elif not tb.calculus.topology.has_boundary(bundle):
+        with contextlib.suppress(tb.errors.InvalidInputError):  # fewer points than eigenvalues to look at
+            betti = tb.calculus.betti_number(bundle)
+            text = f"{betti} (independent harmonic fields)"
     job.summary.tell("first Betti number", text, betti=betti)
 
 

@@ -233,10 +233,17 @@ def _forecasted(field: tb.io.Field, estimator: Any, horizon: int, most: int = 60
     """
     import numpy as np
 
-    if field.axes:
-        raise tb.errors.InvalidInputError(
-            f"a forecast is of one series, but there are several along {field.axes[0][0]}: select= one."
-        )
+    for name, axis in field.axes:
+        if calendar := getattr(axis[0], "calendar", ""):
+            raise tb.errors.InvalidInputError(
+                f"{name} is in the calendar {calendar}; a forecast takes standard dates. "
+                "Convert it first, with `cdo setcalendar,standard` or xarray's convert_calendar."
+            )
+        if axis.dtype.kind != "M":
+            raise tb.errors.InvalidInputError(
+                f"a forecast is of one series in time, but there are {len(axis)} along {name}, which are no dates: "
+                "select= one."
+            )
     if len(field) < 2:
         raise tb.errors.InvalidInputError("a forecast needs a series, and this is one field. Give at least two times.")
     vectors, times, start, later = field.vectors, field.times, 0, None

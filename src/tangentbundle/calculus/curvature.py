@@ -78,8 +78,9 @@ def curvature(bundle: TangentBundle, degree: int | None = None, neighbors: int |
             values, vectors = np.linalg.eigh(first.transpose(0, 2, 1) @ first)
             root = (vectors / np.sqrt(values)[:, None]) @ vectors.transpose(0, 2, 1)  # orthonormal coordinates
             tangents = first @ root
-            second -= np.einsum("nxe,nye,nyab->nxab", tangents, tangents, second)
-            form[piece[0]] = np.einsum("nxab,nac,nbd->nxcd", second, root, root)
+            flat = second.reshape(*second.shape[:2], bundle.dim**2)  # a view
+            flat -= tangents @ (tangents.transpose(0, 2, 1) @ flat)
+            form[piece[0]] = root[:, None] @ second @ root[:, None]  # the root is symmetric
     trace = np.trace(form, axis1=2, axis2=3)
     ricci = np.einsum("nxab,nx->nab", form, trace) - np.einsum("nxac,nxcb->nab", form, form)
     return Curvature(*(bundle.kind.wrap(bundle._unsorted(a)) for a in (form, ricci)))

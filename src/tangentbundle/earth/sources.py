@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import lzma
 import os
+import warnings
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ import numpy as np
 from scipy.io import netcdf_file
 
 from ..download import fetch
-from ..errors import DamagedFileError, InvalidInputError
+from ..errors import DamagedFileError, InvalidInputError, SuspiciousDataWarning
 from ..extras import extra
 from .wind import WindData, from_grid, from_xarray
 
@@ -124,6 +125,10 @@ def open_dataset(path: Path, **options: Any) -> xarray.Dataset:
         engine = "zarr" if path.is_dir() else None  # xarray does not know .ZARR
         return xarray.open_dataset(path, engine=engine, **options)
     except (OSError, ValueError, TypeError, IndexError, ImportError) as error:
+        if "decode time" in str(error) and options.get("decode_times", True):
+            text = f"times are read as numbers, not dates: {str(error).partition('. ')[0]}. Change these units."
+            warnings.warn(text, SuspiciousDataWarning, stacklevel=2)
+            return open_dataset(path, **options, decode_times=False)
         raise DamagedFileError(
             f"{path.name} cannot be opened: it is truncated, damaged or of another format, or a package is missing "
             f"(NetCDF needs netCDF4, Zarr needs zarr, GRIB needs cfgrib). {type(error).__name__}: {str(error)[:200]}."

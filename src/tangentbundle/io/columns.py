@@ -62,6 +62,11 @@ def split_unit(name: str) -> tuple[str, str]:
     return (match[1].strip(), match[2].strip()) if match else (name.strip(), "")
 
 
+def _key(name: str) -> str:
+    """A name as those that are known are written: ``Wind Speed (kt)`` is ``wind_speed``."""
+    return split_unit(name)[0].lower().replace(" ", "_")
+
+
 def find_columns(names: Sequence[str], request: Request) -> Columns:
     """The columns of points and vectors among ``names``.
 
@@ -71,7 +76,7 @@ def find_columns(names: Sequence[str], request: Request) -> Columns:
     >>> find_columns(["pc1", "pc2", "pc10", "dpc1", "dpc2", "dpc10"], Request(points=("pc*",))).vectors
     ('dpc1', 'dpc2', 'dpc10')
     """
-    known = {split_unit(name)[0].lower(): name for name in reversed(names)}
+    known = {_key(name): name for name in reversed(names)}
     points, on_globe = _points(names, known, request)
     vectors, wind = ((), ()) if request.only_points else _vectors(names, known, points, on_globe, request)
     units = tuple(split_unit(name)[1] for name in wind[:1] * 2 or vectors)
@@ -96,7 +101,7 @@ def _points(names: Sequence[str], known: dict[str, str], request: Request) -> tu
         return named(request.latlon, names, "latlon", 2), True
     if request.points:
         found = named(request.points, names, "points")
-        two = [split_unit(name)[0].lower() for name in found]
+        two = [*map(_key, found)]
         return found, len(two) == 2 and two[0] in LATITUDE and two[1] in LONGITUDE
     globe = _first(known, product(LATITUDE, LONGITUDE))
     axes = [[f"{prefix}{axis}" for axis in "xyz"] for prefix in ("", "p", "pos_")]
@@ -129,7 +134,7 @@ def _vectors(
         return EAST_NORTH, found
     if not on_globe:
         free = {key: name for key, name in known.items() if name not in points}
-        keys = [split_unit(name)[0].lower() for name in points]
+        keys = [*map(_key, points)]
         axes = [name.removeprefix("pos_").removeprefix("p") for name in keys]
         groups = [[f"{lead}{name}" for name in group] for group in (keys, axes) for lead in VELOCITY]
         if found := _first(free, [*groups, ["u", "v", "w"][:wanted], *_numbered(free, ("v",))], wanted):

@@ -253,10 +253,11 @@ def to_dataset(field: Field) -> Any:
     lead: dict[str, int] = {"step": len(field)} if len(field) > 1 else {}
     if field.axes:
         lead = {name: len(axis) for name, axis in field.axes}
-        coords |= {name: ((name,), axis) for name, axis in field.axes}
+        coords |= {name: ((name,), axis, origin[name].attrs if name in origin else {}) for name, axis in field.axes}
     elif field.times is not None and (grid is None or grid.dimension is not None or len(field) > 1):
         lead = {(grid and grid.dimension) or "time": len(field)}
-        coords |= {name: ((name,), field.times.astype("datetime64[ns]")) for name in lead}
+        attrs = grid.ds[grid.dimension].attrs if grid and grid.dimension else {}
+        coords |= {name: ((name,), field.times.astype("datetime64[ns]"), attrs) for name in lead}
     variables: dict[str, Any] = {}
 
     def add(name: str, numbers: np.ndarray, unit: str, **attrs: str) -> None:
