@@ -17,6 +17,7 @@ from benchmarks.illustrations import response, shortest_path, transport_block
 from tangentbundle.plot.curves import multiplicities
 from tangentbundle.plot.interactive import layered
 from tangentbundle.plot.layers import Layer, streamlines
+from tangentbundle.plot.maps import quantity
 from tangentbundle.plot.style import canvas
 from tangentbundle.plot.surfaces import Surface
 from tangentbundle.plot.views import spread_out
@@ -226,6 +227,12 @@ def test_colour_bars_cover_or_mark_the_range_of_the_data():
     drawn = layered([layer])
     (bar,) = (t.marker.colorbar for t in drawn.data if t.type == "scatter3d" and t.mode == "markers")
     assert bar.title.text == "wind speed, m/s (1.73 to 173)"
+
+
+@pytest.mark.parametrize(("name", "label"), [("u10", "wind speed"), ("eastward_wind", "wind speed"), ("uo", "speed")])
+def test_currents_are_no_wind(name, label):
+    globe = tb.io.Globe(np.zeros(3), np.arange(3.0), ("lat", "lon"))
+    assert quantity(tb.io.Field(globe, np.ones((1, 3, 2)), (name, "north"))) == label
 
 
 def test_eigenvalues_are_grouped_by_their_sampling_errors():

@@ -251,6 +251,8 @@ def test_maps_have_coastlines_degrees_units_and_linked_views_side_by_side(browse
     above, below = visit.boxes()
     assert above["y"] + above["height"] <= below["y"] and above["width"] > 400
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= 500
+    heads = visit.page.locator("thead th").all()
+    assert max(head.bounding_box()["height"] for head in heads) < 80  # words are not cut into letters
     visit.close()
 
 

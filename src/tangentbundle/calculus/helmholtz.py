@@ -91,7 +91,7 @@ def helmholtz(bundle: TangentBundle, field: Array, *, degree: int | None = None,
     if has_boundary(bundle):
         raise BoundaryError(
             "the decomposition is made for closed manifolds, and these points end at a boundary, where potentials "
-            "would need a condition. Use divergence() and curl(), or data that cover the complete manifold."
+            "would need a condition. Give data that cover the complete manifold."
         )
     calculus, signs = Derivatives(bundle, degree=degree), None
     gradient, divergence = calculus.gradient(), calculus.divergence()

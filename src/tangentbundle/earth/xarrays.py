@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     import xarray
 
 
-EAST = ("u10", "10u", "u10m", "ugrd10m", "uas", "uwnd", "u", "u_component_of_wind", "uo", "ugos", "water_u", "uvel")
+CURRENTS = ("uo", "ugos", "water_u", "uvel")
+EAST = ("u10", "10u", "u10m", "ugrd10m", "uas", "uwnd", "u", "ua", "u_component_of_wind", *CURRENTS)
 NORTH = tuple(name.replace("u", "v", 1) for name in EAST)
 SPEED = ("wind_speed", "windspeed", "wspd", "speed", "spd", "ws", "sknt", "ff")
 DIRECTION = ("wind_from_direction", *(f"wind{s}" for s in ("_direction", "direction", "_dir")), "wdir", "direction")

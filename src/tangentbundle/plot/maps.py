@@ -10,7 +10,7 @@ from scipy.spatial import cKDTree
 
 from ..arrays import Array, float_tensor, host
 from ..earth.maps import EqualAreaMap
-from ..earth.xarrays import EAST
+from ..earth.xarrays import CURRENTS, EAST
 from ..errors import ShapeError
 from ..extras import extra
 from ..geometry.known_frames import latlon_frames
@@ -89,7 +89,8 @@ def quantity(field: Field) -> str:
     """What the length of a vector of a file is: the wind's speed, another speed on the globe, or a length."""
     if not isinstance(field.space, Globe):
         return "length"
-    return "wind speed" if re.split(r"[\s(\[]", field.names[0].lower())[0] in EAST else "speed"
+    name = re.split(r"[\s(\[]", field.names[0].lower())[0]
+    return "wind speed" if "wind" in name or name in {*EAST} - {*CURRENTS} else "speed"
 
 
 def map_box(chart: EqualAreaMap, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
