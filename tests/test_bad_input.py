@@ -167,7 +167,7 @@ def test_frames_of_deficient_rank():
 
 def test_vectors_that_are_not_tangent():
     bundle = TangentBundle.from_points(SPHERE)
-    with pytest.warns(NotTangentWarning, match="normal to the estimated tangent spaces"):
+    with pytest.warns(NotTangentWarning, match="normal to the tangent spaces"):
         assert bundle.diagnose(SPHERE, quiet=True).normal_share > 0.9
     components = np.ones((300, 2, 1))  # of another frame: only their shape gives them away
     with pytest.raises(ShapeError, match="vectors"):

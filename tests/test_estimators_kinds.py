@@ -77,6 +77,7 @@ def test_tables_with_columns_are_points_and_vectors():
     assert model.feature_names_in_.tolist() == ["x", "y", "z"]
     new = pd.DataFrame(NEW, columns=["x", "y", "z"])
     np.testing.assert_allclose(model.predict(new), plain.predict(NEW), atol=1e-9)
+    assert (model.predict(new).dtype, model.predict(new.astype("float32")).dtype) == (np.float64, np.float32)
     assert model.score(table[["x", "y", "z"]], table[["vx", "vy", "vz"]]) == pytest.approx(plain.score(POINTS, VECTORS))
     with pytest.raises(ValueError, match="feature names"):
         model.predict(new[["z", "y", "x"]])

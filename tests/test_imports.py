@@ -50,7 +50,7 @@ def test_the_library_loads_no_optional_packages():
 
 
 def test_every_public_name_is_there():
-    modules = {"earth", "estimators", "interop", "io", "plot", "testing"}
+    modules = {"distributed", "earth", "estimators", "forecast", "interop", "io", "plot", "testing", "training"}
     assert all(getattr(tb, name) is not None for name in dir(tb)) and {*dir(tb)} == {*tb.__all__} | modules
     with pytest.raises(AttributeError, match=r"'tangentbundel'.*Did you mean 'TangentBundle'"):
         _ = tb.tangentbundel

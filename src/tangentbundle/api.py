@@ -17,7 +17,7 @@ from .saving import load, save
 from .sheaf import Sheaf
 from .training import fit
 
-MODULES = ("earth", "estimators", "interop", "io", "plot", "testing")
+MODULES = ("distributed", "earth", "estimators", "forecast", "interop", "io", "plot", "testing", "training")
 """Modules that are loaded when they are first asked for, besides those of ``__all__``."""
 FORECASTS = ("Autoregression", "Climatology", "FieldForecaster", "Persistence")
 

@@ -145,7 +145,7 @@ def normal_share(bundle: Any, field: Array) -> float:
     share = min(max(1.0 - inside / total, 0.0), 1.0) if total > 0 else 0.0
     if share > 0.1:
         warnings.warn(
-            f"{share:.0%} of the field's energy is normal to the estimated tangent spaces and is lost in "
+            f"{share:.0%} of the field's energy is normal to the tangent spaces and is lost in "
             "coordinates. Are the vectors ambient (not components of another frame), and in the order of the points?",
             NotTangentWarning,
             stacklevel=4,
