@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import tangentbundle as tb
-from tangentbundle.errors import MissingColumnsError, MissingExtraError
+from tangentbundle.errors import InvalidInputError, MissingColumnsError, MissingExtraError
 from tangentbundle.interop import (
     AttachBundle,
     from_meshio,
@@ -156,6 +156,9 @@ def test_data_of_faces_are_averaged_to_the_vertices():
     assert np.array_equal(from_meshio(both, Request(vectors=("wind",))).vectors, field.vectors)
 
 
-def test_obj_files_have_y_up(tmp_path):
+def test_obj_files_have_y_up_unless_another_axis_is_chosen(tmp_path):
     meshio.write(tmp_path / "mesh.obj", meshio.Mesh(octahedron()[0], [("triangle", octahedron()[1])]))
-    assert read_field(tmp_path / "mesh.obj", Request(needs_vectors=False)).space.up == "y"
+    for up, expected in {"": "y", "z": "z", "x": "x"}.items():
+        assert read_field(tmp_path / "mesh.obj", Request(needs_vectors=False, up=up)).space.up == expected
+    with pytest.raises(InvalidInputError, match="x, y or z, got up='w'"):
+        read_field(tmp_path / "mesh.obj", Request(up="w"))

@@ -53,6 +53,7 @@ def columns(
     drop_missing: Annotated[bool, _column("--drop-missing", help="leave out rows with missing numbers")] = False,
     drop_duplicates: Annotated[bool, _column("--drop-duplicates", help="keep the first of coincident points")] = False,
     select: Annotated[list[str] | None, _column(help="one value of a dimension of NetCDF or Zarr: level=500")] = None,
+    up: Annotated[str, _display(help="axis that points up in the report: x, y or z; default y for OBJ, else z")] = "",
 ) -> None:
     """Options of commands that read files; columns that are not named are guessed, and the guess is printed."""
 

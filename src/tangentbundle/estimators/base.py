@@ -170,8 +170,8 @@ def of_kind(values: Any) -> tuple[Any, ArrayKind]:
                 f"the input is on {kind.device}, where only FieldDenoiser() and SpectralFilter() run. Move it: x.cpu()."
             )
         return tensor.detach().cpu().numpy(), kind
-    dtypes = np.atleast_1d(getattr(values, "dtypes", getattr(values, "dtype", None)))  # tables have one for each column
-    single = all(dtype == np.float32 for dtype in dtypes)
+    dtypes: Any = getattr(values, "dtypes", getattr(values, "dtype", None))  # tables have one for each column
+    single = all(dtype == np.float32 for dtype in np.atleast_1d(dtypes))
     return values, ArrayKind(False, torch.float32 if single else torch.float64, torch.device("cpu"))
 
 

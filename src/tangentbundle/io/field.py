@@ -26,7 +26,8 @@ class Request:
     """What to read: names of columns (guessed where not given), and what to do with unusable rows.
 
     Names may be patterns (``pc*``) and ranges (``pc1:pc50``). ``wind`` names speed and direction, ``select`` chooses
-    values of dimensions such as ``{"level": 500}``. ``sigma`` names the column of standard errors.
+    values of dimensions such as ``{"level": 500}``. ``sigma`` names the column of standard errors. ``up`` is the axis
+    that figures show as up: x, y or z, by default y for OBJ files and z for all others.
     """
 
     points: tuple[str, ...] = ()
@@ -39,6 +40,7 @@ class Request:
     only_points: bool = False
     needs_vectors: bool = True
     select: Mapping[str, Any] = field(default_factory=dict)
+    up: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,15 +51,20 @@ def read_field(path: str | Path, request: Request | None = None) -> Field:
         request: names of columns and what to do with unusable rows; by default columns are guessed by name (see
             ``Field.notes``) and unusable rows are refused.
     """
+    request = request or Request()
+    if request.up not in ("", "x", "y", "z"):
+        raise InvalidInputError(f"the axis must be x, y or z, got up={request.up!r}.")
     source, form = check_input(path)
     if source.is_dir() and source.suffix.lower() != ".zarr":
         raise InvalidInputError(f"{source} is a folder, not a file. Give one of its files.")
     try:
-        if request and request.select and form.read is not read_dataset:
+        if request.select and form.read is not read_dataset:
             raise InvalidInputError(f"select= chooses from the dimensions of NetCDF and Zarr files, not {source.name}.")
-        return form.read(source, request or Request())
+        field = form.read(source, request)
     except OSError as error:
         raise InvalidInputError(f"{source} cannot be read: {error.strerror or error}. Check the path.") from error
+    field.space.up = request.up or ("y" if source.suffix.lower() == ".obj" else "z")
+    return field
 
 
 def check_input(path: str | Path) -> tuple[Path, Format]:

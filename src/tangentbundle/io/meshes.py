@@ -31,9 +31,7 @@ def read_mesh(path: Path, request: Request) -> Field:
         raise DamagedFileError(f"{path.name} is no readable {path.suffix[1:].upper()} mesh ({text}).") from error
     if (said := claimed.get("element vertex", len(mesh.points))) != len(mesh.points):
         raise DamagedFileError(f"{path.name} has {len(mesh.points)} of {said} vertices: it is cut short.")
-    field = from_meshio(mesh, request)
-    field.space.up = "y" if path.suffix.lower() == ".obj" else "z"
-    return field
+    return from_meshio(mesh, request)
 
 
 COUNTS = (
