@@ -26,5 +26,5 @@ for axis, (name, (space, exact, fold)) in zip(axes, cases.items(), strict=True):
     axis.hlines(exact, 0, fold.sum(), color="tab:orange", lw=1, label="exact")
     axis.plot(np.arange(fold.sum()) + 0.5, values, ".", color="tab:blue", label="estimated")
     axis.set(title=name, xlabel="number", ylabel=r"eigenvalue of $-\Delta$")
-    axis.legend(frameon=False, loc="lower right")
+    axis.legend(loc="lower right", framealpha=1)
 tb.plot.save(figure, "out/sphere_spectrum.png")
