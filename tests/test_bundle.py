@@ -189,7 +189,7 @@ def test_scalar_bundle_is_the_graph_laplacian():
 def test_repr():
     text = repr(bundle_of(Sphere(2)))
     assert text.startswith("TangentBundle(200 points in R^3, dim=2, rank=2, eps=")
-    assert "neighbours a point" in text and "Gaussian" in text
+    assert "neighbours per point" in text and "Gaussian" in text
     estimated = repr(TangentBundle.from_points(Sphere(2).sample(300, seed=0)))
     assert "estimated" in estimated and "of points agree" in estimated
 

@@ -140,5 +140,5 @@ def test_inspect_tells_curvature_and_betti_number():
     assert "1 to 1 (exact)" in run("inspect", "wind.nc", "-k", 0).stdout
     points = tb.manifolds.SwissRoll((1, 1.5), 20.0).sample(1500, seed=0)
     pd.DataFrame(points, columns=["x", "y", "z"]).to_csv("roll.csv", index=False)
-    assert "not counted: a boundary, or too few points" in run("inspect", "roll.csv", "-k", 1).stdout
+    assert "not computed: the points end at a boundary, or are too few" in run("inspect", "roll.csv", "-k", 1).stdout
     assert "closed manifolds" in run("decompose", "roll.csv", "--vectors", "x,y,z", "-o", "x.csv", code=2).stderr

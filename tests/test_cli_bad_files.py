@@ -67,21 +67,21 @@ def test_bad_places_to_predict_at(folder):
     for name in ("missing columns", "text in numbers", "empty", "latitude"):
         Path("bad.csv").write_text(BAD[name])
         refused("interpolate good.csv --at bad.csv -o out.csv")
-    refused("interpolate good.csv --at none.csv -o out.csv", "no file")
+    refused("interpolate good.csv --at none.csv -o out.csv", "no such file")
     assert sorted(p.name for p in folder.iterdir()) == ["bad.csv", "good.csv"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_bad_formats_and_places(command, folder):
     line = COMMANDS[command].replace("bad.csv", "good.csv")
-    refused(line.replace(f"{command} good.csv", f"{command} none.csv"), "no file")
+    refused(line.replace(f"{command} good.csv", f"{command} none.csv"), "no such file")
     Path("good.xyz").write_text("1 2 3")
     refused(line.replace(f"{command} good.csv", f"{command} good.xyz"), "unknown format")
     if command != "inspect":
         head = line[: line.index(" -o ")]
         suffix = ".npz" if command == "spectrum" else ".csv"
         refused(f"{head} -o out.xyz")
-        refused(f"{head} -o none/out{suffix}", "no folder")
+        refused(f"{head} -o none/out{suffix}", "no such folder")
         Path(f"folder{suffix}").mkdir()
         refused(f"{head} -o folder{suffix}", "a folder of that name")
     assert not [p for p in folder.iterdir() if p.name.startswith("out") or p.name == "none"]

@@ -73,7 +73,7 @@ def test_every_format(files, name):
     "arguments, message",
     [
         (("big.parquet", "-o", "a.zarr", "--workers", "1", "--neighbors", "900"), "need at least 901 points"),
-        (("stations.csv", "-o", "a.csv", "--workers", "1"), "takes no latitude and longitude"),
+        (("stations.csv", "-o", "a.csv", "--workers", "1"), "needs a point cloud"),
     ],
 )
 def test_refused(files, arguments, message):

@@ -195,7 +195,7 @@ def test_what_is_refused(tmp_path):
         DistributedBundle.from_points(bad, tmp_path / "a")
     with pytest.raises(IsolatedPointsError, match="no neighbour within"):
         DistributedBundle.from_points(points, tmp_path / "b", dim=2, eps=1e-8)
-    with pytest.raises(TooFewPointsError, match="neighbours a point need"):
+    with pytest.raises(TooFewPointsError, match="neighbours per point need"):
         DistributedBundle.from_points(points, tmp_path / "c", dim=2, neighbors=600)
     with pytest.raises(InvalidInputError, match="dim must be"):
         DistributedBundle.from_points(points, tmp_path / "d", dim=4)

@@ -118,7 +118,7 @@ def test_bad_options_are_refused_before_anything_is_written(wind, options, messa
 
 
 def test_files_that_are_no_grids_are_refused(wind):
-    assert "no file" in run("filter", "gone_*.nc", *SCALE, "-o", "out.nc", code=2).stderr
+    assert "no such file" in run("filter", "gone_*.nc", *SCALE, "-o", "out.nc", code=2).stderr
     assert "NetCDF or Zarr" in run("filter", "wind_0.nc", *SCALE, "-o", "out.csv", code=2).stderr
     wind.isel(time=slice(3), lat=slice(9)).to_netcdf("wind_9.nc")
     assert "wind_*.nc" in run("filter", "wind_*.nc", *SCALE, "-o", "out.nc", code=2).stderr  # two grids mixed

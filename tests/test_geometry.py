@@ -53,7 +53,7 @@ def test_eps_pca_may_be_smaller_or_larger_than_eps(eps_pca):
 
 
 def test_poor_neighbourhoods_use_their_nearest_points():
-    """With ten neighbours a point many PCA balls hold too few; after the rescue all frames are defined and tangent."""
+    """With ten neighbours per point many PCA balls hold too few; afterwards all frames are defined and tangent."""
     _, _, pca, eps_pca = graph_and_frames(POINTS, 2, Scale(neighbors=10))
     assert ((np.linalg.norm(POINTS[:, None] - POINTS, axis=2) < np.sqrt(eps_pca)).sum(axis=1) - 1 < 6).any()
     assert (pca.counts >= 6).all()

@@ -125,4 +125,4 @@ def test_threads_are_told_to_sleep_before_torch_is_loaded(name):
 def test_python_m_is_the_command():
     words = [sys.executable, "-m", "tangentbundle", "inspect", "none.csv"]
     done = subprocess.run(words, capture_output=True, text=True)
-    assert done.returncode == 2 and done.stderr == "error: there is no file none.csv. Check the path.\n"
+    assert done.returncode == 2 and done.stderr == "error: no such file: none.csv. Check the path.\n"

@@ -105,7 +105,7 @@ def test_bare_meshes_are_read_and_hold_no_vectors(suffix, tmp_path):
     meshio.write(tmp_path / f"mesh.{suffix}", meshio.Mesh(points, [("triangle", faces)]))
     field = read_field(tmp_path / f"mesh.{suffix}", Request(needs_vectors=False))
     assert len(field.space) == 6 and field.values is None
-    with pytest.raises(OutputError, match="hold no vectors"):
+    with pytest.raises(OutputError, match="cannot hold vectors"):
         write_field(MESH, tmp_path / f"out.{suffix}")
 
 
@@ -278,7 +278,7 @@ def test_names_are_long_enough_or_refused_by_name(letter, suffix, tmp_path):
         for refuse in (check_output, write_field):
             with pytest.raises(OutputError, match="255 bytes"):
                 refuse(CLOUD, tmp_path / name)
-        with pytest.raises(InvalidInputError, match=r"cannot be read|no file"):
+        with pytest.raises(InvalidInputError, match=r"cannot be read|no such file"):
             read_field(tmp_path / name)
         with pytest.raises(OutputError, match="255 bytes"):
             check_report(tmp_path / f"{name}.html")
@@ -288,7 +288,7 @@ def test_paths_that_cannot_be_read(tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / "circle.csv").symlink_to(tmp_path / "circle.csv")
     for path in ("file/a.csv", "circle.csv", "a\0.csv", "b/" * 3000 + "a.csv", "none.csv"):
-        with pytest.raises(InvalidInputError, match=r"no file|cannot be read"):
+        with pytest.raises(InvalidInputError, match=r"no such file|cannot be read"):
             read_field(tmp_path / path)
 
 
@@ -339,11 +339,11 @@ BAD = {
     "duplicates": ("a.csv", HEADER + ROWS + ROW.format(2, 4), "1 of 6 points coincide"),
     "too few": ("a.csv", HEADER + ROW.format(1, 1) * 2, "at least 3 points"),
     "columns twice": ("a.csv", "x,x,y,z,vx,vy,vz\n", "several columns"),
-    "no archive": ("a.npz", "hello", "no readable NumPy archive"),
-    "no mesh": ("a.ply", "hello", "no readable PLY"),
+    "no archive": ("a.npz", "hello", "not a readable NumPy archive"),
+    "no mesh": ("a.ply", "hello", "not a readable PLY"),
     "no netcdf": ("a.nc", "hello", "another format"),
-    "no parquet": ("a.parquet", "hello", "no readable Parquet"),
-    "binary": ("a.csv", "x\0y", "no text"),
+    "no parquet": ("a.parquet", "hello", "not a readable Parquet"),
+    "binary": ("a.csv", "x\0y", "not text"),
 }
 
 
@@ -380,7 +380,7 @@ def test_archives_keep_their_layout_without_missing_rows(as_columns, tmp_path):
 
 
 def test_missing_and_pickled_files(tmp_path):
-    with pytest.raises(InvalidInputError, match="there is no file"):
+    with pytest.raises(InvalidInputError, match="no such file"):
         read_field(tmp_path / "none.csv")
     np.savez(tmp_path / "a.npz", points=np.array([object()] * 4))
     with pytest.raises(TangentBundleError, match="never read"):

@@ -20,7 +20,7 @@ def test_tables_hold_one_field(tmp_path):
     points = np.random.default_rng(0).standard_normal((5, 3))
     field = Field(Cloud(points, ("x", "y", "z")), np.stack([points, points]))
     for name in ("a.csv", "a.parquet", "a.ply"):
-        with pytest.raises(OutputError, match="hold one field, and there are 2"):
+        with pytest.raises(OutputError, match="hold one field, but there are 2"):
             write_field(field, tmp_path / name)
 
 

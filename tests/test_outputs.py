@@ -190,7 +190,7 @@ def test_the_input_is_never_the_output(command, folder):
     (folder / "link.npz").symlink_to(folder / name)
     before = content(folder / name)
     for output in (name, f"./{name}", "link.npz"):
-        assert "is the input" in run(f"{COMMANDS[command]} -o {output}", code=2).stderr
+        assert "is also the input" in run(f"{COMMANDS[command]} -o {output}", code=2).stderr
     assert content(folder / name) == before
 
 

@@ -121,9 +121,9 @@ def test_large_clouds_are_thinned_and_it_is_said(tmp_path):
 
 def test_bad_reports_are_refused_before_any_work(folder):
     wrong = run("doctor", "--report", folder / "report.pdf", code=2)
-    assert "an .html file, not report.pdf" in wrong.stderr
+    assert "expected an .html file for the report, got report.pdf" in wrong.stderr
     wrong = run("inspect", folder / "field.csv", "--report", folder / "nowhere" / "a.html", code=2)
-    assert "there is no folder" in wrong.stderr and not (folder / "nowhere").exists()
+    assert "no such folder" in wrong.stderr and not (folder / "nowhere").exists()
 
 
 def test_a_report_is_whole_or_not_there(tmp_path, monkeypatch):

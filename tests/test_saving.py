@@ -114,7 +114,7 @@ def test_foreign_files_are_refused_and_nothing_is_executed(tmp_path):
     save_file({"a": torch.zeros(2)}, path)
     with pytest.raises(DamagedFileError, match="another program"):
         tb.load(path)
-    with pytest.raises(InvalidInputError, match="no file"):
+    with pytest.raises(InvalidInputError, match="no such file"):
         tb.load(tmp_path / "nothing")
 
 

@@ -175,7 +175,7 @@ def test_a_truncated_mesh_is_no_smaller_mesh(tmp_path):
 def test_a_single_array_is_no_archive(tmp_path):
     with (tmp_path / "a.npz").open("wb") as file:
         np.save(file, np.ones((3, 3)))
-    with pytest.raises(DamagedFileError, match="no readable NumPy archive"):
+    with pytest.raises(DamagedFileError, match="not a readable NumPy archive"):
         read_field(tmp_path / "a.npz")
 
 
@@ -183,13 +183,13 @@ def test_a_single_array_is_no_archive(tmp_path):
 def test_headers_of_arrays_are_parsed_with_care(header, tmp_path):
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("points.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode())
-    with pytest.raises(DamagedFileError, match="no readable"):
+    with pytest.raises(DamagedFileError, match="not a readable"):
         read_field(tmp_path / "a.npz")
 
 
 def test_a_header_without_an_end_is_no_endless_loop(tmp_path):
     (tmp_path / "a.ply").write_bytes(b"ply\nformat ascii 1.0\ncomment x")
-    with pytest.raises(DamagedFileError, match="no readable"):
+    with pytest.raises(DamagedFileError, match="not a readable"):
         read_field(tmp_path / "a.ply")
 
 

@@ -181,7 +181,7 @@ def _radii(x: Tensor, cloud: Tensor, sizes: Tensor, dim: int, scale: Scale, adap
     wanted = torch.minimum(wanted, sizes - 1) if adapt else wanted
     if bool((wanted >= sizes).any()):
         first = int((wanted >= sizes).nonzero()[0])
-        raise TooFewPointsError(f"{int(wanted[first])} neighbours a point need more than {int(sizes[first])} points.")
+        raise TooFewPointsError(f"{int(wanted[first])} neighbours per point need more than {int(sizes[first])} points.")
     nearest, reach = (_reach_by_tree if x.device.type == "cpu" else _reach_by_pairs)(x, cloud, sizes, wanted)
     by_reach = torch.argsort(reach)
     ranked, starts = reach[by_reach[torch.argsort(cloud[by_reach], stable=True)]], sizes.cumsum(0) - sizes

@@ -199,7 +199,7 @@ class TangentBundle(BundleOperators):
         if self.local_dimensions is not None:
             how = f" (estimated, {np.mean(self.local_dimensions == self.dim):.0%} of points agree)"
         pca = "" if self.eps_pca is None else f", eps_pca={self.eps_pca:.4g}"
-        near = f"{np.median(self.sorted_graph.degrees):.0f} neighbours a point"
+        near = f"{np.median(self.sorted_graph.degrees):.0f} neighbours per point"
         edges = f"eps={self.eps:.4g}{pca}, {near}, {self.kernel}" if self.mesh is None else f"mesh of {self.mesh}"
         return (
             f"TangentBundle({self.num_points} points in R^{self.ambient_dim}, dim={self.dim}{how}, rank={self.rank}, "

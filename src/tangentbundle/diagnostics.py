@@ -1,4 +1,4 @@
-"""A look over a bundle: is the scale local, the graph connected, the space orientable?"""
+"""Diagnostics of a bundle: locality of the scale, connectedness, orientability, tangency of a field."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from .bundle import TangentBundle
 
 MAJORITY_VOTES = 20
-"""Rounds in which every frame takes the orientation of most of its neighbours."""
+"""Rounds in which every frame adopts the orientation of the majority of its neighbours."""
 
 MIN_CUT = 0.05
-"""Least share of edges across a hypersurface that cuts a space open, relative to the radius of a ball: half of what
-Klein bottles have."""
+"""Smallest share of bad edges of a non-orientable space, in units of the radius of a ball: half of the value for Klein
+bottles."""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What ``TangentBundle.diagnose`` found; ``print`` it for the report.
+    """The result of ``TangentBundle.diagnose``; ``print`` shows it as a table.
 
-    Attributes: ``neighbors`` (least, median, most), ``components``, ``neighborhood_share`` of the cloud in a median
-    ball, ``dimension_histogram`` {dimension: points looked at}, ``frame_residual`` (median, worst) share of
-    a neighbourhood's variance off the tangent space, ``orientable``, ``consistent`` (frames can be
-    flipped so that every transport is a rotation), ``frustration`` (share of edges that no flipping
-    mends), ``normal_share`` of a field's energy that is not tangent, ``mesh`` in words if the bundle is that of one.
+    Attributes: ``neighbors`` (smallest, median, largest number), ``components``, ``neighborhood_share`` (share of the
+    points in a median neighbourhood), ``dimension_histogram`` {dimension: number of sampled points}, ``frame_residual``
+    (median, worst share of a neighbourhood's variance normal to the tangent space), ``orientable``, ``consistent``
+    (frames can be flipped so that every transport is a rotation), ``frustration`` (share of edges that remain
+    reflections), ``normal_share`` (share of a field's energy that is not tangent), ``mesh`` (a description, if any).
     """
 
     num_points: int
@@ -56,28 +56,28 @@ class Diagnosis:
         rows = [
             ("points, dimension", f"{self.num_points}, {self.dim}"),
             ("mesh", self.mesh) if self.mesh else ("scale eps", f"{self.eps:.4g} (radius {self.eps**0.5:.4g})"),
-            ("neighbours a point", f"{low} to {high}, median {middle:.0f}"),
-            ("share of cloud in a ball", f"{self.neighborhood_share:.1%}"),
+            ("neighbours per point", f"{low} to {high}, median {middle:.0f}"),
+            ("neighbourhood size", f"{self.neighborhood_share:.1%} of the points"),
             ("components", f"{self.components}"),
         ]
         if self.dimension_histogram is not None:
             counts = ", ".join(f"{d}: {c}" for d, c in self.dimension_histogram.items())
             rows.append(("local dimensions", counts))
         if self.frame_residual is not None:
-            rows.append(("off the frames", "median {:.2%}, worst {:.2%}".format(*self.frame_residual)))
+            rows.append(("residual variance", "median {:.2%}, worst {:.2%}".format(*self.frame_residual)))
         word = "yes" if self.orientable else "no"
-        detail = "all frames can agree" if self.consistent else f"{self.frustration:.2%} of edges stay reflections"
+        detail = "consistent frames" if self.consistent else f"{self.frustration:.2%} of edges remain reflections"
         rows.append(("orientable", f"{word} ({detail})"))
         if self.normal_share is not None:
-            rows.append(("field not tangent", f"{self.normal_share:.1%} of its energy"))
+            rows.append(("normal component", f"{self.normal_share:.1%} of the energy"))
         return "\n".join(f"{name:<26}{value}" for name, value in rows)
 
 
 def cover_signs(graph: NeighborGraph, det: np.ndarray) -> np.ndarray | None:
-    """Signs ``(n,)`` with ``s_i det_ij s_j > 0`` on all edges, or None if there are none.
+    """Return signs ``(n,)`` with ``s_i det_ij s_j > 0`` on all edges, or None if they do not exist.
 
-    There are none if a point is connected to its copy in the double cover: two copies of the points, in which edges
-    with a negative determinant join different copies.
+    They do not exist if a point is connected to its copy in the double cover: two copies of the points, in which edges
+    with a negative determinant connect different copies.
     """
     n = graph.num_points
     indptr = np.concatenate([graph.indptr, graph.indptr[1:] + graph.num_edges])
@@ -87,7 +87,7 @@ def cover_signs(graph: NeighborGraph, det: np.ndarray) -> np.ndarray | None:
 
 
 def tree_signs(edges: NeighborGraph) -> np.ndarray:
-    """Signs ``(n,)`` of frames that agree along a spanning tree of the edges that face each other best."""
+    """Return signs ``(n,)`` of frames that agree along a spanning tree of edges with similar tangent spaces."""
     facing = edges.to_scipy()
     cost = sparse.csr_array((1.0 + 1e-9 - np.abs(facing.data), facing.indices, facing.indptr), shape=facing.shape)
     signs = csgraph.minimum_spanning_tree(cost).astype(bool) * facing
@@ -99,9 +99,9 @@ def tree_signs(edges: NeighborGraph) -> np.ndarray:
 
 
 def confident_edges(bundle: TangentBundle, facing: float = 0.8) -> NeighborGraph:
-    r"""The edges whose tangent spaces face each other, |det O_i^T O_j| > ``facing``, det as length.
+    r"""Return the edges with similar tangent spaces, |det O_i^T O_j| > ``facing``; lengths are the determinants.
 
-    Across steep edges the sign of the determinant says nothing about orientation.
+    For very different tangent spaces the sign of the determinant does not determine the orientation.
     """
     graph, frames = bundle.sorted_graph, bundle.sorted_frames
     det = bundle.connection.det.astype(float)
@@ -116,12 +116,12 @@ def confident_edges(bundle: TangentBundle, facing: float = 0.8) -> NeighborGraph
 
 
 def orientability(bundle: TangentBundle) -> tuple[bool, bool, float]:
-    r"""Whether the space is orientable, whether all frames can be made to agree, share of bad edges.
+    r"""Return whether the space is orientable, whether all frames can be made consistent, and the share of bad edges.
 
     If no exact signs exist, those of a spanning tree are improved by majority votes of neighbours. The space counts as
-    orientable if fewer edges stay bad than would have to be cut to make a non-orientable space orientable: across a
-    hypersurface, whose share goes with the radius of a ball. The triangles of a mesh tell exactly: those that cannot
-    agree were refused.
+    orientable if fewer edges remain bad than would have to be cut to make a non-orientable space orientable: those
+    across a hypersurface, whose share is proportional to the radius of a ball. Meshes are always orientable, since
+    others are refused.
     """
     if bundle.mesh is not None:
         return True, True, 0.0
@@ -137,7 +137,7 @@ def orientability(bundle: TangentBundle) -> tuple[bool, bool, float]:
 
 
 def normal_share(bundle: Any, field: Array) -> float:
-    """Share of a field's energy that is normal to the tangent spaces; warns above a tenth."""
+    """Return the share of a field's energy that is normal to the tangent spaces; warns above a tenth."""
     vectors = float_tensor(field, "field")[0]
     tangent = float_tensor(bundle.to_ambient(bundle.to_coordinates(vectors)), "field")[0]
     largest = float(vectors.abs().max()) or 1.0
@@ -145,8 +145,8 @@ def normal_share(bundle: Any, field: Array) -> float:
     share = min(max(1.0 - inside / total, 0.0), 1.0) if total > 0 else 0.0
     if share > 0.1:
         warnings.warn(
-            f"{share:.0%} of the field's energy is normal to the tangent spaces and is lost in "
-            "coordinates. Are the vectors ambient (not components of another frame), and in the order of the points?",
+            f"{share:.0%} of the field's energy is normal to the tangent spaces and is lost by projection. "
+            "Check that the vectors are ambient (not components in another frame) and in the order of the points.",
             NotTangentWarning,
             stacklevel=4,
         )
@@ -154,7 +154,7 @@ def normal_share(bundle: Any, field: Array) -> float:
 
 
 def diagnose(bundle: TangentBundle, field: Array | None = None) -> Diagnosis:
-    """Gather a ``Diagnosis``; see ``TangentBundle.diagnose``."""
+    """Compute a ``Diagnosis``; see ``TangentBundle.diagnose``."""
     degrees = bundle.sorted_graph.degrees
     middle = float(np.median(degrees))
     orientable, consistent, frustration = orientability(bundle)
@@ -183,7 +183,7 @@ def diagnose(bundle: TangentBundle, field: Array | None = None) -> Diagnosis:
 
 
 def sampling_errors(bundle: TangentBundle, fields: Array) -> np.ndarray:
-    r"""Standard errors ``(k,)`` of eigenvalues of the Laplacian with eigenfields ``(n, d, k)``, due to random sampling.
+    r"""Return standard errors ``(k,)`` of eigenvalues with eigenfields ``(n, d, k)``, due to random sampling.
 
     An eigenvalue is a mean over points of the energy density :math:`\frac12 \Delta |f|^2 + \lambda |f|^2`, divided by
     that of :math:`|f|^2`. Its error is that of a mean over independent points, so the first term determines it. The

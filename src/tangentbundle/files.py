@@ -72,7 +72,7 @@ def check_place(path: Path) -> Path:
     if len(os.fsencode(place.name)) > MAX_NAME_BYTES:
         problem = f"the name has more than {MAX_NAME_BYTES} bytes. Choose a shorter one."
     elif not place.parent.is_dir():
-        problem = f"there is no folder {place.parent}. Create it, or choose another place."
+        problem = f"no such folder: {place.parent}. Create it, or choose another place."
     elif not os.access(place.parent, os.W_OK) or (exists and not os.access(place, os.R_OK | os.W_OK)):
         problem = "there is no permission. Choose another place."
     elif exists and not place.is_file():
@@ -121,7 +121,7 @@ def read_tensors(path: str | os.PathLike, kind: str) -> tuple[dict[str, torch.Te
 
     source = Path(path)
     if not source.is_file():
-        raise InvalidInputError(f"there is no file {source}.")
+        raise InvalidInputError(f"no such file: {source}.")
     try:
         with safe_open(source, framework="pt") as file:
             metadata = file.metadata() or {}

@@ -1,7 +1,4 @@
-"""The command line, in a package of its own: ``tangentbundle`` then loads a module when it is first asked for.
-
-``--help`` so loads neither torch nor NumPy.
-"""
+"""The command-line tool, a separate package: ``tangentbundle`` loads on first use, so ``--help`` needs no torch."""
 
 from typing import Annotated
 
@@ -28,7 +25,8 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def main(version: Annotated[bool, typer.Option("--version", is_eager=True, callback=_version)] = False) -> None:
-    """Learning with vector fields on curved spaces.
+    """Analyse, denoise, interpolate and forecast vector fields on curved spaces.
 
-    Files are CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF or Zarr; columns are found by name, or named by options.
+    Reads and writes CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF and Zarr. Columns are found by name, or named by
+    options.
     """

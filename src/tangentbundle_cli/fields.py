@@ -15,15 +15,15 @@ import tangentbundle as tb
 from .job import Job, Source, command
 
 MAX_BETTI_POINTS = 10_000
-"""Most points whose harmonic fields are counted; of larger clouds, so many random points are looked at."""
+"""Largest number of points for eigenvalues, curvature and Betti number; larger clouds are sampled."""
 
 
 def build_bundle(
     job: Job, field: tb.io.Field, geometry: dict[str, Any], in_parts: Callable[..., Any] | None = None
 ) -> Any:
-    """The bundle of a file's points, described in the summary; ``geometry`` are dim, neighbors and eps.
+    """Build the bundle of a file's points and describe it in the summary.
 
-    ``in_parts`` builds a ``DistributedBundle`` instead of one in memory.
+    ``geometry`` holds dim, neighbors and eps; ``in_parts`` builds a ``DistributedBundle`` instead of one in memory.
     """
     import numpy as np
 
@@ -33,36 +33,36 @@ def build_bundle(
     few = affordable_neighbors(len(field.space)) if automatic and not is_mesh else None
     if few is not None:
         geometry = {**geometry, "neighbors": few}
-        job.summary.notes.append(f"{few} neighbours are used, to save memory; see --neighbors")
+        job.summary.notes.append(f"{few} neighbours per point are used to save memory; set --neighbors to change it")
     bundle: Any = (in_parts or field.space.bundle)(**geometry)
-    frames = "known frames" if in_parts is None and bundle.pca is None else "frames estimated"
-    job.summary.tell("dimension", f"{bundle.dim} in R^{bundle.ambient_dim} ({frames})", dimension=bundle.dim)
+    frames = "known frames" if in_parts is None and bundle.pca is None else "estimated frames"
+    job.summary.add("dimension", f"{bundle.dim} in R^{bundle.ambient_dim} ({frames})", dimension=bundle.dim)
     if in_parts is None and bundle.mesh is not None:
-        job.summary.tell("operator", f"that of the mesh: {bundle.mesh}", mesh=str(bundle.mesh))
+        job.summary.add("operator", f"cotangent Laplacian: {bundle.mesh}", mesh=str(bundle.mesh))
         return bundle
     median = float(np.median((bundle.sorted_graph if in_parts is None else bundle).degrees))
     text = f"eps {bundle.eps:.4g}, radius {bundle.eps**0.5:.4g}, {median:.0f} neighbours"
     chosen = "automatic" if automatic else "given"
-    job.summary.tell("scale", f"{text} ({chosen})", eps=bundle.eps, median_neighbors=median)
+    job.summary.add("scale", f"{text} ({chosen})", eps=bundle.eps, median_neighbors=median)
     return bundle
 
 
-def tell_normal_part(job: Job, field: tb.io.Field, bundle: Any) -> None:
-    """Describe in the summary how much of a field a bundle leaves out."""
+def add_normal_share(job: Job, field: tb.io.Field, bundle: Any) -> None:
+    """Add the share of the field's energy that is lost by projection to the summary."""
     share = tb.diagnostics.normal_share(bundle, field.vectors.transpose(1, 2, 0).copy())
-    job.summary.tell("normal part", f"{share:.1%} of the vectors' energy, left out", normal_share=share)
+    job.summary.add("normal component", f"{share:.1%} of the energy, discarded", normal_share=share)
 
 
-def compute_spectrum(job: Job, bundle: tb.TangentBundle, k: int, most: int = 10) -> Any:
-    """The lowest k eigenvalues of the Laplacian, added to the summary on ``most`` lines, and their fields."""
+def compute_spectrum(job: Job, bundle: tb.TangentBundle, k: int, max_lines: int = 10) -> Any:
+    """Return the k lowest eigenvalues of the Laplacian and their fields; add the values to the summary."""
     values, fields = bundle.laplacian().spectrum(min(k, bundle.num_points * bundle.rank))
     job.summary.eigenvalues = values = values.astype(float)
-    if bundle.mesh is None:  # the vertices of a mesh are no random sample
+    if bundle.mesh is None:  # the vertices of a mesh are not a random sample
         job.summary.eigenvalue_errors = tb.diagnostics.sampling_errors(bundle, fields)
     lines = textwrap.wrap(" ".join(f"{value:.4g}" for value in values), 74)
-    if hidden := sum(len(line.split()) for line in lines[most:]):
-        lines[most:] = [f"and {hidden} more, up to {values[-1]:.4g}; --json prints all"]
-    job.summary.tell("eigenvalues", f"\n{'':26}".join(lines), eigenvalues=values)
+    if hidden := sum(len(line.split()) for line in lines[max_lines:]):
+        lines[max_lines:] = [f"and {hidden} more, up to {values[-1]:.4g}; --json prints all"]
+    job.summary.add("eigenvalues", f"\n{'':26}".join(lines), eigenvalues=values)
     return values, fields
 
 
@@ -73,7 +73,7 @@ def inspect(
     geometry: dict[str, Any],
     k: Annotated[int, typer.Option("-k", min=0, help="eigenvalues to compute; 0 for none")] = 6,
 ) -> None:
-    """Look a file over: dimension, scale, components, orientability, spectrum, tangency.
+    """Report dimension, scale, components, orientability, normal component, curvature and spectrum of a file.
 
     Examples:
         tangentbundle inspect field.csv
@@ -86,60 +86,61 @@ def inspect(
         bundle = build_bundle(job, field, geometry)
         step("diagnosing")
         _diagnose(job, field, bundle)
-        step("eigenvalues")
+        step("computing eigenvalues")
         sample = _sample(job, field, bundle)
         if k:
             compute_spectrum(job, sample, k)
-        _tell_shape(job, sample, count_holes=k > 0)
+        _add_shape(job, sample, count_holes=k > 0)
 
 
 def _diagnose(job: Job, field: tb.io.Field, bundle: tb.TangentBundle) -> None:
     import numpy as np
 
     found = bundle.diagnose(None if field.values is None else field.vectors, quiet=True)
-    tell = job.summary.tell
-    tell("components", str(found.components), components=found.components)
+    add = job.summary.add
+    add("components", str(found.components), components=found.components)
     if found.dimension_histogram:
         counts = ", ".join(f"{d}: {c}" for d, c in found.dimension_histogram.items())
-        tell("local dimensions", counts, local_dimensions=found.dimension_histogram)
-    detail = "all frames can agree" if found.consistent else f"{found.frustration:.2%} of edges stay reflections"
-    tell("orientable", f"{'yes' if found.orientable else 'no'} ({detail})", orientable=found.orientable)
+        add("local dimensions", counts, local_dimensions=found.dimension_histogram)
+    detail = "consistent frames" if found.consistent else f"{found.frustration:.2%} of edges remain reflections"
+    add("orientable", f"{'yes' if found.orientable else 'no'} ({detail})", orientable=found.orientable)
     if bundle.mesh is None:
-        tell("cloud in a ball", f"{found.neighborhood_share:.1%}", neighborhood_share=found.neighborhood_share)
+        share = found.neighborhood_share
+        add("neighbourhood size", f"{share:.1%} of the points", neighborhood_share=share)
     if found.normal_share is not None:
-        tell("normal part", f"{found.normal_share:.1%} of the vectors' energy", normal_share=found.normal_share)
+        add("normal component", f"{found.normal_share:.1%} of the energy", normal_share=found.normal_share)
         low, middle, high = np.quantile(np.linalg.norm(field.vectors, axis=2), (0, 0.5, 1)).tolist()
         text = f"{low:.3g} to {high:.3g}, median {middle:.3g} {field.units}".rstrip()
-        tell("length of vectors", text, lengths=[low, middle, high], units=field.units or None)
+        add("vector lengths", text, lengths=[low, middle, high], units=field.units or None)
 
 
-def _tell_shape(job: Job, bundle: tb.TangentBundle, *, count_holes: bool) -> None:
-    """The range of the curvature and the first Betti number."""
+def _add_shape(job: Job, bundle: tb.TangentBundle, *, count_holes: bool) -> None:
+    """Add the range of the curvature and the first Betti number to the summary."""
     import numpy as np
 
     try:
         found = bundle.curvature()
     except tb.errors.TangentBundleError as error:
-        job.summary.tell("curvature", f"not estimated: {error}", curvature=None)
+        job.summary.add("curvature", f"not estimated: {error}", curvature=None)
         return
     name, values = ("Gaussian", found.gaussian) if bundle.dim == 2 else ("scalar", found.scalar)
     low, high = np.quantile(values, (0.01, 0.99)).tolist()
     exact = "exact" if bundle.second_form is not None else "98% of points"
-    job.summary.tell(f"{name} curvature", f"{low:.3g} to {high:.3g} ({exact})", curvature=[low, high])
+    job.summary.add(f"{name} curvature", f"{low:.3g} to {high:.3g} ({exact})", curvature=[low, high])
     if not count_holes:
         return
-    betti, text = None, "not counted: a boundary, or too few points"
+    betti, text = None, "not computed: the points end at a boundary, or are too few"
     if bundle.num_points > MAX_BETTI_POINTS:
-        text = f"left out above {MAX_BETTI_POINTS} points"
+        text = f"not computed for more than {MAX_BETTI_POINTS} points"
     elif not tb.calculus.topology.has_boundary(bundle):
-        with contextlib.suppress(tb.errors.InvalidInputError):  # fewer points than eigenvalues to look at
+        with contextlib.suppress(tb.errors.InvalidInputError):  # fewer points than eigenvalues
             betti = tb.calculus.betti_number(bundle)
-            text = f"{betti} (independent harmonic fields)"
-    job.summary.tell("first Betti number", text, betti=betti)
+            text = f"{betti} (number of independent harmonic fields)"
+    job.summary.add("first Betti number", text, betti=betti)
 
 
 def _sample(job: Job, field: tb.io.Field, bundle: tb.TangentBundle, size: int = MAX_BETTI_POINTS) -> tb.TangentBundle:
-    """The bundle of a random subset of a large cloud: its lowest eigenvalues are similar, and computed much faster."""
+    """Return the bundle of a random subset of a large cloud, whose lowest eigenvalues are similar and faster."""
     import numpy as np
 
     n = len(field.space)
@@ -147,7 +148,7 @@ def _sample(job: Job, field: tb.io.Field, bundle: tb.TangentBundle, size: int = 
         return bundle
     rows = np.random.default_rng(0).choice(n, size, replace=False)
     job.summary.notes.append(
-        f"eigenvalues and curvature are those of {size} random points; `spectrum` computes the eigenvalues of all"
+        f"eigenvalues and curvature are computed from {size} random points; `spectrum` uses all points"
     )
     return field.space.select(rows).bundle(dim=bundle.dim)
 
@@ -162,7 +163,7 @@ def spectrum(
         Path | None, typer.Option("-o", "--output", help=".npz file of eigenvalues and eigenfields")
     ] = None,
 ) -> None:
-    """The lowest eigenvalues of minus the connection Laplacian.
+    """Compute the lowest eigenvalues of minus the connection Laplacian.
 
     Examples:
         tangentbundle spectrum mesh.ply -k 30
@@ -171,15 +172,15 @@ def spectrum(
     import numpy as np
 
     if output is not None and output.suffix != ".npz":
-        raise tb.errors.OutputError(f"a spectrum is written as .npz, not {output.name}. Choose such a name.")
+        raise tb.errors.OutputError(f"expected an .npz file for the spectrum, got {output.name}. Change the suffix.")
     with job.steps(3) as step:
         step("reading")
         field = job.read(file, needs_vectors=False)
         step("building the bundle")
         bundle = build_bundle(job, field, geometry)
-        step("eigenvalues")
+        step("computing eigenvalues")
         values, fields = compute_spectrum(job, bundle, k)
-    if job.report is not None:  # it shows the first few eigenfields
+    if job.report is not None:  # the report shows the first six eigenfields
         ambient = bundle.to_ambient(fields[..., :6]).reshape(bundle.num_points, bundle.ambient_dim, -1)
         job.summary.modes = np.moveaxis(np.asarray(ambient, float), -1, 0)
     if output is not None:

@@ -14,11 +14,11 @@ import typer
 
 import tangentbundle as tb
 
-from .fields import build_bundle, tell_normal_part
+from .fields import add_normal_share, build_bundle
 from .job import Job, Output, Source, Workers, command, write_in_blocks
 
-LITTLE_ENERGY = 0.01
-"""Share of the energy below which nothing is left of a field."""
+MIN_ENERGY_SHARE = 0.01
+"""Share of the energy below which a filter counts as having removed the field."""
 
 
 @command
@@ -27,19 +27,17 @@ def filter(
     file: Source,
     output: Output,
     geometry: dict[str, Any],
-    heat: Annotated[float | None, typer.Option(min=0, help="time of heat flow, in squared units of the points")] = None,
-    scale: Annotated[str, typer.Option(help='wavelength on the globe that is damped by half, such as "500 km"')] = "",
+    heat: Annotated[float | None, typer.Option(min=0, help="diffusion time, in squared units of the points")] = None,
+    scale: Annotated[str, typer.Option(help='wavelength on the globe to damp by half, such as "500 km"')] = "",
     variables: Annotated[str, typer.Option(help="variables of a grid to read and write: U,V; default all")] = "",
     workers: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="parts that are computed at the same time, with the Laplacian on disk: for large clouds"
-        ),
+        typer.Option(min=1, help="partitions computed at the same time, with the Laplacian on disk, for large clouds"),
     ] = None,
 ) -> None:
-    """Filter a field with a function of the connection Laplacian; its normal part is left out.
+    """Smooth a field by heat flow or to a scale in km; the normal component is discarded.
 
-    Lengths are those of the points; for latitude and longitude, the Earth's radius is one.
+    Lengths have the units of the points; for latitude and longitude the radius of the Earth is one.
 
     Examples:
         tangentbundle filter field.npz --heat 0.1 -o smooth.npz
@@ -47,7 +45,7 @@ def filter(
         tangentbundle filter 'wind_*.nc' --scale "500 km" -o smooth.zarr --workers 2
     """
     if (heat is None) == (not scale):
-        raise tb.errors.InvalidInputError("give one filter: --heat TIME, or --scale LENGTH on the globe.")
+        raise tb.errors.InvalidInputError("expected one filter: --heat TIME, or --scale LENGTH on the globe.")
     if heat is None:
 
         def smooth(ds: Any, names: tuple[str, ...]) -> Any:
@@ -55,10 +53,10 @@ def filter(
 
         plan = {"scale": scale, "variables": variables}
         write_in_blocks(job, file, output, smooth, plan, workers or 1, refused=geometry)
-        job.summary.tell("filter", f"wavelengths of {scale} damped by half", scale=scale)
+        job.summary.add("filter", f"wavelength {scale} damped by half", scale=scale)
         return
     if variables:
-        raise tb.errors.InvalidInputError("--variables goes with --scale. Choose components with --vectors.")
+        raise tb.errors.InvalidInputError("--variables needs --scale. Name the components with --vectors instead.")
     with job.steps(4) as step, contextlib.ExitStack() as stack:
         step("reading")
         field = job.read(file, output)
@@ -70,18 +68,18 @@ def filter(
         else:
             bundle = stack.enter_context(_in_parts(job, field, output, workers, geometry))
             apply = partial(bundle.filter, response)
-        tell_normal_part(job, field, bundle)
+        add_normal_share(job, field, bundle)
         step("filtering")
         result, left = _filtered(field, bundle, apply)
-        job.summary.tell("filter", f"{response}; {left:.1%} of the tangent energy is left", energy_left=left)
+        job.summary.add("filter", f"{response}; {left:.1%} of the tangent energy remains", energy_left=left)
         step("writing")
         job.write(result, output)
 
 
 def _filtered(field: tb.io.Field, bundle: Any, apply: Callable, at_once: int = 32) -> tuple[tb.io.Field, float]:
-    """The tangent field of every time after ``apply``, a filter of coordinates in a bundle; the share of energy left.
+    """Apply a filter of coordinates to the field of every time, and return the share of energy that remains.
 
-    Warns if that is next to nothing. So many times are filtered together.
+    ``at_once`` times are filtered together. Warns if almost no energy remains.
     """
     import numpy as np
 
@@ -93,10 +91,10 @@ def _filtered(field: tb.io.Field, bundle: Any, apply: Callable, at_once: int = 3
         energy += np.square(x).sum(), np.square(y).sum()
         smooth[a : a + at_once] = bundle.to_ambient(y).reshape(*vectors.shape[1:], -1).transpose(2, 0, 1)
     left = float(energy[1] / energy[0]) if energy[0] else 1.0
-    if left < LITTLE_ENERGY:
+    if left < MIN_ENERGY_SHARE:
         tb.io.field.warn(
-            f"the filter leaves {left:.2g} of the field's energy. Times are squared lengths, in units of the points; "
-            f"{bundle.eps:.2g} smooths over one neighbourhood. Try such a number."
+            f"only {left:.2g} of the field's energy remains after the filter. The time is a squared length in units of "
+            f"the points. Try {bundle.eps:.2g}, which smooths over one neighbourhood."
         )
     return field.with_vectors(smooth), left
 
@@ -105,11 +103,11 @@ def _filtered(field: tb.io.Field, bundle: Any, apply: Callable, at_once: int = 3
 def _in_parts(
     job: Job, field: tb.io.Field, output: Path, workers: int, geometry: dict[str, Any]
 ) -> Iterator[tb.distributed.DistributedBundle]:
-    """The bundle in a hidden folder next to the output, where a run after an interruption finds what is built."""
+    """Build the bundle in a hidden folder next to the output, from which an interrupted run resumes."""
     if type(field.space) is not tb.io.Cloud:
         raise tb.errors.InvalidInputError(
-            "--workers estimates tangent spaces from points in space: it takes no latitude and longitude or faces. "
-            "Leave it out, or write x, y, z and the vectors' three components first."
+            "--workers needs a point cloud, without faces or latitude and longitude. Remove --workers, or convert the "
+            "file to x, y, z and three vector components first."
         )
     work = output.absolute().with_name(f".{output.name}.work")
     fresh, size = not work.exists(), min(tb.distributed.bundle.MAX_PARTITION, -(-len(field.space) // workers))
@@ -118,10 +116,10 @@ def _in_parts(
         with dask.config.set(scheduler="threads", num_workers=workers):
             build = partial(tb.distributed.DistributedBundle.from_points, field.space.points, work, partition=size)
             bundle = build_bundle(job, field, geometry, build)
-            job.summary.tell("partitions", str(bundle.num_parts), partitions=bundle.num_parts)
+            job.summary.add("partitions", str(bundle.num_parts), partitions=bundle.num_parts)
             yield bundle
     except tb.errors.TangentBundleError:
-        if fresh:  # there is nothing to go on with; another run's folder stays
+        if fresh:  # nothing to resume; keep the folder of an earlier run
             shutil.rmtree(work, ignore_errors=True)
         raise
     shutil.rmtree(work, ignore_errors=True)
@@ -129,10 +127,10 @@ def _in_parts(
 
 @command
 def decompose(job: Job, file: Source, output: Output, geometry: dict[str, Any], workers: Workers = None) -> None:
-    """Split a field into a gradient, a rotational part and a remainder; also potentials, divergence and vorticity.
+    """Split a field into gradient, rotational part and remainder; compute potentials, divergence and vorticity.
 
-    The points must cover a closed space; on the globe they need not, where cells without data are land. The normal
-    part of vectors is left out.
+    The points must cover a closed space, except on the globe, where cells without data are land. The normal component
+    is discarded.
 
     Examples:
         tangentbundle decompose wind.nc -o parts.nc --report parts.html
@@ -149,22 +147,22 @@ def decompose(job: Job, file: Source, output: Output, geometry: dict[str, Any], 
         bundle = None
         if not isinstance(field.space, tb.io.Globe):
             bundle = build_bundle(job, field, geometry)
-            tell_normal_part(job, field, bundle)
+            add_normal_share(job, field, bundle)
         elif geometry:
             raise tb.errors.InvalidInputError(
-                "on the globe the parts are those of cells: leave out --dim, --neighbors and --eps."
+                "on the globe the parts are computed on grid cells. Remove --dim, --neighbors and --eps."
             )
         step("decomposing")
         result, energies = _parts(field, bundle)
         for name, shares in energies.items():
             spread = f" on average ({shares.min():.1%} to {shares.max():.1%})" if len(shares) > 1 else ""
-            job.summary.tell(name, f"{shares.mean():.1%} of the energy{spread}", energies=energies)
+            job.summary.add(name, f"{shares.mean():.1%} of the energy{spread}", energies=energies)
         step("writing")
         job.write(result, output)
 
 
 def _lazy_parts(ds: Any, names: tuple[str, ...]) -> Any:
-    """Variables named as those of ``_parts``, on a grid, with Dask."""
+    """Return the variables of ``_parts`` on a grid, computed with Dask."""
     parts = {"divergent": "gradient", "rotational": "rotational", "remainder": "remainder"}
     new = {"velocity_potential": "potential", "stream_function": "stream"}
     new |= {f"{name}_{old}": f"{part}_{name}" for old, part in parts.items() for name in names}
@@ -174,10 +172,10 @@ def _lazy_parts(ds: Any, names: tuple[str, ...]) -> Any:
 
 
 def _parts(field: tb.io.Field, bundle: tb.TangentBundle | None) -> tuple[tb.io.Field, dict[str, Any]]:
-    """The field with its parts, potentials, divergence and vorticity; energies ``(T,)`` of its parts.
+    """Return the field with its parts, potentials, divergence and vorticity, and the energies ``(T,)`` of its parts.
 
     On the globe there is no bundle: the cells of the file's grid are used, and speeds give rates in s-1 and potentials
-    in m2 s-1. Otherwise lengths are those of the points.
+    in m2 s-1. Otherwise lengths have the units of the points.
     """
     from tangentbundle.earth.decomposition import decompose_points
 

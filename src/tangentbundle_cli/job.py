@@ -1,4 +1,4 @@
-"""What all commands share: options, reading and writing, progress, and how results and errors are printed."""
+"""Shared by all commands: options, reading and writing, progress, and printing of results and errors."""
 
 from __future__ import annotations
 
@@ -27,58 +27,58 @@ import tangentbundle as tb
 
 FILES = "CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF or Zarr"
 
-Source = Annotated[Path, typer.Argument(help=f"{FILES}, by the suffix", show_default=False)]
-Output = Annotated[Path, typer.Option("-o", "--output", help="file to write, in the format of its suffix")]
-Dim = Annotated[int | None, typer.Option(min=1, help="intrinsic dimension; default estimated")]
-Noise = Annotated[float | None, typer.Option(help="known standard deviation of the noise; default estimated")]
+Source = Annotated[Path, typer.Argument(help=f"input file: {FILES}, by its suffix", show_default=False)]
+Output = Annotated[Path, typer.Option("-o", "--output", help="output file; the suffix sets the format")]
+Dim = Annotated[int | None, typer.Option(min=1, help="intrinsic dimension; estimated by default")]
+Noise = Annotated[float | None, typer.Option(help="known standard deviation of the noise; estimated by default")]
 Std = Annotated[bool, typer.Option("--std", help="also write the standard deviation of each component")]
 Seed = Annotated[int, typer.Option(help="seed of random choices")]
 Workers = Annotated[
-    int | None, typer.Option(min=1, help="blocks of time computed at once, of NetCDF or Zarr grids larger than memory")
+    int | None, typer.Option(min=1, help="blocks of time computed at once, for NetCDF or Zarr grids larger than memory")
 ]
 
 INPUTS = ("file", "at", "history")
-"""Options that are files to read: missing ones are refused before anything is loaded."""
+"""Options that name input files, which are checked before anything is loaded."""
 
 _column = partial(typer.Option, rich_help_panel="Columns and rows")
-_display = partial(typer.Option, rich_help_panel="What is shown")
+_display = partial(typer.Option, rich_help_panel="Display")
 
 
 def columns(
     points: Annotated[str, _column(help="columns of points: X,Y,Z, or 'pc*', or pc1:pc50")] = "",
     latlon: Annotated[str, _column(help="columns in degrees: LAT,LON")] = "",
     vectors: Annotated[str, _column(help="columns of vectors: VX,VY,VZ or 'dpc*' or EAST,NORTH")] = "",
-    wind: Annotated[str, _column(help="columns of wind: SPEED,DIRECTION (degrees, where it comes from)")] = "",
-    sigma: Annotated[str, _column(help="column of standard errors of the vectors' components")] = "",
-    drop_missing: Annotated[bool, _column("--drop-missing", help="leave out rows with missing numbers")] = False,
+    wind: Annotated[str, _column(help="columns of wind: SPEED,DIRECTION (degrees, from which it blows)")] = "",
+    sigma: Annotated[str, _column(help="column with standard errors of the vector components")] = "",
+    drop_missing: Annotated[bool, _column("--drop-missing", help="skip rows with missing values")] = False,
     drop_duplicates: Annotated[bool, _column("--drop-duplicates", help="keep the first of coincident points")] = False,
-    select: Annotated[list[str] | None, _column(help="one value of a dimension of NetCDF or Zarr: level=500")] = None,
+    select: Annotated[list[str] | None, _column(help="value of a NetCDF or Zarr dimension, such as level=500")] = None,
     up: Annotated[str, _display(help="axis that points up in the report: x, y or z; default y for OBJ, else z")] = "",
 ) -> None:
-    """Options of commands that read files; columns that are not named are guessed, and the guess is printed."""
+    """Options of commands that read files. Columns that are not named are guessed; a note shows the guess."""
 
 
 def geometry(
     dim: Dim = None,
     neighbors: Annotated[
-        int | None, typer.Option(min=1, help="neighbours of the median point; default automatic")
+        int | None, typer.Option(min=1, help="neighbours of the median point; automatic by default")
     ] = None,
     eps: Annotated[float | None, typer.Option(help="squared radius of neighbourhoods, instead of --neighbors")] = None,
 ) -> None:
-    """Options of commands that build a bundle, which get those that are given as ``geometry``."""
+    """Options of commands that build a bundle; the command receives those that are set as ``geometry``."""
 
 
 def display(
-    as_json: Annotated[bool, _display("--json", help="the result as JSON on stdout")] = False,
-    quiet: Annotated[bool, _display("--quiet", "-q", help="nothing but errors")] = False,
+    as_json: Annotated[bool, _display("--json", help="print the result as JSON on standard output")] = False,
+    quiet: Annotated[bool, _display("--quiet", "-q", help="print only errors")] = False,
     debug: Annotated[bool, _display("--debug", help="show tracebacks")] = False,
-    report: Annotated[Path | None, _display(help="also write a report for the browser: one .html file")] = None,
+    report: Annotated[Path | None, _display(help="also write an interactive report to this .html file")] = None,
 ) -> None:
     """Options of every command."""
 
 
 class Commands(TyperGroup):
-    """A group whose context remembers what was typed."""
+    """A command group that stores the command line in its context."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         return super().make_context(info_name, args, parent, obj=shlex.join(["tangentbundle", *args]), **extra)
@@ -86,7 +86,7 @@ class Commands(TyperGroup):
 
 @dataclass
 class Job:
-    """One run of a command; ``columns`` are the options of that name, ``appendix`` is printed after its summary."""
+    """One run of a command; ``columns`` holds the column options, ``appendix`` is printed after the summary."""
 
     summary: tb.io.Summary
     as_json: bool = False
@@ -99,41 +99,41 @@ class Job:
 
     @property
     def silent(self) -> bool:
-        """Whether nothing but the result is printed."""
+        """Whether progress and notes are suppressed."""
         return self.quiet or self.as_json
 
     def request(self, **changes: Any) -> tb.io.Request:
-        """What to read, according to the options."""
+        """Return what to read, according to the options."""
         asked = {key: value for key, value in self.columns.items() if value}
         for key in {"points", "latlon", "vectors", "wind"} & {*asked}:
             asked[key] = tuple(filter(None, map(str.strip, asked[key].split(","))))
         asked["select"] = dict(text.split("=", 1) if "=" in text else (text, "") for text in asked.get("select", ()))
         if "" in asked["select"].values():
-            raise tb.errors.InvalidInputError("--select takes NAME=VALUE, such as level=500.")
+            raise tb.errors.InvalidInputError("expected --select NAME=VALUE, such as --select level=500.")
         return tb.io.Request(**{**asked, **changes})
 
     def read(self, path: Path, output: Path | None = None, *, needs_vectors: bool = True) -> tb.io.Field:
-        """Read the field of a file and describe it in the summary; refuse an output that could not be written."""
+        """Read the field of a file and describe it in the summary; raise if the output cannot be written."""
         found = tb.io.read_field(path, self.request(needs_vectors=needs_vectors))
         self.check_report()
         tb.io.field.warn_if_suspicious(found)
-        if len(found.space.points) < tb.io.field.FEW_POINTS:  # said already: estimators need not say it again
+        if len(found.space.points) < tb.io.field.FEW_POINTS:  # warned above: estimators need not repeat it
             warnings.simplefilter("ignore", tb.errors.DimensionWarning)
         summary = self.summary
         summary.source, summary.before = path, found
         summary.notes += found.notes
         n, dims = found.space.points.shape
-        summary.tell("read", f"{path.name}: {found}", points=n, ambient_dim=dims, times=len(found))
+        summary.add("read", f"{path.name}: {found}", points=n, ambient_dim=dims, times=len(found))
         if output is not None:
             tb.io.check_output(found, output)
         return found
 
     def show(self, table: tb.io.Table) -> None:
-        """Print a table after the summary, and put it into the report."""
+        """Print a table after the summary and add it to the report."""
         self.summary.table, self.appendix = table, f"\n\n{table.text()}"
 
     def check_report(self) -> None:
-        """Refuse a report that cannot be written; it loads libraries for figures, so input is checked before."""
+        """Raise if the report cannot be written; it loads plotting libraries, so input is checked before."""
         if self.report is not None:
             tb.report.check_report(self.report)
 
@@ -145,7 +145,7 @@ class Job:
 
     @contextlib.contextmanager
     def steps(self, total: int) -> Iterator[Callable[[str], None]]:
-        """Progress on standard error; call the result with a description at the beginning of each step."""
+        """Show progress on standard error; call the result with a description at the start of each step."""
         numbers = itertools.count(1)
         with tb.console.progress(total, "step", not self.silent) as show:
             yield lambda text: show(next(numbers), text)
@@ -161,19 +161,19 @@ def write_in_blocks(
     fields_at_once: int | None = None,
     refused: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write ``function(dataset, names of its components)``, lazy, for NetCDF or Zarr files of any length.
+    """Write the lazy result of ``function(dataset, component names)`` for NetCDF or Zarr files of any length.
 
-    What a killed run with the same ``options`` has finished is not computed again. Options ``refused`` must be unset.
+    A run with the same ``options`` resumes an interrupted one. Raises if any of the options ``refused`` is set.
     """
     if any(path.suffix.lower() not in (".nc", ".nc4", ".zarr") for path in (file, output)):
         raise tb.errors.InvalidInputError(
-            "blocks of time go from NetCDF or Zarr to NetCDF or Zarr. Leave out --workers or --scale."
+            "--workers and --scale need NetCDF or Zarr as input and output. Remove them, or convert the file."
         )
     given = {**job.columns, "report": job.report, **(refused or {})}
     if wrong := [name for name in given if given[name] and name != "vectors"]:
         option = wrong[0].replace("_", "-")
         raise tb.errors.InvalidInputError(
-            f"--{option} does not go with --scale and --workers, which read the file in blocks."
+            f"--{option} cannot be combined with --scale or --workers, which read the file in blocks. Remove one."
         )
     names = [name for name in map(str.strip, options.get("variables", "").split(",")) if name]
     tb.io.datasets.check_header(file, job.request(), names)
@@ -188,7 +188,7 @@ def write_in_blocks(
         count = prod(size for name, size in dims.items() if name not in fields.grid.dims)
         text = f"{file.name}: {', '.join(fields.names)} on {fields.grid}, {count} fields"
         job.summary.source = file
-        job.summary.tell("read", text, points=len(fields.grid), times=times)
+        job.summary.add("read", text, points=len(fields.grid), times=times)
         changed = max(path.stat().st_mtime_ns for path in file.parent.glob(file.name))
         plan = {**options, "names": [*fields.names], "times": times, "grid": fields.grid.token, "changed": changed}
         with job.summary.writing(output), tb.console.progress(times, "field", not job.silent) as show:
@@ -201,7 +201,7 @@ def write_in_blocks(
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Make a command of a function of a ``Job`` and its own options, by adding the shared options."""
+    """Turn a function of a ``Job`` and its own options into a command by adding the shared options."""
 
     def parameters(source: Callable) -> dict[str, inspect.Parameter]:
         return dict(inspect.signature(source, eval_str=True).parameters)
@@ -228,7 +228,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def as_options(text: str, options: set[str]) -> str:
-    """A message of the library in the words of the tool: its arguments as options.
+    """Rewrite a message of the library for the tool: arguments become options.
 
     >>> as_options('use drop_missing=True, or vectors=("EAST", "NORTH"); mind dim=2.', {"drop_missing", "vectors"})
     'use --drop-missing, or --vectors EAST,NORTH; mind dim=2.'
@@ -241,16 +241,16 @@ def as_options(text: str, options: set[str]) -> str:
         plain = re.sub("[(){}\"']", "", value).replace(", ", ",").replace(": ", "=").rstrip(",")
         return f"--{name.replace('_', '-')} {'' if value == 'True' else plain}".rstrip()
 
-    text = re.sub(r"\bnoise_std\b=?", "noise=", text)  # the estimators' name of it
+    text = re.sub(r"\bnoise_std\b=?", "noise=", text)  # name in the estimators
     return re.sub(r"\b([a-z]+(?:_[a-z]+)*)=(\(.*?\)|\{.*?\}|\"[^\"]*\"|'[^']*'|\.\.\.|\w+(?:\.\w+)*)?", option, text)
 
 
 def _run(job: Job, inputs: list[Path], output: Path | None, options: set[str], work: Callable[[Job], None]) -> None:
-    """Do the work; print results on stdout, warnings and errors on stderr, each in a sentence."""
+    """Run a command; print results on stdout, warnings and errors on stderr, each on one line."""
     with contextlib.suppress(ValueError):  # not in the main thread
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing half-written stays
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that temporary files are removed
     started = time.perf_counter()
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin while they wait stall busy machines
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # spinning threads slow down busy machines
     caught: list[warnings.WarningMessage] = []
     try:
         if output is not None:
@@ -259,7 +259,7 @@ def _run(job: Job, inputs: list[Path], output: Path | None, options: set[str], w
             tb.io.check_input(path)
             if output is not None and path.exists() and output.exists() and path.samefile(output):
                 raise tb.errors.InvalidInputError(
-                    f"{output} is the input, too: it would be overwritten. Choose another name."
+                    f"{output} is also the input and would be overwritten. Choose another name."
                 )
         with warnings.catch_warnings(record=True) as recorded:
             caught = recorded

@@ -20,9 +20,9 @@ Name = Literal["torus", "reconstruction", "forecast", "classification"]
 
 @command
 def demo(
-    job: Job, out: Annotated[Path, typer.Option(help="folder of the figure and the report")] = Path("out/demo")
+    job: Job, out: Annotated[Path, typer.Option(help="folder for the figure and the report")] = Path("out/demo")
 ) -> None:
-    """Denoise a field on a torus and fill in a wind field, compared with simpler methods (half a minute).
+    """Denoise a field on a torus and interpolate wind, compared with simpler methods (half a minute).
 
     Examples:
         tangentbundle demo
@@ -34,14 +34,14 @@ def demo(
     with job.steps(3) as step:
         step("denoising a field on a torus")
         torus = examples.denoise_torus()
-        step("filling in the wind from stations")
+        step("interpolating wind from stations")
         filled, wind, stations = examples.fill_wind()
-        step("drawing")
+        step("drawing figures")
         body = []
         for example in (torus, filled):
             errors = example.errors()
             for number, (method, error) in enumerate(errors.items()):
-                job.summary.tell("" if number else example.title, f"{method:<26}{error:.0%} error")
+                job.summary.add("" if number else example.title, f"{method:<26}{error:.0%} error")
                 body.append([example.title, method, f"{error:.0%}"])
             job.summary.data[example.title] = errors
         job.summary.table = tb.io.Table("Error relative to the true field", ["example", "method", "error"], body)
@@ -51,32 +51,32 @@ def demo(
 
 @command
 def doctor(job: Job) -> None:
-    """Versions, GPU, and a self-test of a few seconds.
+    """Show versions and GPU, and run a self-test of a few seconds.
 
     Example: tangentbundle doctor
     """
     with job.steps(2) as step:
-        step("versions")
-        there = {found.metadata["Name"].lower().replace("_", "-"): found.version for found in distributions()}
-        used = [text for text in requires("tangentbundle") or [] if not re.search("(dev|docs|bench)['\"]", text)]
-        names = [*sorted({re.split(r"[^\w-]", text)[0].lower().replace("_", "-") for text in used}), "triton"]
-        versions = {"tangentbundle": version("tangentbundle"), **{name: there.get(name) for name in names}}
-        tell = job.summary.tell
-        tell("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}", versions=versions)
-        tell("packages", ", ".join(f"{name} {found or 'missing'}" for name, found in versions.items()))
-        step("self-test")
+        step("collecting versions")
+        installed = {found.metadata["Name"].lower().replace("_", "-"): found.version for found in distributions()}
+        needed = [text for text in requires("tangentbundle") or [] if not re.search("(dev|docs|bench)['\"]", text)]
+        names = [*sorted({re.split(r"[^\w-]", text)[0].lower().replace("_", "-") for text in needed}), "triton"]
+        versions = {"tangentbundle": version("tangentbundle"), **{name: installed.get(name) for name in names}}
+        add = job.summary.add
+        add("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}", versions=versions)
+        add("packages", ", ".join(f"{name} {found or 'missing'}" for name, found in versions.items()))
+        step("running the self-test")
         error, limit = _self_test(job), 0.05
-    tell("self-test", f"{'ok' if error < limit else 'FAILED'}, error {error:.1%} (limit {limit:.0%})", error=error)
+    add("self-test", f"{'ok' if error < limit else 'FAILED'}, error {error:.1%} (limit {limit:.0%})", error=error)
     job.summary.data["passed"] = error < limit
     job.code = 0 if error < limit else 1
 
 
 def _self_test(job: Job) -> float:
-    """The largest relative error of heat flow of an eigenfield on the sphere, on the CPU and on a GPU."""
+    """Return the largest relative error of heat flow on the sphere, on the CPU and on a GPU if there is one."""
     import torch
 
     gpu = torch.cuda.get_device_name(0) if torch.cuda.is_available() else None
-    job.summary.tell("GPU", gpu or "none found by torch; everything runs on the CPU", gpu=gpu)
+    job.summary.add("GPU", gpu or "not found by torch; everything runs on the CPU", gpu=gpu)
     sphere = tb.manifolds.Sphere(2)
     points = sphere.sample(5000, seed=0)
     bundle = tb.TangentBundle.from_points(points)
@@ -91,23 +91,23 @@ def _self_test(job: Job) -> float:
 @command
 def reproduce(
     job: Job,
-    name: Annotated[Name, typer.Argument(help="which of the paper's tables")],
-    full: Annotated[bool, typer.Option("--full/--quick", help="all cells and runs, or a few")] = False,
+    name: Annotated[Name, typer.Argument(help="table of the paper")],
+    full: Annotated[bool, typer.Option("--full/--quick", help="all cells and runs, or a small subset")] = False,
     protocol: Annotated[
-        Literal["paper", "best"], typer.Option(help="the paper's text, or what this library does best")
+        Literal["paper", "best"], typer.Option(help="the paper's protocol, or this library's best methods")
     ] = "paper",
     data: Annotated[str | None, typer.Option(help="wind: gfs, embedded, or ncep (the paper's, downloaded)")] = None,
-    seed: Annotated[int, typer.Option(help="of every draw")] = 0,
-    jobs: Annotated[int, typer.Option(help="processes; -1 for all cores")] = 1,
+    seed: Annotated[int, typer.Option(help="random seed")] = 0,
+    jobs: Annotated[int, typer.Option(help="number of processes; -1 for all cores")] = 1,
     out: Annotated[Path | None, typer.Option(help="folder; default runs/<name>-<protocol>-<quick|full>")] = None,
     networks: Annotated[
-        Path | None, typer.Option(help="folder of finished results of the paper's protocol, to show their networks")
+        Path | None, typer.Option(help="folder with results of the paper's protocol; adds their networks to the table")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume/--no-resume", help="keep finished runs of the folder")] = True,
 ) -> None:
-    """Compute one of the paper's tables and compare it with the paper's numbers.
+    """Compute one of the paper's tables and compare it with the published numbers.
 
-    Files: one JSON line for each run, all scores as CSV, a Markdown page, a figure.
+    Writes one JSON line for each run, all scores as CSV, a Markdown page and a figure.
 
     Example: tangentbundle reproduce torus --full --jobs 2
     """
@@ -125,6 +125,6 @@ def reproduce(
     if not job.silent:
         typer.echo(results.comparison().text() + "\n")
     job.summary.table = results.full()
-    job.summary.tell("table", job.summary.table.title, experiment=name, protocol=protocol, runs=len(rows))
+    job.summary.add("table", job.summary.table.title, experiment=name, protocol=protocol, runs=len(rows))
     job.summary.files = [folder / "results.jsonl", *files]
     job.summary.rows += [("wrote", str(file)) for file in job.summary.files]

@@ -125,7 +125,7 @@ class DistributedBundle(BundleSignals):
     def __repr__(self) -> str:
         return (
             f"DistributedBundle({self.num_points} points in {self.num_parts} partitions, dim={self.dim}, "
-            f"eps={self.eps:.4g}, {self.edges / self.num_points:.1f} neighbours a point, {self.geometry.kernel})"
+            f"eps={self.eps:.4g}, {self.edges / self.num_points:.1f} neighbours per point, {self.geometry.kernel})"
         )
 
     def filter(self, filters: Filter | Sequence[Filter], signal: Array) -> np.ndarray:

@@ -56,7 +56,7 @@ def radius_for_neighbors(points: np.ndarray, k: int) -> float:
     1.0
     """
     if len(points) <= k:
-        raise TooFewPointsError(f"{k} neighbours a point need at least {k + 1} points, got {len(points)}.")
+        raise TooFewPointsError(f"{k} neighbours per point need at least {k + 1} points, got {len(points)}.")
     if len(points) <= SAMPLE or k < 2 * MIN_SAMPLED_NEIGHBORS:
         return float(np.median(sampled_nearest(points, k)[0][:, -1]))
     rows = sample_rows(len(points))[:: k // MIN_SAMPLED_NEIGHBORS]  # distances of the k-th vary as the root of 1/k

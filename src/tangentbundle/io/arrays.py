@@ -129,7 +129,7 @@ def _load(path: Path) -> dict[str, np.ndarray]:
     except Exception as error:  # NumPy evaluates headers as Python's literals, whose parser has errors of many kinds
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
         remedy = "Arrays of objects are never read." if "pickle" in text else "Write it anew with np.savez."
-        raise DamagedFileError(f"{path.name} is no readable NumPy archive ({text}). {remedy}") from error
+        raise DamagedFileError(f"{path.name} is not a readable NumPy archive ({text}). {remedy}") from error
 
 
 def write_npz(field: Field, path: Path) -> None:

@@ -172,7 +172,7 @@ def warn_if_radians(name: str, angles: np.ndarray) -> None:
     """Warn of angles in degrees, all round the circle, none of which is larger than 2 pi."""
     largest = np.abs(np.nan_to_num(angles)).max()
     if 1 < largest < 2 * np.pi + 0.01 and angles.size >= FEW_POINTS:
-        warn(f"angles of {name} end at {largest:.3g}: are they radians? Give degrees.")
+        warn(f"the largest angle of {name} is {largest:.3g}: are they radians? Give degrees.")
 
 
 def _marker(name: str, values: np.ndarray) -> str:

@@ -76,7 +76,7 @@ def check_input(path: str | Path) -> tuple[Path, Format]:
             return source, form
     except (OSError, ValueError) as error:
         raise InvalidInputError(f"{source!s:.200} cannot be read: {error!s:.200}. Check the path.") from error
-    raise InvalidInputError(f"there is no file {source}. Check the path.")
+    raise InvalidInputError(f"no such file: {source}. Check the path.")
 
 
 def check_output(field: Field | None, path: str | Path, count: int | None = None) -> None:
@@ -91,7 +91,7 @@ def check_output(field: Field | None, path: str | Path, count: int | None = None
         return
     count = len(field) if count is None else count
     if count > 1 and not form.several:
-        raise OutputError(f"{target.suffix} files hold one field, and there are {count}. Write .nc, .zarr or .npz.")
+        raise OutputError(f"{target.suffix} files hold one field, but there are {count}. Write .nc, .zarr or .npz.")
     if form.write is write_mesh:
         check_mesh_output(field, target)
 

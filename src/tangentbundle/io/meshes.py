@@ -28,7 +28,7 @@ def read_mesh(path: Path, request: Request) -> Field:
             mesh = meshio.read(path)
     except (SystemExit, Exception) as error:  # meshio raises whatever its parsers meet, and exits on its own errors
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DamagedFileError(f"{path.name} is no readable {path.suffix[1:].upper()} mesh ({text}).") from error
+        raise DamagedFileError(f"{path.name} is not a readable {path.suffix[1:].upper()} mesh ({text}).") from error
     if (said := claimed.get("element vertex", len(mesh.points))) != len(mesh.points):
         raise DamagedFileError(f"{path.name} has {len(mesh.points)} of {said} vertices: it is cut short.")
     return from_meshio(mesh, request)
@@ -46,7 +46,7 @@ def check_counts(path: Path) -> dict[str, int]:
     content, suffix = path.read_bytes(), path.suffix.lower()
     head = content.partition(b"end_header")[0] if suffix == ".ply" else content
     if suffix == ".ply" and head == content:
-        raise DamagedFileError(f"{path.name} is no readable PLY mesh: its header is not complete.")
+        raise DamagedFileError(f"{path.name} is not a readable PLY mesh: its header is not complete.")
     found = {}
     for what, text in re.findall(COUNTS, head, re.MULTILINE):
         numbers = [*map(int, text.split())]
@@ -149,6 +149,6 @@ def to_meshio(field: Field, columns: bool = False) -> Any:
 def check_mesh_output(field: Field, path: Path) -> None:
     """Refuse what a mesh file cannot hold."""
     if path.suffix.lower() in (".obj", ".stl"):
-        raise OutputError(f"{path.suffix} files hold no vectors. Write {path.with_suffix('.ply').name} or .vtk.")
+        raise OutputError(f"{path.suffix} files cannot hold vectors. Write {path.with_suffix('.ply').name} or .vtk.")
     if field.space.points.shape[1] != 3:
         raise OutputError("a mesh file holds points of space, with x, y and z. Write .csv or .npz instead.")

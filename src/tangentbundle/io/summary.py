@@ -1,4 +1,4 @@
-"""What a command found and did: for the screen, for JSON, and for whoever writes a report of it."""
+"""Results of a command, for the screen, as JSON and for reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .field import Field
 
 @dataclass(frozen=True)
 class Table:
-    """A title, names of columns, and rows of texts."""
+    """A table of text: title, column names, rows and notes."""
 
     title: str
     header: list[str]
@@ -45,7 +45,7 @@ class Table:
 
 
 def short_name(model: str, width: int = 60) -> str:
-    """The name of a model in a table: a Gaussian process by its covariance, others without arguments.
+    """Shorten the name of a model for a table: the covariance of a Gaussian process, others without arguments.
 
     >>> short_name("GaussianProcess(Ambient(inf))"), short_name("SpectralFilter(neighbors=None, probes=8)")
     ('Ambient(inf)', 'SpectralFilter')
@@ -59,11 +59,11 @@ def short_name(model: str, width: int = 60) -> str:
 
 @dataclass
 class Summary:
-    """A command's result. ``rows`` are (label, text) for people, ``data`` the same for machines.
+    """The result of a command. ``rows`` are (label, text) for the screen, ``data`` the values for JSON.
 
-    ``line`` is what was typed, ``before`` and ``after`` are the fields read and computed. ``eigenvalues`` have standard
-    errors, and ``modes (k, n, D)`` are the first few of their ambient fields. ``table`` is what was measured, ``files``
-    are what was written.
+    ``line`` is the command line, ``before`` and ``after`` are the fields read and computed. ``modes (k, n, D)`` are the
+    first few ambient eigenfields of ``eigenvalues``. ``table`` is a table of results, and ``files`` lists the files
+    written.
     """
 
     command: str
@@ -82,14 +82,14 @@ class Summary:
     table: Table | None = None
     seconds: float = 0.0
 
-    def tell(self, label: str, text: str, **data: Any) -> None:
-        """Add a row, and its numbers."""
+    def add(self, label: str, text: str, **data: Any) -> None:
+        """Add a row of text, and its values for JSON."""
         self.rows.append((label, text))
         self.data |= data
 
     @contextlib.contextmanager
     def writing(self, file: Path) -> Iterator[None]:
-        """Add a file that is written in this block, and say whether it replaced one."""
+        """Add the file that is written in this block, and note whether it replaced an existing one."""
         existed = file.exists()
         yield
         self.files.append(file)
@@ -101,7 +101,7 @@ class Summary:
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
     def to_json(self) -> dict[str, Any]:
-        """Plain numbers and text; numbers that are not finite become None."""
+        """Return plain numbers and text; numbers that are not finite become None."""
         content = {"command": self.command, "source": self.source} | self.data
         content |= {name: getattr(self, name) for name in ("notes", "warnings", "files")}
         content["seconds"] = round(self.seconds, 3)

@@ -35,7 +35,7 @@ def read_header(path: Path) -> tuple[list[str], str, int]:
     except (UnicodeDecodeError, csv.Error) as error:
         raise DamagedFileError(f"{path.name} does not begin with names in UTF-8 text ({error}). Convert it.") from error
     if "\0" in line:
-        raise DamagedFileError(f"{path.name} is no text, whatever its name says. Give it the suffix of its format.")
+        raise DamagedFileError(f"{path.name} is not text, whatever its name says. Give it the suffix of its format.")
     names = [cell.strip() for cell in cells]
     if not names:
         raise DamagedFileError(f"{path.name} is empty. Give a table whose first line names its columns.")
@@ -66,7 +66,7 @@ def read_csv(path: Path, request: Request) -> Field:
         table = arrow.read_csv(str(path), options, parse, arrow.ConvertOptions(column_types=types))
     except (ValueError, OSError, LookupError) as error:  # of Arrow, all of these kinds
         raise DamagedFileError(
-            f"{path.name} is no table of UTF-8 text with numbers in {listed(columns.numeric)} ({str(error)[:300]}). "
+            f"{path.name} is not a table of UTF-8 text with numbers in {listed(columns.numeric)} ({str(error)[:300]}). "
             "Correct that line; numbers have a decimal point. Leave missing ones empty and use drop_missing=True."
         ) from error
     return _from_table(table, path, columns, request)
@@ -82,7 +82,7 @@ def read_parquet(path: Path, request: Request) -> Field:
         table = pyarrow.parquet.read_table(path)
         table = table.rename_columns([name.strip() for name in table.column_names])
     except (ValueError, OSError, LookupError, RuntimeError, NotImplementedError) as error:
-        raise DamagedFileError(f"{path.name} is no readable Parquet file ({str(error).splitlines()[0]}).") from error
+        raise DamagedFileError(f"{path.name} is not a readable Parquet file ({str(error).splitlines()[0]}).") from error
     return _from_table(table, path, find_columns(table.column_names, request), request)
 
 

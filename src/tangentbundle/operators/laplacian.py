@@ -85,7 +85,7 @@ class ConnectionLaplacian(LinearOperator):
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}({self.num_points} points, rank {self.dim}, {self.num_edges / self.num_points:.1f} "
-            f"neighbours a point, {str(self.dtype).removeprefix('torch.')}, {self.device})"
+            f"neighbours per point, {str(self.dtype).removeprefix('torch.')}, {self.device})"
         )
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Reports for the browser: what a command read, found and wrote, in one HTML file that needs no network."""
+"""Reports for the browser: input, results and figures of a command in one HTML file that needs no network."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ from ..plot.style import ERRORS, LENGTHS, LINES, SIGNED, canvas, with_unit
 __all__ = ["check_report", "write_report"]
 
 CHART = (5.4, 2.7)
-"""Inches of a chart: two side by side on a desktop, one on a phone, with letters as large as those of the text."""
+"""Size of a chart in inches: two fit side by side on a desktop, one on a phone."""
 
 MAX_VALUES = 12
-"""Most numbers shown under the mouse."""
+"""Largest number of values shown at the mouse pointer."""
 
 
 def check_report(path: Path) -> None:
-    """Refuse, before any work, a report that cannot be written."""
+    """Raise if a report cannot be written, before any work is done."""
     for name in ("jinja2", "matplotlib.figure", "plotly.graph_objects"):
         extra(name, "Reports", "plot")
     if path.suffix.lower() not in (".html", ".htm"):
-        raise OutputError(f"a report is an .html file, not {path.name}. Choose such a name.")
+        raise OutputError(f"expected an .html file for the report, got {path.name}. Change the suffix.")
     check_place(path)
 
 
 def write_report(summary: Summary, path: Path) -> None:
-    """Write what a command read, found and wrote to one HTML file that loads nothing from elsewhere, atomically."""
+    """Write input, results and figures of a command to one self-contained HTML file, atomically."""
     check_report(path)
     jinja2 = extra("jinja2", "Reports", "plot")
     environment = jinja2.Environment(
@@ -69,19 +69,19 @@ def write_report(summary: Summary, path: Path) -> None:
 
 
 def _sections(summary: Summary) -> list[dict[str, Any]]:
-    """All that can be drawn of a summary: the fields, the spectrum, and the skill of a forecast.
+    """Return the figures of a summary: fields, spectrum and forecast skill.
 
-    A section has a title, a note, and either panels, which are plotly figures as JSON, next to each other with linked
-    views, or a chart, SVG in base64.
+    A section has a title, a note, and either panels (plotly figures as JSON, side by side with linked views) or a chart
+    (SVG in base64).
     """
     found = [] if summary.before is None else [_fields(summary, summary.before)]
     if summary.eigenvalues is not None:
-        errors = "within their sampling errors, the vertical bars"
+        errors = "within their sampling errors (vertical bars)"
         note = f"Brackets: eigenvalues that agree {'to six digits' if summary.eigenvalue_errors is None else errors}."
         draw = partial(spectrum, summary.eigenvalues, summary.eigenvalue_errors)
         found.append(_chart("Spectrum", note, draw))
     if summary.before is not None and (rows := summary.data.get("skill")):
-        note = "Forecasts of held-out times: below the climatology there is skill."
+        note = "Errors at held-out times. A forecast has skill where its error is below that of the climatology."
         found.append(_chart("Skill", note, partial(_skill, rows, summary.before.units)))
     return found
 
@@ -95,7 +95,7 @@ def _chart(title: str, note: str, draw: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _fields(summary: Summary, before: Field) -> dict[str, Any]:
-    """The fields, on a map or in space; what was given to the left of what was computed."""
+    """Return the section of the fields, on a map or in space, with the input to the left of the result."""
     layers = aligned(_layers(summary, before))
     space, most = before.space, max(len(layer.points) for layer in layers)
     groups = [layers] if summary.after is None else [layers[:1], layers[1:]]
@@ -103,30 +103,30 @@ def _fields(summary: Summary, before: Field) -> dict[str, Any]:
         globes = [space] if summary.after is None else [space, summary.after.space]
         chart = EqualAreaMap.fitting(*np.concatenate([globe.coordinates for globe in globes]).T)
         panels = [layered(group, chart=chart) for group in groups]
-        notes = ["Drag to zoom, double-click to see all again. Point anywhere to read the nearest values."]
-        notes.append("Equal-area map; arrows point along its own meridians. Coastlines: Natural Earth.")
+        notes = ["Drag to zoom, double-click to reset. Hover anywhere to see the nearest values."]
+        notes.append("Equal-area projection; arrows follow its meridians. Coastlines: Natural Earth.")
     else:
         faces = space.faces if isinstance(space, Mesh) else None
         panels = [layered(group, faces=faces, up=space.up) for group in groups]
-        notes = ["Drag to turn, scroll to zoom, point at a dot to read its values."]
+        notes = ["Drag to rotate, scroll to zoom, hover over a point to see its values."]
         if space.points.shape[1] == 2:
-            notes = ["Drag to zoom, double-click to see all again, point at a dot to read its values."]
+            notes = ["Drag to zoom, double-click to reset, hover over a point to see its values."]
         if space.points.shape[1] > 3:
-            notes.append(f"Of {space.points.shape[1]} dimensions the three principal axes are shown.")
+            notes.append(f"The three principal axes of {space.points.shape[1]} dimensions are shown.")
     if len(before) > 1 and summary.command != "forecast":
         when = "" if before.times is None else f" ({_date(before, 0)})"
         notes.append(f"The first of {len(before)} fields is shown{when}.")
     if most > MAX_DOTS:
-        notes.append(f"{MAX_DOTS} of {most} points are shown, spread evenly, {MAX_ARROWS} with arrows.")
+        notes.append(f"{MAX_DOTS} of {most} points are shown, evenly spread, {MAX_ARROWS} of them with arrows.")
     elif most > MAX_ARROWS:
         notes.append(f"{MAX_ARROWS} of {most} points have arrows.")
-    title = "The map" if isinstance(space, Globe) else "The field"
-    title = title if summary.modes is None else "Eigenfields, with their eigenvalues"
+    title = "Map" if isinstance(space, Globe) else "Field"
+    title = title if summary.modes is None else "Eigenfields and their eigenvalues"
     return {"title": title, "note": " ".join(notes), "panels": [json.loads(p.to_json()) for p in panels], "chart": ""}
 
 
 def _skill(rows: Sequence[Mapping[str, float]], unit: str, axes: Any) -> Any:
-    """Errors of forecasts of held-out times against the lead time."""
+    """Plot forecast errors at held-out times against the lead time."""
     names = {"this forecast": "error", "persistence": "persistence", "climatology": "climatology"}
     for color, (name, key) in zip(LINES, names.items(), strict=False):
         axes.plot([row["lead"] for row in rows], [row[key] for row in rows], label=name, color=color, marker="o", ms=3)
@@ -139,7 +139,7 @@ def _skill(rows: Sequence[Mapping[str, float]], unit: str, axes: Any) -> Any:
 
 
 def _layers(summary: Summary, before: Field) -> list[Layer]:
-    """The field that was read comes first, then results, the main one before others."""
+    """Return the input field, then the results, the main one first."""
     after = summary.after
     if summary.modes is not None and summary.eigenvalues is not None:
         pairs, place = zip(summary.eigenvalues, summary.modes, strict=False), Field(before.space)
@@ -171,7 +171,7 @@ def _date(field: Field, number: int) -> str:
 def _layer(
     name: str, field: Field, label: str, values: Mapping[str, np.ndarray] | None = None, **colored: Any
 ) -> Layer:
-    """Vectors or numbers at the places of a field; coordinates, ``values`` and lengths are shown under the mouse."""
+    """Return vectors or numbers at the points of a field; the pointer shows coordinates, ``values`` and lengths."""
     shown = [*zip(field.space.names, field.space.coordinates.T, strict=True), *(values or {}).items()][:MAX_VALUES]
     look = {"palette": LENGTHS if label == quantity(field) else ERRORS} | colored
     layer = Layer(name, np.asarray(field.space.points, float), label=label, unit=field.units, **look)
@@ -188,7 +188,7 @@ def _field_layer(name: str, field: Field, number: int = 0) -> Layer:
 
 
 def _part_layer(name: str, part: Field, field: Field) -> Layer:
-    """Arrows with the scale of the complete field, or numbers of either sign."""
+    """Return arrows with the scale of the complete field, or signed numbers."""
     if len(part.names) > 1:
         return _layer(name, field, quantity(field), vectors=_ambient(part))
     return _layer(name, part, name, color=np.asarray(part.values, float)[0, :, 0], palette=SIGNED)
@@ -200,5 +200,5 @@ def _ambient(field: Field, number: int = 0) -> np.ndarray:
 
 
 def _deviation(std: np.ndarray) -> np.ndarray:
-    """One standard deviation ``(n,)`` for all components ``(n, c)``."""
+    """Return the root mean square ``(n,)`` of the standard deviations ``(n, c)`` of the components."""
     return np.sqrt(np.square(std).mean(axis=1))
