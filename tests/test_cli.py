@@ -235,7 +235,7 @@ def test_other_mistakes(folder):
         ("filter", "none.csv", "--heat", "1", "-o", "a.csv"): "no such file",
         ("filter", "field.csv", "--heat", "1", "-o", "a.xyz"): "unknown format",
         ("filter", "field.csv", "--heat", "1", "-o", "none/a.csv"): "no such folder",
-        ("filter", "field.csv", "--heat", "-1", "-o", "a.csv"): "greater than or equal to 0",
+        ("filter", "field.csv", "--heat", "-1", "-o", "a.csv"): "expected a finite number, at least 0",
         ("filter", "field.csv", "-o", "a.csv"): "expected one filter",
         ("filter", "field.csv", "--heat", "1", "-o", "a.stl"): "cannot hold vectors",
         ("filter", "field.csv", "--heat", "1", "--vectors", "p,q,r", "-o", "a.csv"): "no column p",

@@ -43,11 +43,11 @@ def files(tmp_path, monkeypatch):
 
 
 def test_in_parts(files):
-    """The numbers, the layout and the summary are those of one process, with as many partitions as workers."""
+    """The numbers, the layout and the summary are those of one process, with more partitions than workers."""
     told = json.loads(run("filter", "big.parquet", *SCALE, "-o", "a.parquet", "--workers", 2, "--json").stdout)
     alone = json.loads(run("filter", "big.parquet", *SCALE, "-o", "alone.parquet", "--json").stdout)
     far = run("filter", "big.parquet", "--heat", "0.1", "--eps", "1e-12", "-o", "c.parquet", "--workers", 1, code=2)
-    assert told["points"] == 800 and told["dimension"] == 2 and len(told["notes"]) == 2 and told["partitions"] == 2
+    assert told["points"] == 800 and told["dimension"] == 2 and len(told["notes"]) == 2 and told["partitions"] == 8
     assert "error:" in far.stderr
     pd.testing.assert_frame_equal(pd.read_parquet("a.parquet"), pd.read_parquet("alone.parquet"), atol=1e-5)
     assert np.abs(pd.read_parquet("a.parquet")[["vx", "vy", "vz"]].to_numpy() - files).max() < 1e-5

@@ -83,6 +83,13 @@ def check_place(path: Path) -> Path:
     raise OutputError(f"cannot write {path}: {problem}")
 
 
+def check_html(path: Path) -> None:
+    """Refuse, before any work, a report that cannot be written."""
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise OutputError(f"expected an .html file for the report, got {path.name}. Change the suffix.")
+    check_place(path)
+
+
 @contextlib.contextmanager
 def only_writer(folder: str | os.PathLike) -> Iterator[Path]:
     """Hold a folder for this process; a second one is refused. The lock ends with the process, however it ends."""

@@ -12,7 +12,8 @@ import typer
 
 import tangentbundle as tb
 
-from .job import Job, Source, command
+from .job import Job, command
+from .options import Source
 
 MAX_BETTI_POINTS = 10_000
 """Largest number of points for eigenvalues, curvature and Betti number; larger clouds are sampled."""

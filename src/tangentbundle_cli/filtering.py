@@ -15,7 +15,8 @@ import typer
 import tangentbundle as tb
 
 from .fields import add_normal_share, build_bundle
-from .job import Job, Output, Source, Workers, command, write_in_blocks
+from .job import Job, command, write_in_blocks
+from .options import NOT_NEGATIVE, Output, Source, Workers
 
 MIN_ENERGY_SHARE = 0.01
 """Share of the energy below which a filter counts as having removed the field."""
@@ -27,7 +28,9 @@ def filter(
     file: Source,
     output: Output,
     geometry: dict[str, Any],
-    heat: Annotated[float | None, typer.Option(min=0, help="diffusion time, in squared units of the points")] = None,
+    heat: Annotated[
+        float | None, typer.Option(callback=NOT_NEGATIVE, help="diffusion time, in squared units of the points")
+    ] = None,
     scale: Annotated[str, typer.Option(help='wavelength on the globe to damp by half, such as "500 km"')] = "",
     variables: Annotated[str, typer.Option(help="variables of a grid to read and write: U,V; default all")] = "",
     workers: Annotated[
@@ -47,6 +50,7 @@ def filter(
     if (heat is None) == (not scale):
         raise tb.errors.InvalidInputError("expected one filter: --heat TIME, or --scale LENGTH on the globe.")
     if heat is None:
+        tb.earth.radians(scale)  # refuses what is not a length
 
         def smooth(ds: Any, names: tuple[str, ...]) -> Any:
             return tb.earth.smooth(ds, scale, vectors=names)
@@ -110,7 +114,8 @@ def _in_parts(
             "file to x, y, z and three vector components first."
         )
     work = output.absolute().with_name(f".{output.name}.work")
-    fresh, size = not work.exists(), min(tb.distributed.bundle.MAX_PARTITION, -(-len(field.space) // workers))
+    size = -(-len(field.space) // (4 * workers))  # several for each worker: one writes while others compute
+    fresh, size = not work.exists(), min(tb.distributed.bundle.MAX_PARTITION, size)
     dask = tb.extras.extra("dask", "Filtering in parts", "cluster")
     try:
         with dask.config.set(scheduler="threads", num_workers=workers):

@@ -1,4 +1,4 @@
-"""Shared by all commands: options, reading and writing, progress, and printing of results and errors."""
+"""Shared by all commands: reading and writing, progress, and printing of results and errors."""
 
 from __future__ import annotations
 
@@ -15,66 +15,19 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from math import prod
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
 import tangentbundle as tb
 
-FILES = "CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF or Zarr"
-
-Source = Annotated[Path, typer.Argument(help=f"input file: {FILES}, by its suffix", show_default=False)]
-Output = Annotated[Path, typer.Option("-o", "--output", help="output file; the suffix sets the format")]
-Dim = Annotated[int | None, typer.Option(min=1, help="intrinsic dimension; estimated by default")]
-Noise = Annotated[float | None, typer.Option(help="known standard deviation of the noise; estimated by default")]
-Std = Annotated[bool, typer.Option("--std", help="also write the standard deviation of each component")]
-Seed = Annotated[int, typer.Option(help="seed of random choices")]
-Workers = Annotated[
-    int | None, typer.Option(min=1, help="blocks of time computed at once, for NetCDF or Zarr grids larger than memory")
-]
+from .options import columns, display, geometry
 
 INPUTS = ("file", "at", "history")
 """Options that name input files, which are checked before anything is loaded."""
-
-_column = partial(typer.Option, rich_help_panel="Columns and rows")
-_display = partial(typer.Option, rich_help_panel="Display")
-
-
-def columns(
-    points: Annotated[str, _column(help="columns of points: X,Y,Z, or 'pc*', or pc1:pc50")] = "",
-    latlon: Annotated[str, _column(help="columns in degrees: LAT,LON")] = "",
-    vectors: Annotated[str, _column(help="columns of vectors: VX,VY,VZ or 'dpc*' or EAST,NORTH")] = "",
-    wind: Annotated[str, _column(help="columns of wind: SPEED,DIRECTION (degrees, from which it blows)")] = "",
-    sigma: Annotated[str, _column(help="column with standard errors of the vector components")] = "",
-    drop_missing: Annotated[bool, _column("--drop-missing", help="skip rows with missing values")] = False,
-    drop_duplicates: Annotated[bool, _column("--drop-duplicates", help="keep the first of coincident points")] = False,
-    select: Annotated[list[str] | None, _column(help="value of a NetCDF or Zarr dimension, such as level=500")] = None,
-    up: Annotated[str, _display(help="axis that points up in the report: x, y or z; default y for OBJ, else z")] = "",
-) -> None:
-    """Options of commands that read files. Columns that are not named are guessed; a note shows the guess."""
-
-
-def geometry(
-    dim: Dim = None,
-    neighbors: Annotated[
-        int | None, typer.Option(min=1, help="neighbours of the median point; automatic by default")
-    ] = None,
-    eps: Annotated[float | None, typer.Option(help="squared radius of neighbourhoods, instead of --neighbors")] = None,
-) -> None:
-    """Options of commands that build a bundle; the command receives those that are set as ``geometry``."""
-
-
-def display(
-    as_json: Annotated[bool, _display("--json", help="print the result as JSON on standard output")] = False,
-    quiet: Annotated[bool, _display("--quiet", "-q", help="print only errors")] = False,
-    debug: Annotated[bool, _display("--debug", help="show tracebacks")] = False,
-    report: Annotated[Path | None, _display(help="also write an interactive report to this .html file")] = None,
-) -> None:
-    """Options of every command."""
 
 
 class Commands(TyperGroup):
@@ -242,6 +195,7 @@ def as_options(text: str, options: set[str]) -> str:
         return f"--{name.replace('_', '-')} {'' if value == 'True' else plain}".rstrip()
 
     text = re.sub(r"\bnoise_std\b=?", "noise=", text)  # name in the estimators
+    text = re.sub(r"^((?:error: )?[a-z_]+)(?= must )", r"\1=", text)
     return re.sub(r"\b([a-z]+(?:_[a-z]+)*)=(\(.*?\)|\{.*?\}|\"[^\"]*\"|'[^']*'|\.\.\.|\w+(?:\.\w+)*)?", option, text)
 
 
@@ -255,6 +209,8 @@ def _run(job: Job, inputs: list[Path], output: Path | None, options: set[str], w
     try:
         if output is not None:
             tb.io.check_output(None, output)
+        if job.report is not None:
+            tb.files.check_html(job.report)
         for path in inputs:
             tb.io.check_input(path)
             if output is not None and path.exists() and output.exists() and path.samefile(output):

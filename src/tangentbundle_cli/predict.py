@@ -11,7 +11,8 @@ import typer
 
 import tangentbundle as tb
 
-from .job import Dim, Job, Noise, Output, Seed, Source, Std, Workers, command, write_in_blocks
+from .job import Job, command, write_in_blocks
+from .options import Dim, Noise, Output, Seed, Source, Std, Workers
 
 FIELDS_AT_ONCE = 8
 """Fields in a block of time. A fit takes seconds, and an interrupted run loses its unfinished blocks."""

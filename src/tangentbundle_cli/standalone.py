@@ -14,6 +14,7 @@ import typer
 import tangentbundle as tb
 
 from .job import Job, command
+from .options import Seed, require
 
 Name = Literal["torus", "reconstruction", "forecast", "classification"]
 
@@ -97,8 +98,14 @@ def reproduce(
         Literal["paper", "best"], typer.Option(help="the paper's protocol, or this library's best methods")
     ] = "paper",
     data: Annotated[str | None, typer.Option(help="wind: gfs, embedded, or ncep (the paper's, downloaded)")] = None,
-    seed: Annotated[int, typer.Option(help="random seed")] = 0,
-    jobs: Annotated[int, typer.Option(help="number of processes; -1 for all cores")] = 1,
+    seed: Seed = 0,
+    jobs: Annotated[
+        int,
+        typer.Option(
+            callback=require(lambda value: value > 0 or value == -1, "-1 or a positive number"),
+            help="number of processes; -1 for all cores",
+        ),
+    ] = 1,
     out: Annotated[Path | None, typer.Option(help="folder; default runs/<name>-<protocol>-<quick|full>")] = None,
     networks: Annotated[
         Path | None, typer.Option(help="folder with results of the paper's protocol; adds their networks to the table")

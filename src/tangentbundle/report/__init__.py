@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 from ..earth.maps import EqualAreaMap
-from ..errors import OutputError
 from ..extras import extra
-from ..files import check_place, replacing
+from ..files import check_html, replacing
 from ..io import Field, Globe, Mesh, Summary
 from ..plot.curves import spectrum
 from ..plot.interactive import layered
@@ -39,9 +38,7 @@ def check_report(path: Path) -> None:
     """Raise if a report cannot be written, before any work is done."""
     for name in ("jinja2", "matplotlib.figure", "plotly.graph_objects"):
         extra(name, "Reports", "plot")
-    if path.suffix.lower() not in (".html", ".htm"):
-        raise OutputError(f"expected an .html file for the report, got {path.name}. Change the suffix.")
-    check_place(path)
+    check_html(path)
 
 
 def write_report(summary: Summary, path: Path) -> None:

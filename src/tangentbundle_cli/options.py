@@ -1,0 +1,82 @@
+"""Options that commands share; values that no input can make valid are refused before anything is loaded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+FILES = "CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF or Zarr"
+
+
+def require(valid: Callable[[Any], bool], expected: str) -> Callable[[Any], Any]:
+    """Return a callback that refuses values of an option before anything is loaded."""
+
+    def check(value: Any) -> Any:
+        if value is not None and not valid(value):
+            raise typer.BadParameter(f"expected {expected}, got {value}.")
+        return value
+
+    return check
+
+
+NOT_NEGATIVE = require(lambda value: 0 <= value < math.inf, "a finite number, at least 0")
+
+Source = Annotated[Path, typer.Argument(help=f"input file: {FILES}, by its suffix", show_default=False)]
+Output = Annotated[Path, typer.Option("-o", "--output", help="output file; the suffix sets the format")]
+Dim = Annotated[int | None, typer.Option(min=1, help="intrinsic dimension; estimated by default")]
+Noise = Annotated[
+    float | None,
+    typer.Option(callback=NOT_NEGATIVE, help="known standard deviation of the noise; estimated by default"),
+]
+Std = Annotated[bool, typer.Option("--std", help="also write the standard deviation of each component")]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="seed of random choices")]
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="blocks of time computed at once, for NetCDF or Zarr grids larger than memory")
+]
+
+_column = partial(typer.Option, rich_help_panel="Columns and rows")
+_display = partial(typer.Option, rich_help_panel="Display")
+
+
+def columns(
+    points: Annotated[str, _column(help="columns of points: X,Y,Z, or 'pc*', or pc1:pc50")] = "",
+    latlon: Annotated[str, _column(help="columns in degrees: LAT,LON")] = "",
+    vectors: Annotated[str, _column(help="columns of vectors: VX,VY,VZ or 'dpc*' or EAST,NORTH")] = "",
+    wind: Annotated[str, _column(help="columns of wind: SPEED,DIRECTION (degrees, from which it blows)")] = "",
+    sigma: Annotated[str, _column(help="column with standard errors of the vector components")] = "",
+    drop_missing: Annotated[bool, _column("--drop-missing", help="skip rows with missing values")] = False,
+    drop_duplicates: Annotated[bool, _column("--drop-duplicates", help="keep the first of coincident points")] = False,
+    select: Annotated[list[str] | None, _column(help="value of a NetCDF or Zarr dimension, such as level=500")] = None,
+    up: Annotated[str, _display(help="axis that points up in the report: x, y or z; default y for OBJ, else z")] = "",
+) -> None:
+    """Options of commands that read files. Columns that are not named are guessed; a note shows the guess."""
+
+
+def geometry(
+    dim: Dim = None,
+    neighbors: Annotated[
+        int | None, typer.Option(min=1, help="neighbours of the median point; automatic by default")
+    ] = None,
+    eps: Annotated[
+        float | None,
+        typer.Option(
+            callback=require(lambda value: 0 < value < math.inf, "a positive number"),
+            help="squared radius of neighbourhoods, instead of --neighbors",
+        ),
+    ] = None,
+) -> None:
+    """Options of commands that build a bundle; the command receives those that are set as ``geometry``."""
+
+
+def display(
+    as_json: Annotated[bool, _display("--json", help="print the result as JSON on standard output")] = False,
+    quiet: Annotated[bool, _display("--quiet", "-q", help="print only errors")] = False,
+    debug: Annotated[bool, _display("--debug", help="show tracebacks")] = False,
+    report: Annotated[Path | None, _display(help="also write an interactive report to this .html file")] = None,
+) -> None:
+    """Options of every command."""
