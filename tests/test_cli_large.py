@@ -1,8 +1,5 @@
 """``tangentbundle filter --workers``: the numbers of one process, with the operator on disk."""
 
-import ast
-import importlib
-import importlib.util
 import json
 from pathlib import Path
 
@@ -12,7 +9,6 @@ import pytest
 from typer.testing import CliRunner
 
 import tangentbundle as tb
-import tangentbundle_cli
 from tangentbundle.io import read_field
 from tangentbundle_cli import app
 
@@ -80,15 +76,3 @@ def test_refused(files, arguments, message):
     Path("stations.csv").write_text("lat,lon,u,v\n" + "".join(f"{k},{7 * k},1,{k % 3}\n" for k in range(40)))
     assert message in run("filter", *arguments, "--heat", "0.1", code=2).stderr
     assert not Path("a.zarr").exists() and not list(Path().glob(".*.work"))
-
-
-@pytest.mark.parametrize("module", sorted(Path(tangentbundle_cli.__file__).parent.glob("*.py")), ids=lambda p: p.stem)
-def test_names_that_the_tool_imports_exist(module):
-    """Also those imported in functions, and for type checkers only."""
-    for node in ast.walk(ast.parse(module.read_text())):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "tangentbundle":
-            source = importlib.import_module(node.module)
-            for alias in node.names:
-                assert hasattr(source, alias.name) or importlib.util.find_spec(f"{node.module}.{alias.name}"), (
-                    alias.name
-                )

@@ -167,8 +167,15 @@ def test_months_and_years_go_on_at_the_same_day_or_the_last(months, day, unit):
     times = (np.datetime64("1990-02") + months * np.arange(40)).astype("datetime64[D]") + day
     times = times.astype(f"datetime64[{unit}]")
     line = regular(times)
-    assert np.array_equal(line.next(times[:-1]), times[1:]) and np.array_equal(line.ticks, np.arange(40))
+    assert np.array_equal(line.after(times[:-1]), times[1:]) and np.array_equal(line.ticks, np.arange(40))
+    assert np.array_equal(line.after(times[0], np.arange(40)), times)
     assert np.array_equal(Clock.of(times, 40)[0].steps(times[9:], 31), np.arange(9, 40))
+
+
+def test_months_without_the_day_have_their_last_one():
+    times = np.array(["2025-11-30", "2025-12-30", "2026-01-30"], "datetime64[D]")
+    later = ["2026-02-28", "2026-03-30", "2026-04-30"]
+    assert np.array_equal(regular(times).after(times[-1], np.arange(1, 4)), np.array(later, "datetime64[D]"))
 
 
 @pytest.mark.parametrize(

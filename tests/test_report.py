@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import tangentbundle as tb
@@ -138,7 +139,7 @@ def test_a_report_is_whole_or_not_there(tmp_path, monkeypatch):
 
 
 def test_every_command_has_a_report():
-    for name in ("inspect", "denoise", "interpolate", "forecast", "filter", "spectrum", "doctor", "reproduce"):
+    for name in (command.name for command in typer.main.get_command(app).commands.values()):
         assert "--report" in run(name, "--help").stdout
 
 

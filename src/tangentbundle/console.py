@@ -1,4 +1,4 @@
-"""What a person sees and does: progress, and Ctrl-C that leaves nothing half done."""
+"""Progress on standard error, and Ctrl-C that waits for the end of a step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 
 LINE_SECONDS = 10.0
-"""Between lines of progress where there is no terminal."""
+"""Time between lines of progress when standard error is not a terminal."""
 
 
 @contextlib.contextmanager
@@ -35,9 +35,9 @@ def deferred_interrupt() -> Iterator[Callable[[], bool]]:
 
 @contextlib.contextmanager
 def progress(total: int, unit: str, wanted: bool = True) -> Iterator[Callable[[int, str], None]]:
-    """What takes longer than a second is shown on standard error: give the count and a text.
+    """Show progress on standard error after one second; call the result with a count and a text.
 
-    A bar on a terminal, otherwise a line every ``LINE_SECONDS``.
+    It is a bar on a terminal, otherwise a line every ``LINE_SECONDS``.
     """
     if not wanted:
         yield lambda done, text: None

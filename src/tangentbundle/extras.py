@@ -18,7 +18,9 @@ def extra(name: str, purpose: str, group: str = "data") -> Any:
         return import_module(name)
     except ModuleNotFoundError as error:
         raise MissingExtraError(
-            f"{purpose} needs {name}, which is not installed: pip install 'tangentbundle[{group}]'.", name=name
+            f"{name.partition('.')[0]} is not installed, but needed for: {purpose}. "
+            f"Run pip install 'tangentbundle[{group}]'.",
+            name=name,
         ) from error
 
 

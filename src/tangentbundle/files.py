@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import torch
 
 MAX_NAME_BYTES = 255
-"""Of a file's name, on all common file systems."""
+"""Longest file name, in bytes, on common file systems."""
 
 
 @contextlib.contextmanager

@@ -22,13 +22,15 @@ class Timeline:
     step: np.timedelta64
     ends: bool = False  # all times are on the last day of a month
 
-    def next(self, times: Times) -> Times:
-        """The times one step later."""
+    def after(self, times: Times, steps: int | np.ndarray = 1) -> Times:
+        """The times some steps later; months without such a day have their last one."""
         if np.datetime_data(self.step)[0] != "M":
-            return times + self.step
-        day = np.timedelta64(int(self.ends), "D")
-        months = (later := times + day).astype("datetime64[M]")
-        return ((months + self.step).astype(later.dtype) + (later - months) - day).astype(times.dtype)
+            return times + steps * self.step
+        start = times.astype("datetime64[M]")
+        month = start + steps * self.step
+        found = month.astype(times.dtype) + (times - start.astype(times.dtype))
+        beyond = found.astype("datetime64[D]") - ((month + 1).astype("datetime64[D]") - 1)
+        return found - (beyond if self.ends else np.maximum(beyond, np.timedelta64(0, "D")))
 
     def segments(self) -> list[slice]:
         """Longest stretches without a gap."""
@@ -99,7 +101,7 @@ def fill_single_steps(times: Times, values: np.ndarray) -> tuple[Times, np.ndarr
     where = before + 1
     means = (values[before] + values[where]) / 2
     filled = np.insert(np.zeros(len(times), bool), where, True)
-    return np.insert(times, where, line.next(times[before])), np.insert(values, where, means, axis=0), filled
+    return np.insert(times, where, line.after(times[before])), np.insert(values, where, means, axis=0), filled
 
 
 @dataclass(frozen=True, eq=False)

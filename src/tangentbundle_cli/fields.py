@@ -15,7 +15,7 @@ import tangentbundle as tb
 from .job import Job, command
 from .options import Source
 
-MAX_BETTI_POINTS = 10_000
+MAX_SPECTRUM_POINTS = 10_000
 """Largest number of points for eigenvalues, curvature and Betti number; larger clouds are sampled."""
 
 
@@ -88,7 +88,7 @@ def inspect(
         step("diagnosing")
         _diagnose(job, field, bundle)
         step("computing eigenvalues")
-        sample = _sample(job, field, bundle)
+        sample = _sample(job, field, bundle, geometry)
         if k:
             compute_spectrum(job, sample, k)
         _add_shape(job, sample, count_holes=k > 0)
@@ -131,8 +131,8 @@ def _add_shape(job: Job, bundle: tb.TangentBundle, *, count_holes: bool) -> None
     if not count_holes:
         return
     betti, text = None, "not computed: the points end at a boundary, or are too few"
-    if bundle.num_points > MAX_BETTI_POINTS:
-        text = f"not computed for more than {MAX_BETTI_POINTS} points"
+    if bundle.num_points > MAX_SPECTRUM_POINTS:
+        text = f"not computed for more than {MAX_SPECTRUM_POINTS} points"
     elif not tb.calculus.topology.has_boundary(bundle):
         with contextlib.suppress(tb.errors.InvalidInputError):  # fewer points than eigenvalues
             betti = tb.calculus.betti_number(bundle)
@@ -140,18 +140,18 @@ def _add_shape(job: Job, bundle: tb.TangentBundle, *, count_holes: bool) -> None
     job.summary.add("first Betti number", text, betti=betti)
 
 
-def _sample(job: Job, field: tb.io.Field, bundle: tb.TangentBundle, size: int = MAX_BETTI_POINTS) -> tb.TangentBundle:
+def _sample(job: Job, field: tb.io.Field, bundle: tb.TangentBundle, geometry: dict[str, Any]) -> tb.TangentBundle:
     """Return the bundle of a random subset of a large cloud, whose lowest eigenvalues are similar and faster."""
     import numpy as np
 
     n = len(field.space)
-    if n <= size or isinstance(field.space, tb.io.Mesh):
+    if n <= MAX_SPECTRUM_POINTS or bundle.mesh is not None:
         return bundle
-    rows = np.random.default_rng(0).choice(n, size, replace=False)
+    rows = np.random.default_rng(0).choice(n, MAX_SPECTRUM_POINTS, replace=False)
     job.summary.notes.append(
-        f"eigenvalues and curvature are computed from {size} random points; `spectrum` uses all points"
+        f"eigenvalues and curvature are computed from {len(rows)} random points; `spectrum` uses all points"
     )
-    return field.space.select(rows).bundle(dim=bundle.dim)
+    return field.space.select(rows).bundle(**geometry | {"dim": bundle.dim})
 
 
 @command
@@ -172,7 +172,7 @@ def spectrum(
     """
     import numpy as np
 
-    if output is not None and output.suffix != ".npz":
+    if output is not None and output.suffix.lower() != ".npz":
         raise tb.errors.OutputError(f"expected an .npz file for the spectrum, got {output.name}. Change the suffix.")
     with job.steps(3) as step:
         step("reading")
@@ -185,5 +185,5 @@ def spectrum(
         ambient = bundle.to_ambient(fields[..., :6]).reshape(bundle.num_points, bundle.ambient_dim, -1)
         job.summary.modes = np.moveaxis(np.asarray(ambient, float), -1, 0)
     if output is not None:
-        with job.summary.writing(output), tb.files.replacing(output) as place:
-            np.savez(place, eigenvalues=values, fields=np.asarray(bundle.to_ambient(fields)))
+        with job.summary.writing(output), tb.files.replacing(output) as place, place.open("wb") as archive:
+            np.savez(archive, eigenvalues=values, fields=np.asarray(bundle.to_ambient(fields)))

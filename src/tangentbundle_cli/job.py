@@ -46,6 +46,7 @@ class Job:
     quiet: bool = False
     debug: bool = False
     report: Path | None = None
+    dim: int | None = None
     columns: dict[str, Any] = field(default_factory=dict)
     appendix: str = ""
     code: int = 0
@@ -76,6 +77,10 @@ class Job:
         summary.source, summary.before = path, found
         summary.notes += found.notes
         n, dims = found.space.points.shape
+        known = found.space.dim
+        if self.dim is not None and self.dim not in (range(1, dims + 1) if known is None else [known]):
+            expected = f"from 1 to {dims}, the dimension of the points" if known is None else known
+            raise tb.errors.InvalidInputError(f"--dim {self.dim} does not fit {path.name}: expected {expected}.")
         summary.add("read", f"{path.name}: {found}", points=n, ambient_dim=dims, times=len(found))
         if output is not None:
             tb.io.check_output(found, output)
@@ -104,6 +109,11 @@ class Job:
             yield lambda text: show(next(numbers), text)
 
 
+def changed_at(path: Path) -> int:
+    """Return when the files of a path or pattern were last changed."""
+    return max(file.stat().st_mtime_ns for file in path.parent.glob(path.name))
+
+
 def write_in_blocks(
     job: Job,
     file: Path,
@@ -118,7 +128,7 @@ def write_in_blocks(
 
     A run with the same ``options`` resumes an interrupted one. Raises if any of the options ``refused`` is set.
     """
-    if any(path.suffix.lower() not in (".nc", ".nc4", ".zarr") for path in (file, output)):
+    if any(tb.io.format_of(path).read is not tb.io.datasets.read_dataset for path in (file, output)):
         raise tb.errors.InvalidInputError(
             "--workers and --scale need NetCDF or Zarr as input and output. Remove them, or convert the file."
         )
@@ -142,8 +152,8 @@ def write_in_blocks(
         text = f"{file.name}: {', '.join(fields.names)} on {fields.grid}, {count} fields"
         job.summary.source = file
         job.summary.add("read", text, points=len(fields.grid), times=times)
-        changed = max(path.stat().st_mtime_ns for path in file.parent.glob(file.name))
-        plan = {**options, "names": [*fields.names], "times": times, "grid": fields.grid.token, "changed": changed}
+        plan = {**options, "names": [*fields.names], "times": times, "grid": fields.grid.token}
+        plan["changed"] = changed_at(file)
         with job.summary.writing(output), tb.console.progress(times, "field", not job.silent) as show:
             result = function(blocks, fields.names)
             if fields.names[0] not in ds.variables:  # the file has speed and direction
@@ -166,11 +176,13 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     options = own | built | read | shown
 
     def run(context: typer.Context, **given: Any) -> None:
+        given = {name: value.expanduser() if isinstance(value, Path) else value for name, value in given.items()}
         job_options, asked, bundle = ({name: given.pop(name) for name in group} for group in (shown, read, built))
         if built:
             given["geometry"] = {name: value for name, value in bundle.items() if value is not None}
+        dim = bundle.get("dim") or given.get("dim")
         inputs = [given[name] for name in INPUTS if given.get(name)]
-        job = Job(tb.io.Summary(function.__name__, context.obj), columns=asked, **job_options)
+        job = Job(tb.io.Summary(function.__name__, context.obj), columns=asked, dim=dim, **job_options)
         _run(job, inputs, given.get("output"), {*options}, lambda job: function(job, **given))
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__
@@ -185,6 +197,8 @@ def as_options(text: str, options: set[str]) -> str:
 
     >>> as_options('use drop_missing=True, or vectors=("EAST", "NORTH"); mind dim=2.', {"drop_missing", "vectors"})
     'use --drop-missing, or --vectors EAST,NORTH; mind dim=2.'
+    >>> as_options("error: no such file: seed=1/a.csv", {"seed"}), as_options("seed must be positive", {"seed"})
+    ('error: no such file: seed=1/a.csv', '--seed must be positive')
     """
 
     def option(match: re.Match) -> str:
@@ -195,8 +209,12 @@ def as_options(text: str, options: set[str]) -> str:
         return f"--{name.replace('_', '-')} {'' if value == 'True' else plain}".rstrip()
 
     text = re.sub(r"\bnoise_std\b=?", "noise=", text)  # name in the estimators
-    text = re.sub(r"^((?:error: )?[a-z_]+)(?= must )", r"\1=", text)
-    return re.sub(r"\b([a-z]+(?:_[a-z]+)*)=(\(.*?\)|\{.*?\}|\"[^\"]*\"|'[^']*'|\.\.\.|\w+(?:\.\w+)*)?", option, text)
+    text = re.sub(rf"^((?:error: )?(?:{'|'.join(options)}))(?= must )", r"\1=", text)
+    return re.sub(
+        r"(?<![\w/])(?!\S*/)([a-z]+(?:_[a-z]+)*)=(\(.*?\)|\{.*?\}|\"[^\"]*\"|'[^']*'|\.\.\.|\w+(?:\.\w+)*)?",
+        option,
+        text,
+    )
 
 
 def _run(job: Job, inputs: list[Path], output: Path | None, options: set[str], work: Callable[[Job], None]) -> None:

@@ -11,7 +11,7 @@ import typer
 
 import tangentbundle as tb
 
-from .job import Job, command, write_in_blocks
+from .job import Job, changed_at, command, write_in_blocks
 from .options import Dim, Noise, Output, Seed, Source, Std, Workers
 
 FIELDS_AT_ONCE = 8
@@ -60,14 +60,14 @@ def predict_each(
     text = "removed: the manifold is known" if exact else "smoothed: tangent spaces are estimated"
     job.summary.add("normal component", text, normal_removed=exact)
     level, origin = sum(levels) / count, "estimated" if known is None else "given"
-    job.summary.add("noise", f"{with_unit(level, field)} in each component ({origin})", noise=level)
-    print_scores(job, estimator, f" (last of {count} fields)" if count > 1 else "")
+    job.summary.add("noise", f"{format_value(level, field)} in each component ({origin})", noise=level)
+    add_scores(job, estimator, f" (last of {count} fields)" if count > 1 else "")
     names = field.names if len(field.names) == len(target.names) else target.names
     result = replace(target, names=names, units=field.units, times=field.times, axes=field.axes)
     return result.with_vectors(np.stack(means), std=np.stack(spreads) if std else None)
 
 
-def print_scores(job: Job, estimator: Any, which: str = "", max_rows: int = 5) -> None:
+def add_scores(job: Job, estimator: Any, which: str = "", max_rows: int = 5) -> None:
     """Show the selected model and a table of the best models, on the screen and in the report."""
     rows = estimator.scores_
     header = ["model", "score", "margin", "standard error", "noise", "time"]
@@ -82,7 +82,8 @@ def print_scores(job: Job, estimator: Any, which: str = "", max_rows: int = 5) -
     job.summary.add("model", body[0][0], model=rows[0].model, scores={row.model: row.score for row in rows})
 
 
-def with_unit(value: float, field: tb.io.Field) -> str:
+def format_value(value: float, field: tb.io.Field) -> str:
+    """Format a number with the units of a field."""
     return f"{value:.4g} {field.units}".rstrip()
 
 
@@ -151,7 +152,7 @@ def interpolate(
             found = tb.earth.interpolate_to(ds, target, tb.earth.Kriging(noise, seed=seed), vectors=names)
             return found if std else found.drop_vars([f"{name}_std" for name in names])
 
-        plan = {"noise": noise, "std": std, "seed": seed, "at": str(at), "changed at": at.stat().st_mtime_ns}
+        plan = {"noise": noise, "std": std, "seed": seed, "at": str(at), "changed at": changed_at(at)}
         write_in_blocks(job, file, output, predict, plan, workers, FIELDS_AT_ONCE, {"dim": dim, "history": history})
         return
     with job.steps(3) as step:
@@ -171,7 +172,7 @@ def interpolate(
     result = predict_each(job, estimator, field, target, noise, std)
     if result.std is not None:
         typical = float(result.std.mean())
-        job.summary.add("standard deviation", f"{with_unit(typical, field)} on average", mean_std=typical)
+        job.summary.add("standard deviation", f"{format_value(typical, field)} on average", mean_std=typical)
     job.write(result, output)
 
 
@@ -222,9 +223,9 @@ def forecast(
     add("steps", str(horizon), horizon=horizon)
     assert result.std is not None
     near, far = (float(np.sqrt(np.square(result.std[k]).mean())) for k in (0, -1))
-    text = f"{with_unit(near, field)} at the first step, {with_unit(far, field)} at the last"
+    text = f"{format_value(near, field)} at the first step, {format_value(far, field)} at the last"
     add("standard deviation", text, first_std=near, last_std=far)
-    print_skill(job, estimator.skill_[:horizon])
+    add_skill(job, estimator.skill_[:horizon])
     job.write(result if std else replace(result, std=None), output)
 
 
@@ -249,11 +250,8 @@ def _forecasted(field: tb.io.Field, estimator: Any, horizon: int, window: int = 
         raise tb.errors.InvalidInputError("a forecast needs at least two times, but the file has one. Give a series.")
     vectors, times, start, later = field.vectors, field.times, 0, None
     if times is not None:
-        line, later = tb.timeline.regular(times), times[-1:]
-        start = line.segments()[-1].start
-        for _ in range(horizon):
-            later = np.append(later, line.next(later[-1:]))
-        later = later[1:]
+        line = tb.timeline.regular(times)
+        start, later = line.segments()[-1].start, line.after(times[-1], np.arange(1, horizon + 1))
     start = max(start, len(field) - window)
     estimator.fit(field.space.points, vectors, times)
     future, std = estimator.predict(vectors[start:], horizon, None if times is None else times[start:], return_std=True)
@@ -263,7 +261,7 @@ def _forecasted(field: tb.io.Field, estimator: Any, horizon: int, window: int = 
     return replace(result, std=std, times=later), len(field) - start
 
 
-def print_skill(job: Job, rows: Sequence[Any], max_rows: int = 5) -> None:
+def add_skill(job: Job, rows: Sequence[Any], max_rows: int = 5) -> None:
     """Show errors of held-out forecasts next to those of persistence and climatology."""
     good = [row for row in rows if row.over_climatology > 0]
     text = "no skill beyond climatology at this length of record"

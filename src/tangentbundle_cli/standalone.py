@@ -30,9 +30,9 @@ def demo(
     """
     from tangentbundle.experiments import demo as examples
 
-    out.mkdir(parents=True, exist_ok=True)
     job.report = job.report or out / "report.html"
-    with job.steps(3) as step:
+    with tb.files.only_writer(out), job.steps(3) as step:
+        job.check_report()
         step("denoising a field on a torus")
         torus = examples.denoise_torus()
         step("interpolating wind from stations")

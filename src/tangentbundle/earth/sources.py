@@ -114,7 +114,7 @@ def open_dataset(path: Path, **options: Any) -> xarray.Dataset:
     if not files:
         raise InvalidInputError(f"expected a file of wind, but {path} does not exist. Check the path.")
     if files != [path] or "chunks" in options:
-        extra("dask", "Reading several files, or one in blocks,", "cluster")
+        extra("dask", "Reading several files, or one in blocks", "cluster")
     try:
         if files != [path]:
             return xarray.open_mfdataset(files, combine="by_coords", join="exact", **options)

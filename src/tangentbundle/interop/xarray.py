@@ -59,6 +59,6 @@ class DatasetAccessor:
 
     def field(self, vectors: tuple[str, ...] = (), **request: Any) -> Field:
         """All points and vectors in memory, as ``tangentbundle.io`` has them; ``field.notes`` say what was guessed."""
-        field = from_dataset(self._ds.load(), Request(vectors=tuple(vectors), **request))
+        field = from_dataset(self._ds.compute(), Request(vectors=tuple(vectors), **request))
         warn_if_suspicious(field)
         return field

@@ -1,4 +1,4 @@
-"""People's own files: tables, archives, meshes and datasets in, the same out.
+"""Read and write vector fields: tables, NumPy archives, meshes, NetCDF and Zarr.
 
 >>> import tempfile, numpy as np, tangentbundle as tb
 >>> from tangentbundle.io import read_field, write_field

@@ -40,6 +40,8 @@ def from_arrays(
     if points.ndim != 2:
         raise ShapeError(f"expected points of shape (n, D), got {points.shape}. Choose: points=('NAME',).")
     n, dims = points.shape
+    if faces is not None and dims != 3:
+        raise ShapeError(f"a mesh needs points of shape (n, 3), got {points.shape}. Add a zero coordinate.")
     axes = tuple("xyz"[:dims]) if dims <= 3 else tuple(f"x{i}" for i in range(dims))
     columns = {name: a for name, a in data.items() if a.shape == (n,)} | dict(zip(axes, points.T, strict=True))
     asked, array = replace(request, points=axes, latlon=()), _vector_array(data, points, request)
@@ -143,6 +145,6 @@ def write_npz(field: Field, path: Path) -> None:
     if isinstance(field.space, Mesh):
         arrays.setdefault("faces", field.space.faces)
     if field.times is not None and len(field) == len(field.times):
-        arrays["time"] = field.times
+        arrays["times" if "times" in arrays and "time" not in arrays else "time"] = field.times
     with path.open("wb") as file:
         np.savez(file, **arrays)

@@ -165,7 +165,7 @@ def _natural(name: str) -> tuple[str, int]:
 
 
 def _first(known: Mapping[str, str], groups: Iterable[Iterable[str]], least: int = 2) -> tuple[str, ...]:
-    """The first group of names of which at least the first few are there; those that are."""
+    """Return the leading known names of the first group that has at least ``least`` of them."""
     for group in groups:
         found = tuple(known[name] for name in takewhile(known.__contains__, group))
         if len(found) >= least:
@@ -199,6 +199,8 @@ def named(wanted: Sequence[str], names: Sequence[str], option: str, count: int |
         raise MissingColumnsError(
             f"the file has no column {listed(missing)}; it has {listed(names)}. Correct {option}=."
         )
+    if wanted and not found:
+        raise InvalidInputError(f"{option}= names no column: {', '.join(wanted)} is an empty range. Write pc1:pc50.")
     if len(set(found)) < len(found):
         raise InvalidInputError(f"{option}= names a column twice: {listed(found)}.")
     if count is not None and len(found) != count:
@@ -241,6 +243,7 @@ def from_columns(
         values = values if (factors == 1).all() else (values * factors).astype(values.dtype)
         values = without_impossible(values, units, notes) if columns.on_globe else values
         numbers += [*values]
+    numbers += [sigma[:, None] for sigma in errors.values()]
     n, rows = len(coordinates), usable_rows(np.concatenate(numbers, axis=1), request, notes)
     check_count(len(rows), request)
     space: Cloud = Cloud(coordinates[rows], columns.points)

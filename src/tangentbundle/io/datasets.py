@@ -75,7 +75,7 @@ def read_dataset(path: Path, request: Request) -> Field:
 
 
 def check_header(path: Path, request: Request, more: Sequence[str] = ()) -> None:
-    """Refuse what the header of a NetCDF file suffices to refuse: xarray takes a while to load. See ``check_names``."""
+    """Check requested names against the header of a NetCDF file, before xarray is loaded; see ``check_names``."""
     if not path.is_file() or find_spec("netCDF4") is None:
         return
     import netCDF4
@@ -199,7 +199,9 @@ def _selected(ds: Any, select: Mapping[str, Any], notes: list[str]) -> Any:
         wanted: Any = []
         with contextlib.suppress(ValueError):
             numeric = there.dtype.kind in "fiu"
-            wanted = there == float(value) if numeric else [str(v).startswith(str(value)) for v in there]
+            wanted = there == (float(value) if numeric else str(value))
+            if not numeric and not np.any(wanted):
+                wanted = [str(v).startswith(str(value)) for v in there]
         if not np.any(wanted):
             ends = " to ".join(str(v)[:16] for v in (there[0], there[-1]))
             raise InvalidInputError(f"{name} has no value {value}; it has {len(there)}, from {ends}.")

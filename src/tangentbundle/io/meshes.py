@@ -38,11 +38,11 @@ COUNTS = (
     rb"^(element\s+\w+|POINTS|CELLS|CELL_TYPES|POLYGONS|VERTICES|LINES|TRIANGLE_STRIPS|POINT_DATA|CELL_DATA|DIMENSIONS)"
     rb"[ \t]+(\d[\d \t]*)"
 )
-"""Where PLY and VTK files say how many of what they have."""
+"""Element counts in PLY and VTK headers."""
 
 
 def check_counts(path: Path) -> dict[str, int]:
-    """How many of what a mesh file says it has; refused, before it is parsed, if that is more than it can hold."""
+    """Return the element counts in the header of a mesh file; raise if the file is too small for them."""
     content, suffix = path.read_bytes(), path.suffix.lower()
     head = content.partition(b"end_header")[0] if suffix == ".ply" else content
     if suffix == ".ply" and head == content:

@@ -44,9 +44,13 @@ def read_header(path: Path) -> tuple[list[str], str, int]:
             f"the first line of {path.name} holds numbers, not names of columns: {line[:60]!r}. Add a line such as "
             "x,y,z,vx,vy,vz."
         )
+    return _distinct(names, path), separator, number
+
+
+def _distinct(names: list[str], path: Path) -> list[str]:
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise InvalidInputError(f"{path.name} has several columns called {twice[0]!r}. Rename them.")
-    return names, separator, number
+    return names
 
 
 def read_csv(path: Path, request: Request) -> Field:
@@ -80,7 +84,7 @@ def read_parquet(path: Path, request: Request) -> Field:
         known = pyarrow.parquet.read_metadata(path)
         require_memory(16.0 * known.num_rows * known.num_columns, f"the table {path.name}", "Split it, or sample rows.")
         table = pyarrow.parquet.read_table(path)
-        table = table.rename_columns([name.strip() for name in table.column_names])
+        table = table.rename_columns(_distinct([name.strip() for name in table.column_names], path))
     except (ValueError, OSError, LookupError, RuntimeError, NotImplementedError) as error:
         raise DamagedFileError(f"{path.name} is not a readable Parquet file ({str(error).splitlines()[0]}).") from error
     return _from_table(table, path, find_columns(table.column_names, request), request)

@@ -101,7 +101,7 @@ def streamlines(points: np.ndarray, vectors: np.ndarray, rows: np.ndarray, lengt
     weakest = 1e-2 * np.quantile(np.linalg.norm(vectors, axis=1), 0.9)
 
     def neighbors(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return tree.query(np.nan_to_num(places), min(12, len(points)))
+        return tree.query(np.nan_to_num(places), range(1, min(12, len(points)) + 1))
 
     def direction(places: np.ndarray) -> np.ndarray:
         distance, near = neighbors(places)
@@ -147,13 +147,17 @@ def arrow_heads(tip: np.ndarray, move: np.ndarray, centre: np.ndarray | None = N
 
 def aligned(layers: Sequence[Layer]) -> list[Layer]:
     """Layers with their ``top`` and ``arrow`` filled in, equal for all layers of one label."""
-    found = []
+    tops: dict[str, float] = {}
+    arrows: dict[str, float] = {}
     for layer in layers:
-        group = [other for other in layers if other.label == layer.label]
-        top = layer.top or max(top_of(np.abs(other.numbers)) for other in group)
-        long = min(1.6 * reach(other.points[spread_out(other.points, MAX_ARROWS)]) for other in group)
-        found.append(dataclasses.replace(layer, top=top, arrow=layer.arrow or long))
-    return found
+        if not (layer.top and layer.arrow):
+            tops[layer.label] = max(tops.get(layer.label, 0.0), top_of(np.abs(layer.numbers)))
+            long = 1.6 * reach(layer.points[spread_out(layer.points, MAX_ARROWS)])
+            arrows[layer.label] = min(arrows.get(layer.label, np.inf), long)
+    return [
+        dataclasses.replace(layer, top=layer.top or tops[layer.label], arrow=layer.arrow or arrows[layer.label])
+        for layer in layers
+    ]
 
 
 def in_picture(
