@@ -216,3 +216,29 @@ def test_bad_arguments(lap):
         tb.fit(torch.nn.Identity(), make_batches(lap), progress=False)
     with pytest.raises(InvalidInputError, match="shape"):
         tb.fit(make_net(), make_batches(lap), lambda net, b: torch.ones(3, requires_grad=True), progress=False)
+
+
+MISTAKES = {
+    "target of another shape": lambda x, lap: ([(x, lap, torch.cat([x, x], dim=-1))], {}),
+    "no list of batches": lambda x, lap: ((x, lap, x), {}),
+    "no target": lambda x, lap: ([(x, lap)], {}),
+    "no validation": lambda x, lap: ([(x, lap, x)], {"validation": []}),
+    "a name for a loss": lambda x, lap: ([(x, lap, x)], {"loss": "mse"}),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_batches_and_functions_that_do_not_fit_are_refused(mistake):
+    lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(60, seed=0).astype("float32"), dim=2).laplacian()
+    data, options = MISTAKES[mistake](torch.randn(60, 2, 1), lap)
+    with pytest.raises((tb.errors.InvalidInputError, tb.errors.ShapeError), match=r"target|must"):
+        tb.fit(tb.nn.TNN([1, 4, 1]), data, epochs=1, progress=False, **options)
+
+
+def test_a_network_without_a_finite_loss_has_its_initial_weights():
+    lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(60, seed=0).astype("float32"), dim=2).laplacian()
+    net, x = tb.nn.TNN([1, 4, 1]), torch.randn(60, 2, 1)
+    before = [p.detach().clone() for p in net.parameters()]
+    with pytest.warns(tb.errors.DivergedWarning), pytest.raises(tb.errors.ConvergenceError):
+        tb.fit(net, [(x, lap, x * torch.nan)], epochs=2, progress=False)
+    assert all(torch.equal(p, q) for p, q in zip(net.parameters(), before, strict=True))

@@ -34,14 +34,14 @@ def save(net: nn.Configured, path: str | os.PathLike) -> None:
     """
     if not isinstance(net, nn.Configured) or type(net).__name__ not in CLASSES:
         raise InvalidInputError(
-            f"save takes a network of tangentbundle.nn, got {type(net).__name__}. Of replicas save nets[0], ..."
+            f"save takes a network of tangentbundle.nn, got {type(net).__name__}. Save replicas one at a time: tb.save(nets[0], path)."
         )
     _check_weights(net.state_dict())
     write_tensors(path, KIND, net.state_dict(), _encode(net))
 
 
 def load(path: str | os.PathLike) -> nn.Configured:
-    """Read a network that ``save`` wrote; a damaged or foreign file is refused."""
+    """Read a network that ``save`` wrote, ready to predict; a damaged or foreign file is refused."""
     tensors, notes = read_tensors(path, KIND)
     try:
         _check_weights(tensors)
@@ -55,7 +55,7 @@ def load(path: str | os.PathLike) -> nn.Configured:
     except Exception as error:  # anything can be raised while a forged architecture is built
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         raise DamagedFileError(f"{path} describes no network of this library ({reason}).") from error
-    return net
+    return net.eval()
 
 
 def _check_weights(tensors: dict[str, torch.Tensor]) -> None:

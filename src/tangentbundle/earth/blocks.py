@@ -58,6 +58,8 @@ class GridFields:
         notes = [] if notes is None else notes
         if not hasattr(ds, "data_vars"):
             raise InvalidInputError(f"expected an xarray.Dataset with a vector field, got {type(ds).__name__}.")
+        if isinstance(vectors, str):
+            raise InvalidInputError(f"vectors must be a tuple of names, such as ('u', 'v'), got {vectors!r}.")
         ds, names = (ds, tuple(vectors)) if vectors else find_vectors(ds)
         if len({*names}) not in (2, 3) or len({*names}) < len(names) or not {*names} <= {*ds.data_vars}:
             raise MissingColumnsError(

@@ -51,7 +51,7 @@ def smooth(
     no_normal_flow: bool = False,
     vectors: Sequence[str] = (),
 ) -> xarray.Dataset:
-    """Winds or currents without what is shorter than ``filter_scale``, the wavelength damped by half.
+    """Smooth winds or currents: the amplitude at the wavelength ``filter_scale`` is halved, shorter ones are removed.
 
     Args:
         filter_scale: a length such as ``"500 km"`` (numbers are km), or a variable along the grid's dimensions with

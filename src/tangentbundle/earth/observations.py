@@ -2,6 +2,7 @@ r"""Measurements with errors, at stations, ships and drifters: means over blocks
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,8 +105,9 @@ def block_cv(
 
     points, vectors, errors = _checked(points, vectors, sigma)
     block = block_numbers(points, size)
-    if not 2 <= folds <= (blocks := int(block.max()) + 1):
-        raise InvalidInputError(f"folds must be from 2 to {blocks}, the blocks of size {size}; got {folds}.")
+    blocks = int(block.max()) + 1
+    if not isinstance(folds, Integral) or not 2 <= folds <= blocks:
+        raise InvalidInputError(f"folds must be an integer from 2 to {blocks}, the blocks of size {size}; got {folds}.")
     fold = np.random.default_rng(random_state).permutation(blocks)[block] % folds
     off, inside = np.empty((len(points), 2)), {level: np.empty((len(points), 2), bool) for level in (0.5, 0.9)}
     for out in (fold == number for number in range(folds)):
@@ -132,6 +134,8 @@ def _checked(points: Any, vectors: Any, sigma: Any) -> tuple[np.ndarray, np.ndar
         raise ShapeError(f"sigma must be a number or one for each of {len(points)} measurements, got {errors.shape}.")
     if not all(np.isfinite(values).all() for values in (points, vectors, errors)):
         raise NonFiniteError("points, vectors and sigma must be finite. Leave missing measurements out.")
-    if not (errors > 0).all() or np.abs(np.linalg.norm(points, axis=1) - 1).max() > 1e-6:
-        raise InvalidInputError("points must lie on the unit sphere, and sigma, their standard errors, be positive.")
+    if not (errors > 0).all():
+        raise InvalidInputError(f"sigma, the standard errors, must be positive, got {errors.min():g}.")
+    if (away := np.abs(np.linalg.norm(points, axis=1) - 1).max()) > 1e-6:
+        raise InvalidInputError(f"points must lie on the unit sphere, got one {away:.2g} off. Divide by the norm.")
     return points, vectors, None if sigma is None else np.broadcast_to(errors, (len(points),))

@@ -16,7 +16,7 @@ import torch
 from scipy import sparse
 from scipy.spatial import cKDTree
 
-from ..errors import DamagedFileError, InvalidInputError, OutsideSourceError, ShapeError
+from ..errors import DamagedFileError, InvalidInputError, NonFiniteError, OutsideSourceError, ShapeError
 from ..files import read_tensors, write_tensors
 from . import RADIUS, radians
 from .blocks import PACKING, GridFields, described
@@ -111,6 +111,8 @@ class Regridder:
         self._set_grids(source, target, vectors)
         self.weights: Any = None
         self._rows = np.flatnonzero(self._with_data(source))
+        if not len(self._rows):
+            raise NonFiniteError("no point of the source has data. Check its variables and fill values.")
         points, places = self.source.points[self._rows], self.target.points
         if isinstance(method, Kriging):
             self.distance = central_angles(points[cKDTree(points).query(places)[1]], places) * RADIUS / 1000

@@ -83,13 +83,13 @@ class Trial:
 class NeighborMean(Model):
     """The mean vector of the nearest points; of ``neighbors`` the number with the least leave-one-out error."""
 
-    neighbors: Sequence[int] = (4, 8, 16, 32, 64)
+    neighbors: int | Sequence[int] = (4, 8, 16, 32, 64)
     baseline = True
 
     def fit(self, observations: Observations, rng: np.random.Generator) -> NeighborPosterior:
         n = len(observations.points)
         sample = np.arange(n) if n <= 2000 else np.sort(rng.choice(n, 2000, replace=False))
-        counts = sorted({min(k, n - 1) for k in self.neighbors})
+        counts = sorted({min(int(k), n - 1) for k in np.atleast_1d(self.neighbors)})
         fits = [NeighborPosterior(observations, k, 1.0) for k in counts]
         errors = [np.square(fit.left_out(sample).mean - observations.vectors[sample]).mean() for fit in fits]
         best = int(np.argmin(errors))

@@ -99,7 +99,9 @@ class ManifoldClassifier(ClassifierMixin, BaseEstimator):
             raise ShapeError(f"clouds and labels must be equally many, got {len(points)} and {len(labels)}.")
         self.classes_, numbers = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
-            raise InvalidInputError(f"there is one class only, {self.classes_[0]!r}: give clouds of at least two.")
+            raise InvalidInputError(f"there is one class only, {self.classes_[0]}: give clouds of at least two.")
+        if not len(self.channels):
+            raise InvalidInputError("channels must have at least one number, such as (8, 8).")
         self.n_features_in_ = points[0].shape[1]
         self.dim_ = positive_integer(self.dim, "dim") if self.dim is not None else _usual_dimension(points[:25])
         seed = check_random_state(self.random_state).randint(2**31)
@@ -142,7 +144,7 @@ class ManifoldClassifier(ClassifierMixin, BaseEstimator):
 
     def _batches(self, points: Sequence[np.ndarray], chosen: np.ndarray) -> Iterator[tuple[np.ndarray, Inputs]]:
         """``batch_size`` of the chosen clouds at a time: their numbers and inputs."""
-        for start in range(0, len(chosen), self.batch_size):
+        for start in range(0, len(chosen), positive_integer(self.batch_size, "batch_size")):
             part = chosen[start : start + self.batch_size]
             yield part, self._inputs(points, part)
 

@@ -169,7 +169,7 @@ class Tangent(Covariance):
 
 @dataclass(frozen=True)
 class Ambient(Covariance):
-    """Independent ambient components of sizes of their own, and a length along each of the points' principal axes."""
+    """Independent ambient components, each with its own variance; a length scale for each principal axis."""
 
     kernel: Matern = Matern(1.5)
     ambient = True

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import float_tensor, points_array
 from ..errors import InvalidInputError, ShapeError
@@ -122,6 +123,7 @@ class FieldInterpolator(FieldEstimator):
 
         The share ``level`` of errors that training vectors have when they are left out one at a time is smaller.
         """
+        check_is_fitted(self, "posterior_")
         return tail(share(level), self._residuals())
 
     def _context(self, X: np.ndarray) -> tuple[np.ndarray, History | None]:

@@ -64,5 +64,7 @@ class FilteredField:
         """The field at the same points, in their kind."""
         found, kind = float_tensor(points, "points")
         if found.shape != self.points.shape or not torch.equal(found.to(self.points), self.points):
-            raise InvalidInputError("a filter answers at the points of fit only. Use a Gaussian process elsewhere.")
+            raise InvalidInputError(
+                "SpectralFilter predicts only at the points of fit. Use GaussianProcess for others."
+            )
         return kind.wrap(self.vectors)

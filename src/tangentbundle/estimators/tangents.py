@@ -149,8 +149,8 @@ class TangentSpaces:
         if far.any():
             warnings.warn(
                 f"{int(far.sum())} of {len(points)} points lie up to {distances.max():.3g} from the nearest training "
-                f"point, where these have neighbours within {spacing:.3g}. What is predicted there is little more than "
-                "the prior; see return_std=True. Are the units those of training?",
+                f"point; training points are typically {spacing:.3g} apart. Predictions there are little more than the "
+                "prior: use return_std=True, and check the units of the points.",
                 NoInformationWarning,
                 stacklevel=3,
             )

@@ -263,7 +263,9 @@ def _resolve(filters: Sequence[Filter], operator: LinearOperator, method: Method
     Filters without a signature have no matrix to cache; operators that learn have no eigenfields to cache either.
     """
     if not isinstance(operator, LinearOperator):
-        raise InvalidInputError(f"filters act through an operator such as bundle.laplacian(), got {type(operator)}.")
+        raise InvalidInputError(
+            f"expected filter(operator, signal) with an operator such as bundle.laplacian(), got {type(operator)}."
+        )
     if not (method is None or isinstance(method, Method)):
         raise InvalidInputError(f"method must be Exact(), Dense() or Chebyshev(), got {method!r}.")
     method = default_method(operator) if method is None else method

@@ -165,8 +165,22 @@ class Spectral(Filter):
     def __repr__(self) -> str:
         return self.name
 
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise InvalidInputError(f"expected a function of the eigenvalues, a tensor, got {self.function!r}.")
+
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
-        return torch.as_tensor(self.function(lam), dtype=lam.dtype, device=lam.device).expand(lam.shape)
+        found = self.function(lam)
+        try:
+            values = torch.as_tensor(found, device=lam.device).expand(lam.shape)
+        except (TypeError, ValueError, RuntimeError) as error:
+            values, problem = None, error
+        if values is None or values.is_complex():
+            raise InvalidInputError(
+                f"the function of {self} must return a real number for each of the {lam.numel()} eigenvalues, got "
+                f"{found!s:.80}."
+            ) from (problem if values is None else None)
+        return values.to(lam.dtype)
 
     def parameters(self) -> list[torch.Tensor]:
         return list(self.tensors)

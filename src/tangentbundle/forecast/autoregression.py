@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
+from ..arrays import positive_integer
 from ..errors import InvalidInputError
 from .methods import FittedMethod, ForecastMethod, HeldOut, Record
 
@@ -41,9 +42,12 @@ class Autoregression(ForecastMethod):
     penalties: tuple[float, ...] = (10.0, 5.0, 2.0, 1.0, 0.5, 0.1, 0.01)
 
     def __post_init__(self) -> None:
-        enough = min(self.reach, self.neighbors) > 0 and min(self.penalties, default=0.0) > 0
-        if 0 not in self.lags or min(self.lags) < 0 or not enough:
-            raise InvalidInputError(f"lags must include 0; reach, neighbors and penalties be positive, got {self}.")
+        if 0 not in self.lags or min(self.lags) < 0:
+            raise InvalidInputError(f"lags must include 0 and not be negative, got {self.lags}.")
+        positive_integer(self.reach, "reach")
+        positive_integer(self.neighbors, "neighbors")
+        if min(self.penalties, default=0.0) <= 0:
+            raise InvalidInputError(f"penalties must be positive, got {self.penalties}.")
 
     def fit(self, record: Record) -> FittedMethod:
         count = len(record.anomalies)

@@ -71,7 +71,13 @@ def _vector_array(data: Arrays, points: np.ndarray, request: Request) -> str | N
     """The name of the array of vectors, as asked or guessed; None if components have arrays of their own."""
     arrays, asked = vector_arrays(data, points), request.vectors
     usual = [name for name in VECTORS if name in arrays] or arrays
-    if request.only_points or len(asked) > 1 or not (asked or usual):
+    if request.only_points or len(asked) > 1:
+        return None
+    if not (asked or usual):
+        if wrong := [f"{name} {data[name].shape}" for name in VECTORS if name in data and data[name].ndim > 1]:
+            raise ShapeError(
+                f"vectors must have the shape of the points, {points.shape}, or (T, n, D), got {wrong[0]}."
+            )
         return None
     if asked and asked[0] not in arrays:
         shapes = listed([f"{name} {a.shape}" for name, a in data.items()])

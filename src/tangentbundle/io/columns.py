@@ -194,6 +194,8 @@ def expanded(wanted: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
 
 def named(wanted: Sequence[str], names: Sequence[str], option: str, count: int | None = None) -> tuple[str, ...]:
     """The columns asked for, all there and as many as needed."""
+    if isinstance(wanted, str):
+        raise InvalidInputError(f"{option} must be a tuple of names, such as ('x', 'y', 'z'), got {wanted!r}.")
     found = expanded(wanted, names)
     if missing := [name for name in found if name not in names]:
         raise MissingColumnsError(

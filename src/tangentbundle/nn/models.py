@@ -128,7 +128,7 @@ class GatedCell(torch.nn.Module):
 
 
 class Recurrent(Configured):
-    """A stack of recurrent cells, and a linear map to the outputs where the last of ``channels`` counts these.
+    """A stack of recurrent cells, and a linear output layer if the last of ``channels`` is the number of outputs.
 
     Args as of ``TNN``.
     """

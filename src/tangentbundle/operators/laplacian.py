@@ -156,7 +156,7 @@ class ConnectionLaplacian(LinearOperator):
         device = self.device if device is None else torch.device(device)
         dtype = self.dtype if dtype is None else dtype
         if dtype not in (torch.float32, torch.float64):
-            raise DTypeError(f"operators are float32 or float64, not {dtype}.")
+            raise DTypeError(f"dtype must be torch.float32 or torch.float64, got {dtype!r}.")
         is_torch = self.kind.is_torch or device.type != "cpu"
         return replace(
             self,

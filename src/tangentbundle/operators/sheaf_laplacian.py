@@ -44,7 +44,9 @@ class SheafGraph:
         if index.ndim != 2 or len(index) != 2:
             raise ShapeError(f"edge_index must have shape (2, e), source and target of each edge, got {index.shape}.")
         if index.size and not (index.dtype.kind in "iu" and index.min() >= 0):
-            raise InvalidInputError("edge_index must hold integers of at least 0, the numbers of vertices.")
+            raise InvalidInputError(
+                f"edge_index must contain node numbers, integers from 0 on, got {index.dtype} from {index.min()}."
+            )
         index = index.astype(np.int64)
         largest = int(index.max(initial=-1))
         n = positive_integer(largest + 1 if num_nodes is None else num_nodes, "num_nodes")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import InvalidInputError, OutputError
 from ..extras import extra
 from ..files import write_atomically
 
@@ -42,13 +43,18 @@ def axes_or_new(axes: Any, size: tuple[float, float] = (6.4, 5.2)) -> Any:
 
 
 def save(figure: Any, path: str | Path, dpi: int = 130) -> Path:
-    """Write a figure to a file, atomically.
+    """Write a figure of matplotlib, or that of its axes, to a file, atomically.
 
     >>> save(canvas()[0], getfixture("tmp_path") / "empty.png").name
     'empty.png'
     """
-    content = io.BytesIO()
-    figure.savefig(content, dpi=dpi, format=Path(path).suffix[1:] or "png")
+    if hasattr(figure, "write_html"):
+        raise InvalidInputError("an interactive figure has a method of its own: figure.write_html(path).")
+    content, figure = io.BytesIO(), getattr(figure, "figure", figure)
+    known, suffix = figure.canvas.get_supported_filetypes(), Path(path).suffix[1:].lower() or "png"
+    if suffix not in known:
+        raise OutputError(f"unknown format {suffix!r} of {Path(path).name}. Known: {', '.join(known)}.")
+    figure.savefig(content, dpi=dpi, format=suffix)
     write_atomically(path, content.getvalue())
     return Path(path)
 

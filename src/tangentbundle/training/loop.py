@@ -14,7 +14,7 @@ import torch
 from ..arrays import positive, positive_integer
 from ..console import deferred_interrupt
 from ..console import progress as progress_bar
-from ..errors import ConvergenceError, DivergedWarning, InvalidInputError
+from ..errors import ConvergenceError, DivergedWarning, InvalidInputError, ShapeError
 from ..files import only_writer
 from .checkpoint import Checkpoint
 from .replicas import Replicas
@@ -24,8 +24,19 @@ Loss = Callable[[torch.nn.Module, Any], torch.Tensor]
 
 def squared_error(net: torch.nn.Module, batch: Any) -> torch.Tensor:
     """The mean squared error of ``net(*inputs)`` against the last member of a batch ``(*inputs, target)``."""
+    if not isinstance(batch, (tuple, list)) or len(batch) < 2 or not isinstance(batch[-1], torch.Tensor):
+        raise InvalidInputError(
+            "expected batches (*inputs, target) with a tensor as target: data=[(x, lap, target), ...]. Use loss= for "
+            "others."
+        )
     *inputs, target = batch
-    return (net(*inputs) - target).square().mean()
+    found = net(*inputs)
+    if not isinstance(found, torch.Tensor) or found.shape != target.shape:
+        shape = getattr(found, "shape", type(found).__name__)
+        raise ShapeError(
+            f"the network returns {shape}, the target is {target.shape}. Make them equal, or give a loss= of your own."
+        )
+    return (found - target).square().mean()
 
 
 @dataclass(frozen=True)
@@ -90,8 +101,11 @@ def fit(
     >>> result.epochs, result.stopped, bool(result.best < result.history["training loss"][0])
     (50, 'epochs', True)
     """
-    if not len(data):
-        raise InvalidInputError("there is no data to train on: data is an empty list of batches.")
+    if not len(data) or (validation is not None and not len(validation)):
+        raise InvalidInputError("data and validation must not be empty. Leave validation out if there is none.")
+    for name, function in (("loss", loss), ("optimizer", optimizer)):
+        if not (function is None or callable(function)):
+            raise InvalidInputError(f"{name} must be a function, got {function!r}.")
     parameters = [p for p in net.parameters() if p.requires_grad]
     if not parameters:
         raise InvalidInputError(f"{type(net).__name__} has no parameters to train.")
@@ -235,12 +249,13 @@ class Training(torch.nn.Module):
             )
 
     def adopt_best(self) -> None:
-        if not torch.isfinite(self.best).all():
-            raise ConvergenceError("training never had a finite loss. Check the data's scale, and try a smaller lr.")
+        """Give the network its best weights; the initial ones if no loss was finite."""
         with torch.no_grad():
             for p, best in zip(self.trained, self.weights, strict=True):
                 p.copy_(best)
         self.net.eval()
+        if not torch.isfinite(self.best).all():
+            raise ConvergenceError("training never had a finite loss. Check the data's scale, and try a smaller lr.")
 
 
 def _like(values: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
