@@ -181,7 +181,7 @@ def test_what_is_refused(tmp_path):
         with pytest.raises(InvalidInputError, match="holds other partitions"):
             DistributedBundle.from_points(other, tmp_path, dim=2, neighbors=20, partition=partition)
     x = bundle.to_coordinates(points)
-    with pytest.raises(InvalidInputError, match="must be one such as Heat"):
+    with pytest.raises(InvalidInputError, match="must be a Filter such as Heat"):
         bundle.filter([], x)
     with pytest.raises(ShapeError, match="signal must have shape"):
         bundle.filter(tb.Heat(0.1), x[:, :, 0])

@@ -210,7 +210,7 @@ def test_forged_checkpoints(lap, tmp_path):
 
 
 def test_bad_arguments(lap):
-    with pytest.raises(InvalidInputError, match="no data"):
+    with pytest.raises(InvalidInputError, match="must not be empty"):
         tb.fit(make_net(), [], progress=False)
     with pytest.raises(InvalidInputError, match="no parameters"):
         tb.fit(torch.nn.Identity(), make_batches(lap), progress=False)

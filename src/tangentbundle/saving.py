@@ -34,7 +34,7 @@ def save(net: nn.Configured, path: str | os.PathLike) -> None:
     """
     if not isinstance(net, nn.Configured) or type(net).__name__ not in CLASSES:
         raise InvalidInputError(
-            f"save takes a network of tangentbundle.nn, got {type(net).__name__}. Save replicas one at a time: tb.save(nets[0], path)."
+            f"save takes a network of tangentbundle.nn, got {type(net).__name__}. Of replicas, save nets[0] and so on."
         )
     _check_weights(net.state_dict())
     write_tensors(path, KIND, net.state_dict(), _encode(net))

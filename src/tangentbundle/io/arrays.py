@@ -75,9 +75,7 @@ def _vector_array(data: Arrays, points: np.ndarray, request: Request) -> str | N
         return None
     if not (asked or usual):
         if wrong := [f"{name} {data[name].shape}" for name in VECTORS if name in data and data[name].ndim > 1]:
-            raise ShapeError(
-                f"vectors must have the shape of the points, {points.shape}, or (T, n, D), got {wrong[0]}."
-            )
+            raise ShapeError(f"vectors must have the shape of the points {points.shape}, or (T, n, D), got {wrong[0]}.")
         return None
     if asked and asked[0] not in arrays:
         shapes = listed([f"{name} {a.shape}" for name, a in data.items()])

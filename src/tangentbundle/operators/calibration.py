@@ -128,7 +128,5 @@ def calibrated_scale(
         return eps, 1
     calibration = SampleEnergy() if calibrate is True else calibrate
     if not isinstance(calibration, Calibration):
-        raise InvalidInputError(
-            f"calibrate must be a Calibration such as operators.SampleEnergy(), or False, got {calibrate!r}."
-        )
+        raise InvalidInputError(f"calibrate must be False, or such as operators.SampleEnergy(), got {calibrate!r}.")
     return constant * eps * calibration.factor(moments, dim, constant * eps), 2

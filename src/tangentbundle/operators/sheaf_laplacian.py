@@ -45,7 +45,7 @@ class SheafGraph:
             raise ShapeError(f"edge_index must have shape (2, e), source and target of each edge, got {index.shape}.")
         if index.size and not (index.dtype.kind in "iu" and index.min() >= 0):
             raise InvalidInputError(
-                f"edge_index must contain node numbers, integers from 0 on, got {index.dtype} from {index.min()}."
+                f"edge_index must hold integers of at least 0, got {index.dtype} from {index.min()}."
             )
         index = index.astype(np.int64)
         largest = int(index.max(initial=-1))
