@@ -2,9 +2,16 @@
 
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal
 
 from tangentbundle import FieldDenoiser, FieldInterpolator
-from tangentbundle.errors import DimensionWarning, InvalidInputError, SuspiciousDataWarning, TangentBundleError
+from tangentbundle.errors import (
+    DimensionWarning,
+    InvalidInputError,
+    NoInformationWarning,
+    SuspiciousDataWarning,
+    TangentBundleError,
+)
 from tangentbundle.estimators import (
     Ambient,
     Candidates,
@@ -28,7 +35,9 @@ def densities(model, points=POINTS, vectors=VECTORS):
     """Of every left-out vector, in units of the data."""
     estimator = FieldDenoiser(model, manifold=SPHERE, random_state=0).fit(points, vectors)
     found = estimator.posterior_.left_out(np.arange(len(points)))
-    return found.log_density(estimator._observations.vectors)
+    covariances = np.einsum("nda,nde,neb->nab", estimator.frames_, found.covariances(), estimator.frames_)
+    errors = np.einsum("nda,nd->na", estimator.frames_, estimator._observations.vectors - found.mean)
+    return np.array([multivariate_normal(cov=c).logpdf(e) for c, e in zip(covariances, errors, strict=True)])
 
 
 def test_the_table_of_scores_is_right_by_definition():
@@ -206,3 +215,34 @@ def test_zero_and_constant_fields_stay():
         for model in (GaussianProcess(Ambient()), NeighborMean(), Identity()):
             field = FieldDenoiser(model, random_state=0).fit(POINTS, vectors).predict(POINTS)
             np.testing.assert_allclose(field, vectors, atol=1e-3)
+
+
+def data_without_a_field(kind, seed):
+    """White noise along known tangent spaces and in all directions, and vectors in the order of other points."""
+    rng, points = np.random.default_rng(seed), SPHERE.sample(300, seed=seed)
+    if kind == "tangent noise":
+        return points, np.einsum("nda,na->nd", SPHERE.frames(points), rng.standard_normal((300, 2))), SPHERE
+    turn = np.linalg.qr(rng.standard_normal((12, 3)))[0]
+    field = np.cross([0, 0, 1.0], points) + 0.3 * SPHERE.gradient_field(points, 2)
+    if kind == "shuffled rows":
+        return points @ turn.T, rng.permutation(field) @ turn.T, None
+    return points, rng.standard_normal((300, 3)), None
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("kind", ["tangent noise", "noise", "shuffled rows"])
+def test_data_without_a_field_are_warned_of(kind, seed):
+    points, vectors, manifold = data_without_a_field(kind, seed)
+    with pytest.warns(NoInformationWarning, match="no better than noise"):
+        model = FieldDenoiser(manifold=manifold, random_state=0).fit(points, vectors)
+    if kind != "shuffled rows":
+        assert model.noise_ == pytest.approx(1.0, rel=0.2)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_tangent_noise_as_large_as_the_field_is_removed(seed):
+    """Lengths far below the distance of neighbours would take the noise for the field."""
+    points, noise, _ = data_without_a_field("tangent noise", seed)
+    field = np.cross([0, 0, 1.0], points)
+    model = FieldDenoiser(manifold=SPHERE, random_state=0).fit(points, field + noise)
+    assert np.square(model.predict(points) - field).sum(axis=1).mean() < 0.1

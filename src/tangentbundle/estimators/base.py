@@ -80,13 +80,22 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         self._observations = observations
         self.noise_ = self.scale_ * self.posterior_.noise
         if noise_std is None:
-            self._warn_if_no_field(*X.shape)
+            self._warn_if_no_field()
         return self
 
-    def _warn_if_no_field(self, n: int, D: int) -> None:
-        """Compare the best score with that of noise alone, of which it has the standard error ``sqrt(D / 2 n)``."""
-        best = max((row.score for row in self.scores_), default=np.inf)
-        if best + 0.5 * D * (1 + np.log(2 * np.pi)) < np.sqrt(D / (2 * min(n, Candidates.max_left_out))):
+    def _warn_if_no_field(self) -> None:
+        """Compare the best score with that of noise alone, of which it has the standard error ``sqrt(k / 2 n)``.
+
+        Noise is isotropic, or has the vectors' second moments. The inverse of second moments of n vectors with k
+        components makes others ``n / (n - k - 1)`` times as unlikely.
+        """
+        found, best = self._observations, max((row.score for row in self.scores_), default=np.inf)
+        values = found.components(found.vectors, np.arange(len(found.vectors)))
+        n, k = values.shape
+        noise = k * np.log(np.square(values).mean() + JITTER) + k
+        if n > k + 1:
+            noise = min(noise, np.linalg.slogdet(values.T @ values / n + JITTER * np.eye(k))[1] + k * n / (n - k - 1))
+        if best + 0.5 * (noise + k * np.log(2 * np.pi)) < np.sqrt(k / (2 * min(n, Candidates.max_left_out))):
             warnings.warn(
                 f"left-out vectors are predicted no better than noise of their own size, {self.scale_:.3g}. The "
                 f"estimated noise, {self.noise_:.3g}, cannot be relied on. Give noise_std if you know it, or more "

@@ -19,8 +19,9 @@ from .process import QUICK_SITES, GaussianProcess
 class Candidates(Model):
     """Fits several models and takes the one that predicts left-out vectors best.
 
-    The criterion is the log density of ambient vectors, each predicted from all the others, so that models of
-    tangent and of ambient vectors are comparable. Models are compared in their quick form at ``max_left_out`` points.
+    The criterion is the log density of vectors, each predicted from all the others: ambient ones, so that models of
+    tangent and of ambient vectors are comparable, or tangent ones on a known manifold. Models are compared in their
+    quick form at ``max_left_out`` points.
     Of the best and those in the same bases, tangent or ambient, that differ from it by less than one standard error,
     the one with the fewest parameters is fitted in full and answers. A baseline, the neighbours' mean or the data,
     answers only if no other model is as near to it.
@@ -68,7 +69,9 @@ class Trial:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", TangentBundleWarning)
                 posterior = model.quick().fit(observations, np.random.default_rng(seed))
-                density = posterior.left_out(index).log_density(observations.vectors[index])
+                found, vectors = posterior.left_out(index), observations.vectors[index]
+                found = found.inside(observations.frames[index]) if observations.exact else found
+                density = found.log_density(observations.components(vectors, index))
         except TangentBundleError as error:
             return error
         return cls(model, posterior, density, time.perf_counter() - start)
@@ -91,7 +94,8 @@ class NeighborMean(Model):
         sample = np.arange(n) if n <= 2000 else np.sort(rng.choice(n, 2000, replace=False))
         counts = sorted({min(int(k), n - 1) for k in np.atleast_1d(self.neighbors)})
         fits = [NeighborPosterior(observations, k, 1.0) for k in counts]
-        errors = [np.square(fit.left_out(sample).mean - observations.vectors[sample]).mean() for fit in fits]
+        left = [fit.left_out(sample).mean - observations.vectors[sample] for fit in fits]
+        errors = [np.square(observations.components(error, sample)).mean() for error in left]
         best = int(np.argmin(errors))
         return NeighborPosterior(observations, counts[best], float(errors[best]))
 

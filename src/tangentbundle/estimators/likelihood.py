@@ -90,16 +90,19 @@ def maximize(
     width: np.ndarray,
     steps: int = 60,
     max_noise: float = np.inf,
+    min_length: float = 0.0,
 ) -> np.ndarray:
     """Logarithms of the parameters, the noise last, of the greatest posterior density.
 
     The prior is normal around ``center``. The likelihood may have one mode of short and one of long lengths: the search
     begins with the likeliest of three common factors of all lengths. It takes at most so many ``steps``. ``max_noise``
-    bounds the noise's standard deviation.
+    bounds the noise's standard deviation, ``min_length`` all lengths.
     """
     names = [*covariance.parameters(evidence.sites.points.shape[-1], evidence.sites.dim), "noise"]
     size = evidence.values.numel()  # for slopes of about one: first steps are as long as they are
+    lengths = np.array(["length" in name for name in names])
     low, high = center - 6.0, center + 6.0
+    low[lengths] = np.clip(np.log(max(min_length, 1e-300)), low[lengths], center[lengths])
     if np.isfinite(max_noise):
         high[-1] = np.log(max(max_noise, 1e-4))
         low[-1] = min(low[-1], high[-1] - 6.0)
@@ -111,7 +114,6 @@ def maximize(
             return 1e10, 0 * away
         return (loss + 0.5 * np.square(away).sum()) / size, (gradient.numpy() + away / width) / size
 
-    lengths = np.array(["length" in name for name in names])
     begins = [np.clip(center + shift * lengths, low, high) for shift in (-1.0, 0.0, 1.0)]
     begin = min(begins, key=lambda one: evidence.loss(covariance, torch.from_numpy(one)))
     options = {"maxiter": steps, "ftol": 1e-5}

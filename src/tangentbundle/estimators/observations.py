@@ -53,9 +53,18 @@ class Observations:
         """The ambient and the intrinsic dimension."""
         return self.frames.shape[1], self.frames.shape[2]
 
+    def components(self, vectors: np.ndarray, index: np.ndarray) -> np.ndarray:
+        """Vectors ``(m, D)`` at some observations as scores count them: tangent coordinates if frames are exact."""
+        return np.einsum("mda,md->ma", self.frames[index], vectors) if self.exact else vectors
+
     @cached_property
     def tree(self) -> NearestPoints:
         return NearestPoints(self.points)
+
+    @cached_property
+    def spacing(self) -> float:
+        """The median distance to the nearest other point."""
+        return float(np.median(self.tree.query(self.points, k=2)[0][:, 1]))
 
     @cached_property
     def _parts(self) -> dict[int, Neighborhoods]:
@@ -120,15 +129,17 @@ class Prediction:
         logdet = np.linalg.slogdet(blocks)[1] + (D - p) * np.log(across)
         return -0.5 * (inside + far / across + logdet + D * np.log(2 * np.pi))
 
-    def tangent(self, frames: np.ndarray) -> Prediction:
-        """Its part along tangent bases ``(m, D, d)``, with nothing across."""
-        frames_t = frames.swapaxes(1, 2)
-        overlap = frames_t @ self.bases
-        eye = np.eye(frames.shape[2])
+    def inside(self, frames: np.ndarray) -> Prediction:
+        """The distribution of coordinates ``(m, d)`` in tangent bases ``(m, D, d)``."""
+        overlap, eye = frames.swapaxes(1, 2) @ self.bases, np.eye(frames.shape[2])
         blocks = overlap @ self.blocks @ overlap.swapaxes(1, 2)
         blocks = blocks + self.across[:, None, None] * (eye - overlap @ overlap.swapaxes(1, 2))
-        mean = (frames @ (frames_t @ self.mean[:, :, None]))[:, :, 0]
-        return Prediction(mean, frames, blocks, np.zeros(len(mean)))
+        return Prediction(np.einsum("mda,md->ma", frames, self.mean), eye, blocks, np.zeros(len(blocks)))
+
+    def tangent(self, frames: np.ndarray) -> Prediction:
+        """Its part along tangent bases ``(m, D, d)``, with nothing across."""
+        found = self.inside(frames)
+        return replace(found, mean=np.einsum("mda,ma->md", frames, found.mean), bases=frames)
 
     def widened(self, along: np.ndarray | float, across: np.ndarray | float) -> Prediction:
         """With variances ``(m,)`` added along the bases and across them."""
@@ -141,7 +152,7 @@ class Score(NamedTuple):
     """How a model predicts measurements that are left out one at a time, in units of their root mean square."""
 
     model: str
-    score: float  # mean log density of a left-out ambient vector
+    score: float  # mean log density of a left-out vector: ambient, or tangent if the manifold is known
     margin: float  # by how much the score is below the greatest one
     margin_error: float  # its standard error
     noise: float  # estimated standard deviation of the noise
