@@ -62,9 +62,9 @@ def _at_rows(data: Arrays, rows: np.ndarray | None, n: int) -> dict[str, np.ndar
 
 
 def vector_arrays(data: Arrays, points: np.ndarray) -> list[str]:
-    """Names of arrays that are vectors at points, but no normals."""
+    """Names of arrays that are vectors at points: no normals, no texture coordinates."""
     same = [name for name, a in data.items() if a.shape[-2:] == points.shape and a.ndim <= 3]
-    return [name for name in same if "normal" not in name.lower()]
+    return [name for name in same if "normal" not in name.lower() and name not in ("obj:vn", "obj:vt")]
 
 
 def _vector_array(data: Arrays, points: np.ndarray, request: Request) -> str | None:

@@ -1,0 +1,68 @@
+"""Mesh files of many programs: read as what they are, repaired when asked, or refused with a remedy."""
+
+import meshio
+import numpy as np
+import pytest
+
+from tangentbundle.errors import TangentBundleError
+from tangentbundle.io import Request, read_field
+from tangentbundle.io.meshes import from_meshio
+
+POINTS = np.concatenate([np.eye(3), -np.eye(3)])
+SIGNS = [(a, b, c) for a in (0, 3) for b in (1, 4) for c in (2, 5)]
+FACES = np.array([(a, b, c) if (a + b + c) % 2 else (a, c, b) for a, b, c in SIGNS])
+BARE = Request(needs_vectors=False)
+CUBE = "v 0 0 0{c}\nv 1 0 0{c}\nv 1 1 0{c}\nv 0 1 0{c}\nv 0 0 1{c}\nv 1 0 1{c}\nv 1 1 1{c}\nv 0 1 1{c}\n"
+OBJ = {
+    "colours": CUBE.format(c=" 1 0 .5") + "f 1 4 3 2\nf 5 6 7 8\n",
+    "texture": CUBE.format(c="") + "vt 0 0\nvt 1 1\nvn 0 0 1\nf 1/1/1 4/2/1 3/1/1 2/2/1\nf 5//1 6//1 7//1 8//1\n",
+    "backwards": CUBE.format(c="") + "f -8 -5 -6 -7\nf -4 -3 -2 -1\n",
+    "normals": CUBE.format(c="") + "# \u00e9\n" + "vn 0 0 1\n" * 8 + "f 1 4 3 2\nf 5 6 7 8\n",
+}
+
+
+@pytest.mark.parametrize("name", OBJ)
+def test_obj_files_of_many_kinds_are_read(name, tmp_path):
+    (tmp_path / "a.obj").write_text(OBJ[name], encoding="latin-1")
+    field = read_field(tmp_path / "a.obj", BARE)
+    assert field.values is None and field.notes == ("faces of 4 corners split into triangles: 2",)
+    assert np.array_equal(field.space.points[6], [1, 1, 1])
+    assert {tuple(sorted(face)) for face in field.space.faces.tolist()} == {(0, 2, 3), (0, 1, 2), (4, 5, 6), (4, 6, 7)}
+
+
+def test_data_of_polygons_is_averaged(tmp_path):
+    """A pentagon and triangles: the fan of a polygon has its data."""
+    angles = np.arange(5) * 0.4 * np.pi
+    points = np.concatenate([np.stack([np.cos(angles), np.sin(angles), 0 * angles], axis=1), [[0, 0, 1.0]]])
+    sides = np.stack([np.arange(5), (np.arange(5) + 1) % 5, np.full(5, 5)], axis=1)
+    cells = [("polygon", np.arange(5)[None, ::-1]), ("triangle", sides)]
+    field = from_meshio(meshio.Mesh(points, cells, cell_data={"w": [np.full((k, 3), float(k)) for k in (1, 5)]}))
+    assert len(field.space.faces) == 8 and np.allclose(field.values[0, 5], 5)
+    assert ((field.values[0, :5] > 1) & (field.values[0, :5] < 5)).all()
+    assert field.space.bundle().mesh.boundary == 0
+
+
+def test_ply_files_may_name_their_faces_vertex_index(tmp_path):
+    path = tmp_path / "a.ply"
+    for binary in (True, False):
+        meshio.write(path, meshio.Mesh(POINTS, [("triangle", FACES)]), binary=binary)
+        path.write_bytes(path.read_bytes().replace(b"vertex_indices", b"vertex_index"))
+        assert np.array_equal(read_field(path, BARE).space.faces, FACES)
+
+
+@pytest.mark.parametrize("suffix", ["ply", "obj", "stl", "vtk", "vtu"])
+def test_cut_meshes_are_refused_with_a_remedy(suffix, tmp_path, capfd):
+    path = tmp_path / f"a.{suffix}"
+    meshio.write(path, meshio.Mesh(POINTS, [("triangle", FACES)]))
+    path.write_bytes(path.read_bytes()[: {"obj": 90}.get(suffix, -60)])
+    capfd.readouterr()
+    with pytest.raises(TangentBundleError, match=r"mesh \(.*\)\. Write it anew, or convert it to|cut short"):
+        read_field(path, BARE)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_normals_and_colours_of_obj_meshes_are_no_vectors():
+    colours = np.concatenate([POINTS, np.ones((6, 3))], axis=1)
+    mesh = meshio.Mesh(colours, [("triangle", FACES)], {"obj:vn": POINTS, "obj:vt": POINTS})
+    field = from_meshio(mesh)
+    assert field.values is None and np.array_equal(field.space.points, POINTS)
