@@ -3,9 +3,11 @@
 import meshio
 import numpy as np
 import pytest
+from test_known_frames import icosphere
+from test_mesh import moebius
 
 from tangentbundle.errors import TangentBundleError
-from tangentbundle.io import Request, read_field
+from tangentbundle.io import Mesh, Request, read_field
 from tangentbundle.io.meshes import from_meshio
 
 POINTS = np.concatenate([np.eye(3), -np.eye(3)])
@@ -66,3 +68,18 @@ def test_normals_and_colours_of_obj_meshes_are_no_vectors():
     mesh = meshio.Mesh(colours, [("triangle", FACES)], {"obj:vn": POINTS, "obj:vt": POINTS})
     field = from_meshio(mesh)
     assert field.values is None and np.array_equal(field.space.points, POINTS)
+
+
+def test_vertices_as_a_cloud_need_no_surface():
+    """Triangles of any orientation, or of a Moebius strip with a vertex that no triangle has, give the same cloud."""
+    vertices, faces = icosphere(3)
+    mixed = np.where(np.arange(len(faces))[:, None] % 2 == 0, faces[:, ::-1], faces)
+    np.testing.assert_allclose(Mesh(vertices, mixed).bundle(neighbors=20).laplacian().spectrum(6)[0], 1, rtol=0.02)
+    strip, bands = moebius()
+    for space in (Mesh(strip, bands), Mesh(np.append(strip, [[0, 0, 3.0]], axis=0), bands)):
+        with pytest.raises(TangentBundleError, match=r"Clean the mesh, or use its vertices only: neighbors=20\."):
+            space.bundle()
+    t, s = (grid.ravel() for grid in np.meshgrid(np.linspace(0, 2 * np.pi, 80)[:-1], np.linspace(-0.3, 0.3, 9)))
+    wide = 1 + s * np.cos(t / 2)
+    dense = np.stack([wide * np.cos(t), wide * np.sin(t), s * np.sin(t / 2)], axis=1)
+    assert not Mesh(dense, bands).bundle(neighbors=20).diagnose(quiet=True).orientable

@@ -36,13 +36,13 @@ def check_faces(faces: Array, vertices: np.ndarray) -> np.ndarray:
     repeated = (triangles == np.roll(triangles, 1, axis=1)).any(axis=1)
     if repeated.any():
         triangles = triangles[~repeated]
-        warnings.warn(f"{repeated.sum()} triangles with a repeated corner left out.", MeshRepairWarning, stacklevel=4)
+        warnings.warn(f"triangles with a repeated corner left out: {repeated.sum()}.", MeshRepairWarning, stacklevel=4)
     used = np.zeros(n, bool)
     used[triangles] = True
     if not used.all():
         raise RankDeficientError(
-            f"{n - used.sum()} vertices (first: {used.argmin()}) have no normal: they belong to no triangle. Remove "
-            "them and number the others anew."
+            f"vertices without a normal, in no triangle: {n - used.sum()} (first: {used.argmin()}). Remove them and "
+            "number the others anew."
         )
     return triangles
 
@@ -126,7 +126,7 @@ def oriented_halfedges(faces: np.ndarray, order: np.ndarray) -> tuple[np.ndarray
                 "the points alone, TangentBundle.from_points(vertices): their transports may be reflections."
             )
         turned = np.flatnonzero(turn)
-        warnings.warn(f"{len(turned)} triangles turned over to agree.", MeshRepairWarning, stacklevel=4)
+        warnings.warn(f"triangles turned over to agree: {len(turned)}.", MeshRepairWarning, stacklevel=4)
         faces = faces.copy()
         faces[turned] = faces[turned, ::-1]
         twin = _match(faces, n)[0]
