@@ -7,7 +7,7 @@ from test_known_frames import icosphere
 from test_mesh import moebius
 
 from tangentbundle.errors import TangentBundleError
-from tangentbundle.io import Mesh, Request, read_field
+from tangentbundle.io import Field, Mesh, Request, read_field, write_field
 from tangentbundle.io.meshes import from_meshio
 
 POINTS = np.concatenate([np.eye(3), -np.eye(3)])
@@ -83,3 +83,30 @@ def test_vertices_as_a_cloud_need_no_surface():
     wide = 1 + s * np.cos(t / 2)
     dense = np.stack([wide * np.cos(t), wide * np.sin(t), s * np.sin(t / 2)], axis=1)
     assert not Mesh(dense, bands).bundle(neighbors=20).diagnose(quiet=True).orientable
+
+
+@pytest.mark.parametrize("suffix", ["ply", "vtk", "npz"])
+def test_vertices_at_one_place_are_merged_when_asked(suffix, tmp_path):
+    """Triangles with corners of their own, and one without area, become the surface they were, with its vectors."""
+    vertices, faces = icosphere(1)
+    corners, flow = np.append(faces.ravel(), [0, 0, 1]), np.cross(vertices, [0.0, 0, 1])
+    soup = Mesh(vertices[corners], np.arange(len(corners)).reshape(-1, 3))
+    write_field(Field(soup, flow[corners][None]), tmp_path / f"a.{suffix}")
+    with pytest.raises(TangentBundleError, match=r"201 of 243. Merge them with drop_duplicates=True\.$"):
+        read_field(tmp_path / f"a.{suffix}")
+    field = read_field(tmp_path / f"a.{suffix}", Request(drop_duplicates=True))
+    assert len(field.space) == len(vertices) and "triangles left out, as their corners coincide: 1" in field.notes
+    assert np.allclose(field.vectors[0], np.cross(field.space.points, [0, 0, 1]))
+    assert field.space.bundle().mesh.boundary == 0
+    write_field(field, tmp_path / f"b.{suffix}")
+    again = read_field(tmp_path / f"b.{suffix}")
+    assert np.array_equal(again.space.faces, field.space.faces) and np.allclose(again.vectors, field.vectors)
+
+
+def test_face_data_of_merged_vertices_is_averaged_over_all_their_triangles():
+    normals = POINTS[FACES].sum(axis=1)
+    soup = meshio.Mesh(
+        POINTS[FACES].reshape(-1, 3), [("triangle", np.arange(24).reshape(-1, 3))], cell_data={"w": [normals]}
+    )
+    field = from_meshio(soup, Request(drop_duplicates=True))
+    assert len(field.space) == 6 and np.allclose(field.vectors[0], field.space.points)

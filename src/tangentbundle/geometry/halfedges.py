@@ -14,10 +14,8 @@ from ..arrays import Array
 from ..errors import InvalidInputError, MeshRepairWarning, NotManifoldError, RankDeficientError, ShapeError
 
 
-def check_faces(faces: Array, vertices: np.ndarray) -> np.ndarray:
-    """Refuse triangles ``(f, 3)`` that are no vertex numbers, or vertices ``(n, 3)`` that no triangle has; int64."""
-    if vertices.shape[1] != 3:
-        raise ShapeError(f"vertices must have shape (n, 3), got {vertices.shape}.")
+def check_corners(faces: Array, n: int) -> np.ndarray:
+    """Refuse triangles ``(f, 3)`` that are no numbers of n vertices; int64."""
     try:
         triangles = np.asarray(faces)
     except ValueError as error:
@@ -27,12 +25,20 @@ def check_faces(faces: Array, vertices: np.ndarray) -> np.ndarray:
             f"faces must be an integer array of shape (f, 3), got {triangles.dtype} of shape "
             f"{triangles.shape}. Split polygons into triangles first."
         )
-    n, triangles = len(vertices), np.ascontiguousarray(triangles, np.int64)
+    triangles = np.ascontiguousarray(triangles, np.int64)
     if triangles.size and (triangles.min() < 0 or triangles.max() >= n):
         raise InvalidInputError(
             f"faces name vertices {triangles.min()} to {triangles.max()}, but there are {n} (0 to "
             f"{n - 1}). Some formats count from one: subtract it."
         )
+    return triangles
+
+
+def check_faces(faces: Array, vertices: np.ndarray) -> np.ndarray:
+    """Refuse triangles ``(f, 3)`` that are no vertex numbers, or vertices ``(n, 3)`` that no triangle has; int64."""
+    if vertices.shape[1] != 3:
+        raise ShapeError(f"vertices must have shape (n, 3), got {vertices.shape}.")
+    n, triangles = len(vertices), check_corners(faces, len(vertices))
     repeated = (triangles == np.roll(triangles, 1, axis=1)).any(axis=1)
     if repeated.any():
         triangles = triangles[~repeated]

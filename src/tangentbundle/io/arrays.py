@@ -42,6 +42,9 @@ def from_arrays(
     n, dims = points.shape
     if faces is not None and dims != 3:
         raise ShapeError(f"a mesh needs points of shape (n, 3), got {points.shape}. Add a zero coordinate.")
+    if faces is not None:
+        points, data, faces = _merged(points, data, faces, request, notes)
+        n = len(points)
     axes = tuple("xyz"[:dims]) if dims <= 3 else tuple(f"x{i}" for i in range(dims))
     columns = {name: a for name, a in data.items() if a.shape == (n,)} | dict(zip(axes, points.T, strict=True))
     asked, array = replace(request, points=axes, latlon=()), _vector_array(data, points, request)
@@ -51,9 +54,46 @@ def from_arrays(
         columns |= zip(asked.vectors, np.moveaxis(real(data[array], array), -1, 0), strict=True)
     field, rows = from_columns(lambda name: real(columns[name], name), find_columns([*columns], asked), asked)
     if rows is not None and faces is not None:
-        raise InvalidInputError("rows of a mesh cannot be left out: its triangles count them. Clean the mesh.")
+        raise InvalidInputError("vertices of a mesh cannot be left out: its triangles need them. Fill in the numbers.")
     space = field.space if faces is None else Mesh(field.space.points, faces)
     return replace(field, space=space, notes=(*notes, *field.notes), origin=ArrayFile(_at_rows(data, rows, n), array))
+
+
+def first_at_place(points: np.ndarray) -> np.ndarray:
+    """For each point ``(n, D)`` the number of the first one at the same place.
+
+    >>> first_at_place(np.array([[0.0, 1], [2, 3], [0, 1]]))
+    array([0, 1, 0])
+    """
+    order, new = np.lexsort(points.T), np.ones(len(points), bool)  # stable: the first of a place comes first
+    new[1:] = (points[order[1:]] != points[order[:-1]]).any(axis=1)
+    first = np.empty(len(points), np.int64)
+    first[order] = order[new][np.cumsum(new) - 1]
+    return first
+
+
+def _merged(
+    points: np.ndarray, data: Arrays, faces: np.ndarray, request: Request, notes: list[str]
+) -> tuple[np.ndarray, Arrays, np.ndarray]:
+    """A mesh with each vertex once, with the data of the first at its place; refused unless ``drop_duplicates``."""
+    n, first = len(points), first_at_place(points)
+    rows = np.unique(first)
+    if len(rows) == n:
+        return points, data, faces
+    if not request.drop_duplicates:
+        raise InvalidInputError(
+            f"vertices of the mesh that coincide with an earlier one: {n - len(rows)} of {n}. Merge them with "
+            "drop_duplicates=True."
+        )
+    from ..geometry.halfedges import check_corners
+
+    corners = np.searchsorted(rows, first)[check_corners(faces, n)]
+    kept = (corners != np.roll(corners, 1, axis=1)).all(axis=1)
+    notes.append(f"vertices merged with an earlier one at the same place: {n - len(rows)}")
+    notes += [f"triangles left out, as their corners coincide: {(~kept).sum()}"] * (not kept.all())
+    axes = {name: max(a.ndim - 2, 0) for name, a in data.items() if a is not faces}  # of vertices
+    at = {name: data[name].take(rows, axis) for name, axis in axes.items() if data[name].shape[axis : axis + 1] == (n,)}
+    return points[rows], at, corners[kept]
 
 
 def _at_rows(data: Arrays, rows: np.ndarray | None, n: int) -> dict[str, np.ndarray]:

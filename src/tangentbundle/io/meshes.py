@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import DamagedFileError, InvalidInputError, OutputError
 from ..extras import extra
-from .arrays import from_arrays, to_arrays, vector_arrays
+from .arrays import first_at_place, from_arrays, to_arrays, vector_arrays
 from .columns import split_unit
 from .field import Field, Request, check_count
 from .spaces import Mesh
@@ -146,13 +146,14 @@ def _with_face_data(
         return data
     a, b, c = points[faces].swapaxes(0, 1)
     area = np.linalg.norm(np.cross(b - a, c - a), axis=1)[:, None]
+    corners = first_at_place(points)[faces].ravel()  # vertices at one place are refused, or merged into the first
     for name, cells in mesh.cell_data.items():
         parts = [np.asarray(cells[i]) for i in blocks]
         if name in data or "normal" in name.lower() or any(p.dtype.kind != "f" or p.ndim > 2 for p in parts):
             continue
         values = np.concatenate(parts)
         shares = np.concatenate([area, area * values.reshape(len(faces), -1)], axis=1)
-        sums = [np.bincount(faces.ravel(), np.repeat(column, 3), len(points)) for column in shares.T]
+        sums = [np.bincount(corners, np.repeat(column, 3), len(points)) for column in shares.T]
         with np.errstate(invalid="ignore"):  # vertices without triangles have none
             data[name] = np.stack([s / sums[0] for s in sums[1:]], axis=1).reshape(len(points), *values.shape[1:])
         notes.append(f"face data {name} averaged to the vertices, by area")
