@@ -39,12 +39,11 @@ def from_arrays(
     """
     if points.ndim != 2:
         raise ShapeError(f"expected points of shape (n, D), got {points.shape}. Choose: points=('NAME',).")
-    n, dims = points.shape
-    if faces is not None and dims != 3:
-        raise ShapeError(f"a mesh needs points of shape (n, 3), got {points.shape}. Add a zero coordinate.")
     if faces is not None:
+        if points.shape[1] != 3:
+            raise ShapeError(f"a mesh needs points of shape (n, 3), got {points.shape}. Add a zero coordinate.")
         points, data, faces = _merged(points, data, faces, request, notes)
-        n = len(points)
+    n, dims = points.shape
     axes = tuple("xyz"[:dims]) if dims <= 3 else tuple(f"x{i}" for i in range(dims))
     columns = {name: a for name, a in data.items() if a.shape == (n,)} | dict(zip(axes, points.T, strict=True))
     asked, array = replace(request, points=axes, latlon=()), _vector_array(data, points, request)
@@ -60,16 +59,9 @@ def from_arrays(
 
 
 def first_at_place(points: np.ndarray) -> np.ndarray:
-    """For each point ``(n, D)`` the number of the first one at the same place.
-
-    >>> first_at_place(np.array([[0.0, 1], [2, 3], [0, 1]]))
-    array([0, 1, 0])
-    """
-    order, new = np.lexsort(points.T), np.ones(len(points), bool)  # stable: the first of a place comes first
-    new[1:] = (points[order[1:]] != points[order[:-1]]).any(axis=1)
-    first = np.empty(len(points), np.int64)
-    first[order] = order[new][np.cumsum(new) - 1]
-    return first
+    """For each point ``(n, D)`` the number of the first one at the same place."""
+    _, first, place = np.unique(points, axis=0, return_index=True, return_inverse=True)
+    return first[place.ravel()]
 
 
 def _merged(
@@ -91,8 +83,8 @@ def _merged(
     kept = (corners != np.roll(corners, 1, axis=1)).all(axis=1)
     notes.append(f"vertices merged with an earlier one at the same place: {n - len(rows)}")
     notes += [f"triangles left out, as their corners coincide: {(~kept).sum()}"] * (not kept.all())
-    axes = {name: max(a.ndim - 2, 0) for name, a in data.items() if a is not faces}  # of vertices
-    at = {name: data[name].take(rows, axis) for name, axis in axes.items() if data[name].shape[axis : axis + 1] == (n,)}
+    used = {name: a for name, a in data.items() if a is not faces and a.shape[-2:][:1] == (n,)}
+    at = {name: a.take(rows, max(a.ndim - 2, 0)) for name, a in used.items()}
     return points[rows], at, corners[kept]
 
 

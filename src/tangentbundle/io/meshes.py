@@ -45,16 +45,14 @@ def _read_obj(path: Path) -> Any:
     faces: dict[int, list[list[int]]] = {}
     for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
         kind, *items = line.split() or [""]
-        n = len(points)  # negative numbers count back from the last vertex so far
         try:
-            if kind in ("v", "f") and len(items) < 3:
-                raise ValueError
             if kind == "v":
-                points.append([float(item) for item in items[:3]])  # colours may follow
+                points.append([float(items[k]) for k in range(3)])  # colours may follow
             elif kind == "f":
                 corners = [int(item.partition("/")[0]) for item in items]
-                faces.setdefault(len(items), []).append([c + n if c < 0 else c - 1 for c in corners])
-        except ValueError as error:
+                back = len(points)  # negative numbers count back from the last vertex so far
+                faces.setdefault(len(items), []).append([c + back if c < 0 else c - 1 for c in corners])
+        except (ValueError, IndexError) as error:
             raise DamagedFileError(f"line {number} is {line[:80]!r}") from error
     cells = [({3: "triangle", 4: "quad"}.get(k, "polygon"), np.array(block)) for k, block in faces.items()]
     return extra("meshio", "Reading meshes", "files").Mesh(np.array(points).reshape(-1, 3), cells)
@@ -125,7 +123,7 @@ def _triangles(mesh: Any) -> tuple[np.ndarray, list[int], list[str]]:
         blocks += [i] * len(fan)
         if corners > 3:
             counts[f"faces of {corners} corners split into triangles"] += len(block.data)
-        elif not corners and block.type not in ("vertex", "line"):
+        elif corners < 3 and block.type not in ("vertex", "line"):
             counts[f"cells of kind {block.type} left out"] += len(block.data)
     notes = [f"{what}: {count}" for what, count in counts.items()]
     faces = np.concatenate(parts).astype(np.int64)
