@@ -214,7 +214,7 @@ SQUARE = np.array([[0.0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]])
         (SQUARE, [[True, False, True]], ShapeError, "integer"),
         (SQUARE, [[1, 2, 4]], InvalidInputError, "count from one"),
         (SQUARE, [[-1, 0, 1]], InvalidInputError, "name vertices -1"),
-        (SQUARE, [[0, 1, 2]], RankDeficientError, r"1 vertices \(first: 3\)"),
+        (SQUARE, [[0, 1, 2]], RankDeficientError, r"no triangle: 1 \(first: 3\)"),
         (SQUARE, [[0, 1, 2], [0, 2, 1], [0, 2, 3]], InvalidInputError, "more than two triangles"),
         (SQUARE, np.zeros((0, 3), int), RankDeficientError, "no triangle"),
         (SQUARE[:, :2], [[0, 1, 2]], ShapeError, r"\(n, 3\)"),

@@ -218,7 +218,7 @@ APEX = np.concatenate([SQUARE, [[0.5, 0.5, 1.0], [0.5, 0.5, -1.0], [0.4, 0.4, 0.
         ),
         (*moebius(), NotManifoldError, "not orientable"),
         (APEX[[0, 1, 4, 2, 3]], [[0, 1, 2], [0, 3, 4]], NotManifoldError, "vertex 0 several parts"),
-        (APEX[:5], [[0, 1, 2], [0, 2, 3]], RankDeficientError, r"first: 4.* no triangle"),
+        (APEX[:5], [[0, 1, 2], [0, 2, 3]], RankDeficientError, r"no triangle: 1 \(first: 4"),
         (APEX[:3], np.zeros((0, 3), int), RankDeficientError, "no triangle"),
     ],
 )

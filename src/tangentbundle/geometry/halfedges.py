@@ -14,10 +14,8 @@ from ..arrays import Array
 from ..errors import InvalidInputError, MeshRepairWarning, NotManifoldError, RankDeficientError, ShapeError
 
 
-def check_faces(faces: Array, vertices: np.ndarray) -> np.ndarray:
-    """Refuse triangles ``(f, 3)`` that are no vertex numbers, or vertices ``(n, 3)`` that no triangle has; int64."""
-    if vertices.shape[1] != 3:
-        raise ShapeError(f"vertices must have shape (n, 3), got {vertices.shape}.")
+def check_corners(faces: Array, n: int) -> np.ndarray:
+    """Refuse triangles ``(f, 3)`` that are no numbers of n vertices; int64."""
     try:
         triangles = np.asarray(faces)
     except ValueError as error:
@@ -27,22 +25,30 @@ def check_faces(faces: Array, vertices: np.ndarray) -> np.ndarray:
             f"faces must be an integer array of shape (f, 3), got {triangles.dtype} of shape "
             f"{triangles.shape}. Split polygons into triangles first."
         )
-    n, triangles = len(vertices), np.ascontiguousarray(triangles, np.int64)
+    triangles = np.ascontiguousarray(triangles, np.int64)
     if triangles.size and (triangles.min() < 0 or triangles.max() >= n):
         raise InvalidInputError(
             f"faces name vertices {triangles.min()} to {triangles.max()}, but there are {n} (0 to "
             f"{n - 1}). Some formats count from one: subtract it."
         )
+    return triangles
+
+
+def check_faces(faces: Array, vertices: np.ndarray) -> np.ndarray:
+    """Refuse triangles ``(f, 3)`` that are no vertex numbers, or vertices ``(n, 3)`` that no triangle has; int64."""
+    if vertices.shape[1] != 3:
+        raise ShapeError(f"vertices must have shape (n, 3), got {vertices.shape}.")
+    n, triangles = len(vertices), check_corners(faces, len(vertices))
     repeated = (triangles == np.roll(triangles, 1, axis=1)).any(axis=1)
     if repeated.any():
         triangles = triangles[~repeated]
-        warnings.warn(f"{repeated.sum()} triangles with a repeated corner left out.", MeshRepairWarning, stacklevel=4)
+        warnings.warn(f"triangles with a repeated corner left out: {repeated.sum()}.", MeshRepairWarning, stacklevel=4)
     used = np.zeros(n, bool)
     used[triangles] = True
     if not used.all():
         raise RankDeficientError(
-            f"{n - used.sum()} vertices (first: {used.argmin()}) have no normal: they belong to no triangle. Remove "
-            "them and number the others anew."
+            f"vertices without a normal, in no triangle: {n - used.sum()} (first: {used.argmin()}). Remove them and "
+            "number the others anew."
         )
     return triangles
 
@@ -126,7 +132,7 @@ def oriented_halfedges(faces: np.ndarray, order: np.ndarray) -> tuple[np.ndarray
                 "the points alone, TangentBundle.from_points(vertices): their transports may be reflections."
             )
         turned = np.flatnonzero(turn)
-        warnings.warn(f"{len(turned)} triangles turned over to agree.", MeshRepairWarning, stacklevel=4)
+        warnings.warn(f"triangles turned over to agree: {len(turned)}.", MeshRepairWarning, stacklevel=4)
         faces = faces.copy()
         faces[turned] = faces[turned, ::-1]
         twin = _match(faces, n)[0]

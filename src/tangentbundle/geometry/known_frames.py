@@ -63,8 +63,8 @@ def mesh_frames(vertices: np.ndarray, faces: np.ndarray, order: np.ndarray | Non
     lost = np.flatnonzero(length <= 1e-12 * max(float(length.max(initial=0.0)), 1e-300))
     if len(lost):
         raise RankDeficientError(
-            f"{len(lost)} vertices (first: {lost[0] if order is None else order[lost].min()}) have no normal: their "
-            "triangles have no area or cancel. Remove them, or give frames."
+            f"vertices without a normal, as their triangles have no area or cancel: {len(lost)} (first: "
+            f"{lost[0] if order is None else order[lost].min()}). Remove them, or give frames."
         )
     return normal_frames(normals)
 
@@ -82,7 +82,7 @@ def normal_frames(normals: Array) -> np.ndarray:
     length = np.linalg.norm(normal, axis=1)
     lost = np.flatnonzero(length == 0)
     if len(lost):
-        raise RankDeficientError(f"{len(lost)} normals (first: {lost[0]}) have no length. Remove these points.")
+        raise RankDeficientError(f"normals without length: {len(lost)} (first: {lost[0]}). Remove these points.")
     normal = normal / length[:, None]
     helper = np.eye(3)[np.abs(normal).argmin(axis=1)]
     first = np.cross(normal, helper)

@@ -39,9 +39,11 @@ def from_arrays(
     """
     if points.ndim != 2:
         raise ShapeError(f"expected points of shape (n, D), got {points.shape}. Choose: points=('NAME',).")
+    if faces is not None:
+        if points.shape[1] != 3:
+            raise ShapeError(f"a mesh needs points of shape (n, 3), got {points.shape}. Add a zero coordinate.")
+        points, data, faces = _merged(points, data, faces, request, notes)
     n, dims = points.shape
-    if faces is not None and dims != 3:
-        raise ShapeError(f"a mesh needs points of shape (n, 3), got {points.shape}. Add a zero coordinate.")
     axes = tuple("xyz"[:dims]) if dims <= 3 else tuple(f"x{i}" for i in range(dims))
     columns = {name: a for name, a in data.items() if a.shape == (n,)} | dict(zip(axes, points.T, strict=True))
     asked, array = replace(request, points=axes, latlon=()), _vector_array(data, points, request)
@@ -51,9 +53,39 @@ def from_arrays(
         columns |= zip(asked.vectors, np.moveaxis(real(data[array], array), -1, 0), strict=True)
     field, rows = from_columns(lambda name: real(columns[name], name), find_columns([*columns], asked), asked)
     if rows is not None and faces is not None:
-        raise InvalidInputError("rows of a mesh cannot be left out: its triangles count them. Clean the mesh.")
+        raise InvalidInputError("vertices of a mesh cannot be left out: its triangles need them. Fill in the numbers.")
     space = field.space if faces is None else Mesh(field.space.points, faces)
     return replace(field, space=space, notes=(*notes, *field.notes), origin=ArrayFile(_at_rows(data, rows, n), array))
+
+
+def first_at_place(points: np.ndarray) -> np.ndarray:
+    """For each point ``(n, D)`` the number of the first one at the same place."""
+    _, first, place = np.unique(points, axis=0, return_index=True, return_inverse=True)
+    return first[place.ravel()]
+
+
+def _merged(
+    points: np.ndarray, data: Arrays, faces: np.ndarray, request: Request, notes: list[str]
+) -> tuple[np.ndarray, Arrays, np.ndarray]:
+    """A mesh with each vertex once, with the data of the first at its place; refused unless ``drop_duplicates``."""
+    n, first = len(points), first_at_place(points)
+    rows = np.unique(first)
+    if len(rows) == n:
+        return points, data, faces
+    if not request.drop_duplicates:
+        raise InvalidInputError(
+            f"vertices of the mesh that coincide with an earlier one: {n - len(rows)} of {n}. Merge them with "
+            "drop_duplicates=True."
+        )
+    from ..geometry.halfedges import check_corners
+
+    corners = np.searchsorted(rows, first)[check_corners(faces, n)]
+    kept = (corners != np.roll(corners, 1, axis=1)).all(axis=1)
+    notes.append(f"vertices merged with an earlier one at the same place: {n - len(rows)}")
+    notes += [f"triangles left out, as their corners coincide: {(~kept).sum()}"] * (not kept.all())
+    used = {name: a for name, a in data.items() if a is not faces and a.shape[-2:][:1] == (n,)}
+    at = {name: a.take(rows, max(a.ndim - 2, 0)) for name, a in used.items()}
+    return points[rows], at, corners[kept]
 
 
 def _at_rows(data: Arrays, rows: np.ndarray | None, n: int) -> dict[str, np.ndarray]:
@@ -62,9 +94,9 @@ def _at_rows(data: Arrays, rows: np.ndarray | None, n: int) -> dict[str, np.ndar
 
 
 def vector_arrays(data: Arrays, points: np.ndarray) -> list[str]:
-    """Names of arrays that are vectors at points, but no normals."""
+    """Names of arrays that are vectors at points: no normals, no texture coordinates."""
     same = [name for name, a in data.items() if a.shape[-2:] == points.shape and a.ndim <= 3]
-    return [name for name in same if "normal" not in name.lower()]
+    return [name for name in same if "normal" not in name.lower() and name not in ("obj:vn", "obj:vt")]
 
 
 def _vector_array(data: Arrays, points: np.ndarray, request: Request) -> str | None:

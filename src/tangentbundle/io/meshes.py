@@ -6,6 +6,7 @@ import contextlib
 import io
 import math
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from ..errors import DamagedFileError, InvalidInputError, OutputError
 from ..extras import extra
-from .arrays import from_arrays, to_arrays, vector_arrays
+from .arrays import first_at_place, from_arrays, to_arrays, vector_arrays
 from .columns import split_unit
 from .field import Field, Request, check_count
 from .spaces import Mesh
@@ -21,17 +22,47 @@ from .spaces import Mesh
 
 def read_mesh(path: Path, request: Request) -> Field:
     """A field on a mesh, from its vertex data; without triangles, the vertices are a cloud."""
-    meshio = extra("meshio", "Reading meshes", "files")
+    meshio, suffix, printed = extra("meshio", "Reading meshes", "files"), path.suffix.lower(), io.StringIO()
     claimed = check_counts(path)
     try:
-        with contextlib.redirect_stdout(io.StringIO()), np.errstate(over="ignore"):  # meshio prints
-            mesh = meshio.read(path)
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed), np.errstate(over="ignore"):
+            mesh = {".obj": _read_obj, ".ply": _read_ply}.get(suffix, meshio.read)(path)
     except (SystemExit, Exception) as error:  # meshio raises whatever its parsers meet, and exits on its own errors
-        text = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DamagedFileError(f"{path.name} is not a readable {path.suffix[1:].upper()} mesh ({text}).") from error
+        unknown = isinstance(error, SystemExit) or not str(error)
+        text = "it is damaged or cut short" if unknown else str(error).splitlines()[0].rstrip(".")
+        raise DamagedFileError(
+            f"{path.name} is not a readable {suffix[1:].upper()} mesh ({text}). Write it anew, or convert it to "
+            f"{'VTK' if suffix == '.ply' else 'PLY'}."
+        ) from error
     if (said := claimed.get("element vertex", len(mesh.points))) != len(mesh.points):
         raise DamagedFileError(f"{path.name} has {len(mesh.points)} of {said} vertices: it is cut short.")
     return from_meshio(mesh, request)
+
+
+def _read_obj(path: Path) -> Any:
+    """Vertices and faces; meshio's reader needs a texture coordinate for each vertex, and counts from the start."""
+    points: list[list[float]] = []
+    faces: dict[int, list[list[int]]] = {}
+    for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+        kind, *items = line.split() or [""]
+        try:
+            if kind == "v":
+                points.append([float(items[k]) for k in range(3)])  # colours may follow
+            elif kind == "f":
+                corners = [int(item.partition("/")[0]) for item in items]
+                back = len(points)  # negative numbers count back from the last vertex so far
+                faces.setdefault(len(items), []).append([c + back if c < 0 else c - 1 for c in corners])
+        except (ValueError, IndexError) as error:
+            raise DamagedFileError(f"line {number} is {line[:80]!r}") from error
+    cells = [({3: "triangle", 4: "quad"}.get(k, "polygon"), np.array(block)) for k, block in faces.items()]
+    return extra("meshio", "Reading meshes", "files").Mesh(np.array(points).reshape(-1, 3), cells)
+
+
+def _read_ply(path: Path) -> Any:
+    """The mesh; faces may also be named ``vertex_index``, which meshio does not know."""
+    head, mark, body = path.read_bytes().partition(b"end_header")
+    content = io.BytesIO(head.replace(b"vertex_index", b"vertex_indices") + mark + body)
+    return extra("meshio", "Reading meshes", "files").read(content, "ply")
 
 
 COUNTS = (
@@ -74,28 +105,37 @@ def from_meshio(mesh: Any, request: Request | None = None) -> Field:
     ('100 points in R^3', 2)
     """
     request = request or Request(needs_vectors=False)
-    points = np.asarray(mesh.points)
+    points = np.asarray(mesh.points)[..., :3]  # colours may follow in OBJ files
     check_count(len(points), request)
-    faces, notes = _triangles(mesh)
-    data = _with_face_data(mesh, points, faces, request, notes)
+    faces, blocks, notes = _triangles(mesh)
+    data = _with_face_data(mesh, points, faces, blocks, request, notes)
     return from_arrays(points, data, request, notes, faces if len(faces) else None)
 
 
-def _triangles(mesh: Any) -> tuple[np.ndarray, list[str]]:
-    triangles, quads = (mesh.get_cells_type(kind) for kind in ("triangle", "quad"))
-    faces = np.concatenate([triangles, quads[:, [0, 1, 2]], quads[:, [0, 2, 3]]]).astype(np.int64)
-    n, notes = len(mesh.points), [f"{len(quads)} quadrilaterals split into triangles"] * bool(len(quads))
-    others = [block for block in mesh.cells if block.type not in ("triangle", "quad", "vertex", "line")]
-    notes += [f"{len(block.data)} cells of kind {block.type} left out" for block in others]
+def _triangles(mesh: Any) -> tuple[np.ndarray, list[int], list[str]]:
+    """Triangles ``(f, 3)``, with polygons split into fans; for each part of them its block of cells; notes."""
+    n, blocks, counts = len(mesh.points), list[int](), Counter[str]()
+    parts = [np.zeros((0, 3), np.int64)]
+    for i, block in enumerate(mesh.cells):
+        corners = block.data.shape[1] if block.type in ("triangle", "quad", "polygon") else 0
+        fan = [block.data[:, [0, k, k + 1]] for k in range(1, corners - 1)]
+        parts += fan
+        blocks += [i] * len(fan)
+        if corners > 3:
+            counts[f"faces of {corners} corners split into triangles"] += len(block.data)
+        elif corners < 3 and block.type not in ("vertex", "line"):
+            counts[f"cells of kind {block.type} left out"] += len(block.data)
+    notes = [f"{what}: {count}" for what, count in counts.items()]
+    faces = np.concatenate(parts).astype(np.int64)
     if faces.size and (faces.min() < 0 or faces.max() >= n):
         raise InvalidInputError(
             f"faces name vertices {faces.min()} to {faces.max()}, but there are {n} (0 to {n - 1}). Clean the mesh."
         )
-    return faces, notes if len(faces) else [*notes, "no triangles: the vertices are a cloud of points"]
+    return faces, blocks, notes if len(faces) else [*notes, "no triangles: the vertices are a cloud of points"]
 
 
 def _with_face_data(
-    mesh: Any, points: np.ndarray, faces: np.ndarray, request: Request, notes: list[str]
+    mesh: Any, points: np.ndarray, faces: np.ndarray, blocks: list[int], request: Request, notes: list[str]
 ) -> dict[str, np.ndarray]:
     """Vertex data; if no vectors are among them, also the real numbers and vectors of faces, averaged by area."""
     data = dict(mesh.point_data)
@@ -104,14 +144,14 @@ def _with_face_data(
         return data
     a, b, c = points[faces].swapaxes(0, 1)
     area = np.linalg.norm(np.cross(b - a, c - a), axis=1)[:, None]
-    kinds = [kind for kind in ("triangle", "quad", "quad") if len(mesh.get_cells_type(kind))]
-    for name in mesh.cell_data:
-        parts = [mesh.get_cell_data(name, kind) for kind in kinds]
+    corners = first_at_place(points)[faces].ravel()  # vertices at one place are refused, or merged into the first
+    for name, cells in mesh.cell_data.items():
+        parts = [np.asarray(cells[i]) for i in blocks]
         if name in data or "normal" in name.lower() or any(p.dtype.kind != "f" or p.ndim > 2 for p in parts):
             continue
         values = np.concatenate(parts)
         shares = np.concatenate([area, area * values.reshape(len(faces), -1)], axis=1)
-        sums = [np.bincount(faces.ravel(), np.repeat(column, 3), len(points)) for column in shares.T]
+        sums = [np.bincount(corners, np.repeat(column, 3), len(points)) for column in shares.T]
         with np.errstate(invalid="ignore"):  # vertices without triangles have none
             data[name] = np.stack([s / sums[0] for s in sums[1:]], axis=1).reshape(len(points), *values.shape[1:])
         notes.append(f"face data {name} averaged to the vertices, by area")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import NotManifoldError
+from ..errors import NotManifoldError, RankDeficientError
 
 if TYPE_CHECKING:  # torch is loaded when geometry is computed: files with mistakes are refused before
     from ..bundle import TangentBundle
@@ -63,7 +63,8 @@ class Cloud:
 class Mesh(Cloud):
     """A triangle mesh in space, with tangent planes from its triangles.
 
-    ``bundle()`` is that of the surface; with ``neighbors`` or ``eps``, that of the vertices as a cloud of points.
+    ``bundle()`` is that of the surface; with ``neighbors`` or ``eps``, that of the vertices as a cloud of points, whose
+    tangent planes are estimated: the triangles are not used, and need not form a surface.
     """
 
     dim = 2
@@ -74,17 +75,14 @@ class Mesh(Cloud):
 
     def bundle(self, dim: int | None = None, **scale: Any) -> TangentBundle:
         from ..bundle import TangentBundle
-        from ..geometry.halfedges import check_faces
-        from ..geometry.known_frames import mesh_frames
 
         if scale:
-            frames = mesh_frames(self.points, check_faces(self.faces, self.points))
-            return TangentBundle.from_frames(self.points, frames, **scale)
+            return super().bundle(self.dim, **scale)
         try:
             return TangentBundle.from_mesh(self.points, self.faces)
-        except NotManifoldError as error:
+        except (NotManifoldError, RankDeficientError) as error:
             problem = str(error).partition(". ")[0]
-            raise NotManifoldError(f"{problem}. Clean the mesh, or use its vertices only: neighbors=20.") from error
+            raise type(error)(f"{problem}. Clean the mesh, or use its vertices only: neighbors=20.") from error
 
     def __str__(self) -> str:
         return f"a mesh of {len(self)} vertices and {len(self.faces)} triangles"
