@@ -19,22 +19,25 @@ import numpy as np
 from ..errors import InvalidInputError, MissingColumnsError
 from ..extras import extra
 from ..files import only_writer, put, write_atomically
-from ..units import common_unit
+from ..units import common_unit, conversion
 from .grid import AT_ONCE, Grid
 from .operator import Cells, cells_of
-from .xarrays import find_vectors, unit_of, without_fill
+from .xarrays import MAX_SPEED, find_vectors, unit_of, without_fill
 
 if TYPE_CHECKING:
     import xarray
 
 MISSING = 1e30
-"""Absolute values above this are fill values, and mark missing ones as NaN does."""
+"""Absolute values above this are fill values, and mark missing ones as NaN does; of speeds, those above MAX_SPEED."""
 
 BLOCK_BYTES = 2**25
 """Of the components in a block. Every worker has one block in memory, with a few copies."""
 
 PACKING = ("dtype", "scale_factor", "add_offset", "_FillValue", "units", "calendar")
-"""What stays of an encoding: how numbers are stored, and not how a format compresses them."""
+"""What stays of an encoding in blocks: how numbers are stored, and not how a format compresses them."""
+
+COMPRESSION = ("zlib", "complevel", "shuffle")
+"""What results take of an encoding: they may exceed the range of packed integers, and are stored as floats."""
 
 Compute = Callable[[Cells, np.ndarray], Sequence[np.ndarray]]
 """Coordinates ``(m, 2, c)`` at the points of cells to results ``(m, k, c)`` there."""
@@ -93,6 +96,12 @@ class GridFields:
         kinds = {self.ds[name].dtype for name in self.names}
         return np.dtype(np.float32 if kinds == {np.dtype(np.float32)} else np.float64)
 
+    @property
+    def limit(self) -> float:
+        """Components above this mark missing values."""
+        factor = conversion(self.unit, "m/s")
+        return MAX_SPEED / factor if factor else MISSING
+
     def apply(self, compute: Compute, sizes: Sequence[int], keep: bool = False, **cells: Any) -> list[xarray.DataArray]:
         """Results of ``sizes`` components each, one variable a component, in the order of the dimensions of the fields.
 
@@ -146,7 +155,7 @@ class GridFields:
         flat = [np.reshape(a, (-1, *self.grid.shape)) for a in components]
         for a in range(0, len(flat[0]), AT_ONCE):
             values = np.stack([part[a : a + AT_ONCE] for part in flat], axis=-1).astype(self.dtype)
-            values[~(np.abs(values) < MISSING).all(axis=-1)] = np.nan
+            values[~(np.abs(values) <= self.limit).all(axis=-1)] = np.nan
             yield self.grid.to_coordinates(values)
 
     def groups(self, batch: np.ndarray, **options: Any) -> Iterator[tuple[np.ndarray, Cells, np.ndarray]]:
@@ -169,8 +178,9 @@ def described(result: xarray.Dataset, call: str) -> xarray.Dataset:
 
 
 def like(result: xarray.DataArray, original: xarray.DataArray, **attrs: Any) -> xarray.DataArray:
-    """A result with the attributes and the encoding of a variable."""
-    result.attrs, result.encoding = {**original.attrs, **attrs}, dict(original.encoding)
+    """A result with the attributes of a variable, and compressed as it is."""
+    result.attrs = {**original.attrs, **attrs}
+    result.encoding = {key: value for key, value in original.encoding.items() if key in COMPRESSION}
     return result
 
 

@@ -62,8 +62,8 @@ def smooth(
         vectors: names of the components, by default found by standard and usual names.
 
     Cells where a component is NaN are land: they stay NaN, and nothing passes through them. Cells without a neighbour
-    that has data keep their values. Other variables, coordinates, attributes, encodings and chunks are those of the
-    dataset.
+    that has data keep their values. Other variables, coordinates, attributes and chunks are those of the dataset;
+    smoothed components are written as floats, also where the dataset was packed.
 
     >>> import xarray as xr
     >>> lat, lon = np.arange(90, -91, -5.0), np.arange(0, 360, 5.0)
@@ -208,8 +208,8 @@ def denoise(
     model = planetary_model(FieldDenoiser, seed)
     found = Regridder(fields.ds, fields.ds, Kriging(noise, model), vectors=fields.names)(fields.ds)
     names = [*fields.names, *(f"{name}_std" for name in fields.names if std)]
-    there = fields.ds[fields.names[0]].notnull()
-    new = {name: like(found[name].where(there), found[name]) for name in names}
+    there, both = (abs(fields.ds[name]) <= fields.limit for name in fields.names)
+    new = {name: like(found[name].where(there & both), found[name]) for name in names}
     return described(fields.ds.assign(new), f"denoise(noise={noise})")
 
 

@@ -33,6 +33,9 @@ FORMS = ("{}", "nav_{}", "c{}", "t{}", "x{}", "{}cell", "{}_rho")
 NETCDF_FILL = 9.969209968386869e36
 """What NetCDF stores in a cell of floats that was never written; in one of integers it is their largest magnitude."""
 
+MAX_SPEED = 500.0
+"""Speeds above this, in m/s, cannot be wind: they are missing-value markers such as 999 or 1e20."""
+
 
 def wind_components(speed: np.ndarray, direction: np.ndarray) -> np.ndarray:
     """Eastward and northward wind ``(..., 2)``, from its speed and the direction, in degrees, that it comes from.
@@ -82,13 +85,13 @@ def standard_name(said: str, along_axes: bool) -> str:
     return "" if along_axes and found.startswith(("eastward", "northward")) else found
 
 
-def without_impossible(values: np.ndarray, unit: str, notes: list[str], max_speed: float = 500.0) -> np.ndarray:
-    """Wind with NaN for components above ``max_speed`` (m/s), which are missing-value markers such as 999 or 1e20."""
+def without_impossible(values: np.ndarray, unit: str, notes: list[str]) -> np.ndarray:
+    """Wind with NaN for components above ``MAX_SPEED``."""
     factor = conversion(unit, "m/s")
-    fast = np.abs(values) * factor > max_speed if factor else np.zeros(0, bool)
+    fast = np.abs(values) * factor > MAX_SPEED if factor else np.zeros(0, bool)
     if not fast.any():
         return values
-    notes.append(f"{int(fast.sum())} values above {max_speed:g} m/s cannot be wind and count as missing")
+    notes.append(f"{int(fast.sum())} values above {MAX_SPEED:g} m/s cannot be wind and count as missing")
     return np.where(fast, np.nan, values)
 
 
