@@ -45,12 +45,16 @@ Compute = Callable[[Cells, np.ndarray], Sequence[np.ndarray]]
 
 @dataclass(frozen=True, eq=False)
 class GridFields:
-    """The vectors of a dataset, over all dimensions besides those of the grid; ``unit`` is that of all components."""
+    """The vectors of a dataset, over all dimensions besides those of the grid; ``unit`` is that of all components.
+
+    ``wind`` names speed and direction that the components were computed from: these are no longer in the dataset.
+    """
 
     ds: xarray.Dataset
     names: tuple[str, ...]
     grid: Grid
     unit: str
+    wind: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, ds: xarray.Dataset, vectors: Sequence[str] = (), notes: list[str] | None = None) -> GridFields:
@@ -63,7 +67,7 @@ class GridFields:
             raise InvalidInputError(f"expected an xarray.Dataset with a vector field, got {type(ds).__name__}.")
         if isinstance(vectors, str):
             raise InvalidInputError(f"vectors must be a tuple of names, such as ('u', 'v'), got {vectors!r}.")
-        ds, names = (ds, tuple(vectors)) if vectors else find_vectors(ds)
+        ds, names, wind = (ds, tuple(vectors), ()) if vectors else find_vectors(ds)
         if len({*names}) not in (2, 3) or len({*names}) < len(names) or not {*names} <= {*ds.data_vars}:
             raise MissingColumnsError(
                 f"expected two variables, or three ambient ones, got {', '.join(names)}; the dataset has "
@@ -73,7 +77,7 @@ class GridFields:
         parts = [without_fill(ds[name], notes) for name in names]
         parts = [a if f == 1 else like(a * f, a) for a, f in zip(parts, factors, strict=True)]
         units = {"units": unit} if unit else {}
-        ds = ds.assign({name: a.assign_attrs(units) for name, a in zip(names, parts, strict=True)})
+        ds = ds.drop_vars(wind).assign({name: a.assign_attrs(units) for name, a in zip(names, parts, strict=True)})
         first, *others = (ds[name] for name in names)
         grid = Grid.of(ds, first)
         if wrong := [a for a in (first, *others) if {*a.dims} != {*first.dims} or not {*grid.dims} <= {*a.dims}]:
@@ -83,7 +87,7 @@ class GridFields:
             )
         if not first.size:
             raise InvalidInputError(f"{first.name} has no values: its sizes are {dict(first.sizes)}.")
-        return cls(ds, names, grid, unit)
+        return cls(ds, names, grid, unit, wind)
 
     def arrays(self) -> list[xarray.DataArray]:
         """The components; chunks along the grid's dimensions become one."""

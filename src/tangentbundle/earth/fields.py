@@ -23,7 +23,7 @@ from .blocks import GridFields, described, like
 from .decomposition import decomposed
 from .operator import Cells
 from .regrid import Kriging, Regridder
-from .xarrays import unit_of
+from .xarrays import rate_attrs, unit_of
 
 if TYPE_CHECKING:
     import xarray
@@ -222,8 +222,7 @@ def _derivative(ds: xarray.Dataset, vectors: Sequence[str], name: str) -> xarray
         return [length / RADIUS * (rates.real if name == "divergence" else rates.imag)[:, None]]
 
     attrs = {"long_name": f"{name} of {', '.join(fields.names)}", "units": unit}
-    if str(fields.ds[fields.names[0]].attrs.get("standard_name", "")).endswith("wind"):
-        attrs["standard_name"] = {"divergence": "divergence_of_wind"}.get(name, "atmosphere_relative_vorticity")
+    attrs |= rate_attrs(name, fields.ds[fields.names[0]])
     return fields.apply(compute, [1])[0].rename(name).assign_attrs(attrs)
 
 
