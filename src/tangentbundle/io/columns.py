@@ -292,6 +292,6 @@ def to_columns(field: Field, step: int = 0) -> dict[str, np.ndarray]:
     for part in field.parts.values():
         table |= to_columns(part, step)
     if field.wind and field.values is not None:
-        numbers = xarrays.speed_direction(field.values[step].T, split_unit(field.wind[1])[1])
-        table |= zip(field.wind, numbers, strict=True)
+        polar = xarrays.speed_direction(field.values[step].T, split_unit(field.wind[1])[1])
+        table |= zip(field.wind, polar, strict=True)
     return table

@@ -268,8 +268,10 @@ def to_dataset(field: Field) -> Any:
         attrs |= known | ({"units": unit} if unit else {})
         new[name] = xr.Variable(dims, numbers.reshape(*lead.values(), *numbers.shape[1:]), attrs).transpose(*order)
 
-    for one in () if field.values is None else (field, *field.parts.values()):
+    for one in (field, *field.parts.values()):
         values, std = grid.cells(one) if grid else (one.values, one.std)
+        if values is None:
+            break
         for k, name in enumerate(split_unit(name)[0] for name in one.names):
             if not one.wind:
                 add(name, values[..., k], one.units, **xarrays.rate_attrs(name, like))
