@@ -308,8 +308,13 @@ def test_suspicious_data_are_told(name, folder):
 
 def test_markers_in_files_of_points_are_told(folder):
     table = pd.read_csv("field.csv")[["x", "y", "z"]]
-    table.assign(y=table.y.where(table.index > 3, 1e20)).to_csv("points.csv", index=False)
-    assert "4 values of y are 1e+20" in CliRunner().invoke(app, ["inspect", "points.csv", "-k", "0"]).stderr
+    for count, marker in ((4, 1e20), (len(table) - 20, -9999.0)):
+        table.assign(y=table.y.where(table.index >= count, marker)).to_csv("points.csv", index=False)
+        text = CliRunner().invoke(app, ["inspect", "points.csv", "-k", "0"]).stderr
+        assert f"{count} values of y are {marker:g}" in text
+    for height in (0.0, 9999.0, (1e-17 * table.z).where(table.index < 20, 1.0)):  # no markers
+        table.assign(y=height).to_csv("points.csv", index=False)
+        assert "values of y" not in CliRunner().invoke(app, ["inspect", "points.csv", "-k", "0"]).stderr
 
 
 def test_transposed_arrays_radians_and_filters_that_leave_nothing_are_told(folder):
