@@ -169,7 +169,7 @@ def find_vectors(ds: xarray.Dataset) -> tuple[xarray.Dataset, tuple[str, ...], t
         raise MissingColumnsError(
             f"expected an eastward and a northward variable, by standard_name or named as {EAST[0]}, {NORTH[0]}; the "
             f"dataset has {', '.join(map(str, ds.data_vars)) or 'none'}. "
-            'Name them: vectors=("EAST", "NORTH"), or in files wind=("SPEED", "DIRECTION").'
+            'Name them: vectors=("EAST", "NORTH") or wind=("SPEED", "DIRECTION").'
         )
     return ds, EAST_NORTH, wind
 
