@@ -308,8 +308,13 @@ def test_suspicious_data_are_told(name, folder):
 
 def test_markers_in_files_of_points_are_told(folder):
     table = pd.read_csv("field.csv")[["x", "y", "z"]]
-    table.assign(y=table.y.where(table.index > 3, 1e20)).to_csv("points.csv", index=False)
-    assert "4 values of y are 1e+20" in CliRunner().invoke(app, ["inspect", "points.csv", "-k", "0"]).stderr
+    for count, marker in ((4, 1e20), (len(table) - 20, -9999.0)):
+        table.assign(y=table.y.where(table.index >= count, marker)).to_csv("points.csv", index=False)
+        text = CliRunner().invoke(app, ["inspect", "points.csv", "-k", "0"]).stderr
+        assert f"{count} values of y are {marker:g}" in text
+    for height in (0.0, 9999.0, (1e-17 * table.z).where(table.index < 20, 1.0)):  # no markers
+        table.assign(y=height).to_csv("points.csv", index=False)
+        assert "values of y" not in CliRunner().invoke(app, ["inspect", "points.csv", "-k", "0"]).stderr
 
 
 def test_transposed_arrays_radians_and_filters_that_leave_nothing_are_told(folder):
@@ -351,7 +356,7 @@ def test_many_columns(folder):
 
 
 def test_wind_as_speed_and_direction(folder):
-    """Of the same wind the same answers, by name and by option; speed and direction are written, too."""
+    """Of the same wind the same answers, by name and by option, in columns of the same names and units."""
     table = pd.read_csv("stations.csv")
     table["wspd"], table["wdir"] = np.hypot(table.u, table.v), np.degrees(np.arctan2(-table.u, -table.v)) % 360
     table[["lat", "lon", "wspd", "wdir"]].to_csv("guess.csv", index=False)
@@ -359,12 +364,19 @@ def test_wind_as_speed_and_direction(folder):
     spoken = {"lat": "Latitude (deg)", "lon": "Longitude (deg)", "wspd": "Wind Speed (kt)", "wdir": "Wind Dir (deg)"}
     table.rename(columns=spoken)[[*spoken.values()]].to_csv("spoken.csv", index=False)
     assert told("inspect", "spoken.csv", "-k", 0)["units"] == "kt"
-    for name, options in (("stations", ()), ("guess", ()), ("named", ("--wind", "a,b"))):
-        run("filter", f"{name}.csv", "--heat", 0.01, "-o", f"{name}-smooth.csv", *options)
-    a, b, c = (pd.read_csv(f"{name}-smooth.csv") for name in ("stations", "guess", "named"))
-    assert np.allclose(b["eastward_wind"], a["u"]) and np.allclose(c["northward_wind"], a["v"])
-    assert np.allclose(b["wspd"], np.hypot(a["u"], a["v"]))
-    assert np.allclose(-b["wspd"] * np.sin(np.radians(b["wdir"])), a["u"])
+    radians = table.assign(wdir=np.radians(table.wdir))[["lat", "lon", "wspd", "wdir"]]
+    radians.rename(columns={"wspd": "ff [kn]", "wdir": "dd [rad]"}).to_csv("radians.csv", index=False)
+    run("filter", "stations.csv", "--heat", 0.01, "-o", "smooth.csv")
+    a = pd.read_csv("smooth.csv")
+    for name, options, turn in (("guess", (), 180), ("named", ("--wind", "a,b"), 180), ("radians", (), np.pi)):
+        run("filter", f"{name}.csv", "--heat", 0.01, "-o", "wind.csv", *options)
+        before, b = pd.read_csv(f"{name}.csv"), pd.read_csv("wind.csv")
+        speed, angle = b.iloc[:, 2], np.pi / turn * b.iloc[:, 3]
+        assert [*b.columns] == [*before.columns]
+        assert np.allclose(-speed * np.sin(angle), a["u"]) and np.allclose(-speed * np.cos(angle), a["v"])
+    run("interpolate", "radians.csv", "--at", "guess.csv", "-o", "there.csv", "--std")
+    new = ["ff [kn]", "dd [rad]", "eastward_wind_std [kn]", "northward_wind_std [kn]"]
+    assert {*pd.read_csv("there.csv").columns} == {"lat", "lon", "wspd", "wdir", *new}
 
 
 def test_levels_are_selected_or_all_computed(folder):

@@ -430,10 +430,31 @@ def test_lazy_and_what_is_kept():
         computed.clear()
     smooth = earth.smooth(lazy, "5000 km")
     assert smooth["u"].dims == field["u"].dims and smooth["u"].chunks == ((2, 2, 2), (13,), (1, 1), (24,))
-    assert smooth["u"].attrs == field["u"].attrs and smooth["u"].encoding == field["u"].encoding
+    assert smooth["u"].attrs == field["u"].attrs and not smooth["u"].encoding
     assert smooth["t2m"].identical(field["t2m"]) and {*smooth.coords} == {*field.coords}
     lines = smooth.attrs["history"].splitlines()
     assert smooth.attrs["title"] == "winds" and lines[0] == "made" and "smooth(filter_scale='5000 km'" in lines[1]
+
+
+@pytest.mark.parametrize("marker", [-9999.0, 1e20])
+@pytest.mark.parametrize("chunks", [None, {}])
+def test_speeds_that_no_wind_has_are_missing(chunks, marker):
+    ds = regular(30.0).isel(lat=slice(1, -1))
+    field = wind(ds, np.random.default_rng(0).standard_normal((len(earth.Grid.of(ds)), 2)))
+    hole = (field.lat == 30) & (field.lon == 60)
+    missing, marked = field.where(~hole), field.where(~hole, marker)
+    marked = marked if chunks is None else marked.chunk(chunks)
+    calls = {
+        "smooth": lambda d: earth.smooth(d, "5000 km"),
+        "decompose": earth.decompose,
+        "divergence": lambda d: earth.divergence(d).to_dataset(),
+        "spectrum": lambda d: earth.spectrum(d).to_dataset(),
+        "denoise": lambda d: earth.denoise(d, noise=0.5),
+        "regrid": lambda d: earth.interpolate_to(d, ds, beyond=0),
+    }
+    for name, call in calls.items():
+        for variable, values in call(missing).items():
+            assert np.allclose(call(marked)[variable], values, equal_nan=True), (name, variable)
 
 
 def test_regions_have_natural_boundaries():

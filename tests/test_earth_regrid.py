@@ -235,3 +235,13 @@ def test_bad_input():
         Regridder(Grid.of(stations(np.arange(3.0), np.arange(3.0))), regular(30.0))
     with pytest.raises(RankDeficientError, match="circle"):
         Regridder(Grid.of(stations(np.zeros(9), np.arange(9.0))), regular(30.0))
+
+
+@pytest.mark.parametrize("kinds", [("f8", "f8"), ("f4", "f4"), ("f4", "f8")])
+def test_a_region_has_its_own_points(kinds):
+    """Also where their coordinates were rounded to single precision."""
+    ds = regular(2.3, 30, 70, 0.1, 60)
+    own, other = (ds.assign_coords(lat=ds.lat.astype(kind), lon=ds.lon.astype(kind)) for kind in kinds)
+    source = with_field(own, lambda points: rotations(points)[0])
+    found = Regridder(source, other)(source)
+    assert np.allclose(found.u, source.u, atol=1e-5) and np.allclose(found.v, source.v, atol=1e-5)

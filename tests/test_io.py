@@ -222,16 +222,20 @@ def test_times_without_vectors_are_left_out_of_other_variables(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["nc", "zarr"])
-def test_datasets_of_speed_and_direction_have_both_and_components(suffix, tmp_path):
-    ds = grid(dated=False)
-    speed, said = xr.full_like(ds.uo, 5.0), {"standard_name": "wind_from_direction", "units": "degree"}
-    ds = xr.Dataset({"ff": speed.assign_attrs(units="kt"), "dd": (speed.dims, 0 * speed.values + 270, said)})
-    ds.isel(lat=slice(1, -1)).to_netcdf(tmp_path / "a.nc")
+@pytest.mark.parametrize("unit", ["degree", "radian"])
+def test_datasets_of_speed_and_direction_stay_so(unit, suffix, tmp_path):
+    ds, west = grid(dated=False).isel(lat=slice(1, -1)), 270 if unit == "degree" else 1.5 * np.pi
+    speed, said = xr.full_like(ds.uo, 5.0), {"standard_name": "wind_from_direction", "units": unit}
+    ds = xr.Dataset({"ff": speed.assign_attrs(units="kt"), "dd": (speed.dims, 0 * speed.values + west, said)})
+    ds.to_netcdf(tmp_path / "a.nc")
     field = read_field(tmp_path / "a.nc")
     write_field(field.with_vectors(2 * field.vectors), tmp_path / f"b.{suffix}")
     with xr.open_dataset(tmp_path / f"b.{suffix}") as again:
-        assert np.allclose(again.ff, 10) and np.allclose(again.dd, 270) and np.allclose(again.eastward_wind, 10)
-        assert again.ff.attrs["units"] == "kt" and again.dd.attrs["standard_name"] == "wind_from_direction"
+        assert {*again.data_vars} == {"ff", "dd"} and again.dd.attrs == said and again.ff.attrs["units"] == "kt"
+        assert np.allclose(again.ff, 10) and np.allclose(again.dd, west)
+    assert np.allclose(field.values, [5, 0])
+    with pytest.raises(InvalidInputError, match="wind_to_direction"):
+        tb.io.datasets.from_dataset(ds.assign(dd=ds.dd.assign_attrs(standard_name="wind_to_direction")), Request())
 
 
 def written(ds, kind, path):

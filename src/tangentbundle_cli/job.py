@@ -149,17 +149,15 @@ def write_in_blocks(
         blocks, along = in_blocks(fields, fields_at_once)
         times, dims = blocks.sizes.get(along, 1), blocks[fields.names[0]].sizes
         count = prod(size for name, size in dims.items() if name not in fields.grid.dims)
-        text = f"{file.name}: {', '.join(fields.names)} on {fields.grid}, {count} fields"
+        text = f"{file.name}: {', '.join(fields.names)} on {fields.grid}, {count} field{'s' * (count != 1)}"
         job.summary.source = file
         job.summary.add("read", text, points=len(fields.grid), times=times)
         plan = {**options, "names": [*fields.names], "times": times, "grid": fields.grid.token}
         plan["changed"] = changed_at(file)
         with job.summary.writing(output), tb.console.progress(times, "field", not job.silent) as show:
             result = function(blocks, fields.names)
-            if fields.names[0] not in ds.variables:  # the file has speed and direction
-                wind = tb.earth.xarrays.with_components(ds)[1]
-                parts = tb.io.columns.speed_direction([result[name] for name in fields.names])
-                result = result.assign({n: a.assign_attrs(ds[n].attrs) for n, a in zip(wind, parts, strict=True)})
+            if fields.wind:
+                result = tb.earth.xarrays.without_components(result, ds, fields.wind)
             write_blocks(result, along, output, plan, workers, lambda done: show(done, job.summary.command))
 
 

@@ -63,7 +63,8 @@ def predict_each(
     job.summary.add("noise", f"{format_value(level, field)} in each component ({origin})", noise=level)
     add_scores(job, estimator, f" (last of {count} fields)" if count > 1 else "")
     names = field.names if len(field.names) == len(target.names) else target.names
-    result = replace(target, names=names, units=field.units, times=field.times, axes=field.axes)
+    wind = field.wind if names == field.names else ()
+    result = replace(target, names=names, units=field.units, times=field.times, axes=field.axes, wind=wind)
     return result.with_vectors(np.stack(means), std=np.stack(spreads) if std else None)
 
 

@@ -19,22 +19,25 @@ import numpy as np
 from ..errors import InvalidInputError, MissingColumnsError
 from ..extras import extra
 from ..files import only_writer, put, write_atomically
-from ..units import common_unit
+from ..units import common_unit, conversion
 from .grid import AT_ONCE, Grid
 from .operator import Cells, cells_of
-from .xarrays import find_vectors, unit_of, without_fill
+from .xarrays import MAX_SPEED, find_vectors, unit_of, without_fill
 
 if TYPE_CHECKING:
     import xarray
 
 MISSING = 1e30
-"""Absolute values above this are fill values, and mark missing ones as NaN does."""
+"""Absolute values above this are fill values, and mark missing ones as NaN does; of speeds, those above MAX_SPEED."""
 
 BLOCK_BYTES = 2**25
 """Of the components in a block. Every worker has one block in memory, with a few copies."""
 
 PACKING = ("dtype", "scale_factor", "add_offset", "_FillValue", "units", "calendar")
-"""What stays of an encoding: how numbers are stored, and not how a format compresses them."""
+"""What stays of an encoding in blocks: how numbers are stored, and not how a format compresses them."""
+
+COMPRESSION = ("zlib", "complevel", "shuffle")
+"""What results take of an encoding: they may exceed the range of packed integers, and are stored as floats."""
 
 Compute = Callable[[Cells, np.ndarray], Sequence[np.ndarray]]
 """Coordinates ``(m, 2, c)`` at the points of cells to results ``(m, k, c)`` there."""
@@ -42,12 +45,16 @@ Compute = Callable[[Cells, np.ndarray], Sequence[np.ndarray]]
 
 @dataclass(frozen=True, eq=False)
 class GridFields:
-    """The vectors of a dataset, over all dimensions besides those of the grid; ``unit`` is that of all components."""
+    """The vectors of a dataset, over all dimensions besides those of the grid; ``unit`` is that of all components.
+
+    ``wind`` names speed and direction that the components were computed from: these are no longer in the dataset.
+    """
 
     ds: xarray.Dataset
     names: tuple[str, ...]
     grid: Grid
     unit: str
+    wind: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, ds: xarray.Dataset, vectors: Sequence[str] = (), notes: list[str] | None = None) -> GridFields:
@@ -60,7 +67,7 @@ class GridFields:
             raise InvalidInputError(f"expected an xarray.Dataset with a vector field, got {type(ds).__name__}.")
         if isinstance(vectors, str):
             raise InvalidInputError(f"vectors must be a tuple of names, such as ('u', 'v'), got {vectors!r}.")
-        ds, names = (ds, tuple(vectors)) if vectors else find_vectors(ds)
+        ds, names, wind = (ds, tuple(vectors), ()) if vectors else find_vectors(ds)
         if len({*names}) not in (2, 3) or len({*names}) < len(names) or not {*names} <= {*ds.data_vars}:
             raise MissingColumnsError(
                 f"expected two variables, or three ambient ones, got {', '.join(names)}; the dataset has "
@@ -70,7 +77,7 @@ class GridFields:
         parts = [without_fill(ds[name], notes) for name in names]
         parts = [a if f == 1 else like(a * f, a) for a, f in zip(parts, factors, strict=True)]
         units = {"units": unit} if unit else {}
-        ds = ds.assign({name: a.assign_attrs(units) for name, a in zip(names, parts, strict=True)})
+        ds = ds.drop_vars(wind).assign({name: a.assign_attrs(units) for name, a in zip(names, parts, strict=True)})
         first, *others = (ds[name] for name in names)
         grid = Grid.of(ds, first)
         if wrong := [a for a in (first, *others) if {*a.dims} != {*first.dims} or not {*grid.dims} <= {*a.dims}]:
@@ -80,7 +87,7 @@ class GridFields:
             )
         if not first.size:
             raise InvalidInputError(f"{first.name} has no values: its sizes are {dict(first.sizes)}.")
-        return cls(ds, names, grid, unit)
+        return cls(ds, names, grid, unit, wind)
 
     def arrays(self) -> list[xarray.DataArray]:
         """The components; chunks along the grid's dimensions become one."""
@@ -92,6 +99,12 @@ class GridFields:
         """That of results: float32 if all components are, otherwise float64."""
         kinds = {self.ds[name].dtype for name in self.names}
         return np.dtype(np.float32 if kinds == {np.dtype(np.float32)} else np.float64)
+
+    @property
+    def limit(self) -> float:
+        """Components above this mark missing values."""
+        factor = conversion(self.unit, "m/s")
+        return MAX_SPEED / factor if factor else MISSING
 
     def apply(self, compute: Compute, sizes: Sequence[int], keep: bool = False, **cells: Any) -> list[xarray.DataArray]:
         """Results of ``sizes`` components each, one variable a component, in the order of the dimensions of the fields.
@@ -146,7 +159,7 @@ class GridFields:
         flat = [np.reshape(a, (-1, *self.grid.shape)) for a in components]
         for a in range(0, len(flat[0]), AT_ONCE):
             values = np.stack([part[a : a + AT_ONCE] for part in flat], axis=-1).astype(self.dtype)
-            values[~(np.abs(values) < MISSING).all(axis=-1)] = np.nan
+            values[~(np.abs(values) <= self.limit).all(axis=-1)] = np.nan
             yield self.grid.to_coordinates(values)
 
     def groups(self, batch: np.ndarray, **options: Any) -> Iterator[tuple[np.ndarray, Cells, np.ndarray]]:
@@ -169,8 +182,9 @@ def described(result: xarray.Dataset, call: str) -> xarray.Dataset:
 
 
 def like(result: xarray.DataArray, original: xarray.DataArray, **attrs: Any) -> xarray.DataArray:
-    """A result with the attributes and the encoding of a variable."""
-    result.attrs, result.encoding = {**original.attrs, **attrs}, dict(original.encoding)
+    """A result with the attributes of a variable, and compressed as it is."""
+    result.attrs = {**original.attrs, **attrs}
+    result.encoding = {key: value for key, value in original.encoding.items() if key in COMPRESSION}
     return result
 
 

@@ -23,7 +23,7 @@ from .blocks import GridFields, described, like
 from .decomposition import decomposed
 from .operator import Cells
 from .regrid import Kriging, Regridder
-from .xarrays import unit_of
+from .xarrays import rate_attrs, unit_of
 
 if TYPE_CHECKING:
     import xarray
@@ -62,8 +62,8 @@ def smooth(
         vectors: names of the components, by default found by standard and usual names.
 
     Cells where a component is NaN are land: they stay NaN, and nothing passes through them. Cells without a neighbour
-    that has data keep their values. Other variables, coordinates, attributes, encodings and chunks are those of the
-    dataset.
+    that has data keep their values. Other variables, coordinates, attributes and chunks are those of the dataset;
+    smoothed components are written as floats, also where the dataset was packed.
 
     >>> import xarray as xr
     >>> lat, lon = np.arange(90, -91, -5.0), np.arange(0, 360, 5.0)
@@ -208,8 +208,8 @@ def denoise(
     model = planetary_model(FieldDenoiser, seed)
     found = Regridder(fields.ds, fields.ds, Kriging(noise, model), vectors=fields.names)(fields.ds)
     names = [*fields.names, *(f"{name}_std" for name in fields.names if std)]
-    there = fields.ds[fields.names[0]].notnull()
-    new = {name: like(found[name].where(there), found[name]) for name in names}
+    there, both = (abs(fields.ds[name]) <= fields.limit for name in fields.names)
+    new = {name: like(found[name].where(there & both), found[name]) for name in names}
     return described(fields.ds.assign(new), f"denoise(noise={noise})")
 
 
@@ -222,8 +222,7 @@ def _derivative(ds: xarray.Dataset, vectors: Sequence[str], name: str) -> xarray
         return [length / RADIUS * (rates.real if name == "divergence" else rates.imag)[:, None]]
 
     attrs = {"long_name": f"{name} of {', '.join(fields.names)}", "units": unit}
-    if str(fields.ds[fields.names[0]].attrs.get("standard_name", "")).endswith("wind"):
-        attrs["standard_name"] = {"divergence": "divergence_of_wind"}.get(name, "atmosphere_relative_vorticity")
+    attrs |= rate_attrs(name, fields.ds[fields.names[0]])
     return fields.apply(compute, [1])[0].rename(name).assign_attrs(attrs)
 
 

@@ -19,7 +19,7 @@ from scipy.spatial import cKDTree
 from ..errors import DamagedFileError, InvalidInputError, NonFiniteError, OutsideSourceError, ShapeError
 from ..files import read_tensors, write_tensors
 from . import RADIUS, radians
-from .blocks import PACKING, GridFields, described
+from .blocks import GridFields, described, like
 from .grid import Grid, find_angle
 from .triangles import Triangulation, central_angles, transports
 from .xarrays import standard_name
@@ -177,12 +177,11 @@ class Regridder:
         sizes = dict(zip(self.target.dims, self.target.shape, strict=True))
         new = dict(zip(names, fields.lazily(one, len(names), sizes, exclude=self.source.dims), strict=True))
         for name, variable in new.items():
-            like = fields.ds[name.removesuffix("_std")]
-            variable.attrs, said = dict(like.attrs), str(like.attrs.get("standard_name", ""))
-            variable.encoding = {key: value for key, value in like.encoding.items() if key in PACKING}
+            original = fields.ds[name.removesuffix("_std")]
+            said = str(like(variable, original).attrs.get("standard_name", ""))
             variable.attrs["standard_name"] = said if count == 3 else standard_name(said, self._angle is not None)
             if name not in fields.names:
-                variable.attrs |= {"standard_name": "", "long_name": f"standard deviation of {like.name}"}
+                variable.attrs |= {"standard_name": "", "long_name": f"standard deviation of {original.name}"}
             variable.attrs = {key: value for key, value in variable.attrs.items() if key != "standard_name" or value}
         others = ds.drop_vars([name for name in ds.variables if {*ds[name].dims} & {*self.source.dims}])
         return described(others.assign(new).assign_coords(self._coords), f"regrid to {self.target}")

@@ -15,6 +15,9 @@ MAX_GAP = 6.0
 """How large the circle through a Delaunay triangle may be, in units of the smallest circle at a corner. Larger ones lie
 across a gap in the data. No circle of 20 000 random points reaches it."""
 
+SAME_PLACE = 1e-6
+"""Distances on the unit sphere below this, 6 m on the Earth, are rounding of coordinates in single precision."""
+
 
 def transports(to: np.ndarray, start: np.ndarray) -> np.ndarray:
     """Parallel transport along great circles ``(...)``, in frames ``(..., 3, 2)`` of places not opposite.
@@ -63,7 +66,8 @@ class Triangulation:
         inverse = np.linalg.inv(self._hull.points[faces].swapaxes(1, 2))
         some = np.zeros(len(self._hull.points), np.int64)
         some[faces] = np.arange(len(faces))[:, None]
-        at, left, inside = some[self.tree.query(places)[1]], np.arange(len(places)), np.empty((len(places), 3))
+        distance, nearest = self.tree.query(places)
+        at, left, inside = some[nearest], np.arange(len(places)), np.empty((len(places), 3))
         for _ in range(len(faces)):
             inside[left] = np.einsum("mab,mb->ma", inverse[at[left]], places[left])
             side = inside[left].argmin(axis=1)
@@ -73,4 +77,6 @@ class Triangulation:
                 break
             at[left] = self._hull.neighbors[at[left], side]
         weights = np.maximum(inside * np.einsum("mkd,md->mk", self._hull.points[faces[at]], places), 0.0)
-        return faces[at], weights / weights.sum(axis=1, keepdims=True), self._spanned[at]
+        corners, weights, same = faces[at], weights / weights.sum(axis=1, keepdims=True), distance < SAME_PLACE
+        corners[same], weights[same] = nearest[same, None], (1.0, 0.0, 0.0)
+        return corners, weights, self._spanned[at] | same

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,21 +29,37 @@ ALONG_AXES = {
     "northward_sea_water_velocity": "sea_water_y_velocity",
 }
 """Standard names of components along the axes of a grid, by those of the eastward and northward ones."""
+RATES = {"divergence": "divergence_of_wind", "vorticity": "atmosphere_relative_vorticity"}
 FORMS = ("{}", "nav_{}", "c{}", "t{}", "x{}", "{}cell", "{}_rho")
 """Usual names of lat and lon: also of NEMO, ICON, CICE, WRF, MPAS and ROMS."""
 NETCDF_FILL = 9.969209968386869e36
 """What NetCDF stores in a cell of floats that was never written; in one of integers it is their largest magnitude."""
 
+MAX_SPEED = 500.0
+"""Speeds above this, in m/s, cannot be wind: they are missing-value markers such as 999 or 1e20."""
 
-def wind_components(speed: np.ndarray, direction: np.ndarray) -> np.ndarray:
-    """Eastward and northward wind ``(..., 2)``, from its speed and the direction, in degrees, that it comes from.
+
+def is_radian(unit: str) -> bool:
+    """Whether angles in this unit are radians; all others are in degrees."""
+    return unit.lower().startswith("rad")
+
+
+def wind_components(speed: np.ndarray, direction: np.ndarray, unit: str = "degree") -> np.ndarray:
+    """Eastward and northward wind ``(..., 2)``, from its speed and the direction that it comes from.
 
     >>> wind_components(np.array([5.0, 0.0]), np.array([270.0, np.nan])).round(9)  # a west wind; calm has no direction
     array([[ 5.,  0.],
            [-0., -0.]])
     """
-    angle = np.radians(np.where(speed == 0, 0.0, direction))
+    angle = np.where(speed == 0, 0.0, direction if is_radian(unit) else np.radians(direction))
     return np.stack([-speed * np.sin(angle), -speed * np.cos(angle)], axis=-1)
+
+
+def speed_direction(wind: Iterable[Any], unit: str = "degree") -> tuple[Any, Any]:
+    """Speed of an eastward and a northward component, and the direction that it comes from."""
+    east, north = wind
+    angle = np.arctan2(-east, -north) % (2 * np.pi)
+    return np.hypot(east, north), angle if is_radian(unit) else np.degrees(angle)
 
 
 def with_components(ds: xarray.Dataset, wind: tuple[str, ...] = ()) -> tuple[xarray.Dataset, tuple[str, ...]]:
@@ -57,11 +74,25 @@ def with_components(ds: xarray.Dataset, wind: tuple[str, ...] = ()) -> tuple[xar
     if not all(wind):
         return ds, ()
     speed, direction = (without_fill(ds[name], []) for name in wind)
-    angle = np.radians(direction.where(speed != 0, 0.0))
+    if direction.attrs.get("standard_name") == "wind_to_direction":
+        raise InvalidInputError(
+            f"{wind[1]} is where the wind blows to (wind_to_direction). Turn it by 180 degrees and set its "
+            f"standard_name to {DIRECTION[0]}."
+        )
+    angle: Any = direction if is_radian(unit_of(direction)) else np.radians(direction)
+    angle = angle.where(speed != 0, 0.0)
     units = {"units": unit_of(speed)} if unit_of(speed) else {}
-    parts = zip(EAST_NORTH, (np.sin(angle), np.cos(angle)), strict=True)
-    new = {n: (-speed * part).transpose(*speed.dims).assign_attrs(standard_name=n, **units) for n, part in parts}
+    new = {n: (-speed * f(angle)).transpose(*speed.dims) for n, f in zip(EAST_NORTH, (np.sin, np.cos), strict=True)}
+    for name, part in new.items():
+        part.attrs = {"standard_name": name, **units}
     return ds.assign(new), wind
+
+
+def without_components(result: xarray.Dataset, ds: xarray.Dataset, wind: tuple[str, ...]) -> xarray.Dataset:
+    """A result with the speed and direction of its components instead of these, with the attributes they have in ds."""
+    parts = speed_direction([result[name] for name in EAST_NORTH], unit_of(ds[wind[1]]))
+    new = {n: a.drop_attrs(deep=False).assign_attrs(ds[n].attrs) for n, a in zip(wind, parts, strict=True)}
+    return result.drop_vars(EAST_NORTH).assign(new)
 
 
 def unit_of(variable: xarray.DataArray) -> str:
@@ -70,9 +101,15 @@ def unit_of(variable: xarray.DataArray) -> str:
 
 
 def degrees(angle: xarray.DataArray) -> np.ndarray:
-    """Angles in degrees, flat; units that begin with rad are radians."""
+    """Angles in degrees, flat."""
     values = np.asarray(angle.values, np.float64).ravel()
-    return np.degrees(values) if unit_of(angle).lower().startswith("rad") else values
+    return np.degrees(values) if is_radian(unit_of(angle)) else values
+
+
+def rate_attrs(name: str, wind: xarray.DataArray) -> dict[str, str]:
+    """The standard name of the divergence or vorticity of a wind."""
+    known = RATES.get(name) if str(wind.attrs.get("standard_name", "")).endswith("wind") else None
+    return {"standard_name": known} if known else {}
 
 
 def standard_name(said: str, along_axes: bool) -> str:
@@ -82,13 +119,13 @@ def standard_name(said: str, along_axes: bool) -> str:
     return "" if along_axes and found.startswith(("eastward", "northward")) else found
 
 
-def without_impossible(values: np.ndarray, unit: str, notes: list[str], max_speed: float = 500.0) -> np.ndarray:
-    """Wind with NaN for components above ``max_speed`` (m/s), which are missing-value markers such as 999 or 1e20."""
+def without_impossible(values: np.ndarray, unit: str, notes: list[str]) -> np.ndarray:
+    """Wind with NaN for components above ``MAX_SPEED``."""
     factor = conversion(unit, "m/s")
-    fast = np.abs(values) * factor > max_speed if factor else np.zeros(0, bool)
+    fast = np.abs(values) * factor > MAX_SPEED if factor else np.zeros(0, bool)
     if not fast.any():
         return values
-    notes.append(f"{int(fast.sum())} values above {max_speed:g} m/s cannot be wind and count as missing")
+    notes.append(f"{int(fast.sum())} values above {MAX_SPEED:g} m/s cannot be wind and count as missing")
     return np.where(fast, np.nan, values)
 
 
@@ -113,10 +150,10 @@ def without_fill(variable: xarray.DataArray, notes: list[str]) -> xarray.DataArr
     return variable.astype(np.float64).where(~missing)
 
 
-def find_vectors(ds: xarray.Dataset) -> tuple[xarray.Dataset, tuple[str, ...]]:
+def find_vectors(ds: xarray.Dataset) -> tuple[xarray.Dataset, tuple[str, ...], tuple[str, ...]]:
     """Names of the eastward and northward variables: by standard name, winds first, then by usual names.
 
-    Where there are only speed and direction, the dataset returned has components, too.
+    Where there are only speed and direction, the dataset returned has components, too, and their names come third.
     """
     found: list[str] = []
     standard = {str(n): str(a.attrs.get("standard_name", "")) for n, a in ds.data_vars.items()}
@@ -126,15 +163,15 @@ def find_vectors(ds: xarray.Dataset) -> tuple[xarray.Dataset, tuple[str, ...]]:
         lower = {n.lower(): n for n in named or standard}
         found += named if len(named) == 1 else [lower[n] for n in usual if n in lower][:1]
     if len(found) == 2:
-        return ds, (found[0], found[1])
+        return ds, (found[0], found[1]), ()
     ds, wind = with_components(ds)
     if not wind:
         raise MissingColumnsError(
             f"expected an eastward and a northward variable, by standard_name or named as {EAST[0]}, {NORTH[0]}; the "
             f"dataset has {', '.join(map(str, ds.data_vars)) or 'none'}. "
-            'Name them: vectors=("EAST", "NORTH") (u= and v= of load_wind).'
+            'Name them: vectors=("EAST", "NORTH") or wind=("SPEED", "DIRECTION").'
         )
-    return ds, EAST_NORTH
+    return ds, EAST_NORTH, wind
 
 
 def coordinate(ds: xarray.Dataset, wind: xarray.DataArray | xarray.Dataset, name: str) -> xarray.DataArray:

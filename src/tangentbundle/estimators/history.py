@@ -31,7 +31,7 @@ class History:
     def of(cls, points: np.ndarray, fields: np.ndarray) -> History:
         if len(points) < 3:
             raise TooFewPointsError(f"history needs fields at 3 points or more, got {len(points)}. Give more, or none.")
-        return cls(points, checked_fields(fields, points.shape, 8, "history at the history_points"))
+        return cls(points, checked_fields(fields, points.shape, 8, "history (at history_points)"))
 
     def scaled(self, center: np.ndarray, unit: float, factor: float) -> History:
         """Points centred and divided by ``unit``, fields multiplied by ``factor``."""

@@ -28,7 +28,7 @@ class DatasetAccessor:
     """Winds and currents of a dataset; the methods are the functions of ``tangentbundle.earth``.
 
     Components are found by their CF names; ``vectors=("u10", "v10")`` names them. Wind may also be given as speed and
-    direction; results are then components. A result is the dataset itself with new numbers in these variables:
+    direction; results have components instead. A result is the dataset itself with new numbers in these variables:
     coordinates, units, attributes and all other variables stay. All levels, members and times are computed, each by
     itself, and lazily if the dataset has chunks.
 

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..earth.xarrays import DIRECTION, EAST, EAST_NORTH, NORTH, SPEED, wind_components, without_impossible
+from ..earth import xarrays
+from ..earth.xarrays import DIRECTION, EAST, EAST_NORTH, NORTH, SPEED, is_radian
 from ..errors import DTypeError, InvalidInputError, MissingColumnsError, ShapeError, UnitsError
 from ..units import common_unit, conversion
 from .field import Field, Request, check_count, distinct_rows, usable_rows, warn_if_radians
@@ -31,7 +32,7 @@ VELOCITY = ("v", "v_", "d", "d_")
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of a file's columns of points and vectors, the units of the vectors, and notes on guesses.
+    """The names of a file's columns of points and vectors, the units of the columns of vectors, and notes on guesses.
 
     ``wind`` are the columns of speed and direction, if the vectors are given so; ``sigma`` is that of standard errors,
     in ``sigma_unit``.
@@ -79,16 +80,17 @@ def find_columns(names: Sequence[str], request: Request) -> Columns:
     known = {_key(name): name for name in reversed(names)}
     points, on_globe = _points(names, known, request)
     vectors, wind = ((), ()) if request.only_points else _vectors(names, known, points, on_globe, request)
-    units = tuple(split_unit(name)[1] for name in wind[:1] * 2 or vectors)
-    notes = []
+    units, notes = tuple(split_unit(name)[1] for name in wind or vectors), []
     if not (request.latlon or request.points):
         notes.append(f"points: columns {listed(points)}, guessed by name" + ", in degrees" * on_globe)
     if wind:
-        notes.append(f"vectors: speed {wind[0]} and direction {wind[1]}, where the wind comes from, in degrees")
+        turn = units[1] if is_radian(units[1]) else "degrees"
+        notes.append(f"vectors: speed {wind[0]} and direction {wind[1]}, where the wind comes from, in {turn}")
+        vectors = tuple(f"{name} [{units[0]}]" for name in vectors) if units[0] else vectors
     elif vectors and not request.vectors:
         notes.append(f"vectors: columns {listed(vectors)}, guessed by name" + ", taken as east, north" * on_globe)
-    if any(units):
-        notes.append(f"units of the vectors: {', '.join(dict.fromkeys(filter(None, units)))}, from the column names")
+    if said := dict.fromkeys(filter(None, units[:1] if wind else units)):
+        notes.append(f"units of the vectors: {', '.join(said)}, from the column names")
     sigma = named([request.sigma], names, "sigma")[0] if request.sigma else known.get("sigma", "") if vectors else ""
     if sigma:
         notes.append(f"standard errors: column {sigma}")
@@ -226,8 +228,8 @@ def from_columns(
 
     Vectors may be ``(n,)`` or ``(T, n)``. All numbers are float32 if they came so, otherwise float64.
     """
-    given = (columns.points, columns.wind or columns.vectors, filter(None, [columns.sigma]))
-    points, vectors, errors = ({name: column(name) for name in names} for names in given)
+    groups = (columns.points, columns.wind or columns.vectors, filter(None, [columns.sigma]))
+    points, vectors, errors = ({name: column(name) for name in names} for names in groups)
     shapes = {name: array.shape for name, array in (points | vectors | errors).items()}
     if len({shape[-1:] for shape in shapes.values()}) > 1 or any(len(shapes[name]) != 1 for name in points | errors):
         raise ShapeError(f"columns of points, vectors and errors must be equally long, got {shapes}.")
@@ -238,12 +240,14 @@ def from_columns(
     if vectors:
         values = np.stack(list(vectors.values()), axis=-1, dtype=dtype)
         values = values if values.ndim == 3 else values[None]
+        given = columns.units
         if columns.wind:
-            warn_if_radians(columns.wind[1], values[..., 1])
-            values = wind_components(values[..., 0], values[..., 1])
-        units, factors = common_unit(columns.vectors, columns.units, notes)
+            if not is_radian(given[1]):
+                warn_if_radians(columns.wind[1], values[..., 1])
+            values, given = xarrays.wind_components(values[..., 0], values[..., 1], given[1]), given[:1] * 2
+        units, factors = common_unit(columns.vectors, given, notes)
         values = values if (factors == 1).all() else (values * factors).astype(values.dtype)
-        values = without_impossible(values, units, notes) if columns.on_globe else values
+        values = xarrays.without_impossible(values, units, notes) if columns.on_globe else values
         numbers += [*values]
     numbers += [sigma[:, None] for sigma in errors.values()]
     n, rows = len(coordinates), usable_rows(np.concatenate(numbers, axis=1), request, notes)
@@ -277,16 +281,10 @@ def with_errors(field: Field, errors: np.ndarray, name: str, unit: str) -> Field
     return replace(field, noise=factor * errors)
 
 
-def speed_direction(wind: Iterable[Any]) -> tuple[Any, Any]:
-    """Speed of an eastward and a northward component, and the direction, in degrees, that it comes from."""
-    east, north = wind
-    return np.hypot(east, north), np.degrees(np.arctan2(-east, -north)) % 360
-
-
 def to_columns(field: Field, step: int = 0) -> dict[str, np.ndarray]:
     """The columns of points, vectors and standard deviations of one time, in the units that their names say."""
     table = dict(zip(field.space.names, field.space.coordinates.T, strict=True))
-    for suffix, numbers in (("", field.values), ("_std", field.std)):
+    for suffix, numbers in (("", None if field.wind else field.values), ("_std", field.std)):
         if numbers is not None:
             for name, column in zip(field.names, numbers[step].T, strict=True):
                 plain, unit = split_unit(name)
@@ -294,5 +292,6 @@ def to_columns(field: Field, step: int = 0) -> dict[str, np.ndarray]:
     for part in field.parts.values():
         table |= to_columns(part, step)
     if field.wind and field.values is not None:
-        table |= zip(field.wind, speed_direction(field.values[step].T), strict=True)
+        polar = xarrays.speed_direction(field.values[step].T, split_unit(field.wind[1])[1])
+        table |= zip(field.wind, polar, strict=True)
     return table

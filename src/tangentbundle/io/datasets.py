@@ -16,9 +16,9 @@ from ..earth import xarrays
 from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError, NonFiniteError
 from ..extras import extra
 from ..memory import require_memory
-from .columns import expanded, find_columns, from_columns, listed, named, real, speed_direction, split_unit, with_errors
+from .columns import expanded, find_columns, from_columns, listed, named, real, split_unit, with_errors
 from .field import Field, Request, check_count
-from .spaces import Cloud, Globe
+from .spaces import Globe
 
 if TYPE_CHECKING:
     from ..earth import Grid
@@ -121,10 +121,8 @@ def from_dataset(ds: Any, request: Request) -> Field:
     ds, names, wind = _names(ds.set_coords(angles), request)
     fields = None
     if names:
-        source = (
-            f"speed {wind[0]} and direction {wind[1]}, where it comes from" if wind else f"variables {listed(names)}"
-        )
-        notes.insert(0, f"vectors: {source}" + ", found by name" * (not (request.vectors or request.wind)))
+        kind = "speed {} and direction {}, where it comes from".format(*wind) if wind else f"variables {listed(names)}"
+        notes.insert(0, f"vectors: {kind}" + ", found by name" * (not (request.vectors or request.wind)))
         fields = GridFields.of(ds, names, notes)
         notes.append(f"units: {fields.unit}" if fields.unit else "units: the file gives none")
     grid = fields.grid if fields else Grid.of(ds)
@@ -219,8 +217,7 @@ def _names(ds: Any, request: Request) -> tuple[Any, tuple[str, ...], tuple[str, 
     if request.wind:
         return xarrays.with_components(ds, request.wind)[0], xarrays.EAST_NORTH, request.wind
     with contextlib.nullcontext() if request.needs_vectors else contextlib.suppress(MissingColumnsError):
-        found, names = xarrays.find_vectors(ds)
-        return found, names, () if found is ds else xarrays.with_components(ds)[1]
+        return xarrays.find_vectors(ds)
     return ds, (), ()
 
 
@@ -231,8 +228,8 @@ def _from_variables(ds: Any, request: Request) -> Field:
     sizes = {flat[n].dims for n in columns.numeric}
     if len(sizes) > 1:
         raise InvalidInputError(f"points and vectors must lie along one dimension, got {sorted(map(str, sizes))}.")
-    given = columns.wind[:1] * 2 or columns.vectors
-    units = tuple(said or xarrays.unit_of(flat[n]) for n, said in zip(given, columns.units, strict=True))
+    given = zip(columns.wind or columns.vectors, columns.units, strict=True)
+    units = tuple(said or xarrays.unit_of(flat[n]) for n, said in given)
     errors = columns.sigma_unit or (xarrays.unit_of(flat[columns.sigma]) if columns.sigma else "")
     notes = [*columns.notes]
     numbers = {n: real(xarrays.without_fill(flat[n], notes).values, n) for n in columns.numeric}
@@ -243,15 +240,16 @@ def _from_variables(ds: Any, request: Request) -> Field:
 
 
 def to_dataset(field: Field) -> Any:
-    """A CF dataset: that of its file with new vectors, if it came from one, otherwise along a dimension ``point``."""
+    """A CF dataset: that of its file with new vectors in the same form, or a new one along a dimension ``point``."""
     xr = extra("xarray", "Writing datasets")
     grid = field.origin if isinstance(field.origin, GridFile) else None
     origin = grid.ds if grid else field.origin if isinstance(field.origin, xr.Dataset) else xr.Dataset()
-    first = field.space.names[0]
+    first, like = field.space.names[0], origin.get(field.names[0], xr.DataArray())
     places = grid.grid.dims if grid else origin[first].dims if first in origin else ("point",)
     coords = {str(name): c for name, c in origin.coords.items() if {*c.dims} <= {*places}}
     if grid is None:
-        coords |= _points_along(field.space, places)
+        given = zip(field.space.names, field.space.coordinates.T, field.space.attributes, strict=True)
+        coords |= {split_unit(name)[0]: (places, column, attrs) for name, column, attrs in given}
     lead: dict[str, int] = {"step": len(field)} if len(field) > 1 else {}
     if field.axes:
         lead = {name: len(axis) for name, axis in field.axes}
@@ -260,37 +258,36 @@ def to_dataset(field: Field) -> Any:
         lead = {(grid and grid.dimension) or "time": len(field)}
         attrs = grid.ds[grid.dimension].attrs if grid and grid.dimension else {}
         coords |= {name: ((name,), field.times.astype("datetime64[ns]"), attrs) for name in lead}
-    variables: dict[str, Any] = {}
+    lead |= {d: 1 for d in like.dims if like.sizes[d] == 1 and d not in (*lead, *places)}
+    coords |= {d: origin[d] for d in lead if d not in coords and d in origin.coords}
+    new, dims = {}, (*lead, *places)
+    order = sorted(dims, key=lambda d: like.dims.index(d) if d in like.dims else -1)
 
     def add(name: str, numbers: np.ndarray, unit: str, **attrs: str) -> None:
         known = {key: a for key, a in origin[name].attrs.items() if key != "units"} if name in origin else {}
-        attrs |= {"units": unit} if unit else {}
-        variables[name] = ((*lead, *places), numbers.reshape(*lead.values(), *numbers.shape[1:]), known | attrs)
+        attrs |= known | ({"units": unit} if unit else {})
+        new[name] = xr.Variable(dims, numbers.reshape(*lead.values(), *numbers.shape[1:]), attrs).transpose(*order)
 
     for one in (field, *field.parts.values()):
         values, std = grid.cells(one) if grid else (one.values, one.std)
         if values is None:
             break
         for k, name in enumerate(split_unit(name)[0] for name in one.names):
-            add(name, values[..., k], one.units)
+            if not one.wind:
+                add(name, values[..., k], one.units, **xarrays.rate_attrs(name, like))
             if std is not None:
                 add(f"{name}_std", std[..., k], one.units, long_name=f"standard deviation of {name}")
         if one.wind:
-            for name, numbers, unit in zip(one.wind, speed_direction(values.T), (one.units, "degree"), strict=True):
-                add(split_unit(name)[0], numbers.T, unit)
-    ds = xr.Dataset(variables, coords, attrs={"Conventions": "CF-1.8", **origin.attrs})
+            (speed, _), (direction, turn) = map(split_unit, one.wind)
+            turn = turn or xarrays.unit_of(origin.get(direction, xr.DataArray())) or "degree"
+            lengths, angles = xarrays.speed_direction(values.T, turn)
+            add(speed, lengths.T, one.units, standard_name=xarrays.SPEED[0])
+            add(direction, angles.T, turn, standard_name=xarrays.DIRECTION[0])
+    ds = xr.Dataset(new, coords, attrs={"Conventions": "CF-1.8", **origin.attrs})
     rest = origin.drop_dims([d for d in origin.dims if d in ds.dims and not ds[d].variable.equals(origin[d].variable)])
-    rest = rest.drop_vars([name for name in rest.variables if split_unit(str(name))[0] in ds.variables])
-    ds = ds.assign(rest.data_vars).assign_coords(rest.coords)
-    return ds.drop_encoding()  # how the file of the coordinates was packed does not fit other formats
-
-
-def _points_along(space: Cloud, dims: tuple[str, ...]) -> dict[str, Any]:
-    """Coordinates along a dimension."""
-    angles = (("latitude", "degrees_north"), ("longitude", "degrees_east")) if isinstance(space, Globe) else ()
-    said = [{"standard_name": name, "units": unit} for name, unit in angles] or [{}] * len(space.names)
-    columns = zip(space.names, space.coordinates.T, said, strict=True)
-    return {split_unit(name)[0]: (dims, column, attributes) for name, column, attributes in columns}
+    written = {*ds.variables, *field.names}
+    rest = rest.drop_vars([name for name in rest.variables if {name, split_unit(str(name))[0]} & written])
+    return ds.assign(rest.data_vars).assign_coords(rest.coords).drop_encoding()  # of other formats
 
 
 def write_dataset(field: Field, path: Path) -> None:

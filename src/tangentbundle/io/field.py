@@ -17,6 +17,8 @@ FEW_POINTS = 10
 """Below this, neither tangent spaces nor a noise level can be estimated: a plane's neighbourhood has about so many."""
 MARKER_RATIO = 100.0
 """How much larger than all others a repeated value must be to count as a marker of missing values."""
+MIN_MAJORITY_MARKER = 99.0
+"""The smallest marker that is recognised where it is the most frequent value."""
 DOMINANT_SHARE = 0.5
 """Share of the energy of all vectors that one row may have."""
 
@@ -95,8 +97,10 @@ class Field:
     def __str__(self) -> str:
         text = str(self.space)
         if self.times is not None and len(self.times) > 1:
-            day = self.times.astype("datetime64[D]")
-            text += f", {len(self.times)} times from {day[0]} to {day[-1]}"
+            ends = self.times[[0, -1]]
+            days = ends.astype("datetime64[D]")
+            shown = ends.astype("datetime64[m]") if days[0] == days[1] else days
+            text += f", {len(self.times)} times from {shown[0]} to {shown[1]}"
         elif len(self) > 1:
             text += f", {len(self)} fields"
         return text
@@ -176,12 +180,16 @@ def warn_if_radians(name: str, angles: np.ndarray) -> None:
 
 
 def _marker(name: str, values: np.ndarray) -> str:
-    """What looks like a marker: a value that occurs several times and is far larger than all others."""
+    """What looks like a marker: a value that occurs several times and is far larger than all others.
+
+    Most values may be a marker only if it is as large as markers usually are: many columns are nearly constant.
+    """
     size = np.abs(values)
     top = size.max()
     is_top = size == top
     others = size[~is_top]
     count = int(is_top.sum())
-    if 2 <= count < len(others) and top > MARKER_RATIO * others.max() and np.median(others) > 0:
+    limit = len(others) if top < MIN_MAJORITY_MARKER else len(size)
+    if 2 <= count < limit and top > MARKER_RATIO * others.max() and np.median(others) > 0:
         return f"{count} values of {name} are {values[is_top][0]:g}, all others at most {others.max():.3g}"
     return ""

@@ -17,7 +17,8 @@ class Cloud:
 
     Other spaces know more: the dimension, the manifold, and the ``frames`` ``(n, D, c)`` in which a file gives vectors,
     if these are not ambient. ``coordinates`` ``(n, len(names))`` are the numbers that the file gives for each point,
-    ``vector_names`` those of components for files that bring none, ``up`` is the axis that figures show as up.
+    ``vector_names`` those of components for files that bring none, ``attributes`` those of the coordinates in datasets,
+    ``up`` is the axis that figures show as up.
     """
 
     dim: int | None = None
@@ -28,6 +29,7 @@ class Cloud:
     def __init__(self, points: np.ndarray, names: tuple[str, ...]) -> None:
         self.points, self.coordinates, self.names = points, points, names
         self.vector_names = tuple(f"v{name}" for name in names)
+        self.attributes: tuple[dict[str, str], ...] = ({},) * len(names)
 
     def __len__(self) -> int:
         return len(self.points)
@@ -101,6 +103,8 @@ class Globe(Cloud):
         super().__init__(points, names)
         self.lat, self.lon, self.coordinates = lat, lon, np.stack([lat, lon], axis=1)
         self.manifold, self.vector_names = Sphere(2), ("u", "v")
+        angles = (("latitude", "degrees_north"), ("longitude", "degrees_east"))
+        self.attributes = tuple({"standard_name": name, "units": unit} for name, unit in angles)
 
     def bundle(self, dim: int | None = None, **scale: Any) -> TangentBundle:
         from ..bundle import TangentBundle
