@@ -211,13 +211,6 @@ def test_fields_of_any_dimension_can_be_drawn(dim):
     assert len(axes.collections) >= 2 and len(figure.data) >= 2
 
 
-def test_plane_figures_of_the_same_points_have_the_same_axes():
-    points = np.random.default_rng(0).standard_normal((50, 2))
-    before, after = (layered([Layer("a", points, size * np.ones_like(points))]).layout for size in (1.0, 50.0))
-    assert before.xaxis.range == after.xaxis.range and before.yaxis.range == after.yaxis.range
-    assert before.xaxis.range[0] < points[:, 0].min() < points[:, 0].max() < before.xaxis.range[1]
-
-
 def test_colour_bars_cover_or_mark_the_range_of_the_data():
     points, vectors = TORUS.sample(500, seed=0), np.ones((500, 3))
     vectors[0] *= 100

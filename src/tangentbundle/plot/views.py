@@ -43,9 +43,29 @@ def spacing(points: np.ndarray, rank: int = 3) -> float:
     return float(np.median(cKDTree(points).query(subset, rank + 1)[0][:, rank])) or 1.0
 
 
-def reach(points: np.ndarray) -> float:
-    """Length of the longest arrows at points ``(n, D)``: to the neighbours, at most an eighth of the picture."""
-    return min(spacing(points), 0.125 * extent(points))
+def reach(points: np.ndarray, size: float | None = None) -> float:
+    """Length of the longest arrows at points ``(n, D)``: to the neighbours, at most an eighth of the picture's size."""
+    longest = 0.125 * (size or extent(points))
+    return min(spacing(points), longest) if len(points) > 3 else longest
+
+
+def tips(places: np.ndarray, moves: np.ndarray, longest: float) -> np.ndarray:
+    """Ends of arrows at places ``(n, k)``; of arrows longer than ``longest``, the place at that length."""
+    return places + moves / np.maximum(np.linalg.norm(moves, axis=1, keepdims=True) / longest, 1.0)
+
+
+def box_around(
+    places: np.ndarray, ends: np.ndarray | None = None, margin: float = 0.04
+) -> tuple[np.ndarray, np.ndarray]:
+    """Opposite corners ``(k,)`` of a box around places ``(n, k)`` and the ``ends`` ``(m, k)`` of their arrows.
+
+    The margin is a share of the size of the places. A side is at least a quarter of it, or of one for a single place.
+    """
+    size = float(np.max(np.nanmax(places, axis=0) - np.nanmin(places, axis=0))) or 1.0
+    whole = places if ends is None else np.concatenate([places, ends])
+    low, high = np.nanmin(whole, axis=0), np.nanmax(whole, axis=0)
+    middle, half = (low + high) / 2, np.maximum((high - low) / 2 + margin * size, 0.125 * size)
+    return middle - half, middle + half
 
 
 def extent(points: np.ndarray) -> float:

@@ -20,8 +20,8 @@ from ..extras import extra
 from ..files import check_html, replacing
 from ..io import Field, Globe, Mesh, Summary
 from ..plot.curves import spectrum
-from ..plot.interactive import layered
-from ..plot.layers import MAX_ARROWS, MAX_DOTS, Layer, aligned
+from ..plot.interactive import side_by_side
+from ..plot.layers import MAX_ARROWS, MAX_DOTS, Layer
 from ..plot.maps import quantity
 from ..plot.style import ERRORS, LENGTHS, LINES, SIGNED, canvas, with_unit
 
@@ -93,18 +93,18 @@ def _chart(title: str, note: str, draw: Callable[..., Any]) -> dict[str, Any]:
 
 def _fields(summary: Summary, before: Field) -> dict[str, Any]:
     """Return the section of the fields, on a map or in space, with the input to the left of the result."""
-    layers = aligned(_layers(summary, before))
+    layers = _layers(summary, before)
     space, most = before.space, max(len(layer.points) for layer in layers)
     groups = [layers] if summary.after is None else [layers[:1], layers[1:]]
     if isinstance(space, Globe):
         globes = [space] if summary.after is None else [space, summary.after.space]
         chart = EqualAreaMap.fitting(*np.concatenate([globe.coordinates for globe in globes]).T)
-        panels = [layered(group, chart=chart) for group in groups]
+        panels = side_by_side(groups, chart=chart)
         notes = ["Drag to zoom, double-click to reset. Hover anywhere to see the nearest values."]
         notes.append("Equal-area projection; arrows follow its meridians. Coastlines: Natural Earth.")
     else:
         faces = space.faces if isinstance(space, Mesh) else None
-        panels = [layered(group, faces=faces, up=space.up) for group in groups]
+        panels = side_by_side(groups, faces=faces, up=space.up)
         notes = ["Drag to rotate, scroll to zoom, hover over a point to see its values."]
         if space.points.shape[1] == 2:
             notes = ["Drag to zoom, double-click to reset, hover over a point to see its values."]
