@@ -248,17 +248,6 @@ def test_a_bandpass_is_no_lowpass_filter():
     assert titles[0].startswith("lowpass") and titles[1].startswith("bandpass")
 
 
-def test_a_field_without_length_and_shapes_that_do_not_fit():
-    axes = canvas()[1][0, 0]
-    tb.plot.field(TORUS.sample(500, seed=0), np.zeros((500, 3)), axes=axes)
-    with pytest.raises(tb.errors.ShapeError, match="expected points"):
-        tb.plot.field(np.zeros((5, 3)), np.zeros((4, 3)), axes=axes)
-    with pytest.raises(tb.errors.ShapeError, match="rows below 5"):
-        tb.plot.field(np.eye(5, 3), faces=[[0, 1, 5]], axes=axes)
-    with pytest.raises(tb.errors.ShapeError, match=r"winds \(2, 2\)"):
-        tb.plot.earth_map([0.0, 1.0], [0.0, 1.0], [1.0, 2.0, 3.0], axes=axes)
-
-
 @pytest.mark.parametrize("n", [1, 2, 3, 20])
 @pytest.mark.parametrize("size", [0.0, 1.0])
 def test_few_points_and_fields_that_vanish_can_be_drawn(n, size):

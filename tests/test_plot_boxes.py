@@ -1,4 +1,4 @@
-"""What a picture shows: all arrows up to their tips, on the same axes in all panels, however few the points."""
+"""What a picture shows: all arrows up to their tips, on the same axes in all panels; and inputs that are refused."""
 
 import warnings
 
@@ -12,6 +12,7 @@ pytest.importorskip("matplotlib")
 from tangentbundle.geometry.known_frames import latlon_frames
 from tangentbundle.plot.interactive import layered, side_by_side
 from tangentbundle.plot.layers import Layer
+from tangentbundle.plot.maps import map_labels
 from tangentbundle.plot.style import canvas
 
 
@@ -60,6 +61,25 @@ def test_panels_share_a_box_that_holds_every_arrow(kind, n):
     assert (np.nanmax(places, axis=0) - np.nanmin(places, axis=0)).max() > 0.3 * sides.max()  # not lost in the middle
 
 
+def test_reference_arrows_belong_to_arrows_and_labels_and_arrows_respect_the_rim():
+    points = tb.manifolds.Sphere(2).sample(300, seed=0)
+    wind = Layer("wind", points, np.cross([0, 0, 1.0], points), unit="m/s")
+    layers = [*wind.with_streamlines(), Layer("vorticity", points, color=points[:, 2], label="vorticity")]
+    chart = tb.plot.EqualAreaMap()
+    figure = layered(layers, chart=chart)
+    for choice, wanted in zip(figure.layout.meta["choices"], (True, False, False), strict=True):
+        shown = [t.name for t, visible in zip(figure.data, choice["visible"], strict=True) if visible]
+        assert ("reference" in shown) == wanted
+    low, high = ranges(figure).T
+    for text, place, parallel in map_labels(chart, low, high):
+        assert np.isnan(chart.unproject(place)).all() == parallel and (place > low).all() and (place < high).all(), text
+    arrows = [
+        t for t in layered([wind], chart=chart).data if t.mode == "lines" and t.name is None and len(t.x) % 6 == 0
+    ]
+    tips = np.concatenate([np.stack([t.x, t.y], axis=1).reshape(-1, 6, 2)[:, 1] for t in arrows])
+    assert len(tips) > 200 and np.isfinite(chart.unproject(tips)).all()
+
+
 @pytest.mark.parametrize("n", [1, 2, 60])
 @pytest.mark.parametrize("kind", ["plane", "space", "map"])
 def test_axes_hold_every_arrow(kind, n):
@@ -79,3 +99,24 @@ def test_axes_hold_every_arrow(kind, n):
     for places in (arrows.XY, tips):
         assert (places >= limits[:, 0]).all() and (places <= limits[:, 1]).all()
     assert arrows.get_alpha() is None or np.max(arrows.get_alpha()) == 1
+
+
+def test_a_field_without_length_and_shapes_that_do_not_fit():
+    axes = canvas()[1][0, 0]
+    tb.plot.field(tb.manifolds.Torus().sample(500, seed=0), np.zeros((500, 3)), axes=axes)
+    with pytest.raises(tb.errors.ShapeError, match="expected points"):
+        tb.plot.field(np.zeros((5, 3)), np.zeros((4, 3)), axes=axes)
+    with pytest.raises(tb.errors.ShapeError, match="rows below 5"):
+        tb.plot.field(np.eye(5, 3), faces=[[0, 1, 5]], axes=axes)
+    with pytest.raises(tb.errors.ShapeError, match="integer rows below 5, got float64"):
+        tb.plot.field(np.eye(5, 3), faces=[[0.0, 1.0, 2.0]], axes=axes)
+    for color, error in ((np.ones(4), tb.errors.ShapeError), ("red", tb.errors.DTypeError)):
+        with pytest.raises(error, match="color"):
+            tb.plot.field(np.eye(5, 3), np.eye(5, 3), color=color, axes=axes)
+    for draw in (tb.plot.field, tb.plot.interactive_field):
+        with pytest.raises(tb.errors.ShapeError, match=r"at least one point.*\(0, 3\)"):
+            draw(np.zeros((0, 3)), np.zeros((0, 3)))
+    with pytest.raises(tb.errors.InvalidInputError, match=r"x, y or z.*'q'"):
+        tb.plot.interactive_field(np.eye(5, 3), up="q")
+    with pytest.raises(tb.errors.ShapeError, match=r"winds \(2, 2\)"):
+        tb.plot.earth_map([0.0, 1.0], [0.0, 1.0], [1.0, 2.0, 3.0], axes=axes)

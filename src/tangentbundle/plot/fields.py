@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array
+from ..arrays import Array, float_tensor, host
+from ..errors import ShapeError
 from .layers import in_picture
 from .style import LINES, add_color_bar, axes_or_new, length_colors, top_of
 from .surfaces import Surface
@@ -70,7 +71,10 @@ def field(
         moves = long / top_of(length) * view.project(vectors[rows])
         ends = tips(places[rows], moves, 2 * long)
         axes.update_datalim(np.stack(box_around(places[:, :2], ends[:, :2], margin=0.0)))
-        values, alpha = length if color is None else color, None if depth is None else 0.3 + 0.7 * depth[rows]
+        values = length if color is None else host(float_tensor(color, "color")[0].detach())
+        if values.shape != length.shape:
+            raise ShapeError(f"expected a color {length.shape}, a number for each point, got shape {values.shape}.")
+        alpha = None if depth is None else 0.3 + 0.7 * depth[rows]
         look = {"cmap": length_colors(), "clim": (0, top_of(values) if top is None else top), "alpha": alpha, **ARROW}
         drawn = axes.quiver(*places[rows, :2].T, *moves[:, :2].T, values[rows], width=0.0036, **look)
         if colorbar:

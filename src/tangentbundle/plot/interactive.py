@@ -14,19 +14,16 @@ from ..arrays import Array, points_array
 from ..earth.maps import EqualAreaMap
 from ..extras import extra
 from .layers import MAX_ARROWS, MAX_DOTS, Layer, aligned, arrow_heads, in_picture, shown_axes
-from .maps import MIN_FILLED_POINTS, map_box, map_frame, raster
+from .maps import MIN_FILLED_POINTS, map_box, map_frame, map_labels, raster
 from .style import BRIGHTEST, LENGTHS, LINES, nice_number, readable_unit, with_unit
 from .surfaces import Surface
-from .views import View, box_around, spread_out
+from .views import Box, View, box_around, spread_out
 
 _escaped = partial(html.escape, quote=False)
 """Text that plotly shows as it is."""
 
-Box = tuple[np.ndarray, np.ndarray]
-"""The lowest and the highest corner of what a picture shows."""
-
-GREY, LIGHT = "#7a8794", "#aebbc7"
-"""Lines of maps and reference arrows, readable on light and on dark pages; and those on filled maps."""
+INK, GREY, LIGHT = "#1c2530", "#7a8794", "#aebbc7"
+"""Letters; lines of maps and reference arrows; lines of filled maps."""
 
 
 def interactive_field(
@@ -121,9 +118,9 @@ def _space(layers: list[Layer], names: Sequence[str], box: Box, surface: Surface
     aspect = (2.6 if bare else 1.8) / np.linalg.norm(sides) * sides
     scene: dict[str, Any] = {"aspectmode": "manual", "aspectratio": dict(zip("xyz", aspect, strict=True))}
     for a, name, low, high in zip("xyz", names, *box, strict=True):
-        axis = {"showbackground": False, "showspikes": False, "visible": not bare, "title": {"text": name}}
+        look = {"showbackground": False, "showspikes": False, "zeroline": False, "visible": not bare}
         ticks = max(4, round(6 * (high - low) / sides.max()))
-        scene[f"{a}axis"] = {**axis, "range": [low, high], "nticks": ticks}
+        scene[f"{a}axis"] = {**look, "title": {"text": name}, "range": [low, high], "nticks": ticks}
     eye, above = dict(zip("xyz", 2 * view.axes[2], strict=True)), {a: float(a == up) for a in "xyz"}
     scene["camera"] = {"eye": eye, "up": above, "projection": {"type": "orthographic"}}
     body = [] if surface is None else [_surface(surface, view)]
@@ -217,7 +214,8 @@ def _color_bar(layer: Layer, numbers: np.ndarray) -> dict[str, Any]:
     low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
     text = f"{with_unit(layer.label, layer.unit)} ({low:.3g} to {high:.3g})"
     place = {"orientation": "h", "x": 0.5, "y": 0, "yref": "container", "yanchor": "bottom"}
-    return {**place, "title": {"text": _escaped(text), "side": "bottom"}, "thickness": 10, "len": 0.8}
+    place |= {"title": {"text": _escaped(text), "side": "bottom"}, "exponentformat": "power"}
+    return {**place, "thickness": 10, "len": 0.8}
 
 
 def _surface(surface: Surface, view: View) -> Any:
@@ -246,7 +244,7 @@ def _map_lines(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, color: st
         _curve(chart.graticule(), line={"color": color, "width": 0.4, "dash": "dot"}, name="graticule"),
         _curve(map_frame(chart, low, high), line={"color": GREY, "width": 0.8}),
     ]
-    names, below = chart.labels(low, high), "top center" if chart.radius is None else "bottom center"
+    names, below = map_labels(chart, low, high), "top center" if chart.radius is None else "bottom center"
     for parallel, position in ((True, "middle left"), (False, below)):
         chosen = [(text, place) for text, place, is_parallel in names if is_parallel == parallel]
         if chosen:
@@ -288,4 +286,5 @@ def _figure(layers: Sequence[Layer], shared: list[Any], groups: list[list[Any]],
         buttons = [{"label": label, "method": "restyle", "args": show} for label, show in shows]
         layout |= {"updatemenus": [{**menu, "buttons": buttons}]}
     layout |= {"margin": {"l": left, "r": right, "t": above, "b": below}, "meta": {"ratio": ratio, "choices": choices}}
-    return figure.update_layout(template="none", height=520, showlegend=False, **layout)
+    layout |= {"template": "none", "font": {"color": INK}, "height": 520, "showlegend": False}
+    return figure.update_layout(**layout)

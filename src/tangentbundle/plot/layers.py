@@ -13,7 +13,7 @@ from ..arrays import Array, points_array
 from ..earth.maps import EqualAreaMap
 from ..errors import ShapeError
 from .style import LENGTHS, SIGNED, top_of
-from .views import extent, reach, spacing, spread_out, tips
+from .views import extent, on_map, reach, spacing, spread_out, tips
 
 MAX_DOTS, MAX_ARROWS, MAX_STREAMLINES = 2000, 400, 150
 """Most points, arrows and streamlines of a layer of an interactive picture."""
@@ -97,6 +97,7 @@ class Layer:
         if chart is not None:
             foot, move = chart.project(foot), chart.project_vectors(foot, move)
         move = self.arrow / self.longest * move
+        foot = foot if chart is None else on_map(chart, foot, move)
         return np.concatenate([foot[:, None], arrow_heads(foot + move, move, centre)], axis=1), self.numbers[rows]
 
 
@@ -182,6 +183,8 @@ def in_picture(
 
 def shown_axes(points: np.ndarray) -> np.ndarray:
     """Directions ``(D, 2 or 3)`` to draw points ``(n, D)`` along: the axes, or the three widest directions."""
+    if not len(points):
+        raise ShapeError(f"expected at least one point (n, D), got shape {points.shape}.")
     if points.shape[1] <= 3:
         return np.eye(points.shape[1], max(points.shape[1], 2))
     subset = points[:: len(points) // 20_000 + 1]

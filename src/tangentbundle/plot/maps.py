@@ -17,7 +17,7 @@ from ..geometry.known_frames import latlon_frames
 from ..io import Field, Globe
 from . import style
 from .fields import ARROW
-from .views import box_around, reach, spacing, spread_out, tips
+from .views import Box, box_around, on_map, reach, spacing, spread_out, tips
 
 MIN_FILLED_POINTS = 2500
 """With more points, colours fill the map and arrows are drawn on top in white."""
@@ -76,10 +76,10 @@ def earth_map(
     low, high = map_box(chart, plane, ends)
     _empty_map(axes, chart, low, high, coast="white" if filled and is_wind else "0.4")
     axes.scatter(*plane[~known].T, s=8, facecolors="none", edgecolors="0.55", linewidths=0.6)
-    drawn = _fill(axes, chart, points[known], numbers[known], low, high, **colors) if filled else None
+    drawn = _fill(axes, chart, (low, high), points[known], numbers[known], **colors) if filled else None
     if is_wind:
         look = {"color": "white", "alpha": 0.9} if filled else {"array": numbers[rows], **colors}
-        quiver = axes.quiver(*plane[rows].T, *moves.T, width=0.0028, **look, **ARROW)
+        quiver = axes.quiver(*on_map(chart, plane[rows], moves).T, *moves.T, width=0.0028, **look, **ARROW)
         text, key = f"{value:g} {style.readable_unit(unit)}".strip(), arrow * value / top
         look = {"labelpos": "W", "color": "0.25", "fontproperties": {"size": 9}}
         axes.quiverkey(quiver, 0.97 - key / (high - low)[0], 0.03, key, text, **look)
@@ -99,7 +99,7 @@ def quantity(field: Field) -> str:
     return "wind speed" if "wind" in name or name in {*EAST} - {*CURRENTS} else "speed"
 
 
-def map_box(chart: EqualAreaMap, places: np.ndarray, ends: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+def map_box(chart: EqualAreaMap, places: np.ndarray, ends: np.ndarray | None) -> Box:
     """Corners of what a map shows: the globe, or the region of places ``(n, 2)`` and the ends of their arrows."""
     return box_around(chart.outline(), margin=0.02) if chart.radius is None else box_around(places, ends)
 
@@ -108,6 +108,12 @@ def map_frame(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray) -> np.ndar
     """The outline ``(k, 2)`` of a map: of the globe, or of the box between two corners."""
     box = np.stack([low, [high[0], low[1]], high, [low[0], high[1]], low])
     return chart.outline() if chart.radius is None else box
+
+
+def map_labels(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray) -> list[tuple[str, np.ndarray, bool]]:
+    """Names of the graticule's lines, their places, and whether they are parallels; these clear of the globe's rim."""
+    away = 1.035 if chart.radius is None else 1.0
+    return [(text, place * (away if parallel else 1), parallel) for text, place, parallel in chart.labels(low, high)]
 
 
 def raster(
@@ -127,16 +133,9 @@ def raster(
     return image
 
 
-def _fill(
-    axes: Any,
-    chart: EqualAreaMap,
-    points: np.ndarray,
-    values: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    **colors: Any,
-) -> Any:
+def _fill(axes: Any, chart: EqualAreaMap, box: Box, points: np.ndarray, values: np.ndarray, **colors: Any) -> Any:
     """Colours between points that are near each other."""
+    low, high = box
     image = raster(chart, points, values, low, high, 300_000)
     place = {"extent": (low[0], high[0], low[1], high[1]), "origin": "lower", "interpolation": "bilinear"}
     drawn = axes.imshow(image, zorder=0.5, **colors, **place)
@@ -154,7 +153,7 @@ def _empty_map(axes: Any, chart: EqualAreaMap, low: np.ndarray, high: np.ndarray
     if world:
         axes.fill(*frame.T, facecolor="0.965", zorder=0)
     halo = [extra("matplotlib.patheffects", "Figures", "plot").withStroke(linewidth=1.6, foreground="white")]
-    for text, place, parallel in chart.labels(low, high):
+    for text, place, parallel in map_labels(chart, low, high):
         left = {"xytext": (-3, 0), "ha": "right", "va": "center"}
         below = {"xytext": (0, 2 if world else -3), "ha": "center", "va": "bottom" if world else "top"}
         look = {"fontsize": 7, "color": "0.3", "textcoords": "offset points", "annotation_clip": False}

@@ -8,6 +8,10 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from ..earth.maps import EqualAreaMap
+from ..errors import InvalidInputError
+
+Box = tuple[np.ndarray, np.ndarray]
+"""The lowest and the highest corner of what a picture shows."""
 
 
 def spread_out(points: np.ndarray, count: int, *, pool: int = 20) -> np.ndarray:
@@ -54,9 +58,13 @@ def tips(places: np.ndarray, moves: np.ndarray, longest: float) -> np.ndarray:
     return places + moves / np.maximum(np.linalg.norm(moves, axis=1, keepdims=True) / longest, 1.0)
 
 
-def box_around(
-    places: np.ndarray, ends: np.ndarray | None = None, margin: float = 0.04
-) -> tuple[np.ndarray, np.ndarray]:
+def on_map(chart: EqualAreaMap, places: np.ndarray, moves: np.ndarray) -> np.ndarray:
+    """Beginnings ``(n, 2)`` of arrows at places of a map; arrows that would leave the map end at their place."""
+    leaves = ~np.isfinite(chart.unproject(places + moves))[:, :1]
+    return np.where(leaves, places - moves, places)
+
+
+def box_around(places: np.ndarray, ends: np.ndarray | None = None, margin: float = 0.04) -> Box:
     """Opposite corners ``(k,)`` of a box around places ``(n, k)`` and the ``ends`` ``(m, k)`` of their arrows.
 
     The margin is a share of the size of the places. A side is at least a quarter of it, or of one for a single place.
@@ -84,6 +92,10 @@ class View:
     elevation: float = 35.0
     azimuth: float = -60.0
     up: str = "z"
+
+    def __post_init__(self) -> None:
+        if self.up not in ("x", "y", "z"):
+            raise InvalidInputError(f"expected x, y or z as the axis that points up, got up={self.up!r}.")
 
     @property
     def axes(self) -> np.ndarray:
