@@ -113,12 +113,17 @@ def _fields(summary: Summary, before: Field) -> dict[str, Any]:
     if len(before) > 1 and summary.command != "forecast":
         when = "" if before.times is None else f" ({_date(before, 0)})"
         notes.append(f"The first of {len(before)} fields is shown{when}.")
+    arrows = any(layer.vectors is not None for layer in layers)
     if most > MAX_DOTS:
-        notes.append(f"{MAX_DOTS} of {most} points are shown, evenly spread, {MAX_ARROWS} of them with arrows.")
-    elif most > MAX_ARROWS:
+        some = f", {MAX_ARROWS} of them with arrows" if arrows else ""
+        notes.append(f"{MAX_DOTS} of {most} points are shown, evenly spread{some}.")
+    elif most > MAX_ARROWS and arrows:
         notes.append(f"{MAX_ARROWS} of {most} points have arrows.")
-    title = "Map" if isinstance(space, Globe) else "Field"
-    title = title if summary.modes is None else "Eigenfields and their eigenvalues"
+    title = "Map" if isinstance(space, Globe) else "Field" if arrows else "Points"
+    if summary.modes is not None and summary.eigenvalues is not None:
+        title = "Eigenfields and their eigenvalues"
+        if len(layers) < len(summary.eigenvalues):
+            notes.append(f"The first {len(layers)} of {len(summary.eigenvalues)} eigenfields are shown.")
     return {"title": title, "note": " ".join(notes), "panels": [json.loads(p.to_json()) for p in panels], "chart": ""}
 
 
@@ -142,7 +147,7 @@ def _layers(summary: Summary, before: Field) -> list[Layer]:
         pairs, place = zip(summary.eigenvalues, summary.modes, strict=False), Field(before.space)
         return [_layer(f"{k}: {v:.4g}", place, "length", vectors=mode) for k, (v, mode) in enumerate(pairs, start=1)]
     if after is None:
-        return _field_layer("field", before).with_streamlines()
+        return _field_layer("points" if before.values is None else "field", before).with_streamlines()
     if summary.command == "forecast":
         last = _field_layer(", ".join(filter(None, ["last observed", _date(before, -1)])), before, -1)
         steps = [f"step {k + 1} of {len(after)}" for k in range(len(after))]
