@@ -73,16 +73,16 @@ def printed_response() -> Any:
     is cut at a time after which nothing is left of it at these eigenvalues.
     """
     lam = np.array([0.75, *np.log(np.arange(3, 10))])
-    line = np.linspace(0.68, 2.2, 400)
+    line = np.linspace(0.68, 2.25, 400)
     filter = tb.ImpulseResponse(lambda t: t**2 / 6, horizon=80.0)
     figure, axes = tb.plot.canvas(size=(7.0, 3.6))
     axis = axes[0, 0]
     axis.plot(line, line**-2, ":", color=RED, lw=2, label=r"$\lambda^{-2}$")
     axis.plot(lam, lam**-2, "o", color=RED, ms=8)
-    axis.plot(line, filter.response(line), ":", color=BLUE, lw=2, label=r"$\hat h(\lambda) = \frac{1}{3}\lambda^{-3}$")
+    axis.plot(line, filter.response(line), ":", color=BLUE, lw=2, label=r"$\hat h(\lambda) = \lambda^{-3} / 3$")
     axis.stem(lam, filter.response(lam), linefmt=BLUE, markerfmt="o", basefmt=" ")
     names = [rf"$\lambda_{k}$" for k in range(1, 9)]
-    axis.set(xlim=(0.68, 2.2), ylim=(0, 1), xticks=lam, xticklabels=names)
+    axis.set(xlim=(0.68, 2.25), ylim=(0, 1), xticks=lam, xticklabels=names)
     axis.grid(alpha=0.25)
     axis.legend(frameon=False)
     return figure

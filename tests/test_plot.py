@@ -211,13 +211,6 @@ def test_fields_of_any_dimension_can_be_drawn(dim):
     assert len(axes.collections) >= 2 and len(figure.data) >= 2
 
 
-def test_plane_figures_of_the_same_points_have_the_same_axes():
-    points = np.random.default_rng(0).standard_normal((50, 2))
-    before, after = (layered([Layer("a", points, size * np.ones_like(points))]).layout for size in (1.0, 50.0))
-    assert before.xaxis.range == after.xaxis.range and before.yaxis.range == after.yaxis.range
-    assert before.xaxis.range[0] < points[:, 0].min() < points[:, 0].max() < before.xaxis.range[1]
-
-
 def test_colour_bars_cover_or_mark_the_range_of_the_data():
     points, vectors = TORUS.sample(500, seed=0), np.ones((500, 3))
     vectors[0] *= 100
@@ -253,17 +246,6 @@ def test_a_bandpass_is_no_lowpass_filter():
     filters = tb.Heat(0.1), tb.Heat(0.1) - tb.Heat(0.2)
     titles = [response(f, lap, canvas()[1][0, 0]).get_title() for f in filters]
     assert titles[0].startswith("lowpass") and titles[1].startswith("bandpass")
-
-
-def test_a_field_without_length_and_shapes_that_do_not_fit():
-    axes = canvas()[1][0, 0]
-    tb.plot.field(TORUS.sample(500, seed=0), np.zeros((500, 3)), axes=axes)
-    with pytest.raises(tb.errors.ShapeError, match="expected points"):
-        tb.plot.field(np.zeros((5, 3)), np.zeros((4, 3)), axes=axes)
-    with pytest.raises(tb.errors.ShapeError, match="rows below 5"):
-        tb.plot.field(np.eye(5, 3), faces=[[0, 1, 5]], axes=axes)
-    with pytest.raises(tb.errors.ShapeError, match=r"winds \(2, 2\)"):
-        tb.plot.earth_map([0.0, 1.0], [0.0, 1.0], [1.0, 2.0, 3.0], axes=axes)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 20])

@@ -120,6 +120,16 @@ def test_large_clouds_are_thinned_and_it_is_said(tmp_path):
     assert "2000 of 4000 points are shown" in page and len(page) < 7e6
 
 
+def test_notes_count_what_is_shown_and_points_without_vectors_have_no_arrows(tmp_path):
+    space, modes, values = Cloud(SPHERE.sample(600, seed=0), ("x", "y", "z")), np.ones((3, 600, 3)), np.arange(5.0)
+    write_report(Summary("inspect", before=Field(space)), tmp_path / "points.html")
+    page = (tmp_path / "points.html").read_text()
+    assert ">points</p>" in page and "<h2>Points</h2>" in page and "have arrows" not in page
+    write_report(Summary("spectrum", before=Field(space), modes=modes, eigenvalues=values), tmp_path / "modes.html")
+    page = (tmp_path / "modes.html").read_text()
+    assert "The first 3 of 5 eigenfields are shown." in page and "400 of 600 points have arrows." in page
+
+
 def test_bad_reports_are_refused_before_any_work(folder):
     wrong = run("doctor", "--report", folder / "report.pdf", code=2)
     assert "expected an .html file for the report, got report.pdf" in wrong.stderr
@@ -187,10 +197,9 @@ class Visit:
         """Where both figures are on the page."""
         return [self.page.locator(".plot").nth(k).bounding_box() for k in (0, 1)]
 
-    def colors(self):
-        """Of the page, and of a figure's letters."""
-        letters = "document.querySelectorAll('.plot')[0]._fullLayout.font.color"
-        return [self.page.evaluate(code) for code in ("getComputedStyle(document.body).backgroundColor", letters)]
+    def paper(self, place):
+        """Background of a part of the page."""
+        return self.page.evaluate(f"getComputedStyle(document.querySelector('{place}')).backgroundColor")
 
     def close(self):
         assert self.faults == [] and [u for u in self.loaded if not u.startswith(("file:", "data:", "blob:"))] == []
@@ -210,10 +219,11 @@ def test_the_toggle_and_the_theme_change_what_is_drawn(browser, folder):
     assert visit.visible(1) != first and visit.picture(1) != drawn
     buttons.nth(0).click()
     assert visit.visible(1) == first
-    light = visit.colors()
+    light = visit.paper("body")
     visit.page.emulate_media(color_scheme="dark")
     visit.page.wait_for_timeout(300)
-    assert all(one != other for one, other in zip(light, visit.colors(), strict=True))
+    assert visit.paper("body") != light and visit.paper(".plot") == "rgb(255, 255, 255)"  # colours are made for white
+    assert visit.figures("[p._fullLayout.paper_bgcolor, p._fullLayout.font.color]") == 2 * [["#fff", "#1c2530"]]
     visit.close()
 
 
@@ -281,7 +291,9 @@ def test_surfaces_are_shaded_and_turn_together(browser, folder):
     assert all("mesh3d" in kinds for kinds in visit.figures("p.data.map((t) => t.type)"))
     eye = {"x": 0.1, "y": 2, "z": 0.3}
     visit.page.evaluate(
-        "(eye) => Plotly.relayout(document.querySelectorAll('.plot')[1], {'scene.camera.eye': eye})", eye
+        """(eye) => { for (const x of [3, 2, 1, eye.x])  // a drag: events follow each other quickly
+            document.querySelectorAll('.plot')[1].emit('plotly_relayouting', {'scene.camera.eye': {...eye, x}}); }""",
+        eye,
     )
-    visit.page.wait_for_function("document.querySelectorAll('.plot')[0].layout.scene.camera.eye.y === 2")
+    visit.page.wait_for_function("document.querySelectorAll('.plot')[0].layout.scene.camera.eye.x === 0.1")
     visit.close()

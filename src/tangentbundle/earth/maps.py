@@ -55,7 +55,8 @@ class EqualAreaMap:
         if radius > 50:
             return cls()
         x, y, z = centre
-        return cls(float(np.degrees(np.arcsin(z))), float(np.degrees(np.arctan2(y, x))), max(1.5 * radius, 0.01))
+        radius = 1.5 * radius if radius > 0.01 else 20.0  # a single place
+        return cls(float(np.degrees(np.arcsin(z))), float(np.degrees(np.arctan2(y, x))), radius)
 
     @property
     def axes(self) -> np.ndarray:

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array
+from ..arrays import Array, float_tensor, host
+from ..errors import ShapeError
 from .layers import in_picture
 from .style import LINES, add_color_bar, axes_or_new, length_colors, top_of
 from .surfaces import Surface
-from .views import View, reach, spread_out
+from .views import View, box_around, reach, spread_out, tips
 
 ARROW = {"angles": "xy", "scale_units": "xy", "scale": 1, "headwidth": 3.6, "headlength": 4.4, "headaxislength": 4.0}
 
@@ -66,8 +67,14 @@ def field(
     if vectors is not None:
         length, places = np.linalg.norm(vectors, axis=1), view.project(points)
         rows = _arrow_rows(points, places, length, visible, arrows)
-        moves = (reach(points[rows]) / top_of(length) if scale is None else scale) * view.project(vectors[rows])
-        values, alpha = length if color is None else color, None if depth is None else 0.3 + 0.7 * depth[rows]
+        long = reach(points[rows]) if scale is None else scale * top_of(length)
+        moves = long / top_of(length) * view.project(vectors[rows])
+        ends = tips(places[rows], moves, 2 * long)
+        axes.update_datalim(np.stack(box_around(places[:, :2], ends[:, :2], margin=0.0)))
+        values = length if color is None else host(float_tensor(color, "color")[0].detach())
+        if values.shape != length.shape:
+            raise ShapeError(f"expected a color {length.shape}, a number for each point, got shape {values.shape}.")
+        alpha = None if depth is None else 0.3 + 0.7 * depth[rows]
         look = {"cmap": length_colors(), "clim": (0, top_of(values) if top is None else top), "alpha": alpha, **ARROW}
         drawn = axes.quiver(*places[rows, :2].T, *moves[:, :2].T, values[rows], width=0.0036, **look)
         if colorbar:
@@ -92,7 +99,7 @@ def _arrow_rows(
 def _draw_cloud(axes: Any, places: np.ndarray) -> np.ndarray:
     """Dots, fainter toward the back; returns the depth of each point, 0 at the back and 1 in front."""
     axes.set_axis_off()
-    depth = (places[:, 2] - places[:, 2].min()) / (np.ptp(places[:, 2]) or 1.0)
+    depth = 1 - (places[:, 2].max() - places[:, 2]) / (np.ptp(places[:, 2]) or 1.0)
     rows = spread_out(places, 6000)
     axes.scatter(*places[rows, :2].T, s=7, color="0.6", alpha=0.2 + 0.5 * depth[rows], linewidths=0, zorder=0)
     return depth

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import html
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,16 +14,16 @@ from ..arrays import Array, points_array
 from ..earth.maps import EqualAreaMap
 from ..extras import extra
 from .layers import MAX_ARROWS, MAX_DOTS, Layer, aligned, arrow_heads, in_picture, shown_axes
-from .maps import MIN_FILLED_POINTS, map_box, map_frame, raster
+from .maps import MIN_FILLED_POINTS, map_box, map_frame, map_labels, raster
 from .style import BRIGHTEST, LENGTHS, LINES, nice_number, readable_unit, with_unit
 from .surfaces import Surface
-from .views import View, spread_out
+from .views import Box, View, box_around, spread_out
 
 _escaped = partial(html.escape, quote=False)
 """Text that plotly shows as it is."""
 
-GREY, LIGHT = "#7a8794", "#aebbc7"
-"""Lines of maps and reference arrows, readable on light and on dark pages; and those on filled maps."""
+INK, GREY, LIGHT = "#1c2530", "#7a8794", "#aebbc7"
+"""Letters; lines of maps and reference arrows; lines of filled maps."""
 
 
 def interactive_field(
@@ -61,60 +61,86 @@ def interactive_field(
     return layered(layer.with_streamlines(), faces=faces, up=up)
 
 
-def layered(
-    layers: Sequence[Layer], *, chart: EqualAreaMap | None = None, faces: np.ndarray | None = None, up: str = "z"
-) -> Any:
-    """Layers of arrows in space or in the plane, or on a map of the unit sphere, one shown at a time.
+def layered(layers: Sequence[Layer], **options: Any) -> Any:
+    """One figure of ``side_by_side``."""
+    return side_by_side([layers], **options)[0]
 
-    Large layers are thinned, spread evenly. ``faces`` are triangles of the first layer's points; they, or the surface
-    that its points form, hide what is behind them. Returns a plotly figure.
+
+def side_by_side(
+    groups: Sequence[Sequence[Layer]],
+    *,
+    chart: EqualAreaMap | None = None,
+    faces: np.ndarray | None = None,
+    up: str = "z",
+) -> list[Any]:
+    """A plotly figure for each group of layers, one layer shown at a time, on the same axes and scales.
+
+    Arrows are in space or in the plane, or on a map of the unit sphere. Large layers are thinned, spread evenly.
+    ``faces`` are triangles of the first layer's points; they, or the surface that the points of the largest layer form,
+    hide what is behind them.
     """
+    layers = [layer for group in groups for layer in group]
+    draw: Callable[[list[Layer]], Any]
+    if chart is None:
+        axes, wide = shown_axes(layers[0].points), layers[0].points.shape[1] > 3
+        for k, layer in enumerate(layers):
+            points, vectors, names = in_picture(layer.points, layer.vectors, axes)
+            layers[k] = dataclasses.replace(layer, points=points, vectors=vectors, color=layer.numbers)
     layers = aligned(layers)
+    places, ends = map(np.concatenate, zip(*(layer.ends(chart) for layer in layers), strict=True))
+    box = box_around(places, ends) if chart is None else map_box(chart, places, ends)
     if chart is not None:
-        return _layered_map(layers, chart)
-    axes, bare = shown_axes(layers[0].points), layers[0].points.shape[1] == 3
-    for k, layer in enumerate(layers):
-        points, vectors, names = in_picture(layer.points, layer.vectors, axes)
-        layers[k] = dataclasses.replace(layer, points=points, vectors=vectors, color=layer.numbers)
-    if len(names) < 3:
-        places = np.concatenate([layer.points for layer in layers])
-        low, high = places.min(axis=0), places.max(axis=0)
-        ratio = float(np.clip(np.divide(*np.maximum(high - low, 1e-300)), 0.5, 2.0))
-        margin = 0.08 * float(np.max(high - low))  # for arrows; the same in linked views, whatever their arrows
-        axis = {"ticks": "outside", "showline": True, "zeroline": False}
-        x, y = (
-            {**axis, "title": {"text": name, "standoff": 32}, "range": [low[k] - margin, high[k] + margin]}
-            for k, name in enumerate(names)
-        )
-        return _figure(layers, [], list(map(_traces, layers)), ratio, xaxis=x, yaxis={**y, "scaleanchor": "x"})
-    view, surface = View(up=up), Surface.of(layers[0].points, faces, MAX_DOTS)
-    body, bare = [] if surface is None else [_surface(surface, view)], bare and surface is not None
-    sides = np.ptp(layers[0].points, axis=0)
-    sides *= (2.6 if bare else 1.8) / (float(np.linalg.norm(sides)) or 1.0)
-    size = {"aspectmode": "manual", "aspectratio": dict(zip("xyz", np.maximum(sides, 0.02), strict=True))}
-    axis = {"showbackground": False, "showspikes": False, "visible": not bare, "nticks": 5}
-    scene = {f"{a}axis": {**axis, "title": {"text": name}} for a, name in zip("xyz", names, strict=True)}
+        draw = partial(_map, chart=chart, box=box)
+    elif len(names) < 3:
+        draw = partial(_plane, names=names, box=box)
+    else:
+        largest = layers[0] if faces is not None else max(layers, key=lambda layer: len(layer.points))
+        surface = Surface.of(largest.points, faces, MAX_DOTS)
+        draw = partial(_space, names=names, box=box, surface=surface, up=up, bare=surface is not None and not wide)
+    rest = iter(layers)
+    return [draw([next(rest) for _ in group]) for group in groups]
+
+
+def _plane(layers: list[Layer], names: Sequence[str], box: Box) -> Any:
+    """Layers with two axes."""
+    axis = {"ticks": "outside", "showline": True, "zeroline": False}
+    x, y = (
+        {**axis, "title": {"text": name, "standoff": 32}, "range": [low, high]}
+        for name, low, high in zip(names, *box, strict=True)
+    )
+    ratio = float(np.clip(np.divide(*(box[1] - box[0])), 0.5, 2.0))
+    return _figure(layers, [], list(map(_traces, layers)), ratio, xaxis=x, yaxis={**y, "scaleanchor": "x"})
+
+
+def _space(layers: list[Layer], names: Sequence[str], box: Box, surface: Surface | None, up: str, bare: bool) -> Any:
+    """Layers with three axes, or with a surface and without axes."""
+    view, sides = View(up=up), box[1] - box[0]
+    aspect = (2.6 if bare else 1.8) / np.linalg.norm(sides) * sides
+    scene: dict[str, Any] = {"aspectmode": "manual", "aspectratio": dict(zip("xyz", aspect, strict=True))}
+    for a, name, low, high in zip("xyz", names, *box, strict=True):
+        look = {"showbackground": False, "showspikes": False, "zeroline": False, "visible": not bare}
+        ticks = max(4, round(6 * (high - low) / sides.max()))
+        scene[f"{a}axis"] = {**look, "title": {"text": name}, "range": [low, high], "nticks": ticks}
     eye, above = dict(zip("xyz", 2 * view.axes[2], strict=True)), {a: float(a == up) for a in "xyz"}
-    camera = {"eye": eye, "up": above, "projection": {"type": "orthographic"}}
-    groups = [_traces(layer, surface) for layer in layers]
-    return _figure(layers, body, groups, 1.35, scene={**size, "camera": camera, **scene})
+    scene["camera"] = {"eye": eye, "up": above, "projection": {"type": "orthographic"}}
+    body = [] if surface is None else [_surface(surface, view)]
+    return _figure(layers, body, [_traces(layer, surface) for layer in layers], 1.35, scene=scene)
 
 
-def _layered_map(layers: list[Layer], chart: EqualAreaMap) -> Any:
-    """Layers with coastlines, graticule and a reference arrow."""
-    low, high = map_box(chart, np.concatenate([layer.points for layer in layers]))
+def _map(layers: list[Layer], chart: EqualAreaMap, box: Box) -> Any:
+    """Layers with coastlines and graticule; those with arrows have a reference arrow."""
     pixels, groups, color = min(40_000, 400_000 // len(layers)), [], GREY  # at most of one map, and of all
     for layer in layers:
         if layer.colored and len(layer.points) > MIN_FILLED_POINTS:
-            groups.append([_filled(layer, chart, low, high, pixels), *_traces(layer, chart=chart, color="white")])
+            groups.append([_filled(layer, chart, *box, pixels), *_traces(layer, chart=chart, color="white")])
             color = LIGHT
         else:
             groups.append(_traces(layer, chart=chart))
-    arrows = [layer for layer in layers if layer.vectors is not None]
-    shared = [*_map_lines(chart, low, high, color), *(_reference_arrow(arrows[0], low, high) if arrows else [])]
-    x, y = ({"visible": False, "range": [low[k], high[k]], "constrain": "domain"} for k in (0, 1))
-    ratio = float(np.divide(*(high - low)))
-    return _figure(layers, shared, groups, ratio, xaxis=x, yaxis={**y, "scaleanchor": "x"})
+        if layer.vectors is not None and not layer.streamlines:
+            groups[-1] += _reference_arrow(layer, *box)
+    x, y = ({"visible": False, "range": [*side], "constrain": "domain"} for side in zip(*box, strict=True))
+    ratio, lines = float(np.divide(*(box[1] - box[0]))), _map_lines(chart, *box, color)
+    return _figure(layers, lines, groups, ratio, xaxis=x, yaxis={**y, "scaleanchor": "x"})
 
 
 def _plotly() -> Any:
@@ -188,7 +214,8 @@ def _color_bar(layer: Layer, numbers: np.ndarray) -> dict[str, Any]:
     low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
     text = f"{with_unit(layer.label, layer.unit)} ({low:.3g} to {high:.3g})"
     place = {"orientation": "h", "x": 0.5, "y": 0, "yref": "container", "yanchor": "bottom"}
-    return {**place, "title": {"text": _escaped(text), "side": "bottom"}, "thickness": 10, "len": 0.8}
+    place |= {"title": {"text": _escaped(text), "side": "bottom"}, "exponentformat": "power"}
+    return {**place, "thickness": 10, "len": 0.8}
 
 
 def _surface(surface: Surface, view: View) -> Any:
@@ -217,7 +244,7 @@ def _map_lines(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, color: st
         _curve(chart.graticule(), line={"color": color, "width": 0.4, "dash": "dot"}, name="graticule"),
         _curve(map_frame(chart, low, high), line={"color": GREY, "width": 0.8}),
     ]
-    names, below = chart.labels(low, high), "top center" if chart.radius is None else "bottom center"
+    names, below = map_labels(chart, low, high), "top center" if chart.radius is None else "bottom center"
     for parallel, position in ((True, "middle left"), (False, below)):
         chosen = [(text, place) for text, place, is_parallel in names if is_parallel == parallel]
         if chosen:
@@ -230,9 +257,9 @@ def _map_lines(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, color: st
 
 def _reference_arrow(layer: Layer, low: np.ndarray, high: np.ndarray) -> list[Any]:
     """An arrow of a round length in the lower right corner, and its length in words."""
-    value = nice_number(layer.top)
-    tip = np.array([[high[0], low[1]]]) + 0.02 * (high - low)[0] * np.array([-1, 1])
-    move = np.array([[layer.arrow * value / layer.top, 0.0]])
+    value = nice_number(layer.longest)
+    move = np.array([[layer.arrow * value / layer.longest, 0.0]])
+    tip = np.array([[high[0], low[1] + 0.17 * move[0, 0]]]) + 0.02 * (high - low)[0] * np.array([-1, 1])
     arrow = np.concatenate([tip - move, arrow_heads(tip, move)[0]])
     text = f"{value:g} {readable_unit(layer.unit)}".strip()
     words = {"mode": "text", "text": [_escaped(text)], "textposition": "middle left"}
@@ -259,4 +286,5 @@ def _figure(layers: Sequence[Layer], shared: list[Any], groups: list[list[Any]],
         buttons = [{"label": label, "method": "restyle", "args": show} for label, show in shows]
         layout |= {"updatemenus": [{**menu, "buttons": buttons}]}
     layout |= {"margin": {"l": left, "r": right, "t": above, "b": below}, "meta": {"ratio": ratio, "choices": choices}}
-    return figure.update_layout(template="none", height=520, showlegend=False, **layout)
+    layout |= {"template": "none", "font": {"color": INK}, "height": 520, "showlegend": False}
+    return figure.update_layout(**layout)

@@ -13,7 +13,7 @@ from ..arrays import Array, points_array
 from ..earth.maps import EqualAreaMap
 from ..errors import ShapeError
 from .style import LENGTHS, SIGNED, top_of
-from .views import extent, reach, spacing, spread_out
+from .views import extent, on_map, reach, spacing, spread_out, tips
 
 MAX_DOTS, MAX_ARROWS, MAX_STREAMLINES = 2000, 400, 150
 """Most points, arrows and streamlines of a layer of an interactive picture."""
@@ -32,7 +32,8 @@ class Layer:
         palette: name of the colours.
         values: shown under the mouse, {name: numbers ``(n,)``}.
         streamlines: draw curves along the vectors instead of arrows.
-        top, arrow: end of the colour scale, and length of the arrow of such a vector; from the data if zero.
+        top: end of the colour scale, from the data if zero, as the following.
+        longest, arrow: length of a long vector in the picture, and of its arrow.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Layer:
     values: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
     streamlines: bool = False
     top: float = 0.0
+    longest: float = 0.0
     arrow: float = 0.0
 
     def with_streamlines(self) -> list[Layer]:
@@ -68,6 +70,13 @@ class Layer:
         """The beginning of the colour scale."""
         return -self.top if self.palette == SIGNED else 0.0
 
+    def ends(self, chart: EqualAreaMap | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Points and the tips of their arrows ``(n, 2 or 3)``, in the plane of a map."""
+        foot, move = self.points, np.zeros_like(self.points) if self.vectors is None else self.vectors
+        if chart is not None:
+            foot, move = chart.project(foot), chart.project_vectors(foot, move)
+        return foot, tips(foot, self.arrow / self.longest * move, 2 * self.arrow)
+
     def curves(self, chart: EqualAreaMap | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Arrows or streamlines ``(m, k, D)`` with gaps of NaN, and their numbers ``(m,)``; in the plane of a map."""
         assert self.vectors is not None
@@ -87,7 +96,8 @@ class Layer:
         foot, move = points[rows], vectors[rows]
         if chart is not None:
             foot, move = chart.project(foot), chart.project_vectors(foot, move)
-        move = self.arrow / self.top * move
+        move = self.arrow / self.longest * move
+        foot = foot if chart is None else on_map(chart, foot, move)
         return np.concatenate([foot[:, None], arrow_heads(foot + move, move, centre)], axis=1), self.numbers[rows]
 
 
@@ -146,18 +156,16 @@ def arrow_heads(tip: np.ndarray, move: np.ndarray, centre: np.ndarray | None = N
 
 
 def aligned(layers: Sequence[Layer]) -> list[Layer]:
-    """Layers with their ``top`` and ``arrow`` filled in, equal for all layers of one label."""
-    tops: dict[str, float] = {}
-    arrows: dict[str, float] = {}
+    """Layers with their ``top``, ``longest`` and ``arrow`` filled in, equal for all layers of one label."""
+    size = extent(np.concatenate([layer.points for layer in layers]))
+    scales: dict[str, tuple[float, float, float]] = {}
     for layer in layers:
-        if not (layer.top and layer.arrow):
-            tops[layer.label] = max(tops.get(layer.label, 0.0), top_of(np.abs(layer.numbers)))
-            long = 1.6 * reach(layer.points[spread_out(layer.points, MAX_ARROWS)])
-            arrows[layer.label] = min(arrows.get(layer.label, np.inf), long)
-    return [
-        dataclasses.replace(layer, top=layer.top or tops[layer.label], arrow=layer.arrow or arrows[layer.label])
-        for layer in layers
-    ]
+        top, longest, arrow = scales.get(layer.label, (0.0, 0.0, np.inf))
+        length = np.zeros(0) if layer.vectors is None else np.linalg.norm(layer.vectors, axis=1)
+        long = 1.6 * reach(layer.points[spread_out(layer.points, MAX_ARROWS)], size)
+        scales[layer.label] = max(top, top_of(np.abs(layer.numbers))), max(longest, top_of(length)), min(arrow, long)
+    shared = [scales[layer.label] for layer in layers]
+    return [dataclasses.replace(x, top=t, longest=v, arrow=a) for x, (t, v, a) in zip(layers, shared, strict=True)]
 
 
 def in_picture(
@@ -175,7 +183,10 @@ def in_picture(
 
 def shown_axes(points: np.ndarray) -> np.ndarray:
     """Directions ``(D, 2 or 3)`` to draw points ``(n, D)`` along: the axes, or the three widest directions."""
+    if not len(points):
+        raise ShapeError(f"expected at least one point (n, D), got shape {points.shape}.")
     if points.shape[1] <= 3:
         return np.eye(points.shape[1], max(points.shape[1], 2))
     subset = points[:: len(points) // 20_000 + 1]
+    subset = np.resize(subset, (max(len(subset), 3), points.shape[1]))  # repeated rows, for three directions
     return np.linalg.svd(subset - subset.mean(axis=0), full_matrices=False)[2][:3].T

@@ -17,7 +17,7 @@ from ..geometry.known_frames import latlon_frames
 from ..io import Field, Globe
 from . import style
 from .fields import ARROW
-from .views import reach, spacing, spread_out
+from .views import Box, box_around, on_map, reach, spacing, spread_out, tips
 
 MIN_FILLED_POINTS = 2500
 """With more points, colours fill the map and arrows are drawn on top in white."""
@@ -65,18 +65,24 @@ def earth_map(
     colors: dict[str, Any] = {"cmap": style.SIGNED if signed else style.ERRORS, "clim": (-top if signed else 0.0, top)}
     colors |= {"cmap": style.length_colors()} if is_wind else {}
     filled = known.sum() > MIN_FILLED_POINTS
-    plane = _empty_map(axes, chart, points, coast="white" if filled and is_wind else "0.4")
-    axes.scatter(*plane[~known].T, s=8, facecolors="none", edgecolors="0.55", linewidths=0.6)
-    drawn = _fill(axes, chart, points[known], numbers[known], **colors) if filled else None
+    plane, ends = chart.project(points), None
     if is_wind:
         rows = np.flatnonzero(known & np.isfinite(plane[:, 0]))
         rows = rows[spread_out(points[rows], arrows)]
         moves = chart.project_vectors(points[rows], np.einsum("nda,na->nd", frames[rows], values[rows]))
-        long, value = 1.3 * reach(plane[rows]) / top, style.nice_number(0.7 * top)
+        arrow, value = 1.3 * reach(plane[rows]), style.nice_number(top)
+        moves *= arrow / top
+        ends = tips(plane[rows], moves, 2 * arrow)
+    low, high = map_box(chart, plane, ends)
+    _empty_map(axes, chart, low, high, coast="white" if filled and is_wind else "0.4")
+    axes.scatter(*plane[~known].T, s=8, facecolors="none", edgecolors="0.55", linewidths=0.6)
+    drawn = _fill(axes, chart, (low, high), points[known], numbers[known], **colors) if filled else None
+    if is_wind:
         look = {"color": "white", "alpha": 0.9} if filled else {"array": numbers[rows], **colors}
-        quiver = axes.quiver(*plane[rows].T, *(long * moves.T), width=0.0028, **look, **ARROW)
-        text = f"{value:g} {style.readable_unit(unit)}".strip()
-        axes.quiverkey(quiver, 0.9, 0.03, long * value, text, labelpos="W", color="0.25", fontproperties={"size": 9})
+        quiver = axes.quiver(*on_map(chart, plane[rows], moves).T, *moves.T, width=0.0028, **look, **ARROW)
+        text, key = f"{value:g} {style.readable_unit(unit)}".strip(), arrow * value / top
+        look = {"labelpos": "W", "color": "0.25", "fontproperties": {"size": 9}}
+        axes.quiverkey(quiver, 0.97 - key / (high - low)[0], 0.03, key, text, **look)
         drawn = drawn or quiver
     drawn = drawn or axes.scatter(*plane[known].T, c=numbers[known], s=18, linewidths=0, **colors)
     axes.set_title(title, fontsize=12)
@@ -93,19 +99,21 @@ def quantity(field: Field) -> str:
     return "wind speed" if "wind" in name or name in {*EAST} - {*CURRENTS} else "speed"
 
 
-def map_box(chart: EqualAreaMap, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The lower left and upper right corner ``(2,)`` of what a map shows: the globe, or the region of points."""
-    world = chart.radius is None
-    plane = chart.outline() if world else chart.project(points)
-    low, high = np.nanmin(plane, axis=0), np.nanmax(plane, axis=0)
-    margin = (0.02 if world else 0.06) * (high - low).max()
-    return low - margin, high + margin
+def map_box(chart: EqualAreaMap, places: np.ndarray, ends: np.ndarray | None) -> Box:
+    """Corners of what a map shows: the globe, or the region of places ``(n, 2)`` and the ends of their arrows."""
+    return box_around(chart.outline(), margin=0.02) if chart.radius is None else box_around(places, ends)
 
 
 def map_frame(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """The outline ``(k, 2)`` of a map: of the globe, or of the box between two corners."""
     box = np.stack([low, [high[0], low[1]], high, [low[0], high[1]], low])
     return chart.outline() if chart.radius is None else box
+
+
+def map_labels(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray) -> list[tuple[str, np.ndarray, bool]]:
+    """Names of the graticule's lines, their places, and whether they are parallels; these clear of the globe's rim."""
+    away = 1.035 if chart.radius is None else 1.0
+    return [(text, place * (away if parallel else 1), parallel) for text, place, parallel in chart.labels(low, high)]
 
 
 def raster(
@@ -125,9 +133,9 @@ def raster(
     return image
 
 
-def _fill(axes: Any, chart: EqualAreaMap, points: np.ndarray, values: np.ndarray, **colors: Any) -> Any:
+def _fill(axes: Any, chart: EqualAreaMap, box: Box, points: np.ndarray, values: np.ndarray, **colors: Any) -> Any:
     """Colours between points that are near each other."""
-    low, high = map_box(chart, points)
+    low, high = box
     image = raster(chart, points, values, low, high, 300_000)
     place = {"extent": (low[0], high[0], low[1], high[1]), "origin": "lower", "interpolation": "bilinear"}
     drawn = axes.imshow(image, zorder=0.5, **colors, **place)
@@ -135,9 +143,9 @@ def _fill(axes: Any, chart: EqualAreaMap, points: np.ndarray, values: np.ndarray
     return drawn
 
 
-def _empty_map(axes: Any, chart: EqualAreaMap, points: np.ndarray, coast: str) -> np.ndarray:
-    """Draw coastlines and the labelled graticule; returns the places of points on the map ``(n, 2)``."""
-    world, (low, high) = chart.radius is None, map_box(chart, points)
+def _empty_map(axes: Any, chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, coast: str) -> None:
+    """Draw coastlines and the labelled graticule of a box."""
+    world = chart.radius is None
     axes.plot(*chart.graticule().T, color="0.5", alpha=0.35, linewidth=0.5, zorder=0.8)
     axes.plot(*chart.coastline().T, color=coast, linewidth=0.7, alpha=0.8, zorder=0.9)
     frame = map_frame(chart, low, high)
@@ -145,11 +153,10 @@ def _empty_map(axes: Any, chart: EqualAreaMap, points: np.ndarray, coast: str) -
     if world:
         axes.fill(*frame.T, facecolor="0.965", zorder=0)
     halo = [extra("matplotlib.patheffects", "Figures", "plot").withStroke(linewidth=1.6, foreground="white")]
-    for text, place, parallel in chart.labels(low, high):
+    for text, place, parallel in map_labels(chart, low, high):
         left = {"xytext": (-3, 0), "ha": "right", "va": "center"}
         below = {"xytext": (0, 2 if world else -3), "ha": "center", "va": "bottom" if world else "top"}
         look = {"fontsize": 7, "color": "0.3", "textcoords": "offset points", "annotation_clip": False}
         axes.annotate(text, place, path_effects=halo, **look, **(left if parallel else below))
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
     axes.set_axis_off()
-    return chart.project(points)

@@ -95,5 +95,11 @@ def with_unit(label: str, unit: str) -> str:
 
 
 def readable_unit(unit: str) -> str:
-    """A unit with ``/`` for a power of minus one."""
-    return re.sub(r"^(\w+)[ .*]+(\w+?)\s*(?:\*\*|\^)?\{?(?:-1|⁻¹)\}?$", r"\1/\2", unit.strip())
+    """A unit with ``/`` for a power of minus one, and with ``²`` for squares of lengths and times.
+
+    >>> [readable_unit(unit) for unit in ("m s-1", "s-1", "m2/s", "m**2 s^-1")]
+    ['m/s', '1/s', 'm²/s', 'm²/s']
+    """
+    unit = re.sub(r"\b([ckm]?m|s)(?:\*\*|\^)?2\b", r"\1²", unit.strip())
+    pattern = r"^(?:([\w²]+)[ .*]+)?([^\W\d]+?)\s*(?:\*\*|\^)?\{?(?:-1|⁻¹)\}?$"
+    return re.sub(pattern, lambda found: f"{found[1] or 1}/{found[2]}", unit)

@@ -29,8 +29,10 @@ class Surface:
         """Of a mesh, or between ``most`` points of a cloud that looks like a surface; otherwise None."""
         if faces is not None:
             faces = np.asarray(faces)
-            if faces.ndim != 2 or faces.shape[1] != 3 or not ((faces >= 0) & (faces < len(points))).all():
-                raise ShapeError(f"expected triangles (f, 3) of rows below {len(points)}, got faces {faces.shape}.")
+            known = faces.dtype.kind in "iu" and faces.ndim == 2 and faces.shape[1] == 3
+            if not known or not ((faces >= 0) & (faces < len(points))).all():
+                got = f"{faces.dtype} faces {faces.shape}"
+                raise ShapeError(f"expected triangles (f, 3) of integer rows below {len(points)}, got {got}.")
             if len(faces) <= 60_000:  # larger meshes are drawn as the surface between some of their points
                 normals = vertex_normals(points, faces)
                 size = np.linalg.norm(normals, axis=1, keepdims=True)

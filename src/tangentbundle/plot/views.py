@@ -8,6 +8,10 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from ..earth.maps import EqualAreaMap
+from ..errors import InvalidInputError
+
+Box = tuple[np.ndarray, np.ndarray]
+"""The lowest and the highest corner of what a picture shows."""
 
 
 def spread_out(points: np.ndarray, count: int, *, pool: int = 20) -> np.ndarray:
@@ -43,9 +47,33 @@ def spacing(points: np.ndarray, rank: int = 3) -> float:
     return float(np.median(cKDTree(points).query(subset, rank + 1)[0][:, rank])) or 1.0
 
 
-def reach(points: np.ndarray) -> float:
-    """Length of the longest arrows at points ``(n, D)``: to the neighbours, at most an eighth of the picture."""
-    return min(spacing(points), 0.125 * extent(points))
+def reach(points: np.ndarray, size: float | None = None) -> float:
+    """Length of the longest arrows at points ``(n, D)``: to the neighbours, at most an eighth of the picture's size."""
+    longest = 0.125 * (size or extent(points))
+    return min(spacing(points), longest) if len(points) > 3 else longest
+
+
+def tips(places: np.ndarray, moves: np.ndarray, longest: float) -> np.ndarray:
+    """Ends of arrows at places ``(n, k)``; of arrows longer than ``longest``, the place at that length."""
+    return places + moves / np.maximum(np.linalg.norm(moves, axis=1, keepdims=True) / longest, 1.0)
+
+
+def on_map(chart: EqualAreaMap, places: np.ndarray, moves: np.ndarray) -> np.ndarray:
+    """Beginnings ``(n, 2)`` of arrows at places of a map; arrows that would leave the map end at their place."""
+    leaves = ~np.isfinite(chart.unproject(places + moves))[:, :1]
+    return np.where(leaves, places - moves, places)
+
+
+def box_around(places: np.ndarray, ends: np.ndarray | None = None, margin: float = 0.04) -> Box:
+    """Opposite corners ``(k,)`` of a box around places ``(n, k)`` and the ``ends`` ``(m, k)`` of their arrows.
+
+    The margin is a share of the size of the places. A side is at least a quarter of it, or of one for a single place.
+    """
+    size = float(np.max(np.nanmax(places, axis=0) - np.nanmin(places, axis=0))) or 1.0
+    whole = places if ends is None else np.concatenate([places, ends])
+    low, high = np.nanmin(whole, axis=0), np.nanmax(whole, axis=0)
+    middle, half = (low + high) / 2, np.maximum((high - low) / 2 + margin * size, 0.125 * size)
+    return middle - half, middle + half
 
 
 def extent(points: np.ndarray) -> float:
@@ -64,6 +92,10 @@ class View:
     elevation: float = 35.0
     azimuth: float = -60.0
     up: str = "z"
+
+    def __post_init__(self) -> None:
+        if self.up not in ("x", "y", "z"):
+            raise InvalidInputError(f"expected x, y or z as the axis that points up, got up={self.up!r}.")
 
     @property
     def axes(self) -> np.ndarray:

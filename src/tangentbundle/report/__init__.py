@@ -20,8 +20,8 @@ from ..extras import extra
 from ..files import check_html, replacing
 from ..io import Field, Globe, Mesh, Summary
 from ..plot.curves import spectrum
-from ..plot.interactive import layered
-from ..plot.layers import MAX_ARROWS, MAX_DOTS, Layer, aligned
+from ..plot.interactive import side_by_side
+from ..plot.layers import MAX_ARROWS, MAX_DOTS, Layer
 from ..plot.maps import quantity
 from ..plot.style import ERRORS, LENGTHS, LINES, SIGNED, canvas, with_unit
 
@@ -93,18 +93,18 @@ def _chart(title: str, note: str, draw: Callable[..., Any]) -> dict[str, Any]:
 
 def _fields(summary: Summary, before: Field) -> dict[str, Any]:
     """Return the section of the fields, on a map or in space, with the input to the left of the result."""
-    layers = aligned(_layers(summary, before))
+    layers = _layers(summary, before)
     space, most = before.space, max(len(layer.points) for layer in layers)
     groups = [layers] if summary.after is None else [layers[:1], layers[1:]]
     if isinstance(space, Globe):
         globes = [space] if summary.after is None else [space, summary.after.space]
         chart = EqualAreaMap.fitting(*np.concatenate([globe.coordinates for globe in globes]).T)
-        panels = [layered(group, chart=chart) for group in groups]
+        panels = side_by_side(groups, chart=chart)
         notes = ["Drag to zoom, double-click to reset. Hover anywhere to see the nearest values."]
         notes.append("Equal-area projection; arrows follow its meridians. Coastlines: Natural Earth.")
     else:
         faces = space.faces if isinstance(space, Mesh) else None
-        panels = [layered(group, faces=faces, up=space.up) for group in groups]
+        panels = side_by_side(groups, faces=faces, up=space.up)
         notes = ["Drag to rotate, scroll to zoom, hover over a point to see its values."]
         if space.points.shape[1] == 2:
             notes = ["Drag to zoom, double-click to reset, hover over a point to see its values."]
@@ -113,12 +113,17 @@ def _fields(summary: Summary, before: Field) -> dict[str, Any]:
     if len(before) > 1 and summary.command != "forecast":
         when = "" if before.times is None else f" ({_date(before, 0)})"
         notes.append(f"The first of {len(before)} fields is shown{when}.")
+    arrows = any(layer.vectors is not None for layer in layers)
     if most > MAX_DOTS:
-        notes.append(f"{MAX_DOTS} of {most} points are shown, evenly spread, {MAX_ARROWS} of them with arrows.")
-    elif most > MAX_ARROWS:
+        some = f", {MAX_ARROWS} of them with arrows" if arrows else ""
+        notes.append(f"{MAX_DOTS} of {most} points are shown, evenly spread{some}.")
+    elif most > MAX_ARROWS and arrows:
         notes.append(f"{MAX_ARROWS} of {most} points have arrows.")
-    title = "Map" if isinstance(space, Globe) else "Field"
-    title = title if summary.modes is None else "Eigenfields and their eigenvalues"
+    title = "Map" if isinstance(space, Globe) else "Field" if arrows else "Points"
+    if summary.modes is not None and summary.eigenvalues is not None:
+        title = "Eigenfields and their eigenvalues"
+        if len(layers) < len(summary.eigenvalues):
+            notes.append(f"The first {len(layers)} of {len(summary.eigenvalues)} eigenfields are shown.")
     return {"title": title, "note": " ".join(notes), "panels": [json.loads(p.to_json()) for p in panels], "chart": ""}
 
 
@@ -142,7 +147,7 @@ def _layers(summary: Summary, before: Field) -> list[Layer]:
         pairs, place = zip(summary.eigenvalues, summary.modes, strict=False), Field(before.space)
         return [_layer(f"{k}: {v:.4g}", place, "length", vectors=mode) for k, (v, mode) in enumerate(pairs, start=1)]
     if after is None:
-        return _field_layer("field", before).with_streamlines()
+        return _field_layer("points" if before.values is None else "field", before).with_streamlines()
     if summary.command == "forecast":
         last = _field_layer(", ".join(filter(None, ["last observed", _date(before, -1)])), before, -1)
         steps = [f"step {k + 1} of {len(after)}" for k in range(len(after))]
