@@ -176,7 +176,7 @@ def test_forecast(folder):
         past.isel(time=slice(16)).to_netcdf("short.nc")
     text = run("forecast", "short.nc", "--horizon", 3, "-o", "next.nc").stdout
     assert "no skill beyond climatology at this length of record" in text
-    assert "at least two times" in run("forecast", "stations.csv", "--horizon", 3, "-o", "x.nc", code=2).stderr
+    assert "at least 16 fields" in run("forecast", "stations.csv", "--horizon", 3, "-o", "x.nc", code=2).stderr
 
 
 def test_spectrum(folder):
@@ -541,3 +541,53 @@ def test_archives_keep_one_array_of_times(folder):
     run("forecast", "series.npz", "--horizon", 2, "-o", "next.npz")
     with np.load("next.npz") as file:
         assert np.array_equal(file["times"], dates[-1] + np.arange(1, 3)) and "time" not in file
+
+
+@pytest.mark.parametrize("style", ["pc{}", "pc{} [mV]", "pc{}_dot"])
+def test_patterns_pair_points_and_vectors_by_their_numbers(folder, style):
+    """Twelve dimensions: ten comes after nine, whatever follows the number."""
+    turn = np.linalg.qr(np.random.default_rng(0).standard_normal((12, 3)))[0]
+    points = SPHERE.sample(200, seed=0)
+    field = np.cross([0, 0, 1.0], points) @ turn.T
+    names = [*(style.format(k) for k in range(1, 13)), *(f"d{style.format(k)}" for k in range(1, 13))]
+    pd.DataFrame(np.c_[points @ turn.T, field], columns=names).to_csv("many.csv", index=False)
+    options = ("--points", style.split("{")[0] + "*", "--vectors", "dpc*")
+    assert told("inspect", "many.csv", "-k", 0, *options)["normal_share"] < 0.05
+    if style != "pc{}_dot":
+        assert told("inspect", "many.csv", "-k", 0, "--points", "pc1:pc12")["normal_share"] < 0.05
+    for wrong in ("pc1:x12", "pc1:pc30000000"):
+        assert "no column" in run("inspect", "many.csv", "--points", wrong, code=2).stderr
+
+
+def test_places_have_the_names_of_the_first_file(folder):
+    table = pd.read_csv("field.csv").rename(columns={"x": "neuron1", "y": "neuron2", "z": "neuron3"})
+    table.to_csv("a.csv", index=False)
+    table[["neuron1", "neuron2", "neuron3"]].head(9).to_csv("places.csv", index=False)
+    named = ("--points", "neuron1:neuron3", "--vectors", "vx,vy,vz")
+    run("interpolate", "a.csv", "--at", "places.csv", *named, "-o", "b.csv")
+    assert len(pd.read_csv("b.csv")) == 9
+    pd.DataFrame({"p": [1.0], "q": [2.0]}).to_csv("none.csv", index=False)
+    assert (
+        "error: none.csv: no columns"
+        in run("interpolate", "a.csv", "--at", "none.csv", *named, "-o", "c.csv", code=2).stderr
+    )
+
+
+def test_times_of_heat_that_are_far_too_long(folder):
+    points = SPHERE.sample(3000, seed=0)
+    np.savez("large.npz", points=points, vectors=SPHERE.gradient_field(points, 2))
+    assert re.search(
+        "--heat is far too long.*Try 0.", run("filter", "large.npz", "--heat", 1e7, "-o", "a.npz", code=2).stderr
+    )
+
+
+def test_markers_in_different_columns_and_the_index_of_tables(folder):
+    table = pd.read_csv("field.csv")
+    for row, name in enumerate(("vx", "vy", "vz")):
+        table.loc[row, name] = -9999.0
+    table.set_index(pd.Index([f"cell{k}" for k in range(len(table))], name="cell")).to_parquet("marked.parquet")
+    assert (
+        "3 values of all components are -9999"
+        in run("filter", "marked.parquet", "--heat", 0.01, "-o", "b.parquet").stderr
+    )
+    assert pd.read_parquet("b.parquet").index[3] == "cell3"

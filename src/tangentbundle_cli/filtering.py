@@ -87,19 +87,21 @@ def _filtered(field: tb.io.Field, bundle: Any, apply: Callable, at_once: int = 3
     """
     import numpy as np
 
+    remedy = "The time is a squared length in units of the points. "
+    remedy += f"Try {bundle.eps:.2g}, which smooths over one neighbourhood."
     vectors = field.vectors.astype(field.space.coordinates.dtype, copy=False)
     smooth, energy = np.empty_like(vectors), np.zeros(2)
     for a in range(0, len(vectors), at_once):
         x = bundle.to_coordinates(np.ascontiguousarray(vectors[a : a + at_once].transpose(1, 2, 0)))
-        y = apply(x)
+        try:
+            y = apply(x)
+        except tb.errors.ConvergenceError as error:
+            raise tb.errors.InvalidInputError(f"--heat is far too long for these points. {remedy}") from error
         energy += np.square(x).sum(), np.square(y).sum()
         smooth[a : a + at_once] = bundle.to_ambient(y).reshape(*vectors.shape[1:], -1).transpose(2, 0, 1)
     left = float(energy[1] / energy[0]) if energy[0] else 1.0
     if left < MIN_ENERGY_SHARE:
-        tb.io.field.warn(
-            f"only {left:.2g} of the field's energy remains after the filter. The time is a squared length in units of "
-            f"the points. Try {bundle.eps:.2g}, which smooths over one neighbourhood."
-        )
+        tb.io.field.warn(f"only {left:.2g} of the field's energy remains after the filter. {remedy}")
     return field.with_vectors(smooth), left
 
 

@@ -206,7 +206,7 @@ def as_options(text: str, options: set[str]) -> str:
         plain = re.sub("[(){}\"']", "", value).replace(", ", ",").replace(": ", "=").rstrip(",")
         return f"--{name.replace('_', '-')} {'' if value == 'True' else plain}".rstrip()
 
-    text = re.sub(r"\bnoise_std\b=?", "noise=", text)  # name in the estimators
+    text = re.sub(r"\bnoise_std\b=?", "noise=", text).replace("return_std=", "std=")  # names in the estimators
     text = re.sub(rf"^((?:error: )?(?:{'|'.join(options)}))(?= must )", r"\1=", text)
     return re.sub(
         r"(?<![\w/])(?!\S*/)([a-z]+(?:_[a-z]+)*)=(\(.*?\)|\{.*?\}|\"[^\"]*\"|'[^']*'|\.\.\.|\w+(?:\.\w+)*)?",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -161,7 +162,7 @@ def interpolate(
         field = job.read(file)
         step(f"reading {at.name}")
         others = tb.io.Request(drop_missing=job.columns["drop_missing"], drop_duplicates=job.columns["drop_duplicates"])
-        target = tb.io.read_field(at, replace(others, only_points=True))  # options name columns of the first file only
+        target = _read_points(at, job.request(), others)
         learned = {}
         if history is not None:
             step(f"reading {history.name}")
@@ -175,6 +176,17 @@ def interpolate(
         typical = float(result.std.mean())
         job.summary.add("standard deviation", f"{format_value(typical, field)} on average", mean_std=typical)
     job.write(result, output)
+
+
+def _read_points(at: Path, asked: tb.io.Request, others: tb.io.Request) -> tb.io.Field:
+    """Read points by the names given for the first file, or by usual names."""
+    request = replace(others, only_points=True)
+    with contextlib.suppress(tb.errors.MissingColumnsError):
+        return tb.io.read_field(at, replace(request, points=asked.points, latlon=asked.latlon))
+    try:
+        return tb.io.read_field(at, request)
+    except tb.errors.MissingColumnsError as error:
+        raise type(error)(f"{at.name}: {error}") from error
 
 
 def _learn_from(job: Job, field: tb.io.Field, path: Path, request: tb.io.Request) -> dict[str, Any]:
@@ -213,6 +225,7 @@ def forecast(
         step("reading")
         field = job.read(file)
         tb.io.check_output(field, output, horizon)
+        _check_series(field)
         step("fitting and forecasting")
         options = {"dim": dim or field.space.dim, "manifold": field.space.manifold}
         estimator = tb.FieldForecaster(**options, period=tb.timeline.calendar_period(field.times))
@@ -236,6 +249,21 @@ def _forecasted(field: tb.io.Field, estimator: Any, horizon: int, window: int = 
     """
     import numpy as np
 
+    vectors, times, start, later = field.vectors, field.times, 0, None
+    if times is not None:
+        line = tb.timeline.regular(times)
+        start, later = line.segments()[-1].start, line.after(times[-1], np.arange(1, horizon + 1))
+    start = max(start, len(field) - window)
+    estimator.fit(field.space.points, vectors, times)
+    future, std = estimator.predict(vectors[start:], horizon, None if times is None else times[start:], return_std=True)
+    result, components = field.with_vectors(future), len(field.names)
+    if std.shape[-1] != components:  # ambient components to the file's components
+        std = np.sqrt(np.square(std).sum(axis=-1, keepdims=True) / components).repeat(components, axis=-1)
+    return replace(result, std=std, times=later), len(field) - start
+
+
+def _check_series(field: tb.io.Field) -> None:
+    """Raise if a field is not a time series."""
     for name, axis in field.axes:
         if calendar := getattr(axis[0], "calendar", ""):
             raise tb.errors.InvalidInputError(
@@ -248,18 +276,7 @@ def _forecasted(field: tb.io.Field, estimator: Any, horizon: int, window: int = 
                 "Choose one with select=."
             )
     if len(field) < 2:
-        raise tb.errors.InvalidInputError("a forecast needs at least two times, but the file has one. Give a series.")
-    vectors, times, start, later = field.vectors, field.times, 0, None
-    if times is not None:
-        line = tb.timeline.regular(times)
-        start, later = line.segments()[-1].start, line.after(times[-1], np.arange(1, horizon + 1))
-    start = max(start, len(field) - window)
-    estimator.fit(field.space.points, vectors, times)
-    future, std = estimator.predict(vectors[start:], horizon, None if times is None else times[start:], return_std=True)
-    result, components = field.with_vectors(future), len(field.names)
-    if std.shape[-1] != components:  # ambient components to the file's components
-        std = np.sqrt(np.square(std).sum(axis=-1, keepdims=True) / components).repeat(components, axis=-1)
-    return replace(result, std=std, times=later), len(field) - start
+        raise tb.errors.InvalidInputError("a forecast needs a time series of at least 16 fields, but the file has one.")
 
 
 def add_skill(job: Job, rows: Sequence[Any], max_rows: int = 5) -> None:

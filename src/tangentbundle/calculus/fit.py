@@ -254,8 +254,8 @@ def local_fits(
                 break
     if len(left):
         raise RankDeficientError(
-            f"the neighbours of {len(left)} of {n} points (first: point {left[0]} along the curve) do not span {d} "
-            "directions, so that a gradient is not defined. Use more points, or a smaller dimension."
+            f"the neighbours of {len(left)} of {n} points (first: {bundle.order[left[0]]}, counted from 0) do not span "
+            f"{d} directions, so that a gradient is not defined. Use more points, or a smaller dimension."
         )
     if linear:
         text = "have too few neighbours for the fit; it is linear there. Use more points."

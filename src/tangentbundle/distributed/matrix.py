@@ -71,8 +71,8 @@ def build_frames(cloud: PartitionedCloud, p: int) -> None:
     if isolated := len(graph.isolated):
         raise IsolatedPointsError(
             f"{isolated} of the {graph.num_points} points of partition {p} have no neighbour within sqrt(eps) = "
-            f"{radius:.4g}. Use a larger eps (mind the units of the coordinates), give neighbors=..., or "
-            "remove outliers."
+            f"{radius:.4g}. Give a larger eps=..., or neighbors=..., or remove outliers. Mind the units of the "
+            "coordinates."
         )
     save_array(part("indptr"), graph.indptr)
     save_array(part("neighbors"), graph.indices)

@@ -213,8 +213,9 @@ def _warn_of_outliers(X: np.ndarray, ratio: float = 100.0) -> None:
     far = np.flatnonzero(away > ratio * np.median(away))
     if len(far) and np.median(away) > 0:
         warnings.warn(
-            f"{len(far)} of {len(X)} points (first: row {far[0]}) lie more than {ratio:.0f} times as far from "
-            "the centre as half of the points do, and determine the scale of the fit. Remove them, or check the units.",
+            f"{len(far)} of {len(X)} points (first: {far[0]}, counted from 0) lie more than {ratio:.0f} times as far "
+            "from the centre as half of the points do, and determine the scale of the fit. Remove them, or check the "
+            "units.",
             SuspiciousDataWarning,
             stacklevel=4,
         )

@@ -124,7 +124,7 @@ def build_graph(points: Any, dim: int, scale: Scale, wanted: int | None = None) 
         raise IsolatedPointsError(
             f"{len(isolated)} of {len(points)} points have no neighbour within sqrt(eps) = "
             f"{radius:.4g}; their nearest points are {nearest.min():.4g} to {nearest.max():.4g} away. "
-            "Use a larger eps (mind the units of the coordinates), give neighbors=..., or remove outliers."
+            "Give a larger eps=..., or neighbors=..., or remove outliers. Mind the units of the coordinates."
         )
     return graph, radius**2 if scale.eps is None else scale.eps
 

@@ -178,20 +178,28 @@ def _first(known: Mapping[str, str], groups: Iterable[Iterable[str]], least: int
 def expanded(wanted: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
     """Names with patterns (``pc*``, in the order of their numbers) and ranges (``pc1:pc50``) written out.
 
-    >>> expanded(["pc*", "a1:a3"], ["pc10", "pc2"])
-    ('pc2', 'pc10', 'a1', 'a2', 'a3')
+    Units in brackets may be left out.
+
+    >>> expanded(["pc*", "a1:a3"], ["pc10", "pc2", "a1 [m]", "a2", "a3"])
+    ('pc2', 'pc10', 'a1 [m]', 'a2', 'a3')
     """
     found: list[str] = []
     for name in wanted:
-        first, _, last = name.partition(":")
-        if name not in names and last:
-            prefix, low = _natural(first)
-            digits = len(first) - len(prefix)
-            found += [f"{prefix}{k:0{digits}}" for k in range(low, _natural(last)[1] + 1)]
+        (prefix, low), (other, high) = map(_natural, name.partition(":")[::2])
+        if name not in names and other == prefix and ":" in name:
+            digits = len(name.partition(":")[0]) - len(prefix)
+            numbers = range(low, min(high, low + len(names)) + 1)  # beyond, some are missing anyway
+            found += [f"{prefix}{k:0{digits}}" for k in numbers]
         else:
-            matching = [] if name in names else sorted(fnmatch.filter(names, name), key=_natural)
+            matching = [] if name in names else sorted(fnmatch.filter(names, name), key=_by_numbers)
             found += matching or [name]
-    return tuple(found)
+    plain = {split_unit(name)[0]: name for name in reversed(names)}
+    return tuple(name if name in names else plain.get(name, name) for name in found)
+
+
+def _by_numbers(name: str) -> list[tuple[int, str]]:
+    """A key that sorts the numbers in names by size: pc2_dot before pc10_dot."""
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", name)]
 
 
 def named(wanted: Sequence[str], names: Sequence[str], option: str, count: int | None = None) -> tuple[str, ...]:

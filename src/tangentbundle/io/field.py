@@ -159,6 +159,9 @@ def warn_if_suspicious(field: Field) -> None:
     found = [_marker(name, column) for name, column in zip(field.space.names, field.space.coordinates.T, strict=True)]
     if field.values is not None:
         found += [_marker(name, field.values[..., k].ravel()) for k, name in enumerate(field.names)]
+    if not any(found):  # one in each of many columns
+        found = [_marker("all coordinates", field.space.coordinates.ravel())]
+        found += [] if field.values is None else [_marker("all components", field.values.ravel())]
     if texts := list(filter(None, found)):
         warn(f"{'; '.join(texts)}. If they mark missing values, empty these cells and use drop_missing=True.")
     if texts or field.values is None:

@@ -84,7 +84,8 @@ def read_parquet(path: Path, request: Request) -> Field:
         known = pyarrow.parquet.read_metadata(path)
         require_memory(16.0 * known.num_rows * known.num_columns, f"the table {path.name}", "Split it, or sample rows.")
         table = pyarrow.parquet.read_table(path)
-        table = table.rename_columns(_distinct([name.strip() for name in table.column_names], path))
+        names = _distinct([name.strip() for name in table.column_names], path)
+        table = table.rename_columns(names).replace_schema_metadata(table.schema.metadata)
     except (ValueError, OSError, LookupError, RuntimeError, NotImplementedError) as error:
         raise DamagedFileError(f"{path.name} is not a readable Parquet file ({str(error).splitlines()[0]}).") from error
     return _from_table(table, path, find_columns(table.column_names, request), request)
@@ -107,7 +108,7 @@ def to_table(field: Field) -> Any:
         if name not in columns or name not in field.space.names:
             single = name in columns and columns[name].type == pyarrow.float32()
             columns[name] = column.astype(np.float32) if single else column
-    return pyarrow.table(columns)
+    return pyarrow.table(columns).replace_schema_metadata(table.schema.metadata)  # such as the index of pandas
 
 
 def write_csv(field: Field, path: Path) -> None:
