@@ -145,7 +145,7 @@ def test_the_papers_scale_on_its_torus_warns():
 
 
 def test_kilometres_with_a_scale_for_the_unit_sphere():
-    with pytest.raises(IsolatedPointsError, match="mind the units"):
+    with pytest.raises(IsolatedPointsError, match="Mind the units"):
         TangentBundle.from_points(6371.0 * SPHERE, eps=0.1)
     kilometres = TangentBundle.from_points(6371.0 * SPHERE, eps=0.1 * 6371.0**2)
     unit = TangentBundle.from_points(SPHERE, eps=0.1)

@@ -206,7 +206,7 @@ def test_few_points(n, D):
 @pytest.mark.filterwarnings("ignore::tangentbundle.errors.NotTangentWarning")
 def test_a_point_far_from_all_others_is_warned_of():
     points = np.concatenate([POINTS, [[1e6, 0.0, 0.0]]])
-    with pytest.warns(SuspiciousDataWarning, match=r"1 of 61 points \(first: row 60\)"):
+    with pytest.warns(SuspiciousDataWarning, match=r"1 of 61 points \(first: 60, counted from 0\)"):
         assert all(np.isfinite(answer).all() for answer in answers(points, np.concatenate([VECTORS, VECTORS[:1]])))
 
 

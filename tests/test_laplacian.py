@@ -91,7 +91,7 @@ def test_other_precisions():
     back = single.to(dtype=torch.float64)
     assert back.dtype == torch.float64
     for bad in (torch.float16, torch.bfloat16, torch.int32, torch.complex64):
-        with pytest.raises(DTypeError, match="float32 or float64"):
+        with pytest.raises(DTypeError, match=r"float32 or torch\.float64"):
             LAP.to(dtype=bad)
 
 

@@ -103,10 +103,10 @@ def test_stores_are_never_replaced(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["field.csv", "field.zarr"])
 def test_nothing_is_left_where_an_output_cannot_be_put(name, tmp_path, monkeypatch):
-    def fail(self, target):
+    def fail(place, target):
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(Path, "replace", fail)
+    monkeypatch.setattr("tangentbundle.files.put", fail)
     with pytest.raises(OutputError, match="Input/output error"):
         field(tmp_path / name, 2)
     assert list(tmp_path.iterdir()) == []
