@@ -228,12 +228,10 @@ def _from_variables(ds: Any, request: Request) -> Field:
     sizes = {flat[n].dims for n in columns.numeric}
     if len(sizes) > 1:
         raise InvalidInputError(f"points and vectors must lie along one dimension, got {sorted(map(str, sizes))}.")
-    given = zip(columns.wind or columns.vectors, columns.units, strict=True)
-    units = tuple(said or xarrays.unit_of(flat[n]) for n, said in given)
-    errors = columns.sigma_unit or (xarrays.unit_of(flat[columns.sigma]) if columns.sigma else "")
+    units = {n: unit or xarrays.unit_of(flat[n]) for n, unit in columns.units.items()}
     notes = [*columns.notes]
     numbers = {n: real(xarrays.without_fill(flat[n], notes).values, n) for n in columns.numeric}
-    columns = replace(columns, units=units, notes=tuple(notes), sigma_unit=errors)
+    columns = replace(columns, units=units, notes=tuple(notes))
     field, rows = from_columns(numbers.__getitem__, columns, request)
     ds = ds if rows is None else ds.isel({sizes.pop()[0]: rows})
     return field if field.values is None else replace(field, origin=ds)
