@@ -20,8 +20,6 @@ from .surfaces import Surface
 from .views import Box, View, box_around, spread_out
 
 _escaped = partial(html.escape, quote=False)
-"""Text that plotly shows as it is."""
-
 INK, GREY, LIGHT = "#1c2530", "#7a8794", "#aebbc7"
 """Letters; lines of maps and reference arrows; lines of filled maps."""
 
@@ -157,8 +155,8 @@ def _colors(layer: Layer) -> list[str]:
 def _curve(places: np.ndarray, **look: Any) -> Any:
     """A trace of places ``(k, 2 or 3)`` in the plane or in space, with gaps where they are NaN."""
     kind = _plotly().Scatter if places.shape[-1] == 2 else _plotly().Scatter3d
-    look = {"mode": "lines", "hoverinfo": "skip", **look}
-    return kind(dict(zip("xyz", places.T.astype(np.float32), strict=False)), **look)
+    coordinates = dict(zip("xyz", places.T.astype(np.float32), strict=False))
+    return kind(coordinates, **{"mode": "lines", "hoverinfo": "skip", **look})
 
 
 def _traces(
@@ -168,14 +166,14 @@ def _traces(
 
     On a filled map the lines have one ``color`` and the dots are invisible, but the mouse finds them.
     """
-    plane = layer.points if chart is None else chart.project(layer.points)
-    flat = dataclasses.replace(layer, points=plane, color=layer.numbers)
-    small, dim = len(layer.points) > MAX_ARROWS, flat.points.shape[1]
-    look: dict[str, Any] = {"size": {2: 2.5 if small else 4.0, 3: 1.5 if small else 2.6}[dim]}
+    places = layer.points if chart is None else chart.project(layer.points)
+    flat, dim = dataclasses.replace(layer, points=places, color=layer.numbers), places.shape[1]
+    sizes = {2: (4.0, 2.5), 3: (2.6, 1.5)}[dim]
+    look: dict[str, Any] = {"size": sizes[len(places) > MAX_ARROWS]}
     if surface is not None and layer.vectors is not None:
         look = {"size": 9, "opacity": 0.001}
     if color:
-        flat, look["opacity"] = dataclasses.replace(flat, vectors=None, color=np.zeros(len(flat.points))), 0
+        flat, look["opacity"] = dataclasses.replace(flat, vectors=None, color=np.zeros(len(places))), 0
     found = [_dots(flat, **look)]
     if layer.vectors is None:
         return found
@@ -196,12 +194,11 @@ def _traces(
 def _dots(layer: Layer, **marker: Any) -> Any:
     """Markers with all values under the mouse, and with a colour scale if there is something to colour."""
     rows = np.sort(spread_out(layer.points, MAX_DOTS))
-    values = "<br>".join(f"{_escaped(name)} %{{customdata[{k}]:.4g}}" for k, name in enumerate(layer.values))
-    marker = {"line": {"width": 0}, "color": LINES[4], **marker}
-    hover: dict[str, Any] = {}
-    if values:
-        numbers = np.stack(list(layer.values.values()), axis=1)[rows].astype(np.float32)
-        text = f"{values}<extra>{_escaped(layer.name)}</extra>"
+    marker, hover = {"line": {"width": 0}, "color": LINES[4], **marker}, dict[str, Any]()
+    if layer.values:
+        numbers = np.stack([*layer.values.values()], axis=1)[rows].astype(np.float32)
+        text = "<br>".join(f"{_escaped(name)} %{{customdata[{k}]:.4g}}" for k, name in enumerate(layer.values))
+        text += f"<extra>{_escaped(layer.name)}</extra>"
         hover = {"customdata": numbers, "hovertemplate": text, "hoverinfo": None}
     if layer.colored:
         marker |= {"color": layer.numbers[rows].astype(np.float32), "colorscale": _colors(layer)}
@@ -256,7 +253,7 @@ def _map_lines(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, color: st
 
 
 def _reference_arrow(layer: Layer, low: np.ndarray, high: np.ndarray) -> list[Any]:
-    """An arrow of a round length in the lower right corner, and its length in words."""
+    """An arrow of a round length in the lower right corner, and its length as text."""
     value = nice_number(layer.longest)
     move = np.array([[layer.arrow * value / layer.longest, 0.0]])
     tip = np.array([[high[0], low[1] + 0.17 * move[0, 0]]]) + 0.02 * (high - low)[0] * np.array([-1, 1])

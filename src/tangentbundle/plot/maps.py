@@ -40,9 +40,8 @@ def earth_map(
     """Wind (east, north) ``(n, 2)``, or a number ``(n,)``, at places in degrees ``(n,)``; returns matplotlib axes.
 
     Wind is coloured by speed; numbers of either sign get diverging colours with zero in the middle. Many places fill
-    the map with colour, few are arrows or dots; places whose value is NaN become rings. By default the map shows the
-    globe, or a part of it if all places lie there. ``top`` is the end of the colour scale; the arrow in the lower right
-    corner has a length that is named next to it.
+    the map with colour, few are arrows or dots; missing values (NaN) are rings. The default projection shows the globe,
+    or the region of the places. ``top`` is the end of the colour scale.
 
     >>> import tangentbundle as tb
     >>> wind = tb.datasets.load_wind().during(slice(0, 1))
@@ -62,8 +61,8 @@ def earth_map(
     known = np.isfinite(numbers)
     top = style.top_of(np.abs(numbers)) if top is None else top
     signed = bool((numbers[known] < 0).any())
-    colors: dict[str, Any] = {"cmap": style.SIGNED if signed else style.ERRORS, "clim": (-top if signed else 0.0, top)}
-    colors |= {"cmap": style.length_colors()} if is_wind else {}
+    palette = style.length_colors() if is_wind else style.SIGNED if signed else style.ERRORS
+    colors = {"cmap": palette, "clim": (-top if signed else 0.0, top)}
     filled = known.sum() > MIN_FILLED_POINTS
     plane, ends = chart.project(points), None
     if is_wind:
