@@ -208,6 +208,20 @@ def as_options(text: str, options: set[str]) -> str:
     return re.sub(rf"(?<![\w/])(?!\S*/)([a-z]+(?:_[a-z]+)*)=({value})?", option, text)
 
 
+def _check_files(inputs: list[Path], output: Path | None, report: Path | None) -> None:
+    """Raise, before anything is loaded, if an input is missing or an output cannot be written."""
+    if output is not None:
+        tb.io.check_output(None, output)
+    if report is not None:
+        tb.files.check_html(report)
+    for path in inputs:
+        tb.io.check_input(path)
+        if output is not None and path.exists() and output.exists() and path.samefile(output):
+            raise tb.errors.InvalidInputError(
+                f"{output} is also the input and would be overwritten. Choose another name."
+            )
+
+
 def _run(job: Job, inputs: list[Path], output: Path | None, options: set[str], work: Callable[[Job], None]) -> None:
     """Run a command; print results on stdout, warnings and errors on stderr, each on one line."""
     with contextlib.suppress(ValueError):  # not in the main thread
@@ -216,16 +230,7 @@ def _run(job: Job, inputs: list[Path], output: Path | None, options: set[str], w
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # spinning threads slow down busy machines
     caught: list[warnings.WarningMessage] = []
     try:
-        if output is not None:
-            tb.io.check_output(None, output)
-        if job.report is not None:
-            tb.files.check_html(job.report)
-        for path in inputs:
-            tb.io.check_input(path)
-            if output is not None and path.exists() and output.exists() and path.samefile(output):
-                raise tb.errors.InvalidInputError(
-                    f"{output} is also the input and would be overwritten. Choose another name."
-                )
+        _check_files(inputs, output, job.report)
         with warnings.catch_warnings(record=True) as recorded:
             caught = recorded
             warnings.simplefilter("ignore")

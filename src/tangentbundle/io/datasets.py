@@ -89,12 +89,10 @@ def check_header(path: Path, request: Request, more: Sequence[str] = ()) -> None
     check_names(variables, dimensions, request, more)
 
 
-def check_names(
-    variables: Sequence[str], dimensions: Sequence[str], request: Request, more: Sequence[str] = ()
-) -> None:
+def check_names(variables: Sequence[str], dims: Sequence[str], request: Request, more: Sequence[str] = ()) -> None:
     """Refuse a request for variables or dimensions that are not there; ``more`` are variables to read besides."""
-    if missing := [name for name in request.select if name not in dimensions]:
-        raise MissingColumnsError(f"there is no dimension {missing[0]} to select; there are {listed(dimensions)}.")
+    if missing := [name for name in request.select if name not in dims]:
+        raise MissingColumnsError(f"there is no dimension {missing[0]} to select; there are {listed(dims)}.")
     given = {option: getattr(request, option) for option in ("points", "latlon", "vectors", "wind")}
     given |= {"sigma": [request.sigma] if request.sigma else [], "variables": more}
     for option, names in given.items():

@@ -130,7 +130,7 @@ def _map(layers: list[Layer], chart: EqualAreaMap, box: Box) -> Any:
     pixels, groups, color = min(40_000, 400_000 // len(layers)), [], GREY  # at most of one map, and of all
     for layer in layers:
         if layer.colored and len(layer.points) > MIN_FILLED_POINTS:
-            groups.append([_filled(layer, chart, *box, pixels), *_traces(layer, chart=chart, color="white")])
+            groups.append([_filled(layer, chart, box, pixels), *_traces(layer, chart=chart, color="white")])
             color = LIGHT
         else:
             groups.append(_traces(layer, chart=chart))
@@ -159,9 +159,7 @@ def _curve(places: np.ndarray, **look: Any) -> Any:
     return kind(coordinates, **{"mode": "lines", "hoverinfo": "skip", **look})
 
 
-def _traces(
-    layer: Layer, surface: Surface | None = None, chart: EqualAreaMap | None = None, color: str = ""
-) -> list[Any]:
+def _traces(layer: Layer, surface: Surface | None = None, chart: EqualAreaMap | None = None, color: str = "") -> list:
     """Dots, and arrows or streamlines, of a layer: above both sides of a surface, or on a map.
 
     On a filled map the lines have one ``color`` and the dots are invisible, but the mouse finds them.
@@ -225,11 +223,11 @@ def _surface(surface: Surface, view: View) -> Any:
     return _plotly().Mesh3d(**corners, **faces, intensity=light, **colors, lighting=flat, hoverinfo="skip")
 
 
-def _filled(layer: Layer, chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, pixels: int) -> Any:
+def _filled(layer: Layer, chart: EqualAreaMap, box: Box, pixels: int) -> Any:
     """Colours that fill the map."""
-    image = raster(chart, layer.points, layer.numbers, low, high, pixels)
-    dx, dy = (high - low) / image.shape[::-1]
-    grid = {"x0": low[0] + dx / 2, "dx": dx, "y0": low[1] + dy / 2, "dy": dy, "zmin": layer.low, "zmax": layer.top}
+    image = raster(chart, layer.points, layer.numbers, box, pixels)
+    (x, y), (dx, dy) = box[0], (box[1] - box[0]) / image.shape[::-1]
+    grid = {"x0": x + dx / 2, "dx": dx, "y0": y + dy / 2, "dy": dy, "zmin": layer.low, "zmax": layer.top}
     look = {"colorscale": _colors(layer), "colorbar": _color_bar(layer, layer.numbers)}
     return _plotly().Heatmap(z=image.astype(np.float32), hoverinfo="skip", hoverongaps=False, **grid, **look)
 

@@ -115,11 +115,9 @@ def map_labels(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray) -> list[t
     return [(text, place * (away if parallel else 1), parallel) for text, place, parallel in chart.labels(low, high)]
 
 
-def raster(
-    chart: EqualAreaMap, points: np.ndarray, values: np.ndarray, low: np.ndarray, high: np.ndarray, pixels: int
-) -> np.ndarray:
+def raster(chart: EqualAreaMap, points: np.ndarray, values: np.ndarray, box: Box, pixels: int) -> np.ndarray:
     """Values ``(n,)`` at points of the sphere as an image ``(rows, columns)`` of a box; NaN far from all points."""
-    wide, tall = high - low
+    low, (wide, tall) = box[0], box[1] - box[0]
     columns = max(int(np.sqrt(pixels * wide / tall)), 2)
     rows = max(int(columns * tall / wide), 2)
     x, y = ((np.arange(k) + 0.5) / k * side for k, side in ((columns, wide), (rows, tall)))
@@ -134,9 +132,8 @@ def raster(
 
 def _fill(axes: Any, chart: EqualAreaMap, box: Box, points: np.ndarray, values: np.ndarray, **colors: Any) -> Any:
     """Colours between points that are near each other."""
-    low, high = box
-    image = raster(chart, points, values, low, high, 300_000)
-    place = {"extent": (low[0], high[0], low[1], high[1]), "origin": "lower", "interpolation": "bilinear"}
+    image = raster(chart, points, values, box, 300_000)
+    place = {"extent": np.stack(box, axis=1).ravel(), "origin": "lower", "interpolation": "bilinear"}
     drawn = axes.imshow(image, zorder=0.5, **colors, **place)
     drawn.set_clip_path(*axes.fill(*chart.outline().T, color="none"))
     return drawn

@@ -163,9 +163,7 @@ def _date(field: Field, number: int) -> str:
     return "" if field.times is None else str(field.times[number].astype("datetime64[m]")).replace("T", " ")
 
 
-def _layer(
-    name: str, field: Field, label: str, values: Mapping[str, np.ndarray] | None = None, **colored: Any
-) -> Layer:
+def _layer(name: str, field: Field, label: str, values: dict[str, np.ndarray] | None = None, **colored: Any) -> Layer:
     """Return vectors or numbers at the points of a field; the pointer shows coordinates, ``values`` and lengths."""
     shown = [*zip(field.space.names, field.space.coordinates.T, strict=True), *(values or {}).items()][:MAX_VALUES]
     look = {"palette": LENGTHS if label == quantity(field) else ERRORS} | colored
