@@ -52,16 +52,11 @@ def interactive_field(
     ['arrows', 'streamlines']
     """
     points = points_array(points)[0]
-    if vectors is None:
-        return layered([Layer("points", points)], faces=faces, up=up)
-    layer = Layer("arrows", points, points_array(vectors, "vectors")[0], label=label, unit=unit)
-    layer = dataclasses.replace(layer, values={with_unit(label, unit): layer.numbers})
-    return layered(layer.with_streamlines(), faces=faces, up=up)
-
-
-def layered(layers: Sequence[Layer], **options: Any) -> Any:
-    """One figure of ``side_by_side``."""
-    return side_by_side([layers], **options)[0]
+    layers = [Layer("points", points)]
+    if vectors is not None:
+        layer = Layer("arrows", points, points_array(vectors, "vectors")[0], label=label, unit=unit)
+        layers = dataclasses.replace(layer, values={with_unit(label, unit): layer.numbers}).with_streamlines()
+    return side_by_side([layers], faces=faces, up=up)[0]
 
 
 def side_by_side(
