@@ -93,11 +93,10 @@ class Layer:
                 jumps = np.linalg.norm(np.diff(found, axis=1), axis=2) > 0.3  # from one edge of the map to the other
                 found[:, 1:][jumps] = np.nan
             return found, self.numbers[rows]
-        foot, move = points[rows], vectors[rows]
+        foot, move = points[rows], self.arrow / self.longest * vectors[rows]
         if chart is not None:
             foot, move = chart.project(foot), chart.project_vectors(foot, move)
-        move = self.arrow / self.longest * move
-        foot = foot if chart is None else on_map(chart, foot, move)
+            foot = on_map(chart, foot, move)
         return np.concatenate([foot[:, None], arrow_heads(foot + move, move, centre)], axis=1), self.numbers[rows]
 
 
