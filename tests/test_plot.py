@@ -15,7 +15,7 @@ from matplotlib.projections.geo import LambertAxes, MollweideAxes
 
 from benchmarks.illustrations import response, shortest_path, transport_block
 from tangentbundle.plot.curves import multiplicities
-from tangentbundle.plot.interactive import layered
+from tangentbundle.plot.interactive import side_by_side
 from tangentbundle.plot.layers import Layer, streamlines
 from tangentbundle.plot.maps import quantity
 from tangentbundle.plot.style import canvas
@@ -217,7 +217,7 @@ def test_colour_bars_cover_or_mark_the_range_of_the_data():
     (figure, axes), layer = canvas(), Layer("a", points, vectors, label="wind speed", unit="m s-1")
     tb.plot.field(points, vectors, axes=axes[0, 0])
     assert figure.axes[-1].get_ylabel() == "length\n(largest 173)"
-    drawn = layered([layer])
+    drawn = side_by_side([[layer]])[0]
     (bar,) = (t.marker.colorbar for t in drawn.data if t.type == "scatter3d" and t.mode == "markers")
     assert bar.title.text == "wind speed, m/s (1.73 to 173)"
 

@@ -10,7 +10,7 @@ import tangentbundle as tb
 pytest.importorskip("matplotlib")
 
 from tangentbundle.geometry.known_frames import latlon_frames
-from tangentbundle.plot.interactive import layered, side_by_side
+from tangentbundle.plot.interactive import side_by_side
 from tangentbundle.plot.layers import Layer
 from tangentbundle.plot.maps import map_labels
 from tangentbundle.plot.style import canvas
@@ -51,7 +51,7 @@ def test_panels_share_a_box_that_holds_every_arrow(kind, n):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         left, right = side_by_side([layers[:1], layers[1:]], chart=chart)
-        alone = layered(layers[1:], chart=chart)
+        alone = side_by_side([layers[1:]], chart=chart)[0]
     assert np.array_equal(ranges(left), ranges(right))
     for figure in (left, right, alone):
         box, places = ranges(figure), drawn(figure)
@@ -66,16 +66,15 @@ def test_reference_arrows_belong_to_arrows_and_labels_and_arrows_respect_the_rim
     wind = Layer("wind", points, np.cross([0, 0, 1.0], points), unit="m/s")
     layers = [*wind.with_streamlines(), Layer("vorticity", points, color=points[:, 2], label="vorticity")]
     chart = tb.plot.EqualAreaMap()
-    figure = layered(layers, chart=chart)
+    figure = side_by_side([layers], chart=chart)[0]
     for choice, wanted in zip(figure.layout.meta["choices"], (True, False, False), strict=True):
         shown = [t.name for t, visible in zip(figure.data, choice["visible"], strict=True) if visible]
         assert ("reference" in shown) == wanted
     low, high = ranges(figure).T
     for text, place, parallel in map_labels(chart, low, high):
         assert np.isnan(chart.unproject(place)).all() == parallel and (place > low).all() and (place < high).all(), text
-    arrows = [
-        t for t in layered([wind], chart=chart).data if t.mode == "lines" and t.name is None and len(t.x) % 6 == 0
-    ]
+    drawn = side_by_side([[wind]], chart=chart)[0].data
+    arrows = [t for t in drawn if t.mode == "lines" and t.name is None and len(t.x) % 6 == 0]
     tips = np.concatenate([np.stack([t.x, t.y], axis=1).reshape(-1, 6, 2)[:, 1] for t in arrows])
     assert len(tips) > 200 and np.isfinite(chart.unproject(tips)).all()
 

@@ -19,9 +19,7 @@ MAX_SPECTRUM_POINTS = 10_000
 """Largest number of points for eigenvalues, curvature and Betti number; larger clouds are sampled."""
 
 
-def build_bundle(
-    job: Job, field: tb.io.Field, geometry: dict[str, Any], in_parts: Callable[..., Any] | None = None
-) -> Any:
+def build_bundle(job: Job, field: tb.io.Field, geometry: dict[str, Any], in_parts: Callable | None = None) -> Any:
     """Build the bundle of a file's points and describe it in the summary.
 
     ``geometry`` holds dim, neighbors and eps; ``in_parts`` builds a ``DistributedBundle`` instead of one in memory.
@@ -42,9 +40,9 @@ def build_bundle(
         job.summary.add("operator", f"cotangent Laplacian: {bundle.mesh}", mesh=str(bundle.mesh))
         return bundle
     median = float(np.median((bundle.sorted_graph if in_parts is None else bundle).degrees))
-    text = f"eps {bundle.eps:.4g}, radius {bundle.eps**0.5:.4g}, {median:.0f} neighbours"
     chosen = "automatic" if automatic else "given"
-    job.summary.add("scale", f"{text} ({chosen})", eps=bundle.eps, median_neighbors=median)
+    text = f"eps {bundle.eps:.4g}, radius {bundle.eps**0.5:.4g}, {median:.0f} neighbours ({chosen})"
+    job.summary.add("scale", text, eps=bundle.eps, median_neighbors=median)
     return bundle
 
 

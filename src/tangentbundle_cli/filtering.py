@@ -56,7 +56,7 @@ def filter(
             return tb.earth.smooth(ds, scale, vectors=names)
 
         plan = {"scale": scale, "variables": variables}
-        write_in_blocks(job, file, output, smooth, plan, workers or 1, refused=geometry)
+        write_in_blocks(job, file, output, smooth, plan, workers or 1, geometry)
         job.summary.add("filter", f"wavelength {scale} damped by half", scale=scale)
         return
     if variables:
@@ -145,7 +145,7 @@ def decompose(job: Job, file: Source, output: Output, geometry: dict[str, Any], 
         tangentbundle decompose 'wind_*.nc' -o parts.zarr --workers 2
     """
     if workers is not None:
-        write_in_blocks(job, file, output, _lazy_parts, {}, workers, None, geometry)
+        write_in_blocks(job, file, output, _lazy_parts, {}, workers, geometry)
         return
     with job.steps(4) as step:
         step("reading")

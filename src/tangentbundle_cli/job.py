@@ -73,15 +73,13 @@ class Job:
         tb.io.field.warn_if_suspicious(found)
         if len(found.space.points) < tb.io.field.FEW_POINTS:  # warned above: estimators need not repeat it
             warnings.simplefilter("ignore", tb.errors.DimensionWarning)
-        summary = self.summary
-        summary.source, summary.before = path, found
-        summary.notes += found.notes
-        n, dims = found.space.points.shape
-        known = found.space.dim
+        self.summary.source, self.summary.before = path, found
+        self.summary.notes += found.notes
+        (n, dims), known = found.space.points.shape, found.space.dim
         if self.dim is not None and self.dim not in (range(1, dims + 1) if known is None else [known]):
             expected = f"from 1 to {dims}, the dimension of the points" if known is None else known
             raise tb.errors.InvalidInputError(f"--dim {self.dim} does not fit {path.name}: expected {expected}.")
-        summary.add("read", f"{path.name}: {found}", points=n, ambient_dim=dims, times=len(found))
+        self.summary.add("read", f"{path.name}: {found}", points=n, ambient_dim=dims, times=len(found))
         if output is not None:
             tb.io.check_output(found, output)
         return found
@@ -121,8 +119,8 @@ def write_in_blocks(
     function: Callable[[Any, tuple[str, ...]], Any],
     options: dict[str, Any],
     workers: int,
+    refused: Mapping[str, Any],
     fields_at_once: int | None = None,
-    refused: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the lazy result of ``function(dataset, component names)`` for NetCDF or Zarr files of any length.
 
@@ -132,9 +130,8 @@ def write_in_blocks(
         raise tb.errors.InvalidInputError(
             "--workers and --scale need NetCDF or Zarr as input and output. Remove them, or convert the file."
         )
-    given = {**job.columns, "report": job.report, **(refused or {})}
-    if wrong := [name for name in given if given[name] and name != "vectors"]:
-        option = wrong[0].replace("_", "-")
+    given = {**job.columns, "report": job.report, **refused, "vectors": None}
+    if option := next((name.replace("_", "-") for name in given if given[name]), ""):
         raise tb.errors.InvalidInputError(
             f"--{option} cannot be combined with --scale or --workers, which read the file in blocks. Remove one."
         )
@@ -152,13 +149,12 @@ def write_in_blocks(
         text = f"{file.name}: {', '.join(fields.names)} on {fields.grid}, {count} field{'s' * (count != 1)}"
         job.summary.source = file
         job.summary.add("read", text, points=len(fields.grid), times=times)
-        plan = {**options, "names": [*fields.names], "times": times, "grid": fields.grid.token}
-        plan["changed"] = changed_at(file)
+        plan = {"names": [*fields.names], "times": times, "grid": fields.grid.token, "changed": changed_at(file)}
         with job.summary.writing(output), tb.console.progress(times, "field", not job.silent) as show:
             result = function(blocks, fields.names)
             if fields.wind:
                 result = tb.earth.xarrays.without_components(result, ds, fields.wind)
-            write_blocks(result, along, output, plan, workers, lambda done: show(done, job.summary.command))
+            write_blocks(result, along, output, options | plan, workers, lambda done: show(done, job.summary.command))
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
@@ -208,11 +204,22 @@ def as_options(text: str, options: set[str]) -> str:
 
     text = re.sub(r"\bnoise_std\b=?", "noise=", text).replace("return_std=", "std=")  # names in the estimators
     text = re.sub(rf"^((?:error: )?(?:{'|'.join(options)}))(?= must )", r"\1=", text)
-    return re.sub(
-        r"(?<![\w/])(?!\S*/)([a-z]+(?:_[a-z]+)*)=(\(.*?\)|\{.*?\}|\"[^\"]*\"|'[^']*'|\.\.\.|\w+(?:\.\w+)*)?",
-        option,
-        text,
-    )
+    value = r"\(.*?\)|\{.*?\}|\"[^\"]*\"|'[^']*'|\.\.\.|\w+(?:\.\w+)*"
+    return re.sub(rf"(?<![\w/])(?!\S*/)([a-z]+(?:_[a-z]+)*)=({value})?", option, text)
+
+
+def _check_files(inputs: list[Path], output: Path | None, report: Path | None) -> None:
+    """Raise, before anything is loaded, if an input is missing or an output cannot be written."""
+    if output is not None:
+        tb.io.check_output(None, output)
+    if report is not None:
+        tb.files.check_html(report)
+    for path in inputs:
+        tb.io.check_input(path)
+        if output is not None and path.exists() and output.exists() and path.samefile(output):
+            raise tb.errors.InvalidInputError(
+                f"{output} is also the input and would be overwritten. Choose another name."
+            )
 
 
 def _run(job: Job, inputs: list[Path], output: Path | None, options: set[str], work: Callable[[Job], None]) -> None:
@@ -223,16 +230,7 @@ def _run(job: Job, inputs: list[Path], output: Path | None, options: set[str], w
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # spinning threads slow down busy machines
     caught: list[warnings.WarningMessage] = []
     try:
-        if output is not None:
-            tb.io.check_output(None, output)
-        if job.report is not None:
-            tb.files.check_html(job.report)
-        for path in inputs:
-            tb.io.check_input(path)
-            if output is not None and path.exists() and output.exists() and path.samefile(output):
-                raise tb.errors.InvalidInputError(
-                    f"{output} is also the input and would be overwritten. Choose another name."
-                )
+        _check_files(inputs, output, job.report)
         with warnings.catch_warnings(record=True) as recorded:
             caught = recorded
             warnings.simplefilter("ignore")

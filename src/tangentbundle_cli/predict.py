@@ -71,9 +71,8 @@ def predict_each(
 
 def add_scores(job: Job, estimator: Any, which: str = "", max_rows: int = 5) -> None:
     """Show the selected model and a table of the best models, on the screen and in the report."""
-    rows = estimator.scores_
+    rows, body = estimator.scores_, []
     header = ["model", "score", "margin", "standard error", "noise", "time"]
-    body = []
     for row in rows[:max_rows]:
         scores = [f"{value:.2f}" for value in (row.score, row.margin, row.margin_error)]
         cost = [f"{row.noise * estimator.scale_:.3g}", f"{row.seconds:.2f} s"]
@@ -113,7 +112,7 @@ def denoise(
         def clean(ds: Any, names: tuple[str, ...]) -> Any:
             return tb.earth.denoise(ds, **options, vectors=names)
 
-        write_in_blocks(job, file, output, clean, options, workers, FIELDS_AT_ONCE, {"dim": dim})
+        write_in_blocks(job, file, output, clean, options, workers, {"dim": dim}, FIELDS_AT_ONCE)
         return
     with job.steps(1) as step:
         step("reading")
@@ -155,7 +154,7 @@ def interpolate(
             return found if std else found.drop_vars([f"{name}_std" for name in names])
 
         plan = {"noise": noise, "std": std, "seed": seed, "at": str(at), "changed at": changed_at(at)}
-        write_in_blocks(job, file, output, predict, plan, workers, FIELDS_AT_ONCE, {"dim": dim, "history": history})
+        write_in_blocks(job, file, output, predict, plan, workers, {"dim": dim, "history": history}, FIELDS_AT_ONCE)
         return
     with job.steps(3) as step:
         step(f"reading {file.name}")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import xarray
 
 MISSING = 1e30
-"""Absolute values above this are fill values, and mark missing ones as NaN does; of speeds, those above MAX_SPEED."""
+"""Absolute values above this are fill values and count as missing; for speeds the limit is MAX_SPEED."""
 
 BLOCK_BYTES = 2**25
 """Of the components in a block. Every worker has one block in memory, with a few copies."""

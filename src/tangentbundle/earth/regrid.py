@@ -178,11 +178,12 @@ class Regridder:
         new = dict(zip(names, fields.lazily(one, len(names), sizes, exclude=self.source.dims), strict=True))
         for name, variable in new.items():
             original = fields.ds[name.removesuffix("_std")]
-            said = str(like(variable, original).attrs.get("standard_name", ""))
-            variable.attrs["standard_name"] = said if count == 3 else standard_name(said, self._angle is not None)
+            attrs = like(variable, original).attrs
+            known = str(attrs.pop("standard_name", ""))
             if name not in fields.names:
-                variable.attrs |= {"standard_name": "", "long_name": f"standard deviation of {original.name}"}
-            variable.attrs = {key: value for key, value in variable.attrs.items() if key != "standard_name" or value}
+                attrs["long_name"] = f"standard deviation of {original.name}"
+            elif known := known if count == 3 else standard_name(known, self._angle is not None):
+                attrs["standard_name"] = known
         others = ds.drop_vars([name for name in ds.variables if {*ds[name].dims} & {*self.source.dims}])
         return described(others.assign(new).assign_coords(self._coords), f"regrid to {self.target}")
 

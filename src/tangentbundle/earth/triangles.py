@@ -64,10 +64,10 @@ class Triangulation:
         """
         faces, places = self._hull.simplices, np.asarray(places)
         inverse = np.linalg.inv(self._hull.points[faces].swapaxes(1, 2))
-        some = np.zeros(len(self._hull.points), np.int64)
-        some[faces] = np.arange(len(faces))[:, None]
+        face_at = np.zeros(len(self._hull.points), np.int64)
+        face_at[faces] = np.arange(len(faces))[:, None]
         distance, nearest = self.tree.query(places)
-        at, left, inside = some[nearest], np.arange(len(places)), np.empty((len(places), 3))
+        at, left, inside = face_at[nearest], np.arange(len(places)), np.empty((len(places), 3))
         for _ in range(len(faces)):
             inside[left] = np.einsum("mab,mb->ma", inverse[at[left]], places[left])
             side = inside[left].argmin(axis=1)

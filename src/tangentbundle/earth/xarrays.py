@@ -18,8 +18,8 @@ CURRENTS = ("uo", "ugos", "water_u", "uvel")
 EAST = ("u10", "10u", "u10m", "ugrd10m", "uas", "uwnd", "u", "ua", "u_component_of_wind", *CURRENTS)
 NORTH = tuple(name.replace("u", "v", 1) for name in EAST)
 SPEED = ("wind_speed", "windspeed", "wspd", "speed", "spd", "ws", "sknt", "ff")
-DIRECTION = ("wind_from_direction", *(f"wind{s}" for s in ("_direction", "direction", "_dir")), "wdir", "direction")
-DIRECTION = (*DIRECTION, "wd", "drct", "dd")
+DIRECTION: tuple[str, ...] = ("wind_from_direction", "wind_direction", "winddirection", "wind_dir")
+DIRECTION += ("wdir", "direction", "wd", "drct", "dd")
 EAST_NORTH = ("eastward_wind", "northward_wind")
 """Names of the components of wind that is given as speed and direction."""
 ALONG_AXES = {
@@ -80,12 +80,12 @@ def with_components(ds: xarray.Dataset, wind: tuple[str, ...] = ()) -> tuple[xar
             f"standard_name to {DIRECTION[0]}."
         )
     angle: Any = direction if is_radian(unit_of(direction)) else np.radians(direction)
-    angle = angle.where(speed != 0, 0.0)
-    units = {"units": unit_of(speed)} if unit_of(speed) else {}
-    new = {n: (-speed * f(angle)).transpose(*speed.dims) for n, f in zip(EAST_NORTH, (np.sin, np.cos), strict=True)}
-    for name, part in new.items():
+    angle, units = angle.where(speed != 0, 0.0), {"units": unit_of(speed)} if unit_of(speed) else {}
+    for name, function in zip(EAST_NORTH, (np.sin, np.cos), strict=True):
+        part = (-speed * function(angle)).transpose(*speed.dims)
         part.attrs = {"standard_name": name, **units}
-    return ds.assign(new), wind
+        ds = ds.assign({name: part})
+    return ds, wind
 
 
 def without_components(result: xarray.Dataset, ds: xarray.Dataset, wind: tuple[str, ...]) -> xarray.Dataset:
@@ -112,10 +112,10 @@ def rate_attrs(name: str, wind: xarray.DataArray) -> dict[str, str]:
     return {"standard_name": known} if known else {}
 
 
-def standard_name(said: str, along_axes: bool) -> str:
+def standard_name(name: str, along_axes: bool) -> str:
     """The standard name of a component along the axes of a grid, or of the eastward or northward one; "" if unknown."""
     names = ALONG_AXES if along_axes else {along: east for east, along in ALONG_AXES.items()}
-    found = names.get(said, said)
+    found = names.get(name, name)
     return "" if along_axes and found.startswith(("eastward", "northward")) else found
 
 
@@ -158,8 +158,8 @@ def find_vectors(ds: xarray.Dataset) -> tuple[xarray.Dataset, tuple[str, ...], t
     found: list[str] = []
     standard = {str(n): str(a.attrs.get("standard_name", "")) for n, a in ds.data_vars.items()}
     for word, usual in (("eastward_", EAST), ("northward_", NORTH)):
-        named = [n for n, said in standard.items() if said == f"{word}wind"]
-        named = named or [n for n, said in standard.items() if said.startswith(word)]
+        named = [n for n, text in standard.items() if text == f"{word}wind"]
+        named = named or [n for n, text in standard.items() if text.startswith(word)]
         lower = {n.lower(): n for n in named or standard}
         found += named if len(named) == 1 else [lower[n] for n in usual if n in lower][:1]
     if len(found) == 2:

@@ -16,17 +16,5 @@ from .formats import check_input, check_output, format_of, read_field, write_fie
 from .spaces import Cloud, Globe, Mesh
 from .summary import Summary, Table
 
-__all__ = [
-    "Cloud",
-    "Field",
-    "Globe",
-    "Mesh",
-    "Request",
-    "Summary",
-    "Table",
-    "check_input",
-    "check_output",
-    "format_of",
-    "read_field",
-    "write_field",
-]
+__all__ = ["Cloud", "Field", "Globe", "Mesh", "Request", "Summary", "Table"]
+__all__ += ["check_input", "check_output", "format_of", "read_field", "write_field"]

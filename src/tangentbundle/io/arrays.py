@@ -80,12 +80,12 @@ def _merged(
     from ..geometry.halfedges import check_corners
 
     corners = np.searchsorted(rows, first)[check_corners(faces, n)]
-    kept = (corners != np.roll(corners, 1, axis=1)).all(axis=1)
+    proper = (corners != np.roll(corners, 1, axis=1)).all(axis=1)
     notes.append(f"vertices merged with an earlier one at the same place: {n - len(rows)}")
-    notes += [f"triangles left out, as their corners coincide: {(~kept).sum()}"] * (not kept.all())
-    used = {name: a for name, a in data.items() if a is not faces and a.shape[-2:][:1] == (n,)}
-    at = {name: a.take(rows, max(a.ndim - 2, 0)) for name, a in used.items()}
-    return points[rows], at, corners[kept]
+    notes += [f"triangles left out, as their corners coincide: {(~proper).sum()}"] * (not proper.all())
+    at_vertices = {name: a for name, a in data.items() if a is not faces and a.shape[-2:][:1] == (n,)}
+    merged = {name: a.take(rows, max(a.ndim - 2, 0)) for name, a in at_vertices.items()}
+    return points[rows], merged, corners[proper]
 
 
 def _at_rows(data: Arrays, rows: np.ndarray | None, n: int) -> dict[str, np.ndarray]:

@@ -1,7 +1,4 @@
-"""From named columns to a field, and back: which are points and vectors is asked for, or guessed by name, with a note.
-
-Shared by tables, arrays and datasets of points.
-"""
+"""Fields from named columns, for tables, arrays and datasets: columns are requested, or guessed by name with a note."""
 
 from __future__ import annotations
 
@@ -21,9 +18,10 @@ from ..units import common_unit, conversion
 from .field import Field, Request, check_count, distinct_rows, usable_rows, warn_if_radians
 from .spaces import Cloud, Globe
 
-LATITUDE, LONGITUDE = ("lat", "latitude", "nav_lat"), ("lon", "longitude", "nav_lon", "long", "lng")
-EASTWARD = (*EAST, "east", "eastward", "eastward_wind", "zonal")
-NORTHWARD = (*NORTH, "north", "northward", "northward_wind", "meridional")
+PLACES = [*product(("lat", "latitude", "nav_lat"), ("lon", "longitude", "nav_lon", "long", "lng"))]
+WINDS = [*zip(EAST, NORTH, strict=True), ("east", "north"), ("eastward", "northward")]
+WINDS += [EAST_NORTH, ("zonal", "meridional")]
+POLAR_WINDS = [*product(SPEED, DIRECTION)]
 NUMBERED = ("x", "pc")
 """Prefixes of numbered coordinates; others count if there is a velocity for each."""
 VELOCITY = ("v", "v_", "d", "d_")
@@ -32,25 +30,24 @@ VELOCITY = ("v", "v_", "d", "d_")
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of a file's columns of points and vectors, the units of the columns of vectors, and notes on guesses.
+    """The names of a file's columns of points and vectors, and notes on guesses.
 
     ``wind`` are the columns of speed and direction, if the vectors are given so; ``sigma`` is that of standard errors,
-    in ``sigma_unit``.
+    if there is one. ``units`` are those of the columns of vectors and errors, by name.
     """
 
     points: tuple[str, ...]
     vectors: tuple[str, ...]
     on_globe: bool
-    units: tuple[str, ...]
+    units: dict[str, str]
     notes: tuple[str, ...] = ()
     wind: tuple[str, ...] = ()
-    sigma: str = ""
-    sigma_unit: str = ""
+    sigma: tuple[str, ...] = ()
 
     @property
     def numeric(self) -> tuple[str, ...]:
         """All columns that hold numbers."""
-        return (*self.points, *(self.wind or self.vectors), *([self.sigma] * bool(self.sigma)))
+        return (*self.points, *self.units)
 
 
 def split_unit(name: str) -> tuple[str, str]:
@@ -64,7 +61,7 @@ def split_unit(name: str) -> tuple[str, str]:
 
 
 def _key(name: str) -> str:
-    """A name as those that are known are written: ``Wind Speed (kt)`` is ``wind_speed``."""
+    """A name as the known ones are written: ``Wind Speed (kt)`` is ``wind_speed``."""
     return split_unit(name)[0].lower().replace(" ", "_")
 
 
@@ -72,29 +69,30 @@ def find_columns(names: Sequence[str], request: Request) -> Columns:
     """The columns of points and vectors among ``names``.
 
     >>> found = find_columns(["station", "Lat", "Lon", "u10 [m/s]", "v10 [m/s]"], Request())
-    >>> found.points, found.vectors, found.on_globe, found.units
-    (('Lat', 'Lon'), ('u10 [m/s]', 'v10 [m/s]'), True, ('m/s', 'm/s'))
+    >>> found.points, found.vectors, found.on_globe, [*found.units.values()]
+    (('Lat', 'Lon'), ('u10 [m/s]', 'v10 [m/s]'), True, ['m/s', 'm/s'])
     >>> find_columns(["pc1", "pc2", "pc10", "dpc1", "dpc2", "dpc10"], Request(points=("pc*",))).vectors
     ('dpc1', 'dpc2', 'dpc10')
     """
     known = {_key(name): name for name in reversed(names)}
     points, on_globe = _points(names, known, request)
     vectors, wind = ((), ()) if request.only_points else _vectors(names, known, points, on_globe, request)
-    units, notes = tuple(split_unit(name)[1] for name in wind or vectors), []
+    errors = request.sigma or (known.get("sigma", "") if vectors else "")
+    sigma = named([errors], names, "sigma")[:1] if errors else ()
+    units, notes = {name: split_unit(name)[1] for name in (*(wind or vectors), *sigma)}, []
     if not (request.latlon or request.points):
         notes.append(f"points: columns {listed(points)}, guessed by name" + ", in degrees" * on_globe)
     if wind:
-        turn = units[1] if is_radian(units[1]) else "degrees"
+        unit, turn = (units[name] for name in wind)
+        turn = turn if is_radian(turn) else "degrees"
         notes.append(f"vectors: speed {wind[0]} and direction {wind[1]}, where the wind comes from, in {turn}")
-        vectors = tuple(f"{name} [{units[0]}]" for name in vectors) if units[0] else vectors
+        vectors = tuple(f"{name} [{unit}]" for name in vectors) if unit else vectors
     elif vectors and not request.vectors:
         notes.append(f"vectors: columns {listed(vectors)}, guessed by name" + ", taken as east, north" * on_globe)
-    if said := dict.fromkeys(filter(None, units[:1] if wind else units)):
-        notes.append(f"units of the vectors: {', '.join(said)}, from the column names")
-    sigma = named([request.sigma], names, "sigma")[0] if request.sigma else known.get("sigma", "") if vectors else ""
-    if sigma:
-        notes.append(f"standard errors: column {sigma}")
-    return Columns(points, vectors, on_globe, units, tuple(notes), wind, sigma, split_unit(sigma)[1])
+    if declared := dict.fromkeys(filter(None, map(units.get, wind[:1] or vectors))):
+        notes.append(f"units of the vectors: {', '.join(declared)}, from the column names")
+    notes += [f"standard errors: column {name}" for name in sigma]
+    return Columns(points, vectors, on_globe, units, tuple(notes), wind, sigma)
 
 
 def _points(names: Sequence[str], known: dict[str, str], request: Request) -> tuple[tuple[str, ...], bool]:
@@ -103,13 +101,11 @@ def _points(names: Sequence[str], known: dict[str, str], request: Request) -> tu
         return named(request.latlon, names, "latlon", 2), True
     if request.points:
         found = named(request.points, names, "points")
-        two = [*map(_key, found)]
-        return found, len(two) == 2 and two[0] in LATITUDE and two[1] in LONGITUDE
-    globe = _first(known, product(LATITUDE, LONGITUDE))
+        return found, tuple(map(_key, found)) in PLACES
+    globe = _first(known, PLACES)
     axes = [[f"{prefix}{axis}" for axis in "xyz"] for prefix in ("", "p", "pos_")]
     cloud = _first(known, [*axes, *_numbered(known)])
-    winds = [*zip(EASTWARD, NORTHWARD, strict=True), *product(SPEED, DIRECTION)]
-    if globe and (not cloud or _first(known, winds)):
+    if globe and (not cloud or _first(known, [*WINDS, *POLAR_WINDS])):
         return globe, True
     if not cloud:
         raise MissingColumnsError(
@@ -130,11 +126,12 @@ def _vectors(
         return EAST_NORTH, named(request.wind, names, "wind", 2)
     if request.vectors:
         return named(request.vectors, names, "vectors", wanted), ()
-    if on_globe and (found := _first(known, zip(EASTWARD, NORTHWARD, strict=True))):
-        return found, ()
-    if on_globe and (found := _first(known, product(SPEED, DIRECTION))):
-        return EAST_NORTH, found
-    if not on_globe:
+    if on_globe:
+        if found := _first(known, WINDS):
+            return found, ()
+        if found := _first(known, POLAR_WINDS):
+            return EAST_NORTH, found
+    else:
         free = {key: name for key, name in known.items() if name not in points}
         keys = [*map(_key, points)]
         axes = [name.removeprefix("pos_").removeprefix("p") for name in keys]
@@ -176,23 +173,22 @@ def _first(known: Mapping[str, str], groups: Iterable[Iterable[str]], least: int
 
 
 def expanded(wanted: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
-    """Names with patterns (``pc*``, in the order of their numbers) and ranges (``pc1:pc50``) written out.
-
-    Units in brackets may be left out.
+    """Names with patterns (``pc*``, by number), ranges (``pc1:pc50``) and units, if left out, written out.
 
     >>> expanded(["pc*", "a1:a3"], ["pc10", "pc2", "a1 [m]", "a2", "a3"])
     ('pc2', 'pc10', 'a1 [m]', 'a2', 'a3')
     """
     found: list[str] = []
     for name in wanted:
-        (prefix, low), (other, high) = map(_natural, name.partition(":")[::2])
-        if name not in names and other == prefix and ":" in name:
-            digits = len(name.partition(":")[0]) - len(prefix)
-            numbers = range(low, min(high, low + len(names)) + 1)  # beyond, some are missing anyway
-            found += [f"{prefix}{k:0{digits}}" for k in numbers]
+        start, colon, end = name.partition(":")
+        (prefix, low), (other, high) = _natural(start), _natural(end)
+        if name in names:
+            found.append(name)
+        elif colon and other == prefix:
+            numbers = range(low, min(high, low + len(names)) + 1)  # longer ranges have missing names
+            found += [f"{prefix}{k:0{len(start) - len(prefix)}}" for k in numbers]
         else:
-            matching = [] if name in names else sorted(fnmatch.filter(names, name), key=_by_numbers)
-            found += matching or [name]
+            found += sorted(fnmatch.filter(names, name), key=_by_numbers) or [name]
     plain = {split_unit(name)[0]: name for name in reversed(names)}
     return tuple(name if name in names else plain.get(name, name) for name in found)
 
@@ -236,19 +232,18 @@ def from_columns(
 
     Vectors may be ``(n,)`` or ``(T, n)``. All numbers are float32 if they came so, otherwise float64.
     """
-    groups = (columns.points, columns.wind or columns.vectors, filter(None, [columns.sigma]))
+    groups = (columns.points, columns.wind or columns.vectors, columns.sigma)
     points, vectors, errors = ({name: column(name) for name in names} for names in groups)
     shapes = {name: array.shape for name, array in (points | vectors | errors).items()}
     if len({shape[-1:] for shape in shapes.values()}) > 1 or any(len(shapes[name]) != 1 for name in points | errors):
         raise ShapeError(f"columns of points, vectors and errors must be equally long, got {shapes}.")
     dtype = np.result_type(*points.values(), *vectors.values())
-    coordinates, values = np.stack(list(points.values()), axis=1, dtype=dtype), None
+    coordinates, values = np.stack([*points.values()], axis=1, dtype=dtype), None
     check_count(len(coordinates), request)
     notes, units, numbers = [*columns.notes], "", [coordinates]
     if vectors:
-        values = np.stack(list(vectors.values()), axis=-1, dtype=dtype)
-        values = values if values.ndim == 3 else values[None]
-        given = columns.units
+        values = np.stack([*vectors.values()], axis=-1, dtype=dtype).reshape(-1, len(coordinates), len(vectors))
+        given = [columns.units[name] for name in vectors]
         if columns.wind:
             if not is_radian(given[1]):
                 warn_if_radians(columns.wind[1], values[..., 1])
@@ -258,20 +253,19 @@ def from_columns(
         values = xarrays.without_impossible(values, units, notes) if columns.on_globe else values
         numbers += [*values]
     numbers += [sigma[:, None] for sigma in errors.values()]
-    n, rows = len(coordinates), usable_rows(np.concatenate(numbers, axis=1), request, notes)
+    rows = usable_rows(np.concatenate(numbers, axis=1), request, notes)
     check_count(len(rows), request)
-    space: Cloud = Cloud(coordinates[rows], columns.points)
-    if columns.on_globe:
-        space = Globe(coordinates[rows, 0], coordinates[rows, 1], columns.points)
+    usable = coordinates[rows]
+    space = Globe(usable[:, 0], usable[:, 1], columns.points) if columns.on_globe else Cloud(usable, columns.points)
     first = distinct_rows(space, request, notes)
     check_count(len(first), request)
-    if len(first) < n:
+    if len(first) < len(coordinates):
         rows, space = rows[first], space.select(first)
         values = None if values is None else values[:, rows]
     field = Field(space, values, columns.vectors, units=units, notes=tuple(notes), wind=columns.wind)
     for name, sigma in errors.items():
-        field = with_errors(field, sigma[rows], name, columns.sigma_unit)
-    return field, rows if len(first) < n else None
+        field = with_errors(field, sigma[rows], name, columns.units[name])
+    return field, rows if len(rows) < len(coordinates) else None
 
 
 def real(array: np.ndarray, name: str, kind: Any = "") -> np.ndarray:

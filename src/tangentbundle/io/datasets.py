@@ -89,12 +89,10 @@ def check_header(path: Path, request: Request, more: Sequence[str] = ()) -> None
     check_names(variables, dimensions, request, more)
 
 
-def check_names(
-    variables: Sequence[str], dimensions: Sequence[str], request: Request, more: Sequence[str] = ()
-) -> None:
+def check_names(variables: Sequence[str], dims: Sequence[str], request: Request, more: Sequence[str] = ()) -> None:
     """Refuse a request for variables or dimensions that are not there; ``more`` are variables to read besides."""
-    if missing := [name for name in request.select if name not in dimensions]:
-        raise MissingColumnsError(f"there is no dimension {missing[0]} to select; there are {listed(dimensions)}.")
+    if missing := [name for name in request.select if name not in dims]:
+        raise MissingColumnsError(f"there is no dimension {missing[0]} to select; there are {listed(dims)}.")
     given = {option: getattr(request, option) for option in ("points", "latlon", "vectors", "wind")}
     given |= {"sigma": [request.sigma] if request.sigma else [], "variables": more}
     for option, names in given.items():
@@ -228,12 +226,10 @@ def _from_variables(ds: Any, request: Request) -> Field:
     sizes = {flat[n].dims for n in columns.numeric}
     if len(sizes) > 1:
         raise InvalidInputError(f"points and vectors must lie along one dimension, got {sorted(map(str, sizes))}.")
-    given = zip(columns.wind or columns.vectors, columns.units, strict=True)
-    units = tuple(said or xarrays.unit_of(flat[n]) for n, said in given)
-    errors = columns.sigma_unit or (xarrays.unit_of(flat[columns.sigma]) if columns.sigma else "")
+    units = {n: unit or xarrays.unit_of(flat[n]) for n, unit in columns.units.items()}
     notes = [*columns.notes]
     numbers = {n: real(xarrays.without_fill(flat[n], notes).values, n) for n in columns.numeric}
-    columns = replace(columns, units=units, notes=tuple(notes), sigma_unit=errors)
+    columns = replace(columns, units=units, notes=tuple(notes))
     field, rows = from_columns(numbers.__getitem__, columns, request)
     ds = ds if rows is None else ds.isel({sizes.pop()[0]: rows})
     return field if field.values is None else replace(field, origin=ds)

@@ -107,7 +107,7 @@ class Field:
 
 
 def usable_rows(numbers: np.ndarray, request: Request, notes: list[str]) -> np.ndarray:
-    """Rows without missing numbers ``(n, k)``; those with some are refused unless ``drop_missing``."""
+    """Rows of ``numbers`` ``(n, k)`` without missing ones; others are refused unless ``drop_missing``."""
     # NetCDF's fill value is missing in every format: other programs export it as a number
     good = np.all(np.isfinite(numbers) & (numbers != NETCDF_FILL), axis=1)
     bad = np.flatnonzero(~good)
@@ -156,12 +156,11 @@ def warn_if_suspicious(field: Field) -> None:
         warn(f"{n} points are too few to estimate tangent spaces and noise. Give at least {FEW_POINTS}.")
     if isinstance(field.space, Globe) and np.abs(field.space.lat).max() < 1.6:
         warn_if_radians("longitude", field.space.lon)
-    found = [_marker(name, column) for name, column in zip(field.space.names, field.space.coordinates.T, strict=True)]
-    if field.values is not None:
-        found += [_marker(name, field.values[..., k].ravel()) for k, name in enumerate(field.names)]
+    groups = {"coordinates": (field.space.names, field.space.coordinates)}
+    groups |= {} if field.values is None else {"components": (field.names, field.values)}
+    found = [_marker(name, a[..., k].ravel()) for names, a in groups.values() for k, name in enumerate(names)]
     if not any(found):  # one in each of many columns
-        found = [_marker("all coordinates", field.space.coordinates.ravel())]
-        found += [] if field.values is None else [_marker("all components", field.values.ravel())]
+        found = [_marker(f"all {kind}", a.ravel()) for kind, (_, a) in groups.items()]
     if texts := list(filter(None, found)):
         warn(f"{'; '.join(texts)}. If they mark missing values, empty these cells and use drop_missing=True.")
     if texts or field.values is None:
@@ -188,10 +187,8 @@ def _marker(name: str, values: np.ndarray) -> str:
     Most values may be a marker only if it is as large as markers usually are: many columns are nearly constant.
     """
     size = np.abs(values)
-    top = size.max()
-    is_top = size == top
-    others = size[~is_top]
-    count = int(is_top.sum())
+    is_top = size == (top := size.max())
+    others, count = size[~is_top], int(is_top.sum())
     limit = len(others) if top < MIN_MAJORITY_MARKER else len(size)
     if 2 <= count < limit and top > MARKER_RATIO * others.max() and np.median(others) > 0:
         return f"{count} values of {name} are {values[is_top][0]:g}, all others at most {others.max():.3g}"

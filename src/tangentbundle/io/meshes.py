@@ -34,8 +34,8 @@ def read_mesh(path: Path, request: Request) -> Field:
             f"{path.name} is not a readable {suffix[1:].upper()} mesh ({text}). Write it anew, or convert it to "
             f"{'VTK' if suffix == '.ply' else 'PLY'}."
         ) from error
-    if (said := claimed.get("element vertex", len(mesh.points))) != len(mesh.points):
-        raise DamagedFileError(f"{path.name} has {len(mesh.points)} of {said} vertices: it is cut short.")
+    if (expected := claimed.get("element vertex", len(mesh.points))) != len(mesh.points):
+        raise DamagedFileError(f"{path.name} has {len(mesh.points)} of {expected} vertices: it is cut short.")
     return from_meshio(mesh, request)
 
 

@@ -11,13 +11,4 @@ from .maps import earth_map
 from .style import canvas, save
 from .views import View
 
-__all__ = [
-    "EqualAreaMap",
-    "View",
-    "canvas",
-    "earth_map",
-    "field",
-    "interactive_field",
-    "save",
-    "spectrum",
-]
+__all__ = ["EqualAreaMap", "View", "canvas", "earth_map", "field", "interactive_field", "save", "spectrum"]

@@ -54,8 +54,7 @@ def field(
     'a torus'
     """
     points, vectors, names = in_picture(points, vectors)
-    axes, view, body, depth = axes_or_new(axes), view or View(), None, None
-    visible = np.ones(len(points), dtype=bool)
+    axes, view, depth, visible = axes_or_new(axes), view or View(), None, np.ones(len(points), dtype=bool)
     if points.shape[1] == 2:
         axes.scatter(*points[spread_out(points, 4000)].T, s=4, color="0.8", linewidths=0, zorder=0)
         axes.set(xlabel=names[0], ylabel=names[1])

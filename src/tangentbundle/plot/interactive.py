@@ -20,8 +20,6 @@ from .surfaces import Surface
 from .views import Box, View, box_around, spread_out
 
 _escaped = partial(html.escape, quote=False)
-"""Text that plotly shows as it is."""
-
 INK, GREY, LIGHT = "#1c2530", "#7a8794", "#aebbc7"
 """Letters; lines of maps and reference arrows; lines of filled maps."""
 
@@ -54,16 +52,11 @@ def interactive_field(
     ['arrows', 'streamlines']
     """
     points = points_array(points)[0]
-    if vectors is None:
-        return layered([Layer("points", points)], faces=faces, up=up)
-    layer = Layer("arrows", points, points_array(vectors, "vectors")[0], label=label, unit=unit)
-    layer = dataclasses.replace(layer, values={with_unit(label, unit): layer.numbers})
-    return layered(layer.with_streamlines(), faces=faces, up=up)
-
-
-def layered(layers: Sequence[Layer], **options: Any) -> Any:
-    """One figure of ``side_by_side``."""
-    return side_by_side([layers], **options)[0]
+    layers = [Layer("points", points)]
+    if vectors is not None:
+        layer = Layer("arrows", points, points_array(vectors, "vectors")[0], label=label, unit=unit)
+        layers = dataclasses.replace(layer, values={with_unit(label, unit): layer.numbers}).with_streamlines()
+    return side_by_side([layers], faces=faces, up=up)[0]
 
 
 def side_by_side(
@@ -132,7 +125,7 @@ def _map(layers: list[Layer], chart: EqualAreaMap, box: Box) -> Any:
     pixels, groups, color = min(40_000, 400_000 // len(layers)), [], GREY  # at most of one map, and of all
     for layer in layers:
         if layer.colored and len(layer.points) > MIN_FILLED_POINTS:
-            groups.append([_filled(layer, chart, *box, pixels), *_traces(layer, chart=chart, color="white")])
+            groups.append([_filled(layer, chart, box, pixels), *_traces(layer, chart=chart, color="white")])
             color = LIGHT
         else:
             groups.append(_traces(layer, chart=chart))
@@ -157,25 +150,23 @@ def _colors(layer: Layer) -> list[str]:
 def _curve(places: np.ndarray, **look: Any) -> Any:
     """A trace of places ``(k, 2 or 3)`` in the plane or in space, with gaps where they are NaN."""
     kind = _plotly().Scatter if places.shape[-1] == 2 else _plotly().Scatter3d
-    look = {"mode": "lines", "hoverinfo": "skip", **look}
-    return kind(dict(zip("xyz", places.T.astype(np.float32), strict=False)), **look)
+    coordinates = dict(zip("xyz", places.T.astype(np.float32), strict=False))
+    return kind(coordinates, **{"mode": "lines", "hoverinfo": "skip", **look})
 
 
-def _traces(
-    layer: Layer, surface: Surface | None = None, chart: EqualAreaMap | None = None, color: str = ""
-) -> list[Any]:
+def _traces(layer: Layer, surface: Surface | None = None, chart: EqualAreaMap | None = None, color: str = "") -> list:
     """Dots, and arrows or streamlines, of a layer: above both sides of a surface, or on a map.
 
     On a filled map the lines have one ``color`` and the dots are invisible, but the mouse finds them.
     """
-    plane = layer.points if chart is None else chart.project(layer.points)
-    flat = dataclasses.replace(layer, points=plane, color=layer.numbers)
-    small, dim = len(layer.points) > MAX_ARROWS, flat.points.shape[1]
-    look: dict[str, Any] = {"size": {2: 2.5 if small else 4.0, 3: 1.5 if small else 2.6}[dim]}
+    places = layer.points if chart is None else chart.project(layer.points)
+    flat, dim = dataclasses.replace(layer, points=places, color=layer.numbers), places.shape[1]
+    sizes = {2: (4.0, 2.5), 3: (2.6, 1.5)}[dim]
+    look: dict[str, Any] = {"size": sizes[len(places) > MAX_ARROWS]}
     if surface is not None and layer.vectors is not None:
         look = {"size": 9, "opacity": 0.001}
     if color:
-        flat, look["opacity"] = dataclasses.replace(flat, vectors=None, color=np.zeros(len(flat.points))), 0
+        flat, look["opacity"] = dataclasses.replace(flat, vectors=None, color=np.zeros(len(places))), 0
     found = [_dots(flat, **look)]
     if layer.vectors is None:
         return found
@@ -196,12 +187,11 @@ def _traces(
 def _dots(layer: Layer, **marker: Any) -> Any:
     """Markers with all values under the mouse, and with a colour scale if there is something to colour."""
     rows = np.sort(spread_out(layer.points, MAX_DOTS))
-    values = "<br>".join(f"{_escaped(name)} %{{customdata[{k}]:.4g}}" for k, name in enumerate(layer.values))
-    marker = {"line": {"width": 0}, "color": LINES[4], **marker}
-    hover: dict[str, Any] = {}
-    if values:
-        numbers = np.stack(list(layer.values.values()), axis=1)[rows].astype(np.float32)
-        text = f"{values}<extra>{_escaped(layer.name)}</extra>"
+    marker, hover = {"line": {"width": 0}, "color": LINES[4], **marker}, dict[str, Any]()
+    if layer.values:
+        numbers = np.stack([*layer.values.values()], axis=1)[rows].astype(np.float32)
+        text = "<br>".join(f"{_escaped(name)} %{{customdata[{k}]:.4g}}" for k, name in enumerate(layer.values))
+        text += f"<extra>{_escaped(layer.name)}</extra>"
         hover = {"customdata": numbers, "hovertemplate": text, "hoverinfo": None}
     if layer.colored:
         marker |= {"color": layer.numbers[rows].astype(np.float32), "colorscale": _colors(layer)}
@@ -228,11 +218,11 @@ def _surface(surface: Surface, view: View) -> Any:
     return _plotly().Mesh3d(**corners, **faces, intensity=light, **colors, lighting=flat, hoverinfo="skip")
 
 
-def _filled(layer: Layer, chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, pixels: int) -> Any:
+def _filled(layer: Layer, chart: EqualAreaMap, box: Box, pixels: int) -> Any:
     """Colours that fill the map."""
-    image = raster(chart, layer.points, layer.numbers, low, high, pixels)
-    dx, dy = (high - low) / image.shape[::-1]
-    grid = {"x0": low[0] + dx / 2, "dx": dx, "y0": low[1] + dy / 2, "dy": dy, "zmin": layer.low, "zmax": layer.top}
+    image = raster(chart, layer.points, layer.numbers, box, pixels)
+    (x, y), (dx, dy) = box[0], (box[1] - box[0]) / image.shape[::-1]
+    grid = {"x0": x + dx / 2, "dx": dx, "y0": y + dy / 2, "dy": dy, "zmin": layer.low, "zmax": layer.top}
     look = {"colorscale": _colors(layer), "colorbar": _color_bar(layer, layer.numbers)}
     return _plotly().Heatmap(z=image.astype(np.float32), hoverinfo="skip", hoverongaps=False, **grid, **look)
 
@@ -256,7 +246,7 @@ def _map_lines(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, color: st
 
 
 def _reference_arrow(layer: Layer, low: np.ndarray, high: np.ndarray) -> list[Any]:
-    """An arrow of a round length in the lower right corner, and its length in words."""
+    """An arrow of a round length in the lower right corner, and its length as text."""
     value = nice_number(layer.longest)
     move = np.array([[layer.arrow * value / layer.longest, 0.0]])
     tip = np.array([[high[0], low[1] + 0.17 * move[0, 0]]]) + 0.02 * (high - low)[0] * np.array([-1, 1])

@@ -93,16 +93,15 @@ class Layer:
                 jumps = np.linalg.norm(np.diff(found, axis=1), axis=2) > 0.3  # from one edge of the map to the other
                 found[:, 1:][jumps] = np.nan
             return found, self.numbers[rows]
-        foot, move = points[rows], vectors[rows]
+        foot, move = points[rows], self.arrow / self.longest * vectors[rows]
         if chart is not None:
             foot, move = chart.project(foot), chart.project_vectors(foot, move)
-        move = self.arrow / self.longest * move
-        foot = foot if chart is None else on_map(chart, foot, move)
+            foot = on_map(chart, foot, move)
         return np.concatenate([foot[:, None], arrow_heads(foot + move, move, centre)], axis=1), self.numbers[rows]
 
 
 def streamlines(points: np.ndarray, vectors: np.ndarray, rows: np.ndarray, length: float = 0.3) -> np.ndarray:
-    """Curves ``(m, k, D)`` along vectors ``(n, D)`` at points ``(n, D)``, in the middle at the points of some rows.
+    """Curves ``(m, k, D)`` along vectors ``(n, D)`` at points ``(n, D)``, with their middles at the points of ``rows``.
 
     They are up to ``length`` times as long as the picture is wide; NaN where the field vanishes or points end. Steps
     follow the mean direction of 12 neighbours, weighted by inverse squared distance, and end on their plane.
@@ -172,8 +171,8 @@ def in_picture(
     points: Array, vectors: Array | None, axes: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray | None, tuple[str, ...]]:
     """Points and vectors in two or three dimensions, along ``axes`` ``(D, 2 or 3)``, and the names of these."""
-    points, given = points_array(points)[0], vectors
-    vectors = None if given is None else points_array(given, "vectors")[0]
+    points = points_array(points)[0]
+    vectors = None if vectors is None else points_array(vectors, "vectors")[0]
     if vectors is not None and vectors.shape != points.shape:
         raise ShapeError(f"expected points (n, D) and ambient vectors (n, D), got {points.shape} and {vectors.shape}.")
     axes = shown_axes(points) if axes is None else axes

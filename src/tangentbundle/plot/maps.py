@@ -40,9 +40,8 @@ def earth_map(
     """Wind (east, north) ``(n, 2)``, or a number ``(n,)``, at places in degrees ``(n,)``; returns matplotlib axes.
 
     Wind is coloured by speed; numbers of either sign get diverging colours with zero in the middle. Many places fill
-    the map with colour, few are arrows or dots; places whose value is NaN become rings. By default the map shows the
-    globe, or a part of it if all places lie there. ``top`` is the end of the colour scale; the arrow in the lower right
-    corner has a length that is named next to it.
+    the map with colour, few are arrows or dots; missing values (NaN) are rings. The default projection shows the globe,
+    or the region of the places. ``top`` is the end of the colour scale.
 
     >>> import tangentbundle as tb
     >>> wind = tb.datasets.load_wind().during(slice(0, 1))
@@ -62,8 +61,8 @@ def earth_map(
     known = np.isfinite(numbers)
     top = style.top_of(np.abs(numbers)) if top is None else top
     signed = bool((numbers[known] < 0).any())
-    colors: dict[str, Any] = {"cmap": style.SIGNED if signed else style.ERRORS, "clim": (-top if signed else 0.0, top)}
-    colors |= {"cmap": style.length_colors()} if is_wind else {}
+    palette = style.length_colors() if is_wind else style.SIGNED if signed else style.ERRORS
+    colors = {"cmap": palette, "clim": (-top if signed else 0.0, top)}
     filled = known.sum() > MIN_FILLED_POINTS
     plane, ends = chart.project(points), None
     if is_wind:
@@ -116,11 +115,9 @@ def map_labels(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray) -> list[t
     return [(text, place * (away if parallel else 1), parallel) for text, place, parallel in chart.labels(low, high)]
 
 
-def raster(
-    chart: EqualAreaMap, points: np.ndarray, values: np.ndarray, low: np.ndarray, high: np.ndarray, pixels: int
-) -> np.ndarray:
+def raster(chart: EqualAreaMap, points: np.ndarray, values: np.ndarray, box: Box, pixels: int) -> np.ndarray:
     """Values ``(n,)`` at points of the sphere as an image ``(rows, columns)`` of a box; NaN far from all points."""
-    wide, tall = high - low
+    low, (wide, tall) = box[0], box[1] - box[0]
     columns = max(int(np.sqrt(pixels * wide / tall)), 2)
     rows = max(int(columns * tall / wide), 2)
     x, y = ((np.arange(k) + 0.5) / k * side for k, side in ((columns, wide), (rows, tall)))
@@ -135,9 +132,8 @@ def raster(
 
 def _fill(axes: Any, chart: EqualAreaMap, box: Box, points: np.ndarray, values: np.ndarray, **colors: Any) -> Any:
     """Colours between points that are near each other."""
-    low, high = box
-    image = raster(chart, points, values, low, high, 300_000)
-    place = {"extent": (low[0], high[0], low[1], high[1]), "origin": "lower", "interpolation": "bilinear"}
+    image = raster(chart, points, values, box, 300_000)
+    place = {"extent": np.stack(box, axis=1).ravel(), "origin": "lower", "interpolation": "bilinear"}
     drawn = axes.imshow(image, zorder=0.5, **colors, **place)
     drawn.set_clip_path(*axes.fill(*chart.outline().T, color="none"))
     return drawn

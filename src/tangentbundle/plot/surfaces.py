@@ -33,7 +33,7 @@ class Surface:
             if not known or not ((faces >= 0) & (faces < len(points))).all():
                 got = f"{faces.dtype} faces {faces.shape}"
                 raise ShapeError(f"expected triangles (f, 3) of integer rows below {len(points)}, got {got}.")
-            if len(faces) <= 60_000:  # larger meshes are drawn as the surface between some of their points
+            if len(faces) <= 60_000:  # larger meshes are drawn as the surface between a sample of their points
                 normals = vertex_normals(points, faces)
                 size = np.linalg.norm(normals, axis=1, keepdims=True)
                 return cls(points, faces, normals / np.maximum(size, 1e-300))

@@ -70,8 +70,8 @@ def box_around(places: np.ndarray, ends: np.ndarray | None = None, margin: float
     The margin is a share of the size of the places. A side is at least a quarter of it, or of one for a single place.
     """
     size = float(np.max(np.nanmax(places, axis=0) - np.nanmin(places, axis=0))) or 1.0
-    whole = places if ends is None else np.concatenate([places, ends])
-    low, high = np.nanmin(whole, axis=0), np.nanmax(whole, axis=0)
+    shown = places if ends is None else np.concatenate([places, ends])
+    low, high = np.nanmin(shown, axis=0), np.nanmax(shown, axis=0)
     middle, half = (low + high) / 2, np.maximum((high - low) / 2 + margin * size, 0.125 * size)
     return middle - half, middle + half
 

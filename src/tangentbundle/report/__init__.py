@@ -45,12 +45,8 @@ def write_report(summary: Summary, path: Path) -> None:
     """Write input, results and figures of a command to one self-contained HTML file, atomically."""
     check_report(path)
     jinja2 = extra("jinja2", "Reports", "plot")
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader(__package__, ""),
-        autoescape=True,
-        trim_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
+    loader, undefined = jinja2.PackageLoader(__package__, ""), jinja2.StrictUndefined
+    environment = jinja2.Environment(loader=loader, undefined=undefined, autoescape=True, trim_blocks=True)
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     images = [path for path in map(Path, summary.files) if summary.table and path.suffix == ".png" and path.exists()]
     content = environment.get_template("page.html").render(
@@ -75,8 +71,7 @@ def _sections(summary: Summary) -> list[dict[str, Any]]:
     if summary.eigenvalues is not None:
         errors = "within their sampling errors (vertical bars)"
         note = f"Brackets: eigenvalues that agree {'to six digits' if summary.eigenvalue_errors is None else errors}."
-        draw = partial(spectrum, summary.eigenvalues, summary.eigenvalue_errors)
-        found.append(_chart("Spectrum", note, draw))
+        found.append(_chart("Spectrum", note, partial(spectrum, summary.eigenvalues, summary.eigenvalue_errors)))
     if summary.before is not None and (rows := summary.data.get("skill")):
         note = "Errors at held-out times. A forecast has skill where its error is below that of the climatology."
         found.append(_chart("Skill", note, partial(_skill, rows, summary.before.units)))
@@ -94,7 +89,7 @@ def _chart(title: str, note: str, draw: Callable[..., Any]) -> dict[str, Any]:
 def _fields(summary: Summary, before: Field) -> dict[str, Any]:
     """Return the section of the fields, on a map or in space, with the input to the left of the result."""
     layers = _layers(summary, before)
-    space, most = before.space, max(len(layer.points) for layer in layers)
+    space, dims, most = before.space, before.space.points.shape[1], max(len(layer.points) for layer in layers)
     groups = [layers] if summary.after is None else [layers[:1], layers[1:]]
     if isinstance(space, Globe):
         globes = [space] if summary.after is None else [space, summary.after.space]
@@ -103,20 +98,18 @@ def _fields(summary: Summary, before: Field) -> dict[str, Any]:
         notes = ["Drag to zoom, double-click to reset. Hover anywhere to see the nearest values."]
         notes.append("Equal-area projection; arrows follow its meridians. Coastlines: Natural Earth.")
     else:
-        faces = space.faces if isinstance(space, Mesh) else None
-        panels = side_by_side(groups, faces=faces, up=space.up)
-        notes = ["Drag to rotate, scroll to zoom, hover over a point to see its values."]
-        if space.points.shape[1] == 2:
-            notes = ["Drag to zoom, double-click to reset, hover over a point to see its values."]
-        if space.points.shape[1] > 3:
-            notes.append(f"The three principal axes of {space.points.shape[1]} dimensions are shown.")
+        panels = side_by_side(groups, faces=space.faces if isinstance(space, Mesh) else None, up=space.up)
+        drag = "Drag to zoom, double-click to reset" if dims == 2 else "Drag to rotate, scroll to zoom"
+        notes = [f"{drag}, hover over a point to see its values."]
+        if dims > 3:
+            notes.append(f"The three principal axes of {dims} dimensions are shown.")
     if len(before) > 1 and summary.command != "forecast":
         when = "" if before.times is None else f" ({_date(before, 0)})"
         notes.append(f"The first of {len(before)} fields is shown{when}.")
     arrows = any(layer.vectors is not None for layer in layers)
     if most > MAX_DOTS:
-        some = f", {MAX_ARROWS} of them with arrows" if arrows else ""
-        notes.append(f"{MAX_DOTS} of {most} points are shown, evenly spread{some}.")
+        with_arrows = f", {MAX_ARROWS} of them with arrows" if arrows else ""
+        notes.append(f"{MAX_DOTS} of {most} points are shown, evenly spread{with_arrows}.")
     elif most > MAX_ARROWS and arrows:
         notes.append(f"{MAX_ARROWS} of {most} points have arrows.")
     title = "Map" if isinstance(space, Globe) else "Field" if arrows else "Points"
@@ -170,9 +163,7 @@ def _date(field: Field, number: int) -> str:
     return "" if field.times is None else str(field.times[number].astype("datetime64[m]")).replace("T", " ")
 
 
-def _layer(
-    name: str, field: Field, label: str, values: Mapping[str, np.ndarray] | None = None, **colored: Any
-) -> Layer:
+def _layer(name: str, field: Field, label: str, values: dict[str, np.ndarray] | None = None, **colored: Any) -> Layer:
     """Return vectors or numbers at the points of a field; the pointer shows coordinates, ``values`` and lengths."""
     shown = [*zip(field.space.names, field.space.coordinates.T, strict=True), *(values or {}).items()][:MAX_VALUES]
     look = {"palette": LENGTHS if label == quantity(field) else ERRORS} | colored
