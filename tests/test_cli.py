@@ -591,3 +591,28 @@ def test_markers_in_different_columns_and_the_index_of_tables(folder):
         in run("filter", "marked.parquet", "--heat", 0.01, "-o", "b.parquet").stderr
     )
     assert pd.read_parquet("b.parquet").index[3] == "cell3"
+
+
+@pytest.mark.parametrize("suffix", ["csv", "nc"])
+def test_markers_of_speed_and_direction_are_missing(folder, suffix):
+    lat, lon = np.linspace(-60, 60, 40), np.linspace(0, 300, 40)
+    table = pd.DataFrame({"lat": lat, "lon": lon, "wspd [m/s]": 5.0, "wdir [deg]": lon})
+    table.loc[[3, 8], "wdir [deg]"], table.loc[5, "wspd [m/s]"] = (-9999.0, 999.0), -5.0
+    table.to_csv("wind.csv", index=False)
+    columns = {name.split()[0]: ("point", table[name]) for name in table}
+    xr.Dataset(columns).assign(wspd=columns["wspd"] + ({"units": "m/s"},)).to_netcdf("wind.nc")
+    options = ("--wind", "wspd,wdir", "--heat", 0.001)
+    if suffix == "csv":
+        assert "row 4" in run("filter", "wind.csv", *options, "-o", "a.csv", code=2).stderr
+    run("filter", f"wind.{suffix}", *options, "--drop-missing", "-o", "a.csv")
+    found = pd.read_csv("a.csv")
+    assert len(found) == 37 and found["wspd [m/s]"].max() < 6
+
+
+def test_units_of_datasets_stay_in_tables(folder):
+    run("filter", "series.nc", "--select", "time=1982-01-16", "--heat", 0.001, "-o", "a.csv")
+    with xr.open_dataset("series.nc") as ds:
+        unit = ds["u"].attrs["units"]
+    assert {f"u [{unit}]", f"v [{unit}]"} <= {*pd.read_csv("a.csv").columns}
+    twice = run("inspect", "series.nc", "--select", "time=1982-01-16", "--select", "time=1982-02", code=2)
+    assert "once for a NAME" in twice.stderr

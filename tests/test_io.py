@@ -87,7 +87,7 @@ def test_globes_come_back(suffix, tmp_path):
     again = read_field(path)
     assert isinstance(again.space, Globe)
     assert np.allclose(again.space.points, GLOBE.space.points) and np.allclose(again.values, UV)
-    assert again.units == ("m s-1" if suffix in ("nc", "zarr") else "")
+    assert again.units == "m s-1"
 
 
 @pytest.mark.parametrize("suffix", ["ply", "vtk", "vtu", "npz"])

@@ -61,9 +61,10 @@ class Job:
         asked = {key: value for key, value in self.columns.items() if value}
         for key in {"points", "latlon", "vectors", "wind"} & {*asked}:
             asked[key] = tuple(filter(None, map(str.strip, asked[key].split(","))))
-        asked["select"] = dict(text.split("=", 1) if "=" in text else (text, "") for text in asked.get("select", ()))
-        if "" in asked["select"].values():
-            raise tb.errors.InvalidInputError("expected --select NAME=VALUE, such as --select level=500.")
+        chosen = [text.partition("=")[::2] for text in asked.get("select", ())]
+        asked["select"] = dict(chosen)
+        if "" in asked["select"].values() or len(asked["select"]) < len(chosen):
+            raise tb.errors.InvalidInputError("expected --select NAME=VALUE once for a NAME, such as level=500.")
         return tb.io.Request(**{**asked, **changes})
 
     def read(self, path: Path, output: Path | None = None, *, needs_vectors: bool = True) -> tb.io.Field:

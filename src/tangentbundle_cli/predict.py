@@ -185,7 +185,8 @@ def _read_points(at: Path, asked: tb.io.Request, others: tb.io.Request) -> tb.io
     try:
         return tb.io.read_field(at, request)
     except tb.errors.MissingColumnsError as error:
-        raise type(error)(f"{at.name}: {error}") from error
+        problem = str(error).partition(" Name them")[0]
+        raise type(error)(f"{at.name}: {problem} Name its columns as in the first file.") from error
 
 
 def _learn_from(job: Job, field: tb.io.Field, path: Path, request: tb.io.Request) -> dict[str, Any]:

@@ -44,6 +44,12 @@ def is_radian(unit: str) -> bool:
     return unit.lower().startswith("rad")
 
 
+def impossible_wind(speed: Any, direction: Any, unit: str) -> Any:
+    """Where a speed is negative, or a direction further than once around the circle, as missing-value markers are."""
+    turn = 2 * np.pi if is_radian(unit) else 360.0
+    return (speed < 0) | ((abs(direction) > 1.001 * turn) & (speed != 0))
+
+
 def wind_components(speed: np.ndarray, direction: np.ndarray, unit: str = "degree") -> np.ndarray:
     """Eastward and northward wind ``(..., 2)``, from its speed and the direction that it comes from.
 
@@ -52,6 +58,7 @@ def wind_components(speed: np.ndarray, direction: np.ndarray, unit: str = "degre
            [-0., -0.]])
     """
     angle = np.where(speed == 0, 0.0, direction if is_radian(unit) else np.radians(direction))
+    speed = np.where(impossible_wind(speed, direction, unit), np.nan, speed)
     return np.stack([-speed * np.sin(angle), -speed * np.cos(angle)], axis=-1)
 
 
@@ -79,6 +86,7 @@ def with_components(ds: xarray.Dataset, wind: tuple[str, ...] = ()) -> tuple[xar
             f"{wind[1]} is where the wind blows to (wind_to_direction). Turn it by 180 degrees and set its "
             f"standard_name to {DIRECTION[0]}."
         )
+    speed = speed.where(~impossible_wind(speed, direction, unit_of(direction)))
     angle: Any = direction if is_radian(unit_of(direction)) else np.radians(direction)
     angle, units = angle.where(speed != 0, 0.0), {"units": unit_of(speed)} if unit_of(speed) else {}
     for name, function in zip(EAST_NORTH, (np.sin, np.cos), strict=True):

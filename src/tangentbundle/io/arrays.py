@@ -12,8 +12,9 @@ import numpy as np
 
 from ..errors import DamagedFileError, InvalidInputError, MemoryLimitError, MissingColumnsError, ShapeError
 from ..memory import require_memory
-from .columns import find_columns, from_columns, listed, real, to_columns
+from .columns import find_columns, from_columns, real, to_columns
 from .field import Field, Request
+from .names import listed
 from .spaces import Globe, Mesh
 
 POINTS = ("points", "vertices", "positions", "coordinates", "X")

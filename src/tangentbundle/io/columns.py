@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product, takewhile
@@ -16,6 +14,7 @@ from ..earth.xarrays import DIRECTION, EAST, EAST_NORTH, NORTH, SPEED, is_radian
 from ..errors import DTypeError, InvalidInputError, MissingColumnsError, ShapeError, UnitsError
 from ..units import common_unit, conversion
 from .field import Field, Request, check_count, distinct_rows, usable_rows, warn_if_radians
+from .names import listed, named, natural, split_unit
 from .spaces import Cloud, Globe
 
 PLACES = [*product(("lat", "latitude", "nav_lat"), ("lon", "longitude", "nav_lon", "long", "lng"))]
@@ -48,16 +47,6 @@ class Columns:
     def numeric(self) -> tuple[str, ...]:
         """All columns that hold numbers."""
         return (*self.points, *self.units)
-
-
-def split_unit(name: str) -> tuple[str, str]:
-    """A name without its unit in brackets, and the unit.
-
-    >>> split_unit("Vx [m/s]"), split_unit("lat")
-    (('Vx', 'm/s'), ('lat', ''))
-    """
-    match = re.match(r"^(.*?)\s*[\[(]([^\])]*)[\])]$", name.strip())
-    return (match[1].strip(), match[2].strip()) if match else (name.strip(), "")
 
 
 def _key(name: str) -> str:
@@ -150,17 +139,11 @@ def _vectors(
 def _numbered(known: Mapping[str, str], prefixes: Sequence[str] = ()) -> list[list[str]]:
     """Columns such as x1, x2, ... or pc_0, pc_1, ..., by prefix; without prefixes to look for, those of points."""
     groups: dict[str, list[str]] = {}
-    for name in sorted(known, key=_natural):
-        groups.setdefault(_natural(name)[0] if name[-1:].isdecimal() else "", []).append(name)
+    for name in sorted(known, key=natural):
+        groups.setdefault(natural(name)[0] if name[-1:].isdecimal() else "", []).append(name)
     usual = [f"{prefix}{gap}" for prefix in prefixes or NUMBERED for gap in ("", "_")]
     moving = [p for p, group in groups.items() if p and any(all(v + n in known for n in group) for v in VELOCITY)]
     return [groups[p] for p in (usual if prefixes else [*usual, *moving]) if p in groups]
-
-
-def _natural(name: str) -> tuple[str, int]:
-    """A name without its number, and the number: x2 sorts before x10."""
-    prefix = name.rstrip("0123456789")
-    return prefix, int(name[len(prefix) :] or 0)
 
 
 def _first(known: Mapping[str, str], groups: Iterable[Iterable[str]], least: int = 2) -> tuple[str, ...]:
@@ -170,59 +153,6 @@ def _first(known: Mapping[str, str], groups: Iterable[Iterable[str]], least: int
         if len(found) >= least:
             return found
     return ()
-
-
-def expanded(wanted: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
-    """Names with patterns (``pc*``, by number), ranges (``pc1:pc50``) and units, if left out, written out.
-
-    >>> expanded(["pc*", "a1:a3"], ["pc10", "pc2", "a1 [m]", "a2", "a3"])
-    ('pc2', 'pc10', 'a1 [m]', 'a2', 'a3')
-    """
-    found: list[str] = []
-    for name in wanted:
-        start, colon, end = name.partition(":")
-        (prefix, low), (other, high) = _natural(start), _natural(end)
-        if name in names:
-            found.append(name)
-        elif colon and other == prefix:
-            numbers = range(low, min(high, low + len(names)) + 1)  # longer ranges have missing names
-            found += [f"{prefix}{k:0{len(start) - len(prefix)}}" for k in numbers]
-        else:
-            found += sorted(fnmatch.filter(names, name), key=_by_numbers) or [name]
-    plain = {split_unit(name)[0]: name for name in reversed(names)}
-    return tuple(name if name in names else plain.get(name, name) for name in found)
-
-
-def _by_numbers(name: str) -> list[tuple[int, str]]:
-    """A key that sorts the numbers in names by size: pc2_dot before pc10_dot."""
-    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", name)]
-
-
-def named(wanted: Sequence[str], names: Sequence[str], option: str, count: int | None = None) -> tuple[str, ...]:
-    """The columns asked for, all there and as many as needed."""
-    if isinstance(wanted, str):
-        raise InvalidInputError(f"{option} must be a tuple of names, such as ('x', 'y', 'z'), got {wanted!r}.")
-    found = expanded(wanted, names)
-    if missing := [name for name in found if name not in names]:
-        raise MissingColumnsError(
-            f"the file has no column {listed(missing)}; it has {listed(names)}. Correct {option}=."
-        )
-    if wanted and not found:
-        raise InvalidInputError(f"{option}= names no column: {', '.join(wanted)} is an empty range. Write pc1:pc50.")
-    if len(set(found)) < len(found):
-        raise InvalidInputError(f"{option}= names a column twice: {listed(found)}.")
-    if count is not None and len(found) != count:
-        raise InvalidInputError(
-            f"expected {count} columns, got {len(found)}: {listed(found)}. Give {option}= one for each coordinate, or "
-            "two on the globe: latitude and longitude, east and north."
-        )
-    return found
-
-
-def listed(names: Sequence[str]) -> str:
-    """Names for a message; of many, the first and the last."""
-    shown = [str(name)[:40] for name in names]
-    return ", ".join(shown if len(shown) <= 12 else [*shown[:10], "...", shown[-1]]) or "none"
 
 
 def from_columns(
@@ -245,9 +175,12 @@ def from_columns(
         values = np.stack([*vectors.values()], axis=-1, dtype=dtype).reshape(-1, len(coordinates), len(vectors))
         given = [columns.units[name] for name in vectors]
         if columns.wind:
-            if not is_radian(given[1]):
-                warn_if_radians(columns.wind[1], values[..., 1])
-            values, given = xarrays.wind_components(values[..., 0], values[..., 1], given[1]), given[:1] * 2
+            speed, direction = np.moveaxis(values, -1, 0)
+            if bad := int(xarrays.impossible_wind(speed, direction, given[1]).sum()):
+                notes.append(f"{bad} negative speeds or directions beyond the circle count as missing")
+            elif not is_radian(given[1]):
+                warn_if_radians(columns.wind[1], direction)
+            values, given = xarrays.wind_components(speed, direction, given[1]), given[:1] * 2
         units, factors = common_unit(columns.vectors, given, notes)
         values = values if (factors == 1).all() else (values * factors).astype(values.dtype)
         values = xarrays.without_impossible(values, units, notes) if columns.on_globe else values
@@ -290,10 +223,17 @@ def to_columns(field: Field, step: int = 0) -> dict[str, np.ndarray]:
         if numbers is not None:
             for name, column in zip(field.names, numbers[step].T, strict=True):
                 plain, unit = split_unit(name)
-                table[name.replace(plain, plain + suffix, 1)] = column * (conversion(field.units, unit) or 1.0)
+                label = _with_unit(name.replace(plain, plain + suffix, 1), field)
+                table[label] = column * (conversion(field.units, unit) or 1.0)
     for part in field.parts.values():
         table |= to_columns(part, step)
     if field.wind and field.values is not None:
         polar = xarrays.speed_direction(field.values[step].T, split_unit(field.wind[1])[1])
-        table |= zip(field.wind, polar, strict=True)
+        table |= zip((_with_unit(field.wind[0], field), field.wind[1]), polar, strict=True)
     return table
+
+
+def _with_unit(name: str, field: Field) -> str:
+    """The name of a column with the unit of a field, unless its file has a column of this name or it says a unit."""
+    taken = (*getattr(field.origin, "column_names", ()), *getattr(field.origin, "arrays", ()))
+    return name if not field.units or split_unit(name)[1] or name in taken else f"{name} [{field.units}]"

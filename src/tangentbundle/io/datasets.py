@@ -16,8 +16,9 @@ from ..earth import xarrays
 from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError, NonFiniteError
 from ..extras import extra
 from ..memory import require_memory
-from .columns import expanded, find_columns, from_columns, listed, named, real, split_unit, with_errors
+from .columns import find_columns, from_columns, real, with_errors
 from .field import Field, Request, check_count
+from .names import listed, named, split_unit
 from .spaces import Globe
 
 if TYPE_CHECKING:
@@ -89,14 +90,17 @@ def check_header(path: Path, request: Request, more: Sequence[str] = ()) -> None
     check_names(variables, dimensions, request, more)
 
 
-def check_names(variables: Sequence[str], dims: Sequence[str], request: Request, more: Sequence[str] = ()) -> None:
-    """Refuse a request for variables or dimensions that are not there; ``more`` are variables to read besides."""
+def check_names(variables: Sequence[str], dims: Sequence[str], request: Request, more: Sequence[str] = ()) -> Request:
+    """Return a request with names written out; raise if they or ``more`` variables, or dimensions, are not there."""
     if missing := [name for name in request.select if name not in dims]:
         raise MissingColumnsError(f"there is no dimension {missing[0]} to select; there are {listed(dims)}.")
     given = {option: getattr(request, option) for option in ("points", "latlon", "vectors", "wind")}
-    given |= {"sigma": [request.sigma] if request.sigma else [], "variables": more}
-    for option, names in given.items():
-        named(names, variables, option, 2 if names and option in ("latlon", "wind") else None)
+    named(more, variables, "variables")
+    counts = {option: 2 for option in ("latlon", "wind") if given[option]}
+    found: dict[str, Any] = {o: named(names, variables, o, counts.get(o)) for o, names in given.items()}
+    if request.sigma:
+        found["sigma"] = named([request.sigma], variables, "sigma", 1)[0]
+    return replace(request, **found)
 
 
 def from_dataset(ds: Any, request: Request) -> Field:
@@ -106,7 +110,7 @@ def from_dataset(ds: Any, request: Request) -> Field:
     from ..earth.healpix import find_healpix
 
     notes: list[str] = []
-    check_names([*map(str, ds.variables)], [*map(str, ds.dims)], request)
+    request = check_names([*map(str, ds.variables)], [*map(str, ds.dims)], request)
     ds = _selected(ds, request.select, notes)
     for name, standard in zip(request.latlon, ("latitude", "longitude"), strict=False):
         ds = ds.set_coords(name)
@@ -211,7 +215,7 @@ def _names(ds: Any, request: Request) -> tuple[Any, tuple[str, ...], tuple[str, 
     if request.only_points:
         return ds, (), ()
     if request.vectors:
-        return ds, expanded(request.vectors, [*map(str, ds.variables)]), ()
+        return ds, request.vectors, ()
     if request.wind:
         return xarrays.with_components(ds, request.wind)[0], xarrays.EAST_NORTH, request.wind
     with contextlib.nullcontext() if request.needs_vectors else contextlib.suppress(MissingColumnsError):

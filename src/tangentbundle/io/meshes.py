@@ -15,8 +15,8 @@ import numpy as np
 from ..errors import DamagedFileError, InvalidInputError, OutputError
 from ..extras import extra
 from .arrays import first_at_place, from_arrays, to_arrays, vector_arrays
-from .columns import split_unit
 from .field import Field, Request, check_count
+from .names import split_unit
 from .spaces import Mesh
 
 

@@ -13,8 +13,9 @@ import numpy as np
 
 from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError
 from ..memory import require_memory
-from .columns import Columns, find_columns, from_columns, listed, real, to_columns
+from .columns import Columns, find_columns, from_columns, real, to_columns
 from .field import Field, Request
+from .names import listed
 
 NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan)", re.ASCII | re.IGNORECASE)
 """What is a number in a table; Python's ``float`` also accepts 1_000."""
