@@ -1,4 +1,4 @@
-"""Wind between stations: a map of the wind, and of how far to trust it, from 150 places.
+"""Wind between stations: a map of the wind, and of standard deviation of the prediction, from 150 places.
 
 `FieldInterpolator` estimates length scales and amplitudes from the stations alone, and gives a standard deviation with
 every vector. The wind is a monthly mean of the series inside the package (FNOC, January 1982); the error is measured at
@@ -42,6 +42,6 @@ few, same = wind.at(at), {"top": 10.0, "arrows": 350}
 tb.plot.earth_map(few.lat, few.lon, few.components[0], title=f"{len(at)} stations", axes=left, **same)
 tb.plot.earth_map(wind.lat, wind.lon, east_north, title="the wind from the stations", axes=right, **same)
 tb.plot.earth_map(wind.lat, wind.lon, wind.components[0], title="the true wind, January 1982", axes=below, **same)
-trust = {"label": "standard deviation", "unit": "m/s", "title": "how far to trust it"}
+trust = {"label": "standard deviation", "unit": "m/s", "title": "standard deviation of the prediction"}
 tb.plot.earth_map(wind.lat, wind.lon, spread, axes=last, **trust)
 tb.plot.save(figure, "out/wind_map.png")
