@@ -1,4 +1,4 @@
-"""Wind between stations: a map of the wind, and of standard deviation of the prediction, from 150 places.
+"""Wind between stations: a map of the wind, and of its standard deviation, from 150 places.
 
 `FieldInterpolator` estimates length scales and amplitudes from the stations alone, and gives a standard deviation with
 every vector. The wind is a monthly mean of the series inside the package (FNOC, January 1982); the error is measured at

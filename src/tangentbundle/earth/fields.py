@@ -208,8 +208,9 @@ def denoise(
     model = planetary_model(FieldDenoiser, seed)
     found = Regridder(fields.ds, fields.ds, Kriging(noise, model), vectors=fields.names)(fields.ds)
     names = [*fields.names, *(f"{name}_std" for name in fields.names if std)]
-    there, both = (abs(fields.ds[name]) <= fields.limit for name in fields.names)
-    new = {name: like(found[name].where(there & both), found[name]) for name in names}
+    first, second = (fields.ds[name] for name in fields.names)
+    there = (abs(first) <= fields.limit) & (abs(second) <= fields.limit)
+    new = {name: like(found[name].where(there).transpose(*first.dims), found[name]) for name in names}
     return described(fields.ds.assign(new), f"denoise(noise={noise})")
 
 

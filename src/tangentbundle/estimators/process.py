@@ -68,7 +68,7 @@ class GaussianProcess(Model):
         if observations.history is not None:  # its parameters but the noise hold for the field, to a third
             center[:-1] = maximize(covariance, data.past_evidence(index), center, width, self.steps)[:-1]
             width[:-1] = 0.3
-        shortest = 0.5 * observations.spacing  # neighbours are nearly independent: no longer to be told from noise
+        shortest = 0.5 * observations.spacing  # below, neighbours are independent, as noise is
         theta = maximize(covariance, data.evidence(index), center, width, self.steps, data.max_noise, shortest)
         parameters = dict(zip([*names, "noise"], np.exp(theta).tolist(), strict=True))
         return GaussianPosterior(covariance, theta, data, observations.parts(sites), parameters)
