@@ -9,21 +9,14 @@ import pandas as pd
 import pytest
 import xarray as xr
 from scipy.spatial import ConvexHull
-from typer.testing import CliRunner
+from tool import run
 
 import tangentbundle as tb
 from benchmarks.calculus import harmonic_wind
 from tangentbundle.io import Field, Mesh, Request, read_field, write_field
-from tangentbundle_cli import app
 
 TORUS, SPHERE = tb.manifolds.Torus(1.0, 0.4), tb.manifolds.Sphere(2)
 PARTS = ("gradient", "rotational", "remainder")
-
-
-def run(*arguments, code=0):
-    result = CliRunner().invoke(app, [str(a) for a in arguments])
-    assert result.exit_code == code, (result.stdout, result.stderr, result.exception)
-    return result
 
 
 @pytest.fixture(autouse=True)

@@ -6,23 +6,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
+from tool import run
 
 import tangentbundle as tb
 from tangentbundle.io import read_field
-from tangentbundle_cli import app
 
 pytest.importorskip("dask")
 pytest.importorskip("zarr")
 xarray = pytest.importorskip("xarray")
 SPHERE = tb.manifolds.Sphere(2)
 SCALE = ("--heat", "0.1", "--dim", "2", "--neighbors", "24")
-
-
-def run(*arguments, code=0):
-    result = CliRunner().invoke(app, [str(a) for a in arguments])
-    assert result.exit_code == code, (result.stdout, result.stderr, result.exception)
-    return result
 
 
 @pytest.fixture

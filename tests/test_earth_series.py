@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tool import run
 from typer.testing import CliRunner
 
 from tangentbundle.earth import blocks as series
@@ -15,12 +16,6 @@ xr = pytest.importorskip("xarray")
 pytest.importorskip("dask")
 pytest.importorskip("zarr")
 SCALE = ("--scale", "3000 km")
-
-
-def run(*arguments, code=0):
-    result = CliRunner().invoke(app, [str(a) for a in arguments])
-    assert result.exit_code == code, (result.stdout, result.stderr, result.exception)
-    return result
 
 
 @pytest.fixture

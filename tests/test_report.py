@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import typer
-from typer.testing import CliRunner
+from tool import run
 
 import tangentbundle as tb
 from tangentbundle.io import Cloud, Field, Globe, Summary
@@ -27,12 +27,6 @@ FLAGS = (
     "--disable-background-networking",
     "--enable-unsafe-swiftshader",
 )
-
-
-def run(*arguments, code=0):
-    result = CliRunner().invoke(app, [str(a) for a in arguments])
-    assert result.exit_code == code, (result.stdout, result.stderr, result.exception)
-    return result
 
 
 @pytest.fixture(scope="module")
