@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import os
@@ -9,7 +10,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module, metadata
 from pathlib import Path
 from types import ModuleType
@@ -74,6 +75,18 @@ def in_new_process(module: str, *arguments: Any, **environment: str) -> Any:
     if done.returncode:
         raise RuntimeError(f"python -m {module} failed:\n{done.stderr}")
     return json.loads(done.stdout.splitlines()[-1])
+
+
+@contextlib.contextmanager
+def busy(count: int) -> Iterator[None]:
+    """So many processes compute while the block runs."""
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in others:
+            process.kill()
+            process.wait()
 
 
 def machine() -> Row:

@@ -8,14 +8,11 @@ BLAS thread and one for every core, on an idle machine and next to two busy proc
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
-import subprocess
-import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 
 import numpy as np
@@ -26,7 +23,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 import tangentbundle as tb
 from tangentbundle.io.summary import short_name
 
-from .harness import Row, in_new_process, print_table, save
+from .harness import Row, busy, in_new_process, print_table, save
 from .scaling import peak_bytes
 
 SIZES, LARGE = (400, 600, 1000, 1400, 2000), (20_000, 200_000)
@@ -70,18 +67,6 @@ def alone(n: int) -> Row:
     predict = seconds(lambda: denoiser.predict(points))
     model = short_name(denoiser.scores_[0].model)
     return {"n": n, "fit_s": fit, "predict_s": predict, "peak_gb": peak_bytes() / 1e9, "model": model}
-
-
-@contextlib.contextmanager
-def busy(count: int) -> Iterator[None]:
-    """So many processes compute while the block runs."""
-    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for process in others:
-            process.kill()
-            process.wait()
 
 
 def run(sizes: Sequence[int] = SIZES, repeats: int = 2) -> list[Row]:

@@ -9,6 +9,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from .parallel import passive_waiting, sleep_while_waiting
+
 if TYPE_CHECKING:
     from .api import *  # noqa: F403
 
@@ -39,5 +41,8 @@ def __dir__() -> list[str]:
 
 
 # the command, `tangentbundle` or `python -m tangentbundle`, loads what it needs when it needs it
-if "tangentbundle_cli" not in sys.modules and sys.argv[:1] != ["-m"]:
-    import_module(".api", __name__)
+if "tangentbundle_cli" in sys.modules or sys.argv[:1] == ["-m"]:
+    sleep_while_waiting()
+else:
+    with passive_waiting():
+        import_module(".api", __name__)

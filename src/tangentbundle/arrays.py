@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
+import torch.autograd.forward_ad as forward_ad
 
 from .errors import DTypeError, InvalidInputError, NonFiniteError, ShapeError
 
@@ -97,6 +99,13 @@ def half_precision(value: Array) -> torch.dtype | None:
     return dtype if dtype in (torch.float16, torch.bfloat16) else None
 
 
+def outside_autocast(device: torch.device) -> contextlib.AbstractContextManager:
+    """A context in which ``torch.autocast`` does not reduce the precision of products on a device."""
+    if device.type in ("cpu", "cuda") and torch.is_autocast_enabled(device.type):
+        return torch.autocast(device.type, enabled=False)
+    return contextlib.nullcontext()
+
+
 def _from_numpy(value: Any, name: str) -> torch.Tensor:
     """The tensor in the memory of an array, or of a copy where torch cannot share it."""
     if np.ma.is_masked(value):
@@ -118,6 +127,36 @@ def _from_numpy(value: Any, name: str) -> torch.Tensor:
 def is_batched(tensor: torch.Tensor) -> bool:
     """Whether a tensor stands for many inside ``torch.vmap``, where values cannot be looked at."""
     return torch._C._functorch.is_batchedtensor(tensor)
+
+
+def is_transformed(tensor: Any) -> bool:
+    """Whether a tensor belongs to a transform of ``torch.func`` that is under way, or carries a tangent."""
+    if not isinstance(tensor, torch.Tensor):
+        return False
+    functorch = torch._C._functorch
+    if functorch.is_functorch_wrapped_tensor(tensor):
+        return functorch.maybe_get_level(tensor) >= 0  # those of transforms that have ended stay wrapped
+    return has_tangent(tensor)
+
+
+def has_tangent(tensor: torch.Tensor) -> bool:
+    """Whether a tensor carries a forward-mode derivative."""
+    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None
+
+
+@contextlib.contextmanager
+def outside_transforms() -> Iterator[None]:
+    """Compute what depends on nothing that ``torch.func`` transforms, such as a transposed matrix to be cached.
+
+    Within a transform all new tensors belong to it, and have no memory that NumPy or a sparse product could read.
+    """
+    if torch._C._functorch.peek_interpreter_stack() is None:
+        yield
+        return
+    from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+
+    with temporarily_clear_interpreter_stack():
+        yield
 
 
 def finite(tensor: torch.Tensor, name: str) -> torch.Tensor:
@@ -176,6 +215,14 @@ def positive(value: Any, name: str) -> float:
     number = value.item() if isinstance(value, (np.ndarray, torch.Tensor)) and value.ndim == 0 else value
     if isinstance(number, bool) or not isinstance(number, Real) or not 0.0 < float(number) < np.inf:
         raise InvalidInputError(f"{name} must be a positive number, got {value!r}.")
+    return float(number)
+
+
+def nonnegative(value: Any, name: str) -> float:
+    """A finite number of at least zero from a Python, NumPy or torch scalar; all else is refused."""
+    number = value.item() if isinstance(value, (np.ndarray, torch.Tensor)) and value.ndim == 0 else value
+    if isinstance(number, bool) or not isinstance(number, Real) or not 0.0 <= float(number) < np.inf:
+        raise InvalidInputError(f"{name} must be a number of at least 0, got {value!r}.")
     return float(number)
 
 
