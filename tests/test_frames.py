@@ -97,6 +97,31 @@ def test_gram_path_equals_covariance_path(noise, monkeypatch):
     assert np.array_equal(gram.counts, covariance.counts)
 
 
+@pytest.mark.filterwarnings("ignore::tangentbundle.errors.TangentBundleWarning")
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("origin", [0.0, 1e6])
+@pytest.mark.parametrize("dim, ambient", [(1, 2), (1, 3), (2, 3), (2, 5), (3, 4), (2, 20)])
+def test_a_given_scale_determines_every_tangent_space_or_is_refused(dim, ambient, origin, center):
+    """Flat sheets, points in general position or twice, balls from much too small to large enough."""
+    refused = 0
+    for seed in range(24):
+        rng = np.random.default_rng(seed)
+        basis = np.linalg.qr(rng.standard_normal((ambient, dim)))[0]
+        points = rng.uniform(size=(30, dim)) @ basis.T + origin
+        if seed % 4 == 0:
+            points[:3] = points[3]
+        reach = np.sort(np.linalg.norm(points[:, None] - points, axis=2), axis=1)
+        eps_pca = float(1.1 * np.median(reach[:, rng.integers(2, 20)])) ** 2
+        try:
+            frames = TangentBundle.from_points(points, dim=dim, eps=9.0, eps_pca=eps_pca, pca_center=center).frames
+        except RankDeficientError as error:
+            assert "eps_pca" in str(error)
+            refused += 1
+        else:
+            assert sine(frames, np.broadcast_to(basis, frames.shape)).max() < np.sin(np.radians(6))
+    assert 0 < refused < 24
+
+
 @pytest.mark.parametrize("ambient", [13, 50, 300])
 def test_an_isometric_embedding_changes_nothing(ambient):
     """S^2 turned into R^D: the same dimension, scale and spectrum as in R^3."""

@@ -1,17 +1,28 @@
 """Neighbour graphs against brute force."""
 
+import contextlib
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
+import torch
 from scipy import sparse
 from scipy.sparse import csgraph
 from spaces import reverse_edges
 
 from tangentbundle import TangentBundle
-from tangentbundle.errors import InvalidInputError, MemoryLimitError, TooFewPointsError
+from tangentbundle.distributed import DistributedBundle
+from tangentbundle.errors import (
+    InvalidInputError,
+    MemoryLimitError,
+    TangentBundleError,
+    TangentBundleWarning,
+    TooFewPointsError,
+)
 from tangentbundle.geometry.graph import NeighborGraph, graph_of_lists, radius_graph
 from tangentbundle.geometry.search import nearest_distances, one_search, sampled_nearest, search_tree
+from tangentbundle.geometry.tensor_cloud import TensorCloud
 from tangentbundle.manifolds import Sphere
 
 RNG = np.random.default_rng
@@ -202,3 +213,44 @@ def test_bad_radius(radius):
 def test_bad_k():
     with pytest.raises(TooFewPointsError, match="only 120 points"):
         nearest_distances(CLOUDS["plain"], 120)
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3, 5, 12, 40])
+@pytest.mark.parametrize("unit", [1e-140, 1e-30, 1.0, 1e30, 1e140])
+def test_any_radius_beyond_the_cloud_finds_every_pair(dims, unit):
+    """From a little more than the diameter to the largest number there is, of arrays and of clouds of tensors."""
+    points = unit * (RNG(dims).standard_normal((70, dims)) + 3.0)
+    widest = max(np.linalg.norm(points / unit - point / unit, axis=1).max() for point in points)
+    clouds_of_points = [points]
+    if unit == 1.0:
+        clouds_of_points.append(TensorCloud.of(torch.from_numpy(points)))
+        clouds_of_points.append(TensorCloud.of(torch.from_numpy(points).float()))
+    for cloud in clouds_of_points:
+        for radius in (1.001 * unit * widest, 1e3 * unit * widest, 1.34e154, np.finfo(float).max):
+            graph = radius_graph(cloud, float(radius))
+            assert (graph.degrees == 69).all()
+
+
+@pytest.mark.parametrize("name", ["eps", "eps_pca"])
+@pytest.mark.parametrize("unit", [1e-100, 1.0, 1e100])
+def test_scales_of_any_size_give_a_bundle_or_a_named_error(name, unit, tmp_path):
+    points = unit * Sphere(2).sample(60, seed=0)
+    frames = Sphere(2).frames(points / unit)
+    batch = np.zeros(60, int)
+    for value in (5e-324, 1e-300, 1e300, float(np.finfo(float).max)):
+        options = {"eps": 4.0 * unit**2} | {name: value}
+        builders = [
+            lambda options: TangentBundle.from_points(points, dim=2, **options).laplacian(),
+            lambda options: TangentBundle.from_batch(points, batch, dim=2, **options),
+        ]
+        if name == "eps":
+            builders.append(lambda options: TangentBundle.from_frames(points, frames, **options).laplacian())
+        if unit == 1.0:
+            folder = tmp_path / str(value)
+            builders.append(
+                lambda options, folder=folder: DistributedBundle.from_points(points, folder, dim=2, **options)
+            )
+        for build in builders:
+            with warnings.catch_warnings(), contextlib.suppress(TangentBundleError):
+                warnings.simplefilter("ignore", TangentBundleWarning)
+                build(options)

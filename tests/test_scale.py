@@ -1,20 +1,27 @@
 """Automatic scales."""
 
+import warnings
+
 import numpy as np
 import pytest
+import thin_shapes
 
 from tangentbundle import TangentBundle
-from tangentbundle.errors import TooFewPointsError
+from tangentbundle.errors import AccuracyWarning, DisconnectedWarning, TangentBundleWarning, TooFewPointsError
 from tangentbundle.geometry.graph import radius_graph
 from tangentbundle.geometry.scale import (
     MAX_NEIGHBORS,
+    Reach,
+    automatic_neighbors,
+    ball_pca,
     connecting_radius,
+    curvatures,
     least_neighbors,
     radius_for_neighbors,
     target_neighbors,
 )
-from tangentbundle.geometry.search import sample_rows
-from tangentbundle.manifolds import Sphere, SwissRoll, Torus
+from tangentbundle.geometry.search import nearest_distances, sample_rows
+from tangentbundle.manifolds import FlatTorus, Sphere, SwissRoll, Torus
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 6])
@@ -43,10 +50,10 @@ def test_radius_for_neighbors_from_a_sample():
     points = Sphere(2).sample(20_000, seed=0)
     degrees = radius_graph(points, radius_for_neighbors(points, 40)).degrees
     assert np.median(degrees) == pytest.approx(40, abs=2)
-    rows = sample_rows(20_000)
+    rows = sample_rows(points)
     assert len(rows) == len(set(rows.tolist())) < 20_000 and (np.diff(rows) > 0).all()
-    assert np.array_equal(rows, sample_rows(20_000))
-    assert np.array_equal(sample_rows(7), np.arange(7))
+    assert np.array_equal(rows, sample_rows(points))
+    assert np.array_equal(sample_rows(points[:7]), np.arange(7))
 
 
 def test_too_few_points():
@@ -69,9 +76,11 @@ def test_connecting_radius_of_coincident_points():
     assert connecting_radius(points, radius_graph(points, 2.5), 5.0) == pytest.approx(2.0)
 
 
-def test_no_near_connection_is_infinite():
-    points = np.concatenate([np.arange(100.0), 1e6 + np.arange(100.0)])[:, None]
-    assert connecting_radius(points, radius_graph(points, 1.5), 3.0) == np.inf
+def test_pieces_far_apart_are_not_joined():
+    points = np.concatenate([np.arange(100.0), 102.5 + np.arange(100.0), 1e6 + np.arange(100.0)])[:, None]
+    graph = radius_graph(points, 1.5)
+    assert connecting_radius(points, graph, 3.0) == 1.0  # the longest edge there is
+    assert connecting_radius(points, graph, 4.0) == 3.5
 
 
 @pytest.mark.parametrize("space", [Sphere(1), Sphere(2), Sphere(3), Torus(), SwissRoll()], ids=repr)
@@ -95,3 +104,126 @@ def test_eps_has_the_unit_of_a_squared_length(factor):
     one, other = (TangentBundle.from_points(s * points) for s in (1.0, factor))
     assert other.eps == pytest.approx(factor**2 * one.eps, rel=1e-9)
     assert other.eps_pca == pytest.approx(factor**2 * one.eps_pca, rel=1e-9)
+
+
+def spectrum_error(shape, points, neighbors=None, count=8):
+    """Relative error of the first eigenvalues; infinite where there is no bundle."""
+    true = shape.spectrum(count)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TangentBundleWarning)
+        try:
+            bundle = TangentBundle.from_points(points, dim=shape.dim, neighbors=neighbors)
+        except TooFewPointsError:
+            raise
+        except Exception:
+            return np.inf
+        found = bundle.laplacian().spectrum(count, tol=1e-6)[0]
+    return float(np.abs(found - true).sum() / true.sum())
+
+
+@pytest.mark.parametrize(
+    "shape, n, limit",
+    [
+        (thin_shapes.thin_torus(0.1), 4000, 0.15),
+        (thin_shapes.dumbbell(0.1), 3000, 0.15),
+        (thin_shapes.TwoSpheres(0.25), 3000, 0.15),
+        (thin_shapes.Roll(0.35), 3000, 0.15),
+        (thin_shapes.Helix(0.4), 3000, 0.05),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_thin_shapes_have_right_eigenvalues(shape, n, limit):
+    """The usual number of neighbours would be wrong by factors: it reaches around tubes and into other sheets."""
+    assert spectrum_error(shape, shape.sample(n, seed=1)) < limit
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "shape, n",
+    [
+        (thin_shapes.thin_torus(0.1), 5000),
+        (thin_shapes.thin_torus(0.15), 3000),
+        (thin_shapes.thin_torus(0.3), 1000),
+        (thin_shapes.thin_torus(0.5), 2000),
+        (thin_shapes.dumbbell(0.1), 5000),
+        (thin_shapes.dumbbell(0.3), 2000),
+        (thin_shapes.TwoSpheres(0.2), 4000),
+        (thin_shapes.Roll(0.3), 4000),
+        (thin_shapes.Helix(0.3), 4000),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_automatic_is_as_good_as_the_best_number_of_neighbors(shape, n):
+    """Within a factor of 1.5, means over samples; errors below 3 % count as right."""
+    clouds = [shape.sample(n, seed=seed) for seed in range(3)]
+    automatic = np.mean([spectrum_error(shape, points) for points in clouds])
+    best = min(np.mean([spectrum_error(shape, points, k) for points in clouds]) for k in (12, 16, 24, 36, 54, 80))
+    assert automatic <= max(1.5 * best, 0.03)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 5])
+@pytest.mark.parametrize("ambient", [None, 40])
+def test_curvature_of_cylinders(d, ambient):
+    """Of circles times flat space, in any dimension, at any radius."""
+    rng = np.random.default_rng(d)
+    angle = rng.uniform(-1, 1, 60_000)
+    flat = rng.uniform(-0.8, 0.8, (60_000, d - 1))
+    points = np.concatenate([np.stack([2 * np.sin(angle / 2), 2 * np.cos(angle / 2)], axis=1), flat], axis=1)
+    if ambient:
+        points = points @ np.linalg.qr(rng.standard_normal((ambient, d + 1)))[0].T
+    rows = np.flatnonzero((np.abs(angle) < 0.2) & (np.abs(flat) < 0.2).all(axis=1))[:50]
+    distances, indices = nearest_distances(points, 100, rows)
+    radii = distances[:, -1]
+    pca = ball_pca(points, points[rows], distances, indices, radii, d)
+    steps = (points[indices] - points[rows][:, None]) @ pca.axes
+    found = curvatures(pca, steps, distances, radii, d)
+    assert np.median(found) == pytest.approx(0.5, rel=0.15)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("shape, n", [(Torus(), 150), (Torus(1.0, 0.2), 1500), (Torus(1.0, 0.3), 5000)])
+def test_automatic_eps_does_not_depend_on_orientation_order_unit_and_origin(shape, n, seed):
+    rng = np.random.default_rng(seed)
+    points = shape.sample(n, seed=0)
+    turn = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    moved = 7.0 * (points[rng.permutation(n)] @ turn + 20 * rng.standard_normal(3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AccuracyWarning)
+        eps, other = (TangentBundle.from_points(x, dim=2).eps for x in (points, moved))
+    assert other == pytest.approx(49 * eps, rel=1e-9)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.003, 0.01, 0.03, 0.1])
+@pytest.mark.parametrize("ambient", [3, 20])
+def test_noise_does_not_narrow_the_scale(noise, ambient):
+    """A wide sphere has the usual number of neighbours under any noise."""
+    rng = np.random.default_rng(0)
+    points = np.pad(Sphere(2).sample(3000, seed=0), ((0, 0), (0, ambient - 3)))
+    points += noise * rng.standard_normal(points.shape)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AccuracyWarning)
+        assert automatic_neighbors(points, 2) >= 0.6 * target_neighbors(3000, 2)
+
+
+@pytest.mark.parametrize("shape", [Sphere(1), Sphere(2), Sphere(3), Sphere(5), FlatTorus(), Torus(1.0, 0.5)], ids=repr)
+@pytest.mark.parametrize("n", [1000, 6000])
+def test_wide_shapes_keep_the_usual_number_of_neighbors(shape, n):
+    points = shape.sample(n, seed=0)
+    assert automatic_neighbors(points, shape.dim) >= 0.6 * target_neighbors(n, shape.dim)
+
+
+@pytest.mark.parametrize("r, sparse", [(0.5, False), (0.1, True)])
+def test_points_too_sparse_for_the_shape_bring_a_warning(r, sparse):
+    reach = Reach.of(Torus(1.0, r).sample(700, seed=0), 2, target_neighbors(700, 2))
+    assert reach.resolved != sparse
+    if sparse:
+        with pytest.warns(AccuracyWarning, match="too sparse for the shape"):
+            reach.warn(700)
+
+
+def test_sheets_are_not_joined_to_connect_pieces():
+    """Spheres further apart than the radius, by less than twice as much, stay two."""
+    points = thin_shapes.TwoSpheres(0.3).sample(6000, seed=0)
+    with pytest.warns(DisconnectedWarning, match="2 components"):
+        bundle = TangentBundle.from_points(points, dim=2)
+    assert bundle.eps < 0.3**2

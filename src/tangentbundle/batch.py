@@ -24,6 +24,7 @@ from .errors import (
     IsolatedPointsError,
     ShapeError,
     TooFewPointsError,
+    outside,
 )
 from .geometry.frames import LocalPCA
 from .geometry.graph import NeighborGraph, radius_graph
@@ -85,7 +86,7 @@ class Clouds:
         graph = radius_graph(together, 1.0, max_memory=scale.max_memory, dim=dim)
         if len(graph.isolated):
             alone = torch.unique(cloud[torch.as_tensor(graph.isolated, device=x.device)]).tolist()
-            found = f"{len(graph.isolated)} points, in clouds {alone[:5]}"
+            found = f"{len(graph.isolated)} points (first: {graph.isolated[0]}, counted from 0), in clouds {alone[:5]}"
             raise IsolatedPointsError(f"{found}, are isolated. Use a larger eps or more neighbors.")
         unit = Scale(1.0, None, eps_pca, scale.max_memory, scale.pca_center)
         pca, _ = estimate_frames(together, graph, 1.0, dim, unit)
@@ -98,17 +99,17 @@ class Clouds:
         count, several = len(sizes), self.graph.num_components - len(sizes)
         if several > 0:
             message = f"{count} clouds have {several} components too many; nothing flows between them."
-            warnings.warn(message, DisconnectedWarning, stacklevel=3)
+            warnings.warn(message, DisconnectedWarning, stacklevel=outside())
         shares = indptr[pad(sizes.cumsum(0), (1, 0))].diff() / (sizes * (sizes - 1))
         if len(wide := ((shares > GLOBAL_SHARE) & (sizes > 20)).nonzero()):
             found = f"neighbourhoods in {len(wide)} of {count} clouds (first: {int(wide[0])}) hold most of the cloud"
             message = f"{found}, so the Laplacian is not local. Use a smaller eps or fewer neighbors."
-            warnings.warn(message, GlobalNeighborhoodWarning, stacklevel=3)
+            warnings.warn(message, GlobalNeighborhoodWarning, stacklevel=outside())
         if same := int((distances == 0).sum()) // 2:
             message = (
                 f"{same} pairs of points coincide. Remove duplicates in each cloud with np.unique(points, axis=0)."
             )
-            warnings.warn(message, DuplicatePointsWarning, stacklevel=3)
+            warnings.warn(message, DuplicatePointsWarning, stacklevel=outside())
         warn_of_noise(self.pca, self.frames, self.graph)
 
     def laplacian(self, calibrate: bool = True) -> Joined:

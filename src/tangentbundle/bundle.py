@@ -31,6 +31,7 @@ from .geometry.search import one_search
 from .geometry.transport import Connection, connect
 from .manifolds import Sphere
 from .operators import ConnectionLaplacian, Joined
+from .parallel import threads_by_size
 
 
 class TangentBundle(BundleOperators):
@@ -51,6 +52,7 @@ class TangentBundle(BundleOperators):
     """
 
     @classmethod
+    @threads_by_size
     def from_points(
         cls,
         points: Array,
@@ -65,12 +67,17 @@ class TangentBundle(BundleOperators):
     ) -> TangentBundle:
         r"""Estimate the bundle of a manifold from points ``(n, D)`` alone.
 
+        Each column of a frame is a principal axis with its entry of largest magnitude positive; of entries within
+        0.1 % of the largest, the first one counts. ``nn.SumReadout`` and coordinatewise functions that are not odd
+        depend on this convention of signs; filters do not.
+
         Args:
             dim: intrinsic dimension d, or a rule to estimate it (default ``WidestGap()``).
             eps: squared radius of the neighbourhoods, as in the paper. Default: chosen for an accurate
                 spectrum and a connected graph (``tangentbundle.geometry.scale``).
             neighbors: instead of eps, the neighbours of the median point.
-            eps_pca: squared radius of the local PCA. Default: half the neighbours of ``eps``.
+            eps_pca: squared radius of the local PCA, which must determine a tangent space at every point. Default:
+                half the neighbours of ``eps``, and the nearest points where these are too few.
             pca_center: whether local PCA subtracts the weighted mean of each neighbourhood. ``False`` uses the
                 displacements from the point itself, as Algorithm 1 of the paper does.
             kernel: radial weight, default ``Gaussian()``.
@@ -81,14 +88,15 @@ class TangentBundle(BundleOperators):
         with one_search(cloud):
             warn_of_duplicates(cloud)
             dim, local = resolve_dimension(cloud, dim, scale.eps_pca)
-            graph, eps, pca, eps_pca = graph_and_frames(cloud, dim, scale)
-        frames = pca.frames(dim)
+            graph, eps, pca, eps_pca = graph_and_frames(cloud, dim, scale, order)
+        frames = pca.frames(dim, order)
         warn_of_noise(pca, frames, graph)
-        connection = connect(frames, graph, kind.numpy_dtype)
+        connection = connect(frames, graph, kind.numpy_dtype, order)
         geometry = cloud, graph, connection, order, check_kernel(kernel), eps, dim, kind, frames
         return cls(*geometry, pca=pca, eps_pca=eps_pca, local_dimensions=local)
 
     @classmethod
+    @threads_by_size
     def from_batch(
         cls,
         points: Array,
@@ -120,6 +128,7 @@ class TangentBundle(BundleOperators):
         return clouds.laplacian()
 
     @classmethod
+    @threads_by_size
     def from_frames(
         cls,
         points: Array,
@@ -141,13 +150,14 @@ class TangentBundle(BundleOperators):
         bases = np.ascontiguousarray(check_frames(frames, cloud)[order])
         with one_search(cloud):
             warn_of_duplicates(cloud)
-            graph, eps = build_graph(cloud, bases.shape[2], scale)
+            graph, eps = build_graph(cloud, bases.shape[2], scale, order=order)
         warn_of_scale(graph)
-        connection = connect(bases, graph, kind.numpy_dtype)
+        connection = connect(bases, graph, kind.numpy_dtype, order)
         geometry = cloud, graph, connection, order, check_kernel(kernel), eps, bases.shape[2], kind, bases
         return cls(*geometry, second_form=second_form)
 
     @classmethod
+    @threads_by_size
     def from_latlon(cls, lat: Array, lon: Array, *, radius: float = 1.0, **options: Any) -> TangentBundle:
         r"""Points on a sphere from latitude and longitude ``(n,)`` in degrees.
 
@@ -171,6 +181,7 @@ class TangentBundle(BundleOperators):
         return cls.from_frames(kind.wrap(radius * points), frames, second_form=sphere.second_form, **options)
 
     @classmethod
+    @threads_by_size
     def from_mesh(cls, vertices: Array, faces: Array, *, frames: Array | None = None) -> TangentBundle:
         r"""The bundle of a triangle mesh: vertices ``(n, 3)``, triangles ``(f, 3)`` of vertex numbers.
 
@@ -218,10 +229,12 @@ class TangentBundle(BundleOperators):
         vars(other).update(connection=line, sorted_frames=None, pca=None)
         return other
 
+    @threads_by_size
     def hodge(self, *, ricci: Array | None = None) -> ConnectionLaplacian:
         """The Hodge Laplacian of vector fields; see ``calculus.hodge_laplacian``."""
         return hodge_laplacian(self, ricci)
 
+    @threads_by_size
     def curvature(self, *, degree: int | None = None, neighbors: int | None = None) -> Curvature:
         """Ricci, scalar and Gaussian curvature: exact where it is known, as on the sphere of ``from_latlon``.
 
@@ -229,18 +242,22 @@ class TangentBundle(BundleOperators):
         """
         return curvature(self, degree, neighbors)
 
+    @threads_by_size
     def gradient(self, **options: Any) -> LinearMap:
         """Functions ``(..., n, 1, c)`` to fields ``(..., n, d, c)``; options are those of ``calculus.Derivatives``."""
         return Derivatives(self, **options).gradient()
 
+    @threads_by_size
     def divergence(self, **options: Any) -> LinearMap:
         """Fields ``(..., n, d, c)`` to functions ``(..., n, 1, c)``; options as of ``gradient``."""
         return Derivatives(self, **options).divergence()
 
+    @threads_by_size
     def curl(self, **options: Any) -> LinearMap:
         """The vorticity of fields on an oriented surface, ``(..., n, 1, c)``; options as of ``gradient``."""
         return Derivatives(self, **options).curl()
 
+    @threads_by_size
     def diagnose(self, field: Array | None = None, *, quiet: bool = False) -> Diagnosis:
         """Look the bundle over: scale, components, dimension, frames, orientability, and a field's tangency.
 

@@ -21,6 +21,7 @@ from .geometry.transport import Connection
 from .operators import Calibration, ConnectionLaplacian, Normalization
 from .operators.assembly import Averages, area_laplacian, assemble, coordinate_moments
 from .operators.calibration import calibrated_scale
+from .parallel import threads_by_size
 from .sheaf import Sheaf
 
 SecondForm = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -66,6 +67,7 @@ class BundleSignals:
         """Orthonormal tangent bases, ``(n, D, d)``, in the kind of the points."""
         return self.kind.wrap(self._frames())
 
+    @threads_by_size
     def to_coordinates(self, vectors: Array) -> Array:
         r"""Ambient vectors to coordinates, :math:`f_i = O_i^T v_i`; the normal component is dropped.
 
@@ -85,6 +87,7 @@ class BundleSignals:
         bases = torch.as_tensor(self._frames()).to(tensor)
         return kind.wrap(torch.einsum("nij,...nic->...njc", bases, tensor))
 
+    @threads_by_size
     def to_ambient(self, signal: Array) -> Array:
         r"""Coordinates to ambient vectors, :math:`v_i = O_i f_i`.
 
@@ -131,6 +134,7 @@ class BundleOperators(BundleSignals):
         """The neighbour graph."""
         return self.sorted_graph.relabel(self.order)
 
+    @threads_by_size
     def laplacian(self, *, calibrate: Calibration | bool = True, order: int | None = None) -> ConnectionLaplacian:
         r"""The connection Laplacian :math:`\Delta \le 0`, a function of the average :math:`P = M^{-1} S`.
 
@@ -158,6 +162,7 @@ class BundleOperators(BundleSignals):
         scale, usual = calibrated_scale(calibrate, constant, self.eps, self.dim, moments)
         return self._assemble(averages, scale, usual if order is None else positive_integer(order, "order"))
 
+    @threads_by_size
     def graph_laplacian(self, normalization: Normalization) -> ConnectionLaplacian:
         r"""Minus a Laplacian of the weighted neighbour graph, without the factor :math:`1/(c\,\epsilon)`.
 

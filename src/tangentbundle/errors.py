@@ -1,5 +1,19 @@
 """Named errors and warnings: each message says what was expected, what came and what to do."""
 
+import sys
+import types
+
+
+def outside() -> int:
+    """The ``stacklevel`` that makes a warning point at the line of the user, who called into the library."""
+    package = __name__.partition(".")[0]
+    frame: types.FrameType | None = sys._getframe(1)
+    level = 1
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+        frame = frame.f_back
+        level += 1
+    return level
+
 
 class TangentBundleError(Exception):
     """Base of every error raised on purpose by this library."""
@@ -53,6 +67,10 @@ class NotOrientableError(TangentBundleError, ValueError):
     """The tangent spaces cannot be oriented alike."""
 
 
+class UndeterminedError(TangentBundleError, ValueError):
+    """The data do not determine the answer; the message says why."""
+
+
 class NotManifoldError(InvalidInputError):
     """The triangles of a mesh do not form an oriented surface."""
 
@@ -75,6 +93,10 @@ class DownloadError(TangentBundleError, OSError):
 
 class DamagedFileError(TangentBundleError, ValueError):
     """A file is damaged, cut short, or not of the expected kind."""
+
+
+class ForeignPartError(InvalidInputError):
+    """A saved network has classes or functions of a user's own, which were not allowed when it was loaded."""
 
 
 class MissingColumnsError(InvalidInputError):
@@ -125,8 +147,16 @@ class AccuracyWarning(TangentBundleWarning):
     """A result is less accurate than usual: too few neighbours, too low a precision, no gap in a spectrum."""
 
 
+class BoundaryWarning(TangentBundleWarning):
+    """The answer depends on a convention at the boundary of the data."""
+
+
 class DivergedWarning(TangentBundleWarning):
     """Training diverged; the best weights before that are used."""
+
+
+class NotSavedWarning(TangentBundleWarning):
+    """Something about a network was changed after it was built, and is not in its file."""
 
 
 class NoInformationWarning(TangentBundleWarning):

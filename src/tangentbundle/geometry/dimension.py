@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import positive
-from ..errors import DimensionWarning, InvalidInputError
+from ..errors import DimensionWarning, InvalidInputError, outside
 from .frames import MAX_VARIANCES, local_pca, pca_of_nearest
 from .graph import radius_graph
 from .search import sample_rows, sampled_nearest
@@ -127,7 +127,7 @@ def _sampled_spectra(points: np.ndarray, sizes: list[int]) -> Spectra:
     """Variances of neighbourhoods of sampled points, each size computed when it is asked for."""
     for size in sizes:
         distances, indices = sampled_nearest(points, size)
-        centers = points[sample_rows(len(points))]
+        centers = points[sample_rows(points)]
         yield size, pca_of_nearest(points, distances, indices, centers, axes=0).variances[:, :MAX_VARIANCES]
 
 
@@ -156,6 +156,6 @@ def resolve_dimension(
             f"only {agree:.0%} of the points have local dimension {found} (points by dimension: {counts}). "
             "The cloud may be noisy, undersampled or a union of pieces; give dim=... if you know it.",
             DimensionWarning,
-            stacklevel=3,
+            stacklevel=outside(),
         )
     return found, local

@@ -4,6 +4,8 @@ For each point the displacements to its neighbours, weighted by :math:`K(|x_j - 
 :math:`B_i \in \mathbb{R}^{D \times k}`. The frame is its first d *left* singular vectors, the eigenvectors of
 :math:`B_i B_i^T`. (The paper prints :math:`B_i^T B_i`, whose eigenvectors live in the space of neighbours.) Whichever
 of the two Gram matrices is smaller is decomposed.
+
+An eigenvector is defined up to its sign, which ``with_stated_signs`` fixes: the entry of largest magnitude is positive.
 """
 
 from __future__ import annotations
@@ -21,11 +23,16 @@ from ..errors import RankDeficientError
 from ..parallel import run_ranges
 from .graph import NeighborGraph, graph_of_lists
 from .kernels import Biweight
+from .ordering import first_of
 from .small_matrices import JACOBI_SIZE, TINY, lapack, leading, orthonormal
 from .tensor_cloud import CHUNK, CPU_CHUNK, TensorCloud, tensor_of
 
 FLAT = 1e-12
-"""A variance of at most this share of the largest one counts as none."""
+"""A variance of at most this share of the mean squared distance of the neighbours counts as none."""
+
+MIN_RESOLUTION = 10.0
+"""Extents of a neighbourhood below so many units in the last place of the largest coordinate count as none: to a tenth
+of a radian, rounding decides their direction."""
 
 GRAM_SIZE = 12
 """Ambient dimensions above this use the neighbours' Gram matrix where it is smaller."""
@@ -33,43 +40,80 @@ GRAM_SIZE = 12
 MAX_VARIANCES = 16
 """Variances returned of each neighbourhood."""
 
+SIGN_TOLERANCE = 1e-3
+"""Entries of an axis whose magnitudes differ by at most this share count as equally large: more than the rounding of
+eigenvectors in float32, so that on symmetric clouds, such as grids, rounding does not decide a sign."""
 
-@on_host("axes", "variances", "total", "counts")
+
+def with_stated_signs(axes: Tensor) -> Tensor:
+    r"""The axes, columns of ``(..., D, q)``, with the signs of the convention.
+
+    In each column a, the first entry with :math:`|a_k| \ge (1 - 10^{-3}) \max_m |a_m|` is positive. The sign of an axis
+    thus depends on the axis alone: not on the order of the points, the algorithm, the device or the precision.
+
+    >>> with_stated_signs(torch.tensor([[0.25, -0.5], [-1.0, 0.5], [0.0, 0.25]])).tolist()
+    [[-0.25, 0.5], [1.0, -0.5], [-0.0, -0.25]]
+    """
+    magnitudes = axes.abs()
+    largest = magnitudes.amax(dim=-2, keepdim=True)
+    among_largest = magnitudes >= (1.0 - SIGN_TOLERANCE) * largest
+    first = among_largest.to(torch.uint8).argmax(dim=-2, keepdim=True)
+    deciding_entry = axes.gather(-2, first)
+    return torch.where(deciding_entry < 0, -axes, axes)
+
+
+@on_host("axes", "variances", "total", "squares", "counts")
 @dataclass(frozen=True)
 class LocalPCA:
     """Principal axes of every neighbourhood.
 
-    Attributes: ``axes`` (n, D, q) with orthonormal columns, ``variances`` (n, p) along the first p >= q axes,
-    descending, ``total`` (n,) the full variance, ``counts`` (n,) neighbours with positive weight. They are tensors
-    where the points are; the attributes are NumPy arrays.
+    Attributes: ``axes`` (n, D, q) with orthonormal columns, signed by ``with_stated_signs``, ``variances`` (n, p)
+    along the first p >= q axes, descending, ``total`` (n,) the full variance, ``squares`` (n,) the mean squared
+    distance of the neighbours, ``counts`` (n,) neighbours with positive weight. They are tensors where the points are;
+    the attributes are NumPy arrays.
     """
 
     axes: np.ndarray
     variances: np.ndarray
     total: np.ndarray
+    squares: np.ndarray
     counts: np.ndarray
 
-    def frames(self, d: int) -> Any:
-        """The first ``d`` axes of each neighbourhood, ``(n, D, d)``, where they are; all must span d directions."""
-        axes, variances = vars(self)["axes"], vars(self)["variances"]
+    def frames(self, d: int, order: Any = None) -> Any:
+        """The first ``d`` axes of each neighbourhood, ``(n, D, d)``, where they are; all must span d directions.
+
+        ``order`` holds the user's numbers of the points, for messages.
+        """
+        axes = vars(self)["axes"]
         if d > axes.shape[2]:
             raise RankDeficientError(
                 f"dimension {d} was asked for, but the points span at most {axes.shape[2]} "
                 "directions. Give a smaller dimension."
             )
-        weak = host((variances[:, d - 1] <= FLAT * variances[:, 0].clamp_min(TINY)).nonzero().flatten())
+        weak = self.undetermined(d)
         if len(weak):
+            row, number = first_of(weak, order)
             raise RankDeficientError(
-                f"{len(weak)} neighbourhoods (first: point {weak[0]}, with "
-                f"{self.counts[weak[0]]} neighbours) span fewer than {d} directions. Use a larger "
+                f"{len(weak)} neighbourhoods (first: point {number}, with "
+                f"{self.counts[row]} neighbours) span fewer than {d} directions. Use a larger "
                 "eps_pca, a smaller dimension, or remove duplicate points."
             )
         frames = axes[:, :, :d].contiguous()
         return frames.numpy() if frames.device.type == "cpu" else frames
 
+    def undetermined(self, d: int) -> np.ndarray:
+        """Rows of the neighbourhoods that span fewer than ``d`` directions.
+
+        Their d-th variance is rounding: next to nothing in comparison with the squared distances of the neighbours.
+        """
+        variances, squares = vars(self)["variances"], vars(self)["squares"]
+        if d > variances.shape[1]:
+            return np.arange(len(variances))
+        return host((variances[:, d - 1] <= FLAT * squares.clamp_min(TINY)).nonzero().flatten())
+
     def replace(self, rows: np.ndarray, other: LocalPCA) -> None:
         """Take some neighbourhoods from another analysis."""
-        for name in ("axes", "variances", "total", "counts"):
+        for name in ("axes", "variances", "total", "squares", "counts"):
             field = vars(self)[name]
             field[torch.as_tensor(rows, device=field.device)] = vars(other)[name].to(field)
             vars(self).pop(f"{name} on the host", None)
@@ -82,7 +126,7 @@ class LocalPCA:
 
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc"}, error_model="numpy")
 def _covariances(
-    start, stop, centers, points, ends, indices, distances, reach, center, counts, out
+    start, stop, centers, points, ends, indices, distances, reach, center, counts, squares, out
 ):  # pragma: no cover
     """Covariance of each neighbourhood, with biweights, about its weighted mean or about the point."""
     dims, most = points.shape[1], np.diff(ends[start : stop + 1]).max()
@@ -95,6 +139,7 @@ def _covariances(
             inside[count], weights[count] = indices[e], (1.0 - u * u) ** 2
             count += u < 1.0
         counts[i], total = count, max(weights[:count].sum(), TINY)
+        squares[i] = 0.0
         for a in range(dims):
             middle, first = centers[i, a], 0.0
             for k in range(count):
@@ -107,6 +152,7 @@ def _covariances(
                 for k in range(count):
                     second += weights[k] * steps[a, k] * steps[b, k]
                 out[i, a, b] = out[i, b, a] = second / total - mean[a] * mean[b]
+            squares[i] += second / total  # the last one, of axis a with itself
 
 
 def local_pca(
@@ -138,8 +184,10 @@ def local_pca(
     keep = min(dims, MAX_VARIANCES) if axes is None else axes
     width = dims if dims <= JACOBI_SIZE else keep or dims
     found, variances, total = (x.new_zeros((n, *shape)) for shape in ((dims, keep), (width,), ()))
+    squares = torch.zeros_like(total)
     counts, most = torch.zeros_like(degrees), max(1, int(degrees.max()))
     reach = torch.as_tensor(radius, dtype=x.dtype, device=x.device).expand(n)
+    rounding = float(MIN_RESOLUTION * torch.finfo(x.dtype).eps * x.abs().max()) ** 2
     small = dims <= max(GRAM_SIZE, most)
     compiled = on_cpu and small
     columns = [] if compiled else list(x.T.contiguous())  # single numbers are gathered fastest
@@ -149,10 +197,10 @@ def local_pca(
         if compiled:
             gram = x.new_empty((some.stop - start, dims, dims))
             tensors = centers[some], x, indptr[start : some.stop + 1], indices, distances, reach[some].contiguous()
-            arrays = *(t.numpy() for t in tensors), center, counts[some].numpy(), gram.numpy()
+            arrays = *(t.numpy() for t in tensors), center, counts[some].numpy(), squares[some].numpy(), gram.numpy()
             run_ranges(_covariances, len(gram), *arrays, grain=512)
         else:
-            steps = _steps(columns, graph, some, centers[some], reach[some], center, counts)
+            steps = _steps(columns, graph, some, centers[some], reach[some], center, counts, squares)
             gram = steps.mT @ steps if small else steps @ steps.mT
         total[some] = gram.diagonal(dim1=1, dim2=2).sum(1)
         if keep == 0 and dims > JACOBI_SIZE:
@@ -160,9 +208,9 @@ def local_pca(
         else:
             values, vectors = leading(gram, min(width, gram.shape[1]), exact=on_cpu)
             vectors = vectors[:, :, :keep] if small else orthonormal(steps.mT @ vectors[:, :, :keep])
-            found[some, :, : vectors.shape[2]] = vectors
-        variances[some, : values.shape[1]] = values[:, :width].clamp_min(0)
-    return LocalPCA(found, variances, total, counts)  # type: ignore[arg-type]
+            found[some, :, : vectors.shape[2]] = with_stated_signs(vectors)
+        variances[some, : values.shape[1]] = torch.where(values > rounding, values, 0.0)[:, :width]
+    return LocalPCA(found, variances, total, squares, counts)  # type: ignore[arg-type]
 
 
 def _steps(
@@ -173,8 +221,12 @@ def _steps(
     reach: Tensor,
     center: bool,
     counts: Tensor,
+    squares: Tensor,
 ) -> Tensor:
-    """Weighted displacements ``(rows, k, D)`` of the neighbours of some rows, padded by zeros; counts them."""
+    """Weighted displacements ``(rows, k, D)`` of the neighbours of some rows, padded by zeros.
+
+    Writes the ``counts`` and mean ``squares`` of these rows.
+    """
     indptr, indices, distances = graph.tensors
     start, length = indptr[:-1][rows, None], indptr.diff()[rows, None]
     slots = torch.arange(max(1, int(length.max())), device=start.device)
@@ -184,6 +236,7 @@ def _steps(
     weights = weights / weights.sum(1, keepdim=True).clamp_min(TINY)
     near = indices[edges]
     steps = torch.stack([column[near] for column in columns], 2) - centers[:, None]
+    squares[rows] = (weights * steps.square().sum(2)).sum(1)
     if center:
         steps -= weights[:, None] @ steps
     return steps.mul_(weights.sqrt()[:, :, None])

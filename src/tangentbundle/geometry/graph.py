@@ -15,7 +15,7 @@ from torch import Tensor
 from ..arrays import host, on_host
 from ..errors import InvalidInputError
 from ..memory import device_memory, memory_limit, require_memory
-from ..parallel import run_ranges
+from ..parallel import num_threads, run_ranges
 from .search import SAMPLE, WIDE, ball_edges, edge_distances, search_tree
 from .tensor_cloud import TensorCloud, near_blocks
 
@@ -197,7 +197,9 @@ def radius_graph(
     if rows is None and bytes_per_edge(dim) * float(len(points)) ** 2 > memory_limit(max_memory):
         tree = search_tree(points)
         sample = tree.data[:: max(1, len(points) // SAMPLE)]
-        allow((tree.query_ball_point(sample, radius, return_length=True, workers=-1).mean() - 1) * len(points))
+        allow(
+            (tree.query_ball_point(sample, radius, return_length=True, workers=num_threads()).mean() - 1) * len(points)
+        )
     boxed = search_tree(points).data[:, :WIDE] if points.shape[1] > WIDE else points
     return NeighborGraph(*ball_edges(points, boxed, radius, allow, rows))
 

@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from ..arrays import Array
-from ..errors import InvalidInputError, MeshRepairWarning, NotManifoldError, RankDeficientError, ShapeError
+from ..errors import InvalidInputError, MeshRepairWarning, NotManifoldError, RankDeficientError, ShapeError, outside
 
 
 def check_corners(faces: Array, n: int) -> np.ndarray:
@@ -42,7 +42,9 @@ def check_faces(faces: Array, vertices: np.ndarray) -> np.ndarray:
     repeated = (triangles == np.roll(triangles, 1, axis=1)).any(axis=1)
     if repeated.any():
         triangles = triangles[~repeated]
-        warnings.warn(f"triangles with a repeated corner left out: {repeated.sum()}.", MeshRepairWarning, stacklevel=4)
+        warnings.warn(
+            f"triangles with a repeated corner left out: {repeated.sum()}.", MeshRepairWarning, stacklevel=outside()
+        )
     used = np.zeros(n, bool)
     used[triangles] = True
     if not used.all():
@@ -132,7 +134,7 @@ def oriented_halfedges(faces: np.ndarray, order: np.ndarray) -> tuple[np.ndarray
                 "the points alone, TangentBundle.from_points(vertices): their transports may be reflections."
             )
         turned = np.flatnonzero(turn)
-        warnings.warn(f"triangles turned over to agree: {len(turned)}.", MeshRepairWarning, stacklevel=4)
+        warnings.warn(f"triangles turned over to agree: {len(turned)}.", MeshRepairWarning, stacklevel=outside())
         faces = faces.copy()
         faces[turned] = faces[turned, ::-1]
         twin = _match(faces, n)[0]

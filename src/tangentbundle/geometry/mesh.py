@@ -3,7 +3,8 @@ r"""The intrinsic geometry of a triangle mesh: cotangent weights, vertex areas a
 Only the lengths of edges count. Edges are flipped inside the surface until it is Delaunay (Bobenko and Springborn,
 2007), so that cotangent weights :math:`w_{ij} = (\cot\alpha + \cot\beta)/2` are not negative. Directions at an interior
 vertex are angles that are scaled to sum to :math:`2\pi`; an edge keeps its direction while a vector is transported
-along it (Knoeppel et al., 2013; Sharp, Soliman and Crane, 2019).
+along it (Knoeppel et al., 2013; Sharp, Soliman and Crane, 2019). At the boundary angles are not scaled: their sum is
+that of the tangent directions which point into the surface, and a rim that turns, or is jagged, has no curvature.
 """
 
 from __future__ import annotations
@@ -21,9 +22,6 @@ from .transport import Connection
 
 SLACK = 1e-9
 """Least excess of two sides over the third, in mean edge lengths: degenerate triangles are opened that much."""
-
-FLAT = 1e-4
-"""A mesh is flat if the angle sums of all interior vertices are this close to two pi: its boundary keeps its angles."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,8 +274,7 @@ def mesh_geometry(
             f"at vertex {order[pinched]} several parts of the mesh meet in a point, so it has no tangent plane there. "
             "Duplicate the vertex, or use the points alone: TangentBundle.from_points(vertices)."
         )
-    flat = np.abs(total[inside] - 2 * np.pi).max(initial=0.0) < FLAT
-    scale = np.where(inside, 2 * np.pi, total if flat else np.pi) / total
+    scale = np.where(inside, 2 * np.pi / total, 1.0)
     direction = _directions(points, frames, sense, tails, length, phi, scale)
     boundary, flipped = int((twin < 0).sum()), _make_delaunay(tails, twin, length, direction, scale)
     weights, areas = _cotangent_weights(tails, twin, length, n)

@@ -92,3 +92,17 @@ def curve_order(points: Any) -> Any:
     cells, codes = scaled.astype(np.int64), np.empty(len(points), np.int64)
     run_ranges(_encode, len(points), cells, codes, grain=2**14)
     return np.argsort(codes, kind="stable")
+
+
+def first_of(rows: Any, order: Any = None) -> tuple[int, int]:
+    """Of some rows of a sorted cloud that with the smallest of the user's numbers, and this number, for messages.
+
+    ``order`` holds the user's number of each row; by default rows have those numbers.
+
+    >>> first_of(np.array([0, 2]), np.array([7, 1, 5]))
+    (2, 5)
+    """
+    rows = host(rows)
+    numbers = rows if order is None else host(order)[rows]
+    place = int(numbers.argmin())
+    return int(rows[place]), int(numbers[place])

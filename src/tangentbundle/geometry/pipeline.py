@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,15 +16,21 @@ from ..errors import (
     GlobalNeighborhoodWarning,
     InvalidInputError,
     IsolatedPointsError,
-    RankDeficientError,
     SuspiciousDataWarning,
     TooFewPointsError,
+    outside,
 )
 from ..extras import use_triton
 from .frames import LocalPCA, local_pca, pca_of_nearest
 from .graph import NeighborGraph, check_memory, radius_graph
-from .ordering import curve_order
-from .scale import connecting_radius, least_neighbors, radius_for_neighbors, target_neighbors
+from .ordering import curve_order, first_of
+from .scale import (
+    SHEET_MARGIN,
+    automatic_neighbors,
+    connecting_radius,
+    radius_for_neighbors,
+    sheet_distance,
+)
 from .search import nearest_distances, sampled_nearest
 from .tensor_cloud import TensorCloud, refuse_degenerate
 
@@ -40,8 +45,8 @@ MAX_TILTED_SHARE, MIN_SMOOTHNESS, MIN_POINTS = 0.015, 0.93, 500
 cosine of the median pair is large (on clean surfaces of that smoothness the share is below 0.01), in clouds of so many
 points: among fewer, curved ends of an ellipsoid look the same."""
 
-MAX_STEEPNESS = 0.25
-"""Mean squared sine between neighbouring tangent spaces above which an automatic scale is narrowed."""
+MAX_FACING_EDGES, SAMPLED_EDGES = 40_000, 4000
+"""Up to so many edges all tangent spaces are compared, above a sample of so many."""
 
 
 @dataclass(frozen=True)
@@ -93,18 +98,19 @@ def warn_of_duplicates(points: Any) -> None:
             f"{same} of {len(nearest)} points looked at have an exact duplicate. Their frames come "
             "from the other neighbours; remove duplicates with np.unique(points, axis=0).",
             DuplicatePointsWarning,
-            stacklevel=4,
+            stacklevel=outside(),
         )
 
 
-def build_graph(points: Any, dim: int, scale: Scale, wanted: int | None = None) -> tuple[NeighborGraph, float]:
+def build_graph(points: Any, dim: int, scale: Scale, order: Any = None) -> tuple[NeighborGraph, float]:
     """The ball graph and its eps: as given, for a wanted number of neighbours, or automatic.
 
-    The automatic scale is widened, up to twice the radius, if that connects the graph.
+    The automatic scale stays within the reach of the manifold (``scale.Reach``), and is widened, up
+    to twice the radius, where that connects pieces of the graph. ``order`` holds the user's numbers
+    of the points, for messages.
     """
-    radius = 0.0 if scale.eps is None else float(np.sqrt(scale.eps))
     if scale.eps is None:
-        wanted = wanted or scale.neighbors or target_neighbors(len(points), dim)
+        wanted = scale.neighbors or automatic_neighbors(points, dim)
         check_memory(min(wanted, len(points)) * float(len(points)), scale.max_memory, "Ask for fewer neighbors.", dim)
         radius = radius_for_neighbors(points, wanted) * (1 + 1e-6)  # ties are all in, whatever their rounding
         if radius == 0.0:
@@ -112,21 +118,42 @@ def build_graph(points: Any, dim: int, scale: Scale, wanted: int | None = None) 
                 f"half of the points have {wanted} or more exact duplicates; remove them with "
                 "np.unique(points, axis=0)."
             )
+    else:
+        radius = float(np.sqrt(scale.eps))
     graph = radius_graph(points, radius, max_memory=scale.max_memory, dim=dim)
     if scale.automatic and graph.num_components > 1:
-        joined = connecting_radius(np.asarray(points), graph, 2 * radius)
-        if joined <= 2 * radius:
-            radius = joined * (1 + 1e-9)
+        wider = widened_radius(np.asarray(points), graph, radius, dim, wanted)
+        if wider > radius:
+            radius = wider * (1 + 1e-9)
             graph = radius_graph(points, radius, max_memory=scale.max_memory, dim=dim)
     isolated = graph.isolated
     if len(isolated):
         nearest, _ = nearest_distances(points, 1, isolated[:100])
         raise IsolatedPointsError(
-            f"{len(isolated)} of {len(points)} points have no neighbour within sqrt(eps) = "
+            f"{len(isolated)} of {len(points)} points (first: {first_of(isolated, order)[1]}, counted from 0) have no "
+            f"neighbour within sqrt(eps) = "
             f"{radius:.4g}; their nearest points are {nearest.min():.4g} to {nearest.max():.4g} away. "
             "Give a larger eps=..., or neighbors=..., or remove outliers. Mind the units of the coordinates."
         )
     return graph, radius**2 if scale.eps is None else scale.eps
+
+
+def widened_radius(points: np.ndarray, graph: NeighborGraph, radius: float, dim: int, neighbors: int) -> float:
+    """The radius that joins pieces of a graph, up to twice as large and short of other sheets.
+
+    Points without a neighbour get one in any case, if that takes at most twice the radius.
+    """
+    within = 2 * radius
+    short_of_sheets = min(within, SHEET_MARGIN * sheet_distance(points, radius, within, dim, neighbors))
+    wider = radius
+    if short_of_sheets > radius:
+        wider = connecting_radius(points, graph, short_of_sheets)
+    isolated = graph.isolated
+    if len(isolated):
+        nearest, _ = nearest_distances(points, 1, isolated)
+        reachable = nearest[nearest <= within]
+        wider = max(wider, float(reachable.max(initial=0.0)))
+    return wider
 
 
 def warn_of_scale(graph: NeighborGraph) -> None:
@@ -137,7 +164,7 @@ def warn_of_scale(graph: NeighborGraph) -> None:
             f"the neighbour graph has {components} components; nothing flows between them. If the "
             "manifold is connected, use a larger eps.",
             DisconnectedWarning,
-            stacklevel=4,
+            stacklevel=outside(),
         )
     share = float(graph.tensors[0].diff().median()) / (graph.num_points - 1)
     if share > GLOBAL_SHARE and graph.num_points > 20:
@@ -145,7 +172,7 @@ def warn_of_scale(graph: NeighborGraph) -> None:
             f"the median neighbourhood holds {share:.0%} of the cloud, so the Laplacian is not local. "
             "Use a smaller eps (mind the units of the coordinates).",
             GlobalNeighborhoodWarning,
-            stacklevel=4,
+            stacklevel=outside(),
         )
 
 
@@ -159,11 +186,11 @@ def warn_of_noise(pca: LocalPCA, frames: Any, graph: NeighborGraph) -> None:
             f"manifold at this scale, or its dimension is not {dim}. Use a larger eps, give another dim, or project "
             "the cloud onto its leading principal coordinates first.",
             SuspiciousDataWarning,
-            stacklevel=3,
+            stacklevel=outside(),
         )
     if graph.num_points < MIN_POINTS:
         return
-    cosines = np.linalg.svd(facing(frames, graph), compute_uv=False)[:, -1]
+    cosines = smallest_cosines(facing(frames, graph))
     tilted = float((cosines < 0.5).mean())
     if tilted > MAX_TILTED_SHARE and np.median(cosines) > MIN_SMOOTHNESS:
         warnings.warn(
@@ -171,7 +198,7 @@ def warn_of_noise(pca: LocalPCA, frames: Any, graph: NeighborGraph) -> None:
             "there may be outliers, sharp edges, or sheets closer to each other than the scale. Remove outliers, or "
             "use a smaller eps.",
             SuspiciousDataWarning,
-            stacklevel=3,
+            stacklevel=outside(),
         )
 
 
@@ -180,8 +207,9 @@ def estimate_frames(
 ) -> tuple[LocalPCA, float]:
     """Local PCA within ``sqrt(eps_pca)``, and that scale; of all points, or of those ``rows`` that the graph has.
 
-    By default the PCA ball holds half as many neighbours as the graph's, and points with fewer than
-    ``2 d + 2`` neighbours in it use their nearest ones instead, however far.
+    By default the PCA ball holds half as many neighbours as the graph's. Points with fewer than ``2 d + 2`` neighbours
+    in it, or whose neighbours there do not span d directions, use their ``2 d + 2`` nearest ones instead, however far.
+    A ball that the user gave is obeyed, and ``LocalPCA.frames`` refuses neighbours that do not span d directions.
     """
     eps_pca = scale.eps_pca or eps * 0.5 ** (2 / dim)
     if eps_pca > eps:
@@ -189,8 +217,10 @@ def estimate_frames(
     centers = None if rows is None else points[rows]
     pca = local_pca(points, graph, float(np.sqrt(eps_pca)), centers=centers, axes=dim, center=scale.pca_center)
     least = min(2 * dim + 2, len(points) - 1)
-    poor = np.flatnonzero(pca.counts < least)
-    if len(poor) and scale.eps_pca is None:
+    if scale.eps_pca is not None:
+        return pca, float(eps_pca)
+    poor = np.union1d(np.flatnonzero(pca.counts < least), pca.undetermined(dim))
+    if len(poor):
         numbers = poor if rows is None else rows.start + poor
         nearest = nearest_distances(points, least, numbers)
         pca.replace(poor, pca_of_nearest(points, *nearest, points[numbers], axes=dim, center=scale.pca_center))
@@ -198,36 +228,40 @@ def estimate_frames(
 
 
 def facing(frames: Any, graph: NeighborGraph) -> np.ndarray:
-    """The products of the bases at both ends, ``(4000, d, d)``, of a sample of edges."""
+    """The products of the bases at both ends of edges, ``(m, d, d)``: of all, or of a sample."""
     indptr, indices, _ = graph.tensors
-    edges = torch.from_numpy(np.random.default_rng(0).integers(0, graph.num_edges, 4000)).to(indptr.device)
-    ends = torch.searchsorted(indptr, edges, right=True) - 1, indices[edges]
-    left, right = (host(torch.as_tensor(frames)[points]) for points in ends)
+    if graph.num_edges <= MAX_FACING_EDGES:
+        edges = torch.arange(graph.num_edges, device=indptr.device)
+    else:
+        sample = np.random.default_rng(0).integers(0, graph.num_edges, SAMPLED_EDGES)
+        edges = torch.from_numpy(sample).to(indptr.device)
+    rows = torch.searchsorted(indptr, edges, right=True) - 1
+    bases = torch.as_tensor(frames)
+    left = host(bases[rows])
+    right = host(bases[indices[edges]])
     return left.transpose(0, 2, 1) @ right
 
 
-def steepness(frames: Any, graph: NeighborGraph) -> float:
-    """Mean squared sine of the angles between neighbouring tangent spaces, over a sample of edges."""
-    return 1e-12 + float(1.0 - np.square(facing(frames, graph)).sum(axis=(1, 2)).mean() / frames.shape[2])
+def smallest_cosines(products: np.ndarray) -> np.ndarray:
+    """Cosine of the largest angle between two tangent spaces, ``(m,)``: the least singular value of ``(m, d, d)``."""
+    if products.shape[-1] > 2:
+        return np.linalg.svd(products, compute_uv=False)[:, -1]
+    squares = np.square(products).sum(axis=(1, 2))
+    determinants = np.abs(np.linalg.det(products))
+    if products.shape[-1] == 1:
+        return determinants
+    largest = np.sqrt((squares + np.sqrt(np.maximum(squares**2 - 4 * determinants**2, 0.0))) / 2)
+    return determinants / np.maximum(largest, np.finfo(float).tiny)
 
 
-def graph_and_frames(points: Any, dim: int, scale: Scale) -> tuple[NeighborGraph, float, LocalPCA, float]:
+def graph_and_frames(
+    points: Any, dim: int, scale: Scale, order: Any = None
+) -> tuple[NeighborGraph, float, LocalPCA, float]:
     """Graph, eps, local PCA and eps_pca of a cloud.
 
-    An automatic scale under which neighbouring tangent spaces stand steeply to each other is too wide for the
-    curvature; it is narrowed once, in proportion, if that makes them less steep.
+    ``order`` holds the user's numbers of the points, for messages.
     """
-    graph, eps = build_graph(points, dim, scale)
+    graph, eps = build_graph(points, dim, scale, order=order)
     pca, eps_pca = estimate_frames(points, graph, eps, dim, scale)
-    if scale.automatic and scale.eps_pca is None:
-        steep = steepness(pca.frames(dim), graph)
-        usual = target_neighbors(len(points), dim)
-        fewer = max(least_neighbors(len(points), dim), int(usual * (MAX_STEEPNESS / steep) ** (dim / 2)))
-        if fewer < usual:
-            with suppress(IsolatedPointsError, RankDeficientError):  # too narrow: the wide scale stays
-                trial, trial_eps = build_graph(points, dim, scale, wanted=fewer)
-                trial_pca, trial_eps_pca = estimate_frames(points, trial, trial_eps, dim, scale)
-                if steepness(trial_pca.frames(dim), trial) < steep:
-                    graph, eps, pca, eps_pca = trial, trial_eps, trial_pca, trial_eps_pca
     warn_of_scale(graph)
     return graph, eps, pca, eps_pca

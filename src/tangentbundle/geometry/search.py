@@ -19,7 +19,7 @@ from numba import njit
 from scipy.spatial import cKDTree
 
 from ..errors import TooFewPointsError
-from ..parallel import run_ranges
+from ..parallel import num_threads, run_ranges
 from .ordering import principal_coordinates
 
 WIDE = 8
@@ -31,13 +31,16 @@ SAMPLE = 2000
 MIN_SAMPLED_NEIGHBORS = 32
 """Neighbours of the sampled points that are searched for at once, though fewer were asked for."""
 
+CHUNK_ROWS = 2**16
+"""Displacements that are computed at once."""
+
 BLOCK = 32
 """Points in a block, and blocks in a superblock."""
 
 
 @dataclass
 class _Search:
-    """What is known of a cloud while its bundle is built: its tree, and the nearest points of a sample."""
+    """What is known of a cloud while its bundle is built: its tree, a sample of rows, and their nearest points."""
 
     points: Any
     sampled: tuple[np.ndarray, np.ndarray] | None = None
@@ -46,6 +49,13 @@ class _Search:
     def tree(self) -> cKDTree:
         coordinates = principal_coordinates(self.points) if self.points.shape[1] > WIDE else self.points
         return cKDTree(coordinates, balanced_tree=False, compact_nodes=False)
+
+    @cached_property
+    def central_order(self) -> np.ndarray:
+        """Rows by their distance to the centroid, ``(n,)``."""
+        if isinstance(self.points, np.ndarray):
+            return _central_order(self.points)
+        return self.points.central_order()
 
 
 _current: ContextVar[_Search | None] = ContextVar("current search", default=None)
@@ -103,7 +113,7 @@ def nearest_distances(points: Any, k: int, queries: np.ndarray | None = None) ->
     if not isinstance(points, np.ndarray):
         return points.nearest(k, rows)
     tree = search_tree(points)
-    distances, indices = tree.query(tree.data[rows], k=k + 1, workers=-1)
+    distances, indices = tree.query(tree.data[rows], k=k + 1, workers=num_threads())
     itself = indices == rows[:, None]
     itself[~itself.any(axis=1), -1] = True  # among exact duplicates the point may be absent
     distances, indices = (values[~itself].reshape(len(rows), k) for values in (distances, indices))
@@ -113,9 +123,27 @@ def nearest_distances(points: Any, k: int, queries: np.ndarray | None = None) ->
     return distances, indices
 
 
-def sample_rows(n: int) -> np.ndarray:
-    """Up to ``SAMPLE`` row numbers, sorted, the same for the same n."""
-    return np.sort(np.random.default_rng(0).choice(n, min(n, SAMPLE), replace=False))
+def sample_rows(points: Any, most: int = SAMPLE) -> np.ndarray:
+    """Up to ``most`` row numbers of points ``(n, D)``, an array or a ``TensorCloud``, sorted.
+
+    Their points are evenly spaced in the order of distances to the centroid, so that the sample is
+    the same for clouds in any order, turned, shifted or in other units, but for rounding.
+    """
+    n = len(points)
+    if n <= most:
+        return np.arange(n)
+    places = (np.arange(most) + 0.5) * n / most
+    return np.sort(_search(points).central_order[places.astype(np.int64)])
+
+
+def _central_order(points: np.ndarray) -> np.ndarray:
+    """Rows by their distance to the centroid, ``(n,)``."""
+    centroid = points.mean(axis=0)
+    squares = np.empty(len(points))
+    for start in range(0, len(points), CHUNK_ROWS):
+        steps = points[start : start + CHUNK_ROWS] - centroid
+        squares[start : start + len(steps)] = np.einsum("nd,nd->n", steps, steps)
+    return np.argsort(squares, kind="stable")
 
 
 def sampled_nearest(points: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -123,7 +151,7 @@ def sampled_nearest(points: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
     with one_search(points) as search:
         if search.sampled is None or search.sampled[0].shape[1] < k:
             several = max(k, min(MIN_SAMPLED_NEIGHBORS, len(points) - 1))
-            search.sampled = nearest_distances(points, several, sample_rows(len(points)))
+            search.sampled = nearest_distances(points, several, sample_rows(points))
         distances, indices = search.sampled
     return distances[:, :k], indices[:, :k]
 
@@ -190,6 +218,8 @@ def ball_edges(
     outer = np.stack([bounding_boxes(boxes[0])[0], bounding_boxes(boxes[1])[1]])
     margin = 0.0 if boxed is points else 1e-5 * float(np.abs(boxed).max())  # turned coordinates are rounded
     indptr, axes = np.zeros(len(points) + 1, np.int64), np.ascontiguousarray(points.T)
+    diagonal = float(np.linalg.norm(np.ptp(axes, axis=1).astype(np.float64)))
+    radius = min(radius, 2.0 * diagonal)  # finds every pair, too, and its square is finite
 
     def search(fill: bool, counts: np.ndarray, indices: np.ndarray, distances: np.ndarray) -> None:
         squares = radius * radius, (radius * (1 + 1e-9) + margin) ** 2, fill

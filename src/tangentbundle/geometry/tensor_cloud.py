@@ -69,6 +69,12 @@ class TensorCloud:
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         return host(self.points)
 
+    def central_order(self) -> np.ndarray:
+        """Rows by their distance to the centroid, ``(n,)``."""
+        exact = self.points.double()
+        squares = (exact - exact.mean(0)).square().sum(1)
+        return host(squares.argsort(stable=True))
+
     @cached_property
     def boxes(self) -> Tensor:
         """Least and largest coordinates of every block, ``(2, blocks, q)``."""

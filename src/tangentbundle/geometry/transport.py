@@ -18,6 +18,7 @@ from ..arrays import host, on_host
 from ..errors import RankDeficientError
 from ..parallel import run_ranges
 from .graph import NeighborGraph
+from .ordering import first_of
 from .small_matrices import polar_factors
 from .tensor_cloud import CHUNK, CPU_CHUNK
 
@@ -93,8 +94,10 @@ def _transport_plane(start, stop, frames, indptr, indices, values, det, weak):  
             weak[i] += norm <= 1e-9
 
 
-def connect(frames: Any, graph: NeighborGraph, dtype: type = np.float64) -> Connection:
+def connect(frames: Any, graph: NeighborGraph, dtype: type = np.float64, order: Any = None) -> Connection:
     """Transport maps between the frames ``(n, D, d)`` along every edge of the graph.
+
+    ``order`` holds the user's numbers of the points, for messages.
 
     >>> from tangentbundle.geometry.graph import radius_graph
     >>> plane = np.array([[0.0, 0.0], [1.0, 0.0]])
@@ -107,12 +110,12 @@ def connect(frames: Any, graph: NeighborGraph, dtype: type = np.float64) -> Conn
         values: np.ndarray = np.empty((graph.num_edges, 2), dtype)
         det, rows, weak = np.empty(graph.num_edges, np.int8), bases.contiguous().numpy(), np.zeros(n, np.int64)
         run_ranges(_transport_plane, n, rows, graph.indptr, graph.indices, values, det, weak, grain=512)
-        _refuse_weak(weak)
+        _refuse_weak(weak, order)
         return Connection(values, det, d)
-    return _connect_tensors(bases, graph, dtype)
+    return _connect_tensors(bases, graph, dtype, order)
 
 
-def _connect_tensors(bases: Tensor, graph: NeighborGraph, dtype: type = np.float64) -> Connection:
+def _connect_tensors(bases: Tensor, graph: NeighborGraph, dtype: type = np.float64, order: Any = None) -> Connection:
     """The same in torch, for any d; maps of edges are found for their ends low < high, and transposed for others."""
     _, dims, d = bases.shape
     columns = [list(axis.T.contiguous()) for axis in bases.unbind(1)]  # single numbers are gathered fastest
@@ -145,15 +148,16 @@ def _connect_tensors(bases: Tensor, graph: NeighborGraph, dtype: type = np.float
             values[some] = torch.where((i < j)[:, None, None], maps, maps.mT)
         det[some] = torch.where(flip, -1, 1)
         weak.append(i[faint])
-    _refuse_weak(np.bincount(host(torch.cat(weak))))
+    _refuse_weak(np.bincount(host(torch.cat(weak))), order)
     return Connection(values, det, d)  # type: ignore[arg-type]
 
 
-def _refuse_weak(weak: np.ndarray) -> None:
+def _refuse_weak(weak: np.ndarray, order: Any) -> None:
     """Refuse maps that are not defined; ``weak`` (n,) counts their edges at each point."""
     if weak.any():
+        number = first_of(np.flatnonzero(weak), order)[1]
         raise RankDeficientError(
-            f"along {int(weak.sum())} edges (first at point {np.flatnonzero(weak)[0]}) the two tangent spaces hold "
+            f"along {int(weak.sum())} edges (first at point {number}) the two tangent spaces hold "
             "perpendicular directions, so no transport between them is defined. The scale is too large for the "
             "curvature, or the dimension is wrong: use a smaller eps."
         )
