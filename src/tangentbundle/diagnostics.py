@@ -12,7 +12,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from .arrays import Array, float_tensor
-from .errors import NotTangentWarning
+from .errors import NotTangentWarning, outside
 from .geometry.graph import NeighborGraph
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def normal_share(bundle: Any, field: Array) -> float:
             f"{share:.0%} of the field's energy is normal to the tangent spaces and is lost by projection. "
             "Check that the vectors are ambient (not components in another frame) and in the order of the points.",
             NotTangentWarning,
-            stacklevel=4,
+            stacklevel=outside(),
         )
     return share
 

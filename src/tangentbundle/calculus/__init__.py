@@ -1,18 +1,23 @@
 """Calculus on point clouds: derivatives, curvature, Hodge Laplacian and Helmholtz-Hodge decomposition."""
 
-from .curvature import Curvature, betti_number, curvature, hodge_laplacian
+from .betti import BettiEstimate, EulerCharacteristic, betti_number, estimate_betti_number, euler_characteristic
+from .curvature import Curvature, curvature, hodge_laplacian
 from .derivatives import Derivatives, LinearMap
 from .flow import SingularPoints, singular_points, streamlines
 from .helmholtz import Decomposition, helmholtz
 
 __all__ = [
+    "BettiEstimate",
     "Curvature",
     "Decomposition",
     "Derivatives",
+    "EulerCharacteristic",
     "LinearMap",
     "SingularPoints",
     "betti_number",
     "curvature",
+    "estimate_betti_number",
+    "euler_characteristic",
     "helmholtz",
     "hodge_laplacian",
     "singular_points",

@@ -1,4 +1,4 @@
-r"""Curvature by the equation of Gauss, the Hodge Laplacian by the formula of Weitzenboeck, and the first Betti number.
+r"""Curvature by the equation of Gauss, and the Hodge Laplacian by the formula of Weitzenboeck.
 
 The fit of the points themselves, :math:`x_j - x_i \approx A y + \tfrac12 B[y, y]`, gives the metric :math:`A^T A` in
 the coordinates y, and the second fundamental form: the part of B that is normal to the columns of A.
@@ -6,18 +6,17 @@ the coordinates y, and the second fundamental form: the part of B that is normal
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from ..arrays import Array, float_tensor, host
-from ..errors import AccuracyWarning, InvalidInputError, NotOrientableError, ShapeError
+from ..arrays import Array, float_tensor
+from ..errors import InvalidInputError, ShapeError
 from ..operators import ConnectionLaplacian
+from ..parallel import threads_by_size
 from .fit import Piece, local_fits, monomials
-from .topology import has_boundary, orientation
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
@@ -57,15 +56,15 @@ class Curvature:
 
 def fit_surface(bundle: TangentBundle, piece: Piece) -> tuple[np.ndarray, np.ndarray]:
     """Tangents A ``(m, D, d)`` and second derivatives B ``(m, D, d, d)`` of the fit of the points themselves."""
-    rows, lists, weights = piece
     d, points = bundle.dim, bundle.sorted_points
-    sums = (points[lists] - points[rows, None]).transpose(0, 2, 1) @ weights
+    sums = (points[piece.lists] - points[piece.rows, None]).transpose(0, 2, 1) @ piece.weights
     second = np.empty((*sums.shape[:2], d, d))
     for place, (a, b) in enumerate(monomials(d, 2)[d:, :2].tolist(), start=d):
         second[:, :, a, b] = second[:, :, b, a] = sums[:, :, place] * (2.0 if a == b else 1.0)
     return sums[:, :, :d], second
 
 
+@threads_by_size
 def curvature(bundle: TangentBundle, degree: int | None = None, neighbors: int | None = None) -> Curvature:
     """Curvatures of the manifold of a bundle: exact if it knows them, otherwise by a fit; see ``Derivatives``."""
     frames = bundle.sorted_frames
@@ -80,12 +79,13 @@ def curvature(bundle: TangentBundle, degree: int | None = None, neighbors: int |
             tangents = first @ root
             flat = second.reshape(*second.shape[:2], bundle.dim**2)  # a view
             flat -= tangents @ (tangents.transpose(0, 2, 1) @ flat)
-            form[piece[0]] = root[:, None] @ second @ root[:, None]  # the root is symmetric
+            form[piece.rows] = root[:, None] @ second @ root[:, None]  # the root is symmetric
     trace = np.trace(form, axis1=2, axis2=3)
     ricci = np.einsum("nxab,nx->nab", form, trace) - np.einsum("nxac,nxcb->nab", form, form)
     return Curvature(*(bundle.kind.wrap(bundle._unsorted(a)) for a in (form, ricci)))
 
 
+@threads_by_size
 def hodge_laplacian(bundle: TangentBundle, ricci: Array | None = None) -> ConnectionLaplacian:
     r"""The Hodge Laplacian :math:`\Delta_H = \Delta - \mathrm{Ric} \le 0` of vector fields.
 
@@ -115,42 +115,3 @@ def hodge_laplacian(bundle: TangentBundle, ricci: Array | None = None) -> Connec
         return replace(laplacian, values=factor[rows] * values * factor[columns])
     factor = torch.linalg.matrix_exp(along)
     return replace(laplacian, values=factor[rows] @ values @ factor[columns])
-
-
-def betti_number(bundle: TangentBundle, *, most: int = 12) -> int:
-    r"""The first Betti number of a closed manifold: the number of independent harmonic fields.
-
-    Eigenvalues of the Hodge Laplacian below half of the first positive eigenvalue of functions count as zero. On closed
-    oriented surfaces each positive eigenvalue of functions occurs twice: there fields are counted up to the middle of
-    the widest gap among the first of these, less two for each function below. Eigenvalues in the middle half of the gap
-    give an ``AccuracyWarning``.
-
-    Args:
-        most: the answer is at most this number; a third of so many eigenvalues of functions are looked at.
-
-    >>> import tangentbundle as tb
-    >>> betti_number(tb.TangentBundle.from_points(tb.manifolds.Torus(1.0, 0.4).sample(2000, seed=0)))
-    2
-    """
-    components, closed = bundle.sorted_graph.num_components, not has_boundary(bundle)
-    functions, _ = bundle.scalar().laplacian().spectrum(components + max(1, most // 3), tol=1e-6)
-    ends, below, orientable = host(functions)[components - 1 :], 0, True
-    if bundle.dim == 2 and closed:
-        try:
-            orientation(bundle)
-            below = int(np.argmax(np.diff(ends)))
-        except NotOrientableError:
-            orientable = False
-    low, high = ends[below : below + 2]
-    values = host(hodge_laplacian(bundle).spectrum(most + 2 * below, tol=1e-6)[0])
-    if not closed:
-        text = "the manifold has a boundary, where the Hodge Laplacian has a condition of its own: the number of its "
-        warnings.warn(text + "harmonic fields is not a Betti number.", AccuracyWarning, stacklevel=2)
-    elif not orientable:
-        text = "the surface is not orientable: fields with small eigenvalues that are not harmonic may be counted."
-        warnings.warn(text, AccuracyWarning, stacklevel=2)
-    elif between := int((np.abs(values - (low + high) / 2) < (high - low) / 4).sum()):
-        text = f"{between} eigenvalues of the Hodge Laplacian lie in the middle half of {low:.3g} to {high:.3g}, where "
-        text += "functions have none: harmonic fields are not separated from others. Use more points."
-        warnings.warn(text, AccuracyWarning, stacklevel=2)
-    return int((values < (low + high) / 2).sum()) - 2 * below

@@ -15,12 +15,12 @@ import torch
 from numba import njit
 from scipy import sparse
 
-from ..arrays import positive_integer
+from ..arrays import outside_autocast, outside_transforms, positive_integer
 from ..errors import InvalidInputError
 from ..geometry.transport import Connection, connect
 from ..operators.base import LinearOperator
 from ..operators.laplacian import fold, unfold
-from ..parallel import run_ranges
+from ..parallel import run_ranges, threads_by_size
 from .fit import LocalFit, default_degree, join_fits, local_fits
 from .topology import orientation
 
@@ -91,7 +91,9 @@ class LinearMap(LinearOperator):
     @cached_property
     def T(self) -> LinearMap:
         """The transposed matrix, as a map."""
-        transposed = replace(self, matrix=self.matrix.transpose(0, 1).to_sparse_csr())
+        with outside_transforms():
+            matrix = self.matrix.transpose(0, 1).to_sparse_csr()
+        transposed = replace(self, matrix=matrix)
         transposed.__dict__["T"] = self
         return transposed
 
@@ -127,16 +129,31 @@ class LinearMap(LinearOperator):
 
 
 class _Product(torch.autograd.Function):
-    """Sparse times dense; the backward pass multiplies by the transposed matrix."""
+    """Sparse times dense ``(rows, c)``; the backward pass multiplies by the transposed matrix."""
 
     @staticmethod
-    def forward(ctx, x, linear_map):
-        ctx.linear_map = linear_map
-        return linear_map.matrix @ x
+    def forward(x, linear_map):
+        with outside_autocast(x.device):  # torch has no sparse products in half precision
+            return linear_map.matrix @ x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.linear_map = inputs[1]
 
     @staticmethod
     def backward(ctx, grad):
         return _Product.apply(grad, ctx.linear_map.T), None
+
+    @staticmethod
+    def jvp(ctx, tangent, _):
+        return _Product.apply(tangent, ctx.linear_map)
+
+    @staticmethod
+    def vmap(info, in_dims, x, linear_map):
+        """Replicas become channels."""
+        batch = x.movedim(in_dims[0], -1)
+        product = _Product.apply(batch.flatten(1), linear_map)
+        return product.unflatten(1, batch.shape[1:]), 2
 
 
 def to_tensor(matrix: sparse.csr_array, like: torch.Tensor) -> torch.Tensor:
@@ -159,9 +176,13 @@ def _turn_back(start, stop, weights, values, det, out):  # pragma: no cover - co
 class Derivatives:
     r"""First derivatives on a bundle, by polynomials fitted to the nearest neighbours of each point.
 
-    All maps are exact, on flat space, for polynomials up to the ``degree``; on curved space the error goes to zero with
-    the square of the distance between neighbours. Points at a boundary have one-sided neighbourhoods; no boundary
-    condition is imposed.
+    On flat space the derivatives at a point are exact for polynomials of the degree of its fit, ``degrees``. This is
+    ``degree`` where the nearest ``neighbors`` determine such a fit. Elsewhere, as at boundaries, whose neighbourhoods
+    are one-sided, fits of a higher degree become quadratic; quadratic ones take more neighbours, up to all points of
+    the component, and become linear only if these do not suffice, with an ``AccuracyWarning``. So all maps are exact
+    for linear functions, for quadratic ones without that warning, and for those of ``degree`` if all ``degrees`` are.
+    On curved space the error goes to zero with the square of the distance between neighbours. No boundary condition is
+    imposed.
 
     Args:
         bundle: a tangent bundle.
@@ -193,6 +214,19 @@ class Derivatives:
         return join_fits(local_fits(self.bundle, self.degree, self.neighbors), self.bundle.num_points)
 
     @cached_property
+    def degrees(self) -> np.ndarray:
+        """The degree of the polynomials that were fitted at each point, ``(n,)`` integers in the user's order.
+
+        >>> import numpy as np, tangentbundle as tb
+        >>> points = np.random.default_rng(0).uniform(size=(400, 2))
+        >>> degrees = Derivatives(tb.TangentBundle.from_points(points, dim=2), degree=3).degrees
+        >>> edge = np.abs(points - 0.5).max(axis=1) > 0.48
+        >>> bool(degrees[edge].mean() < 2.5 < degrees[~edge].mean())        # quadratic at most points of the boundary
+        True
+        """
+        return self.bundle._unsorted(self.fit.degrees)
+
+    @cached_property
     def mass(self) -> np.ndarray:
         return self.bundle.sorted_mass / self.bundle.sorted_mass.sum()
 
@@ -206,15 +240,18 @@ class Derivatives:
             )
         return orientation(self.bundle)
 
+    @threads_by_size
     def gradient(self) -> LinearMap:
         """Functions ``(..., n, 1, c)`` to fields ``(..., n, d, c)``."""
         return self._map(self.fit.weights[:, :, None])
 
+    @threads_by_size
     def rot(self) -> LinearMap:
         """Functions to fields: the gradient turned by a right angle; for oriented surfaces."""
         turned = self.signs[self.fit.graph.rows][:, None] * (self.fit.weights @ TURN.T)
         return self._map(turned[:, :, None])
 
+    @threads_by_size
     def jacobian(self) -> LinearMap:
         r"""The covariant derivative, fields ``(..., n, d, c)`` to ``(..., n, d d, c)``.
 
@@ -223,6 +260,7 @@ class Derivatives:
         d = self.bundle.dim
         return self._map(np.einsum("eb,eac->eabc", self.fit.weights, self._connection.blocks()).reshape(-1, d * d, d))
 
+    @threads_by_size
     def divergence(self) -> LinearMap:
         """Fields to functions: the trace of the covariant derivative, accurate at each point.
 
@@ -231,6 +269,7 @@ class Derivatives:
         """
         return self._map(self._divergence_blocks)
 
+    @threads_by_size
     def curl(self) -> LinearMap:
         """Fields to functions: the vorticity of fields on oriented surfaces, accurate at each point."""
         signs = self.signs[self.fit.graph.indices][:, None, None]
@@ -239,7 +278,7 @@ class Derivatives:
     @cached_property
     def _connection(self) -> Connection:
         assert self.bundle.sorted_frames is not None  # or there were no fit
-        return connect(self.bundle.sorted_frames, self.fit.graph)
+        return connect(self.bundle.sorted_frames, self.fit.graph, order=self.bundle.order)
 
     @cached_property
     def _divergence_blocks(self) -> np.ndarray:

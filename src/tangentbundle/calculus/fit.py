@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from math import factorial, prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numba import njit
 from scipy import sparse
 
-from ..errors import AccuracyWarning, InvalidInputError, RankDeficientError
+from ..errors import AccuracyWarning, InvalidInputError, RankDeficientError, outside
 from ..geometry.graph import NeighborGraph
 from ..geometry.search import nearest_distances, one_search
 from ..parallel import run_ranges
@@ -40,8 +40,14 @@ MAX_DOUBLINGS = 8
 MAX_ROWS = 2**13
 """Points that are fitted at a time: all coefficients of all points would take much memory."""
 
-Piece = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Rows, their neighbours and weights; see ``local_fits``."""
+
+class Piece(NamedTuple):
+    """Some of the fits of ``local_fits``, all of one degree and with equally many neighbours."""
+
+    rows: np.ndarray  # the points that are fitted (m,)
+    lists: np.ndarray  # their neighbours (m, k), themselves last
+    weights: np.ndarray  # of the neighbours in each coefficient (m, k, keep)
+    degree: int  # of the polynomials
 
 
 @dataclass(frozen=True)
@@ -49,11 +55,13 @@ class LocalFit:
     """Weights ``(e, m)`` of the first m coefficients along the edges of a graph.
 
     The graph is directed, in curve order, and has an edge from each point to itself, so that the weights of a row sum
-    to zero. The coefficients are those of :math:`y_a` (d of them), then of :math:`y_a y_b` with a <= b.
+    to zero. The coefficients are those of :math:`y_a` (d of them), then of :math:`y_a y_b` with a <= b. ``degrees``
+    (n,) are those of the polynomials of each point.
     """
 
     graph: NeighborGraph
     weights: np.ndarray
+    degrees: np.ndarray
 
     def matrix(self, blocks: np.ndarray) -> sparse.csr_array:
         """The matrix ``(n q, n p)`` of blocks ``(e, q, p)``, one for each edge."""
@@ -233,7 +241,7 @@ def local_fits(
 
     Where the neighbours do not determine a fit of third or higher degree, it is quadratic, from neighbourhoods that are
     doubled until they determine it; where even all points of the component do not, it is linear, with a warning. Yields
-    rows ``(m,)``, each row once, their neighbours ``(m, k)``, themselves last, and weights ``(m, k, keep)``.
+    pieces in which each row occurs once.
     """
     if bundle.sorted_frames is None:
         raise InvalidInputError("the scalar bundle has no frames: take derivatives with the tangent bundle itself.")
@@ -245,10 +253,12 @@ def local_fits(
             linear = linear or (len(left) if power < min(degree, 2) else 0)
             poor = []
             for rows in np.array_split(left, -(-len(left) // MAX_ROWS)):
-                *found, quality = _fit(bundle, rows, k, labels, monomials(d, power), keep or d)
+                lists, weights, quality = _fit(bundle, rows, k, labels, monomials(d, power), keep or d)
                 good = quality >= least
                 poor.append(rows[~good])
-                yield (rows, *found) if good.all() else (rows[good], *(array[good] for array in found))
+                if not good.all():
+                    rows, lists, weights = (array[good] for array in (rows, lists, weights))
+                yield Piece(rows, lists, weights, power)
             left = np.concatenate(poor)
             if not len(left):
                 break
@@ -259,7 +269,7 @@ def local_fits(
         )
     if linear:
         text = "have too few neighbours for the fit; it is linear there. Use more points."
-        warnings.warn(f"{linear} of {n} points {text}", AccuracyWarning, stacklevel=5)
+        warnings.warn(f"{linear} of {n} points {text}", AccuracyWarning, stacklevel=outside())
 
 
 @njit(cache=True, nogil=True)
@@ -271,11 +281,13 @@ def _place_rows(start, stop, rows, lists, values, indptr, indices, weights):  # 
 
 def join_fits(pieces: Iterable[Piece], n: int) -> LocalFit:
     """One graph of the fits of all points, which have different numbers of neighbours."""
-    pieces, sizes = list(pieces), np.zeros(n, np.int64)
-    for rows, lists, _ in pieces:
-        sizes[rows] = lists.shape[1]
-    indptr = np.concatenate([[0], np.cumsum(sizes)])
-    indices, weights = np.empty(indptr[-1], np.int32), np.empty((indptr[-1], pieces[0][2].shape[2]))
+    pieces = list(pieces)
+    sizes, degrees = np.zeros(n, np.int64), np.zeros(n, np.int64)
     for piece in pieces:
-        run_ranges(_place_rows, len(piece[0]), *piece, indptr, indices, weights)
-    return LocalFit(NeighborGraph(indptr, indices, np.empty(0)), weights)
+        sizes[piece.rows] = piece.lists.shape[1]
+        degrees[piece.rows] = piece.degree
+    indptr = np.concatenate([[0], np.cumsum(sizes)])
+    indices, weights = np.empty(indptr[-1], np.int32), np.empty((indptr[-1], pieces[0].weights.shape[2]))
+    for piece in pieces:
+        run_ranges(_place_rows, len(piece.rows), *piece[:3], indptr, indices, weights)
+    return LocalFit(NeighborGraph(indptr, indices, np.empty(0)), weights, degrees)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy.spatial import cKDTree
 
 from ..arrays import Array, ArrayKind, host, points_array, positive, positive_integer
-from ..errors import InvalidInputError, ShapeError
+from ..errors import AccuracyWarning, InvalidInputError, ShapeError, outside
+from ..parallel import threads_by_size
+from .betti import EulerCharacteristic, euler_characteristic
 from .derivatives import Derivatives
+from .topology import has_boundary
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
+
+_EULER: WeakKeyDictionary[TangentBundle, EulerCharacteristic] = WeakKeyDictionary()
+"""Euler characteristics of bundles, which are immutable."""
 
 NEWTON_STEPS = 8
 """From a point to the one that is nearest to the zero of the linear field around it; few are needed."""
@@ -21,10 +29,21 @@ NEWTON_STEPS = 8
 
 @dataclass(frozen=True, eq=False)
 class SingularPoints:
-    """Zeros of a field: ``positions`` (m, D), ``index`` (m,) +1 (source, sink, vortex) or -1 (saddle)."""
+    """Zeros of a field: ``positions`` (m, D), ``index`` (m,) +1 (source, sink, vortex) or -1 (saddle).
+
+    ``euler`` is the Euler characteristic that the indices were compared with, None if it is not known, and ``check``
+    says what came out of it.
+    """
 
     positions: np.ndarray
     index: np.ndarray
+    euler: int | None = None
+    check: str = ""
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether the indices sum to the Euler characteristic; None if that is not known."""
+        return None if self.euler is None else int(self.index.sum()) == self.euler
 
 
 def _linear_flow(bundle: TangentBundle, field: Array) -> tuple[np.ndarray, np.ndarray, ArrayKind]:
@@ -37,11 +56,15 @@ def _linear_flow(bundle: TangentBundle, field: Array) -> tuple[np.ndarray, np.nd
     return values, slopes.reshape(-1, bundle.dim, bundle.dim), kind
 
 
-def singular_points(bundle: TangentBundle, field: Array) -> SingularPoints:
+@threads_by_size
+def singular_points(bundle: TangentBundle, field: Array, *, euler: int | None = None) -> SingularPoints:
     r"""Zeros of a field ``(n, 2, 1)`` on a surface, each with the sign of :math:`\det \nabla v` as its index.
 
     On a closed surface the indices sum to its Euler characteristic (Poincaré and Hopf), if all zeros are resolved and
-    none is degenerate.
+    none is degenerate. The sum is compared with ``euler``, or with ``euler_characteristic(bundle)`` if that is not
+    given. An ``AccuracyWarning`` says that they differ, or that the characteristic of a closed surface is not known.
+    Without zeros to check, and on surfaces with a boundary, there is no warning; ``check`` of the result says what was
+    compared.
 
     >>> import numpy as np, tangentbundle as tb
     >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(2000, seed=0))
@@ -68,9 +91,41 @@ def singular_points(bundle: TangentBundle, field: Array) -> SingularPoints:
         near = np.linalg.norm(places[distinct] - places[i], axis=1) < radius / 2
         if not (near & (det[distinct] * det[i] > 0)).any():
             distinct.append(i)
-    return SingularPoints(places[distinct], np.sign(det[distinct]).astype(int))
+    index = np.sign(det[distinct]).astype(int)
+    return SingularPoints(places[distinct], index, *_checked(bundle, index, euler))
 
 
+def _checked(bundle: TangentBundle, index: np.ndarray, euler: int | None) -> tuple[int | None, str]:
+    """The Euler characteristic, if it is known, and how the sum of the indices compares with it."""
+    total = int(index.sum())
+    known = EulerCharacteristic(euler) if euler is not None else _euler_characteristic(bundle)
+    if known.number is None:
+        check = f"the sum of the indices, {total}, is not checked: {known.reason}"
+        closed = bundle.mesh is None and not has_boundary(bundle)
+        if len(index) and closed:
+            warnings.warn(f"zeros may be missing or spurious: {check}.", AccuracyWarning, stacklevel=outside())
+    elif total == known.number:
+        check = f"the indices sum to {total}, the Euler characteristic"
+    else:
+        check = (
+            f"the indices of the {len(index)} zeros sum to {total}, and those of all zeros to the Euler "
+            f"characteristic, {known.number}: zeros are missing or spurious. The field or the points are noisy, or too "
+            "coarse for the field: denoise them, or use more points"
+        )
+        warnings.warn(f"{check}.", AccuracyWarning, stacklevel=outside())
+    return known.number, check
+
+
+def _euler_characteristic(bundle: TangentBundle) -> EulerCharacteristic:
+    """That of the bundle, computed once for all its fields."""
+    if bundle not in _EULER:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AccuracyWarning)  # the reason says it
+            _EULER[bundle] = euler_characteristic(bundle)
+    return _EULER[bundle]
+
+
+@threads_by_size
 def streamlines(
     bundle: TangentBundle, field: Array, starts: Array, *, steps: int = 100, step: float | None = None
 ) -> Array:

@@ -14,8 +14,9 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from ..arrays import Array, finite, positive
-from ..errors import AccuracyWarning, BoundaryError, ConvergenceError, NotOrientableError, RankDeficientError
+from ..errors import AccuracyWarning, BoundaryError, ConvergenceError, NotOrientableError, RankDeficientError, outside
 from ..operators.laplacian import fold, unfold
+from ..parallel import threads_by_size
 from .curvature import fit_surface
 from .derivatives import Derivatives, to_tensor
 from .fit import Piece, default_neighbors, join_fits, local_fits, monomials
@@ -68,6 +69,7 @@ class Decomposition:
     vorticity: Array | None = None
 
 
+@threads_by_size
 def helmholtz(bundle: TangentBundle, field: Array, *, degree: int | None = None, tol: float = 1e-7) -> Decomposition:
     r"""Split fields ``(..., n, d, c)`` into a gradient, a rotated gradient and a remainder.
 
@@ -169,7 +171,7 @@ class _Split:
                 "have once. The points are too few for the field, or for the curvature of their surface: parts and "
                 "potentials are off by a fifth of the field or more. Use more points, or denoise the field first.",
                 AccuracyWarning,
-                stacklevel=4,
+                stacklevel=outside(),
             )
         values, vectors = torch.linalg.eigh(products)
         roots = torch.where(values > DEPENDENT * values[:, -1:], values, 0.0).sqrt()[:, None]
@@ -193,7 +195,7 @@ def laplace_beltrami(bundle: TangentBundle, degree: int) -> sparse.csr_array:
         contracted = np.einsum("nab,nxab->nx", inverse, second)
         drift = np.einsum("nab,nxb,nx->na", inverse, first, contracted)
         factors = np.concatenate([-drift, 2 * inverse[:, pairs[:, 0], pairs[:, 1]]], axis=1)
-        return *piece[:2], piece[2] @ factors[:, :, None]
+        return piece._replace(weights=piece.weights @ factors[:, :, None])
 
     fit = join_fits(map(combined, local_fits(bundle, degree, neighbors, keep=count)), bundle.num_points)
     return fit.matrix(fit.weights[:, :, None])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 
 from ..diagnostics import confident_edges, cover_signs, orientability, tree_signs
-from ..errors import InvalidInputError, NotOrientableError
+from ..errors import AccuracyWarning, InvalidInputError, NotOrientableError, outside
+from ..parallel import threads_by_size
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
@@ -23,38 +25,90 @@ MIN_EDGE = 0.1
 a hole of a few neighbourhoods."""
 
 
-def orientation(bundle: TangentBundle) -> np.ndarray:
-    """A sign for each frame ``(n,)``, along the curve: with it, all frames are oriented alike.
+MAX_HEIGHT = 4.0
+"""Points higher than so many standard deviations count as if they were there: outliers do not decide."""
 
-    The plane keeps its own orientation, and so do frames that agree already (latitude and longitude, meshes). Otherwise
-    surfaces in space are oriented by their outward normals, and other spaces like the frame of their first point; each
-    component by itself.
+MIN_ORIENTATION_ERRORS = 2.0
+"""The integral that decides on an orientation is certain if it is so many of its standard errors away from zero."""
+
+UPWARD = np.array([0.0625, 0.25, 1.0])
+"""The direction that surfaces in space face: the third axis; the second if they are vertical, and then the first."""
+
+
+@threads_by_size
+def orientation(bundle: TangentBundle) -> np.ndarray:
+    r"""A sign for each frame ``(n,)``, along the curve: with it, all frames are oriented alike.
+
+    The plane keeps its own orientation, and so do given frames that agree already (latitude and longitude, meshes). In
+    all other cases each component of the graph is oriented by an integral over the surface, so that other samples of
+    the same surface, in any order and anywhere in space, are oriented alike:
+
+    .. math:: \int e^{h \cdot (x - \bar x) / s}\, \langle e_1 \wedge e_2, A \rangle\, dx > 0
+
+    for positively oriented orthonormal tangents :math:`e_1, e_2`, with mean :math:`\bar x`, and s the standard
+    deviation of :math:`h \cdot x`. In space :math:`\langle e_1 \wedge e_2, A \rangle = h \cdot n` is the product of
+    the normal and a fixed direction, nearly that of the third axis (``UPWARD``). By the theorem of Gauss, normals of
+    closed surfaces then point outward; those of graphs z = f(x, y) point upward. In more dimensions
+    :math:`A = b \wedge c` with :math:`b_k = \cos k`, :math:`c_k = \sin k`, :math:`h_k = \cos(2k + 1)` for k = 0, 1...:
+    the plane of the first two axes has its usual orientation.
+
+    Where the integral is zero up to its sampling error, other samples may be oriented the other way: this gives an
+    ``AccuracyWarning``.
     """
-    det, frames = bundle.connection.det, bundle.sorted_frames
+    frames = bundle.sorted_frames
     if frames is not None and frames.shape[1] == frames.shape[2]:
         return np.sign(np.linalg.det(frames))
-    if frames is None or (det > 0).all():
+    are_given = bundle.pca is None
+    if frames is None or (are_given and (bundle.connection.det > 0).all()):
         return np.ones(bundle.num_points)
-    signs = cover_signs(bundle.sorted_graph, det)
-    if signs is None:
-        if not orientability(bundle)[0]:
-            raise NotOrientableError(
-                "the tangent planes cannot be oriented alike: the space is not orientable, like a Klein bottle. Curl "
-                "and rot need an orientation; gradient, divergence and jacobian do not."
-            )
-        signs = tree_signs(confident_edges(bundle, facing=0.0))
-    labels, points = bundle.sorted_graph.components(), bundle.sorted_points
+    signs = consistent_signs(bundle)
+    labels, points, mass = bundle.sorted_graph.components(), bundle.sorted_points, bundle.sorted_mass
+    direction, areas = _projected_areas(frames)
+    heights = (points - points.mean(axis=0)) @ direction
+    sizes = np.bincount(labels, mass)
+    heights -= (np.bincount(labels, mass * heights) / sizes)[labels]
+    spreads = np.sqrt(np.bincount(labels, mass * np.square(heights)) / sizes)
+    standardized = heights / np.maximum(spreads, np.finfo(float).tiny)[labels]
+    values = np.exp(np.minimum(standardized, MAX_HEIGHT)) * signs * areas
+    integrals = np.bincount(labels, mass * values)
+    deviations = values - (integrals / sizes)[labels]
+    errors = np.sqrt(np.bincount(labels, np.square(mass * deviations)))
+    uncertain = int((np.abs(integrals) < MIN_ORIENTATION_ERRORS * errors).sum())
+    if uncertain:
+        warnings.warn(
+            f"the orientation of {uncertain} of {len(sizes)} components of the surface is not certain: it faces "
+            "neither side of the direction by which surfaces are oriented, so that curl, rot and stream functions may "
+            "have the other sign for another sample. Turn the surface, or give frames that are oriented alike to "
+            "from_frames.",
+            AccuracyWarning,
+            stacklevel=outside(),
+        )
+    return signs * np.where(integrals < 0, -1.0, 1.0)[labels]
+
+
+def consistent_signs(bundle: TangentBundle) -> np.ndarray:
+    """Signs ``(n,)`` of the frames along the curve that make them agree with their neighbours, either way round."""
+    signs = cover_signs(bundle.sorted_graph, bundle.connection.det)
+    if signs is not None:
+        return signs
+    if not orientability(bundle)[0]:
+        raise NotOrientableError(
+            "the tangent planes cannot be oriented alike: the space is not orientable, like a Klein bottle. Curl "
+            "and rot need an orientation; gradient, divergence and jacobian do not."
+        )
+    return tree_signs(confident_edges(bundle, facing=0.0))
+
+
+def _projected_areas(frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The direction h ``(D,)`` and the products of unit areas ``(n,)`` with A, of ``orientation``."""
     if frames.shape[1:] == (3, 2):
-        normals = signs[:, None] * np.cross(frames[:, :, 0], frames[:, :, 1])
-        centre = np.stack([np.bincount(labels, axis) for axis in points.T], axis=1) / np.bincount(labels)[:, None]
-        outward = np.bincount(labels, np.einsum("na,na->n", points - centre[labels], normals))
-    else:
-        first = np.full(labels.max() + 1, bundle.num_points)
-        np.minimum.at(first, labels, bundle.order)
-        outward = signs[np.argsort(bundle.order)[first]]
-    return signs * np.where(outward < 0, -1.0, 1.0)[labels]
+        return UPWARD, np.cross(frames[:, :, 0], frames[:, :, 1]) @ UPWARD
+    axes = np.arange(frames.shape[1])
+    plane = np.stack([np.cos(axes), np.sin(axes)], axis=1)
+    return np.cos(2 * axes + 1), np.linalg.det(plane.T @ frames)
 
 
+@threads_by_size
 def has_boundary(bundle: TangentBundle) -> bool:
     """Whether the points of a tangent bundle end somewhere, like those of a rectangle or of a region of the Earth."""
     if bundle.mesh is not None:
