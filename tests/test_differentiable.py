@@ -75,3 +75,84 @@ def test_single_precision_and_refusals():
     for other in (bundle.scalar(), known, tb.TangentBundle.from_points(points.detach()[:50])):
         with pytest.raises(tb.errors.InvalidInputError, match="from_points"):
             tb.DifferentiableBundle(points, other)
+
+
+# Layers that read the frames of an operator.
+
+nn = tb.nn
+
+
+def recurrent_outputs(net):
+    return lambda x, lap: net(torch.stack([x, 0.5 * x]), lap)[0]
+
+
+def joined_with_itself(layer):
+    """The layer on two copies of a bundle."""
+    return lambda x, lap: layer(torch.cat([x, 0.3 * x]), tb.join([lap, lap])).unflatten(0, (2, len(x)))
+
+
+CLASSES = [getattr(nn, name) for name in nn.__all__ if isinstance(getattr(nn, name), type)]
+ACTIVATIONS = [c for c in CLASSES if issubclass(c, nn.Activation) and c is not nn.Activation and c.gauge_equivariant]
+
+READERS = {
+    **{f"{kind.__name__} alone": kind() for kind in ACTIVATIONS},
+    "AmbientThenProject of sines": nn.AmbientThenProject(torch.sin),
+    "two copies joined": joined_with_itself(nn.AmbientThenProject()),
+    "network": nn.TNN([1, 3, 2], step=0.05, activation=nn.AmbientThenProject(), method=tb.Chebyshev(1e-12)).double(),
+    "recurrent network": recurrent_outputs(
+        nn.RecurrentTNN([1, 2, 2], step=0.05, activation=nn.AmbientThenProject(), method=tb.Chebyshev(1e-12)).double()
+    ),
+}
+"""Gauge-equivariant maps of a signal and an operator."""
+
+
+def loss_of_layer(bundle, layer, probe):
+    """A number that depends on the frames of the operator, and not on the choice of frames."""
+    n, dims = bundle.points.shape
+    ambient = torch.linspace(-2, 2, n * dims, dtype=torch.float64).reshape(n, dims)
+    signal = bundle.to_coordinates(torch.sin(3 * ambient) + bundle.points.square())
+    output = bundle.to_ambient(layer(signal, bundle.laplacian()))
+    return (output * probe[:, :, None]).sum() + output.square().sum()
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("name", ["sphere", "torus, wide PCA", "curve in R^5"])
+def test_gradients_through_layers_that_read_frames(name, reader):
+    space, options = SPACES[name]
+    points = torch.from_numpy(space.sample(60, seed=2)).requires_grad_()
+    moving = tb.DifferentiableBundle.from_points(points, **options)
+    generator = torch.Generator().manual_seed(0)
+    probe, direction = torch.randn(2, *points.shape, generator=generator, dtype=torch.float64)
+    layer = READERS[reader]
+    with torch.no_grad():
+        loss_of_layer(moving, layer, probe)  # what is cached without gradients must not serve those with
+    (gradient,) = torch.autograd.grad(loss_of_layer(moving, layer, probe), points)
+
+    step = 1e-6
+    ends = []
+    for sign in (1, -1):
+        other = tb.DifferentiableBundle(points.detach() + sign * step * direction, moving.bundle, moving.pca_center)
+        with torch.no_grad():
+            ends.append(float(loss_of_layer(other, layer, probe)))
+    expected = (ends[0] - ends[1]) / (2 * step)
+    assert float((gradient * direction).sum()) == pytest.approx(expected, rel=1e-5, abs=1e-7)
+
+
+def test_frames_of_an_operator_have_the_gradients_of_its_bundle():
+    """Also where the operator is read without gradients first."""
+    points = torch.from_numpy(tb.manifolds.Sphere(2).sample(50, seed=0)).requires_grad_()
+    moving = tb.DifferentiableBundle.from_points(points)
+    laplacian = moving.laplacian()
+    with torch.no_grad():
+        assert torch.equal(laplacian.frames, moving.frames)
+    weights = torch.randn(50, 3, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    first, second = (
+        torch.autograd.grad((frames * weights).sum(), points, retain_graph=True)[0]
+        for frames in (laplacian.frames, moving.frames)
+    )
+    assert torch.equal(first, second) and float(first.abs().max()) > 0
+    with torch.no_grad():
+        assert not moving.laplacian().frames.requires_grad
+    single = laplacian.to(dtype=torch.float32).frames
+    (third,) = torch.autograd.grad((single * weights.float()).sum(), points)
+    assert relative_error(third, first) < 1e-5

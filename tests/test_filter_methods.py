@@ -21,7 +21,10 @@ TIMES = [1e-4, 1e-2, 1.0, 10.0, 100.0, 1000.0]
 
 CASES = all_pairs(SPACES, TIMES, filters_at(1.0))
 
-pytestmark = pytest.mark.usefixtures("one_torch_thread")
+pytestmark = [
+    pytest.mark.usefixtures("one_torch_thread"),
+    pytest.mark.filterwarnings("ignore:.*outputs are smaller"),  # loose tolerances are what is tested here
+]
 
 
 def largest(h, lap):

@@ -102,10 +102,10 @@ def test_opcheck(name, dtype):
     x = random_signal(lap, channels=2).requires_grad_()
     y = torch.stack([random_signal(lap, channels=2, seed=s) for s in (1, 2, 3)]).requires_grad_()
     a = torch.randn(3, 5, dtype=dtype, generator=torch.Generator().manual_seed(0)).requires_grad_()
-    torch.library.opcheck(block_product, (*lap.matrix, x, 2.0, -0.5))
-    torch.library.opcheck(chebyshev.bank, (*matrix, x, a, 0.1, 0.9))
-    torch.library.opcheck(chebyshev.merge, (*matrix, y, a, 0.1, 0.9))
-    torch.library.opcheck(chebyshev.dots, (*matrix, x, y, 5, 0.1, 0.9))
+    torch.library.opcheck(block_product.operator, (*lap.matrix, x, 2.0, -0.5))
+    torch.library.opcheck(chebyshev.bank.operator, (*matrix, x, a, 0.1, 0.9))
+    torch.library.opcheck(chebyshev.merge.operator, (*matrix, y, a, 0.1, 0.9))
+    torch.library.opcheck(chebyshev.dots.operator, (*matrix, x, y, 5, 0.1, 0.9))
 
 
 def test_the_three_operations_by_definition():

@@ -196,14 +196,6 @@ def test_conversion_to_a_precision_that_cannot_hold_it():
         lap.to(dtype=torch.float32)
 
 
-def test_forward_mode_is_refused_not_wrong():
-    """A tangent would be lost without a word."""
-    lap = TangentBundle.from_points(torch.from_numpy(Sphere(2).sample(100, seed=0))).laplacian()
-    x = torch.ones(100, 2, 1, dtype=torch.float64)
-    with pytest.raises(InvalidInputError, match="apply it to the tangent itself"):
-        torch.func.jvp(lambda y: lap @ y, (x,), (x,))
-
-
 @pytest.mark.parametrize("dtype, unit", [(torch.float16, 2.0**-11), (torch.bfloat16, 2.0**-8)], ids=str)
 def test_half_precision_is_summed_in_float32_and_rounded_once(dtype, unit):
     lap, f = LAP.to(dtype=torch.float32), Heat(0.1)

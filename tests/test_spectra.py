@@ -4,12 +4,15 @@ from functools import cache
 
 import numpy as np
 import pytest
+import torch
 from spaces import group_errors, groups
 
-from tangentbundle import TangentBundle, kernels
-from tangentbundle.errors import ConvergenceError, InvalidInputError
-from tangentbundle.manifolds import FlatTorus, Sphere, Torus
+from tangentbundle import TangentBundle, kernels, memory
+from tangentbundle.errors import ConvergenceError, InvalidInputError, MemoryLimitError
+from tangentbundle.manifolds import FlatTorus, KleinBottle, Sphere, Torus
 from tangentbundle.operators import KernelMoments
+from tangentbundle.operators.spectrum import in_double_precision
+from tangentbundle.testing import relative_error
 
 VECTORS_S2 = (6, 10, 14), (1.0, 5.0, 11.0)
 VECTORS_S3 = (4, 6, 9), (1.0, 2.0, 6.0)
@@ -250,3 +253,37 @@ def test_the_sample_calibrates_only_where_its_energy_has_a_plateau():
         bundle = TangentBundle.from_points(points, dim=2, neighbors=neighbors)
         factor = bundle.laplacian().scale / bundle.laplacian(calibrate=KernelMoments()).scale
         assert low <= factor <= high, name
+
+
+# Operators in float32: P and the masses are rounded separately.
+
+SINGLE = [
+    (space, rows, seed)
+    for seed, space in enumerate((Sphere(1), Sphere(2), Torus(), KleinBottle(4), Sphere(3), FlatTorus((1.0, 0.7))))
+    for rows in (640, 1100)
+]
+
+
+@pytest.mark.parametrize("space, rows, seed", SINGLE, ids=str)
+def test_spectra_of_operators_in_single_precision(space, rows, seed):
+    """The rounded operator is as good as any other: its eigenpairs have the accuracy that is promised."""
+    points = space.sample(rows // space.dim, seed=seed).astype(np.float32)
+    lap = TangentBundle.from_points(torch.from_numpy(points), dim=space.dim).laplacian()
+    values, fields = lap.spectrum(30, tol=1e-11)
+    wide = in_double_precision(lap)
+    values, fields = values.double(), fields.double()
+    residual = wide @ fields + values * fields
+    assert float(wide.norm(residual).max()) < 1e-5 * lap.spectral_interval[1]
+    dense = wide.to_dense() * wide.mass.repeat_interleave(wide.dim)[:, None]
+    assert float((dense - dense.T).abs().max()) < 1e-14 * float(dense.abs().max())
+    assert relative_error(wide.to_dense(), lap.to(dtype=torch.float64).to_dense()) < 1e-6
+
+
+def test_memory_for_eigenpairs_is_estimated_before_anything_is_allocated(monkeypatch):
+    lap = TangentBundle.from_points(Sphere(2).sample(3000, seed=0)).laplacian()
+    monkeypatch.setattr(memory, "memory_limit", lambda max_memory=None: 1e8)
+    for name in ("to", "average", "apply"):
+        monkeypatch.setattr(type(lap), name, lambda *a, **o: pytest.fail("something was computed"))
+    for k in (2500, 6000):
+        with pytest.raises(MemoryLimitError, match=f"{k} eigenpairs of 6000 rows"):
+            lap.spectrum(k)

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .arrays import float_tensor
+from .arrays import float_tensor, outside_transforms
 from .bundle import TangentBundle
 from .errors import InvalidInputError
 from .geometry.graph import NeighborGraph, radius_graph
@@ -30,26 +30,38 @@ from .geometry.search import nearest_distances
 from .operators import ConnectionLaplacian
 from .operators.assembly import Averages
 from .operators.sheaf_laplacian import inverse_root
+from .parallel import threads_by_size
 
 
 class _Frames(torch.autograd.Function):
-    """The first d eigenvectors of symmetric matrices ``(n, D, D)``, turned within their span towards ``like``."""
+    """The first d eigenvectors of symmetric matrices ``(n, D, D)``, turned within their span towards ``like``.
+
+    Eigenvalues, eigenvectors and the turn are outputs for the backward pass alone.
+    """
+
+    generate_vmap_rule = True
 
     @staticmethod
-    def forward(ctx, covariance: Tensor, like: Tensor) -> Tensor:
+    def forward(covariance: Tensor, like: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         values, vectors = torch.linalg.eigh(covariance)
-        d = like.shape[-1]
-        tangent = vectors[..., -d:]
+        tangent = vectors[..., -like.shape[-1] :]
         left, _, right = torch.linalg.svd(tangent.mT @ like)
-        ctx.save_for_backward(values, vectors, left @ right)
-        return tangent @ (left @ right)
+        turn = left @ right
+        return tangent @ turn, values, vectors, turn
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:
+        _, values, vectors, turn = output
+        ctx.mark_non_differentiable(values, vectors, turn)
+        ctx.save_for_backward(values, vectors, turn)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx, grad: Tensor):
+    def backward(ctx, grad: Tensor, *unused: Tensor):
         values, vectors, turn = ctx.saved_tensors
         d = turn.shape[-1]
-        normal, tangent = vectors[..., :-d], vectors[..., -d:]
+        normal = vectors[..., :-d]
+        tangent = vectors[..., -d:]
         gaps = values[..., None, -d:] - values[..., :-d, None]
         mixed = normal @ (normal.mT @ grad @ turn.mT / gaps) @ tangent.mT
         return (mixed + mixed.mT) / 2, None
@@ -58,6 +70,8 @@ class _Frames(torch.autograd.Function):
 @dataclass(frozen=True, eq=False)
 class DifferentiableBundle:
     r"""A tangent bundle whose ``laplacian()`` and ``frames`` have gradients in the points, on any device.
+
+    So have the ``frames`` of its Laplacians, which ``nn.AmbientThenProject`` reads.
 
     Attributes: ``points (n, D)``, a tensor; ``bundle``, the bundle of the points without gradients.
 
@@ -80,6 +94,7 @@ class DifferentiableBundle:
             raise InvalidInputError("a DifferentiableBundle takes points and the bundle that from_points made of them.")
 
     @classmethod
+    @threads_by_size
     def from_points(cls, points: Tensor, **options: Any) -> DifferentiableBundle:
         """The bundle of points ``(n, D)``; ``options`` are those of ``TangentBundle.from_points``."""
         if not isinstance(points, Tensor):
@@ -93,9 +108,12 @@ class DifferentiableBundle:
     def _order(self) -> Tensor:
         return self._tensor(self.bundle.order)
 
+    # What is cached has gradients even where the first reader wants none.
+
     @cached_property
     def _sorted(self) -> Tensor:
-        return self.points.index_select(0, self._order)
+        with torch.inference_mode(False), torch.enable_grad():
+            return self.points.index_select(0, self._order)
 
     def _tensor(self, array: np.ndarray) -> Tensor:
         tensor = torch.from_numpy(array).to(self.points.device)
@@ -103,6 +121,12 @@ class DifferentiableBundle:
 
     @cached_property
     def _sorted_frames(self) -> Tensor:
+        with torch.inference_mode(False), torch.enable_grad():
+            covariance = self._covariances()
+            return _Frames.apply(covariance, self._tensor(np.asarray(self.bundle.sorted_frames)))[0]
+
+    def _covariances(self) -> Tensor:
+        """Covariances ``(n, D, D)`` of the neighbourhoods along the curve."""
         rows, cols, reach = self._pca_edges()
         n, steps = len(self._sorted), self._sorted[cols] - self._sorted[rows]
         weights = Biweight().profile(steps.norm(dim=1) / reach)[:, None]
@@ -110,8 +134,7 @@ class DifferentiableBundle:
         if self.pca_center:
             steps = steps - (torch.zeros_like(self._sorted).index_add(0, rows, weights * steps) / total)[rows]
         squares = steps[:, :, None] * (weights / total[rows] * steps)[:, None]
-        covariance = steps.new_zeros(n, *squares.shape[1:]).index_add(0, rows, squares)
-        return _Frames.apply(covariance, self._tensor(np.asarray(self.bundle.sorted_frames)))
+        return steps.new_zeros(n, *squares.shape[1:]).index_add(0, rows, squares)
 
     def _pca_edges(self) -> tuple[Tensor, Tensor, Tensor]:
         """Edges of the local PCA and the radius at each.
@@ -131,7 +154,8 @@ class DifferentiableBundle:
     @cached_property
     def frames(self) -> Tensor:
         """Tangent bases ``(n, D, d)``."""
-        return torch.zeros_like(self._sorted_frames).index_copy(0, self._order, self._sorted_frames)
+        with torch.inference_mode(False), torch.enable_grad():
+            return torch.zeros_like(self._sorted_frames).index_copy(0, self._order, self._sorted_frames)
 
     def to_coordinates(self, vectors: Tensor) -> Tensor:
         """Ambient vectors ``(..., n, D)`` to a signal ``(..., n, d, 1)``."""
@@ -141,9 +165,11 @@ class DifferentiableBundle:
         """A signal ``(..., n, d, c)`` to ambient vectors ``(..., n, D, c)``."""
         return torch.einsum("nij,...njc->...nic", self.frames, signal)
 
+    @threads_by_size
     def laplacian(self, **options: Any) -> ConnectionLaplacian:
         """The connection Laplacian; ``options`` are those of ``TangentBundle.laplacian``."""
-        constant = self.bundle.laplacian(**options)
+        with outside_transforms():
+            constant = self.bundle.laplacian(**options)
         tensors: Any = (tensor.to(self.points.device) for tensor in self.bundle.sorted_graph.tensors)
         graph = NeighborGraph(*tensors)
         rows, cols = graph.edge_rows, graph.tensors[1]
@@ -153,4 +179,5 @@ class DifferentiableBundle:
         maps = product @ inverse_root(product.mT @ product)
         values, share = maps * averages.factors[:, None, None], averages.mass / averages.mass.sum()
         mass = torch.zeros_like(share).index_copy(0, self._order, share).to(maps)
-        return replace(constant, cols=cols, values=values.to(maps), mass=mass)
+        frames = self._sorted_frames if torch.is_grad_enabled() else self._sorted_frames.detach()
+        return replace(constant, cols=cols, values=values.to(maps), mass=mass, sorted_frames=frames)

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
@@ -18,7 +18,9 @@ from ..arrays import Array, is_batched
 from ..errors import InvalidInputError, ShapeError
 from ..memory import require_memory
 from ..operators import ConnectionLaplacian, Joined, LinearOperator, Semigroup
+from ..operators.base import MAX_DENSE_SIZE
 from ..operators.laplacian import fold, unfold
+from ..parallel import threads_by_size, threads_for
 from .chebyshev import band_of, bank, merge
 from .expansion import MAX_NODES, MIN_TOLERANCE, check_precision, expand, fixed_order, require_finite
 
@@ -35,7 +37,14 @@ _writing = threading.Lock()
 
 
 class Method(ABC):
-    """A way to apply a bank of filters to a signal ``(n, d, c)``."""
+    """A way to apply a bank of filters to a signal ``(n, d, c)``.
+
+    The method that is asked for is used, or refused with an ``InvalidInputError``. A ``Semigroup`` alone has its own
+    way, its exponentials, which are exact.
+    """
+
+    has_operator_gradients: ClassVar[bool] = False
+    """Whether results have gradients in the operator itself, where it learns."""
 
     @abstractmethod
     def apply(self, filters: Sequence[Filter], operator: Any, x: torch.Tensor) -> torch.Tensor:
@@ -65,7 +74,11 @@ class Method(ABC):
 
 @dataclass(frozen=True)
 class Exact(Method):
-    """By the full eigendecomposition, computed once and cached on the operator: for n d up to 5 000."""
+    """By the full eigendecomposition, computed once and cached on the operator: for n d up to 5 000.
+
+    Eigenfields have no gradients. Where gradients in the operator itself are wanted, as of a learned sheaf, this method
+    is refused.
+    """
 
     def apply(self, filters: Sequence[Filter], operator: LinearOperator, x: torch.Tensor) -> torch.Tensor:
         values, fields = operator.eigenbasis
@@ -83,6 +96,9 @@ class Exact(Method):
 class Chebyshev(Method):
     r"""By Chebyshev polynomials: :math:`\|y - y_{exact}\| \le \text{tol} \cdot \max|\hat h| \cdot \|x\|` (mass norm).
 
+    The bound is relative to the input and holds for the field as a whole. Outputs at single points that are smaller, as
+    far from the only point where the input is not zero, have no correct digit: they need a smaller ``tol``.
+
     In float32 ``tol`` is at least 1e-6, and rounding adds what a shift of the eigenvalues by
     :math:`\epsilon \lambda_{max}/\sqrt{n d}` changes in the response; if that is more than 1e-3 there is an
     ``AccuracyWarning``.
@@ -94,6 +110,8 @@ class Chebyshev(Method):
 
     tol: float = 1e-6
     order: int | None = None
+
+    has_operator_gradients: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0.0 < self.tol < 1.0:
@@ -146,15 +164,20 @@ class Dense(Method):
 
     The fastest for small operators that meet the same few filters again and again, as in the training of a network:
     one matrix product instead of many. A joined operator has one matrix a bundle, and multiplies them as a batch.
-    Filters that learn, or are Python functions, have no matrix to cache: they are evaluated exactly.
+    The matrices of filters that learn, or are Python functions, cannot be cached: they are computed every time, and
+    ``Exact`` is faster. Gradients in the operator itself are refused.
     """
 
     def apply(self, filters: Sequence[Filter], operator: LinearOperator, x: torch.Tensor) -> torch.Tensor:
-        outputs = _product(self.matrices(filters, operator), _to_blocks(x, operator))
+        matrices = self.matrices(filters, operator)
+        with threads_for(matrices.numel()):
+            outputs = _product(matrices, _to_blocks(x, operator))
         return torch.stack([_from_blocks(y, operator) for y in outputs])
 
     def merge(self, filters: Sequence[Filter], operator: LinearOperator, y: torch.Tensor) -> torch.Tensor:
-        outputs = _product(self.matrices(filters, operator), torch.stack([_to_blocks(part, operator) for part in y]))
+        matrices = self.matrices(filters, operator)
+        with threads_for(matrices.numel()):
+            outputs = _product(matrices, torch.stack([_to_blocks(part, operator) for part in y]))
         return _from_blocks(outputs.sum(0), operator)
 
     def matrices(self, filters: Sequence[Filter], operator: LinearOperator) -> torch.Tensor:
@@ -176,18 +199,32 @@ class Dense(Method):
 def _matrices(filters: Sequence[Filter], operator: LinearOperator) -> torch.Tensor:
     """Matrices ``(k, 1, n d, n d)`` of filters, computed in float64."""
     size = operator.shape[0]
+    fixed = all(f.signature() is not None for f in filters)
     need, what = 8.0 * (2 * len(filters) + 3) * size**2, f"{len(filters)} dense filters of {size} rows"
     require_memory(need, what, "Use method=Chebyshev(), which forms no matrix.")
     double: LinearOperator = operator
     method: Method = Exact()
     if isinstance(operator, ConnectionLaplacian):
-        double = operator.to(dtype=torch.float64)
-        double.largest_deficit = operator.largest_deficit
-        method = Chebyshev(1e-12) if size > EXACT_SIZE else method
+        double = _double(operator)
+        if size > EXACT_SIZE and (fixed or size > MAX_DENSE_SIZE):
+            method = Chebyshev(1e-12)
     unit = torch.eye(size, dtype=double.dtype, device=operator.device).reshape(operator.num_points, -1, size)
-    columns = method.apply(filters, double, unit).detach()
+    columns = method.apply(filters, double, unit)
+    if fixed:
+        columns = columns.detach()
     check_precision(filters, operator, operator.spectral_interval[1])
     return columns.reshape(len(filters), 1, size, size).to(operator.dtype)
+
+
+def _double(operator: ConnectionLaplacian) -> ConnectionLaplacian:
+    """An operator in float64, and cached: so are its eigenfields."""
+    cached = operator.cache.get("double")
+    if cached is None:
+        with torch.inference_mode(False):
+            cached = operator.to(dtype=torch.float64)
+            cached.largest_deficit = operator.largest_deficit
+        operator.cache["double"] = cached
+    return cached
 
 
 def _to_blocks(x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
@@ -207,15 +244,23 @@ def _from_blocks(y: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
 
 
 def default_method(operator: LinearOperator) -> Method:
-    """Exact for small operators, Chebyshev otherwise."""
-    return Exact() if max(operator.sizes) * operator.dim <= EXACT_SIZE else Chebyshev()
+    """Exact for small operators, Chebyshev otherwise, and for those that learn."""
+    if max(operator.sizes) * operator.dim > EXACT_SIZE:
+        return Chebyshev()
+    return method_with_gradients(operator) if operator.requires_grad else Exact()
 
 
+def method_with_gradients(operator: LinearOperator) -> Method:
+    """As exact as the precision allows, with gradients in the operator."""
+    return Chebyshev(1e-6 if operator.dtype == torch.float32 else 1e-12)
+
+
+@threads_by_size
 def apply_bank(
     filters: Sequence[Filter], operator: LinearOperator, signal: Array, method: Method | None = None
 ) -> list[Array]:
     """Apply several filters to one signal ``(..., n, d, c)``, sharing all work; one output a filter."""
-    method = _resolve(filters, operator, method)
+    method = resolve_method(operator, method)
     x, kind = operator.check(signal)
     if len(filters) == 0:
         return []
@@ -226,6 +271,7 @@ def apply_bank(
     return [kind.wrap(y) for y in outputs]
 
 
+@threads_by_size
 def merge_bank(
     filters: Sequence[Filter], operator: LinearOperator, signals: Sequence[Array], method: Method | None = None
 ) -> Array:
@@ -233,7 +279,7 @@ def merge_bank(
 
     The transpose of ``apply_bank``: with fewer channels out than in, mixing channels first and merging is cheaper.
     """
-    method = _resolve(filters, operator, method)
+    method = resolve_method(operator, method)
     if len(filters) == 0 or len(filters) != len(signals):
         raise InvalidInputError(f"one signal a filter is needed, got {len(signals)} for {len(filters)} filters.")
     tensors, kinds = zip(*(operator.check(signal) for signal in signals), strict=True)
@@ -257,11 +303,8 @@ def _by_parts(
     return torch.cat([evaluate(filters, part, piece) for part, piece in pieces], dim=-3)
 
 
-def _resolve(filters: Sequence[Filter], operator: LinearOperator, method: Method | None) -> Method:
-    """Check the two, and choose a method where none is given.
-
-    Filters without a signature have no matrix to cache; operators that learn have no eigenfields to cache either.
-    """
+def resolve_method(operator: LinearOperator, method: Method | None) -> Method:
+    """The method asked for, or a default where there is none; what an operator does not have is refused."""
     if not isinstance(operator, LinearOperator):
         raise InvalidInputError(
             f"expected filter(operator, signal) with an operator such as bundle.laplacian(), got {type(operator)}."
@@ -274,9 +317,12 @@ def _resolve(filters: Sequence[Filter], operator: LinearOperator, method: Method
             f"{type(operator).__name__} is filtered with method=Exact() (small operators); {method} needs a "
             "ConnectionLaplacian."
         )
-    if operator.requires_grad and not isinstance(method, Chebyshev):
-        return Chebyshev(1e-6 if operator.dtype == torch.float32 else 1e-12)
-    return Exact() if isinstance(method, Dense) and not all(f.signature() for f in filters) else method
+    if operator.requires_grad and torch.is_grad_enabled() and not method.has_operator_gradients:
+        raise InvalidInputError(
+            f"{method} has no gradients in the operator, and this {type(operator).__name__} needs some: it depends on "
+            "tensors that learn. Use method=Chebyshev(), or compute under torch.no_grad()."
+        )
+    return method
 
 
 def _by_impulses(filter: Filter, operator: Semigroup, x: torch.Tensor) -> torch.Tensor:

@@ -10,16 +10,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import torch
 
-from ..arrays import Array, finite_where_seen, float_tensor, half_precision, is_batched
+from ..arguments import record_arguments
+from ..arrays import Array, finite_where_seen, float_tensor, half_precision, is_batched, is_transformed
 from ..errors import InvalidInputError, NonFiniteError
 from ..operators import LinearOperator
+from .accuracy import warn_below_tolerance
 from .banks import Method, apply_bank
 from .properties import Interval, Properties, interval_of, measure
 
+Kind = TypeVar("Kind")
 Number = float | torch.Tensor
 Numbers = tuple[float, ...] | torch.Tensor
 
@@ -39,6 +42,10 @@ class Filter(ABC):
     """
 
     __array_ufunc__ = None  # NumPy leaves products with filters to them
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        record_arguments(cls, "_arguments")  # of constructors that are no dataclass's, for saving
 
     @abstractmethod
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
@@ -75,10 +82,15 @@ class Filter(ABC):
     def __call__(self, operator: LinearOperator, x: Array, method: Method | None = None) -> Array:
         """Filter a signal ``(..., n, d, c)``; the same kind of array comes back.
 
-        ``method`` is ``Exact()``, ``Dense()`` or ``Chebyshev(tol)``; by default the size decides.
+        ``method`` is ``Exact()``, ``Dense()`` or ``Chebyshev(tol)``; by default the size decides. The tolerance is
+        relative to the input, not to the output at each point: where outputs are smaller than that, as far from the
+        points at which the input is not zero, they have no correct digit. On CPUs there is an ``AccuracyWarning`` if
+        that is so at more than 1 % of the points.
         """
         finite_where_seen(torch.as_tensor(x).float() if half_precision(x) else float_tensor(x, "signal")[0], "signal")
-        return apply_bank([self], operator, x, method)[0]
+        y = apply_bank([self], operator, x, method)[0]
+        warn_below_tolerance(self, operator, x, y, method)
+        return y
 
     def properties(self, on: Interval | LinearOperator | None = None) -> Properties:
         """Lowpass, Lipschitz constant and largest gain, measured on an interval of eigenvalues, or on an operator's.
@@ -128,13 +140,45 @@ def scalar(value: Array, name: str, bound: str = "") -> Number:
     tensor = _checked(value, name)
     if tensor.ndim != 0:
         raise InvalidInputError(f"{name} must be one number, got shape {tuple(tensor.shape)}.")
-    if bound and _is_readable(tensor) and not (tensor > 0 if bound == "positive" else tensor >= 0):
+    learned = tensor.requires_grad  # and acts by its absolute value: see ``half_line``
+    if bound and not learned and _is_readable(tensor) and not (tensor > 0 if bound == "positive" else tensor >= 0):
         raise InvalidInputError(f"{name} must be {bound}, got {float(tensor):.6g}.")
     return tensor if tensor is value else float(tensor)
 
 
 nonnegative_scalar = partial(scalar, bound="at least 0")
 positive_scalar = partial(scalar, bound="positive")
+
+
+def half_line(*names: str) -> Callable[[type[Kind]], type[Kind]]:
+    r"""A class whose parameters of these names act by their absolute values where they are tensors.
+
+    An optimiser moves a tensor freely along the line; the filter, and ``filter.name``, have :math:`|t|`. So times stay
+    on the half line whatever the optimiser and its steps, and no gradient vanishes at a bound: on the other side of
+    zero it has the other sign. ``vars(filter)[name]`` and ``filter.parameters()`` are the tensors as they were given.
+
+    >>> import torch, tangentbundle as tb
+    >>> t = torch.nn.Parameter(torch.tensor(0.25))
+    >>> heat = tb.Heat(t)
+    >>> with torch.no_grad():
+    ...     t -= 1.0                                                   # too large a step of an optimiser
+    >>> t.item(), heat.t.item()
+    (-0.75, 0.75)
+    """
+
+    def parameter(name: str) -> property:
+        def read(instance: Any) -> Number:
+            value = vars(instance)[name]
+            return torch.where(value < 0, -value, value) if isinstance(value, torch.Tensor) else value
+
+        return property(read, lambda instance, value: vars(instance).__setitem__(name, value))
+
+    def decorate(cls: type[Kind]) -> type[Kind]:
+        for name in names:
+            setattr(cls, name, parameter(name))
+        return cls
+
+    return decorate
 
 
 def vector(values: Array | Sequence[float], name: str) -> Numbers:
@@ -163,7 +207,7 @@ def current_values(parameter: Number | Numbers) -> float | tuple[float, ...] | N
     """The value of a parameter now, for the key of a cache; None for tensors that learn or cannot be read cheaply."""
     if not isinstance(parameter, torch.Tensor):
         return parameter
-    if parameter.requires_grad or not _is_readable(parameter):
+    if parameter.requires_grad or is_transformed(parameter) or not _is_readable(parameter):
         return None
     return tuple(parameter.reshape(-1).tolist())
 
@@ -176,17 +220,19 @@ def as_double(parameter: Number | Numbers) -> torch.Tensor:
 class Parametric(Filter):
     """A filter whose dataclass fields are all that its response depends on: numbers, or tensors to learn.
 
-    ``checks`` are functions ``check(value, name)`` of these fields, which return what is stored.
+    ``checks`` are functions ``check(value, name)`` of these fields, which return what is stored. Parameters that must
+    not be negative are named in ``half_line``, above ``dataclass``.
     """
 
     checks: ClassVar[tuple[Callable[..., Any], ...]] = ()
 
     def __post_init__(self) -> None:
         for f, check in zip(fields(self), self.checks, strict=False):  # type: ignore[arg-type]
-            setattr(self, f.name, check(getattr(self, f.name), f.name))
+            setattr(self, f.name, check(vars(self)[f.name], f.name))
 
     def _fields(self) -> list[Any]:
-        return [getattr(self, f.name) for f in fields(self)]  # type: ignore[arg-type]
+        """The parameters as they were given."""
+        return [vars(self)[f.name] for f in fields(self)]  # type: ignore[arg-type]
 
     def parameters(self) -> list[torch.Tensor]:
         return [p for p in self._fields() if isinstance(p, torch.Tensor)]

@@ -20,7 +20,7 @@ from torch.nn.functional import pad
 
 from ..operators import ConnectionLaplacian
 from ..operators.moments import recurrence
-from ..operators.product import Extras, add_outer, block_product, describe, sort_rows, step, torch_op
+from ..operators.product import Extras, add_outer, block_product, describe, sort_rows, step, sum_of_tangents, torch_op
 from ..operators.storage import along_curve, is_sliced
 from .expansion import Band
 
@@ -206,7 +206,51 @@ def _sensitivity_backward(ctx, grad):
     return None, None, grads[0], None, None, *grads[1:], None, None, None
 
 
-describe(bank, lambda *a: a[5].new_empty((len(a[6]), *a[5].shape)), _keep, _bank_backward, by_channel=True)
-describe(merge, lambda *a: a[5].new_empty(a[5].shape[1:]), _keep, _merge_backward, by_channel=True)
-describe(dots, lambda *a: a[5].new_empty((len(a[6]), a[7])), _keep, _dots_backward, by_channel=False)
-describe(sensitivity, lambda *a: torch.empty_like(a[2]), _keep, _sensitivity_backward, by_channel=False)
+def _bank_forward(inputs, tangents):
+    return sum_of_tangents(bank, inputs, tangents, linear=(5, 6))
+
+
+def _merge_forward(inputs, tangents):
+    return sum_of_tangents(merge, inputs, tangents, linear=(5, 6))
+
+
+def _dots_forward(inputs, tangents):
+    return sum_of_tangents(dots, inputs, tangents, linear=(5, 6))
+
+
+def _sensitivity_forward(inputs, tangents):
+    return sum_of_tangents(sensitivity, inputs, tangents, linear=(5, 6, 7))
+
+
+bank = describe(
+    bank,
+    lambda *inputs: inputs[5].new_empty((len(inputs[6]), *inputs[5].shape)),
+    _keep,
+    _bank_backward,
+    _bank_forward,
+    by_channel=True,
+)
+merge = describe(
+    merge,
+    lambda *inputs: inputs[5].new_empty(inputs[5].shape[1:]),
+    _keep,
+    _merge_backward,
+    _merge_forward,
+    by_channel=True,
+)
+dots = describe(
+    dots,
+    lambda *inputs: inputs[5].new_empty((len(inputs[6]), inputs[7])),
+    _keep,
+    _dots_backward,
+    _dots_forward,
+    by_channel=False,
+)
+sensitivity = describe(
+    sensitivity,
+    lambda *inputs: torch.empty_like(inputs[2]),
+    _keep,
+    _sensitivity_backward,
+    _sensitivity_forward,
+    by_channel=False,
+)

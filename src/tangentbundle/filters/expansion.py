@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from ..arrays import is_seen
-from ..errors import AccuracyWarning, ConvergenceError, NonFiniteError
+from ..errors import AccuracyWarning, ConvergenceError, NonFiniteError, outside
 from ..operators import Generator, LinearOperator
 
 if TYPE_CHECKING:
@@ -144,5 +144,5 @@ def check_precision(filters: Sequence[Filter], operator: LinearOperator, largest
             f"float32 knows these eigenvalues to about {shift:.2g}, over which the response changes by {error:.2g} of "
             "its largest value. Use float64: operator.to(dtype=torch.float64).",
             AccuracyWarning,
-            stacklevel=2,
+            stacklevel=outside(),
         )

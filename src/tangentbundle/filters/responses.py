@@ -9,15 +9,19 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.func import functional_call
 
-from ..arrays import finite
+from ..arrays import finite, is_batched, is_seen
 from ..errors import InvalidInputError
-from .base import Filter, Impulses, Parametric, as_double, nonnegative_scalar, positive_scalar, vector
+from .base import Filter, Impulses, Parametric, as_double, half_line, nonnegative_scalar, positive_scalar, vector
 
 
+@half_line("t")
 @dataclass(eq=False)
 class Heat(Parametric):
-    r"""Heat flow for a time t: :math:`e^{t\Delta}`, response :math:`e^{-t\lambda}`. ``t`` may be a tensor to learn.
+    r"""Heat flow for a time t: :math:`e^{t\Delta}`, response :math:`e^{-t\lambda}`.
+
+    ``t`` may be a tensor to learn, which acts by its absolute value: times stay at least zero.
 
     >>> import tangentbundle as tb
     >>> str(tb.Heat(0.5).properties((0.0, 100.0)))
@@ -35,12 +39,13 @@ class Heat(Parametric):
         return Impulses(t, torch.ones_like(t))
 
 
+@half_line("step")
 @dataclass(eq=False)
 class FIR(Parametric):
     r"""The discretised filter of the paper: :math:`\sum_{k=0}^{K-1} h_k\, e^{k T_s \Delta}`.
 
     ``coefficients`` :math:`h_0, \dots, h_{K-1}` start with the identity tap, as in the paper's text; ``step`` is
-    :math:`T_s`. Both may be tensors to learn.
+    :math:`T_s`. Both may be tensors to learn; the step acts by its absolute value.
 
     >>> import tangentbundle as tb
     >>> h = tb.FIR([0.5, 0.3, 0.2], step=0.05)
@@ -74,13 +79,45 @@ def _quadrature(horizon: float, splits: int) -> tuple[torch.Tensor, torch.Tensor
     return times, torch.from_numpy((half[:, None] * weights).ravel())
 
 
+class FunctionFilter(Filter):
+    """A filter defined by a function of tensors: a Python function, or a ``torch.nn.Module``, which can be learned."""
+
+    function: Callable[[torch.Tensor], torch.Tensor]
+
+    def parameters(self) -> list[torch.Tensor]:
+        """Those of a module; what a Python function holds is not known."""
+        return list(self.function.parameters()) if isinstance(self.function, torch.nn.Module) else []
+
+    def call(self, numbers: torch.Tensor) -> torch.Tensor:
+        """The function of float64 numbers; a module in another precision is evaluated in float64 all the same."""
+        if not isinstance(self.function, torch.nn.Module):
+            return self.function(numbers)
+        members = [*self.function.named_parameters(), *self.function.named_buffers()]
+        narrow = [(name, tensor) for name, tensor in members if tensor.is_floating_point()]
+        wide = {name: tensor.double() for name, tensor in narrow if tensor.dtype != torch.float64}
+        if not wide:
+            return self.function(numbers)
+        return functional_call(self.function, wide, (numbers,))
+
+
+@dataclass(frozen=True, eq=False)
+class Quadrature:
+    """Times and weights of a rule, and the values of the function for which it was chosen."""
+
+    times: torch.Tensor
+    weights: torch.Tensor
+    values: torch.Tensor
+
+
 @dataclass(eq=False)
-class ImpulseResponse(Filter):
+class ImpulseResponse(FunctionFilter):
     r"""A continuous impulse response :math:`\tilde h(t)`, by quadrature on [0, horizon].
 
-    ``function`` takes and gives torch tensors. Gauss-Legendre panels shrink towards t = 0, so that responses at large
-    eigenvalues are as exact as at small ones. Without a ``horizon`` it is where the function has decayed to 1e-14 of
-    its largest value; a function that does not decay needs one.
+    ``function`` takes and gives torch tensors; a ``torch.nn.Module`` is learned where a layer has the filter, and saved
+    with it. Gauss-Legendre panels shrink towards t = 0, so that responses at large eigenvalues are as exact as at small
+    ones. Without a ``horizon`` it is where the function has decayed to 1e-14 of its largest value; a function that does
+    not decay needs one. The quadrature follows a function that changes, but on a GPU and in replicas: give a horizon
+    there.
 
     >>> import numpy as np, torch, tangentbundle as tb
     >>> g = tb.ImpulseResponse(lambda t: t * torch.exp(-t))
@@ -90,27 +127,45 @@ class ImpulseResponse(Filter):
 
     function: Callable[[torch.Tensor], torch.Tensor]
     horizon: float | None = None
-    _nodes: tuple[torch.Tensor, torch.Tensor] = field(init=False, repr=False, compare=False)
+    _rule: Quadrature | None = field(init=False, repr=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
-        self.horizon = self._decay() if self.horizon is None else float(positive_scalar(self.horizon, "horizon"))
+        if not callable(self.function):
+            raise InvalidInputError(f"expected a function of the time, a tensor, got {self.function!r}.")
+        if self.horizon is not None:
+            self.horizon = float(positive_scalar(self.horizon, "horizon"))
+        if not any(p.is_meta for p in self.parameters()):  # as while a network is read from a file
+            self._rule = self._choose_rule()
+
+    def _choose_rule(self) -> Quadrature:
+        """The coarsest rule that follows the function as it is now."""
+        horizon = self._decay() if self.horizon is None else self.horizon
         for splits in (4, 8, 16, 32):
-            coarse, self._nodes = (_quadrature(self.horizon, count) for count in (splits, 2 * splits))
-            rough, sums = ((w * self._values(t)).reshape(41, -1) for t, w in (coarse, self._nodes))
+            coarse = self._quadrature(horizon, splits)
+            fine = self._quadrature(horizon, 2 * splits)
+            rough = (coarse.weights * coarse.values).reshape(41, -1).sum(1)
+            sums = (fine.weights * fine.values).reshape(41, -1)
             finite(sums, "the impulse response")
-            if (rough.sum(1) - sums.sum(1)).abs().sum() <= 1e-7 * sums.abs().sum():
-                return
+            if (rough - sums.sum(1)).abs().sum() <= 1e-7 * sums.abs().sum():
+                return fine
         raise InvalidInputError(
-            f"quadrature does not follow this impulse response on [0, {self.horizon:.4g}]: it jumps or oscillates. End "
+            f"quadrature does not follow this impulse response on [0, {horizon:.4g}]: it jumps or oscillates. End "
             "the horizon at a jump, add several impulse responses, or use FIR."
         )
 
+    def _quadrature(self, horizon: float, splits: int) -> Quadrature:
+        times, weights = _quadrature(horizon, splits)
+        device = next((p.device for p in self.parameters()), times.device)
+        times = times.to(device)
+        return Quadrature(times, weights.to(device), self._values(times).detach())
+
     def _values(self, times: torch.Tensor) -> torch.Tensor:
-        return torch.as_tensor(self.function(times), dtype=times.dtype).detach().expand(times.shape)
+        return torch.as_tensor(self.call(times), dtype=times.dtype, device=times.device).expand(times.shape)
 
     def _decay(self) -> float:
-        grid = torch.logspace(-12, 8, 2001, dtype=torch.float64)
-        size = self._values(grid).abs()
+        device = next((p.device for p in self.parameters()), "cpu")
+        grid = torch.logspace(-12, 8, 2001, dtype=torch.float64, device=device)
+        size = self._values(grid).detach().abs()
         finite(size, "the impulse response")
         alive = torch.nonzero(size > 1e-14 * size.max())
         if len(alive) == 0 or int(alive[-1]) == len(grid) - 1:
@@ -118,8 +173,19 @@ class ImpulseResponse(Filter):
         return float(grid[int(alive[-1]) + 1])
 
     def impulses(self) -> Impulses:
-        times, weights = self._nodes
-        return Impulses(times, weights * self.function(times))
+        rule = self._choose_rule() if self._rule is None else self._rule
+        values = self._values(rule.times)
+        if is_batched(values):
+            if self.horizon is None:
+                raise InvalidInputError(
+                    "an impulse response that differs between replicas needs a horizon: ImpulseResponse(module, "
+                    "horizon=...)."
+                )
+        elif is_seen(values) and not torch.equal(values, rule.values):
+            rule = self._choose_rule()
+            values = self._values(rule.times)
+        self._rule = rule
+        return Impulses(rule.times, rule.weights * values)
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
         parts = self.impulses()
@@ -150,8 +216,11 @@ class Polynomial(Parametric):
 
 
 @dataclass(eq=False)
-class Spectral(Filter):
-    r"""Any response, as a torch function of :math:`\lambda`; ``tensors`` lists those it learns.
+class Spectral(FunctionFilter):
+    r"""Any response, as a torch function of :math:`\lambda`.
+
+    A function that is a ``torch.nn.Module`` is learned where a layer has the filter, and saved with it; it maps a
+    tensor of eigenvalues to one of the same shape. ``tensors`` lists what another function learns, outside of layers.
 
     >>> import torch, tangentbundle as tb
     >>> bool(tb.Spectral(lambda lam: 1 / (1 + lam) ** 2).is_lowpass())
@@ -170,7 +239,7 @@ class Spectral(Filter):
             raise InvalidInputError(f"expected a function of the eigenvalues, a tensor, got {self.function!r}.")
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
-        found = self.function(lam)
+        found = self.call(lam)
         try:
             values = torch.as_tensor(found, device=lam.device).expand(lam.shape)
         except (TypeError, ValueError, RuntimeError) as error:
@@ -183,12 +252,20 @@ class Spectral(Filter):
         return values.to(lam.dtype)
 
     def parameters(self) -> list[torch.Tensor]:
-        return list(self.tensors)
+        return [*super().parameters(), *self.tensors]
 
 
+@half_line("strength")
 @dataclass(eq=False)
 class Tikhonov(Parametric):
-    r"""The smoother :math:`1/(1 + a\lambda)`: minimises :math:`|y - x|^2 + a \langle y, -\Delta y \rangle`."""
+    r"""The smoother :math:`1/(1 + a\lambda)`: minimises :math:`|y - x|^2 + a \langle y, -\Delta y \rangle`.
+
+    ``strength`` a may be a tensor to learn, which acts by its absolute value.
+
+    >>> import tangentbundle as tb
+    >>> float(tb.Tikhonov(0.5).response([2.0])[0])
+    0.5
+    """
 
     strength: Any
     checks = (nonnegative_scalar,)

@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import cached_property
 
 import torch
-import torch.autograd.forward_ad as forward_ad
 
 from ..arrays import Array, ArrayKind, finite_where_seen, float_tensor, half_precision
 from ..errors import DeviceError, DTypeError, InvalidInputError, MemoryLimitError, ShapeError
+from ..parallel import threads_by_size, threads_for
 
 MAX_DENSE_SIZE = 5_000
 """Most rows (n d) of an operator whose full eigendecomposition is computed."""
@@ -26,6 +26,9 @@ class LinearOperator(ABC):
 
     dim: int
     mass: torch.Tensor
+
+    any_precision = False
+    """Whether signals of any precision fit, since the operator has no numbers that they meet."""
 
     @property
     def num_points(self) -> int:
@@ -73,16 +76,11 @@ class LinearOperator(ABC):
         Signals in float16 or bfloat16 become float32 for an operator in float32, and results are rounded back once: to
         a relative 2^-11 or 2^-8. In float16 results above 65504 overflow.
         """
-        half = half_precision(signal) if self.dtype == torch.float32 else None
+        half = half_precision(signal) if self.dtype == torch.float32 or self.any_precision else None
         tensor, kind = float_tensor(signal if half is None else torch.as_tensor(signal).float(), name)
         if half is not None:
             kind = replace(kind, is_torch=isinstance(signal, torch.Tensor), dtype=half)
         self.require_fit(tensor, name)
-        if forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None:
-            raise InvalidInputError(
-                f"forward-mode derivatives do not pass through operators, and {name} carries one. The map is linear: "
-                "apply it to the tangent itself, or use backward mode (torch.autograd.grad)."
-            )
         return tensor, kind
 
     def require_fit(self, tensor: torch.Tensor, name: str = "signal") -> None:
@@ -93,7 +91,7 @@ class LinearOperator(ABC):
             raise ShapeError(
                 f"{name} must have shape (..., n, d, channels) = (..., {n}, {d}, c), got {tuple(tensor.shape)}.{hint}"
             )
-        if tensor.dtype != self.dtype:
+        if tensor.dtype != self.dtype and not self.any_precision:
             raise DTypeError(
                 f"{name} is {tensor.dtype} but the operator is {self.dtype}; they are never mixed "
                 f"silently. Convert one: operator.to(dtype=...), or the {name} itself."
@@ -104,6 +102,7 @@ class LinearOperator(ABC):
                 f"operator.to({str(tensor.device)!r}), or {name}.to({str(self.device)!r})."
             )
 
+    @threads_by_size
     def __matmul__(self, signal: Array) -> Array:
         """Apply the operator to a NumPy array or tensor ``(..., n, d, c)``; the same kind comes back."""
         tensor, kind = self.check(signal)
@@ -112,7 +111,7 @@ class LinearOperator(ABC):
     def inner(self, f: Array, g: Array) -> torch.Tensor:
         """The mass inner product of two signals, one number for each leading index and channel."""
         f, g = (finite_where_seen(self.check(signal)[0], "signal") for signal in (f, g))
-        return torch.einsum("n,...ndc,...ndc->...c", self.mass, f, g)
+        return torch.einsum("n,...ndc,...ndc->...c", self.mass.to(f.dtype), f, g)
 
     def norm(self, f: Array) -> torch.Tensor:
         """The mass norm of a signal, one number for each leading index and channel."""
@@ -151,12 +150,13 @@ class LinearOperator(ABC):
 
         For small self-adjoint operators; in float64.
         """
-        if self.shape[0] > MAX_DENSE_SIZE:
+        rows = self.shape[0]
+        if rows > MAX_DENSE_SIZE:
             raise MemoryLimitError(
-                f"a full eigendecomposition of {self.shape[0]} rows is too large (limit {MAX_DENSE_SIZE}). Use "
+                f"a full eigendecomposition of {rows} rows is too large (limit {MAX_DENSE_SIZE}). Use "
                 "spectrum(k), or method=Chebyshev() for filters."
             )
-        with torch.inference_mode(False), torch.no_grad():  # the cache must serve training, too
+        with threads_for(rows**2), torch.inference_mode(False), torch.no_grad():  # the cache must serve training, too
             root = self.mass.double().sqrt().repeat_interleave(self.dim)
             dense = -self.to_dense().double() * root[:, None] / root
             if float((dense - dense.T).abs().max()) > 1e-4 * float(dense.abs().max()):
@@ -185,6 +185,10 @@ class Negated(LinearOperator):
     @property
     def adjoint(self) -> Negated:
         return self
+
+    @property
+    def requires_grad(self) -> bool:
+        return self.operator.requires_grad
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
         return -self.operator.apply(x)

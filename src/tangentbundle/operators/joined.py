@@ -46,7 +46,9 @@ def join(operators: Sequence[LinearOperator]) -> Joined | Identity:
             raise DeviceError(f"joined operators must share a device, got {first.device} and {part.device}: use .to().")
     if isinstance(first, Identity):
         with torch.inference_mode(False):
-            return Identity(torch.cat([p.mass for p in parts]), first.dim, tuple(n for p in parts for n in p.sizes))
+            mass = torch.cat([part.mass for part in parts])
+            sizes = tuple(n for part in parts for n in part.sizes)
+            return Identity(mass, first.dim, sizes, all(part.any_precision for part in parts))
     return Joined(parts)  # type: ignore[arg-type]
 
 
@@ -56,7 +58,7 @@ class Joined(LinearOperator):
     def __init__(self, parts: tuple[ConnectionLaplacian, ...]) -> None:
         self.parts = parts
         self.dim = parts[0].dim
-        with torch.inference_mode(False):
+        with torch.inference_mode(False), torch.enable_grad():
             self.mass = torch.cat([p.mass for p in parts])
 
     def __repr__(self) -> str:
@@ -81,7 +83,7 @@ class Joined(LinearOperator):
         dims = sorted({f.shape[1] for f in frames})
         if len(dims) > 1:
             raise ShapeError(f"frames of bundles in spaces of different dimensions, {dims}, cannot be joined.")
-        with torch.inference_mode(False):  # the cache must serve training, too
+        with torch.inference_mode(False), torch.enable_grad():  # the cache must serve training, too
             return torch.cat(frames)
 
     @cached_property

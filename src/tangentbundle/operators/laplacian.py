@@ -21,6 +21,7 @@ from scipy import sparse
 from ..arrays import Array, ArrayKind, finite_where_seen, float_tensor, positive_integer
 from ..errors import DTypeError, InvalidInputError, ShapeError
 from ..extras import use_triton
+from ..parallel import threads_by_size
 from .base import LinearOperator
 from .calibration import Generator
 from .product import block_product
@@ -41,7 +42,8 @@ class ConnectionLaplacian(LinearOperator):
     Attributes: ``indptr``, ``cols``, ``values`` hold P in curve order (d = 2: two numbers an edge, reflections marked
     by complemented columns; otherwise blocks), ``order[k]`` is the user's index of the k-th point on the curve,
     ``mass`` (n,) sums to one, ``scale`` is :math:`c\,\epsilon`, ``dim`` the dimension of the fibres, ``frames``
-    (n, D, d) the tangent bases in ambient space, for those who need them, ``generator`` what :math:`-\Delta` is as a
+    (n, D, d) the tangent bases in ambient space, for those who need them (with gradients, where those of the bundle
+    have some), ``generator`` what :math:`-\Delta` is as a
     function of P, with ``terms`` terms.
 
     >>> import tangentbundle as tb
@@ -115,9 +117,9 @@ class ConnectionLaplacian(LinearOperator):
             raise InvalidInputError(
                 "this operator knows no frames: the scalar bundle has none. Use the Laplacian of a tangent bundle."
             )
-        with torch.inference_mode(False):
+        with torch.inference_mode(False), torch.enable_grad():  # the cache must serve training, too
             frames = torch.as_tensor(self.sorted_frames).to(self.device, self.dtype)
-            return torch.empty_like(frames).index_copy_(0, self.order.long(), frames)
+            return torch.zeros_like(frames).index_copy(0, self.order.long(), frames)
 
     @property
     def generator(self) -> Generator:
@@ -182,13 +184,14 @@ class ConnectionLaplacian(LinearOperator):
             total = coefficient * change - change @ total
         return sparse.csr_array(total)
 
+    @threads_by_size
     def spectrum(self, k: int, *, tol: float = 1e-9, seed: int = 0) -> tuple[Array, Array]:
         r"""The ``k`` smallest eigenvalues of :math:`-\Delta` and their fields.
 
         Returns ``(k,)`` ascending and ``(n, d, k)``, orthonormal in the mass inner product: NumPy or torch, as the
         points came. Only products with the operator are used, in float64; those as sparse as meshes are factorized.
         """
-        values, fields = lowest_eigenpairs(self.to(dtype=torch.float64), self._count(k), tol=tol, seed=seed)
+        values, fields = lowest_eigenpairs(self, self._count(k), tol=tol, seed=seed)
         return self.kind.wrap(values), self.kind.wrap(fields)
 
     def _count(self, k: int) -> int:
@@ -204,11 +207,16 @@ class ConnectionLaplacian(LinearOperator):
         transform in the same fields.
         """
         k = self._count(k)
+        if self.requires_grad and torch.is_grad_enabled():
+            raise InvalidInputError(
+                f"eigenfields have no gradients in the operator, and this {type(self).__name__} needs some: it depends "
+                "on tensors that learn. Transform under torch.no_grad(), or filter with method=Chebyshev()."
+            )
         with _extending:
             cached = self.cache.get("fields")
             if cached is None or cached.shape[-1] < k:
                 with torch.inference_mode(False):  # the cache must serve training, too
-                    values, fields = lowest_eigenpairs(self.to(dtype=torch.float64), k, tol=1e-9, seed=0)
+                    values, fields = lowest_eigenpairs(self, k, tol=1e-9, seed=0)
                     if cached is not None:
                         overlap = torch.einsum("n,ndi,ndj->ij", self.mass.double(), fields, cached.double())
                         rest = torch.linalg.qr(overlap, mode="complete")[0][:, cached.shape[-1] :]
@@ -217,6 +225,7 @@ class ConnectionLaplacian(LinearOperator):
                     cached = self.cache["fields"] = fields.to(self.dtype)
         return cached[:, :, :k]
 
+    @threads_by_size
     def to_frequency(self, signal: Array, k: int | None = None) -> Array:
         r"""The bundle Fourier transform :math:`\hat f_i = \langle f, \Phi_i \rangle`.
 
@@ -229,6 +238,7 @@ class ConnectionLaplacian(LinearOperator):
         count = k if k is not None else self.shape[0] if self.shape[0] <= 2_000 else 128
         return kind.wrap(torch.einsum("n,ndk,...ndc->...kc", self.mass, self._fields(count), x))
 
+    @threads_by_size
     def from_frequency(self, transform: Array) -> Array:
         """The signal ``(..., n, d, c)`` with a given transform ``(..., k, c)``."""
         spectrum, kind = float_tensor(transform, "transform")

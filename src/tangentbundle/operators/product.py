@@ -9,7 +9,7 @@ backward passes are the same step between two scalings.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any
@@ -17,6 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..arrays import is_transformed
+from ..errors import InvalidInputError
 from ..extras import use_triton
 from ..memory import empty_like
 from ..parallel import run_ranges
@@ -135,8 +137,14 @@ def torch_op(function: Callable[..., Any]) -> Any:
     return getattr(torch.ops.tangentbundle, name).default
 
 
-def describe(operator: Any, shape: Callable, keep: Callable, backward: Callable, *, by_channel: bool) -> None:
-    """Tell torch an operator's output shape (as a function on fake tensors), its derivative, and how it is vectorised.
+def describe(
+    operator: Any, shape: Callable, keep: Callable, backward: Callable, forward: Callable, *, by_channel: bool
+) -> Callable:
+    """Tell torch an operator's output shape (as a function on fake tensors), its derivatives, and how it is vectorised.
+
+    Returns the function to call, whose ``operator`` is the one given. Derivatives that are registered for an operator
+    serve ``backward`` and ``torch.compile``; ``torch.func`` and forward mode take an ``autograd.Function`` with the
+    same ones. ``forward(inputs, tangents)`` is the tangent of the output.
 
     In ``torch.vmap`` replicas of the signal, which follows the five tensors of the matrix, become channels where the
     operator treats these alike. Other batches (of coefficients, or of an operator that sums over channels) are taken
@@ -144,21 +152,76 @@ def describe(operator: Any, shape: Callable, keep: Callable, backward: Callable,
     """
     signal = 5
 
-    def rule(info, in_dims, *args):
+    def rule(info: Any, in_dims: Any, *args: Any) -> Any:
         batched = [i for i, dim in enumerate(in_dims) if dim is not None]
         if by_channel and batched == [signal]:
             x = args[signal].movedim(in_dims[signal], -2)
-            y = operator(*args[:signal], x.flatten(-2), *args[signal + 1 :])
+            y = apply(*args[:signal], x.flatten(-2), *args[signal + 1 :])
             return y.unflatten(-1, x.shape[-2:]).movedim(-2, 0), 0
         parts = [
-            operator(*(a.select(dim, r) if dim is not None else a for a, dim in zip(args, in_dims, strict=True)))
+            apply(*(a.select(dim, r) if dim is not None else a for a, dim in zip(args, in_dims, strict=True)))
             for r in range(info.batch_size)
         ]
         return torch.stack(parts), 0
 
+    class Transformed(torch.autograd.Function):
+        """The same operator for ``torch.func`` and forward mode."""
+
+        @staticmethod
+        def forward(*inputs):
+            return operator(*inputs)
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.set_materialize_grads(False)
+            keep(ctx, inputs, output)
+            ctx.save_for_forward(*(value for value in inputs if isinstance(value, Tensor)))
+            ctx.inputs = [None if isinstance(value, Tensor) else value for value in inputs]
+
+        @staticmethod
+        def backward(ctx, grad):
+            return backward(ctx, grad)
+
+        @staticmethod
+        def jvp(ctx, *tangents):
+            saved = iter(ctx.saved_tensors)
+            inputs = [next(saved) if value is None else value for value in ctx.inputs]
+            return forward(inputs, tangents)
+
+        @staticmethod
+        def vmap(info, in_dims, *args):
+            return rule(info, in_dims, *args)
+
+    def apply(*inputs: Any) -> Any:
+        if not torch.compiler.is_compiling() and any(is_transformed(value) for value in inputs):
+            return Transformed.apply(*inputs)
+        return operator(*inputs)
+
     torch.library.register_fake(operator, shape, lib=LIBRARY)
     torch.library.register_autograd(operator, backward, setup_context=keep, lib=LIBRARY)
     torch.library.register_vmap(operator, rule, lib=LIBRARY)
+    apply.operator = operator  # type: ignore[attr-defined]
+    return apply
+
+
+def sum_of_tangents(function: Callable, inputs: Sequence, tangents: Sequence, linear: Sequence[int]) -> Tensor:
+    """The tangent of a function that is linear in each of some inputs, and has no forward derivative in the others."""
+    terms = []
+    for place, tangent in enumerate(tangents):
+        if tangent is None or place in CONSTANT:
+            continue
+        if place not in linear:
+            raise InvalidInputError(
+                "forward-mode derivatives of filters do not pass through an operator that learns. Use backward mode: "
+                "torch.autograd.grad, or torch.func.jacrev."
+            )
+        terms.append(function(*inputs[:place], tangent.contiguous(), *inputs[place + 1 :]))
+    return sum(terms[1:], terms[0])
+
+
+CONSTANT = (0, 1, 3, 4)
+"""Inputs of the operators below that their outputs do not depend on smoothly: places of blocks, and the mass, which
+transposes alone need."""
 
 
 @torch_op
@@ -176,6 +239,16 @@ def block_product(
 def _keep_matrix(ctx, inputs, output):
     *matrix, x, ctx.alpha, ctx.beta = inputs
     ctx.save_for_backward(*matrix, x if ctx.needs_input_grad[2] else None)
+
+
+def _forward(inputs, tangents):
+    indptr, cols, values, order, mass, x, alpha, beta = inputs
+    terms = []
+    if tangents[5] is not None:
+        terms.append(block_product(indptr, cols, values, order, mass, tangents[5], alpha, beta))
+    if tangents[2] is not None:
+        terms.append(block_product(indptr, cols, tangents[2].contiguous(), order, mass, x, alpha, 0.0))
+    return sum(terms[1:], terms[0]) if terms else torch.zeros_like(x)
 
 
 def _backward(ctx, grad):
@@ -218,5 +291,23 @@ def _outer_backward(ctx, grad):
     return (None,) * 5 + (grad_y, grad_x, None)
 
 
-describe(outer, lambda *inputs: torch.empty_like(inputs[2]), _keep_signals, _outer_backward, by_channel=False)
-describe(block_product, lambda *inputs: inputs[5].new_empty(inputs[5].shape), _keep_matrix, _backward, by_channel=True)
+def _outer_forward(inputs, tangents):
+    return sum_of_tangents(outer, inputs, (None, None, None, *tangents[3:]), linear=(5, 6))
+
+
+outer = describe(
+    outer,
+    lambda *inputs: torch.empty_like(inputs[2]),
+    _keep_signals,
+    _outer_backward,
+    _outer_forward,
+    by_channel=False,
+)
+block_product = describe(
+    block_product,
+    lambda *inputs: inputs[5].new_empty(inputs[5].shape),
+    _keep_matrix,
+    _backward,
+    _forward,
+    by_channel=True,
+)

@@ -30,21 +30,27 @@ class Identity(Semigroup):
 
     >>> import torch, tangentbundle as tb
     >>> x = torch.randn(5, 1, 2)
-    >>> bool(torch.equal(tb.Heat(3.0)(Identity.of(5, 1, torch.float32), x), x))
+    >>> bool(torch.equal(tb.Heat(3.0)(Identity.of(5, 1), x), x))
     True
     """
 
     mass: torch.Tensor
     dim: int
     sizes: tuple[int, ...] = ()
+    any_precision: bool = False
 
     def __post_init__(self) -> None:
         self.sizes = self.sizes or (len(self.mass),)
 
     @classmethod
-    def of(cls, num_points: int, dim: int = 1, dtype: torch.dtype = torch.float64) -> Identity:
-        """The identity on ``num_points`` points with fibres of dimension ``dim``, all points of equal mass."""
-        return cls(torch.full((num_points,), 1.0 / num_points, dtype=dtype), dim)
+    def of(cls, num_points: int, dim: int = 1, dtype: torch.dtype | None = None) -> Identity:
+        """The identity on ``num_points`` points with fibres of dimension ``dim``, all points of equal mass.
+
+        Without a ``dtype`` it takes signals, and networks, in float32 and float64 alike.
+        """
+        precision = torch.float64 if dtype is None else dtype
+        mass = torch.full((num_points,), 1.0 / num_points, dtype=precision)
+        return cls(mass, dim, any_precision=dtype is None)
 
     @property
     def adjoint(self) -> Identity:
@@ -58,7 +64,8 @@ class Identity(Semigroup):
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Identity:
         """The same operator on another device or in another precision."""
-        return replace(self, mass=self.mass.to(device=device, dtype=dtype))
+        any_precision = self.any_precision and dtype is None
+        return replace(self, mass=self.mass.to(device=device, dtype=dtype), any_precision=any_precision)
 
 
 @dataclass(eq=False)

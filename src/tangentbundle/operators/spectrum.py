@@ -16,7 +16,7 @@ from ..memory import device_memory, require_memory
 from .base import MAX_DENSE_SIZE
 from .moments import recurrence
 from .product import sort_rows, step
-from .storage import along_curve
+from .storage import BlockMatrix, along_curve
 
 if TYPE_CHECKING:
     from .laplacian import ConnectionLaplacian
@@ -42,8 +42,10 @@ def lowest_eigenpairs(
     size = laplacian.shape[0]
     if size <= max(DENSE_SIZE, min(3 * k, MAX_DENSE_SIZE)):
         _require_rows(size, size, k, laplacian.device)
-        values, fields = laplacian.decompose()
+        values, fields = laplacian.to(dtype=torch.float64).decompose()
         return values[:k], fields[..., :k].contiguous()
+    _require_rows(size, _width(size, k), k, laplacian.device)
+    laplacian = in_double_precision(laplacian)
     if laplacian.num_edges <= MAX_FACTORIZED_EDGES * laplacian.num_points:
         inverse = Inverse(laplacian)
         values, fields = _filtered_subspace(inverse, inverse.root, 0.0, laplacian.dim, k, tol, seed)
@@ -91,9 +93,7 @@ def _filtered_subspace(
     field of each eigenspace; a block of random fields contains all of them.
     """
     n = len(root)
-    guard = max(12, min(k, 32 + k // 4))  # the next eigenvalues too, so that a cluster at k is seldom cut
-    width = min(n * d, 4 * -(-(k + guard) // 4))
-    _require_rows(n * d, width, k, root.device)
+    width = _width(n * d, k)
     noise = torch.Generator(root.device).manual_seed(seed)
     block = torch.randn((n * d, width), generator=noise, dtype=root.dtype, device=root.device)
     for _ in range(MAX_FILTERS):
@@ -116,6 +116,36 @@ def _filtered_subspace(
         f"the eigensolver has {int((residual <= tol).sum())} of {k} eigenpairs after {MAX_FILTERS} rounds. Loosen tol, "
         "or ask for a few more or fewer: the next eigenvalues lie too close."
     )
+
+
+def _width(size: int, k: int) -> int:
+    """Fields that are iterated for k eigenpairs: the next eigenvalues too, so that a cluster at k is seldom cut."""
+    guard = max(12, min(k, 32 + k // 4))
+    return min(size, 4 * -(-(k + guard) // 4))
+
+
+def in_double_precision(laplacian: ConnectionLaplacian) -> ConnectionLaplacian:
+    r"""The operator in float64, self-adjoint to that precision.
+
+    In float32 P and the masses are rounded separately, and :math:`m_i P_{ij}` differs from :math:`m_j P_{ji}^T` by
+    more than eigenpairs may be wrong. Here it is the mean of the two.
+    """
+    wide = laplacian.to(dtype=torch.float64)
+    if laplacian.dtype == torch.float64:
+        return wide
+    csr = BlockMatrix(wide.indptr, wide.cols, wide.values, wide.order)
+    n, columns = wide.num_points, csr.columns()
+    rows = torch.repeat_interleave(torch.arange(n, device=wide.device), wide.indptr.diff())
+    back, sort = torch.sort(columns * n + rows)  # numbers of the reversed edges
+    reverse = torch.empty_like(sort)
+    forth, places = torch.sort(rows * n + columns)
+    if not torch.equal(back, forth):
+        return wide  # edges in one direction: nothing to compare with
+    reverse[places] = sort
+    mass = wide.mass.index_select(0, wide.order.long())
+    share = (mass[columns] / mass[rows]).reshape(-1, *[1] * (wide.values.ndim - 1))
+    other = csr.transposed_values()[reverse]
+    return replace(wide, values=(wide.values + share * other) / 2)
 
 
 def _require_rows(size: int, width: int, k: int, device: torch.device) -> None:

@@ -30,6 +30,13 @@ class BlockMatrix:
             return self.values
         return plane_blocks(self.values, torch.where(self.cols < 0, -1.0, 1.0).to(self.values))
 
+    def transposed_values(self) -> torch.Tensor:
+        """The values of the transposed blocks: rotations turn back, and reflections stay as they are."""
+        if self.values.ndim == 3:
+            return self.values.mT
+        signs = torch.where(self.cols < 0, 1.0, -1.0).to(self.values)
+        return torch.stack([self.values[:, 0], signs * self.values[:, 1]], dim=1)
+
     def in_user_order(self) -> BlockMatrix:
         """The matrix for signals in the user's order, of one for signals along the curve."""
         columns = self.order[self.columns()]
