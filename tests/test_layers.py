@@ -12,6 +12,7 @@ SOURCE = Path(tangentbundle.__file__).parents[1]
 
 ORDER = [
     "errors",
+    "arguments",
     "arrays",
     "files",
     "console",
@@ -33,8 +34,9 @@ ORDER = [
     "differentiable",
     "filters",
     "nn",
-    "training",
+    "architecture",
     "saving",
+    "training",
     "estimators",
     "forecast",
     "earth",

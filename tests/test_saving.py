@@ -13,8 +13,8 @@ from safetensors.torch import save_file
 
 import tangentbundle as tb
 from stress.damage import forge
+from tangentbundle.architecture import CLASSES
 from tangentbundle.errors import DamagedFileError, DTypeError, InvalidInputError, NonFiniteError, OutputError
-from tangentbundle.saving import CLASSES
 
 nn = tb.nn
 

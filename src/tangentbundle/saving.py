@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
 
-from . import filters, nn, operators
+from . import nn
+from .architecture import TENSOR_PREFIX, Builder, Foreign, count_parts, describe
 from .arrays import FLOATS
-from .errors import DamagedFileError, DTypeError, InvalidInputError, NonFiniteError
+from .errors import DamagedFileError, DTypeError, ForeignPartError, InvalidInputError, NonFiniteError
 from .files import read_tensors, write_tensors
-from .nn.activations import FUNCTIONS
 
 KIND = "tangentbundle.network"
 
-KINDS = (nn.Configured, filters.Method, filters.Filter, nn.Parametrization, operators.Degrees)
-PUBLIC = [getattr(module, name) for module in (nn, filters, operators) for name in module.__all__]
-PARTS = [part for part in PUBLIC if isinstance(part, type) and issubclass(part, KINDS)]
-CLASSES = {part.__name__: part for part in PARTS if sum(issubclass(other, part) for other in PARTS) == 1}
-"""Everything that may appear in a saved architecture: the public parts that are no base of others."""
+FREE_PARTS = 3_000
+PARTS_PER_NUMBER = 20
+"""An architecture has at most ``FREE_PARTS`` values and this many more for each number in the file.
+
+A short file cannot ask for a network that takes long to build.
+"""
 
 
 def save(net: nn.Configured, path: str | os.PathLike) -> None:
     """Write a network to one file, atomically.
+
+    Classes and functions of your own, such as filters and activations, are saved by their path and the arguments of
+    their constructors, and ``load`` needs them in ``allow``. What cannot be built again is refused.
 
     >>> import tempfile, tangentbundle as tb
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -32,72 +36,71 @@ def save(net: nn.Configured, path: str | os.PathLike) -> None:
     ...     tb.load(f"{folder}/model.safetensors").num_parameters
     88
     """
-    if not isinstance(net, nn.Configured) or type(net).__name__ not in CLASSES:
-        raise InvalidInputError(
-            f"save takes a network of tangentbundle.nn, got {type(net).__name__}. Of replicas, save nets[0] and so on."
-        )
-    _check_weights(net.state_dict())
-    write_tensors(path, KIND, net.state_dict(), _encode(net))
+    tensors, notes = _contents(net)
+    _check_weights(net, net.state_dict())
+    write_tensors(path, KIND, tensors, notes)
 
 
-def load(path: str | os.PathLike) -> nn.Configured:
-    """Read a network that ``save`` wrote, ready to predict; a damaged or foreign file is refused."""
+def require_saveable(net: nn.Configured) -> None:
+    """Refuse a network whose architecture ``save`` would refuse; before a training, nothing is lost."""
+    _contents(net)
+
+
+def load(path: str | os.PathLike, allow: Iterable[Foreign] = ()) -> nn.Configured:
+    """Read a network that ``save`` wrote, ready to predict; a damaged or foreign file is refused.
+
+    Args:
+        allow: classes and functions of your own that the network may contain, such as ``[MyFilter]``. Others are
+            refused by name with ``ForeignPartError``: nothing is imported, and nothing unpickled.
+    """
+    if isinstance(allow, (str, type)) or not isinstance(allow, Iterable):
+        raise InvalidInputError(f"allow must be a list of classes and functions, such as [MyFilter], got {allow!r}.")
+    parts = list(allow)
+    Builder({}, parts)  # refuses anything else before the file is read
     tensors, notes = read_tensors(path, KIND)
+    weights = {name: tensor for name, tensor in tensors.items() if not name.startswith(TENSOR_PREFIX)}
     try:
-        _check_weights(tensors)
-        if len(str(notes)) > 10_000 + 50 * len(tensors):  # a layer has a tensor, and adds a number to the architecture
-            raise InvalidInputError(f"its architecture has more parts than its {len(tensors)} tensors allow")
-        with torch.device("meta"):  # the architecture is compared with the tensors before any memory is allocated
-            net = _decode(notes)
+        _require_plausible(notes, tensors)
+        net = Builder(tensors, parts).build(notes)
         if not isinstance(net, nn.Configured):
             raise InvalidInputError(f"got {type(net).__name__}")
-        net.load_state_dict(tensors, assign=True)
+        _check_weights(net, weights)
+        net.load_state_dict(weights, assign=True)
+    except ForeignPartError:
+        raise
     except Exception as error:  # anything can be raised while a forged architecture is built
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         raise DamagedFileError(f"{path} describes no network of this library ({reason}).") from error
     return net.eval()
 
 
-def _check_weights(tensors: dict[str, torch.Tensor]) -> None:
-    """Refuse weights that are not finite, or not all float32 or all float64."""
-    dtypes = {t.dtype for t in tensors.values()}
+def _contents(net: nn.Configured) -> tuple[dict[str, torch.Tensor], Any]:
+    """The tensors and notes of the file of a network."""
+    if not isinstance(net, nn.Configured):
+        raise InvalidInputError(
+            f"save takes a network of tangentbundle.nn or a class derived from nn.Configured, got "
+            f"{type(net).__name__}. Of replicas, save nets[0] and so on."
+        )
+    notes, description = describe(net)
+    tensors = {**net.state_dict(), **description.tensors}
+    _require_plausible(notes, tensors)
+    return tensors, notes
+
+
+def _require_plausible(notes: Any, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Refuse an architecture with more parts than its numbers explain."""
+    numbers = sum(tensor.numel() for tensor in tensors.values())
+    most = FREE_PARTS + PARTS_PER_NUMBER * numbers
+    if count_parts(notes) > most:
+        raise InvalidInputError(f"its architecture has more parts than its {numbers} numbers allow, {most}")
+
+
+def _check_weights(net: nn.Configured, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Refuse weights that are not finite, or not all float32 or all float64; only buffers may be whole numbers."""
+    buffers = {name for name, buffer in net.named_buffers() if not buffer.is_floating_point()}
+    dtypes = {t.dtype for name, t in tensors.items() if name not in buffers or t.is_floating_point()}
     if len(dtypes) > 1 or not dtypes <= {*FLOATS}:
         raise DTypeError(f"weights must be all float32 or all float64, got {dtypes}. Convert them: net.float().")
-    if broken := [name for name, t in tensors.items() if not bool(torch.isfinite(t).all())]:
-        raise NonFiniteError(f"weights must be finite, but {broken[0]} has NaN or infinity. Train the network again.")
-
-
-def _encode(value: Any) -> Any:
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, torch.Generator):
-        return 0  # initial weights are not needed: the trained ones are in the file
-    if isinstance(value, torch.Tensor):  # of a filter; the value of one that is learned is among the weights
-        return {"parameter": value.tolist()} if isinstance(value, torch.nn.Parameter) else value.tolist()
-    if isinstance(value, (list, tuple)):
-        return [_encode(v) for v in value]
-    name = type(value).__name__
-    if CLASSES.get(name) is type(value):
-        fields = dataclasses.fields(value) if dataclasses.is_dataclass(value) else ()
-        arguments = {f.name: getattr(value, f.name) for f in fields if f.init} or vars(value).get("arguments", {})
-        return {"class": name, "arguments": {key: _encode(v) for key, v in arguments.items()}}
-    if any(function is value for function in FUNCTIONS.values()):
-        return {"function": value.__name__}
-    raise InvalidInputError(
-        f"a network with {value!r} in its architecture cannot be saved. Use parts of tangentbundle.nn, and pointwise "
-        f"functions among {', '.join(FUNCTIONS)}."
-    )
-
-
-def _decode(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_decode(v) for v in value]
-    if isinstance(value, dict):
-        if "function" in value:
-            return FUNCTIONS[value["function"]]
-        if "parameter" in value:
-            return torch.nn.Parameter(torch.tensor(value["parameter"], dtype=torch.float64))
-        if value["class"] not in CLASSES:
-            raise InvalidInputError(f"there is no part {value['class']!r}")
-        return CLASSES[value["class"]](**{key: _decode(v) for key, v in value["arguments"].items()})
-    return value
+    for name, tensor in tensors.items():
+        if not bool(torch.isfinite(tensor).all()):
+            raise NonFiniteError(f"weights must be finite, but {name} has NaN or infinity. Train the network again.")

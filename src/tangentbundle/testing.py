@@ -21,7 +21,9 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
+from .arrays import positive_integer
 from .bundle import TangentBundle
+from .errors import InvalidInputError, ShapeError
 from .operators import ConnectionLaplacian, LinearOperator
 
 TOLERANCE = {torch.float32: 2e-4, torch.float64: 1e-9}
@@ -67,25 +69,60 @@ def random_orthogonal(count: int, d: int, seed: int = 0) -> np.ndarray:
 
 
 def assert_gauge_equivariant(
-    function: FieldMap, bundle: TangentBundle, *, tol: float | None = None, seed: int = 0
+    function: FieldMap,
+    bundle: TangentBundle,
+    *,
+    tol: float | None = None,
+    seed: int = 0,
+    channels: int | None = None,
 ) -> None:
     """The same ambient output after a random O(d) change of every frame.
 
-    ``function(laplacian, x)`` is run with the bundle's frames and with turned ones.
+    ``function(laplacian, x)`` is run with the bundle's frames and with turned ones, on signals with ``channels``
+    channels; by default two, or one if the function refuses two with a ``ShapeError``.
+
+    >>> import tangentbundle as tb
+    >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(200, seed=0))
+    >>> net = tb.nn.TNN([1, 4, 1], step=0.1).double()
+    >>> assert_gauge_equivariant(lambda laplacian, x: net(x, laplacian), bundle)
     """
     turns = torch.from_numpy(random_orthogonal(bundle.num_points, bundle.rank, seed))
-    _assert_same_field(function, bundle, torch.eye(bundle.ambient_dim), turns, tol, "change of frames")
+    _assert_same_field(function, bundle, torch.eye(bundle.ambient_dim), turns, tol, "change of frames", channels)
 
 
 def assert_rotation_equivariant(
-    function: FieldMap, bundle: TangentBundle, *, tol: float | None = None, seed: int = 0
+    function: FieldMap,
+    bundle: TangentBundle,
+    *,
+    tol: float | None = None,
+    seed: int = 0,
+    channels: int | None = None,
 ) -> None:
-    """The rotated output when points and field are rotated together in ambient space."""
+    """The rotated output when points and field are rotated together in ambient space; ``channels`` as above."""
     rotation = torch.from_numpy(random_orthogonal(1, bundle.ambient_dim, seed)[0])
-    _assert_same_field(function, bundle, rotation, torch.eye(bundle.rank), tol, "rotation of space")
+    _assert_same_field(function, bundle, rotation, torch.eye(bundle.rank), tol, "rotation of space", channels)
 
 
-def _assert_same_field(function, bundle, rotation, turns, tol, what) -> None:
+def _signal_for(function: FieldMap, laplacian: ConnectionLaplacian, channels: int | None) -> torch.Tensor:
+    """A random signal with the channels that a function takes."""
+    if channels is not None:
+        return random_signal(laplacian, positive_integer(channels, "channels"))
+    refusals = []
+    for number in (2, 1):
+        x = random_signal(laplacian, number)
+        try:
+            function(laplacian, x)
+        except ShapeError as error:
+            refusals.append(f"with {number}: {error}")
+            continue
+        return x
+    raise InvalidInputError(
+        "the function takes signals with neither two channels nor one; give their number, channels=3. It says "
+        + " And ".join(refusals)
+    )
+
+
+def _assert_same_field(function, bundle, rotation, turns, tol, what, channels) -> None:
     """The rotated output on a bundle that is rotated in space and whose frames are turned."""
     frames, points = torch.as_tensor(bundle.frames), torch.as_tensor(bundle.points)
     rotation, turns = rotation.to(frames), turns.to(frames)
@@ -96,7 +133,7 @@ def _assert_same_field(function, bundle, rotation, turns, tol, what) -> None:
         other = TangentBundle.from_frames(points, rotated @ turns, eps=bundle.eps, kernel=bundle.kernel)
     laplacian = bundle.laplacian()
     tol = TOLERANCE[laplacian.dtype] if tol is None else tol
-    x = random_signal(laplacian)
+    x = _signal_for(function, laplacian, channels)
     moved = other.to_coordinates(rotated @ x)
     error = relative_error(rotated @ turns @ function(other.laplacian(), moved), rotated @ function(laplacian, x))
     assert error < tol, f"not equivariant under {what}: relative difference {error:.2g}, allowed {tol:.2g}"

@@ -6,29 +6,110 @@ the ambient space. On scalar bundles (rank 1) they are pointwise functions; ``Am
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 
-from ..errors import InvalidInputError
+from ..errors import InvalidInputError, ShapeError, TangentBundleError
 from ..operators import LinearOperator
 from .base import Configured
 
-FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    f.__name__: f for f in (torch.tanh, torch.relu, torch.sigmoid, torch.sin, F.silu, F.softplus, F.elu)
-}
-"""Pointwise functions that can be saved with a network, by name."""
+TORCH_NAMES = (
+    "tanh relu sigmoid sin abs absolute acos acosh arcsinh arctan asin asinh atan atanh celu cos cosh erf erfc exp "
+    "exp2 expm1 log log10 log1p log2 neg negative positive reciprocal round rsqrt selu sgn sign sinc sinh sqrt "
+    "square tan"
+)
+FUNCTIONAL_NAMES = (
+    "silu softplus elu relu tanh sigmoid relu6 selu celu gelu mish leaky_relu hardtanh hardswish hardsigmoid "
+    "hardshrink softshrink softsign tanhshrink logsigmoid"
+)
+
+
+def _pointwise_functions() -> dict[str, Callable[..., torch.Tensor]]:
+    functions: dict[str, Callable[..., torch.Tensor]] = {}
+    for name in TORCH_NAMES.split():
+        functions[name] = getattr(torch, name)
+        if hasattr(torch.Tensor, name):
+            functions[f"Tensor.{name}"] = getattr(torch.Tensor, name)
+    for name in FUNCTIONAL_NAMES.split():
+        key = f"functional.{name}" if name in functions else name
+        functions[key] = getattr(F, name)
+    for name in ("erf", "erfc", "expit", "i0e", "i1e", "sinc"):
+        functions[f"special.{name}"] = getattr(torch.special, name)
+    return functions
+
+
+FUNCTIONS = _pointwise_functions()
+"""Pointwise functions of torch that can be saved with a network, by name."""
 
 
 class Activation(Configured):
-    """A pointwise map on signals ``(..., n, d, c)``."""
+    """A pointwise map on signals ``(..., n, d, c)``.
+
+    Every layer of a network has its own copy, ``activation.sized(channels)``, so that weights are not shared. Override
+    ``sized`` for an activation with weights for each channel:
+
+    >>> import torch, tangentbundle as tb
+    >>> class Scaled(tb.nn.Activation):
+    ...     def __init__(self, channels=1):
+    ...         super().__init__()
+    ...         self.scale = torch.nn.Parameter(torch.ones(channels))
+    ...
+    ...     def sized(self, channels):
+    ...         return Scaled(channels)
+    ...
+    ...     def forward(self, x, operator):
+    ...         return self.scale * x / (1 + x.square().sum(dim=-2, keepdim=True))
+    >>> tb.nn.TNN([1, 8, 4, 1], activation=Scaled()).num_parameters
+    100
+    """
 
     gauge_equivariant = True
     rotation_equivariant = True
 
+    def sized(self, channels: int) -> Activation:
+        """This activation for a layer of so many channels, with weights of its own: by default a copy."""
+        return copy.deepcopy(self)
+
     def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
         raise NotImplementedError
+
+
+def activate(activation: Activation, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    """The activation of a signal, refused by name if its weights do not fit the channels."""
+    try:
+        y = activation(x, operator)
+    except RuntimeError as error:
+        if isinstance(error, TangentBundleError) or next(activation.parameters(), None) is None:
+            raise
+        raise _unfit(activation, x, str(error)) from error
+    if y.shape != x.shape:
+        raise _unfit(activation, x, f"it returned {tuple(y.shape)}")
+    return y
+
+
+def sized(activation: Activation, channels: int) -> Activation:
+    """The activation of a layer with so many channels."""
+    try:
+        own = activation.sized(channels)
+    except TypeError as error:
+        raise InvalidInputError(
+            f"every layer needs its own {type(activation).__name__}, which cannot be copied ({error}). Give it a "
+            "method sized(channels) that returns another one."
+        ) from error
+    if not isinstance(own, Activation):
+        raise InvalidInputError(f"{type(activation).__name__}.sized must return an Activation, got {own!r}.")
+    return own
+
+
+def _unfit(activation: Activation, x: torch.Tensor, reason: str) -> ShapeError:
+    return ShapeError(
+        f"the activation {type(activation).__name__} does not fit a layer with {x.shape[-1]} channels, signal "
+        f"(..., n, d, c) = {tuple(x.shape)}: {reason}. Weights for each channel need a method sized(channels), which "
+        "returns an activation with as many."
+    )
 
 
 class Linear(Activation):
@@ -51,6 +132,8 @@ class _Pointwise(Activation):
 
 class Coordinatewise(_Pointwise):
     """A function of each coordinate, as in the paper's experiments. **Not** independent of the choice of frames.
+
+    Functions that are not odd depend even on the signs of the columns, which ``TangentBundle.from_points`` states.
 
     >>> import torch, tangentbundle as tb
     >>> tb.nn.Coordinatewise(torch.tanh)(torch.zeros(4, 2, 1), None).shape

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable
 from math import prod
 from numbers import Integral
 from typing import Any, TypeVar
 
 import torch
 
-from ..arrays import positive_integer
+from ..arguments import record_arguments
+from ..arrays import half_precision, positive_integer
 from ..errors import DeviceError, DTypeError, InvalidInputError, ShapeError
 from ..memory import require_memory
 from ..operators import LinearOperator
@@ -27,21 +26,7 @@ class Configured(torch.nn.Module):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "__init__" not in cls.__dict__:
-            return
-        construct = cls.__init__
-        signature = inspect.signature(construct)
-
-        @functools.wraps(construct)
-        def remember(self, *args, **kwargs):
-            if "arguments" not in self.__dict__:  # the outermost constructor comes first
-                bound = signature.bind(self, *args, **kwargs)
-                bound.apply_defaults()
-                given = dict(list(bound.arguments.items())[1:])
-                object.__setattr__(self, "arguments", given)
-            construct(self, *args, **kwargs)
-
-        cls.__init__ = remember  # type: ignore[method-assign]
+        record_arguments(cls, "arguments")
 
     @property
     def num_parameters(self) -> int:
@@ -56,6 +41,7 @@ def checked(x: Any, operator: LinearOperator, channels: int, weight: torch.Tenso
     """A signal ``(..., n, d, channels)`` that fits the operator and the weights; named errors otherwise."""
     if not isinstance(operator, LinearOperator):
         raise InvalidInputError(f"networks act through an operator such as bundle.laplacian(), got {type(operator)}.")
+    require_full_precision(weight)
     tensor, _ = operator.check(x)
     if tensor.shape[-1] != channels:
         raise ShapeError(
@@ -74,14 +60,25 @@ def checked(x: Any, operator: LinearOperator, channels: int, weight: torch.Tenso
     return tensor
 
 
-def widths(channels: Sequence[int], least: int) -> list[int]:
+def require_full_precision(weight: torch.Tensor) -> None:
+    """Refuse weights in float16 or bfloat16."""
+    if half_precision(weight) is not None:
+        raise DTypeError(
+            f"the network is {weight.dtype}, and weights must be float32 or float64: half precision would lose the "
+            "steps of training. Convert it, net.float(), and compute in half precision with torch.autocast("
+            f"{weight.device.type!r}, {weight.dtype})."
+        )
+
+
+def widths(channels: Iterable[int], least: int) -> list[int]:
     """The numbers of channels of a network, input first."""
     listed = not isinstance(channels, str | torch.Tensor) and hasattr(channels, "__iter__")
-    if not listed or len(list(channels)) < least:
+    values = list(channels) if listed else []
+    if len(values) < least:
         raise InvalidInputError(
             f"channels must list at least {least} widths, input first, such as [1, 8, 1], got {channels!r}."
         )
-    return [positive_integer(width, "every width in channels") for width in channels]
+    return [positive_integer(width, "every width in channels") for width in values]
 
 
 def part(value: Part | None, default: Part, kind: type, example: str) -> Part:

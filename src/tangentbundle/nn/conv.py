@@ -18,7 +18,8 @@ import torch
 
 from ..arrays import positive, positive_integer
 from ..errors import InvalidInputError
-from ..filters import Chebyshev, Dense, Filter, Heat, Method, Spectral, apply_bank, merge_bank
+from ..filters import Chebyshev, Dense, Exact, Filter, Heat, Method, Spectral, apply_bank, merge_bank
+from ..filters.banks import method_with_gradients
 from ..operators import LinearOperator
 from .base import Configured, checked, generator, part, uniform
 
@@ -26,11 +27,19 @@ DENSE_SIZE = 2_000
 """Up to this many rows (n d) of a bundle the filters' matrices are computed and cached."""
 
 
-def network_method(operator: LinearOperator) -> Method:
-    """Matrices for small operators, Chebyshev otherwise."""
+def network_method(operator: LinearOperator, filters: Sequence[Filter] = ()) -> Method:
+    """Matrices for small operators, or eigenfields where filters learn; otherwise Chebyshev.
+
+    Operators that learn always have Chebyshev.
+    """
     largest = max(operator.sizes) * operator.dim
     padded = len(operator.sizes) * largest**2  # a joined operator's matrices all have the size of the largest
-    return Dense() if largest <= DENSE_SIZE and padded <= 50 * DENSE_SIZE**2 else Chebyshev()
+    if largest > DENSE_SIZE or padded > 50 * DENSE_SIZE**2:
+        return Chebyshev()
+    if operator.requires_grad:
+        return method_with_gradients(operator)
+    fixed = all(f.signature() is not None for f in filters)
+    return Dense() if fixed else Exact()
 
 
 MAX_TAPS = 1000
@@ -45,7 +54,8 @@ class BundleConv(Configured):
 
     Args:
         filters: the taps instead, any filters of this library; the identity is among them only if listed. A field that
-            is a ``torch.nn.Parameter``, such as the time of ``Heat``, is learned with the weights.
+            is a ``torch.nn.Parameter``, such as the time of ``Heat``, or a ``torch.nn.Module``, such as the function of
+            ``Spectral``, is learned with the weights.
         method: how filters are evaluated; by default the operator's size decides.
 
     >>> import torch, tangentbundle as tb
@@ -79,17 +89,19 @@ class BundleConv(Configured):
         self.weight = uniform(*shape, fan_in=self.taps * self.in_channels, source=source)
         heats = [Heat(k * self.step) for k in range(1, self.taps)]  # after the identity
         self.bank: Sequence[Filter] = heats if filters is None else filters
-        learned: list[torch.nn.Parameter] = []
-        with_parameters(self.bank, learned.append)
-        self.learned = torch.nn.ParameterList(learned) if learned else None
+        learned = learned_parts(self.bank)
+        parameters = [item for item in learned if isinstance(item, torch.nn.Parameter)]
+        functions = [item for item in learned if isinstance(item, torch.nn.Module)]
+        self.learned = torch.nn.ParameterList(parameters) if parameters else None
+        self.functions = torch.nn.ModuleList(functions) if functions else None
+        require_registered(self.bank, learned)
 
     def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
         x, weight = checked(x, operator, self.in_channels, self.weight), self.weight
         if not self.bank:
             return x @ weight[0]
-        learned = iter(self.learned or ())
-        filters = with_parameters(self.bank, lambda _: next(learned)) if self.learned else self.bank
-        method = self.method or network_method(operator)
+        filters = self._filters()
+        method = self.method or network_method(operator, filters)
         identity = self.taps - len(filters)  # one where the taps are heat flows
         if self.in_channels <= self.out_channels:
             taps = torch.cat([x][:identity] + apply_bank(filters, operator, x, method), dim=-1)
@@ -97,19 +109,29 @@ class BundleConv(Configured):
         mixed = (x @ weight.movedim(0, 1).flatten(1)).split(self.out_channels, dim=-1)
         return sum(mixed[:identity], merge_bank(filters, operator, mixed[identity:], method))
 
+    def _filters(self) -> Sequence[Filter]:
+        """The bank with the parameters that are registered now; modules are registered themselves."""
+        if not self.learned:
+            return self.bank
+        learned = iter(self.learned)
+        return with_parameters(self.bank, lambda item: next(learned) if isinstance(item, torch.nn.Parameter) else item)
+
     def extra_repr(self) -> str:
         kind = f"step {self.step:g}" if len(self.bank) < self.taps else ", ".join(type(f).__name__ for f in self.bank)
         return f"{self.in_channels} -> {self.out_channels}, {self.taps} taps, {kind}, {self.num_parameters} parameters"
 
 
-def with_parameters(value: Any, replace: Callable[[torch.nn.Parameter], Any]) -> Any:
-    """A filter (or a field of one) with every ``torch.nn.Parameter`` in its fields replaced, always in one order."""
-    if isinstance(value, torch.nn.Parameter):
+Learned = torch.nn.Parameter | torch.nn.Module
+
+
+def with_parameters(value: Any, replace: Callable[[Any], Any]) -> Any:
+    """A filter (or a field of one) with every ``Parameter`` and ``Module`` in its fields replaced, in one order."""
+    if isinstance(value, Learned):
         return replace(value)
     if isinstance(value, Spectral) and value.tensors:
         raise InvalidInputError(
-            f"a layer cannot learn the tensors of {value}, which its function holds. Write a dataclass derived from "
-            "Filter with the parameter as a field."
+            f"a layer cannot learn the tensors of {value}, which its function holds. Use Spectral(module) with a "
+            "torch.nn.Module, or write a dataclass derived from Filter with the parameter as a field."
         )
     if isinstance(value, (tuple, list)):
         return type(value)(with_parameters(item, replace) for item in value)
@@ -118,3 +140,62 @@ def with_parameters(value: Any, replace: Callable[[torch.nn.Parameter], Any]) ->
     changed = copy.copy(value)
     vars(changed).update({name: with_parameters(field, replace) for name, field in vars(value).items()})
     return changed
+
+
+def learned_parts(filters: Sequence[Filter]) -> list[Learned]:
+    """The parameters and modules among the fields of filters."""
+    parts: list[Learned] = []
+
+    def collect(item: Learned) -> Learned:
+        parts.append(item)
+        return item
+
+    with_parameters(filters, collect)
+    return parts
+
+
+def require_registered(filters: Sequence[Filter], learned: Sequence[Learned]) -> None:
+    """Refuse filters that depend on parameters which a layer cannot register: Python functions may hold some.
+
+    The graph of the response, as automatic differentiation records it, shows all of them.
+    """
+    registered: set[int] = set()
+    for item in learned:
+        members = item.parameters() if isinstance(item, torch.nn.Module) else [item]
+        registered.update(id(member) for member in members)
+    for filter in filters:
+        devices = [p.device for p in filter.parameters() if isinstance(p, torch.Tensor)]
+        if torch.get_default_device().type == "meta" or any(device.type == "meta" for device in devices):
+            continue  # a network that is being read from a file
+        try:
+            with torch.inference_mode(False), torch.enable_grad():
+                device = devices[0] if devices else torch.device("cpu")
+                response = filter.evaluate(torch.tensor([0.0, 1.0], dtype=torch.float64, device=device))
+        except RuntimeError as error:
+            raise InvalidInputError(
+                f"{filter!r:.80} cannot be evaluated at float64 eigenvalues ({error}). A torch.nn.Module is converted "
+                "if it is given itself, as in Spectral(module)."
+            ) from error
+        hidden = [leaf for leaf in leaves(response) if isinstance(leaf, torch.nn.Parameter)]
+        if any(id(leaf) not in registered for leaf in hidden):
+            raise InvalidInputError(
+                f"{filter!r:.80} depends on a torch.nn.Parameter that a layer cannot learn, because a Python function "
+                "holds it. Give the torch.nn.Module itself, as in Spectral(module) or ImpulseResponse(module), or "
+                "write a dataclass derived from Filter with the parameter as a field."
+            )
+
+
+def leaves(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """The tensors with gradients that a tensor was computed from."""
+    found = []
+    seen = set()
+    waiting = [tensor.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if hasattr(node, "variable"):
+            found.append(node.variable)
+        waiting.extend(parent for parent, _ in node.next_functions)
+    return found

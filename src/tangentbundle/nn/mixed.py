@@ -13,9 +13,10 @@ gives :math:`\nabla_v v`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
+from numbers import Integral
 from typing import Self
 
 import torch
@@ -62,6 +63,17 @@ class MixedOperators:
         return type(self)(*(getattr(self, name).to(device, dtype) for name in self.__dataclass_fields__))
 
 
+def is_count(value: object) -> bool:
+    """Whether a value is an integer of at least zero."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
+
+
+def differentiate(derivative: LinearMap, x: torch.Tensor) -> torch.Tensor:
+    """The derivative of a signal, which autocast may have brought to half precision."""
+    tensor, kind = derivative.check(x)
+    return kind.wrap(derivative.apply(tensor))
+
+
 class MixedLayer(torch.nn.Module):
     """One layer of a ``MixedTNN``: ``wide`` and ``high`` count functions and fields, before and after."""
 
@@ -76,12 +88,12 @@ class MixedLayer(torch.nn.Module):
 
     def forward(self, s: torch.Tensor, v: torch.Tensor, operators: MixedOperators) -> tuple[torch.Tensor, torch.Tensor]:
         d, left = v.shape[-2], v @ self.left
-        slope = operators.jacobian.apply(v).unflatten(-2, (d, d))  # (..., n, d, d, c): component, direction
+        slope = differentiate(operators.jacobian, v).unflatten(-2, (d, d))  # (..., n, d, d, c): component, direction
         divergence = torch.einsum("...aac->...c", slope).unsqueeze(-2)
         products = (left * (v @ self.right)).sum(dim=-2, keepdim=True)
         along = torch.einsum("...abc,...bc->...ac", slope @ self.right, left)
         s_next = self.functions(torch.cat([s, divergence, products], dim=-1), operators.functions)
-        v_next = self.fields(torch.cat([v, operators.gradient.apply(s), along], dim=-1), operators.fields)
+        v_next = self.fields(torch.cat([v, differentiate(operators.gradient, s), along], dim=-1), operators.fields)
         bounded = torch.tanh(s_next + self.shift)
         v_next = v_next * 2 * torch.sigmoid(self.gate(bounded))
         return (s_next, v_next) if self.last else (bounded, self.activation(v_next, operators.fields))
@@ -110,22 +122,26 @@ class MixedTNN(Configured):
 
     def __init__(
         self,
-        functions: Sequence[int],
-        fields: Sequence[int],
+        functions: Iterable[int],
+        fields: Iterable[int],
         taps: int = 2,
         *,
         step: float = 1.0,
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()
-        high, count = widths(fields, least=2), len(functions) if isinstance(functions, Sequence) else 0
-        if count != len(high) or not isinstance(functions[0], int) or functions[0] < 0:
+        field_widths = widths(fields, least=2)
+        listed = isinstance(functions, Iterable) and not isinstance(functions, str)
+        function_widths = list(functions) if listed else []
+        count = len(field_widths)
+        if len(function_widths) != count or not is_count(function_widths[0]):
             raise InvalidInputError(
                 f"functions and fields must list the channels of the same levels, such as [0, 8, 1] and [1, 8, 1], got "
                 f"{functions!r} and {fields!r}."
             )
-        self.inputs, source = functions[0], generator(seed)
-        levels = zip([self.inputs, *widths(functions[1:], least=1)], high, strict=True)
+        self.inputs = int(function_widths[0])
+        source = generator(seed)
+        levels = zip([self.inputs, *widths(function_widths[1:], least=1)], field_widths, strict=True)
         self.layers = torch.nn.ModuleList(
             MixedLayer(wide, high, taps, step, level == count - 1, source)
             for level, (wide, high) in enumerate(pairwise(levels), start=1)

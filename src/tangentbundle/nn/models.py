@@ -14,7 +14,7 @@ or a gated cell. The inputs ``(..., T, n, d, c)`` of a layer are filtered for al
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -23,7 +23,7 @@ import torch
 from ..errors import InvalidInputError, ShapeError
 from ..filters import Filter, Method
 from ..operators import LinearOperator
-from .activations import Activation, Coordinatewise, Linear, NormTanh, squared_norm
+from .activations import Activation, Coordinatewise, Linear, NormTanh, activate, sized, squared_norm
 from .base import Configured, generator, part, widths
 from .conv import BundleConv, with_parameters
 from .readouts import Readout
@@ -50,7 +50,7 @@ class TNN(Configured):
         filters: instead of taps and step, the filters of every layer (a D-TNN); each learns its own copy of their
             parameters.
         activation: nonlinearity of the hidden layers, default ``NormTanh()``, which depends on no frames; the paper's
-            experiments use ``Coordinatewise(torch.tanh)``.
+            experiments use ``Coordinatewise(torch.tanh)``. Each layer has its own copy, see ``Activation``.
         output: nonlinearity of the last layer, default none.
         readout: such as ``SumReadout`` or ``InvariantReadout``, for numbers or classes instead of fields.
         method: how filters are evaluated; by default the operator's size decides.
@@ -65,7 +65,7 @@ class TNN(Configured):
 
     def __init__(
         self,
-        channels: Sequence[int],
+        channels: Iterable[int],
         taps: int = 2,
         *,
         step: float = 1.0,
@@ -77,19 +77,20 @@ class TNN(Configured):
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()
-        channels, layers = widths(channels, least=2), layers_of(taps, step, filters, method, seed)
+        channels = widths(channels, least=2)
+        layers = layers_of(taps, step, filters, method, seed)
         hidden = part(activation, NormTanh(), Activation, "NormTanh() or Coordinatewise(torch.tanh)")
         final = part(output, Linear(), Activation, "NormTanh() or Coordinatewise(torch.tanh)")
-        acts = [hidden] * (len(channels) - 2) + [final]
         self.layers = torch.nn.ModuleList()
-        for act, (wide, high) in zip(acts, pairwise(channels), strict=True):
-            self.layers.append(torch.nn.ModuleDict({"conv": layers(wide, high), "activation": act}))
+        for level, (wide, high) in enumerate(pairwise(channels), start=2):
+            activation = sized(final if level == len(channels) else hidden, high)
+            self.layers.append(torch.nn.ModuleDict({"conv": layers(wide, high), "activation": activation}))
         self.readout = part(readout, None, Readout, "SumReadout(channels=1, outputs=2)")
 
     def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
         layer: Any
         for layer in self.layers:
-            x = layer.activation(layer.conv(x, operator), operator)
+            x = activate(layer.activation, layer.conv(x, operator), operator)
         return x if self.readout is None else self.readout(x, operator)
 
 
@@ -102,7 +103,7 @@ class RecurrentCell(torch.nn.Module):
 
     def step(self, driven: torch.Tensor, state: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
         """The next state, from the filtered input ``driven`` and the state."""
-        return self.activation(driven + self.feedback(state, operator), operator)
+        return activate(self.activation, driven + self.feedback(state, operator), operator)
 
 
 class GatedCell(torch.nn.Module):
@@ -123,7 +124,7 @@ class GatedCell(torch.nn.Module):
         to_gates, to_candidate = driven.split([2 * self.width, self.width], dim=-1)
         lengths = (1 + squared_norm(to_gates + self.gates(state, operator))).sqrt()
         update, reset = torch.sigmoid(self.slope * lengths + self.shift).chunk(2, dim=-1)
-        candidate = self.activation(to_candidate + self.feedback(reset * state, operator), operator)
+        candidate = activate(self.activation, to_candidate + self.feedback(reset * state, operator), operator)
         return state + update * (candidate - state)
 
 
@@ -139,7 +140,7 @@ class Recurrent(Configured):
 
     def __init__(
         self,
-        channels: Sequence[int],
+        channels: Iterable[int],
         taps: int = 2,
         *,
         step: float = 1.0,
@@ -152,7 +153,7 @@ class Recurrent(Configured):
         sizes, conv = widths(channels, least=2 + self.has_head), layers_of(taps, step, filters, method, seed)
         act = part(activation, self.default_activation, Activation, "NormTanh() or Coordinatewise(torch.tanh)")
         states = pairwise(sizes[:-1] if self.has_head else sizes)
-        self.cells = torch.nn.ModuleList(self.cell(conv, wide, high, act) for wide, high in states)
+        self.cells = torch.nn.ModuleList(self.cell(conv, wide, high, sized(act, high)) for wide, high in states)
         self.head = conv(sizes[-2], sizes[-1]) if self.has_head else None
 
     def forward(

@@ -1,7 +1,7 @@
 """Readouts: numbers or classes from fields, through a perceptron with one hidden layer.
 
-``SumReadout``, the paper's, sums the coordinates of each cloud. It depends on the frames, except on scalar bundles;
-``InvariantReadout`` does not.
+``SumReadout``, the paper's, sums the coordinates of each cloud. It depends on the frames and their signs, except on
+scalar bundles; ``InvariantReadout`` does not.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def cloud_sums(features: torch.Tensor, operator: LinearOperator) -> torch.Tensor
 
 def cloud_means(features: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
     """Means over the points of each bundle, ``(..., n, f)`` to ``(..., clouds, f)``, weighted by the mass."""
-    mass = operator.mass[:, None]
+    mass = operator.mass[:, None].to(features.dtype)
     return cloud_sums(features * mass, operator) / cloud_sums(mass, operator)
 
 

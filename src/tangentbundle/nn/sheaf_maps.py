@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from ..arrays import finite, finite_where_seen, is_seen, positive_integer
+from ..arrays import finite, finite_where_seen, half_precision, is_seen, outside_autocast, positive_integer
 from ..errors import DTypeError, InvalidInputError, NonFiniteError, ShapeError
 from ..geometry.frames import local_pca
 from ..geometry.graph import graph_from_pairs
@@ -20,19 +20,33 @@ from ..geometry.ordering import principal_coordinates
 from ..geometry.transport import closest_orthogonal
 from ..operators import SheafGraph
 from ..sheaf import Sheaf
-from .base import Configured, generator, linear, part
+from .base import Configured, generator, linear, part, require_full_precision
 from .parametrizations import Cayley, Orthogonal, Parametrization
 
 
-def outside_graphs(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """A method that ``torch.compile`` does not look into, since it builds operators, which have caches."""
+def outside_graphs(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that ``torch.compile`` does not look into, since it builds operators, which have caches.
+
+    Autocast does not reach into it either, and signals in half precision become float32: restriction maps and degrees
+    are inverted.
+    """
 
     @wraps(method)
-    def call(*args: Any, **options: Any) -> Tensor:
+    def call(self: Any, x: Any, *args: Any, **options: Any) -> Any:
         function = torch.compiler.disable(method) if torch.compiler.is_compiling() else method
-        return function(*args, **options)
+        if not isinstance(x, Tensor):
+            return function(self, x, *args, **options)
+        full = [widened(value) for value in (x, *args)]
+        options = {name: widened(value) for name, value in options.items()}
+        with outside_autocast(x.device):
+            return function(self, *full, **options)
 
     return call
+
+
+def widened(value: Any) -> Any:
+    """Tensors in float16 or bfloat16 as float32, anything else as it is."""
+    return value if half_precision(value) is None else torch.as_tensor(value).float()
 
 
 class Remembered:
@@ -60,12 +74,16 @@ graph_of = Remembered(lambda edge_index, n: SheafGraph.from_edge_index(edge_inde
 """The graph of ``edge_index`` (2, e) on n nodes."""
 
 
-def checked_features(x: Tensor, layer: torch.nn.Linear, name: str) -> Tensor:
-    """Features ``(n, features)`` of nodes that fit a first layer; named errors otherwise."""
-    if x.ndim != 2 or x.shape[1] != layer.in_features:
-        raise ShapeError(f"{name} takes x (n, {layer.in_features}), features of nodes, got {tuple(x.shape)}.")
-    if x.dtype != layer.weight.dtype:
-        raise DTypeError(f"{name} is {layer.weight.dtype} but x {x.dtype}. Convert one: net.to(x.dtype).")
+def checked_features(x: Tensor, weight: Tensor, features: int, name: str) -> Tensor:
+    """Features ``(n, features)`` of nodes that fit the weights of a first layer; named errors otherwise."""
+    require_full_precision(weight)
+    if not isinstance(x, Tensor):
+        raise ShapeError(f"{name} takes a tensor x (n, {features}), features of nodes, got {type(x)} {np.shape(x)}.")
+    if x.ndim != 2 or x.shape[1] != features:
+        raise ShapeError(f"{name} takes x (n, {features}), features of nodes, got {tuple(x.shape)}.")
+    x = widened(x)
+    if x.dtype != weight.dtype:
+        raise DTypeError(f"{name} is {weight.dtype} but x {x.dtype}. Convert one: net.to(x.dtype).")
     return finite_where_seen(x, "x")
 
 
@@ -88,6 +106,7 @@ class SheafBuilder(Configured):
         """This builder for features of a layer: itself, unless it has weights."""
         return self
 
+    @outside_graphs
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Sheaf:
         if not isinstance(x, Tensor) or x.ndim != 2:
             raise ShapeError(f"features of nodes must be a tensor (n, features), got {type(x)} {np.shape(x)}.")
@@ -147,7 +166,7 @@ class SheafLearner(SheafBuilder):
         return type(self)(self.dim, self.parametrization, channels, self.hidden, seed=seed)
 
     def maps(self, x: Tensor, edges: Tensor) -> Tensor:
-        x = checked_features(x, self.first, self.name)
+        x = checked_features(x, self.first.weight, self.first.in_features, self.name)
         own, other = self.first(x).index_select(0, edges.flatten()).view(-1, 2, 2, self.hidden).unbind(2)
         return self.parametrization(self.last(torch.tanh(own + other.flip(1))), self.dim)
 

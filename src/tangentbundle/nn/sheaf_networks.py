@@ -105,7 +105,7 @@ class SheafNetwork(Configured):
         """What a block does on the sheaf, ``(n, d, c), operator -> (n, d, c)``."""
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        x = checked_features(x, self.encoder, "the network")
+        x = checked_features(x, self.encoder.weight, self.encoder.in_features, "the network")
         signal = self.dropout(F.elu(self.encoder(x)))
         return self.decoder(self._blocks(signal, x, edge_index, edge_weight))
 
@@ -251,11 +251,13 @@ class SheafConv(Configured):
         for name, value in (("in_channels", in_channels), ("out_channels", out_channels)):
             if positive_integer(value, name) % builder.dim:
                 raise InvalidInputError(f"{name} must be a multiple of {builder.dim}, dim of the stalks, got {value}.")
+        self.in_channels = int(in_channels)
         self.normalization = part(normalization, ScalarDegrees(shift=1.0), Degrees, "ScalarDegrees()")
         self.builder = builder.sized(in_channels, source)
         self.conv = SheafPowers(in_channels // builder.dim, out_channels // builder.dim, order, source)
 
     @outside_graphs
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        x = checked_features(x, self.conv.weight, self.in_channels, "the layer")
         operator = self.builder(x, edge_index, edge_weight).laplacian(self.normalization)
         return self.conv(x.unflatten(1, (operator.dim, -1)), operator).flatten(1)

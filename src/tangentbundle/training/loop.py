@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import warnings
 from collections.abc import Callable, Sequence
@@ -11,38 +12,70 @@ from typing import Any
 
 import torch
 
-from ..arrays import positive, positive_integer
+from ..arrays import nonnegative, positive, positive_integer
 from ..console import deferred_interrupt
 from ..console import progress as progress_bar
-from ..errors import ConvergenceError, DivergedWarning, InvalidInputError, ShapeError
+from ..errors import ConvergenceError, DivergedWarning, InvalidInputError, ShapeError, TangentBundleError, outside
 from ..files import only_writer
+from ..nn import Configured
+from ..parallel import threads_for
+from ..saving import require_saveable
 from .checkpoint import Checkpoint
 from .replicas import Replicas
 
 Loss = Callable[[torch.nn.Module, Any], torch.Tensor]
 
 
-def squared_error(net: torch.nn.Module, batch: Any) -> torch.Tensor:
-    """The mean squared error of ``net(*inputs)`` against the last member of a batch ``(*inputs, target)``."""
+def predict_batch(net: torch.nn.Module, batch: Any) -> tuple[Any, torch.Tensor]:
+    """The prediction ``net(*inputs)`` and the target of a batch ``(*inputs, target)``."""
     if not isinstance(batch, (tuple, list)) or len(batch) < 2 or not isinstance(batch[-1], torch.Tensor):
         raise InvalidInputError(
             "expected batches (*inputs, target) with a tensor as target: data=[(x, lap, target), ...]. Use loss= for "
             "others."
         )
     *inputs, target = batch
-    found = net(*inputs)
-    if not isinstance(found, torch.Tensor) or found.shape != target.shape:
-        shape = getattr(found, "shape", type(found).__name__)
+    return net(*inputs), target
+
+
+def squared_error(net: torch.nn.Module, batch: Any) -> torch.Tensor:
+    """The mean squared error of ``net(*inputs)`` against the last member of a batch ``(*inputs, target)``."""
+    prediction, target = predict_batch(net, batch)
+    if not isinstance(prediction, torch.Tensor) or prediction.shape != target.shape:
+        shape = getattr(prediction, "shape", type(prediction).__name__)
         raise ShapeError(
             f"the network returns {shape}, the target is {target.shape}. Make them equal, or give a loss= of your own."
         )
-    return (found - target).square().mean()
+    return (prediction - target).square().mean()
+
+
+class Criterion:
+    """The loss of batches ``(*inputs, target)`` by a function of prediction and target, such as those of torch.
+
+    >>> import torch, tangentbundle as tb
+    >>> lap = tb.TangentBundle.from_points(tb.manifolds.Torus().sample(200, seed=0).astype("float32")).laplacian()
+    >>> x = torch.randn(200, 2, 1, generator=torch.Generator().manual_seed(0))
+    >>> absolute = tb.training.Criterion(torch.nn.functional.l1_loss)
+    >>> net = tb.nn.TNN([1, 4, 1])
+    >>> tb.fit(net, [(x, lap, 0.5 * x)], absolute, epochs=5, progress=False).epochs
+    5
+    """
+
+    def __init__(self, function: Callable[[Any, torch.Tensor], torch.Tensor]) -> None:
+        if not callable(function):
+            raise InvalidInputError(f"Criterion takes a function of prediction and target, got {function!r}.")
+        self.function = function
+
+    def __call__(self, net: torch.nn.Module, batch: Any) -> torch.Tensor:
+        prediction, target = predict_batch(net, batch)
+        return self.function(prediction, target)
 
 
 @dataclass(frozen=True)
 class Fit:
     """The result of a training: the best value of the loss ``monitor``, its epoch, and losses of all epochs by name.
 
+    ``best`` is the loss of the weights that the network has after training. Without validation data that is the mean
+    training loss of fixed weights; with them, the training loss in ``history`` is the mean over the steps of an epoch.
     With replicas every loss is a list. ``stopped`` is "epochs", "patience" or "diverged".
     """
 
@@ -80,16 +113,19 @@ def fit(
 
     Args:
         data: batches, anything that ``loss(net, batch)`` takes; with the default loss ``(*inputs, target)``.
-        loss: a number, or for ``training.Replicas`` one for each ``(R,)``: each then stops by itself.
+        loss: a function ``loss(net, batch)`` that returns a number, or for ``training.Replicas`` one for each
+            ``(R,)``: each then stops by itself. ``training.Criterion(function)`` makes one of a function of prediction
+            and target.
         epochs: passes through the data at most.
         lr, optimizer: Adam with this rate, or a function from parameters to an optimiser.
         schedule: a factor of the rate for every epoch, such as ``lambda epoch: 0.999**epoch``.
-        validation: batches whose mean loss chooses the best weights; by default the training loss does.
+        validation: batches whose mean loss chooses the best weights. By default the mean loss of ``data`` does; after
+            an epoch of several steps it is computed again, since every step has changed the weights.
         patience: stop after this number of epochs without an improvement by more than ``min_delta``.
         clip: largest norm of the gradient, of each replica by itself.
         accumulate: batches whose mean gradient gives one step.
         checkpoint: a folder, or ``training.Checkpoint(folder, every=seconds)``. A checkpoint that is there is resumed,
-            to the same numbers as an uninterrupted run.
+            to the same numbers as an uninterrupted run. Networks that ``save`` cannot write are refused at once.
         seed: of the order of the batches.
         fabric: a launched ``lightning_fabric.Fabric``: one step uses ``accumulate`` batches of every process.
 
@@ -103,22 +139,38 @@ def fit(
     """
     if not len(data) or (validation is not None and not len(validation)):
         raise InvalidInputError("data and validation must not be empty. Leave validation out if there is none.")
-    for name, function in (("loss", loss), ("optimizer", optimizer)):
+    for name, function in (("loss", loss), ("optimizer", optimizer), ("schedule", schedule)):
         if not (function is None or callable(function)):
             raise InvalidInputError(f"{name} must be a function, got {function!r}.")
     parameters = [p for p in net.parameters() if p.requires_grad]
     if not parameters:
         raise InvalidInputError(f"{type(net).__name__} has no parameters to train.")
-    if positive(lr, "lr") > 1e6:  # torch's optimisers overflow
-        raise InvalidInputError(f"lr must be at most 1e6, got {lr:g}. Useful rates lie far below 1.")
-    steps = optimizer(parameters) if optimizer else torch.optim.Adam(parameters, lr=lr, foreach=True)
+    rate = positive(lr, "lr")
+    if rate > 1e6:  # torch's optimisers overflow
+        raise InvalidInputError(f"lr must be at most 1e6, got {rate:g}. Useful rates lie far below 1.")
+    if optimizer is None:
+        steps: torch.optim.Optimizer = torch.optim.Adam(parameters, lr=rate, foreach=True)
+    else:
+        steps = optimizer(parameters)
     training = Training(net, parameters, steps, loss, fabric, patience, min_delta, clip, accumulate)
     place = Checkpoint(checkpoint) if isinstance(checkpoint, str | os.PathLike) else checkpoint
     epochs = positive_integer(epochs, "epochs")
-    with progress_bar(epochs, "epoch", progress and training.rank == 0) as show:
+    network = net.skeleton if isinstance(net, Replicas) else net
+    if place is not None and isinstance(network, Configured):
+        require_saveable(network)
+    threads = threads_for(_hidden_numbers(data[0], parameters))
+    with threads, progress_bar(epochs, "epoch", progress and training.rank == 0) as show:
         training.run(data, validation, seed, epochs, schedule, place, show)
     stopped = "diverged" if training.diverged.all() else "epochs" if training.active.any() else "patience"
     return Fit(training.monitor, training.best.tolist(), training.best_epoch.tolist(), stopped, training.history)
+
+
+def _hidden_numbers(batch: Any, parameters: Sequence[torch.Tensor]) -> float:
+    """Numbers in a hidden signal, more or less: the largest tensor of a batch times the channels of a layer."""
+    if not isinstance(batch, (list, tuple)):
+        return math.inf  # unknown
+    largest = max((value.numel() for value in batch if isinstance(value, torch.Tensor)), default=0)
+    return largest * max(max(p.shape, default=1) for p in parameters)
 
 
 class Training(torch.nn.Module):
@@ -140,9 +192,12 @@ class Training(torch.nn.Module):
         self.rank: int = 0 if fabric is None else fabric.global_rank
         self.patience = None if patience is None else positive_integer(patience, "patience")
         self.clip = None if clip is None else positive(clip, "clip")
-        self.min_delta, self.accumulate = min_delta, positive_integer(accumulate, "accumulate")
+        self.min_delta = nonnegative(min_delta, "min_delta")
+        self.accumulate = positive_integer(accumulate, "accumulate")
         shape = (len(net),) if isinstance(net, Replicas) else ()
-        self.weights = torch.nn.ParameterList([p.detach().clone() for p in parameters]).requires_grad_(False)
+        self.tracked: list[torch.Tensor] = [*parameters, *net.buffers()]
+        copies = [torch.nn.Parameter(t.detach().clone(), requires_grad=False) for t in self.tracked]
+        self.weights = torch.nn.ParameterList(copies)
         self.register_buffer("best", torch.full(shape, torch.inf, dtype=torch.float64))
         self.register_buffer("best_epoch", torch.full(shape, -1))
         self.register_buffer("waited", torch.zeros(shape, dtype=torch.long))
@@ -178,8 +233,9 @@ class Training(torch.nn.Module):
             with deferred_interrupt() as interrupted:
                 stop = False
                 while self.epochs < epochs and self.active.any() and not stop:
+                    factor = 1.0 if schedule is None else nonnegative(schedule(self.epochs), "schedule(epoch)")
                     for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
-                        group["lr"] = rate * (1.0 if schedule is None else schedule(self.epochs))
+                        group["lr"] = rate * factor
                     self.epoch(data, validation, seed)
                     show(self.epochs, f"{self.monitor} {self.best.mean():.4g}")
                     # all stop in the same epoch, or others would wait forever
@@ -196,29 +252,59 @@ class Training(torch.nn.Module):
         """One pass through the data in random order, and the choice of the best weights."""
         source = torch.Generator().manual_seed(seed * 1_000_003 + self.epochs)
         order = torch.randperm(len(data), generator=source).tolist()
-        size, total = self.accumulate * self.processes, torch.zeros_like(self.best)
+        size = self.accumulate * self.processes
+        total = torch.zeros_like(self.best)
+        # the losses of a single step belong to the weights before it, which are judged before they change
+        judges_step = validation is None and size >= len(order) and not acts_differently_in_training(self.net)
         self.net.train()
         for start in range(0, len(order), size):
             total += self._gradients(data, order[start : start + size])
-            if validation is None and start + size >= len(order):  # losses belong to the weights before a step
+            if judges_step:
                 self._judge(total / len(order))
             self.optimizer.step()
+        training_loss = total / len(order)
         if validation is not None:
-            self.net.eval()
             with torch.no_grad():
-                values = torch.stack([self.loss(self.net, batch).double().cpu() for batch in validation]).mean(0)
+                values = self._evaluate(validation, range(len(validation))) / len(validation)
             self.history.setdefault("validation loss", []).append(values.tolist())
             self._judge(values)
-        self.history["training loss"].append((total / len(order)).tolist())
+        elif not judges_step:
+            own = range(self.rank, len(data), self.processes)
+            training_loss = self._sum(self._evaluate(data, own)) / len(data)
+            self._judge(training_loss)
+        self.history["training loss"].append(training_loss.tolist())
+
+    def _evaluate(self, data: Sequence[Any], indices: Sequence[int]) -> torch.Tensor:
+        """The sum of the losses of some batches at the present weights; a loss may use gradients of its own."""
+        self.net.eval()
+        total = torch.zeros_like(self.best)
+        for index in indices:
+            total += self._loss(data[index]).detach().to("cpu", torch.float64)
+        return total
+
+    def _loss(self, batch: Any) -> torch.Tensor:
+        """The loss of a batch, of the shape that the replicas need."""
+        shape = tuple(self.best.shape)
+        try:
+            losses = self.loss(self.net, batch)
+        except TangentBundleError:
+            raise
+        except (TypeError, AttributeError) as error:
+            raise InvalidInputError(
+                f"loss(net, batch) raised {type(error).__name__}: {error}. A loss is a function of the network and a "
+                "batch; if yours is one of prediction and target, use loss=tb.training.Criterion(function)."
+            ) from error
+        if not isinstance(losses, torch.Tensor) or losses.shape != shape:
+            got = losses.shape if isinstance(losses, torch.Tensor) else repr(losses)
+            raise InvalidInputError(f"expected a loss of shape {shape}, one for each replica, got {got}.")
+        return losses
 
     def _gradients(self, data: Sequence[Any], step: Sequence[int]) -> torch.Tensor:
         """Set the mean gradient of the batches of a step, clipped; returns the sum of their losses."""
         shape, total = tuple(self.best.shape), torch.zeros_like(self.best)
         self.optimizer.zero_grad(set_to_none=True)
         for index in step[self.rank :: self.processes]:
-            losses = self.loss(self.net, data[index])
-            if losses.shape != shape:
-                raise InvalidInputError(f"expected a loss of shape {shape}, one for each replica, got {losses.shape}.")
+            losses = self._loss(data[index])
             (losses.sum() / len(step)).backward()
             total += losses.detach().to("cpu", torch.float64)
         for p in self.trained if self.processes > 1 else []:  # a process without batches in this step has no gradients
@@ -238,24 +324,36 @@ class Training(torch.nn.Module):
         self.best_epoch = torch.where(better, self.epochs, self.best_epoch)
         self.waited = torch.where(better, 0, self.waited + 1)
         self.diverged = self.diverged | lost
-        for best, p in zip(self.weights, self.trained, strict=True):
+        for best, p in zip(self.weights, self.tracked, strict=True):
             torch.where(_like(better, p), p.detach(), best.data, out=best.data)
         if lost.any():
             warnings.warn(
                 f"training diverged ({int(lost.sum())} of {lost.numel()} replicas): the {self.monitor} of epoch "
                 f"{self.epochs} is not finite. The best weights before it are restored. Try a smaller lr, or clip=1.0.",
                 DivergedWarning,
-                stacklevel=5,
+                stacklevel=outside(),
             )
 
     def adopt_best(self) -> None:
         """Give the network its best weights; the initial ones if no loss was finite."""
         with torch.no_grad():
-            for p, best in zip(self.trained, self.weights, strict=True):
+            for p, best in zip(self.tracked, self.weights, strict=True):
                 p.copy_(best)
         self.net.eval()
         if not torch.isfinite(self.best).all():
             raise ConvergenceError("training never had a finite loss. Check the data's scale, and try a smaller lr.")
+
+
+def acts_differently_in_training(net: torch.nn.Module) -> bool:
+    """Whether a network has dropout or statistics of batches, so that its losses in training are not its own."""
+    for module in net.modules():
+        if isinstance(module, torch.nn.modules.dropout._DropoutNd) and module.p > 0:
+            return True
+        if isinstance(module, torch.nn.modules.batchnorm._NormBase) and module.track_running_stats:
+            return True
+        if isinstance(module, (torch.nn.RNNBase, torch.nn.MultiheadAttention)) and module.dropout > 0:
+            return True
+    return False
 
 
 def _like(values: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:

@@ -49,6 +49,11 @@ class Replicas(torch.nn.Module):
 
         return torch.vmap(one)(dict(zip(self.names, self.stacked, strict=True)), x)
 
+    @property
+    def skeleton(self) -> torch.nn.Module:
+        """One of the networks, without weights."""
+        return self._skeleton
+
     def __len__(self) -> int:
         return len(self.stacked[0])
 
