@@ -10,6 +10,12 @@ import numpy as np
 from .arrays import positive_integer
 from .errors import InvalidInputError, ShapeError
 
+SUBSECONDS = ("ms", "us", "ns", "ps", "fs", "as")
+"""Units of dates that are finer than seconds, each a thousandth of the one before."""
+
+MAX_JITTER = 0.01
+"""Share of a step by which the differences of times on one clock may deviate from multiples of it."""
+
 Times = np.ndarray
 """``(T,)`` of dtype datetime64, ascending."""
 
@@ -52,24 +58,95 @@ def regular(times: Times) -> Timeline:
             f"times must be a list of dates (datetime64, no NaT), got {times.dtype} of shape {times.shape}. "
             "For other calendars, use xarray's convert_calendar('standard') first."
         )
+    unit = _unit_of(times)
     if len(times) == 1:
         return Timeline(np.zeros(1, np.int64), np.timedelta64(0, "s"))
-    seconds, months = (np.diff(times.astype(f"datetime64[{unit}]")).astype(np.int64) for unit in "sM")
-    if (seconds <= 0).any():
-        before, after = (part[seconds <= 0][0] for part in (times[:-1], times[1:]))
-        raise InvalidInputError(f"times must ascend without repeats, but {after} follows {before}. Sort, drop repeats.")
-    ends = bool(((tomorrow := times.astype("datetime64[D]") + 1) == tomorrow.astype("datetime64[M]")).all())
-    second, month = np.timedelta64(1, "s"), np.timedelta64(1, "M")  # a step of years has months, not seconds
-    for gaps, one, slack in ((seconds, second, 0.0), (months, month, 0.0), (seconds, second, 0.01)):
-        values, counts = np.unique(gaps, return_counts=True)
-        step = int(values[counts.argmax()])
-        steps = np.rint(gaps / max(step, 1)).astype(np.int64)
-        if steps.min() >= 1 and np.abs(gaps - steps * step).max() <= slack * step:
-            return Timeline(np.concatenate([[0], np.cumsum(steps)]), step * one, ends)
+    gaps = np.diff(times.astype(f"datetime64[{unit}]")).astype(np.int64)
+    if (gaps <= 0).any():
+        first = int(np.argmax(gaps <= 0))
+        raise InvalidInputError(
+            f"times must ascend without repeats, but {times[first + 1]} follows {times[first]}. Sort, drop repeats."
+        )
+    next_day = times.astype("datetime64[D]") + 1
+    ends = bool((next_day == next_day.astype("datetime64[M]")).all())
+    months = np.diff(times.astype("datetime64[M]")).astype(np.int64)
+    for differences, one in ((gaps, _duration(1, unit)), (months, np.timedelta64(1, "M"))):
+        step = _commonest(differences)
+        steps = _multiples(differences, step, slack=0.0)
+        if steps is not None:
+            return Timeline(np.append(0, np.cumsum(steps)), _in_coarsest_unit(step * one), ends)
+    steps = _multiples(gaps, _mean_single_step(gaps), slack=MAX_JITTER)
+    if steps is not None:
+        return Timeline(np.append(0, np.cumsum(steps)), _rounded_step(gaps, steps, unit), ends)
+    shortest, longest = (_in_coarsest_unit(_duration(gap, unit)) for gap in (gaps.min(), gaps.max()))
     raise InvalidInputError(
-        f"times must lie on a regular clock, gaps allowed; differences range from {seconds.min()} to {seconds.max()} s "
+        f"times must lie on a regular clock, gaps allowed; differences range from {shortest} to {longest} "
         "and are no multiples of the commonest one. Resample the series first."
     )
+
+
+def _unit_of(times: Times) -> str:
+    """The unit in which differences of times are exact: seconds, or that of their dtype if it is finer."""
+    unit = np.datetime_data(times.dtype)[0]
+    return unit if unit in SUBSECONDS else "s"
+
+
+def _commonest(differences: np.ndarray) -> int:
+    values, counts = np.unique(differences, return_counts=True)
+    return int(values[counts.argmax()])
+
+
+def _mean_single_step(gaps: np.ndarray) -> int:
+    """The mean of those differences that are alike up to the jitter of both of their ends, where most are."""
+    ordered = np.sort(gaps)
+    uppers = np.searchsorted(ordered, ordered * (1 + 2 * MAX_JITTER), side="right")
+    lower = int(np.argmax(uppers - np.arange(len(ordered))))
+    return round(float(ordered[lower : uppers[lower]].mean()))
+
+
+def _multiples(differences: np.ndarray, step: int, slack: float) -> np.ndarray | None:
+    """How many steps each difference is; None if one is no multiple up to a share ``slack`` of the step."""
+    if step < 1:
+        return None
+    steps = (differences + step // 2) // step  # integers: float64 would round nanoseconds
+    if steps.min() < 1 or np.abs(differences - steps * step).max() > slack * step:
+        return None
+    return steps
+
+
+def _duration(count: int, unit: str) -> np.timedelta64:
+    duration: Any = np.asarray(count, np.int64).astype(f"timedelta64[{unit}]")[()]
+    return duration
+
+
+def _in_coarsest_unit(step: np.timedelta64) -> np.timedelta64:
+    """The same duration in months or seconds, or in the coarsest finer unit that holds it."""
+    unit = np.datetime_data(step.dtype)[0]
+    while unit in SUBSECONDS:
+        coarser = ("s", *SUBSECONDS)[SUBSECONDS.index(unit)]
+        if step.astype(np.int64) % 1000:
+            break
+        step = _duration(int(step.astype(np.int64)) // 1000, coarser)
+        unit = coarser
+    return step
+
+
+def _rounded_step(gaps: np.ndarray, steps: np.ndarray, unit: str) -> np.timedelta64:
+    """The mean step of times with jitter, in the coarsest unit in which the whole series does not drift off."""
+    per_second = 1000 ** (SUBSECONDS.index(unit) + 1) if unit in SUBSECONDS else 1
+    total = int(steps.sum())
+    mean = int(gaps.sum()) / total
+    jitter = np.abs(gaps - steps * mean).max()
+    for whole in (86400, 3600, 60, 1):
+        rounded = round(mean / per_second / whole) * whole * per_second
+        if rounded and abs(rounded - mean) * total <= 2 * jitter:
+            return _in_coarsest_unit(_duration(rounded, unit))
+    for finer in SUBSECONDS[:3]:
+        units = 1000 ** (SUBSECONDS.index(finer) + 1)
+        rounded = round(mean / per_second * units)
+        if rounded and abs(rounded / units * per_second - mean) * total <= 2 * jitter:
+            return _in_coarsest_unit(_duration(rounded, finer))
+    return _duration(max(round(mean), 1), unit)
 
 
 def calendar_period(times: Times | None) -> int | None:
@@ -81,8 +158,11 @@ def calendar_period(times: Times | None) -> int | None:
     if times is None:
         return None
     line = regular(times)
-    cycle, step = 12 if np.datetime_data(line.step)[0] == "M" else 86400, int(line.step.astype(int))
-    steps = cycle // step if step and cycle % step == 0 else 1
+    is_months = np.datetime_data(line.step)[0] == "M"
+    cycle = np.timedelta64(12, "M") if is_months else np.timedelta64(1, "D")
+    if not line.step.astype(np.int64) or cycle % line.step:
+        return None
+    steps = int(cycle // line.step)
     return steps if 1 < steps <= (line.ticks[-1] + 1) // 3 else None
 
 
@@ -173,7 +253,7 @@ def _checked(times: Any, count: int) -> np.ndarray:
         raise ShapeError(f"times must have shape ({count},), one for each field, got {times.shape}.")
     if times.dtype.kind == "M":
         regular(times)
-        return times.astype("datetime64[s]")
+        return times.astype(f"datetime64[{_unit_of(times)}]")
     if times.dtype.kind not in "iu":
         raise InvalidInputError(f"times must be dates (datetime64) or integer step numbers, got {times.dtype}.")
     if (np.diff(times.astype(int)) <= 0).any():

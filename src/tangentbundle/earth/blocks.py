@@ -22,7 +22,7 @@ from ..files import only_writer, put, write_atomically
 from ..units import common_unit, conversion
 from .grid import AT_ONCE, Grid
 from .operator import Cells, cells_of
-from .xarrays import MAX_SPEED, find_vectors, unit_of, without_fill
+from .xarrays import MAX_SPEED, find_vectors, unit_of, warn_of_other_pairs, without_fill
 
 if TYPE_CHECKING:
     import xarray
@@ -57,17 +57,30 @@ class GridFields:
     wind: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, ds: xarray.Dataset, vectors: Sequence[str] = (), notes: list[str] | None = None) -> GridFields:
+    def of(
+        cls,
+        ds: xarray.Dataset,
+        vectors: Sequence[str] = (),
+        notes: list[str] | None = None,
+        *,
+        one_of_many: bool = False,
+    ) -> GridFields:
         """The fields of the variables ``vectors``: two components, or three ambient ones; by default found by name.
 
-        ``notes`` gets what was changed on the way, such as units.
+        ``notes`` gets what was changed on the way, such as units. Warns if other pairs of components are found and left
+        as they are, unless the caller wants ``one_of_many``.
         """
         notes = [] if notes is None else notes
         if not hasattr(ds, "data_vars"):
             raise InvalidInputError(f"expected an xarray.Dataset with a vector field, got {type(ds).__name__}.")
         if isinstance(vectors, str):
             raise InvalidInputError(f"vectors must be a tuple of names, such as ('u', 'v'), got {vectors!r}.")
-        ds, names, wind = (ds, tuple(vectors), ()) if vectors else find_vectors(ds)
+        names: tuple[str, ...] = tuple(vectors)
+        wind: tuple[str, ...] = ()
+        if not vectors:
+            ds, names, wind = find_vectors(ds)
+            if not one_of_many:
+                warn_of_other_pairs(ds, names)
         if len({*names}) not in (2, 3) or len({*names}) < len(names) or not {*names} <= {*ds.data_vars}:
             raise MissingColumnsError(
                 f"expected two variables, or three ambient ones, got {', '.join(names)}; the dataset has "

@@ -1,13 +1,18 @@
 r"""Helmholtz decomposition on the cells of a grid: projections onto gradients and rotated gradients.
 
-With the gradient G of finite volumes, the divergent part is the gradient nearest to the field in the norm of areas A,
-the solution of :math:`\operatorname{Re}(G^* A G)\, \phi = \operatorname{Re}(G^* A v)` for vectors as complex numbers;
-the rotational part likewise, with :math:`\psi = 0` at coasts. G hardly sees potentials that change sign from cell to
-cell, so that a small multiple of the Laplacian of functions is added. The matrices are factorised once.
+With the gradient G of finite volumes, the divergent part is the gradient nearest to the field,
+the solution of :math:`\operatorname{Re}(G^* B G)\, \phi = \operatorname{Re}(G^* B v)` for vectors as complex numbers;
+the rotational part likewise, with :math:`\psi = 0` at coasts. The norm B has the matrix
+:math:`B_i = \frac12 \sum_j w_{ij} y_j y_j^T` of the ways :math:`y_j` to the neighbours of a cell. It is the area where
+neighbours lie evenly around the cell. Elsewhere, as at poles and between columns of different widths, the area would
+not do: only with B is :math:`-G^* B v` a sum of fluxes through the sides of cells, and the curl of a gradient small. G
+hardly sees potentials that change sign from cell to cell, so that a small multiple of the Laplacian of functions is
+added. The matrices are factorised once.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -18,7 +23,7 @@ from scipy.sparse.linalg import splu
 from scipy.spatial import cKDTree
 
 from ..calculus.helmholtz import Decomposition
-from ..errors import TooFewPointsError
+from ..errors import BoundaryWarning, TooFewPointsError
 from ..memory import require_memory
 from .grid import AT_ONCE, Grid
 from .operator import Cells, cells_of
@@ -35,7 +40,7 @@ class Projections:
     def __init__(self, cells: Cells, tol: float) -> None:
         self.areas, n = cells.areas, len(cells.areas)
         require_memory(BYTES_PER_CELL * n * np.log2(n), f"decomposing {n} cells", "Coarsen the grid.")
-        adjoint = sparse.csr_array(cells.gradient.conj().T * cells.areas)
+        adjoint = sparse.csr_array(cells.weighted_gradient.conj().T)
         matrix = sparse.csc_array((adjoint @ cells.gradient).real + (tol**2 + 1e-12) * cells.stiffness)
         parts = connected_components(cells.stiffness)[1]
         self.members = sparse.csr_array((np.ones(n), (parts, np.arange(n))))
@@ -68,10 +73,24 @@ _projections = lru_cache(maxsize=2)(Projections)
 
 def decomposed(cells: Cells, v: np.ndarray, tol: float) -> tuple[np.ndarray, ...]:
     """Divergent and rotational part of fields ``(n, c)``, complex, then potential and stream function ``(n, c)``."""
+    warn_of_boundary(cells)
     solver = _projections(cells, tol)
     potential, stream = solver.free(v), solver.fixed(-1j * v)
     parts = cells.gradient @ potential, 1j * (cells.gradient @ stream)
     return *parts, solver.centred(potential), stream if cells.coast.any() else solver.centred(stream)
+
+
+def warn_of_boundary(cells: Cells) -> None:
+    """Warn if the region ends: what flows through its edge has no unique decomposition."""
+    if not cells.rim.any():
+        return
+    warnings.warn(
+        f"the region has an edge: {cells.rim.sum()} of {len(cells.rim)} cells lie there. The decomposition is then a "
+        "convention: the stream function is zero at the edge, and a flow without divergence or vorticity that passes "
+        "through it, such as a uniform one, counts as divergent. Shares of energy hold for this convention only.",
+        BoundaryWarning,
+        stacklevel=3,
+    )
 
 
 def decompose_points(grid: Grid, points: np.ndarray, fields: np.ndarray, tol: float = 5e-3) -> Decomposition:

@@ -17,6 +17,7 @@ from ..arrays import positive
 from ..errors import InvalidInputError, UnitsError
 from ..filters import Chebyshev, Filter, Heat, Spectral
 from ..filters.banks import apply_bank
+from ..parallel import threads_by_size
 from ..units import conversion, in_metres
 from . import RADIUS, radians
 from .blocks import GridFields, described, like
@@ -37,12 +38,20 @@ def response(filter_scale: Length, *, taper: bool = False) -> Filter:
     >>> response("40030.17 km").response(np.array([0.0, 1.0, 2.0])).round(4).tolist()    # once around the Earth
     [1.0, 0.5, 0.25]
     """
-    cut = (2 * np.pi / positive(radians(filter_scale), "filter_scale")) ** 2
+    angle = positive(radians(filter_scale), "filter_scale")
+    if angle > 2 * np.pi * (1 + 1e-9):
+        raise UnitsError(
+            f"filter_scale must be at most {2 * np.pi * RADIUS / 1e3:.0f} km, once around the Earth, got "
+            f"{angle * RADIUS / 1e3:.6g} km. Numbers are km; write lengths in other units as text, such as "
+            f'"{angle * RADIUS / 1e3:.6g} m".'
+        )
+    cut = (2 * np.pi / angle) ** 2
     if taper:
         return Spectral(lambda lam: 1 / (1 + (lam / cut) ** 4), f"taper at {filter_scale}")
     return Heat(float(np.log(2)) / cut)
 
 
+@threads_by_size
 def smooth(
     ds: xarray.Dataset,
     filter_scale: Length | xarray.DataArray,
@@ -111,6 +120,7 @@ def vorticity(ds: xarray.Dataset, *, vectors: Sequence[str] = ()) -> xarray.Data
     return _derivative(ds, vectors, "vorticity")
 
 
+@threads_by_size
 def decompose(ds: xarray.Dataset, *, vectors: Sequence[str] = (), tol: float = 5e-3) -> xarray.Dataset:
     r"""The Helmholtz decomposition: divergent and rotational winds, what is left, and their potentials.
 
@@ -119,7 +129,8 @@ def decompose(ds: xarray.Dataset, *, vectors: Sequence[str] = (), tol: float = 5
     For components u, v the result has ``u_divergent``, ``v_divergent``, ``u_rotational``, ``v_rotational``,
     ``u_remainder``, ``v_remainder``, ``velocity_potential`` and ``stream_function`` (m2/s for speeds, mean zero). The
     remainder holds what potentials on this grid do not resolve, and on seas the flow around islands and through open
-    boundaries: at coasts :math:`\partial_n \phi = v_n` and :math:`\psi = 0`. Potentials whose gradients on the grid
+    boundaries: at coasts :math:`\partial_n \phi = v_n` and :math:`\psi = 0`. A ``BoundaryWarning`` says where a region
+    ends, since a uniform flow there counts as divergent. Potentials whose gradients on the grid
     are less than ``tol`` of their differences from cell to cell count as unresolved.
     """
     tol, fields = positive(tol, "tol"), GridFields.of(ds, vectors)
@@ -142,6 +153,7 @@ def decompose(ds: xarray.Dataset, *, vectors: Sequence[str] = (), tol: float = 5
     return described(result, "decompose()")
 
 
+@threads_by_size
 def spectrum(
     ds: xarray.Dataset, wavelengths: Sequence[Length] | None = None, *, vectors: Sequence[str] = ()
 ) -> xarray.DataArray:
@@ -181,6 +193,7 @@ def spectrum(
     return result.assign_coords(wavelength=coordinate).assign_attrs(long_name="kinetic energy in a band", units=units)
 
 
+@threads_by_size
 def interpolate_to(
     ds: xarray.Dataset,
     target: xarray.Dataset,
@@ -193,6 +206,7 @@ def interpolate_to(
     return Regridder(ds, target, method, beyond=beyond, vectors=vectors)(ds)
 
 
+@threads_by_size
 def denoise(
     ds: xarray.Dataset, *, noise: float | None = None, std: bool = False, vectors: Sequence[str] = (), seed: int = 0
 ) -> xarray.Dataset:
@@ -214,6 +228,7 @@ def denoise(
     return described(fields.ds.assign(new), f"denoise(noise={noise})")
 
 
+@threads_by_size
 def _derivative(ds: xarray.Dataset, vectors: Sequence[str], name: str) -> xarray.DataArray:
     fields = GridFields.of(ds, vectors)
     length, unit = _per_metre(fields.unit, 1)

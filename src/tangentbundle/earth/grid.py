@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from ..errors import InvalidInputError, ShapeError, SuspiciousDataWarning
+from ..errors import InvalidInputError, ShapeError, SuspiciousDataWarning, outside
 from ..extras import extra
 from ..geometry.known_frames import latlon_frames
 from .healpix import find_healpix, healpix_latlon
@@ -136,9 +136,17 @@ class Grid:
 
     @cached_property
     def token(self) -> str:
-        """A digest of the places: grids with one token are alike."""
-        parts = self.lat, self.lon, self.cell, self.turns
-        return hashlib.sha256(b"".join(np.ascontiguousarray(a).tobytes() for a in parts)).hexdigest()
+        """A digest of all that results depend on: grids with one token are alike.
+
+        A regular grid has other cells than the same places as a list, so that its rows and columns count.
+        """
+        parts = [self.lat, self.lon, self.cell, self.turns, np.array(self.shape)]
+        parts += [] if self.axes is None else list(self.axes)
+        digest = hashlib.sha256(b"regular" if self.axes else b"scattered")
+        for part in parts:
+            digest.update(f"{part.dtype} {part.shape}".encode())  # where one array ends and the next one begins
+            digest.update(np.ascontiguousarray(part).tobytes())
+        return digest.hexdigest()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Grid) and self.token == other.token
@@ -231,7 +239,7 @@ class Grid:
         if len(sizes) == 2 and sizes[0] > largest * sizes[1]:
             text = f"vectors of {copies.sum()} cells at common places, such as a pole, differ from their mean there by "
             text += f"{sizes[0] / sizes[1]:.0%} of the typical length. Check these rows, or leave them out."
-            warnings.warn(text, SuspiciousDataWarning, stacklevel=3)
+            warnings.warn(text, SuspiciousDataWarning, stacklevel=outside())
 
     def _turns(self, like: np.ndarray) -> np.ndarray:
         return self.turns.reshape(*self.shape, 1).astype(np.result_type(like.dtype, np.complex64))

@@ -33,6 +33,7 @@ class Cells:
     Attributes:
         index: ``(m,)`` the numbers of these points in the grid.
         coast: ``(m,)`` true where a neighbour is land or the region ends.
+        rim: ``(m,)`` true where the region ends.
         points, areas: ``(m, 3)`` and ``(m,)`` on the unit sphere.
         rows, columns, weights: ``(e,)`` each edge in both directions, in the order of the rows.
         turns, steps: ``(e,)`` complex: :math:`t_{ij}`, and the way from i to j.
@@ -47,6 +48,7 @@ class Cells:
         inside = there[pairs].all(axis=1)
         neighbors, all_neighbors = (np.bincount(ends[:, 0], minlength=len(grid)) for ends in (pairs[inside], pairs))
         self.index = np.flatnonzero(neighbors)
+        self.rim = rim[self.index]
         self.coast = (rim | (neighbors < all_neighbors))[self.index]
         self.points, self.areas = grid.points[self.index], areas[self.index]
         number = np.full(len(grid), -1)
@@ -103,6 +105,14 @@ class Cells:
     def gradient(self) -> sparse.csr_array:
         """From functions to vectors."""
         return self._differences(self._slopes)
+
+    @cached_property
+    def weighted_gradient(self) -> sparse.csr_array:
+        r"""The gradient, multiplied in each cell by :math:`\frac12 \sum_j w_{ij} y_j y_j^T`.
+
+        Minus its adjoint is the divergence times the areas, as fluxes of the means of two cells.
+        """
+        return self._differences(self.weights * self.steps / 2)
 
     @cached_property
     def derivative(self) -> sparse.csr_array:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.io import netcdf_file
 
 from ..download import fetch
-from ..errors import DamagedFileError, InvalidInputError, SuspiciousDataWarning
+from ..errors import DamagedFileError, InvalidInputError, SuspiciousDataWarning, outside
 from ..extras import extra
 from .wind import WindData, from_grid, from_xarray
 
@@ -127,7 +127,7 @@ def open_dataset(path: Path, **options: Any) -> xarray.Dataset:
     except (OSError, ValueError, TypeError, IndexError, ImportError) as error:
         if "decode time" in str(error) and options.get("decode_times", True):
             text = f"times are read as numbers, not dates: {str(error).partition('. ')[0]}. Change these units."
-            warnings.warn(text, SuspiciousDataWarning, stacklevel=2)
+            warnings.warn(text, SuspiciousDataWarning, stacklevel=outside())
             return open_dataset(path, **options, decode_times=False)
         raise DamagedFileError(
             f"{path.name} cannot be opened: it is truncated, damaged or of another format, or a package is missing "

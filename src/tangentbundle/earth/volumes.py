@@ -8,11 +8,16 @@ neighbours. Then errors of rotations, relative to their speed, are no larger at 
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
 
+from ..errors import SuspiciousDataWarning, outside
 from .triangles import Triangulation
+
+GAP_RATIO = 1.5
+"""Steps of longitude this many times as wide as both steps beside them are gaps: a missing column is twice as wide."""
 
 
 class Volumes(NamedTuple):
@@ -24,6 +29,10 @@ class Volumes(NamedTuple):
     weights: np.ndarray
     areas: np.ndarray
     rim: np.ndarray
+
+
+POLE_SHARE = 0.01
+"""Rows that would end within this share of a step from a pole end there: latitudes are rounded, often to float32."""
 
 
 def latitude_bands(lat: np.ndarray) -> np.ndarray:
@@ -42,18 +51,35 @@ def longitude_widths(lon: np.ndarray) -> np.ndarray:
     2.0
     """
     order = np.argsort(lon % 360)
-    gaps = _steps((lon % 360)[order])
-    gaps = np.where(_across(gaps), np.median(gaps), gaps)
-    return np.radians((gaps + np.roll(gaps, 1)) / 2)[np.argsort(order)]
+    east, west = _half_widths(_steps((lon % 360)[order]))
+    return np.radians(east + west)[np.argsort(order)]
 
 
 def _sides(rows: np.ndarray) -> np.ndarray:
-    """Latitudes of the sides of sorted rows, one more than rows; at a pole, if a further row would lie behind it."""
-    padded = np.pad(rows, 1, "reflect", reflect_type="odd") if len(rows) > 1 else np.add(rows, (-1.0, 0.0, 1.0))
+    """Latitudes of the sides of sorted rows, one more than rows; at a pole, if a further row would lie there or behind.
+
+    The cells of a row that is one step from a pole meet there, since no other cell covers the pole.
+    """
+    padded = _padded(rows)
     sides = (padded[1:] + padded[:-1]) / 2
-    ends = padded[[0, -1]]
-    sides[[0, -1]] = np.where(np.abs(ends) > 90 + 1e-6, 90 * np.sign(ends), sides[[0, -1]])
+    for end, closed in zip((0, -1), _reaches_pole(rows), strict=True):
+        if closed:
+            sides[end] = np.copysign(90.0, padded[end])
     return sides
+
+
+def _padded(rows: np.ndarray) -> np.ndarray:
+    """Sorted rows, and one more at each end, as far away as the next row."""
+    if len(rows) == 1:
+        return rows + np.array([-1.0, 0.0, 1.0])
+    return np.pad(rows, 1, "reflect", reflect_type="odd")
+
+
+def _reaches_pole(rows: np.ndarray) -> np.ndarray:
+    """Whether the cells of the first and of the last row reach a pole, (2,)."""
+    padded = _padded(rows)
+    steps = np.abs(padded[[1, -1]] - padded[[0, -2]])
+    return np.abs(padded[[0, -1]]) > 90 - POLE_SHARE * steps
 
 
 def _steps(ring: np.ndarray) -> np.ndarray:
@@ -61,32 +87,160 @@ def _steps(ring: np.ndarray) -> np.ndarray:
     return np.diff(ring, append=ring[0] + 360)
 
 
-def _across(gaps: np.ndarray) -> np.ndarray:
-    """Which steps are gaps in a grid that does not go round."""
-    return gaps > 1.5 * np.median(gaps)
+def _gaps(steps: np.ndarray) -> np.ndarray:
+    """Which steps between sorted longitudes are gaps, where no cells touch.
+
+    A gap is more than ``GAP_RATIO`` times as wide as the wider one of the steps beside it. In a stretched grid a
+    wide step has a neighbour that is about as wide. Of two longitudes, the wider way round is the gap.
+    """
+    if len(steps) == 1:
+        return np.ones(1, bool)
+    if len(steps) == 2:
+        return np.arange(2) == (0 if steps[0] > steps[1] else 1)
+    beside = np.maximum(np.roll(steps, 1), np.roll(steps, -1))
+    return (steps > GAP_RATIO * beside) | (steps > 180)
+
+
+def _half_widths(steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How far the cell of each sorted longitude reaches to the east and to the west, in degrees.
+
+    Half a step, but beside a gap as far as on the other side.
+    """
+    if len(steps) == 1:
+        return steps / 2, steps / 2
+    gaps = _gaps(steps)
+    east = np.where(gaps, np.nan, steps / 2)
+    west = np.roll(east, 1)
+    alone = np.median(steps[~gaps]) / 2 if not gaps.all() else steps.min() / 2
+    east_or_west = np.where(np.isnan(east), west, east)
+    west_or_east = np.where(np.isnan(west), east, west)
+    return np.nan_to_num(east_or_west, nan=alone), np.nan_to_num(west_or_east, nan=alone)
+
+
+def warn_of_gaps(lon: np.ndarray) -> None:
+    """Warn if sorted longitudes have a gap besides the one outside of their region, as where a column is missing."""
+    steps = _steps(lon)
+    gaps = np.flatnonzero(_gaps(steps))
+    if len(lon) < 3:
+        return
+    beside = np.maximum(np.roll(steps, 1), np.roll(steps, -1))
+    open_side = gaps[np.argmax(steps[gaps])] if len(gaps) else None
+    inside = [k for k in gaps if k != open_side or steps[k] < 3 * beside[k]]
+    if not inside:
+        return
+    places = ", ".join(f"{lon[k]:g} to {(lon[k] + steps[k]) % 360:g}" for k in inside[:3])
+    more = ", ..." if len(inside) > 3 else ""
+    warnings.warn(
+        f"longitudes have gaps, {places}{more} degrees east, more than {GAP_RATIO:g} times as wide as the steps beside "
+        "them: cells there do not touch, and nothing passes across. If columns are missing, add them (NaN is land).",
+        SuspiciousDataWarning,
+        stacklevel=outside(),
+    )
 
 
 def regular_volumes(lat: np.ndarray, lon: np.ndarray, point: np.ndarray, n: int) -> Volumes:
     """Cells between circles of latitude and meridians; ``point`` (rows, columns) numbers them, a pole's row alike.
 
-    Cells touch along their sides only, never at corners, and across the meridian at which longitudes begin.
+    Cells touch along their sides, never at corners, and across the meridian at which longitudes begin. Around a pole
+    without a row they meet in the pole, opposite ones too (see ``_polar_link``).
     """
-    rows, columns = np.argsort(lat), np.argsort(lon % 360)
+    rows = np.argsort(lat)
+    columns = np.argsort(lon % 360)
     columns = columns[np.append(True, np.diff((lon % 360)[columns]) > 1e-6)]  # 0 and 360 are one longitude
-    lat, lon, point = lat[rows], lon[columns], point[np.ix_(rows, columns)]
-    widths, gaps, heights = longitude_widths(lon), np.radians(_steps(lon % 360)), np.radians(np.diff(_sides(lat)))
-    inner = np.abs(lat) < 90 - 1e-6
-    round_trip = ~_across(gaps) if len(lon) > 2 else np.arange(len(lon)) < len(lon) - 1
-    east = np.stack([point, np.roll(point, -1, axis=1)], axis=-1)[inner][:, round_trip]
-    north = np.stack([point[:-1], point[1:]], axis=-1)
-    across = np.outer(np.sin(heights / 2) / np.cos(np.radians(lat)), gaps / 2 / np.square(np.sin(gaps / 2)))
-    along = np.outer(np.cos(np.radians(_sides(lat)[1:-1])) / np.sin(np.radians(np.diff(lat))), widths)
-    weights = np.concatenate([across[inner][:, round_trip].ravel(), along.ravel()])
+    lat, lon, point = lat[rows], lon[columns] % 360, point[np.ix_(rows, columns)]
+    warn_of_gaps(lon)
+    sides = np.radians(_sides(lat))
+    steps = _steps(lon)
+    east_half, west_half = _half_widths(steps)
+    widths = np.radians(east_half + west_half)
+    touching = ~_gaps(steps)
+    at_pole = np.abs(lat) > 90 - 1e-6
+
+    meridional = np.sin(np.diff(sides) / 2)  # per row; with the parallels below, fluxes of rotations balance
+    pairs: list[np.ndarray] = []
+    weights: list[np.ndarray] = []
+    if touching.all():
+        opposite = _opposite(np.radians(lon), np.radians(east_half), np.radians(west_half))
+        for row, inner, closed in zip((0, -1), (1, -2), _reaches_pole(lat), strict=True):
+            if not closed or at_pole[row] or len(lat) == 1:
+                continue
+            link, meridional[row] = _polar_link(
+                colatitude=np.pi / 2 - np.radians(abs(lat[row])),
+                side=np.pi / 2 - abs(sides[inner]),
+                step=np.radians(abs(lat[row] - lat[inner])),
+                reach=opposite.reach,
+                otherwise=meridional[row],
+            )
+            if link > 0:
+                pairs.append(point[row][opposite.pairs])
+                weights.append(link * opposite.widths)
+
+    gap_angles = np.radians(steps)
+    across = np.outer(meridional / np.cos(np.radians(lat)), gap_angles / 2 / np.square(np.sin(gap_angles / 2)))
+    east = np.stack([point, np.roll(point, -1, axis=1)], axis=-1)
+    pairs.append(east[~at_pole][:, touching].reshape(-1, 2))
+    weights.append(across[~at_pole][:, touching].ravel())
+
+    along = np.outer(np.cos(sides[1:-1]) / np.sin(np.radians(np.diff(lat))), widths)
+    pairs.append(np.stack([point[:-1], point[1:]], axis=-1).reshape(-1, 2))
+    weights.append(along.ravel())
+
     areas = np.bincount(point.ravel(), np.outer(latitude_bands(lat), widths).ravel(), n)
     rim = np.zeros(n, bool)
-    rim[point[[row for row in (0, -1) if abs(2 * _sides(lat)[row] - lat[row]) < 90 - 1e-6]]] = True  # a further row
-    rim[point[:, ~round_trip | ~np.roll(round_trip, 1)]] = True
-    return Volumes(np.concatenate([east.reshape(-1, 2), north.reshape(-1, 2)]), weights, areas, rim)
+    rim[point[np.array([0, -1])[~_reaches_pole(lat)]]] = True  # a further row
+    rim[point[:, ~touching | ~np.roll(touching, 1)]] = True
+    return Volumes(np.concatenate(pairs), np.concatenate(weights), areas, rim)
+
+
+class Opposite(NamedTuple):
+    r"""Pairs ``(k, 2)`` of columns whose sectors overlap across a pole, and by how much, in radians of longitude.
+
+    ``reach`` is the mean of :math:`1 - \cos(\lambda_a - \lambda_b)`, which is 2 for columns exactly opposite.
+    """
+
+    pairs: np.ndarray
+    widths: np.ndarray
+    reach: float
+
+
+def _opposite(lon: np.ndarray, east: np.ndarray, west: np.ndarray) -> Opposite:
+    """The sectors of sorted longitudes that go round, and the same turned by half a circle, cut each other."""
+    turn = 2 * np.pi
+    starts = (lon - west) % turn
+    cuts = np.unique(np.concatenate([starts, (starts + np.pi) % turn]))
+    lengths = np.diff(cuts, append=cuts[0] + turn)
+    middles = cuts + lengths / 2
+    order = np.argsort(starts)
+
+    def sector(angle: np.ndarray) -> np.ndarray:
+        return order[np.searchsorted(starts[order], angle % turn, side="right") - 1]
+
+    first = sector(middles)
+    second = sector(middles + np.pi)
+    each_once = (first < second) & (lengths > 1e-9)
+    joined = np.stack([first, second], axis=1)[each_once]
+    widths = lengths[each_once]
+    reach = float(np.average(1 - np.cos(lon[joined[:, 0]] - lon[joined[:, 1]]), weights=widths)) if len(widths) else 2.0
+    return Opposite(joined, widths, reach)
+
+
+def _polar_link(colatitude: float, side: float, step: float, reach: float, otherwise: float) -> tuple[float, float]:
+    r"""Weights around a pole without a row: of opposite cells, and of cells side by side, per radian of longitude.
+
+    With the colatitudes c of the row and s of its other side, and the distance t of the next row, cells are sectors of
+    area :math:`s^2/2`. Derivatives and their adjoints are consistent in the cell i if its neighbours have
+
+    .. math:: \sum_j w_{ij} y_j y_j^T = 2 A_i I, \qquad \sum_j w_{ij} y_j = 0
+
+    for the ways :math:`y_j` to them. With the weight s/t of the next row, both hold for opposite cells that have the
+    weight :math:`s (s - t) / 4 c^2` and neighbours side by side that balance the rest. No link is needed if the row is
+    half a step from the pole. Nearer to it the weight would be negative, and cells side by side have ``otherwise``.
+    """
+    link = np.sin(side) * (np.sin(side) - np.sin(step)) / (4 * np.sin(colatitude) ** 2)
+    if link <= 1e-9:
+        return 0.0, otherwise
+    balance = np.sin(side) - link * reach * np.sin(colatitude) * np.cos(colatitude)
+    return link, balance / (2 * np.cos(colatitude))
 
 
 def voronoi_volumes(points: np.ndarray) -> Volumes:

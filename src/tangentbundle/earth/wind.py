@@ -145,7 +145,7 @@ def inclusion(weights: np.ndarray, n: float) -> np.ndarray:
 def from_xarray(ds: xarray.Dataset, provenance: str, u: str, v: str) -> WindData:
     """The wind of a dataset, in m/s if it has units of speed; ``u`` and ``v`` name its variables."""
     notes: list[str] = []
-    fields = GridFields.of(ds, (u, v) if u or v else (), notes)
+    fields = GridFields.of(ds, (u, v) if u or v else (), notes, one_of_many=True)
     titles = [str(ds.attrs[key]) for key in ("title", "source") if ds.attrs.get(key)]
     notes.insert(0, provenance or "; ".join(titles) or "an xarray dataset")
     grid, own, factor = fields.grid, fields.unit, 1.0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+import warnings
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import InvalidInputError, MissingColumnsError
+from ..errors import InvalidInputError, MissingColumnsError, SuspiciousDataWarning
 from ..units import conversion
 
 if TYPE_CHECKING:
@@ -37,6 +39,20 @@ NETCDF_FILL = 9.969209968386869e36
 
 MAX_SPEED = 500.0
 """Speeds above this, in m/s, cannot be wind: they are missing-value markers such as 999 or 1e20."""
+
+
+COMPONENT_WORDS = (
+    (r"eastward", "northward"),
+    (r"zonal", "meridional"),
+    (r"(?<![a-z])east(?![a-z])", "north"),
+    (r"(?<![A-Za-z])u", "v"),
+    (r"(?<![A-Za-z])U", "V"),
+    (r"(?<=[_.\d])u(?![a-z])", "v"),
+    (r"(?<![A-Za-z])x(?=_)", "y"),
+)
+"""Words for the eastward component in names, and those for the northward one in their place."""
+NO_VECTOR = re.compile(r"(std|stdev|stddev|error|err|sigma|var|variance|spread|uncertainty|qc|flag|count|num)s?\d*$")
+"""How names end that belong to a vector, but are none."""
 
 
 def is_radian(unit: str) -> bool:
@@ -180,6 +196,56 @@ def find_vectors(ds: xarray.Dataset) -> tuple[xarray.Dataset, tuple[str, ...], t
             'Name them: vectors=("EAST", "NORTH") or wind=("SPEED", "DIRECTION").'
         )
     return ds, EAST_NORTH, wind
+
+
+def other_pairs(ds: xarray.Dataset, names: Sequence[str]) -> list[tuple[str, str]]:
+    """Pairs of variables, besides ``names``, that are an eastward and a northward component by their names.
+
+    >>> import xarray as xr
+    >>> ds = xr.Dataset({n: ("x", np.zeros(3)) for n in ("u10", "v10", "u850", "v850", "u10_std", "v10_std", "t2m")})
+    >>> other_pairs(ds, ("u10", "v10"))
+    [('u850', 'v850')]
+    """
+    dims = {*ds[names[0]].dims}
+    free = {
+        str(name): variable
+        for name, variable in ds.data_vars.items()
+        if name not in names and variable.dtype.kind == "f" and ({*variable.dims} <= dims or {*variable.dims} >= dims)
+    }
+    by_label = {variable.attrs.get("standard_name"): name for name, variable in free.items()}
+    pairs = []
+    for name, variable in free.items():
+        if not variable.dims or NO_VECTOR.search(name.lower()):
+            continue
+        label = str(variable.attrs.get("standard_name", ""))
+        partners = [by_label.get(other) for other in _northward(label)] + _northward(name)
+        partner = next((other for other in partners if other in free and {*free[other].dims} == {*variable.dims}), None)
+        if partner is not None and conversion(unit_of(variable), unit_of(free[partner])) is not None:
+            pairs.append((name, partner))
+    return pairs
+
+
+def _northward(name: str) -> list[str]:
+    """What the northward component may be called if a name is that of the eastward one."""
+    names = []
+    for pattern, other in COMPONENT_WORDS:
+        names += [name[: m.start()] + other + name[m.end() :] for m in re.finditer(pattern, name)]
+    return names
+
+
+def warn_of_other_pairs(ds: xarray.Dataset, names: Sequence[str]) -> None:
+    """Warn if a dataset has other vectors than those found by name: they are not worked on."""
+    pairs = other_pairs(ds, names)
+    if not pairs:
+        return
+    shown = "; ".join(", ".join(pair) for pair in pairs[:4]) + "; ..." * (len(pairs) > 4)
+    first, second = pairs[0]
+    warnings.warn(
+        f"the dataset has several pairs of components: {', '.join(names)} are used, {shown} not. Name those to use, "
+        f'one pair at a time, as vectors=("{first}", "{second}").',
+        SuspiciousDataWarning,
+        stacklevel=4,
+    )
 
 
 def coordinate(ds: xarray.Dataset, wind: xarray.DataArray | xarray.Dataset, name: str) -> xarray.DataArray:
