@@ -25,6 +25,7 @@ from tangentbundle.errors import (
 pytest.importorskip("dask")
 
 from tangentbundle.distributed import DistributedBundle
+from tangentbundle.distributed.matrix import component_labels
 
 BANK = {"heat": tb.Heat(0.02), "fir": tb.FIR([0.5, 0.3, 0.2], step=0.01)}
 
@@ -90,6 +91,31 @@ def test_tiny_partitions(partition, tmp_path):
     assert bundle.num_parts == max(1, round(81 / partition))
     expected = filtered_in_memory(points, tb.Heat(0.1), vectors, **options)
     assert np.abs(filtered(bundle, tb.Heat(0.1), vectors) - expected).max() < 1e-5
+
+
+def shapes_apart(count, offset, seed):
+    """Spheres and tori of different sizes, far from each other and from the origin, in random order."""
+    spaces = [tb.manifolds.Sphere(2), tb.manifolds.Torus()]
+    rng = np.random.default_rng(seed)
+    parts = []
+    for number in range(count):
+        size = 1.0 + 0.2 * number
+        points = size * spaces[number % 2].sample(int(900 * size**2), seed=seed + number)
+        parts.append(points + offset * rng.standard_normal(3) + 9.0 * number)
+    return rng.permutation(np.concatenate(parts))
+
+
+@pytest.mark.filterwarnings("ignore::tangentbundle.errors.DisconnectedWarning")
+@pytest.mark.parametrize("count, offset, seed, partition", [(1, 0.0, 0, 100), (2, 0.0, 1, 300), (3, 50.0, 2, 251)])
+def test_disconnected_clouds_are_calibrated_as_in_memory(count, offset, seed, partition, tmp_path):
+    """Each component about its own mean, whatever the partitions cut."""
+    points = shapes_apart(count, offset, seed)
+    bundle = DistributedBundle.from_points(points, tmp_path, dim=2, eps=0.2, partition=partition)
+    whole = tb.TangentBundle.from_points(points, dim=2, eps=0.2)
+    assert whole.sorted_graph.num_components == count
+    assert bundle.generator.scale == pytest.approx(whole.laplacian().scale, rel=1e-12)
+    labels = component_labels(bundle.cloud)
+    assert len(np.unique(np.stack([labels, whole.sorted_graph.labels.numpy()]), axis=1).T) == count
 
 
 def test_bundles_of_one_folder_do_not_mix(tmp_path):

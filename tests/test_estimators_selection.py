@@ -55,7 +55,7 @@ def test_the_table_of_scores_is_right_by_definition():
         assert row.margin == pytest.approx(margin.mean(), abs=0.05)
         assert row.margin_error == pytest.approx(margin.std() / np.sqrt(60), abs=0.05)
         assert row.seconds > 0 and row.noise > 0
-    assert chosen.noise_ == pytest.approx(table[best].noise * chosen.scale_)
+    assert chosen.noise_ == pytest.approx(table[best].noise)
 
 
 def fields():

@@ -128,14 +128,18 @@ def _add_shape(job: Job, bundle: tb.TangentBundle, *, count_holes: bool) -> None
     job.summary.add(f"{name} curvature", f"{low:.3g} to {high:.3g} ({exact})", curvature=[low, high])
     if not count_holes:
         return
-    betti, text = None, "not computed: the points end at a boundary, or are too few"
+    betti, confidence, text = None, None, "not computed: the points end at a boundary, or are too few"
     if bundle.num_points > MAX_SPECTRUM_POINTS:
         text = f"not computed for more than {MAX_SPECTRUM_POINTS} points"
     elif not tb.calculus.topology.has_boundary(bundle):
         with contextlib.suppress(tb.errors.InvalidInputError):  # fewer points than eigenvalues
-            betti = tb.calculus.betti_number(bundle)
-            text = f"{betti} (number of independent harmonic fields)"
-    job.summary.add("first Betti number", text, betti=betti)
+            estimate = tb.calculus.estimate_betti_number(bundle)
+            betti, confidence = estimate.number, estimate.confidence
+            if estimate.reason:
+                betti, text = None, f"undetermined: {estimate.reason}"
+            else:
+                text = f"{betti} (number of independent harmonic fields, confidence {confidence:.2f})"
+    job.summary.add("first Betti number", text, betti=betti, betti_confidence=confidence)
 
 
 def _sample(job: Job, field: tb.io.Field, bundle: tb.TangentBundle, geometry: dict[str, Any]) -> tb.TangentBundle:

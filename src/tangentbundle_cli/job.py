@@ -6,7 +6,6 @@ import contextlib
 import inspect
 import itertools
 import json
-import os
 import re
 import shlex
 import signal
@@ -228,7 +227,6 @@ def _run(job: Job, inputs: list[Path], output: Path | None, options: set[str], w
     with contextlib.suppress(ValueError):  # not in the main thread
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that temporary files are removed
     started = time.perf_counter()
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # spinning threads slow down busy machines
     caught: list[warnings.WarningMessage] = []
     try:
         _check_files(inputs, output, job.report)

@@ -75,7 +75,7 @@ def add_scores(job: Job, estimator: Any, which: str = "", max_rows: int = 5) -> 
     header = ["model", "score", "margin", "standard error", "noise", "time"]
     for row in rows[:max_rows]:
         scores = [f"{value:.2f}" for value in (row.score, row.margin, row.margin_error)]
-        cost = [f"{row.noise * estimator.scale_:.3g}", f"{row.seconds:.2f} s"]
+        cost = [f"{row.noise:.3g}", f"{row.seconds:.2f} s"]
         body.append([tb.io.summary.short_name(row.model), *scores, *cost])
     others = f" {len(rows) - max_rows} more have lower scores." if len(rows) > max_rows else ""
     notes = f"Score: mean leave-one-out log density of a vector.{others}"

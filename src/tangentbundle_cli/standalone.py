@@ -128,7 +128,7 @@ def reproduce(
     rows = run_experiment(chosen, folder, full=full, protocol=protocol, seed=seed, **how)
     if networks is not None:
         rows = merge_with(chosen, rows, networks, full=full, seed=seed)
-    results, files = write_report(chosen, rows, protocol, folder)
+    results, files = write_report(chosen, rows, protocol, folder, full)
     if not job.silent:
         typer.echo(results.comparison().text() + "\n")
     job.summary.table = results.full()

@@ -26,7 +26,7 @@ from ..operators import Generator
 from ..operators.calibration import calibrated_scale
 from ..operators.moments import chebyshev_moments, recurrence
 from .cloud import Geometry, PartitionedCloud, load_array, save_array
-from .matrix import PartitionedMatrix, build_all, resolve_geometry
+from .matrix import PartitionedMatrix, build_all, component_labels, resolve_geometry
 
 MAX_PARTITION = 500_000
 """Points of a partition, which needs a few hundred MB."""
@@ -79,7 +79,7 @@ class DistributedBundle(BundleSignals):
         Args:
             folder: for frames and the operator; on a cluster all workers must see it.
             dim, eps, neighbors, eps_pca, kernel: as of ``TangentBundle.from_points``; the automatic scale has its
-                number of neighbours, but is not adapted to connectedness and steepness.
+                number of neighbours, but is not widened to connect the graph.
             partition: points of a partition. The default needs a few hundred MB a task.
         """
         asked, (x, order, kind) = Scale(eps, neighbors, eps_pca), sorted_cloud(points)
@@ -89,7 +89,7 @@ class DistributedBundle(BundleSignals):
         with only_writer(folder) as place:
             place = place.absolute()
             _claim(place, settings)
-            cloud = PartitionedCloud.write(place, x, partition, geometry)
+            cloud = PartitionedCloud.write(place, x, order, partition, geometry)
             build_all(cloud)
             return cls(cloud, order, x, cloud.joined("frames"), kind, _generator(cloud))
 
@@ -154,17 +154,30 @@ def _generator(cloud: PartitionedCloud) -> Generator:
     geometry = cloud.geometry
 
     def moments(terms: int) -> np.ndarray:
-        place = cloud.place("calibration").with_suffix(".npy")
+        place = cloud.place("calibration-by-component").with_suffix(".npy")
         if not place.exists():
-            x = torch.from_numpy(cloud.points - cloud.points.mean(axis=0))
-            x = pad(x, (0, -x.shape[1] % 4))[:, None, :]  # fours are fast
+            labels = component_labels(cloud)
+            x = cloud.points - component_means(cloud.points, labels)
+            signal = pad(torch.from_numpy(x), (0, -x.shape[1] % 4))[:, None, :]  # fours are fast
             mass = torch.from_numpy(cloud.joined("mass"))
-            found = chebyshev_moments(PartitionedMatrix(cloud, functions=True), mass / mass.sum(), x, terms)
-            save_array(place, found.sum(axis=1))
+            matrix = PartitionedMatrix(cloud, functions=True)
+            by_coordinate = chebyshev_moments(matrix, mass / mass.sum(), signal, terms)
+            save_array(place, by_coordinate.sum(axis=1))
         return load_array(place)
 
     constant = geometry.kernel.calibration(geometry.dim)
     return Generator(*calibrated_scale(True, constant, geometry.eps, geometry.dim, moments))
+
+
+def component_means(points: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The mean of the component of each point, ``(n, D)``, from the numbers of the components ``(n,)``.
+
+    >>> component_means(np.array([[0.0], [2.0], [7.0]]), np.array([0, 0, 1])).ravel().tolist()
+    [1.0, 1.0, 7.0]
+    """
+    counts = np.bincount(labels)
+    means = np.stack([np.bincount(labels, column) / counts for column in points.T], axis=1)
+    return means[labels]
 
 
 def _claim(folder: Path, settings: str) -> None:

@@ -65,9 +65,15 @@ class PartitionedCloud:
     geometry: Geometry
 
     @classmethod
-    def write(cls, folder: Path, points: np.ndarray, partition: int, geometry: Geometry) -> PartitionedCloud:
-        """Write sorted points for workers to read; partitions have about that size, and none is empty."""
+    def write(
+        cls, folder: Path, points: np.ndarray, order: np.ndarray, partition: int, geometry: Geometry
+    ) -> PartitionedCloud:
+        """Write sorted points, and their user's numbers, for workers to read.
+
+        Partitions have about that size, and none is empty.
+        """
         n, parts = len(points), max(1, round(len(points) / partition))
+        save_array(folder / "order.npy", order)  # the same points may come in another order
         if not (folder / "points.npy").exists():
             save_array(folder / "points.npy", points)
         return cls(folder, n * np.arange(parts + 1) // parts, geometry)
@@ -82,6 +88,11 @@ class PartitionedCloud:
     @cached_property
     def points(self) -> np.ndarray:
         return np.asarray(load_array(self.folder / "points.npy", "c"))
+
+    @cached_property
+    def order(self) -> np.ndarray:
+        """The user's number of each point, for messages."""
+        return np.asarray(load_array(self.folder / "order.npy"))
 
     def rows(self, p: int) -> slice:
         """The points of a partition."""

@@ -14,26 +14,29 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 from ..errors import IsolatedPointsError, TooFewPointsError
 from ..geometry.dimension import DimensionRule, resolve_dimension
 from ..geometry.graph import NeighborGraph, check_memory, radius_graph
 from ..geometry.kernels import Kernel
+from ..geometry.ordering import first_of
 from ..geometry.pipeline import Scale, estimate_frames, warn_of_duplicates
-from ..geometry.scale import radius_for_neighbors, target_neighbors
+from ..geometry.scale import automatic_neighbors, radius_for_neighbors
 from ..geometry.search import edge_distances, one_search, sample_rows, search_tree
 from ..geometry.transport import connect
 from ..operators.assembly import average_blocks, edge_factors, refuse_faint, row_sums
 from ..operators.product import step
 from ..operators.storage import BlockMatrix
-from ..parallel import run_ranges
+from ..parallel import num_threads, run_ranges
 from .cloud import Geometry, PartitionedCloud, load_array, on_cluster, run_all, save_array
 
 
 def resolve_geometry(
     points: np.ndarray, dim: int | DimensionRule | None, asked: Scale, kernel: Kernel, real: type, partition: int
 ) -> Geometry:
-    """Dimension and scales as in memory; the automatic scale is not adapted to connectedness and steepness.
+    """Dimension and scales as in memory; the automatic scale is not widened to connect the graph.
 
     A scale at which the graph of a partition would not fit in memory is refused, from a sample of points.
     """
@@ -42,13 +45,13 @@ def resolve_geometry(
         warn_of_duplicates(points)
         d, _ = resolve_dimension(points, dim, asked.eps_pca)
         if eps is None:
-            wanted = asked.neighbors or target_neighbors(len(points), d)
+            wanted = asked.neighbors or automatic_neighbors(points, d)
             eps = (radius_for_neighbors(points, wanted) * (1 + 1e-6)) ** 2
             if eps == 0.0:
                 raise TooFewPointsError(f"half of the points have {wanted} or more exact duplicates; remove them.")
         eps_pca, tree = asked.eps_pca or eps * 0.5 ** (2 / d), search_tree(points)
-        sample, reach = tree.data[sample_rows(len(points))], max(eps, eps_pca) ** 0.5
-        near = tree.query_ball_point(sample, reach, return_length=True, workers=-1).mean() - 1
+        sample, reach = tree.data[sample_rows(points)], max(eps, eps_pca) ** 0.5
+        near = tree.query_ball_point(sample, reach, return_length=True, workers=num_threads()).mean() - 1
         check_memory(near * min(partition, len(points)), None, "Use a smaller eps, or smaller partitions.", d)
     return Geometry(d, eps, eps_pca, asked, kernel, real)
 
@@ -70,7 +73,8 @@ def build_frames(cloud: PartitionedCloud, p: int) -> None:
     graph = radius_graph(points, radius, dim=dim, rows=own)
     if isolated := len(graph.isolated):
         raise IsolatedPointsError(
-            f"{isolated} of the {graph.num_points} points of partition {p} have no neighbour within sqrt(eps) = "
+            f"{isolated} of the {graph.num_points} points of partition {p} (first: "
+            f"{first_of(graph.isolated, cloud.order[own])[1]}, counted from 0) have no neighbour within sqrt(eps) = "
             f"{radius:.4g}. Give a larger eps=..., or neighbors=..., or remove outliers. Mind the units of the "
             "coordinates."
         )
@@ -78,7 +82,7 @@ def build_frames(cloud: PartitionedCloud, p: int) -> None:
     save_array(part("neighbors"), graph.indices)
     degree = row_sums(graph.tensors[0], geometry.kernel(graph.tensors[2] / radius)).numpy()
     pca, _ = estimate_frames(points, graph, geometry.eps, dim, geometry.asked, own)
-    save_array(part("frames"), pca.frames(dim))
+    save_array(part("frames"), pca.frames(dim, cloud.order[own]))
     save_array(part("degree"), degree)  # the last one: all are there
 
 
@@ -98,13 +102,35 @@ def build_operator(cloud: PartitionedCloud, p: int) -> None:
     degrees = torch.from_numpy(cloud.gather("degree", numbers))
     weights = geometry.kernel(graph.tensors[2] / float(np.sqrt(geometry.eps)))
     mass = row_sums(graph.tensors[0], weights / degrees[graph.tensors[1]]) / degrees
-    connection = connect(cloud.gather("frames", numbers), graph, geometry.real)
+    connection = connect(cloud.gather("frames", numbers), graph, geometry.real, cloud.order[numbers])
     factors = edge_factors(graph, weights, degrees, mass)
     cols, values = average_blocks(graph, connection, factors)
     save_array(part("mass"), mass[first:last].numpy())
     save_array(part("factors"), factors[:, None, None].numpy())
     save_array(part("cols"), np.where(cols.numpy() < 0, ~near, near))  # complemented for reflections
     save_array(part("values"), values.numpy())
+
+
+def component_labels(cloud: PartitionedCloud) -> np.ndarray:
+    """The number of each point's component of the whole graph, ``(n,)``."""
+    n = len(cloud.points)
+    links = np.concatenate(run_all(links_of_partition, [(cloud, p) for p in range(cloud.num_parts)]), axis=1)
+    graph = sparse.coo_array((np.ones(links.shape[1], np.int8), (links[0], links[1])), shape=(n, n))
+    return connected_components(graph, directed=False)[1]
+
+
+def links_of_partition(cloud: PartitionedCloud, p: int) -> np.ndarray:
+    """Pairs of points ``(2, m)`` that connect what the edges of a partition connect: one for each point of an edge."""
+    own = cloud.rows(p)
+    neighbors = load_array(cloud.part("neighbors", p))
+    degrees = np.diff(load_array(cloud.part("indptr", p)))
+    rows = np.repeat(np.arange(own.start, own.stop), degrees)
+    numbers, places = np.unique(np.concatenate([rows, neighbors]), return_inverse=True)
+    ends = places[: len(rows)], places[len(rows) :]
+    graph = sparse.coo_array((np.ones(len(rows), np.int8), ends), shape=(len(numbers), len(numbers)))
+    _, labels = connected_components(graph, directed=False)
+    _, first = np.unique(labels, return_index=True)
+    return np.stack([numbers, numbers[first[labels]]])
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..arrays import ArrayKind, finite, float_tensor
+from ..arrays import ArrayKind, finite, float_tensor, host
 from ..errors import (
     InvalidInputError,
     NoInformationWarning,
@@ -22,8 +22,9 @@ from ..errors import (
     ShapeError,
     SuspiciousDataWarning,
     TooFewPointsError,
+    outside,
 )
-from ..parallel import one_thread
+from ..parallel import one_thread, threads_by_size
 from .candidates import Candidates, default_models
 from .history import History
 from .observations import JITTER, Model, Observations, Places, Prediction, known_variances
@@ -49,6 +50,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         tags.regressor_tags.poor_score = True
         return tags
 
+    @threads_by_size
     def fit(self, X, y, noise_std=None):
         """Fit to points ``X (n, D)`` and vectors ``y (n, D)``.
 
@@ -76,7 +78,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         with one_thread():
             self.posterior_ = model.fit(observations, rng)
-        self.scores_ = self.posterior_.scores
+        self.scores_ = [row._replace(noise=self.scale_ * row.noise) for row in self.posterior_.scores]
         self._observations = observations
         self.noise_ = self.scale_ * self.posterior_.noise
         if noise_std is None:
@@ -101,7 +103,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
                 f"estimated noise, {self.noise_:.3g}, cannot be relied on. Give noise_std if you know it, or more "
                 "points, and check that vectors are in the order of the points.",
                 NoInformationWarning,
-                stacklevel=3,
+                stacklevel=outside(),
             )
 
     def _chosen_model(self, observations: Observations) -> Model:
@@ -116,6 +118,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
             raise InvalidInputError(f"{self.model} has no use for a history. Leave it out, or use a Gaussian process.")
         return self.model
 
+    @threads_by_size
     def predict(self, X, return_std=False, return_cov=False, with_noise=False):
         """The field at points ``X (m, D)``, ambient ``(m, D)``.
 
@@ -127,6 +130,8 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         X, kind = of_kind(X)
         X = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=False)
         finite(float_tensor(X, "points")[0], "points")
+        if kind.dtype == torch.float32:
+            X = self._without_rounding(X)
         spread = return_std or return_cov
         found = self._predict(X, spread, with_noise)
         field = kind.wrap(self.scale_ * found.mean)
@@ -136,13 +141,11 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
 
     def score(self, X, y, sample_weight=None):
         """The share of the vectors' variance that predictions explain, 1 - SSE/SST over all components."""
-        y, field = (np.asarray(of_kind(values)[0]) for values in (y, self.predict(X)))
+        field = self.predict(X)
+        y, field = (host(values.detach() if isinstance(values, torch.Tensor) else values) for values in (y, field))
         return r2_score(y, field, sample_weight=sample_weight, multioutput="variance_weighted")
 
     def _predict(self, X: np.ndarray, spread: bool, with_noise: bool) -> Prediction:
-        away, nearest = self.spaces_.tree.query(X)
-        copies = away <= 2 * np.finfo(np.float32).eps * np.abs(self.spaces_.points).max()  # in single precision
-        X = np.where(copies[:, None], self.spaces_.points[nearest], X)
         far = self.spaces_.warn_if_far(X)
         places = Places((X - self.center_) / self.unit_, lambda: self.spaces_.at(X))
         with one_thread():
@@ -154,6 +157,16 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         if with_noise:
             along, across = along + self.posterior_.noise_along, across + self.posterior_.noise_across
         return found.widened(along, across)
+
+    def _without_rounding(self, X: np.ndarray) -> np.ndarray:
+        """Points ``(m, D)`` that came in single precision; those that are training points, rounded, are these points.
+
+        All others stay: no distance counts as zero, so that answers do not depend on the origin of the coordinates.
+        """
+        training_points = self.spaces_.points
+        nearest_points = training_points[self.spaces_.tree.query(X)[1]]
+        is_copy = (nearest_points.astype(np.float32) == X).all(axis=1)
+        return np.where(is_copy[:, None], nearest_points, X)
 
     def _residuals(self, most: int = 512) -> np.ndarray:
         """Errors of training vectors left out one at a time over their standard deviations, of at most so many."""
@@ -176,7 +189,8 @@ def of_kind(values: Any) -> tuple[Any, ArrayKind]:
         tensor, kind = float_tensor(values, "the input")
         if kind.device.type != "cpu":
             raise InvalidInputError(
-                f"the input is on {kind.device}, where only FieldDenoiser() and SpectralFilter() run. Move it: x.cpu()."
+                f"the input is on {kind.device}, and this model computes on the CPU only. Move the input, x.cpu(), or "
+                "choose FieldDenoiser(SpectralFilter()), which computes where the points are, without uncertainty."
             )
         return tensor.detach().cpu().numpy(), kind
     dtypes: Any = getattr(values, "dtypes", getattr(values, "dtype", None))  # tables have one for each column
@@ -217,7 +231,7 @@ def _warn_of_outliers(X: np.ndarray, ratio: float = 100.0) -> None:
             "from the centre as half of the points do, and determine the scale of the fit. Remove them, or check the "
             "units.",
             SuspiciousDataWarning,
-            stacklevel=4,
+            stacklevel=outside(),
         )
 
 
@@ -236,6 +250,6 @@ def check_tangent(y: np.ndarray, coordinates: np.ndarray) -> float:
             f"{share:.0%} of the vectors' energy is normal to the tangent spaces. Are they ambient "
             "vectors, in the order of the points? Is the dimension right?",
             NotTangentWarning,
-            stacklevel=3,
+            stacklevel=outside(),
         )
     return share

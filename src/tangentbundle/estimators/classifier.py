@@ -30,6 +30,7 @@ from ..geometry.pipeline import Scale
 from ..nn import TNN, Activation, InvariantReadout, NormTanh
 from ..nn.base import generator
 from ..operators import LinearOperator, join
+from ..parallel import threads_by_size
 from ..training import fit
 from .base import of_kind
 
@@ -89,6 +90,7 @@ class ManifoldClassifier(ClassifierMixin, BaseEstimator):
         tags.no_validation = True
         return tags
 
+    @threads_by_size
     def fit(self, X, y) -> ManifoldClassifier:
         """Learn from clouds ``X``, a list of ``(n_i, D)``, and their labels ``y (clouds,)``."""
         if y is None:
@@ -121,6 +123,7 @@ class ManifoldClassifier(ClassifierMixin, BaseEstimator):
         self.history_ = fit(self.network_, train, cross_entropy, **options)
         return self
 
+    @threads_by_size
     def predict_proba(self, X) -> np.ndarray:
         """Probabilities ``(clouds, classes)``, in the order of ``classes_``; an array of the kind of the clouds."""
         check_is_fitted(self, "network_")
@@ -163,10 +166,10 @@ def clouds_at_once(points: Sequence[np.ndarray], dim: int, neighbors: int | None
     """Of clouds centred and scaled to root mean square radius one."""
     scaled = []
     for cloud in points:
+        if (cloud == cloud[:1]).all():
+            raise TooFewPointsError(f"all {len(cloud)} points coincide; there is no manifold to describe.")
         centred = cloud - cloud.mean(axis=0)
         radius = np.sqrt(np.square(centred).sum(axis=1).mean())
-        if not radius > 1e-12 * np.abs(cloud).max(initial=0.0):
-            raise TooFewPointsError(f"all {len(cloud)} points coincide; there is no manifold to describe.")
         scaled.append(centred / radius)
     batch = np.repeat(np.arange(len(points)), [len(cloud) for cloud in points])
     return Clouds.of(np.concatenate(scaled), batch, dim, Scale(neighbors=neighbors), Gaussian(), adapt=True)

@@ -24,7 +24,8 @@ class FieldDenoiser(FieldEstimator):
     Several models are fitted: Gaussian processes of tangent vectors with covariance :math:`O_i^T K(x_i, x_j) O_j`, of
     ambient vectors, of fields without divergence or curl; the mean of neighbours, and the data as they are. The one
     that predicts left-out vectors best answers; ``scores_`` shows by what margin. All choices come from the data.
-    Points on a GPU are denoised there, by ``SpectralFilter()``.
+    The model does not depend on where the points are: only ``FieldDenoiser(SpectralFilter())`` computes on a GPU, and
+    all other models refuse its tensors.
 
     Args:
         model: such as ``GaussianProcess(Tangent())``, ``Candidates([...])`` or ``SpectralFilter()``; default as above.
@@ -35,7 +36,7 @@ class FieldDenoiser(FieldEstimator):
 
     Attributes:
         posterior_: the fitted model.
-        scores_: one row for each candidate, the best first.
+        scores_: one row for each candidate, the best first, with its noise in units of the data.
         noise_: standard deviation of the noise in each component.
         frames_: tangent bases ``(n, D, d)``.
         normal_share_: share of the data's energy that is normal to them.
@@ -53,14 +54,12 @@ class FieldDenoiser(FieldEstimator):
     """
 
     def fit(self, X, y, noise_std=None):
-        on_device = self.model is None and self.covariance is None and getattr(X, "is_cuda", False)
-        if not (on_device or isinstance(self.model, SpectralFilter)):
+        if not isinstance(self.model, SpectralFilter):
             return super().fit(X, y, noise_std)
         if self.manifold is not None or self.covariance is not None:
             raise InvalidInputError("a SpectralFilter has no use for manifold= or covariance=. Leave them out.")
-        filter = self.model if isinstance(self.model, SpectralFilter) else SpectralFilter()
         seed = check_random_state(self.random_state).randint(2**31)
-        found = filter.fit(X, y, noise_std, self.dim, seed)
+        found = self.model.fit(X, y, noise_std, self.dim, seed)
         self.posterior_, self.noise_, self.scores_ = found, found.noise, []  # type: ignore[assignment]
         self.frames_ = float_tensor(X, "points")[1].wrap(found.frames)
         self.n_features_in_ = found.points.shape[1]

@@ -18,16 +18,19 @@ class NearestPoints:
 
     def __init__(self, points: np.ndarray) -> None:
         self.points = points
-        self._tree = cKDTree(points) if points.shape[1] <= MAX_TREE_DIMENSIONS else None
-        self._search = None if self._tree is not None else NearestNeighbors(algorithm="brute").fit(points)
+        self._tree: cKDTree | None = None
+        if points.shape[1] <= MAX_TREE_DIMENSIONS:
+            self._tree = cKDTree(points)
+        else:  # squared distances are differences of squared lengths, which round less the nearer the origin is
+            self._center = points.mean(axis=0)
+            self._search = NearestNeighbors(algorithm="brute").fit(points - self._center)
 
     def query(self, points: np.ndarray, k: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """Distances and indices ``(m, k)``; without the last axis if k is one."""
         if self._tree is not None:
             return self._tree.query(points, k=k)
-        assert self._search is not None
         flat = np.atleast_2d(points)
-        indices = self._search.kneighbors(flat, min(k, len(self.points)), return_distance=False)
+        indices = self._search.kneighbors(flat - self._center, min(k, len(self.points)), return_distance=False)
         # products of matrices round: coincident points must have distance zero
         distances = np.stack(
             [np.linalg.norm(self.points[row] - p, axis=1) for row, p in zip(indices, flat, strict=True)]

@@ -79,7 +79,9 @@ class Observations:
     @cached_property
     def axes(self) -> np.ndarray:
         """Up to three principal axes of the points ``(D, k)``."""
-        return np.linalg.svd(self.points[: 10 * self.points.shape[1] + 1000], full_matrices=False)[2][:3].T
+        n, D = self.points.shape
+        sample = self.points[:: max(1, n // (10 * D + 1000))]  # from everywhere, in whatever order they are
+        return np.linalg.svd(sample, full_matrices=False)[2][:3].T
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +151,12 @@ class Prediction:
 
 
 class Score(NamedTuple):
-    """How a model predicts measurements that are left out one at a time, in units of their root mean square."""
+    """How a model predicts measurements that are left out one at a time.
+
+    Densities are those of vectors divided by their root mean square component, so that ``score`` and ``margin`` do not
+    depend on units. ``noise`` is in the same units for a posterior, and in those of the data in ``scores_`` of an
+    estimator.
+    """
 
     model: str
     score: float  # mean log density of a left-out vector: ambient, or tangent if the manifold is known

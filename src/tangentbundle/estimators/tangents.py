@@ -18,10 +18,11 @@ from ..errors import (
     NoInformationWarning,
     SuspiciousDataWarning,
     TangentBundleWarning,
+    outside,
 )
 from ..geometry.dimension import resolve_dimension
 from ..geometry.frames import pca_of_nearest
-from ..geometry.scale import affordable_neighbors, target_neighbors
+from ..geometry.scale import Reach, affordable_neighbors, target_neighbors
 from ..geometry.search import nearest_distances
 from ..manifolds import Manifold
 from .neighborhoods import NearestPoints
@@ -54,7 +55,7 @@ class TangentSpaces:
             except IsolatedPointsError:  # an outlier has a tangent space, too: that of its nearest points
                 return cls.from_nearest(points, dim)
         edges = confident_edges(bundle)
-        signs = tree_signs(edges)
+        signs = _with_most_columns_kept(tree_signs(edges), edges.components())
         agree = signs[edges.rows] * edges.distances * signs[edges.indices] > 0
         frames = np.array(bundle.frames, dtype=float)
         frames[bundle.order, :, -1] *= signs[:, None]
@@ -63,7 +64,8 @@ class TangentSpaces:
     @classmethod
     def from_nearest(cls, points: np.ndarray, d: int) -> TangentSpaces:
         """Spaces from as many nearest points everywhere, not turned to agree."""
-        k = min(max(target_neighbors(len(points), d) // 2, 2 * d + 2), len(points) - 1)
+        reach = Reach.of(points, d, target_neighbors(len(points), d))
+        k = min(max(reach.num_neighbors // 2, 2 * d + 2), len(points) - 1)
         nearest = nearest_distances(points, k)
         return cls(points, pca_of_nearest(points, *nearest, points, axes=d).frames(d), False, None)
 
@@ -129,7 +131,8 @@ class TangentSpaces:
             return _axes_of_space(points)
         k = min(2 * d, len(self.points))
         distances, indices = (a.reshape(m, k) for a in self.tree.query(points, k=k))
-        squares = np.maximum(np.square(distances), 1e-24 * float(np.square(distances).max()) + 1e-300)
+        squares = np.square(distances)
+        squares = np.maximum(squares, 1e-24 * squares[:, -1:] + 1e-300)  # of each point by itself
         weights = squares[:, :1] / squares
         spans = (np.sqrt(weights)[:, :, None, None] * self.frames[indices]).transpose(0, 2, 1, 3).reshape(m, D, k * d)
         values, vectors = np.linalg.eigh(spans.transpose(0, 2, 1) @ spans)
@@ -152,9 +155,21 @@ class TangentSpaces:
                 f"point; training points are typically {spacing:.3g} apart. Predictions there are little more than the "
                 "prior: use return_std=True, and check the units of the points.",
                 NoInformationWarning,
-                stacklevel=3,
+                stacklevel=outside(),
             )
         return far
+
+
+def _with_most_columns_kept(signs: np.ndarray, components: np.ndarray) -> np.ndarray:
+    """Of the two orientations of each component, the one that keeps the stated sign of most columns.
+
+    ``signs`` (n,) orient the frames along the curve, up to a sign of each component. Where both orientations keep
+    equally many, the first point along the curve keeps its frame.
+    """
+    kept = np.bincount(components, weights=signs)
+    first = np.unique(components, return_index=True)[1]
+    orientation = np.where(kept == 0, signs[first], np.sign(kept))
+    return signs * orientation[components]
 
 
 def _dimension(points: np.ndarray, dim: Any, least: int = 30) -> int:
@@ -167,7 +182,7 @@ def _dimension(points: np.ndarray, dim: Any, least: int = 30) -> int:
             f"{n} points are too few to estimate the dimension of the space they lie on, in {D} dimensions: it is "
             f"taken as {found}. Give dim=... if you know it.",
             DimensionWarning,
-            stacklevel=5,
+            stacklevel=outside(),
         )
     return found
 
@@ -187,6 +202,6 @@ def exact_frames(manifold: Manifold, points: np.ndarray, share: float = 0.1) -> 
             f"{int(off.sum())} of {len(points)} points lie up to {away.max():.3g} from {manifold}, which extends about "
             f"{extent:.3g} from the origin. Are manifold and units right?",
             SuspiciousDataWarning,
-            stacklevel=4,
+            stacklevel=outside(),
         )
     return manifold.frames(points)

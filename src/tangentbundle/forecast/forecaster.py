@@ -11,11 +11,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..arrays import finite, float_tensor, positive_integer
-from ..errors import InvalidInputError, NoInformationWarning, TooFewPointsError
+from ..errors import InvalidInputError, NoInformationWarning, TooFewPointsError, outside
 from ..estimators.base import check_tangent, of_kind
 from ..estimators.history import checked_fields
 from ..estimators.observations import share, tail
 from ..estimators.tangents import TangentSpaces
+from ..parallel import threads_by_size
 from ..timeline import Clock
 from .autoregression import Autoregression
 from .climate import Climate
@@ -63,6 +64,7 @@ class FieldForecaster(BaseEstimator):
     manifold: Any = None
     period: int | None = None
 
+    @threads_by_size
     def fit(self, points, series, times=None):
         """Fit to points ``(n, D)`` and a series ``(T, n, D)`` of ambient vectors.
 
@@ -96,7 +98,7 @@ class FieldForecaster(BaseEstimator):
                 f"a series of {len(series)} fields is too short, or has too many gaps, for {type(method).__name__}: "
                 "forecasts are the climatology. Give a longer series.",
                 NoInformationWarning,
-                stacklevel=2,
+                stacklevel=outside(),
             )
         return self
 
@@ -106,6 +108,7 @@ class FieldForecaster(BaseEstimator):
         check_is_fitted(self, "fitted_")
         return self.fitted_.skill(self.scale_)
 
+    @threads_by_size
     def predict(self, recent, horizon, times=None, return_std=False):
         """The next ``horizon`` fields ``(horizon, n, D)`` after recent ones ``(W, n, D)``, W of at least 1.
 

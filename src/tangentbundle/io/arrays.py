@@ -12,13 +12,14 @@ import numpy as np
 
 from ..errors import DamagedFileError, InvalidInputError, MemoryLimitError, MissingColumnsError, ShapeError
 from ..memory import require_memory
-from .columns import find_columns, from_columns, real, to_columns
+from .columns import find_columns, from_columns, real, time_labels, to_columns
 from .field import Field, Request
 from .names import listed
 from .spaces import Globe, Mesh
 
 POINTS = ("points", "vertices", "positions", "coordinates", "X")
 VECTORS = ("vectors", "field", "velocity", "velocities", "y")
+TIMES = ("time", "times")
 Arrays = Mapping[str, np.ndarray]
 
 
@@ -52,11 +53,17 @@ def from_arrays(
         notes += [] if request.vectors else [f"vectors: array {array}, guessed by name and shape"]
         asked = replace(asked, vectors=tuple(f"v{axis}" for axis in axes))
         columns |= zip(asked.vectors, np.moveaxis(real(data[array], array), -1, 0), strict=True)
-    field, rows = from_columns(lambda name: real(columns[name], name), find_columns([*columns], asked), asked)
+    found = find_columns([*columns], asked)
+    field, rows = from_columns(lambda name: real(columns[name], name), found, asked, time_labels(data))
     if rows is not None and faces is not None:
         raise InvalidInputError("vertices of a mesh cannot be left out: its triangles need them. Fill in the numbers.")
     space = field.space if faces is None else Mesh(field.space.points, faces)
-    return replace(field, space=space, notes=(*notes, *field.notes), origin=ArrayFile(_at_rows(data, rows, n), array))
+    return replace(
+        field,
+        space=space,
+        notes=(*notes, *field.notes),
+        origin=ArrayFile(_at_rows(data, rows, points.shape, len(field)), array),
+    )
 
 
 def first_at_place(points: np.ndarray) -> np.ndarray:
@@ -84,14 +91,33 @@ def _merged(
     proper = (corners != np.roll(corners, 1, axis=1)).all(axis=1)
     notes.append(f"vertices merged with an earlier one at the same place: {n - len(rows)}")
     notes += [f"triangles left out, as their corners coincide: {(~proper).sum()}"] * (not proper.all())
-    at_vertices = {name: a for name, a in data.items() if a is not faces and a.shape[-2:][:1] == (n,)}
-    merged = {name: a.take(rows, max(a.ndim - 2, 0)) for name, a in at_vertices.items()}
-    return points[rows], merged, corners[proper]
+    others = {name: a for name, a in data.items() if a is not faces}
+    return points[rows], _at_rows(others, rows, points.shape), corners[proper]
 
 
-def _at_rows(data: Arrays, rows: np.ndarray | None, n: int) -> dict[str, np.ndarray]:
-    """All arrays, or, if only some of n rows are used, these rows of the arrays that have n."""
-    return dict(data) if rows is None else {name: a[rows] for name, a in data.items() if a.shape[:1] == (n,)}
+def _at_rows(data: Arrays, rows: np.ndarray | None, shape: tuple[int, ...], fields: int = 0) -> dict[str, np.ndarray]:
+    """All arrays, or, if only some points are used, these points of the arrays that have a value for each.
+
+    ``shape`` is that of the points, ``(n, D)`` or ``(n,)``, and ``fields`` the number of times if there are several.
+    """
+    if rows is None:
+        return dict(data)
+    new = {}
+    for name, array in data.items():
+        axis = None if name in TIMES and array.shape == (fields,) else _point_axis(array, shape)
+        new[name] = array if axis is None else array.take(rows, axis)
+    return new
+
+
+def _point_axis(array: np.ndarray, shape: tuple[int, ...]) -> int | None:
+    """The axis of an array along points of a shape ``(n, D)`` or ``(n,)``; None if it has none, as numbers of a file.
+
+    Of several axes of this length it is the one of vectors ``(T, n, D)``, otherwise the first.
+    """
+    n = shape[0]
+    if len(shape) == 2 and array.ndim == 3 and array.shape[1:] == shape:
+        return 1
+    return next((axis for axis in (0, 1) if array.shape[axis : axis + 1] == (n,)), None)
 
 
 def vector_arrays(data: Arrays, points: np.ndarray) -> list[str]:
@@ -144,8 +170,8 @@ def read_npz(path: Path, request: Request) -> Field:
     name = next((n for n in asked if n in arrays and arrays[n].ndim > 1), None)
     if name is None:
         columns = find_columns([n for n, a in arrays.items() if a.ndim in (1, 2)], request)
-        field, rows = from_columns(lambda n: real(arrays[n], n), columns, request)
-        origin = ArrayFile(_at_rows(arrays, rows, len(arrays[columns.points[0]])), None, None)
+        field, rows = from_columns(lambda n: real(arrays[n], n), columns, request, time_labels(arrays))
+        origin = ArrayFile(_at_rows(arrays, rows, arrays[columns.points[0]].shape, len(field)), None, None)
     else:
         notes = [] if request.points else [f"points: array {name}, guessed by name"]
         points, faces = real(arrays.pop(name), name), arrays.get("faces", arrays.get("triangles"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product, takewhile
@@ -21,6 +22,11 @@ PLACES = [*product(("lat", "latitude", "nav_lat"), ("lon", "longitude", "nav_lon
 WINDS = [*zip(EAST, NORTH, strict=True), ("east", "north"), ("eastward", "northward")]
 WINDS += [EAST_NORTH, ("zonal", "meridional")]
 POLAR_WINDS = [*product(SPEED, DIRECTION)]
+TIME_NAMES: tuple[str, ...] = ("time", "times", "date", "datetime", "timestamp", "valid_time", "date_time", "obs_time")
+TIME_NAMES += ("year", "month", "day", "hour", "minute", "utc", "step", "frame", "day_of_year")
+"""Names, in lower case, of columns that say when a row was measured."""
+DATE = re.compile(r"\d{4}[-/.]?\d{2}[-/.]?\d{2}([T ].*)?$|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}")
+"""How text begins that is a date: 2026-01-31, 20260131, 31.1.2026."""
 NUMBERED = ("x", "pc")
 """Prefixes of numbered coordinates; others count if there is a velocity for each."""
 VELOCITY = ("v", "v_", "d", "d_")
@@ -156,10 +162,14 @@ def _first(known: Mapping[str, str], groups: Iterable[Iterable[str]], least: int
 
 
 def from_columns(
-    column: Callable[[str], np.ndarray], columns: Columns, request: Request
+    column: Callable[[str], np.ndarray],
+    columns: Columns,
+    request: Request,
+    times: Mapping[str, np.ndarray] | None = None,
 ) -> tuple[Field, np.ndarray | None]:
     """A field from named columns, checked and in one unit, and the rows used; None if all are used.
 
+    ``times`` are other columns ``(n,)`` that say when a row was measured (see ``time_labels``).
     Vectors may be ``(n,)`` or ``(T, n)``. All numbers are float32 if they came so, otherwise float64.
     """
     groups = (columns.points, columns.wind or columns.vectors, columns.sigma)
@@ -190,7 +200,8 @@ def from_columns(
     check_count(len(rows), request)
     usable = coordinates[rows]
     space = Globe(usable[:, 0], usable[:, 1], columns.points) if columns.on_globe else Cloud(usable, columns.points)
-    first = distinct_rows(space, request, notes)
+    labels = {name: a[rows] for name, a in (times or {}).items() if a.shape == (len(coordinates),)}
+    first = distinct_rows(space, request, notes, labels)
     check_count(len(first), request)
     if len(first) < len(coordinates):
         rows, space = rows[first], space.select(first)
@@ -199,6 +210,23 @@ def from_columns(
     for name, sigma in errors.items():
         field = with_errors(field, sigma[rows], name, columns.units[name])
     return field, rows if len(rows) < len(coordinates) else None
+
+
+def time_labels(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Columns ``(n,)`` that say when a row was measured: dates, text that begins with dates, or names such as hour.
+
+    >>> table = {"Date": np.array([20260101, 20260102]), "seen": np.array(["2026-01-01 06:00", ""]), "id": np.arange(2)}
+    >>> [*time_labels(table)]
+    ['Date', 'seen']
+    """
+    return {name: a for name, a in columns.items() if a.ndim == 1 and (_key(name) in TIME_NAMES or _are_dates(a))}
+
+
+def _are_dates(array: np.ndarray) -> bool:
+    if array.dtype.kind not in "OUT":
+        return array.dtype.kind == "M"
+    texts = [str(value) for value in array[:20] if value is not None and str(value).strip()]
+    return bool(texts) and all(DATE.match(text.strip()) for text in texts)
 
 
 def real(array: np.ndarray, name: str, kind: Any = "") -> np.ndarray:

@@ -16,7 +16,7 @@ from ..earth import xarrays
 from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError, NonFiniteError
 from ..extras import extra
 from ..memory import require_memory
-from .columns import find_columns, from_columns, real, with_errors
+from .columns import find_columns, from_columns, real, time_labels, with_errors
 from .field import Field, Request, check_count
 from .names import listed, named, split_unit
 from .spaces import Globe
@@ -219,7 +219,9 @@ def _names(ds: Any, request: Request) -> tuple[Any, tuple[str, ...], tuple[str, 
     if request.wind:
         return xarrays.with_components(ds, request.wind)[0], xarrays.EAST_NORTH, request.wind
     with contextlib.nullcontext() if request.needs_vectors else contextlib.suppress(MissingColumnsError):
-        return xarrays.find_vectors(ds)
+        found = xarrays.find_vectors(ds)
+        xarrays.warn_of_other_pairs(found[0], found[1])
+        return found
     return ds, (), ()
 
 
@@ -234,7 +236,8 @@ def _from_variables(ds: Any, request: Request) -> Field:
     notes = [*columns.notes]
     numbers = {n: real(xarrays.without_fill(flat[n], notes).values, n) for n in columns.numeric}
     columns = replace(columns, units=units, notes=tuple(notes))
-    field, rows = from_columns(numbers.__getitem__, columns, request)
+    along = {name: ds[name].values for name in map(str, ds.variables) if {ds[name].dims} == sizes}
+    field, rows = from_columns(numbers.__getitem__, columns, request, time_labels(along))
     ds = ds if rows is None else ds.isel({sizes.pop()[0]: rows})
     return field if field.values is None else replace(field, origin=ds)
 

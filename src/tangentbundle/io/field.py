@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..earth.xarrays import NETCDF_FILL
-from ..errors import InvalidInputError, NonFiniteError, ShapeError, SuspiciousDataWarning, TooFewPointsError
+from ..errors import InvalidInputError, NonFiniteError, ShapeError, SuspiciousDataWarning, TooFewPointsError, outside
 from .spaces import Cloud, Globe
 
 FEW_POINTS = 10
@@ -121,11 +121,30 @@ def usable_rows(numbers: np.ndarray, request: Request, notes: list[str]) -> np.n
     return np.flatnonzero(good)
 
 
-def distinct_rows(space: Cloud, request: Request, notes: list[str]) -> np.ndarray:
-    """The first row at each place; repeats are refused unless ``drop_duplicates``."""
+def distinct_rows(
+    space: Cloud, request: Request, notes: list[str], times: Mapping[str, np.ndarray] | None = None
+) -> np.ndarray:
+    """The first row at each place; repeats are refused unless ``drop_duplicates``.
+
+    ``times`` are columns ``(n,)`` that say when a row was measured: rows of one place may be a series in time.
+    """
     points = np.round(space.points, 9) if isinstance(space, Globe) else space.points  # to a centimetre on the Earth
     order = np.lexsort(points.T)  # stable: the first row of a place comes first
-    later = np.sort(order[1:][np.all(points[order[1:]] == points[order[:-1]], axis=1)])
+    repeats = np.all(points[order[1:]] == points[order[:-1]], axis=1)
+    later = np.sort(order[1:][repeats])
+    before, after = order[:-1][repeats], order[1:][repeats]
+    series = [name for name, labels in (times or {}).items() if np.any(labels[before] != labels[after])]
+    if series and request.drop_duplicates:
+        warn(
+            f"column {series[0]} has other times in rows at one place: {len(later)} of {len(space)} rows are left out, "
+            "all but the first of each place. Choose the rows of one time before, if that is not wanted."
+        )
+    elif series:
+        raise InvalidInputError(
+            f"{len(later)} of {len(space)} points coincide with an earlier one (first: row {later[0] + 1}), at other "
+            f"times by column {series[0]}, and a table holds the field of one time. Choose the rows of one time, or "
+            "average over them. Series in time are read from .nc, .zarr, .npz."
+        )
     if len(later) and not request.drop_duplicates:
         raise InvalidInputError(
             f"{len(later)} of {len(space)} points coincide with an earlier one (first: row {later[0] + 1}). Keep the "
@@ -144,7 +163,7 @@ def check_count(n: int, request: Request) -> None:
 
 def warn(text: str) -> None:
     """Give a ``SuspiciousDataWarning``."""
-    warnings.warn(text, SuspiciousDataWarning, stacklevel=3)
+    warnings.warn(text, SuspiciousDataWarning, stacklevel=outside())
 
 
 def warn_if_suspicious(field: Field) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,8 @@ import numpy as np
 
 from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError
 from ..memory import require_memory
-from .columns import Columns, find_columns, from_columns, real, to_columns
-from .field import Field, Request
+from .columns import Columns, find_columns, from_columns, real, time_labels, to_columns
+from .field import Field, Request, warn
 from .names import listed
 
 NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan)", re.ASCII | re.IGNORECASE)
@@ -95,8 +97,39 @@ def read_parquet(path: Path, request: Request) -> Field:
 def _from_table(table: Any, path: Path, columns: Columns, request: Request) -> Field:
     if not len(table):
         raise DamagedFileError(f"{path.name} has names of columns, but no rows. Give at least three points.")
-    field, rows = from_columns(lambda name: real(table[name].to_numpy(), name, table[name].type), columns, request)
+    others = {name: table[name].to_numpy() for name in table.column_names if name not in columns.numeric}
+    if not (columns.vectors or request.only_points):
+        _warn_of_unused(others, columns)
+    column = partial(_numbers, table)
+    field, rows = from_columns(column, columns, request, time_labels(others))
     return replace(field, origin=table if rows is None else table.take(rows))
+
+
+def _numbers(table: Any, name: str) -> np.ndarray:
+    return real(table[name].to_numpy(), name, table[name].type)
+
+
+def _warn_of_unused(others: Mapping[str, np.ndarray], columns: Columns) -> None:
+    """Warn of columns of numbers that may be the components of vectors under unknown names."""
+    numeric = [name for name, a in others.items() if name not in time_labels(others) and _holds_numbers(a)]
+    if len(numeric) < 2:
+        return
+    example = '("EAST", "NORTH") or wind=("SPEED", "DIRECTION")' if columns.on_globe else '("VX", "VY", "VZ")'
+    warn(
+        f"no columns of vectors are known among {listed(numeric)}: only the points are used. If there are vectors, "
+        f"name them: vectors={example}."
+    )
+
+
+def _holds_numbers(column: np.ndarray) -> bool:
+    """Whether a column, of numbers or of text, has numbers that do not just number the rows."""
+    values = list(column[:100])
+    if column.dtype.kind not in "fiu":
+        values = [value.strip() for value in values if isinstance(value, str) and value.strip()]
+        if not all(NUMBER.fullmatch(value) for value in values):
+            return False
+        values = [float(value) for value in values]
+    return bool(values) and (len({*values}) < len(values) or any(value % 1 for value in values))
 
 
 def to_table(field: Field) -> Any:
