@@ -12,6 +12,6 @@ NAMES = (
 
 ON_REQUEST = (
     *("advection", "calculus", "earth", "large", "tool", "coverage", "regrid", "regrid_series", "runtime", "growth"),
-    *("speed", "sheaves", "sheaf_speed"),
+    *("speed", "sheaves", "sheaf_speed", "busy", "limit", "lowpass"),
 )
 """Those that take too long to be run with all others."""

@@ -176,6 +176,22 @@ def transfer() -> None:
     save(fig, "transfer", dpi=110)
 
 
+def limit() -> None:
+    """The distance of a lowpass network on samples to its exact limit, against the number of points."""
+    rows = load("limit")
+    fig, axes = tb.plot.canvas(1, 2, size=(5.2, 4.2), sharey=True)
+    for axis, surface in zip(axes.flat, ("sphere", "torus"), strict=True):
+        lines = {}
+        for bank in dict.fromkeys(row["filters"] for row in rows):
+            group = [row for row in rows if (row["surface"], row["filters"]) == (surface, bank)]
+            lines[bank] = [row["difference"] for row in group], [row["std"] for row in group]
+        _draw_errors([row["n"] for row in group], lines, axis)
+        axis.set(ylabel="", ylim=(2e-3, 0.6))
+        axis.set_title(f"two layers on the {surface}", fontsize=10)
+    axes[0, 0].set_ylabel("relative difference to the limit")
+    save(fig, "limit", dpi=110)
+
+
 def hero() -> None:
     """The demo's field on a torus: clean, noisy, filtered."""
     from examples.heat_flow import Problem, figure, report
@@ -357,7 +373,7 @@ def save(fig: plt.Figure, name: str, dpi: int = 150) -> None:
 FIGURES = {
     figure.__name__: figure
     for figure in (
-        *(scale, orders, response, convergence, growth, transfer, hero, estimators, sheaves),
+        *(scale, orders, response, convergence, growth, transfer, limit, hero, estimators, sheaves),
         *(smooth, regrid, decompose),
     )
 }

@@ -1,5 +1,6 @@
 """Experiments: the same numbers on any number of cores and after interruptions; tables that hide nothing."""
 
+import itertools
 import json
 import os
 import signal
@@ -13,11 +14,11 @@ import pytest
 from typer.testing import CliRunner
 
 from tangentbundle.errors import DamagedFileError, InvalidInputError
-from tangentbundle.experiments import EXPERIMENTS, experiment
+from tangentbundle.experiments import EXPERIMENTS, classification, experiment, forecast, reconstruction
 from tangentbundle.experiments.base import Column, Description, Experiment, draw
 from tangentbundle.experiments.report import Results
 from tangentbundle.experiments.runner import key_of, merge_with, read_results, run_experiment
-from tangentbundle.experiments.torus import Torus
+from tangentbundle.experiments.torus import EPOCHS, QUICK_EPOCHS, Torus
 from tangentbundle_cli import app
 
 
@@ -142,9 +143,42 @@ def test_the_comparison_counts_the_papers_standard_deviations(serial):
     for kind, factor, shown in ((Toy(), 1, serial), (Scored(), 2, rows)):
         table = Results(kind, shown, "paper").comparison()
         values = [row["mse"] for row in serial if row["n"] == 1 and row["method"] == "mean"]
-        (line,) = (row for row in table.body if row[2])
+        (line,) = (row for row in table.body if row[3])
         assert line[4] == f"{(factor * np.mean(values) - 0.5) / 0.25:+.1f}" and line[0] == "n=1"
         assert {row[0] for row in table.body} == {"n=1", "n=2"}, "every cell has a line"
+
+
+def one_row(name, cell, method, data):
+    """A run of a method, with all that rows of an experiment have in common."""
+    about = experiment(name).about
+    scores = {column.score: 0.25 for column in about.columns}
+    common = {"data": data, "sampling": 0, "noise": 0, "mask": 0, "dataset": 0}
+    return {**common, **dict(zip(about.cell, cell, strict=True)), "method": method, **scores}
+
+
+@pytest.mark.parametrize("data", ["gfs", "embedded", "ncep"])
+@pytest.mark.parametrize("full", [False, True], ids=["quick", "full"])
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_screen_says_what_was_run_and_compares_like_with_like(name, full, data):
+    """Every cell has a label, single runs have no spread, and the paper's numbers need the paper's data and form."""
+    kind, published = experiment(name), experiment(name).published()
+    cells = [tuple(row[key] for key in kind.about.cell) for row in published]
+    wind = name in ("reconstruction", "forecast")
+    comparable = full and (data == "ncep" or not wind)
+    for shown, runs in itertools.product((cells[:1], list(dict.fromkeys(cells))), (1, 3)):
+        rows = [one_row(name, cell, "DD-TNN", data) for cell in shown for _ in range(runs)]
+        results = Results(kind, rows, "paper", full)
+        table = results.comparison()
+        text = table.text()
+        assert all(row[0].strip(" -") for row in table.body) and len({row[0] for row in table.body}) == len(shown)
+        assert ("± 0" in text.replace("± 0.", "")) == (runs > 1), "a single run has no standard deviation"
+        assert ("in sd" in table.header) == comparable == ("Not compared" not in text)
+        assert "Data: " in text and ("epochs" in text or "steps" in text)
+        assert max(map(len, text.splitlines())) <= 100
+        assert ("quick form" in table.title) == (not full)
+        page = "\n".join(part.markdown() for part in results.pivots())
+        assert ("*paper" in page) == full
+        assert ("not comparable" in page) == (full and not comparable)
 
 
 def test_published_numbers():
@@ -178,6 +212,35 @@ def test_committed_results_fit_the_page_and_the_terminal(name, protocol):
     prose = [line for line in page.splitlines() if not line.startswith(("|", "#", "!["))]
     assert len(" ".join(prose).split()) <= 200 and "![" in page
     assert all(table.markdown().strip() in page for table in results.pivots())
+
+
+@pytest.mark.parametrize(
+    "name, said", [("torus", "MNN in 8, MLP in 4"), ("reconstruction", "MNN in 12")], ids=["torus", "reconstruction"]
+)
+def test_the_page_says_which_network_is_best(name, said):
+    """By the paper's score, of the three networks of the paper, in all cells of the committed rows."""
+    header = {"experiment": name, "protocol": "paper", "full": True, "seed": 0}
+    rows = read_results(RESULTS / f"{name}-paper" / "results.jsonl.gz", header)
+    results = Results(experiment(name), rows, "paper")
+    winners = []
+    for cell in results.cells:
+        lines = [line for line in results.lines if line.cell == cell and line.method in ("DD-TNN", "MNN", "MLP")]
+        winners.append(min(lines, key=lambda line: line.score(results.compared)["mean"]).method)
+    counts = ", ".join(f"{method} in {winners.count(method)}" for method in ("MNN", "MLP") if method in winners)
+    assert counts == said and len(winners) == 12
+    assert f"in 0 of 12, by the paper's score: {said}" in (RESULTS / "README.md").read_text()
+
+
+def test_the_page_has_the_settings_of_the_code():
+    page = (RESULTS / "README.md").read_text()
+    assert f"after {EPOCHS:,} epochs".replace(",", " ") in page
+    assert f"after {reconstruction.EPOCHS} epochs" in page
+    rule = f"{forecast.PATIENCE} steps without a gain of {forecast.LEAST_GAIN:.0e}, or {forecast.STEPS} steps"
+    assert rule.replace("1e-05", "1e-5") in page and f"{forecast.BATCH} windows" in page
+    rates = ["0.03, falling to 0.0003", "0.01", f"{forecast.RATE:g}", "0.01"]
+    assert f"| Adam: rate | {' | '.join(rates)} |" in page
+    epochs = f"{classification.PATIENCE} epochs without a gain, or {classification.EPOCHS}"
+    assert epochs in page and f"{classification.BATCH} clouds" in page
 
 
 TASK = {"field": "as printed", "n": 60, "sampling": 0, "noises": 1, "protocol": "paper", "epochs": 8}
@@ -230,7 +293,8 @@ def test_the_terminal_shows_one_compact_table_and_names_the_files(monkeypatch, t
     assert max(map(len, lines)) <= 100 and len(lines) < 50
     compared = [line for line in lines if line.startswith("tau")]
     assert len(compared) == 3 * (len(NETWORKS) + 1), "every network and the best method of each cell"
-    assert all("0.000234 ± 2.9e-05" in line for line in compared if "0.01  MLP" in line)
+    assert "sd" not in done.output and "Not compared with the paper's numbers: the quick form" in done.output
+    assert f"{QUICK_EPOCHS} epochs" in done.output and "1 samplings of the torus with 1 noises each" in done.output
     for name in ("results.jsonl", "table.md", "table.csv"):
         assert f"out/{name}" in done.output and (tmp_path / "out" / name).exists()
 

@@ -4,14 +4,16 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
+from tangentbundle import nn
 from tangentbundle.experiments import classification
 from tangentbundle.experiments.base import draw
-from tangentbundle.experiments.classification import STRETCHED, Classification, Sample
+from tangentbundle.experiments.classification import SIGN_RULES, STRETCHED, Classification, Sample, with_signs
 from tangentbundle.experiments.report import Results
 from tangentbundle.manifolds import Sphere
 
-METHODS = {(m, a) for m in ("DD-TNN", "MNN", "3D-CNN") for a in ("Id", "Tanh")}
+METHODS = {(m, a) for m in ("DD-TNN", *SIGN_RULES, "MNN", "3D-CNN") for a in ("Id", "Tanh")}
 BASELINES = {("majority class", "-"), ("logistic regression on moments", "-")}
 
 
@@ -64,6 +66,21 @@ def test_readings_share_labels_and_sizes():
     assert np.array_equal(other.labels, base.labels)
     for p, q in zip(base.points, other.points, strict=True):
         assert np.allclose(p - p[0], (q - q[0]) * np.ptp(p, axis=0) / np.ptp(q, axis=0), atol=1e-4)
+
+
+@pytest.mark.parametrize("rule", SIGN_RULES.values(), ids=SIGN_RULES)
+def test_other_signs_change_the_readout_alone(rule):
+    """Linear layers and coordinatewise tanh commute with them: only sums of coordinates depend on signs."""
+    sample, rng = Sample.drawn(6, draw(0, "classification", 0), True), np.random.default_rng(0)
+    clouds = classification._clouds(sample.points)
+    flipped = with_signs(clouds, rule, rng)
+    signs = (clouds.frames * flipped.frames).sum(1, keepdim=True).mT.float()
+    assert torch.equal(flipped.frames.abs(), clouds.frames.abs()) and set(signs.unique().tolist()) == {-1.0, 1.0}
+    for make in classification.ACTIVATIONS.values():
+        net = nn.TNN([1, 8, 4, 1], taps=2, activation=make(), seed=0)
+        (before, after) = (net(*classification.tangent_inputs(c)) for c in (clouds, flipped))
+        assert torch.allclose(after, signs * before, atol=1e-5)
+        assert not torch.allclose(after.sum(0), before.sum(0), atol=1e-2)
 
 
 def test_cells_of_the_3d_cnn():

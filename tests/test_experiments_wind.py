@@ -32,6 +32,7 @@ def quick(monkeypatch, tmp_path):
     monkeypatch.setenv("TANGENTBUNDLE_WIND", str(tmp_path))
     monkeypatch.setattr(reconstruction, "EPOCHS", 25)
     monkeypatch.setattr(forecast, "STEPS", 3)
+    monkeypatch.setattr(forecast, "INTERVAL", 1)
 
 
 @pytest.fixture
@@ -254,7 +255,31 @@ def test_forecast_rows():
     for row in rows:
         assert len(row["by_lead"]) == 20 and row["mse_ms"] == pytest.approx(row["mse"] * unit**2)
         assert np.mean(row["by_lead"]) == pytest.approx(row["mse"], rel=1e-4)  # nothing is missing here
-    assert {row["method"] for row in experiment.published()} <= {row["method"] for row in rows}
+    networks = [row["method"] for row in rows if row["parameters"]]
+    assert networks == ["DD-TNN", "MNN", "RNN", "GatedTNN"]
+    assert {row["method"] for row in experiment.published()} <= set(networks)
+
+
+@pytest.mark.parametrize("make", [forecast.network, forecast.gated_network])
+@pytest.mark.parametrize("steps, patience, gain", [(30, 20, 1e-5), (60, 20, 10.0), (120, 10, 1e-3)])
+def test_one_rule_ends_the_training_of_all_networks(monkeypatch, make, steps, patience, gain):
+    """At most ``STEPS``, and at most ``PATIENCE`` steps after the last gain, up to one epoch."""
+    for name, value in {"STEPS": steps, "PATIENCE": patience, "LEAST_GAIN": gain}.items():
+        monkeypatch.setattr(forecast, name, value)
+    sites, training, _ = forecast.scene(FORECAST, 0)
+    trained = forecast.recurrent(make, sites.views("RNN")[2], training, draw(0, "weights"))
+    monkeypatch.setattr(forecast, "INTERVAL", 10)
+    epoch = 2 * forecast.INTERVAL
+    assert 0 < trained.steps < steps + epoch
+    if gain == 10.0:  # no gain after the first epoch counts
+        assert trained.steps <= patience + 2 * epoch
+
+
+def test_draws_come_one_after_the_other():
+    """A run that is interrupted has all cells of the first draws."""
+    tasks = Forecast().tasks(full=True, protocol="paper")
+    per_draw = len(tasks) // 8
+    assert [task["sampling"] for task in tasks] == [draw for draw in range(8) for _ in range(per_draw)]
 
 
 def test_baselines_of_forecasts_by_hand():
@@ -312,7 +337,7 @@ def test_networks_are_trained_once_and_shown_beside(tmp_path):
     paper, best = (run_experiment(Forecast(), tmp_path / p, protocol=p, quiet=True) for p in ("paper", "best"))
     both = merge_with(Forecast(), best, tmp_path / "paper", full=False, seed=0)
     assert both[: len(best)] == best and "FieldForecaster" not in {row["method"] for row in paper}
-    assert [row["method"] for row in both[len(best) :]] == ["DD-TNN", "MNN", "RNN"]
+    assert [row["method"] for row in both[len(best) :]] == ["DD-TNN", "MNN", "RNN", "GatedTNN"]
     same = {row["method"]: row["mse"] for row in paper}
     assert all(row["mse"] == same[row["method"]] for row in both if "FieldForecaster" not in row["method"])
     packed = tmp_path / "packed"

@@ -119,3 +119,56 @@ def test_the_filter_of_figure_4():
     assert on.lipschitz == pytest.approx(lam[0] ** -4)
     printed = tb.Spectral(lambda lam: 1 / (3 * lam**3))
     assert printed.is_lowpass() and printed.lipschitz() == np.inf and not printed.is_nonamplifying((0.68, 10.0))
+
+
+ACTIVATIONS = {
+    "Linear": tb.nn.Linear(),
+    "NormTanh": tb.nn.NormTanh(),
+    "Coordinatewise": tb.nn.Coordinatewise(torch.tanh),
+    "AmbientThenProject": tb.nn.AmbientThenProject(torch.tanh),
+}
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 30.0])
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_assumption_a3(name, size):
+    """|sigma(a) - sigma(b)| <= |a - b| at every point, and sigma(0) = 0."""
+    sphere = tb.manifolds.Sphere(2)
+    lap = tb.TangentBundle.from_points(sphere.sample(300, seed=0), dim=2).laplacian()
+    source = torch.Generator().manual_seed(0)
+    a, b = size * torch.randn(2, 300, 2, 5, generator=source, dtype=torch.float64)
+    near = a + 1e-3 * (b - a)
+    activation = ACTIVATIONS[name]
+    for other in (b, near, torch.zeros_like(a)):
+        change = (activation(a, lap) - activation(other, lap)).norm(dim=1)
+        assert torch.all(change <= (a - other).norm(dim=1) * (1 + 1e-9) + 1e-12)
+    assert not activation(torch.zeros_like(a), lap).any()
+
+
+@pytest.mark.parametrize(
+    "manifold, reach, injectivity",
+    [
+        (tb.manifolds.Sphere(2), 1.0, np.pi),
+        (tb.manifolds.Sphere(2, 0.01), 0.01, 0.01 * np.pi),
+        (tb.manifolds.FlatTorus((1.0, 0.5)), 0.5, 0.5 * np.pi),
+        (tb.manifolds.Torus(), 0.1, 0.1 * np.pi),
+        (tb.manifolds.Torus(1.0, 0.4), 0.4, 0.4 * np.pi),
+    ],
+    ids=lambda value: str(value),
+)
+def test_the_automatic_scale_keeps_the_bound_of_theorem_1(manifold, reach, injectivity):
+    """The radius of neighbourhoods, sqrt(eps), is below the injectivity radius and the inverse condition number."""
+    for n, seed in ((2_000, 0), (5_000, 1)):
+        bundle = tb.TangentBundle.from_points(manifold.sample(n, seed=seed), dim=2)
+        assert 0 < np.sqrt(bundle.eps) <= min(injectivity, reach)
+
+
+def test_the_papers_scales_against_the_bound_of_theorem_1():
+    """Neighbourhoods of radius 0.71 on a tube of radius 0.1; on an Earth of radius 6356.8 no point has a neighbour."""
+    assert np.sqrt(0.5) > 0.1
+    with pytest.warns(tb.errors.GlobalNeighborhoodWarning):
+        tb.TangentBundle.from_points(tb.manifolds.Torus().sample(100, seed=0), dim=2, eps=0.5, eps_pca=0.8)
+    earth = tb.manifolds.Sphere(2).sample(400, seed=0)
+    with pytest.raises(tb.errors.IsolatedPointsError):
+        tb.TangentBundle.from_points(6356.8 * earth, dim=2, eps=0.5, eps_pca=0.8)
+    assert tb.TangentBundle.from_points(earth, dim=2, eps=0.5, eps_pca=0.8).graph.num_components == 1

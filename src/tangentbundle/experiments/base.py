@@ -80,6 +80,14 @@ class Experiment(ABC):
         """What a reader of the table must know."""
         return self.about.note + getattr(self.about, protocol)
 
+    def conditions(self, rows: Sequence[Row], full: bool, protocol: str) -> str:
+        """Which data, how many draws and how much training, in one line for the screen."""
+        return ""
+
+    def departures(self, rows: Sequence[Row], full: bool) -> list[str]:
+        """In what these rows differ from the paper's experiment, in words; with none, its numbers can be compared."""
+        return [] if full else ["the quick form has fewer draws and shorter training"]
+
 
 def draw(seed: int, *place: Any) -> np.random.Generator:
     """A generator for one draw: the same for the same place in every process, independent between places."""

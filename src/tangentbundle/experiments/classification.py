@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -25,6 +26,7 @@ from ..training import fit
 from .base import Description, Experiment, Row, Task, draw
 
 BATCH, EPOCHS, PATIENCE = 32, 150, 15
+FULL_SETS, FULL_CLOUDS, QUICK_CLOUDS = 8, 2000, 600
 
 Batch = tuple[Any, ...]
 """Inputs of a network for several clouds, and their labels."""
@@ -45,7 +47,7 @@ class Classification(Experiment):
     about = Description.named(name)
 
     def tasks(self, full: bool, protocol: str) -> list[Task]:
-        count, clouds = (8, 2000) if full else (1, 600)
+        count, clouds = (FULL_SETS, FULL_CLOUDS) if full else (1, QUICK_CLOUDS)
         readings = ["longest side"] if protocol == "best" else list(STRETCHED)[: None if full else 1]
         return [
             {"protocol": protocol, "reading": reading, "dataset": dataset, "clouds": clouds}
@@ -55,8 +57,19 @@ class Classification(Experiment):
     def run(self, task: Task, seed: int) -> list[Row]:
         number = task["dataset"]
         sample = Sample.drawn(task["clouds"], draw(seed, self.name, number), STRETCHED[task["reading"]])
-        rows = _networks(sample, number) if task["protocol"] == "paper" else _classifiers(sample)
-        return [{"reading": task["reading"], **row} for row in rows + _baselines(sample)]
+        if task["protocol"] == "paper":
+            rules = SIGN_RULES if task["reading"] == "base" else {}
+            rows = _networks(sample, number, rules, draw(seed, "signs", number))
+        else:
+            rows = _classifiers(sample)
+        return [{"reading": task["reading"], "dataset": number, **row} for row in rows + _baselines(sample)]
+
+    def conditions(self, rows: Sequence[Row], full: bool, protocol: str) -> str:
+        sets = len({row["dataset"] for row in rows if "dataset" in row}) or (FULL_SETS if full else 1)
+        said = f"Data: {sets} data sets of {FULL_CLOUDS if full else QUICK_CLOUDS} clouds."
+        if protocol != "paper":
+            return said
+        return f"{said} Training: at most {EPOCHS} epochs, stopped after {PATIENCE} without improvement."
 
     def published(self) -> list[Row]:
         """The paper's numbers, repeated for every reading."""
@@ -93,26 +106,72 @@ class Sample:
         return float(model.fit(features[:stop], self.labels[:stop]).score(features[stop:], self.labels[stop:]))
 
 
-def _networks(sample: Sample, seed: int) -> list[Row]:
-    """The paper's networks."""
+def random_signs(frames: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
+    """A sign for each vector of frames ``(n, D, d)``, ``(n, d)``: independent ones."""
+    return torch.from_numpy(rng.choice([-1.0, 1.0], (frames.shape[0], frames.shape[2])))
+
+
+def signs_by_direction(frames: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
+    """A sign for each vector of frames, ``(n, d)``, by which all make acute angles with one random direction."""
+    direction = torch.from_numpy(rng.standard_normal(frames.shape[1]))
+    products = torch.einsum("nia,i->na", frames, direction)
+    return torch.where(products < 0, -1.0, 1.0)
+
+
+SIGN_RULES: dict[str, Callable[[torch.Tensor, np.random.Generator], torch.Tensor]] = {
+    "DD-TNN, random signs": random_signs,
+    "DD-TNN, signs by a direction": signs_by_direction,
+}
+"""Other signs of the vectors of the frames than the library's, on which the sum of coordinates depends."""
+
+
+def _inputs_with_signs(clouds: Any, rule: Callable, rng: np.random.Generator) -> Any:
+    """The inputs of a network on the tangent bundle, in frames whose signs follow another rule."""
+    return tangent_inputs(with_signs(clouds, rule, rng))
+
+
+def _networks(sample: Sample, seed: int, rules: dict[str, Callable], rng: np.random.Generator) -> list[Row]:
+    """The paper's networks; the first also in frames whose signs follow other ``rules``."""
     clouds = sample.batches(lambda part: (_clouds(sample.points[part]),))
-    activations = {"Id": nn.Linear(), "Tanh": nn.Coordinatewise(torch.tanh)}
-    rows = []
-    for method, channels, dim, inputs in (
-        ("DD-TNN", [1, 8, 4, 1], 2, tangent_inputs),
-        ("MNN", [3, 8, 4, 3], 1, scalar_inputs),
-    ):
-        data = [[(*inputs(several), labels) for several, labels in part] for part in clouds]
-        for name, activation in activations.items():
-            source = generator(seed)
-            readout = nn.SumReadout(channels[-1], 2, dim=dim, seed=source)
-            net = nn.TNN(channels, taps=2, activation=activation, readout=readout, seed=source)
-            rows.append(_trained(method, name, net, data, seed))
+    rows = _network_rows("DD-TNN", [1, 8, 4, 1], 2, _map_inputs(clouds, tangent_inputs), seed)
+    for method, rule in rules.items():
+        flipped = _map_inputs(clouds, partial(_inputs_with_signs, rule=rule, rng=rng))
+        rows += _network_rows(method, [1, 8, 4, 1], 2, flipped, seed)
+    rows += _network_rows("MNN", [3, 8, 4, 3], 1, _map_inputs(clouds, scalar_inputs), seed)
     grids = torch.stack([occupancy(points) for points in sample.points])
     data = sample.batches(lambda part: (grids[part],))
-    for name in activations:
+    for name in ACTIVATIONS:
         rows.append(_trained("3D-CNN", name, voxel_network(name, seed), data, seed))
     return rows
+
+
+ACTIVATIONS: dict[str, Callable[[], nn.Activation]] = {
+    "Id": nn.Linear,
+    "Tanh": lambda: nn.Coordinatewise(torch.tanh),
+}
+
+
+def _network_rows(method: str, channels: list[int], dim: int, data: list[list[Batch]], seed: int) -> list[Row]:
+    """The paper's network on inputs of fibres of dimension ``dim``, with every activation."""
+    rows = []
+    for name, activation in ACTIVATIONS.items():
+        source = generator(seed)
+        readout = nn.SumReadout(channels[-1], 2, dim=dim, seed=source)
+        net = nn.TNN(channels, taps=2, activation=activation(), readout=readout, seed=source)
+        rows.append(_trained(method, name, net, data, seed))
+    return rows
+
+
+def _map_inputs(clouds: list[list[Batch]], inputs: Callable[[Clouds], Batch]) -> list[list[Batch]]:
+    """Batches whose clouds have become the inputs of a network."""
+    return [[(*inputs(several), labels) for several, labels in part] for part in clouds]
+
+
+def with_signs(
+    clouds: Clouds, rule: Callable[[torch.Tensor, np.random.Generator], torch.Tensor], rng: np.random.Generator
+) -> Clouds:
+    """The same clouds in frames whose vectors have the signs of a rule."""
+    return replace(clouds, frames=clouds.frames * rule(clouds.frames, rng)[:, None, :])
 
 
 def _clouds(points: list[np.ndarray]) -> Clouds:

@@ -12,7 +12,8 @@ import torch
 from ..datasets import WindData, Windows
 from ..forecast import FieldForecaster
 from ..manifolds import Sphere
-from ..nn import RecurrentTNN
+from ..nn import GatedTNN, RecurrentTNN
+from ..nn.models import Recurrent
 from ..timeline import calendar_period
 from ..training import fit
 from .base import Description, Row, Task, draw
@@ -20,8 +21,16 @@ from .networks import NetworkView
 from .wind import WindExperiment, WindSites, available, source_of, value_range
 
 HORIZONS = (20, 50, 80)
-BATCH, STEPS, PATIENCE = 12, 100, 40
-"""Windows in a step of training, steps at most, and steps without improvement after which it ends."""
+RATE, CLIP, BATCH = 0.1, 1.0, 12
+"""Rate of Adam, largest norm of a gradient, and windows in a step of training."""
+
+STEPS, PATIENCE, LEAST_GAIN, INTERVAL = 600, 60, 1e-5, 10
+"""One rule for all networks: every ``INTERVAL`` steps or more the error on the validation windows is computed; training
+ends after ``PATIENCE`` steps in which it has not fallen by ``LEAST_GAIN``, or after ``STEPS``; the weights with the
+least validation error are kept."""
+
+GATED_WIDTHS = (4,)
+"""States of the layers of the gated network."""
 
 Forecaster = Callable[[np.ndarray], np.ndarray]
 """From inputs ``(windows, T_f, n, 2)`` to forecasts of the same shape."""
@@ -32,24 +41,26 @@ class Forecast(WindExperiment):
 
     name = "forecast"
     about = Description.named(name)
+    training = f"at most {STEPS} steps, stopped after {PATIENCE} without improvement"
 
     def tasks(self, full: bool, protocol: str) -> list[Task]:
         data = self.data or available()
         source = source_of(data)
         horizons = [h for h in HORIZONS if min(len(source.training), len(source.test)) > 2 * h]
         sizes, draws = ((100, 200, 300, 400), 8) if full else ((100,), 1)
-        places = [{"n": n, "horizon": h, "sampling": s} for n in sizes for h in horizons for s in range(draws)]
+        places = [{"n": n, "horizon": h, "sampling": s} for s in range(draws) for n in sizes for h in horizons]
         return [{"data": data, "protocol": protocol, **place} for place in places]
 
     def run(self, task: Task, seed: int) -> list[Row]:
         sites, training, test = scene(task, seed)
         inputs, targets = test.wind[test.windows.inputs], test.wind[test.windows.targets]
-        sizes = {view.name: network(view).num_parameters for view in sites.views("RNN")}
         rows = []
         for method, forecaster in forecasters(sites, training, task, seed).items():
             errors = np.square(forecaster(inputs) - targets).mean(axis=(-1, -2))
-            found = {"method": method, "points": sites.count, "parameters": sizes.get(method)}
-            rows.append({**task, **found, **_scores(errors, test)})
+            details = {"method": method, "points": sites.count, "parameters": None}
+            if isinstance(forecaster, TrainedNetwork):
+                details |= {"parameters": forecaster.net.num_parameters, "steps": forecaster.steps}
+            rows.append({**task, **details, **_scores(errors, test)})
         return rows
 
 
@@ -84,8 +95,10 @@ def forecasters(sites: WindSites, training: Period, task: Task, seed: int) -> di
     if task["protocol"] == "best":
         fitted = {"FieldForecaster": field_forecaster(sites, training, task)}
     else:
-        rng_of = (seed, "weights", task["n"], task["sampling"], task["horizon"])
-        fitted = {view.name: recurrent(view, training, draw(*rng_of)) for view in sites.views("RNN")}
+        place = (seed, "weights", task["n"], task["sampling"], task["horizon"])
+        views = sites.views("RNN")
+        fitted = {view.name: recurrent(network, view, training, draw(*place)) for view in views}
+        fitted["GatedTNN"] = recurrent(gated_network, views[0], training, draw(*place))
     climate = training.mean()
     return fitted | {
         "persistence": lambda x: np.broadcast_to(x[:, -1:], x.shape),
@@ -111,17 +124,47 @@ def network(view: NetworkView, seed: int = 0) -> RecurrentTNN:
     return RecurrentTNN([view.channels] * 4, view.taps, seed=seed)
 
 
-def recurrent(view: NetworkView, training: Period, rng: np.random.Generator) -> Forecaster:
-    """The paper's recurrent network, trained on windows of the training period; the latest fifth is for validation."""
-    wind, windows = torch.from_numpy(training.wind), training.windows
-    scored = torch.from_numpy(windows.scored)
-    net = network(view, int(rng.integers(2**31)))
+def gated_network(view: NetworkView, seed: int = 0) -> GatedTNN:
+    """A recurrent network with gates, whose absence the paper names as the reason for losing at long horizons."""
+    return GatedTNN([view.channels, *GATED_WIDTHS, view.channels], view.taps, seed=seed)
 
-    def run(inputs: torch.Tensor) -> torch.Tensor:
-        return view.field(net(view.signal(inputs), view.operator)[0])
+
+@dataclass(frozen=True, eq=False)
+class TrainedNetwork:
+    """Forecasts of a network that was trained for a number of ``steps``."""
+
+    net: Recurrent
+    view: NetworkView
+    steps: int
+
+    def outputs(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Forecasts of inputs ``(windows, T_f, n, 2)``."""
+        signals, _ = self.net(self.view.signal(inputs), self.view.operator)
+        return self.view.field(signals)
+
+    def __call__(self, inputs: np.ndarray) -> np.ndarray:
+        on_device = torch.from_numpy(inputs).to(self.view.operator.device)
+        with torch.no_grad():
+            parts = [self.outputs(part) for part in on_device.split(2 * BATCH)]
+        return torch.cat(parts).cpu().numpy()
+
+
+def recurrent(
+    make: Callable[[NetworkView, int], Recurrent], view: NetworkView, training: Period, rng: np.random.Generator
+) -> TrainedNetwork:
+    """A network trained on windows of the training period, on the device of the operator.
+
+    The latest fifth of the windows is for validation.
+    """
+    device = view.operator.device
+    windows = training.windows
+    wind = torch.from_numpy(training.wind).to(device)
+    scored = torch.from_numpy(windows.scored).to(device)
+    net = make(view, int(rng.integers(2**31))).to(device)
+    untrained = TrainedNetwork(net, view, 0)
 
     def loss(_: torch.nn.Module, numbers: np.ndarray) -> torch.Tensor:
-        difference = run(wind[windows.inputs[numbers]]) - wind[windows.targets[numbers]]
+        difference = untrained.outputs(wind[windows.inputs[numbers]]) - wind[windows.targets[numbers]]
         errors = difference.square().sum(dim=-1).mean(dim=-1)
         return (errors * scored[numbers]).sum() / scored[numbers].sum().clamp_min(1)
 
@@ -129,15 +172,21 @@ def recurrent(view: NetworkView, training: Period, rng: np.random.Generator) -> 
         return [numbers[k : k + BATCH] for k in range(0, len(numbers), BATCH)]
 
     first = max(1, min(math.ceil(0.8 * len(windows)), len(windows) - 1))
-    train, validation = batches(rng.permutation(first)), batches(np.arange(first, len(windows))) or None
-    epochs, patience = (math.ceil(steps / len(train)) for steps in (STEPS, PATIENCE))
-    fit(net, train, loss, lr=0.03, clip=1.0, epochs=epochs, patience=patience, validation=validation, progress=False)
-
-    def forecast(inputs: np.ndarray) -> np.ndarray:
-        with torch.no_grad():
-            return torch.cat([run(part) for part in torch.from_numpy(inputs).split(2 * BATCH)]).numpy()
-
-    return forecast
+    train = batches(rng.permutation(first))
+    epoch = train * math.ceil(INTERVAL / len(train))
+    result = fit(
+        net,
+        epoch,
+        loss,
+        lr=RATE,
+        clip=CLIP,
+        epochs=math.ceil(STEPS / len(epoch)),
+        patience=math.ceil(PATIENCE / len(epoch)),
+        min_delta=LEAST_GAIN,
+        validation=batches(np.arange(first, len(windows))) or None,
+        progress=False,
+    )
+    return TrainedNetwork(net, view, result.epochs * len(epoch))
 
 
 def field_forecaster(sites: WindSites, training: Period, task: Task) -> Forecaster:

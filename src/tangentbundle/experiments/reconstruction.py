@@ -66,6 +66,7 @@ class Reconstruction(WindExperiment):
 
     name = "reconstruction"
     about = Description.named(name)
+    training = f"{EPOCHS} epochs"
 
     def tasks(self, full: bool, protocol: str) -> list[Task]:
         sizes, draws = ((100, 200, 300, 400), 8) if full else ((100, 400), 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,12 @@ from ..files import write_atomically
 from ..io.summary import Table
 from ..plot.style import LINES
 from .base import Column, Experiment, Row
+
+MAX_COLUMNS = 100
+"""Width of a terminal."""
+
+NOTHING = "-"
+"""The value of a key that a method does not have, such as the activation of a baseline."""
 
 MAX_CELLS = 12
 """Columns of a pivoted table; with more, every value of the first key of a cell has its own table."""
@@ -32,17 +39,31 @@ class Line:
         return [row[column.score] for row in self.rows if row.get(column.score) is not None]
 
     def score(self, column: Column) -> Row:
-        """Mean and standard deviation, in the form of the paper's numbers; empty without values."""
+        """Mean and standard deviation, in the form of the paper's numbers; empty without values.
+
+        A single run has no standard deviation.
+        """
         values = self.values(column)
-        return {"mean": float(np.mean(values)), "std": float(np.std(values))} if values else {}
+        if not values:
+            return {}
+        spread = float(np.std(values)) if len(values) > 1 else None
+        return {"mean": float(np.mean(values)), "std": spread}
 
 
 class Results:
-    """The rows of an experiment as lines, cell after cell. No method is left out."""
+    """The rows of an experiment as lines, cell after cell. No method is left out.
 
-    def __init__(self, experiment: Experiment, rows: Sequence[Row], protocol: str) -> None:
+    The paper's numbers are compared with rows of the paper's own data and form alone. ``departures`` says in words
+    where these rows differ; then the paper's numbers are shown on the page of a full table, marked, or not at all.
+    """
+
+    def __init__(self, experiment: Experiment, rows: Sequence[Row], protocol: str, full: bool = True) -> None:
         self.about = about = experiment.about
-        self.protocol, self.notes = protocol, experiment.notes(rows, protocol)
+        self.protocol = protocol
+        self.full_form = full
+        self.conditions = experiment.conditions(rows, full, protocol)
+        self.departures = experiment.departures(rows, full)
+        self.notes = experiment.notes(rows, protocol)
         self.headline = headline = next(column for column in about.columns if column.headline)
         self.compared = next((column for column in about.columns if column.paper), headline)
         paper = {(*(r[k] for k in about.cell), r["method"]): r for r in experiment.published()}
@@ -60,11 +81,12 @@ class Results:
     def full(self) -> Table:
         """One line for each cell and method, with every score."""
         columns = self.about.columns
-        header = [*self.about.cell, "method", "runs", *(column.title for column in columns), "paper"]
+        header = [*self.about.cell, "method", "runs", *(column.title for column in columns), self._paper]
         body = []
         for line in self.lines:
             scores = [_pair(line.score(column)) for column in columns]
-            body.append([*map(str, line.cell), line.method, str(len(line.rows)), *scores, _pair(line.paper)])
+            paper = _pair(line.paper) if self.full_form else ""
+            body.append([*map(str, line.cell), line.method, str(len(line.rows)), *scores, paper])
         return Table(self._title(self.cells), header, body, self.notes)
 
     def pivots(self) -> list[Table]:
@@ -79,8 +101,8 @@ class Results:
         entries: dict[str, dict[tuple, str]] = {}
         for line in self.lines:
             text = _pair(line.score(column))
-            if text and line.paper and column == self.compared:
-                entries.setdefault(f"*paper: {_base(line.method)}*", {})[line.cell] = _pair(line.paper)
+            if text and line.paper and column == self.compared and self.full_form:
+                entries.setdefault(f"*{self._paper}: {_base(line.method)}*", {})[line.cell] = _pair(line.paper)
             if text and (column.headline or line.paper):
                 bold = column.headline and self.best[line.cell] is line
                 entries.setdefault(line.method, {})[line.cell] = f"**{text}**" if bold else text
@@ -88,37 +110,73 @@ class Results:
         header = ["method", *(self._label(cell, cells) for cell in cells)]
         return Table(f"{self._title(cells)}: {column.title}", header, [row for row in body if any(row[1:])])
 
+    @property
+    def _paper(self) -> str:
+        """What the paper's numbers are called."""
+        return "paper, not comparable" if self.departures else "paper"
+
     def comparison(self) -> Table:
-        """The paper's numbers and ours, and the best method of every cell."""
+        """The networks and the best method of every cell, beside the paper's numbers where these can be compared."""
+        comparable = not self.departures
         body, star = [], "" if self.headline == self.compared else " *"
         for line in self.lines:
             label, ours = self._label(line.cell, self.cells), line.score(self.compared)
             if line.paper and ours:
                 distance = (ours["mean"] - line.paper["mean"]) / line.paper["std"]
-                body.append([label, line.method, _pair(line.paper), _pair(ours), f"{distance:+.1f}"])
+                paper = [_pair(line.paper), f"{distance:+.1f}"] if comparable else ["", ""]
+                body.append([label, line.method, _pair(ours), *paper])
             if self.best[line.cell] is line and not (line.paper and not star):
-                body.append([label, f"best: {line.method}", "", _pair(line.score(self.headline)) + star, ""])
-        notes = f"ours: {self.compared.title}." + (f" *: {self.headline.title}." if star else "")
-        notes += "\nin sd: distance from the paper's value in its standard deviations."
-        return Table(self._title(self.cells), ["cell", "method", "paper", "ours", "in sd"], body, notes)
+                body.append([label, f"best: {line.method}", _pair(line.score(self.headline)) + star, "", ""])
+        header = ["cell", "method", "ours", "paper", "in sd"]
+        if not comparable:
+            header = header[:3]
+            body = [row[:3] for row in body]
+        return Table(self._title(self.cells), header, body, self._explanation(comparable, star))
+
+    def _explanation(self, comparable: bool, star: str) -> str:
+        """What the columns of the comparison are, with which data and training, and why there is none."""
+        lines = [f"ours: {self.compared.title}." + (f" *: {self.headline.title}." if star else "")]
+        if self.conditions:
+            lines.append(self.conditions)
+        if comparable:
+            lines.append("in sd: distance from the paper's value in its standard deviations.")
+        else:
+            lines.append(f"Not compared with the paper's numbers: {'; '.join(self.departures)}.")
+        return "\n".join(part for line in lines for part in textwrap.wrap(line, MAX_COLUMNS))
 
     def _title(self, cells: list[tuple]) -> str:
-        same = [str(values[0]) for values in zip(*cells, strict=True) if len(set(values)) == 1]
-        return f"{self.about.title} ({', '.join([f'protocol: {self.protocol}', *same])})"
+        """The table, its protocol, and what all of several cells have in common."""
+        parts = [f"protocol: {self.protocol}"]
+        if not self.full_form:
+            parts.append("quick form")
+        if len(cells) > 1:
+            columns = zip(self.about.cell, zip(*cells, strict=True), strict=True)
+            parts += [_named(key, values[0]) for key, values in columns if len(set(values)) == 1]
+        return f"{self.about.title} ({', '.join(parts)})"
 
     def _label(self, cell: tuple, cells: list[tuple]) -> str:
-        """The values that distinguish a cell from the others."""
-        varied = [len(set(values)) > 1 for values in zip(*cells, strict=True)]
-        named = zip(self.about.cell, cell, varied, strict=True)
-        return ", ".join(value if isinstance(value, str) else f"{key}={value}" for key, value, v in named if v)
+        """The values that distinguish a cell from the others; all values of an only cell."""
+        varied = [len(cells) == 1 or len(set(values)) > 1 for values in zip(*cells, strict=True)]
+        named = [(key, value) for key, value, varies in zip(self.about.cell, cell, varied, strict=True) if varies]
+        parts = [_named(key, value) for key, value in named if value != NOTHING]
+        return ", ".join(parts) or ", ".join(f"no {key}" for key, _ in named)
 
 
 def _base(method: str) -> str:
     return method.split(",")[0]
 
 
+def _named(key: str, value: float | str) -> str:
+    """A value of a cell: text as it is, numbers with their name."""
+    return value if isinstance(value, str) else f"{key}={value}"
+
+
 def _pair(number: Row | None) -> str:
-    return f"{number['mean']:.3g} ± {number['std']:.2g}" if number else ""
+    """Mean and standard deviation, or the value of a single run."""
+    if not number:
+        return ""
+    mean = f"{number['mean']:.3g}"
+    return mean if number["std"] is None else f"{mean} ± {number['std']:.2g}"
 
 
 def draw_scores(results: Results, path: Path) -> Path:
@@ -158,10 +216,10 @@ def _scale(values: Sequence[float | str]) -> str:
 
 
 def write_report(
-    experiment: Experiment, rows: list[Row], protocol: str, folder: str | Path
+    experiment: Experiment, rows: list[Row], protocol: str, folder: str | Path, full: bool = True
 ) -> tuple[Results, list[Path]]:
     """Write ``table.md``, ``table.csv`` and ``scores.png``; returns the results and all files."""
-    place, results = Path(folder), Results(experiment, rows, protocol)
+    place, results = Path(folder), Results(experiment, rows, protocol, full)
     figure = draw_scores(results, place / "scores.png")
     sizes = {row["method"]: row["parameters"] for row in rows if row.get("parameters")}
     counts = "Parameters: " + ", ".join(f"{name} {count}" for name, count in sizes.items()) + "." if sizes else ""
@@ -169,6 +227,7 @@ def write_report(
         *(table.markdown() for table in results.pivots()),
         f"![{results.headline.title}]({figure.name})\n",
         f"{results.notes}\n",
+        *([f"Not the paper's experiment: {'; '.join(results.departures)}.\n"] if results.departures else []),
         f"{counts} All scores: `table.csv`; one line per run: `results.jsonl`.".lstrip() + "\n",
     ]
     write_atomically(place / "table.md", "\n".join(parts).encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,8 @@ from .networks import NetworkView, reproduce_inputs
 
 TAUS = (0.01, 0.1, 0.3)
 FIELDS: dict[str, TorusField] = {"as printed": manifolds.Torus.paper_field, "tangent": manifolds.Torus.tangent_field}
-EPOCHS = 3_000
+EPOCHS, QUICK_EPOCHS = 3_000, 1_000
+"""Epochs of training, in the full and in the quick form."""
 
 
 class Torus(Experiment):
@@ -32,7 +34,7 @@ class Torus(Experiment):
     about = Description.named(name)
 
     def tasks(self, full: bool, protocol: str) -> list[Task]:
-        sizes, count, epochs = ((100, 200, 300, 400), 8, EPOCHS) if full else ((100, 400), 2, EPOCHS // 3)
+        sizes, count, epochs = ((100, 200, 300, 400), 8, EPOCHS) if full else ((100, 400), 2, QUICK_EPOCHS)
         fields = ("as printed",) if protocol == "paper" else tuple(FIELDS)
         common = {"noises": count, "protocol": protocol} | ({"epochs": epochs} if protocol == "paper" else {})
         return [{"field": f, "n": n, "sampling": s, **common} for f in fields for n in sizes for s in range(count)]
@@ -49,6 +51,14 @@ class Torus(Experiment):
                 own = {"tau": tau, "noise": noise, "method": method, "parameters": answer.parameters}
                 rows.append(common | own | {score: values[r] for score, values in scores.items()})
         return rows
+
+    def conditions(self, rows: Sequence[Row], full: bool, protocol: str) -> str:
+        samplings = len({row.get("sampling") for row in rows})
+        noises = len({row.get("noise") for row in rows})
+        draws = f"{samplings} samplings of the torus with {noises} noises each"
+        if protocol != "paper":
+            return f"Data: {draws}."
+        return f"Data: {draws}. Training: {EPOCHS if full else QUICK_EPOCHS} epochs."
 
 
 @dataclass(frozen=True)

@@ -103,10 +103,26 @@ class WindExperiment(Experiment):
     """One of the tables of wind, on any of the data sets."""
 
     sources = tuple(SOURCES)
+    training: str
+    """How networks are trained, in a few words."""
 
     def notes(self, rows: Sequence[Row], protocol: str) -> str:
-        data = "; ".join(SOURCES[name].about for name in dict.fromkeys(row["data"] for row in rows))
-        return f"Data: {data}. {super().notes(rows, protocol)}"
+        return f"{self._data(rows)} {super().notes(rows, protocol)}"
+
+    def conditions(self, rows: Sequence[Row], full: bool, protocol: str) -> str:
+        draws = len({row.get("sampling") for row in rows})
+        said = f"{self._data(rows)} Draws of points: {draws}."
+        return f"{said} Training: {self.training}." if protocol == "paper" else said
+
+    def departures(self, rows: Sequence[Row], full: bool) -> list[str]:
+        others = [name for name in dict.fromkeys(row["data"] for row in rows) if name != "ncep"]
+        reasons = [f"the data are {name}, the paper's are daily means of NCEP" for name in others]
+        return reasons + super().departures(rows, full)
+
+    @staticmethod
+    def _data(rows: Sequence[Row]) -> str:
+        about = "; ".join(SOURCES[name].about for name in dict.fromkeys(row["data"] for row in rows))
+        return f"Data: {about}."
 
 
 def value_range(data: WindData) -> float:
