@@ -44,7 +44,7 @@ test-slow: setup ## run every test, the slow ones too
 coverage: setup ## print which lines of src the test suite runs (kernels in CUDA and LLVM count as not run)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n $(JOBS) --dist loadfile --cov=tangentbundle --cov=tangentbundle_cli --cov-report=term:skip-covered
 
-stress: setup ## fuzzing, kills, damage, threads and limits (minutes; ten times as much with SHARE=10)
+stress: setup ## fuzzing, kills, damage, threads and limits (minutes; more with SHARE=10, less with SHARE=0.02)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m stress --share $(SHARE)
 
 lint: setup ## check style, formatting and types, and ask for known vulnerabilities

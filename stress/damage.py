@@ -16,10 +16,11 @@ import torch
 from safetensors.torch import save as to_bytes
 
 import tangentbundle as tb
+from tangentbundle.architecture import CLASSES, describe
 from tangentbundle.download import fetch
 from tangentbundle.files import _digest, read_tensors, write_tensors
 from tangentbundle.io import read_field
-from tangentbundle.saving import CLASSES, KIND, _encode
+from tangentbundle.saving import KIND
 
 from .reader import READERS, read_ledger, read_model
 from .tally import Tally, nothing_forbidden
@@ -120,7 +121,9 @@ def forged(count: int) -> dict[str, Any]:
         path = Path(folder) / "net"
         for number in range(count):
             net = ARCHITECTURES[rng.integers(len(ARCHITECTURES))]
-            tensors, text = {n: t.clone() for n, t in net.state_dict().items()}, json.dumps(_encode(net))
+            notes, description = describe(net)
+            tensors = {n: t.detach().clone() for n, t in {**net.state_dict(), **description.tensors}.items()}
+            text = json.dumps(notes)
             if number < len(TEXTS):
                 text = TEXTS[number]
             elif number % 4:

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+LONG_PAGES = ["docs/results/README.md"]
 LONG = ("heat_flow", "transfer", "wind_map")
 FIRST_STEPS = [ROOT / "docs/start.md", ROOT / "README.md"]
 BIN = Path(sys.executable).parent
@@ -37,7 +38,13 @@ def test_there_are_blocks():
     assert sum(len(blocks(page.read_text())) for page in PAGES) > 40
 
 
-@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(p, id=name, marks=[pytest.mark.slow] * (name in LONG_PAGES))
+        for p, name in zip(PAGES, NAMES, strict=True)
+    ],
+)
 def test_page(page, folder):
     for block in blocks(page.read_text()):
         if block.kind == "python":
