@@ -237,9 +237,9 @@ def numbers_in(value: Any) -> float:
     if isinstance(value, (int, float)):
         return 1
     if _is_tensor(value):
-        return value.numel()  # sparse tensors have no nbytes
+        return value.numel()
     graph = getattr(value, "sorted_graph", value)
-    for name in ("num_edges", "num_points", "nbytes", "size"):
+    for name in ("num_edges", "num_points", "size", "nbytes"):
         count = getattr(graph, name, None)
         if isinstance(count, (int, float)):
             return count / 8 if name == "nbytes" else count

@@ -63,11 +63,24 @@ class TangentSpaces:
 
     @classmethod
     def from_nearest(cls, points: np.ndarray, d: int) -> TangentSpaces:
-        """Spaces from as many nearest points everywhere, not turned to agree."""
+        """Spaces from as many nearest points everywhere, not turned to agree.
+
+        An outlier, which sees all its nearest points in one direction, has the space of the nearest point that has one.
+        """
         reach = Reach.of(points, d, target_neighbors(len(points), d))
         k = min(max(reach.num_neighbors // 2, 2 * d + 2), len(points) - 1)
-        nearest = nearest_distances(points, k)
-        return cls(points, pca_of_nearest(points, *nearest, points, axes=d).frames(d), False, None)
+        distances, indices = nearest_distances(points, k)
+        pca = pca_of_nearest(points, distances, indices, points, axes=d)
+        outliers = pca.undetermined(d)
+        has_space = np.ones(len(points), dtype=bool)
+        has_space[outliers] = False
+        candidates = indices[outliers]
+        if not has_space[candidates].any(axis=1).all():
+            return cls(points, pca.frames(d), False, None)  # refuses points that span too few directions
+        nearest = candidates[np.arange(len(outliers)), has_space[candidates].argmax(axis=1)]
+        frames = pca.axes[:, :, :d].copy()
+        frames[outliers] = frames[nearest]
+        return cls(points, frames, False, None)
 
     @property
     def dim(self) -> int:

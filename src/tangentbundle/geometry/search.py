@@ -7,6 +7,7 @@ points in any order, and fast for sorted ones. ``cuda_search.py`` does the same 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -218,7 +219,7 @@ def ball_edges(
     outer = np.stack([bounding_boxes(boxes[0])[0], bounding_boxes(boxes[1])[1]])
     margin = 0.0 if boxed is points else 1e-5 * float(np.abs(boxed).max())  # turned coordinates are rounded
     indptr, axes = np.zeros(len(points) + 1, np.int64), np.ascontiguousarray(points.T)
-    diagonal = float(np.linalg.norm(np.ptp(axes, axis=1).astype(np.float64)))
+    diagonal = math.hypot(*np.ptp(axes, axis=1).tolist())  # does not overflow
     radius = min(radius, 2.0 * diagonal)  # finds every pair, too, and its square is finite
 
     def search(fill: bool, counts: np.ndarray, indices: np.ndarray, distances: np.ndarray) -> None:
